@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Answers that whole classes of operators give to the interfaces in the same way.
+
+#ifndef CLEAVE_DIALECTS_DFG_ANSWERS_H
+#define CLEAVE_DIALECTS_DFG_ANSWERS_H
+
+#include "dialects/interfaces/Interfaces.h"
+
+namespace cleave::dfg {
+
+/// NumPy's broadcast of two shapes; fails where a pair of sizes differs and neither is one.
+llvm::FailureOr<llvm::SmallVector<int64_t>> broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
+
+/// The type of an elementwise result: the broadcast shape, and `elementType` or, where that is null, the element type
+/// of the last operand. Errors name the operands' shapes.
+llvm::LogicalResult inferElementwise(std::optional<mlir::Location> location, llvm::StringRef name,
+                                     mlir::ValueRange operands, mlir::Type elementType,
+                                     llvm::SmallVectorImpl<mlir::Type> &types);
+
+/// Factors d0, d1, ... of the result's dimensions; broadcast dimensions carry none.
+SplitRule elementwiseSplitRule(mlir::Operation *op);
+
+/// Lowers to one linalg.generic whose body is the operator's `buildElement`.
+llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerElementwise(ElementwiseInterface op, mlir::OpBuilder &builder,
+                                                                 mlir::ValueRange operands);
+
+/// Computes an elementwise operator on known operands.
+llvm::FailureOr<llvm::SmallVector<HostTensor>> evaluateElementwise(mlir::Operation *op,
+                                                                   llvm::ArrayRef<HostTensor> operands);
+
+/// Folds an operator of one result whose operands are constants, by EvaluateInterface; results of more than 1024
+/// elements stay unfolded, so that constants in the IR stay small.
+mlir::OpFoldResult foldByEvaluation(mlir::Operation *op, llvm::ArrayRef<mlir::Attribute> operands);
+
+/// The cost of moving elements: every byte read and written once, no arithmetic.
+OpCost movementCost(mlir::Operation *op);
+
+} // namespace cleave::dfg
+
+#endif // CLEAVE_DIALECTS_DFG_ANSWERS_H

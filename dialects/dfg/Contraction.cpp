@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Types, split rules and costs of matrix products, convolutions and pooling.
+
+#include "dialects/dfg/Dfg.h"
+
+using namespace mlir;
+
+namespace cleave::dfg {
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+//===-- dot_general -------------------------------------------------------------------------------------------===//
+
+static SmallVector<int64_t> freeDims(int64_t rank, ArrayRef<int64_t> batch, ArrayRef<int64_t> contracting) {
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(batch, dim) && !llvm::is_contained(contracting, dim))
+      dims.push_back(dim);
+  return dims;
+}
+
+SmallVector<int64_t> DotGeneralOp::getLhsFree() {
+  return freeDims(tensorType(getLhs()).getRank(), getLhsBatch(), getLhsContracting());
+}
+
+SmallVector<int64_t> DotGeneralOp::getRhsFree() {
+  return freeDims(tensorType(getRhs()).getRank(), getRhsBatch(), getRhsContracting());
+}
+
+LogicalResult DotGeneralOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                             SmallVectorImpl<Type> &types) {
+  auto lhs = tensorType(adaptor.getLhs()), rhs = tensorType(adaptor.getRhs());
+  auto fail = [&](const Twine &message) {
+    return emitOptionalError(location, "'dfg.dot_general' ", message, ", got ", lhs, " and ", rhs);
+  };
+  if (lhs.getElementType() != rhs.getElementType())
+    return fail("expects one element type");
+  auto distinct = [](ArrayRef<int64_t> a, ArrayRef<int64_t> b, int64_t rank) {
+    SmallVector<int64_t> all(a);
+    all.append(b.begin(), b.end());
+    llvm::sort(all);
+    return std::adjacent_find(all.begin(), all.end()) == all.end() &&
+           llvm::all_of(all, [&](int64_t dim) { return dim >= 0 && dim < rank; });
+  };
+  if (!distinct(adaptor.getLhsBatch(), adaptor.getLhsContracting(), lhs.getRank()) ||
+      !distinct(adaptor.getRhsBatch(), adaptor.getRhsContracting(), rhs.getRank()))
+    return fail("expects batch and contracting dimensions to be distinct dimensions of their operand");
+  if (adaptor.getLhsBatch().size() != adaptor.getRhsBatch().size() ||
+      adaptor.getLhsContracting().size() != adaptor.getRhsContracting().size())
+    return fail("expects as many batch and contracting dimensions on both sides");
+  SmallVector<int64_t> shape;
+  for (auto [l, r] : llvm::zip(adaptor.getLhsBatch(), adaptor.getRhsBatch())) {
+    if (lhs.getDimSize(l) != rhs.getDimSize(r))
+      return fail("expects batch dimensions of equal sizes");
+    shape.push_back(lhs.getDimSize(l));
+  }
+  for (auto [l, r] : llvm::zip(adaptor.getLhsContracting(), adaptor.getRhsContracting()))
+    if (lhs.getDimSize(l) != rhs.getDimSize(r))
+      return fail("expects contracting dimensions of equal sizes");
+  for (int64_t dim : freeDims(lhs.getRank(), adaptor.getLhsBatch(), adaptor.getLhsContracting()))
+    shape.push_back(lhs.getDimSize(dim));
+  for (int64_t dim : freeDims(rhs.getRank(), adaptor.getRhsBatch(), adaptor.getRhsContracting()))
+    shape.push_back(rhs.getDimSize(dim));
+  types.push_back(RankedTensorType::get(shape, lhs.getElementType()));
+  return success();
+}
+
+SplitRule DotGeneralOp::getSplitRule() {
+  SplitRule rule;
+  auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs());
+  rule.operands.assign({TensorFactors(lhs.getRank()), TensorFactors(rhs.getRank())});
+  rule.results.emplace_back();
+  auto named = [](StringRef name, size_t index, size_t count) {
+    return count == 1 ? name.str() : (name + Twine(index)).str();
+  };
+  for (auto [index, l] : llvm::enumerate(getLhsBatch())) {
+    unsigned factor = rule.addFactor(named("batch", index, getLhsBatch().size()), lhs.getDimSize(l));
+    rule.operands[0][l] = rule.operands[1][getRhsBatch()[index]] = {factor};
+    rule.results[0].push_back({factor});
+  }
+  for (auto [index, dim] : llvm::enumerate(getLhsFree())) {
+    unsigned factor = rule.addFactor(named("m", index, getLhsFree().size()), lhs.getDimSize(dim));
+    rule.operands[0][dim] = {factor};
+    rule.results[0].push_back({factor});
+  }
+  for (auto [index, dim] : llvm::enumerate(getRhsFree())) {
+    unsigned factor = rule.addFactor(named("n", index, getRhsFree().size()), rhs.getDimSize(dim));
+    rule.operands[1][dim] = {factor};
+    rule.results[0].push_back({factor});
+  }
+  for (auto [index, dim] : llvm::enumerate(getLhsContracting())) {
+    unsigned factor = rule.addFactor(named("k", index, getLhsContracting().size()), lhs.getDimSize(dim),
+                                     FactorKind::Reduction, Combiner::Sum);
+    rule.operands[0][dim] = rule.operands[1][getRhsContracting()[index]] = {factor};
+  }
+  return rule;
+}
+
+OpCost DotGeneralOp::getCost() {
+  double depth = 1;
+  for (int64_t dim : getLhsContracting())
+    depth *= static_cast<double>(tensorType(getLhs()).getDimSize(dim));
+  return elementwiseCost(*this, 2.0 * depth, CostClass::Contraction);
+}
+
+//===-- windows -----------------------------------------------------------------------------------------------===//
+
+/// Checks the attributes of a window operator over `rank` spatial dimensions.
+static LogicalResult checkWindow(std::optional<Location> location, StringRef name, size_t rank, ArrayRef<int64_t> window,
+                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+  if (window.size() != rank || strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank)
+    return emitOptionalError(location, "'", name, "' expects ", rank, " window sizes, strides and dilations and ",
+                             2 * rank, " pads, got ", window.size(), ", ", strides.size(), ", ", dilations.size(),
+                             " and ", pads.size());
+  auto positive = [](int64_t value) { return value > 0; };
+  if (!llvm::all_of(window, positive) || !llvm::all_of(strides, positive) || !llvm::all_of(dilations, positive) ||
+      llvm::any_of(pads, [](int64_t value) { return value < 0; }))
+    return emitOptionalError(location, "'", name,
+                             "' expects positive window sizes, strides and dilations and no negative pad");
+  return success();
+}
+
+/// The number of window positions along one dimension.
+static int64_t windowPositions(int64_t size, int64_t window, int64_t stride, int64_t before, int64_t after,
+                               int64_t dilation) {
+  int64_t room = size + before + after - (dilation * (window - 1) + 1);
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+/// Appends the spatial factors that input and result share.
+static void addWindowFactors(SplitRule &rule, RankedTensorType input, RankedTensorType result, ArrayRef<int64_t> window,
+                             ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+  static constexpr StringRef names[] = {"height", "width", "depth"};
+  for (size_t i = 0; i < window.size(); ++i) {
+    std::string name = window.size() <= 3 ? names[i].str() : "space" + std::to_string(i);
+    unsigned factor = rule.addFactor(name, result.getDimSize(i + 2), FactorKind::Window);
+    Factor &space = rule.factors[factor];
+    space.step = strides[i];
+    space.haloBefore = pads[i];
+    space.haloAfter = std::max<int64_t>(0, dilations[i] * (window[i] - 1) - pads[i]);
+    if (space.haloBefore == 0 && space.haloAfter == 0 && space.step == 1)
+      space.kind = FactorKind::Parallel;
+    rule.operands[0].push_back({factor});
+    rule.results[0].push_back({factor});
+  }
+}
+
+//===-- conv --------------------------------------------------------------------------------------------------===//
+
+LogicalResult ConvOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput()), filter = tensorType(adaptor.getFilter());
+  if (input.getRank() < 3 || filter.getRank() != input.getRank() ||
+      input.getElementType() != filter.getElementType())
+    return emitOptionalError(location, "'dfg.conv' expects input and filter of one element type and one rank of at "
+                                       "least 3, got ", input, " and ", filter);
+  size_t rank = input.getRank() - 2;
+  if (failed(checkWindow(location, "dfg.conv", rank, filter.getShape().drop_front(2), adaptor.getStrides(),
+                         adaptor.getPads(), adaptor.getDilations())))
+    return failure();
+  int64_t groups = adaptor.getGroups();
+  if (groups < 1 || filter.getDimSize(1) * groups != input.getDimSize(1) || filter.getDimSize(0) % groups != 0)
+    return emitOptionalError(location, "'dfg.conv' expects input channels = groups x filter dimension 1 and filters "
+                                       "divisible by groups, got ", input, ", ", filter, " and ", groups, " groups");
+  SmallVector<int64_t> shape = {input.getDimSize(0), filter.getDimSize(0)};
+  for (size_t i = 0; i < rank; ++i)
+    shape.push_back(windowPositions(input.getDimSize(i + 2), filter.getDimSize(i + 2), adaptor.getStrides()[i],
+                                    adaptor.getPads()[i], adaptor.getPads()[rank + i], adaptor.getDilations()[i]));
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule ConvOp::getSplitRule() {
+  SplitRule rule;
+  auto input = tensorType(getInput()), filter = tensorType(getFilter()), result = tensorType(getResult());
+  unsigned batch = rule.addFactor("batch", input.getDimSize(0));
+  if (getGroups() == 1) {
+    unsigned out = rule.addFactor("out_channel", filter.getDimSize(0));
+    unsigned in = rule.addFactor("in_channel", input.getDimSize(1), FactorKind::Reduction, Combiner::Sum);
+    rule.operands.assign({{{batch}, {in}}, {{out}, {in}}});
+    rule.results.assign({{{batch}, {out}}});
+  } else {
+    unsigned group = rule.addFactor("group", getGroups());
+    unsigned out = rule.addFactor("out_channel", filter.getDimSize(0) / getGroups(), FactorKind::Unsplittable);
+    unsigned in = rule.addFactor("in_channel", filter.getDimSize(1), FactorKind::Unsplittable);
+    rule.operands.assign({{{batch}, {group, in}}, {{group, out}, {in}}});
+    rule.results.assign({{{batch}, {group, out}}});
+  }
+  addWindowFactors(rule, input, result, filter.getShape().drop_front(2), getStrides(), getPads(), getDilations());
+  for (int64_t size : filter.getShape().drop_front(2))
+    rule.operands[1].push_back(
+        {rule.addFactor("window" + std::to_string(rule.operands[1].size() - 2), size, FactorKind::Unsplittable)});
+  return rule;
+}
+
+OpCost ConvOp::getCost() {
+  auto filter = tensorType(getFilter());
+  double depth = static_cast<double>(filter.getNumElements()) / std::max<int64_t>(filter.getDimSize(0), 1);
+  return elementwiseCost(*this, 2.0 * depth, CostClass::Contraction);
+}
+
+//===-- conv_transpose ----------------------------------------------------------------------------------------===//
+
+LogicalResult ConvTransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                                SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput()), filter = tensorType(adaptor.getFilter());
+  if (input.getRank() < 3 || filter.getRank() != input.getRank() ||
+      input.getElementType() != filter.getElementType())
+    return emitOptionalError(location, "'dfg.conv_transpose' expects input and filter of one element type and one "
+                                       "rank of at least 3, got ", input, " and ", filter);
+  size_t rank = input.getRank() - 2;
+  if (failed(checkWindow(location, "dfg.conv_transpose", rank, filter.getShape().drop_front(2), adaptor.getStrides(),
+                         adaptor.getPads(), adaptor.getDilations())))
+    return failure();
+  int64_t groups = adaptor.getGroups();
+  if (groups < 1 || filter.getDimSize(0) != input.getDimSize(1) || input.getDimSize(1) % groups != 0)
+    return emitOptionalError(location, "'dfg.conv_transpose' expects filter dimension 0 = input channels, divisible by "
+                                       "groups, got ", input, ", ", filter, " and ", groups, " groups");
+  if (adaptor.getOutputPadding().size() != rank ||
+      llvm::any_of(adaptor.getOutputPadding(), [](int64_t value) { return value < 0; }))
+    return emitOptionalError(location, "'dfg.conv_transpose' expects ", rank, " output paddings, none negative");
+  SmallVector<int64_t> shape = {input.getDimSize(0), filter.getDimSize(1) * groups};
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t size = (input.getDimSize(i + 2) - 1) * adaptor.getStrides()[i] +
+                   adaptor.getDilations()[i] * (filter.getDimSize(i + 2) - 1) + 1 - adaptor.getPads()[i] -
+                   adaptor.getPads()[rank + i] + adaptor.getOutputPadding()[i];
+    if (size < 0)
+      return emitOptionalError(location, "'dfg.conv_transpose' expects pads within the result, got a result size of ",
+                               size, " in dimension ", i + 2);
+    shape.push_back(size);
+  }
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule ConvTransposeOp::getSplitRule() {
+  SplitRule rule;
+  auto input = tensorType(getInput()), filter = tensorType(getFilter()), result = tensorType(getResult());
+  unsigned batch = rule.addFactor("batch", input.getDimSize(0));
+  bool grouped = getGroups() != 1;
+  unsigned group = grouped ? rule.addFactor("group", getGroups()) : 0;
+  unsigned out = rule.addFactor("out_channel", filter.getDimSize(1),
+                                grouped ? FactorKind::Unsplittable : FactorKind::Parallel);
+  unsigned in = rule.addFactor("in_channel", input.getDimSize(1) / getGroups(),
+                               grouped ? FactorKind::Unsplittable : FactorKind::Reduction,
+                               grouped ? Combiner::None : Combiner::Sum);
+  DimFactors inDim = grouped ? DimFactors{group, in} : DimFactors{in};
+  DimFactors outDim = grouped ? DimFactors{group, out} : DimFactors{out};
+  rule.operands.assign({{{batch}, inDim}, {inDim, {out}}});
+  rule.results.assign({{{batch}, outDim}});
+  for (int64_t i = 2; i < input.getRank(); ++i) {
+    std::string index = std::to_string(i - 2);
+    rule.operands[0].push_back({rule.addFactor("in" + index, input.getDimSize(i), FactorKind::Unsplittable)});
+    rule.operands[1].push_back({rule.addFactor("window" + index, filter.getDimSize(i), FactorKind::Unsplittable)});
+    rule.results[0].push_back({rule.addFactor("out" + index, result.getDimSize(i), FactorKind::Unsplittable)});
+  }
+  return rule;
+}
+
+OpCost ConvTransposeOp::getCost() {
+  auto input = tensorType(getInput()), filter = tensorType(getFilter());
+  OpCost cost = elementwiseCost(*this, 0.0, CostClass::Contraction);
+  cost.flops = 2.0 * static_cast<double>(input.getNumElements()) * static_cast<double>(filter.getNumElements()) /
+               std::max<int64_t>(filter.getDimSize(0), 1);
+  return cost;
+}
+
+//===-- pool --------------------------------------------------------------------------------------------------===//
+
+LogicalResult PoolOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput());
+  if (input.getRank() < 3)
+    return emitOptionalError(location, "'dfg.pool' expects an input of rank 3 or more, got ", input);
+  size_t rank = input.getRank() - 2;
+  if (failed(checkWindow(location, "dfg.pool", rank, adaptor.getWindow(), adaptor.getStrides(), adaptor.getPads(),
+                         adaptor.getDilations())))
+    return failure();
+  SmallVector<int64_t> shape(input.getShape().take_front(2));
+  for (size_t i = 0; i < rank; ++i)
+    shape.push_back(windowPositions(input.getDimSize(i + 2), adaptor.getWindow()[i], adaptor.getStrides()[i],
+                                    adaptor.getPads()[i], adaptor.getPads()[rank + i], adaptor.getDilations()[i]));
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule PoolOp::getSplitRule() {
+  SplitRule rule;
+  auto input = tensorType(getInput()), result = tensorType(getResult());
+  unsigned batch = rule.addFactor("batch", input.getDimSize(0));
+  unsigned channel = rule.addFactor("channel", input.getDimSize(1));
+  rule.operands.assign({{{batch}, {channel}}});
+  rule.results.assign({{{batch}, {channel}}});
+  addWindowFactors(rule, input, result, getWindow(), getStrides(), getPads(), getDilations());
+  return rule;
+}
+
+OpCost PoolOp::getCost() {
+  double elements = 1;
+  for (int64_t size : getWindow())
+    elements *= static_cast<double>(size);
+  return elementwiseCost(*this, elements, CostClass::Reduction);
+}
+
+} // namespace cleave::dfg

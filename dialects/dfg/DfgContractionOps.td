@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Matrix products, convolutions and pooling. Data is laid out batch, channel, then the spatial dimensions.
+
+#ifndef CLEAVE_DIALECTS_DFG_CONTRACTIONOPS
+#define CLEAVE_DIALECTS_DFG_CONTRACTIONOPS
+
+include "dialects/dfg/DfgAttributes.td"
+
+def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+  let summary = "the product of two tensors over chosen dimensions";
+  let description = [{
+    Sums over the contracting dimensions, pairs up the batch dimensions. The result's dimensions: batch, the free ones
+    of `lhs`, the free ones of `rhs`, each in order.
+
+    ```mlir
+    %0 = dfg.dot_general %a, %b {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>,
+           lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>}
+         : (tensor<8x64x32xf32>, tensor<8x32x16xf32>) -> tensor<8x64x16xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_NumberTensor:$lhs, Dfg_NumberTensor:$rhs, DenseI64ArrayAttr:$lhs_batch,
+                       DenseI64ArrayAttr:$rhs_batch, DenseI64ArrayAttr:$lhs_contracting,
+                       DenseI64ArrayAttr:$rhs_contracting);
+  let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = [{
+    /// Dimensions of an operand that are neither batch nor contracting, in order.
+    ::llvm::SmallVector<int64_t> getLhsFree();
+    ::llvm::SmallVector<int64_t> getRhsFree();
+  }];
+}
+
+def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+  let summary = "convolution (cross-correlation)";
+  let description = [{
+    `input` is N×C×spatial, `filter` O×C/groups×window, the result N×O×spatial. `pads` holds the zeros before each
+    spatial dimension, then those after each.
+
+    ```mlir
+    %0 = dfg.conv %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 3, 3, 3, 3>, dilations = array<i64: 1, 1>,
+           groups = 1 : i64} : (tensor<1x3x224x224xf32>, tensor<64x3x7x7xf32>) -> tensor<1x64x112x112xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_NumberTensor:$input, Dfg_NumberTensor:$filter, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
+                       DefaultValuedAttr<I64Attr, "1">:$groups);
+  let results = (outs Dfg_Tensor:$result);
+}
+
+def Dfg_ConvTransposeOp : Dfg_Operator<"conv_transpose", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+  let summary = "transposed convolution";
+  let description = [{
+    The adjoint of `dfg.conv`: every input element adds its multiple of the window to the result. `filter` is
+    C×O/groups×window; a spatial size of the result is
+    `(in - 1) * stride + dilation * (window - 1) + 1 - pad_before - pad_after + output_padding`.
+
+    ```mlir
+    %0 = dfg.conv_transpose %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+           dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>, groups = 1 : i64}
+         : (tensor<1x8x4x4xf32>, tensor<8x3x2x2xf32>) -> tensor<1x3x8x8xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_FloatTensor:$input, Dfg_FloatTensor:$filter, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$output_padding,
+                       DefaultValuedAttr<I64Attr, "1">:$groups);
+  let results = (outs Dfg_Tensor:$result);
+}
+
+def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+  let summary = "reduces windows of the spatial dimensions";
+  let description = [{
+    `max`: the largest element of each window, padding never winning. `average`: the mean of the window's elements
+    without the padding, or over the whole window with `count_include_pad`. `pads` as in `dfg.conv`.
+
+    ```mlir
+    %0 = dfg.pool %x {kind = #dfg.pool_kind<max>, window = array<i64: 3, 3>, strides = array<i64: 2, 2>,
+           pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+         : (tensor<1x64x112x112xf32>) -> tensor<1x64x56x56xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_NumberTensor:$input, Dfg_PoolKind:$kind, DenseI64ArrayAttr:$window,
+                       DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
+                       UnitAttr:$count_include_pad);
+  let results = (outs Dfg_Tensor:$result);
+}
+
+#endif // CLEAVE_DIALECTS_DFG_CONTRACTIONOPS

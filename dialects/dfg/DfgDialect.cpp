@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Registers the dialect, and reads node names from locations.
+
+#include "dialects/dfg/Dfg.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace cleave::dfg;
+
+#include "dialects/dfg/DfgOpsDialect.cpp.inc"
+#include "dialects/dfg/DfgOpsEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/dfg/DfgOpsAttributes.cpp.inc"
+
+void DfgDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/dfg/DfgOpsAttributes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/dfg/DfgOps.cpp.inc"
+      >();
+}
+
+Operation *DfgDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {
+  auto elements = dyn_cast<ElementsAttr>(value);
+  if (!elements || elements.getType() != type)
+    return nullptr;
+  return ConstantOp::create(builder, loc, type, elements);
+}
+
+LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  return op->emitOpError("carries the attribute '") << attribute.getName().getValue()
+                                                    << "', expected it on an argument or result of 'dfg.graph'";
+}
+
+static LogicalResult verifyPortAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != "dfg.name" || !isa<StringAttr>(attribute.getValue()))
+    return op->emitOpError("expects only the string attribute 'dfg.name' on arguments and results, got '")
+           << attribute.getName().getValue() << "'";
+  return success();
+}
+
+LogicalResult DfgDialect::verifyRegionArgAttribute(Operation *op, unsigned region, unsigned argument,
+                                                   NamedAttribute attribute) {
+  return verifyPortAttribute(op, attribute);
+}
+
+LogicalResult DfgDialect::verifyRegionResultAttribute(Operation *op, unsigned region, unsigned result,
+                                                      NamedAttribute attribute) {
+  return verifyPortAttribute(op, attribute);
+}
+
+StringRef cleave::dfg::getNodeName(Location location) {
+  if (auto name = location->findInstanceOf<NameLoc>())
+    return name.getName();
+  return {};
+}
+
+StringRef cleave::dfg::getNodeKind(Location location) {
+  if (auto name = location->findInstanceOf<NameLoc>())
+    if (auto kind = dyn_cast<NameLoc>(name.getChildLoc()))
+      return kind.getName();
+  return {};
+}
+
+Location cleave::dfg::getNodeLocation(MLIRContext *context, StringRef name, StringRef kind) {
+  return NameLoc::get(StringAttr::get(context, name), NameLoc::get(StringAttr::get(context, kind)));
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Types, split rules and costs of the operators that move elements.
+
+#include "dialects/dfg/Dfg.h"
+
+using namespace mlir;
+
+namespace cleave::dfg {
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+OpCost movementCost(Operation *op) { return elementwiseCost(op, 0.0, CostClass::Movement); }
+
+/// Factors d0, d1, ... for the dimensions of `shape`; those in `whole` cannot be divided.
+static TensorFactors addDims(SplitRule &rule, ArrayRef<int64_t> shape, ArrayRef<int64_t> whole = {}) {
+  TensorFactors dims;
+  for (auto [index, size] : llvm::enumerate(shape))
+    dims.push_back({rule.addFactor("d" + std::to_string(index), size,
+                                   llvm::is_contained(whole, static_cast<int64_t>(index)) ? FactorKind::Unsplittable
+                                                                                          : FactorKind::Parallel)});
+  return dims;
+}
+
+//===-- reshape -----------------------------------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::verify() {
+  auto input = tensorType(getInput()), result = tensorType(getResult());
+  if (input.getNumElements() != result.getNumElements() || input.getElementType() != result.getElementType())
+    return emitOpError("expects as many elements of one type on both sides, got ") << input << " and " << result;
+  return success();
+}
+
+/// Walks both shapes in groups of equal products; inside a group the factors are the sizes of the finer side where it
+/// divides the coarser one in order, else the group is one factor that cannot be divided.
+SplitRule ReshapeOp::getSplitRule() {
+  SplitRule rule;
+  ArrayRef<int64_t> from = tensorType(getInput()).getShape(), to = tensorType(getResult()).getShape();
+  rule.operands.assign({TensorFactors(from.size())});
+  rule.results.assign({TensorFactors(to.size())});
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    size_t i0 = i, j0 = j;
+    int64_t left = i < from.size() ? from[i++] : 1, right = j < to.size() ? to[j++] : 1;
+    while (left != right && (i < from.size() || j < to.size())) {
+      if ((left < right && i < from.size()) || j == to.size())
+        left *= from[i++];
+      else
+        right *= to[j++];
+    }
+    bool leftCoarse = i - i0 == 1, rightCoarse = j - j0 == 1;
+    std::string name = "d" + std::to_string(rule.factors.size());
+    if (leftCoarse && rightCoarse) {
+      unsigned factor = rule.addFactor(name, left);
+      rule.operands[0][i0] = {factor};
+      rule.results[0][j0] = {factor};
+    } else if (leftCoarse || rightCoarse) {
+      TensorFactors &coarse = leftCoarse ? rule.operands[0] : rule.results[0];
+      TensorFactors &fine = leftCoarse ? rule.results[0] : rule.operands[0];
+      for (size_t k = leftCoarse ? j0 : i0; k < (leftCoarse ? j : i); ++k) {
+        unsigned factor =
+            rule.addFactor("d" + std::to_string(rule.factors.size()), leftCoarse ? to[k] : from[k]);
+        fine[k] = {factor};
+        coarse[leftCoarse ? i0 : j0].push_back(factor);
+      }
+    } else {
+      for (size_t k = i0; k < i; ++k)
+        rule.operands[0][k] = {rule.addFactor("from" + std::to_string(k), from[k], FactorKind::Unsplittable)};
+      for (size_t k = j0; k < j; ++k)
+        rule.results[0][k] = {rule.addFactor("to" + std::to_string(k), to[k], FactorKind::Unsplittable)};
+    }
+  }
+  return rule;
+}
+
+//===-- transpose ---------------------------------------------------------------------------------------------===//
+
+LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                            SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput());
+  SmallVector<int64_t> sorted(adaptor.getPermutation()), shape;
+  llvm::sort(sorted);
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<int64_t>(i))
+      sorted.clear();
+  if (static_cast<int64_t>(sorted.size()) != input.getRank())
+    return emitOptionalError(location, "'dfg.transpose' expects a permutation of the dimensions of ", input);
+  for (int64_t dim : adaptor.getPermutation())
+    shape.push_back(input.getDimSize(dim));
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule TransposeOp::getSplitRule() {
+  SplitRule rule;
+  rule.operands.push_back(addDims(rule, tensorType(getInput()).getShape()));
+  rule.results.emplace_back();
+  for (int64_t dim : getPermutation())
+    rule.results[0].push_back({static_cast<unsigned>(dim)});
+  return rule;
+}
+
+//===-- broadcast ---------------------------------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() {
+  auto input = tensorType(getInput()), result = tensorType(getResult());
+  auto joined = broadcastShapes(input.getShape(), result.getShape());
+  if (failed(joined) || ArrayRef<int64_t>(*joined) != result.getShape() ||
+      input.getElementType() != result.getElementType())
+    return emitOpError("expects a shape that broadcasts to the result's, got ") << input << " and " << result;
+  return success();
+}
+
+SplitRule BroadcastOp::getSplitRule() { return elementwiseSplitRule(*this); }
+
+//===-- concat ------------------------------------------------------------------------------------------------===//
+
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  if (adaptor.getInputs().empty())
+    return emitOptionalError(location, "'dfg.concat' expects at least one input");
+  auto first = tensorType(adaptor.getInputs().front());
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= first.getRank())
+    return emitOptionalError(location, "'dfg.concat' expects a dimension of ", first, ", got ", dim);
+  SmallVector<int64_t> shape(first.getShape());
+  shape[dim] = 0;
+  for (Value input : adaptor.getInputs()) {
+    auto type = tensorType(input);
+    bool fits = type.getRank() == first.getRank() && type.getElementType() == first.getElementType();
+    for (int64_t i = 0; fits && i < first.getRank(); ++i)
+      fits = i == dim || type.getDimSize(i) == first.getDimSize(i);
+    if (!fits)
+      return emitOptionalError(location, "'dfg.concat' expects inputs that differ only in dimension ", dim, ", got ",
+                               first, " and ", type);
+    shape[dim] += type.getDimSize(dim);
+  }
+  types.push_back(RankedTensorType::get(shape, first.getElementType()));
+  return success();
+}
+
+SplitRule ConcatOp::getSplitRule() {
+  SplitRule rule;
+  int64_t dim = getDim();
+  rule.results.push_back(addDims(rule, tensorType(getResult()).getShape(), dim));
+  for (Value input : getInputs()) {
+    rule.operands.push_back(rule.results[0]);
+    rule.operands.back()[dim] = {rule.addFactor("part" + std::to_string(rule.operands.size() - 1),
+                                                tensorType(input).getDimSize(dim), FactorKind::Unsplittable)};
+  }
+  return rule;
+}
+
+//===-- slice, reverse, pad -----------------------------------------------------------------------------------===//
+
+LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                        SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput());
+  size_t rank = input.getRank();
+  if (adaptor.getStarts().size() != rank || adaptor.getLimits().size() != rank || adaptor.getStrides().size() != rank)
+    return emitOptionalError(location, "'dfg.slice' expects ", rank, " starts, limits and strides for ", input);
+  SmallVector<int64_t> shape;
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t start = adaptor.getStarts()[i], limit = adaptor.getLimits()[i], stride = adaptor.getStrides()[i];
+    if (start < 0 || start > limit || limit > input.getDimSize(i) || stride < 1)
+      return emitOptionalError(location, "'dfg.slice' expects 0 <= start <= limit <= ", input.getDimSize(i),
+                               " and a positive stride in dimension ", i, ", got ", start, ", ", limit, ", ", stride);
+    shape.push_back((limit - start + stride - 1) / stride);
+  }
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule SliceOp::getSplitRule() {
+  SplitRule rule;
+  auto input = tensorType(getInput()), result = tensorType(getResult());
+  rule.operands.emplace_back();
+  rule.results.emplace_back();
+  for (int64_t i = 0; i < input.getRank(); ++i) {
+    std::string name = "d" + std::to_string(i);
+    if (input.getDimSize(i) == result.getDimSize(i)) {
+      unsigned factor = rule.addFactor(name, input.getDimSize(i));
+      rule.operands[0].push_back({factor});
+      rule.results[0].push_back({factor});
+    } else {
+      rule.operands[0].push_back({rule.addFactor(name, input.getDimSize(i), FactorKind::Unsplittable)});
+      rule.results[0].push_back({rule.addFactor(name + "_part", result.getDimSize(i), FactorKind::Unsplittable)});
+    }
+  }
+  return rule;
+}
+
+LogicalResult ReverseOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                          SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput());
+  if (llvm::any_of(adaptor.getDims(), [&](int64_t dim) { return dim < 0 || dim >= input.getRank(); }))
+    return emitOptionalError(location, "'dfg.reverse' expects dimensions of ", input);
+  types.push_back(input);
+  return success();
+}
+
+SplitRule ReverseOp::getSplitRule() {
+  SplitRule rule;
+  rule.operands.push_back(addDims(rule, tensorType(getInput()).getShape(), getDims()));
+  rule.results.push_back(rule.operands[0]);
+  return rule;
+}
+
+LogicalResult PadOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                      SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput()), value = tensorType(adaptor.getValue());
+  size_t rank = input.getRank();
+  if (value.getRank() != 0 || value.getElementType() != input.getElementType())
+    return emitOptionalError(location, "'dfg.pad' expects a scalar of ", input.getElementType(), ", got ", value);
+  if (adaptor.getLow().size() != rank || adaptor.getHigh().size() != rank)
+    return emitOptionalError(location, "'dfg.pad' expects ", rank, " amounts on both sides of ", input);
+  SmallVector<int64_t> shape(input.getShape());
+  for (size_t i = 0; i < rank; ++i) {
+    if (adaptor.getLow()[i] < 0 || adaptor.getHigh()[i] < 0)
+      return emitOptionalError(location, "'dfg.pad' expects no negative amount in dimension ", i);
+    shape[i] += adaptor.getLow()[i] + adaptor.getHigh()[i];
+  }
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule PadOp::getSplitRule() {
+  SplitRule rule;
+  auto input = tensorType(getInput()), result = tensorType(getResult());
+  rule.operands.assign({{}, {}});
+  rule.results.emplace_back();
+  for (int64_t i = 0; i < input.getRank(); ++i) {
+    bool padded = getLow()[i] || getHigh()[i];
+    unsigned factor = rule.addFactor("d" + std::to_string(i), input.getDimSize(i),
+                                     padded ? FactorKind::Unsplittable : FactorKind::Parallel);
+    rule.operands[0].push_back({factor});
+    rule.results[0].push_back(
+        {padded ? rule.addFactor("padded" + std::to_string(i), result.getDimSize(i), FactorKind::Unsplittable)
+                : factor});
+  }
+  return rule;
+}
+
+//===-- gather ------------------------------------------------------------------------------------------------===//
+
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput()), indices = tensorType(adaptor.getIndices());
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= input.getRank())
+    return emitOptionalError(location, "'dfg.gather' expects a dimension of ", input, ", got ", dim);
+  SmallVector<int64_t> shape(input.getShape().take_front(dim));
+  shape.append(indices.getShape().begin(), indices.getShape().end());
+  shape.append(input.getShape().begin() + dim + 1, input.getShape().end());
+  if (input.getDimSize(dim) == 0 && indices.getNumElements() != 0)
+    return emitOptionalError(location, "'dfg.gather' expects elements to take from, got ", input);
+  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  return success();
+}
+
+SplitRule GatherOp::getSplitRule() {
+  SplitRule rule;
+  auto input = tensorType(getInput()), indices = tensorType(getIndices());
+  int64_t dim = getDim();
+  rule.operands.push_back(addDims(rule, input.getShape(), dim));
+  rule.operands.emplace_back();
+  rule.results.emplace_back();
+  for (int64_t i = 0; i < dim; ++i)
+    rule.results[0].push_back(rule.operands[0][i]);
+  for (auto [index, size] : llvm::enumerate(indices.getShape())) {
+    unsigned factor = rule.addFactor("index" + std::to_string(index), size);
+    rule.operands[1].push_back({factor});
+    rule.results[0].push_back({factor});
+  }
+  for (int64_t i = dim + 1; i < input.getRank(); ++i)
+    rule.results[0].push_back(rule.operands[0][i]);
+  return rule;
+}
+
+OpCost GatherOp::getCost() {
+  OpCost cost = movementCost(*this);
+  cost.bytesRead = cost.bytesWritten + static_cast<double>(tensorBytes(getIndices().getType()));
+  return cost;
+}
+
+//===-- iota --------------------------------------------------------------------------------------------------===//
+
+LogicalResult IotaOp::verify() {
+  if (static_cast<int64_t>(getDim()) < 0 || static_cast<int64_t>(getDim()) >= tensorType(getResult()).getRank())
+    return emitOpError("expects a dimension of ") << getType() << ", got " << getDim();
+  return success();
+}
+
+SplitRule IotaOp::getSplitRule() {
+  SplitRule rule;
+  rule.results.push_back(addDims(rule, tensorType(getResult()).getShape(), static_cast<int64_t>(getDim())));
+  return rule;
+}
+
+} // namespace cleave::dfg

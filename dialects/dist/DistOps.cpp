@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The dist dialect: syntax and verification.
+
+#include "dialects/dist/Dist.h"
+
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace cleave::dist;
+
+static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &names, DenseI64ArrayAttr &sizes) {
+  SmallVector<Attribute> nameList;
+  SmallVector<int64_t> sizeList;
+  auto parseAxis = [&]() -> ParseResult {
+    std::string name;
+    int64_t size = 0;
+    if (parser.parseString(&name) || parser.parseEqual() || parser.parseInteger(size))
+      return failure();
+    nameList.push_back(parser.getBuilder().getStringAttr(name));
+    sizeList.push_back(size);
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseAxis))
+    return failure();
+  names = parser.getBuilder().getArrayAttr(nameList);
+  sizes = parser.getBuilder().getDenseI64ArrayAttr(sizeList);
+  return success();
+}
+
+static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr names, DenseI64ArrayAttr sizes) {
+  printer << '[';
+  llvm::interleaveComma(llvm::zip(names, sizes.asArrayRef()), printer,
+                        [&](auto axis) { printer << std::get<0>(axis) << " = " << std::get<1>(axis); });
+  printer << ']';
+}
+
+static ParseResult parseDevices(OpAsmParser &parser, DenseI64ArrayAttr &devices) {
+  SmallVector<int64_t> list;
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square,
+                                     [&]() -> ParseResult { return parser.parseInteger(list.emplace_back()); }))
+    return failure();
+  devices = parser.getBuilder().getDenseI64ArrayAttr(list);
+  return success();
+}
+
+static void printDevices(OpAsmPrinter &printer, Operation *, DenseI64ArrayAttr devices) {
+  printer << '[' << devices.asArrayRef() << ']';
+}
+
+static ParseResult parseChannel(OpAsmParser &parser, IntegerAttr &channel) {
+  int64_t value = 0;
+  if (parser.parseInteger(value))
+    return failure();
+  channel = parser.getBuilder().getI64IntegerAttr(value);
+  return success();
+}
+
+static void printChannel(OpAsmPrinter &printer, Operation *, IntegerAttr channel) { printer << channel.getInt(); }
+
+#include "dialects/dist/DistOpsDialect.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/dist/DistOpsAttributes.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/dist/DistOps.cpp.inc"
+
+void DistDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/dist/DistOpsAttributes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/dist/DistOps.cpp.inc"
+      >();
+}
+
+//===-- attributes --------------------------------------------------------------------------------------------===//
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
+  bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
+  if (!place && !group)
+    return op->emitOpError("expects the attribute '")
+           << attribute.getName().getValue() << "' to be '" << placeAttrName << "' with a #dist.place, or '"
+           << groupAttrName << "' with a string, got " << attribute.getValue();
+  return success();
+}
+
+static LogicalResult verifyIndex(Operation *op, NamedAttribute attribute, StringRef name) {
+  if (attribute.getName() != name || !isa<IntegerAttr>(attribute.getValue()))
+    return op->emitOpError("expects the integer attribute '")
+           << name << "', got '" << attribute.getName().getValue() << "'";
+  return success();
+}
+
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned, NamedAttribute attribute) {
+  return verifyIndex(op, attribute, "dist.input");
+}
+
+LogicalResult DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned, NamedAttribute attribute) {
+  return verifyIndex(op, attribute, "dist.output");
+}
+
+LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, DictionaryAttr factors) {
+  for (NamedAttribute factor : factors) {
+    auto axes = dyn_cast<ArrayAttr>(factor.getValue());
+    if (!axes || !llvm::all_of(axes, llvm::IsaPred<StringAttr>))
+      return emitError() << "expects a list of axis names for factor '" << factor.getName().getValue() << "', got "
+                         << factor.getValue();
+  }
+  return success();
+}
+
+PlaceAttr cleave::dist::getPlace(Operation *op) { return op->getAttrOfType<PlaceAttr>(placeAttrName); }
+
+//===-- mesh --------------------------------------------------------------------------------------------------===//
+
+LogicalResult MeshOp::verify() {
+  if (getAxisNames().size() != getAxisSizes().size())
+    return emitOpError("expects a size for each axis");
+  int64_t product = 1;
+  llvm::StringSet<llvm::MallocAllocator> names;
+  for (auto [name, size] : llvm::zip(getAxisNames().getAsValueRange<StringAttr>(), getAxisSizes())) {
+    if (size < 1)
+      return emitOpError("expects axis \"") << name << "\" to have a positive size, got " << size;
+    if (!names.insert(name).second)
+      return emitOpError("expects distinct axis names, got \"") << name << "\" twice";
+    product *= size;
+  }
+  if (product != static_cast<int64_t>(getDevices().size()))
+    return emitOpError("expects as many devices as the axes' product ") << product << ", got " << getDevices().size();
+  SmallVector<int64_t> sorted(getDevices());
+  llvm::sort(sorted);
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || sorted.front() < 0)
+    return emitOpError("expects distinct devices, none negative");
+  return success();
+}
+
+//===-- program -----------------------------------------------------------------------------------------------===//
+
+void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type,
+                      FlatSymbolRefAttr mesh) {
+  state.addAttribute(SymbolTable::getSymbolAttrName(), builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  state.addAttribute(getMeshAttrName(state.name), mesh);
+  Block *block = new Block;
+  state.addRegion()->push_back(block);
+  for (Type input : type.getInputs())
+    block->addArgument(input, state.location);
+}
+
+ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
+                      function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(inputs, results);
+  };
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
+                                                  getFunctionTypeAttrName(result.name), buildType,
+                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void ProgramOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+                                           getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+static LogicalResult verifyMesh(Operation *op, FlatSymbolRefAttr mesh, SymbolTableCollection &symbols) {
+  if (!symbols.lookupNearestSymbolFrom<MeshOp>(op, mesh))
+    return op->emitOpError("expects a 'dist.mesh' named '") << mesh.getValue() << "', found none";
+  return success();
+}
+
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyMesh(*this, getMeshAttr(), symbols);
+}
+
+int64_t ProgramOp::getInputIndex(unsigned argument) {
+  auto index = getArgAttrOfType<IntegerAttr>(argument, "dist.input");
+  return index ? index.getInt() : argument;
+}
+
+int64_t ProgramOp::getOutputIndex(unsigned result) {
+  auto index = getResultAttrOfType<IntegerAttr>(result, "dist.output");
+  return index ? index.getInt() : result;
+}
+
+LogicalResult cleave::dist::ReturnOp::verify() {
+  auto program = cast<ProgramOp>((*this)->getParentOp());
+  if (getOperandTypes() != TypeRange(program.getResultTypes()))
+    return emitOpError("expects the program's result types (")
+           << program.getResultTypes() << "), got (" << getOperandTypes() << ")";
+  return success();
+}
+
+//===-- send, receive -----------------------------------------------------------------------------------------===//
+
+LogicalResult SendOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyMesh(*this, getTargetAttr(), symbols);
+}
+
+LogicalResult ReceiveOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyMesh(*this, getSourceAttr(), symbols);
+}

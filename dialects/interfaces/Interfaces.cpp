@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Definitions of the operator interfaces and their defaults.
+
+#include "dialects/interfaces/Interfaces.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+OpCost elementwiseCost(Operation *op, double flopsPerElement, CostClass costClass) {
+  OpCost cost;
+  cost.costClass = costClass;
+  for (Type type : op->getOperandTypes())
+    cost.bytesRead += static_cast<double>(tensorBytes(type));
+  for (Type type : op->getResultTypes()) {
+    cost.bytesWritten += static_cast<double>(tensorBytes(type));
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      cost.flops += flopsPerElement * static_cast<double>(tensor.getNumElements());
+  }
+  return cost;
+}
+
+} // namespace cleave
+
+#include "dialects/interfaces/Interfaces.cpp.inc"

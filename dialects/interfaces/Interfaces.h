@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The C++ side of the operator interfaces.
+
+#ifndef CLEAVE_DIALECTS_INTERFACES_INTERFACES_H
+#define CLEAVE_DIALECTS_INTERFACES_INTERFACES_H
+
+#include "dialects/interfaces/HostTensor.h"
+#include "dialects/interfaces/SplitRule.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpDefinition.h"
+
+namespace cleave {
+
+/// The default cost: all operands read, all results written, `flopsPerElement` operations per result element.
+OpCost elementwiseCost(mlir::Operation *op, double flopsPerElement, CostClass costClass = CostClass::Elementwise);
+
+} // namespace cleave
+
+#include "dialects/interfaces/Interfaces.h.inc"
+
+#endif // CLEAVE_DIALECTS_INTERFACES_INTERFACES_H

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What an operator says about itself: how it may be divided, what it costs, what it means in linalg, and its value
+// when all operands are known. No stage looks at an operator's kind; all ask these interfaces.
+
+#ifndef CLEAVE_DIALECTS_INTERFACES_INTERFACES
+#define CLEAVE_DIALECTS_INTERFACES_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def SplitInterface : OpInterface<"SplitInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    The operator's factors (named iteration dimensions such as `batch`, `out_channel`, `k`), the kind of each, and the
+    map from the dimensions of operands and results to them.
+  }];
+  let methods = [InterfaceMethod<"The operator's split rule on its present shapes.", "::cleave::SplitRule",
+                                 "getSplitRule">];
+}
+
+def CostInterface : OpInterface<"CostInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Floating-point operations and bytes of the operator on its present (local) shapes. The default counts every
+    operand and result once and one operation per result element.
+  }];
+  let methods = [InterfaceMethod<"The operator's work.", "::cleave::OpCost", "getCost", (ins), [{}], [{
+    return ::cleave::elementwiseCost($_op.getOperation(), 1.0);
+  }]>];
+}
+
+def LowerInterface : OpInterface<"LowerInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    The operator's reference meaning: linalg, tensor and arith operations on tensors that compute the results from
+    `operands`. The new operations are created at `builder`'s insertion point; the operator itself stays.
+  }];
+  let methods = [InterfaceMethod<
+      "Builds the reference meaning and returns one value a result; fails without a trace where there is none.",
+      "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "lowerToLinalg",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands)>];
+}
+
+def ElementwiseInterface : OpInterface<"ElementwiseInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Operators that compute each result element from one element of every operand, operands being broadcast to the
+    result's shape by NumPy's rule.
+  }];
+  let methods = [InterfaceMethod<
+      "Builds the computation of one element with arith and math operations. `elements` holds one scalar an operand.",
+      "::mlir::Value", "buildElement", (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$elements)>];
+}
+
+def EvaluateInterface : OpInterface<"EvaluateInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    The operator's value on known operands, computed in the compiler: shape arithmetic and weights written as
+    computations fold with it.
+  }];
+  let methods = [InterfaceMethod<
+      "One tensor a result; fails without a trace where the operator cannot be evaluated on these operands.",
+      "::llvm::FailureOr<::llvm::SmallVector<::cleave::HostTensor>>", "evaluate",
+      (ins "::llvm::ArrayRef<::cleave::HostTensor>":$operands)>];
+}
+
+#endif // CLEAVE_DIALECTS_INTERFACES_INTERFACES

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How an operator may be divided: its factors (named iteration dimensions) and the map from each tensor dimension to
+// them. Data, so that planner and distribute read it without knowing the operator.
+
+#ifndef CLEAVE_DIALECTS_INTERFACES_SPLITRULE_H
+#define CLEAVE_DIALECTS_INTERFACES_SPLITRULE_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Value.h"
+#include "mlir/Support/LLVM.h"
+
+#include <string>
+
+namespace cleave {
+
+/// What happens when a factor is divided over devices.
+enum class FactorKind {
+  Parallel,    ///< Every device computes its own part of the results.
+  Reduction,   ///< Every device computes a partial result; `combiner` joins them.
+  Window,      ///< Parallel, but a device also reads `haloBefore`/`haloAfter` elements of its neighbours.
+  Unsplittable ///< Every device needs the whole of it.
+};
+
+/// How partial results of a reduction factor are joined.
+enum class Combiner { None, Sum, Product, Max, Min };
+
+/// One named iteration dimension of an operator.
+struct Factor {
+  std::string name;
+  int64_t size = 1;
+  FactorKind kind = FactorKind::Parallel;
+  Combiner combiner = Combiner::None;
+  /// Window factors: input elements needed before and after a device's own part, and input elements per output one.
+  int64_t haloBefore = 0, haloAfter = 0, step = 1;
+};
+
+/// The factors of one tensor dimension, the slowest varying first. Empty: the dimension is not divided by any factor
+/// (broadcast dimensions of size one).
+using DimFactors = mlir::SmallVector<unsigned, 2>;
+/// One entry a dimension.
+using TensorFactors = mlir::SmallVector<DimFactors, 4>;
+
+/// An operator's factors, and for every operand and result the factors of its dimensions.
+struct SplitRule {
+  mlir::SmallVector<Factor, 4> factors;
+  mlir::SmallVector<TensorFactors, 4> operands;
+  mlir::SmallVector<TensorFactors, 2> results;
+
+  /// Appends a factor and returns its index.
+  unsigned addFactor(llvm::StringRef name, int64_t size, FactorKind kind = FactorKind::Parallel,
+                     Combiner combiner = Combiner::None);
+
+  /// The rule of an operator whose results and operands relate by projected permutations, as in linalg.generic:
+  /// `maps` holds operand maps, then result maps, over `names.size()` iteration dimensions of `sizes`; dimensions that
+  /// no result map mentions are reductions joined by `combiner`. A constant in a map is a broadcast dimension.
+  static SplitRule fromIndexingMaps(llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> sizes,
+                                    llvm::ArrayRef<mlir::AffineMap> maps, unsigned numOperands, Combiner combiner);
+};
+
+/// What kind of work an operator is: the machine's efficiency curves are given by class.
+enum class CostClass { Contraction, Elementwise, Reduction, Movement, View };
+
+/// The work of one local (already divided) instance of an operator.
+struct OpCost {
+  double flops = 0;        ///< Floating-point operations; a multiply-add counts as two.
+  double bytesRead = 0;    ///< Bytes of the operands that are read.
+  double bytesWritten = 0; ///< Bytes of the results.
+  CostClass costClass = CostClass::Elementwise;
+};
+
+/// Bytes of a tensor of static shape, i1 counted as one byte an element.
+int64_t tensorBytes(mlir::Type type);
+
+} // namespace cleave
+
+#endif // CLEAVE_DIALECTS_INTERFACES_SPLITRULE_H

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The plan dialect in C++.
+
+#ifndef CLEAVE_DIALECTS_PLAN_PLAN_H
+#define CLEAVE_DIALECTS_PLAN_PLAN_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/plan/PlanOpsDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/plan/PlanOpsAttributes.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialects/plan/PlanOpsTypes.h.inc"
+
+#include "dialects/plan/PlanOpsInterfaces.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/plan/PlanOps.h.inc"
+
+namespace cleave::plan {
+
+/// The bytes that a tensor takes in memory, with its layout's padding; i1 takes one byte an element.
+int64_t storageBytes(mlir::RankedTensorType type);
+
+/// The layout of a tensor type; null where it is dense and row-major.
+LayoutAttr getLayout(mlir::Type type);
+
+/// The same type without a layout.
+mlir::RankedTensorType withoutLayout(mlir::RankedTensorType type);
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_DIALECTS_PLAN_PLAN_H

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The plan dialect: kernels, and what each device executes: queues, instructions in order, waits, buffers with fixed
+// offsets.
+
+#ifndef CLEAVE_DIALECTS_PLAN_OPS
+#define CLEAVE_DIALECTS_PLAN_OPS
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Plan_Dialect : Dialect {
+  let name = "plan";
+  let cppNamespace = "::cleave::plan";
+  let summary = "The plan: what each device executes";
+  let description = [{
+    Two levels. On tensors: `plan.native_kernel` and `plan.library_kernel` describe kernels, `plan.launch` calls one
+    with value semantics inside a `dist.program`. On buffers: `plan.program` holds an arena, buffers at fixed offsets
+    in it, and the instructions of a mesh in order, which call the same kernels. A tensor type with the encoding
+    `#plan.layout` is laid out as the library wants it; without one it is dense and row-major.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+}
+
+class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }
+class Plan_Op<string mnemonic, list<Trait> traits = []> : Op<Plan_Dialect, mnemonic, traits>;
+
+def Plan_LayoutAttr : Plan_Attr<"Layout", "layout"> {
+  let summary = "a blocked memory layout";
+  let description = [{
+    Dimension `d` is padded to `padded[d]`; its outer positions are `strides[d]` elements apart; inner block `i` holds
+    `blocks[i]` values of dimension `dims[i]`, the last block varying fastest. `name` is for people.
+
+    ```mlir
+    tensor<1x64x56x56xf32, #plan.layout<"aBcd16b", padded = [1, 64, 56, 56], strides = [200704, 50176, 896, 16],
+                                        blocks = [16], dims = [1]>>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"name">:$name, ArrayRefParameter<"int64_t">:$padded,
+                        ArrayRefParameter<"int64_t">:$strides, OptionalArrayRefParameter<"int64_t">:$blocks,
+                        OptionalArrayRefParameter<"int64_t">:$dims);
+  let assemblyFormat = [{
+    `<` $name `,` `padded` `=` `[` $padded `]` `,` `strides` `=` `[` $strides `]`
+        (`,` `blocks` `=` `[` $blocks^ `]` `,` `dims` `=` `[` $dims `]`)? `>`
+  }];
+}
+
+def Plan_WaitAttr : Plan_Attr<"Wait", "wait"> {
+  let summary = "until a queue has finished its first instructions";
+  let description = [{
+    ```mlir
+    #plan.wait<queue = 1, value = 3>
+    ```
+  }];
+  let parameters = (ins "int64_t":$queue, "int64_t":$value);
+  let assemblyFormat = "`<` `queue` `=` $queue `,` `value` `=` $value `>`";
+}
+
+def Plan_PostOpAttr : Plan_Attr<"PostOp", "post_op"> {
+  let summary = "an operation fused behind a library kernel";
+  let description = [{
+    `argument` is the index of an extra kernel input, or -1.
+
+    ```mlir
+    #plan.post_op<"leaky_relu", alpha = 1.0e-01 : f64, beta = 0.0 : f64, argument = -1>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"kind">:$kind, "::mlir::FloatAttr":$alpha, "::mlir::FloatAttr":$beta,
+                        "int64_t":$argument);
+  let assemblyFormat = "`<` $kind `,` `alpha` `=` $alpha `,` `beta` `=` $beta `,` `argument` `=` $argument `>`";
+}
+
+def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "a place in an arena that holds a tensor";
+  let parameters = (ins "::mlir::RankedTensorType":$tensor);
+  let assemblyFormat = "`<` $tensor `>`";
+}
+
+//===-- kernels -----------------------------------------------------------------------------------------------===//
+
+def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, SingleBlock]> {
+  let summary = "a kernel that Cleave compiles";
+  let description = [{
+    The region computes the results from its arguments with `dfg` operators. After compilation `object` names the
+    `plan.object` that holds its code, `parallel_extent` is the size of its outermost parallel loop, and
+    `scratch_bytes` the memory that it needs besides operands and results.
+
+    ```mlir
+    plan.native_kernel @relu.0 {
+    ^bb0(%x: tensor<8xf32>):
+      %0 = dfg.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+      plan.yield %0 : tensor<8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefAttr>:$object,
+                       DefaultValuedAttr<I64Attr, "1">:$parallel_extent, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+}
+
+def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"NativeKernelOp">]> {
+  let summary = "ends a native kernel with its results";
+  let description = [{
+    ```mlir
+    plan.yield %0 : tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$operands);
+  let assemblyFormat = "($operands^ `:` type($operands))? attr-dict";
+}
+
+def Plan_LibraryKernelOp : Plan_Op<"library_kernel", [Symbol]> {
+  let summary = "a kernel of a library";
+  let description = [{
+    `attributes` holds integer lists (`array<i64: …>`) and real numbers by name, as the library's driver documents them.
+    `implementation` is what the library chose, for people.
+
+    ```mlir
+    plan.library_kernel @lrn.0 "onednn" "lrn" {size = array<i64: 5>, alpha = 1.0e-4 : f64}
+        : (tensor<1x8x4x4xf32>) -> tensor<1x8x4x4xf32>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$library, StrAttr:$routine, DictionaryAttr:$parameters,
+                       TypeAttrOf<FunctionType>:$type,
+                       DefaultValuedAttr<TypedArrayAttrBase<Plan_PostOpAttr, "post ops">, "{}">:$post_ops,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$implementation,
+                       DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
+  let assemblyFormat = "$sym_name $library $routine $parameters attr-dict `:` $type";
+}
+
+def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
+  let summary = "native code";
+  let description = [{
+    An ELF shared object with the native kernels' code for one kind of processor.
+
+    ```mlir
+    plan.object @native triple = "x86_64-pc-linux-gnu" cpu = "skylake-avx512" features = ["avx2"] image = "\7FELF"
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$triple, StrAttr:$cpu, StrArrayAttr:$features, StrAttr:$image);
+  let assemblyFormat = [{
+    $sym_name `triple` `=` $triple `cpu` `=` $cpu `features` `=` $features `image` `=` $image attr-dict
+  }];
+}
+
+def Plan_LaunchOp : Plan_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "calls a kernel on tensors";
+  let description = [{
+    ```mlir
+    %0 = plan.launch @relu.0(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyRankedTensor>:$operands);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $outputs)";
+}
+
+//===-- programs on buffers -----------------------------------------------------------------------------------===//
+
+def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock, NoTerminator, NoRegionArguments,
+                                         DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "what each device of a mesh executes";
+  let description = [{
+    First the buffers, then `plan.prepare` (once, when the plan is loaded) and `plan.body` (once a step). `arena_bytes`
+    is the memory of one device, `live_bytes` the largest sum of bytes that are live at once. `queues` names the kind
+    of each queue: `compute`, `send`, `receive` or `host`.
+
+    ```mlir
+    plan.program @main.d0 on @d0 queues ["compute"] arena 64 live 64 {
+      %b0 = plan.buffer "x" offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+      %b1 = plan.buffer "y" offset 64 bytes 32 : !plan.buffer<tensor<8xf32>>
+      plan.prepare {
+      }
+      plan.body {
+        plan.load_input 0 -> %b0 {order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+        plan.call @relu.0(%b0) -> (%b1) {order = 1 : i64, queue = 0 : i64}
+            : (!plan.buffer<tensor<8xf32>>) -> !plan.buffer<tensor<8xf32>>
+        plan.store_output %b1 -> 0 {order = 2 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$mesh, StrArrayAttr:$queues, I64Attr:$arena_bytes,
+                       I64Attr:$live_bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `on` $mesh `queues` $queues `arena` $arena_bytes `live` $live_bytes attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+class Plan_Section<string mnemonic> : Plan_Op<mnemonic, [NoTerminator, SingleBlock, NoRegionArguments,
+                                                         HasParent<"ProgramOp">]> {
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "attr-dict-with-keyword $body";
+}
+
+def Plan_PrepareOp : Plan_Section<"prepare"> {
+  let summary = "instructions that run once, when the plan is loaded";
+  let description = [{
+    They fill the buffers that last: parameters, and what is computed from parameters alone.
+
+    ```mlir
+    plan.prepare {
+      plan.load_parameter @w -> %b0 {order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    }
+    ```
+  }];
+}
+
+def Plan_BodyOp : Plan_Section<"body"> {
+  let summary = "instructions that run once a step";
+  let description = [{
+    ```mlir
+    plan.body {
+      plan.load_input 0 -> %b0 {order = 1 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    }
+    ```
+  }];
+}
+
+def Plan_BufferOp : Plan_Op<"buffer", [Pure, HasParent<"ProgramOp">]> {
+  let summary = "a place in the arena";
+  let description = [{
+    ```mlir
+    %b0 = plan.buffer "x" offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$bytes);
+  let results = (outs Plan_BufferType:$buffer);
+  let assemblyFormat = "$name `offset` $offset `bytes` $bytes attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+def Plan_InstructionInterface : OpInterface<"Instruction"> {
+  let cppNamespace = "::cleave::plan";
+  let description = [{
+    An instruction of a queue: it starts when the one before it on its queue has ended and its waits are met.
+  }];
+  let methods = [
+    InterfaceMethod<"The index of its queue.", "int64_t", "getQueueIndex", (ins), [{}], [{
+      return $_op->template getAttrOfType<::mlir::IntegerAttr>("queue").getInt();
+    }]>,
+    InterfaceMethod<"What it waits for on other queues.", "::llvm::SmallVector<::cleave::plan::WaitAttr>",
+                    "getWaitList", (ins), [{}], [{
+      ::llvm::SmallVector<::cleave::plan::WaitAttr> list;
+      if (auto waits = $_op->template getAttrOfType<::mlir::ArrayAttr>("waits"))
+        for (::mlir::Attribute wait : waits)
+          list.push_back(::llvm::cast<::cleave::plan::WaitAttr>(wait));
+      return list;
+    }]>,
+    InterfaceMethod<"Its position in the global order.", "int64_t", "getOrderIndex", (ins), [{}], [{
+      return $_op->template getAttrOfType<::mlir::IntegerAttr>("order").getInt();
+    }]>];
+}
+
+class Plan_Instruction<string mnemonic, list<Trait> traits = []>
+    : Plan_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<Plan_InstructionInterface>], traits)> {
+  dag scheduling = (ins I64Attr:$queue, I64Attr:$order,
+                        OptionalAttr<TypedArrayAttrBase<Plan_WaitAttr, "waits">>:$waits);
+}
+
+def Plan_CallOp : Plan_Instruction<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                            AttrSizedOperandSegments]> {
+  let summary = "runs a kernel";
+  let description = [{
+    ```mlir
+    plan.call @conv.0(%x, %w) -> (%y) scratch(%s) {order = 3 : i64, queue = 0 : i64} : (!plan.buffer<tensor<8xf32>>,
+        !plan.buffer<tensor<8xf32>>) -> (!plan.buffer<tensor<8xf32>>), !plan.buffer<tensor<64xi8>>
+    ```
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$kernel, Variadic<Plan_BufferType>:$inputs,
+                            Variadic<Plan_BufferType>:$outputs, Optional<Plan_BufferType>:$scratch), scheduling);
+  let assemblyFormat = [{
+    $kernel `(` $inputs `)` `->` `(` $outputs `)` (`scratch` `(` $scratch^ `:` type($scratch) `)`)? attr-dict
+        `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def Plan_SendOp : Plan_Instruction<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "gives a buffer's contents to another device";
+  let description = [{
+    ```mlir
+    plan.send %b0 to @d1 {channel = 3 : i64, order = 4 : i64, queue = 1 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins Plan_BufferType:$buffer, FlatSymbolRefAttr:$target, I64Attr:$channel), scheduling);
+  let assemblyFormat = "$buffer `to` $target attr-dict `:` type($buffer)";
+}
+
+def Plan_ReceiveOp : Plan_Instruction<"receive", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "fills a buffer with what another device sends";
+  let description = [{
+    ```mlir
+    plan.receive %b0 from @d0 {channel = 3 : i64, order = 4 : i64, queue = 2 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins Plan_BufferType:$buffer, FlatSymbolRefAttr:$source, I64Attr:$channel), scheduling);
+  let assemblyFormat = "$buffer `from` $source attr-dict `:` type($buffer)";
+}
+
+def Plan_LoadParameterOp : Plan_Instruction<"load_parameter"> {
+  let summary = "fills a buffer with a parameter";
+  let description = [{
+    ```mlir
+    plan.load_parameter @w -> %b0 {order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins FlatSymbolRefAttr:$parameter, Plan_BufferType:$buffer), scheduling);
+  let assemblyFormat = "$parameter `->` $buffer attr-dict `:` type($buffer)";
+}
+
+def Plan_LoadConstantOp : Plan_Instruction<"load_constant"> {
+  let summary = "fills a buffer with a constant";
+  let description = [{
+    ```mlir
+    plan.load_constant dense<[1, 2]> : tensor<2xi64> -> %b0 {order = 0 : i64, queue = 0 : i64}
+        : !plan.buffer<tensor<2xi64>>
+    ```
+  }];
+  let arguments = !con((ins ElementsAttr:$value, Plan_BufferType:$buffer), scheduling);
+  let assemblyFormat = "$value `->` $buffer attr-dict `:` type($buffer)";
+}
+
+def Plan_LoadInputOp : Plan_Instruction<"load_input"> {
+  let summary = "fills a buffer with an input of the graph";
+  let description = [{
+    ```mlir
+    plan.load_input 0 -> %b0 {order = 1 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins I64Attr:$input, Plan_BufferType:$buffer), scheduling);
+  let assemblyFormat = "$input `->` $buffer attr-dict `:` type($buffer)";
+}
+
+def Plan_StoreOutputOp : Plan_Instruction<"store_output"> {
+  let summary = "gives a buffer's contents out as an output of the graph";
+  let description = [{
+    ```mlir
+    plan.store_output %b0 -> 0 {order = 9 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins Plan_BufferType:$buffer, I64Attr:$output), scheduling);
+  let assemblyFormat = "$buffer `->` $output attr-dict `:` type($buffer)";
+}
+
+#endif // CLEAVE_DIALECTS_PLAN_OPS

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A device: its arena, the kernels it has loaded, and its queues.
+
+#ifndef CLEAVE_RUNTIME_DEVICE_H
+#define CLEAVE_RUNTIME_DEVICE_H
+
+#include "runtime/Buffer.h"
+#include "runtime/Executable.h"
+#include "runtime/Queue.h"
+
+#include <memory>
+
+namespace cleave::runtime {
+
+/// A device of an executor. Made by its Driver for one program; used by one thread at a time until its queues run.
+class Device {
+public:
+  virtual ~Device() = default;
+  /// Makes the arena: one allocation of exactly `bytes`. Status::Infeasible when there is not so much memory.
+  virtual Error allocate(uint64_t bytes) = 0;
+  /// Bytes that allocate() took.
+  virtual uint64_t allocatedBytes() const = 0;
+  /// Where a buffer of the program lies.
+  virtual Buffer place(const PlanBuffer &buffer) const = 0;
+  /// Loads the kernels that the program calls. Status::Unsupported or Status::Infeasible when one cannot run here.
+  virtual Error load() = 0;
+  /// The program's queue of that index. A step is submitted to every queue of which its phase has an instruction.
+  virtual Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) = 0;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_DEVICE_H

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A driver makes the devices of one kind for one executor. A new kind of device is a new Driver, added to the table in
+// Driver.cpp.
+
+#ifndef CLEAVE_RUNTIME_DRIVER_H
+#define CLEAVE_RUNTIME_DRIVER_H
+
+#include "runtime/Communicator.h"
+#include "runtime/Device.h"
+#include "runtime/Executor.h"
+#include "runtime/HappensBefore.h"
+
+namespace cleave::runtime {
+
+/// What the drivers of an executor share. Outlives them.
+struct DriverContext {
+  Plan plan;
+  const Entry *entry = nullptr;
+  std::vector<Site> sites;
+  ExecutorOptions options;
+  ParameterSource *parameters = nullptr;
+  std::unique_ptr<Communicator> communicator;
+};
+
+/// Makes devices of one kind.
+class Driver {
+public:
+  virtual ~Driver() = default;
+  /// The device of the context's site of that index. Called by several threads at the same time.
+  virtual Expected<std::unique_ptr<Device>> createDevice(uint32_t site) = 0;
+};
+
+/// The driver of that name ("cpu", "null"); Status::Unsupported when this build has none of that name.
+Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_DRIVER_H

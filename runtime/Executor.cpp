@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Puts devices together for an entry, binds its instructions to their memory, and hands steps to their queues.
+
+#include "runtime/Executor.h"
+
+#include "runtime/Driver.h"
+#include "runtime/Step.h"
+#include "runtime/communicators/local/LocalCommunicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+namespace cleave::runtime {
+
+/// A device and its queues; queues without instructions are there, but never get a step.
+struct Member {
+  std::unique_ptr<Device> device;
+  std::vector<std::unique_ptr<Queue>> queues;
+};
+
+class Executor::State {
+public:
+  Error build(const Plan &plan, const std::string &entry, ParameterSource &parameters, ExecutorOptions options);
+  Error checkTensors(const std::vector<Port> &ports, const std::vector<HostTensor> &tensors, const char *what) const;
+  std::shared_ptr<Step> start(Phase phase, Ticket number, std::vector<HostTensor> inputs,
+                              std::vector<HostTensor> outputs);
+  ~State() {
+    for (auto &[ticket, step] : inFlight)
+      (void)step->wait();
+  }
+
+  DriverContext context;
+  Ticket next = 0;
+  std::map<Ticket, std::shared_ptr<Step>> inFlight;
+  /// When the caller last learned that a step was over, for simulated time.
+  int64_t lastEnd = 0;
+
+private:
+  Error createDrivers();
+  Error createMember(uint32_t site);
+  std::vector<std::vector<Command>> bind(const Member &member, const Program &program, Phase phase) const;
+
+  // Members go before their drivers.
+  std::map<std::string, std::unique_ptr<Driver>> drivers;
+
+public:
+  std::vector<Member> members;
+  std::array<std::vector<Queue *>, 2> active;
+};
+
+/// The buffers that an action names, in the order in which it names them.
+static std::vector<uint32_t> buffersOf(const Action &action) {
+  if (const auto *call = std::get_if<Call>(&action))
+    return call->arguments;
+  if (const auto *copy = std::get_if<Copy>(&action))
+    return {copy->source, copy->target};
+  return std::visit(
+      [](const auto &single) -> std::vector<uint32_t> {
+        if constexpr (requires { single.buffer; })
+          return {single.buffer};
+        return {};
+      },
+      action);
+}
+
+/// The phase's commands by queue. Waits that an earlier wait of the same queue implies are left out, so that an
+/// instruction that depends on its own queue alone costs no synchronization.
+std::vector<std::vector<Command>> Executor::State::bind(const Member &member, const Program &program,
+                                                        Phase phase) const {
+  size_t numQueues = program.queues.size();
+  std::vector<std::vector<Command>> commands(numQueues);
+  std::vector<std::vector<uint32_t>> reached(numQueues, std::vector<uint32_t>(numQueues));
+  for (const Instruction &instruction : program.instructions(phase)) {
+    Command command;
+    command.instruction = &instruction;
+    for (const Wait &wait : instruction.waits) {
+      uint32_t &known = reached[instruction.queue][wait.queue];
+      if (wait.queue == instruction.queue || wait.value <= known)
+        continue;
+      known = wait.value;
+      command.waits.push_back({member.queues[wait.queue].get(), wait.value});
+    }
+    for (uint32_t buffer : buffersOf(instruction.action))
+      command.buffers.push_back(member.device->place(program.buffers[buffer]));
+    commands[instruction.queue].push_back(std::move(command));
+  }
+  std::map<Queue *, size_t> indexOf;
+  for (size_t i = 0; i != numQueues; ++i)
+    indexOf[member.queues[i].get()] = i;
+  for (size_t queue = 0; queue != numQueues; ++queue)
+    for (const Command &command : commands[queue])
+      for (const TimelinePoint &point : command.waits)
+        commands[indexOf[point.queue]][point.value - 1].signals = true;
+  return commands;
+}
+
+Error Executor::State::createDrivers() {
+  for (const Site &site : context.sites) {
+    const std::string &name = context.plan->devices[site.device].driver;
+    if (drivers.count(name))
+      continue;
+    auto driver = createDriver(name, context);
+    if (!driver)
+      return driver.error();
+    drivers[name] = std::move(*driver);
+  }
+  if (drivers.size() > 1 && drivers.count("null"))
+    return makeError(Status::Unsupported, "entry \"", context.entry->name,
+                     "\" mixes the null driver with others; simulate all devices or none");
+  return Error::success();
+}
+
+Error Executor::State::createMember(uint32_t index) {
+  const Site &site = context.sites[index];
+  const PlanDevice &description = context.plan->devices[site.device];
+  Member &member = members[index];
+  auto device = drivers[description.driver]->createDevice(index);
+  if (!device)
+    return device.error();
+  member.device = std::move(*device);
+  if (Error error = member.device->allocate(site.program->arenaBytes))
+    return error;
+  if (Error error = member.device->load())
+    return error;
+  return Error::success();
+}
+
+/// Runs work(0), ..., work(count - 1) on as many threads as the machine has cores; the error of the lowest index.
+template <typename Work> static Error inParallel(uint32_t count, Work work) {
+  std::vector<Error> errors(count);
+  std::atomic<uint32_t> next{0};
+  auto serve = [&] {
+    for (uint32_t i = next++; i < count; i = next++)
+      errors[i] = work(i);
+  };
+  std::vector<std::thread> helpers(std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency())));
+  for (std::thread &helper : helpers)
+    helper = std::thread(serve);
+  for (std::thread &helper : helpers)
+    helper.join();
+  auto failed = std::find_if(errors.begin(), errors.end(), [](const Error &error) { return bool(error); });
+  return failed == errors.end() ? Error::success() : *failed;
+}
+
+Error Executor::State::build(const Plan &plan, const std::string &name, ParameterSource &parameters,
+                             ExecutorOptions options) {
+  auto entry = plan.entry(name);
+  if (!entry)
+    return entry.error();
+  context.plan = plan;
+  context.entry = *entry;
+  context.sites = sitesOf(*plan, **entry);
+  context.options = std::move(options);
+  context.parameters = &parameters;
+  context.communicator = createLocalCommunicator(**entry);
+  if (Error error = createDrivers())
+    return error;
+  members.resize(context.sites.size());
+  Error error = inParallel(static_cast<uint32_t>(members.size()), [&](uint32_t index) {
+    Error failed = createMember(index);
+    if (!failed)
+      return failed;
+    const std::string &device = context.plan->devices[context.sites[index].device].name;
+    return Error(failed.status(), "device \"" + device + "\": " + failed.message(), failed.node());
+  });
+  if (error)
+    return error;
+  for (size_t index = 0; index != members.size(); ++index) {
+    Member &member = members[index];
+    const Program &program = *context.sites[index].program;
+    for (uint32_t queue = 0; queue != program.queues.size(); ++queue) {
+      auto created = member.device->createQueue(queue);
+      if (!created)
+        return created.error();
+      member.queues.push_back(std::move(*created));
+    }
+    for (Phase phase : {Phase::Prepare, Phase::Body}) {
+      auto lists = bind(member, program, phase);
+      for (size_t queue = 0; queue != lists.size(); ++queue) {
+        if (lists[queue].empty())
+          continue;
+        active[static_cast<unsigned>(phase)].push_back(member.queues[queue].get());
+        if (Error failed = member.queues[queue]->record(phase, std::move(lists[queue])))
+          return failed;
+      }
+    }
+  }
+  auto prepared = start(Phase::Prepare, 0, {}, {})->wait();
+  if (prepared)
+    lastEnd = prepared->end;
+  return prepared.error();
+}
+
+std::shared_ptr<Step> Executor::State::start(Phase phase, Ticket number, std::vector<HostTensor> inputs,
+                                             std::vector<HostTensor> outputs) {
+  const std::vector<Queue *> &queues = active[static_cast<unsigned>(phase)];
+  auto step = std::make_shared<Step>(phase, number, static_cast<unsigned>(queues.size()), lastEnd);
+  step->inputs = std::move(inputs);
+  step->outputs = std::move(outputs);
+  for (Queue *queue : queues)
+    queue->submit(step);
+  return step;
+}
+
+Error Executor::State::checkTensors(const std::vector<Port> &ports, const std::vector<HostTensor> &tensors,
+                                    const char *what) const {
+  if (tensors.size() != ports.size())
+    return makeError(Status::Failure, "entry \"", context.entry->name, "\" expects ", ports.size(), " ", what,
+                     "s, got ", tensors.size());
+  for (size_t i = 0; i != ports.size(); ++i)
+    if (tensors[i].type() != ports[i].type || tensors[i].bytes().size() != *ports[i].type.byteSize())
+      return makeError(Status::Failure, what, " \"", ports[i].name, "\" expects ", ports[i].type.text(), ", got ",
+                       tensors[i].type().text());
+  return Error::success();
+}
+
+Executor::Executor(std::unique_ptr<State> state) : state(std::move(state)) {}
+Executor::~Executor() = default;
+
+Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std::string &entry,
+                                                     ParameterSource &parameters, ExecutorOptions options) {
+  auto state = std::make_unique<State>();
+  if (Error error = state->build(plan, entry, parameters, std::move(options)))
+    return error;
+  return std::unique_ptr<Executor>(new Executor(std::move(state)));
+}
+
+Expected<Ticket> Executor::submit(std::vector<HostTensor> inputs, std::vector<HostTensor> outputs) {
+  const Entry &entry = *state->context.entry;
+  if (Error error = state->checkTensors(entry.inputs, inputs, "input"))
+    return error;
+  if (Error error = state->checkTensors(entry.outputs, outputs, "output"))
+    return error;
+  Ticket ticket = state->next++;
+  state->inFlight[ticket] = state->start(Phase::Body, ticket, std::move(inputs), std::move(outputs));
+  return ticket;
+}
+
+Expected<StepTimes> Executor::wait(Ticket ticket) {
+  auto found = state->inFlight.find(ticket);
+  if (found == state->inFlight.end())
+    return makeError(Status::Failure, "ticket ", ticket, " is not in flight; wait once for each submitted step");
+  auto times = found->second->wait();
+  state->inFlight.erase(found);
+  if (times)
+    state->lastEnd = std::max(state->lastEnd, times->end);
+  return times;
+}
+
+const Entry &Executor::entry() const { return *state->context.entry; }
+
+std::vector<DeviceMemory> Executor::memory() const {
+  std::vector<DeviceMemory> memory;
+  for (size_t i = 0; i != state->members.size(); ++i) {
+    const Site &site = state->context.sites[i];
+    memory.push_back({state->context.plan->devices[site.device].name, site.program->arenaBytes,
+                      state->members[i].device->allocatedBytes(), site.program->liveBytes});
+  }
+  return memory;
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs one entry of a plan: makes its devices, loads kernels and parameters, and then runs steps, several at a time if
+// the caller submits several.
+
+#ifndef CLEAVE_RUNTIME_EXECUTOR_H
+#define CLEAVE_RUNTIME_EXECUTOR_H
+
+#include "runtime/HostTensor.h"
+#include "runtime/ParameterSource.h"
+#include "runtime/Plan.h"
+
+#include <functional>
+
+namespace cleave::runtime {
+
+class Trace;
+
+struct ExecutorOptions {
+  /// Keep compute threads on cores of their own where the machine has enough.
+  bool pin = true;
+  /// Where each instruction's begin and end are recorded; null: nowhere.
+  Trace *trace = nullptr;
+  /// Seconds that an instruction takes on `device` under the null driver; absent: none. A receive takes no time of its
+  /// own: it ends with its send.
+  std::function<double(uint32_t device, const Instruction &)> seconds;
+};
+
+/// A submitted step: its number, counted from 0.
+using Ticket = uint64_t;
+
+/// When a step began and ended, in nanoseconds: on the steady clock, or in simulated time under the null driver.
+struct StepTimes {
+  int64_t begin = 0, end = 0;
+};
+
+/// What one device's arena takes.
+struct DeviceMemory {
+  std::string device;
+  uint64_t plannedBytes = 0, allocatedBytes = 0, liveBytes = 0;
+};
+
+/// An entry of a plan, ready to run. Made once; used by one thread at a time.
+class Executor {
+public:
+  /// Allocates the arenas, loads the kernels and runs `prepare` on all devices. The plan must have passed verifyPlan.
+  /// `parameters` is needed during this call, and later only if the body loads parameters. Status::Infeasible when
+  /// memory or processor features are missing, Status::Unsupported when this build lacks a driver or library.
+  static Expected<std::unique_ptr<Executor>> create(const Plan &plan, const std::string &entry,
+                                                    ParameterSource &parameters, ExecutorOptions options = {});
+  /// Waits for the steps in flight.
+  ~Executor();
+
+  /// Starts a step and returns at once. `inputs` and `outputs` are by position and must have the ports' types; their
+  /// bytes must live until the step is over. Status::Failure when they do not fit.
+  Expected<Ticket> submit(std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
+  /// Waits until the step is over; the error of its first failing instruction. Wait once for each ticket.
+  Expected<StepTimes> wait(Ticket ticket);
+  /// The entry that runs.
+  const Entry &entry() const;
+  /// One element for each device of the entry, in the order of the plan's devices.
+  std::vector<DeviceMemory> memory() const;
+
+private:
+  class State;
+  explicit Executor(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_EXECUTOR_H

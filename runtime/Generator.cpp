@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The counter-based generator that Generator.h defines.
+
+#include "runtime/Generator.h"
+
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+namespace cleave::runtime {
+
+static double unit(uint64_t seed, uint64_t counter) {
+  uint64_t z = seed + (counter + 1) * 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-53;
+}
+
+/// Calls store(i, value) for the first `count` elements of `source`.
+template <typename Store> static void produce(const GeneratedSource &source, uint64_t count, Store store) {
+  switch (source.distribution) {
+  case Distribution::Constant:
+    for (uint64_t i = 0; i != count; ++i)
+      store(i, source.a);
+    return;
+  case Distribution::Uniform:
+    for (uint64_t i = 0; i != count; ++i)
+      store(i, source.a + (source.b - source.a) * unit(source.seed, i));
+    return;
+  case Distribution::Normal:
+    for (uint64_t i = 0; i < count; i += 2) {
+      double radius = std::sqrt(-2 * std::log(1 - unit(source.seed, i)));
+      double angle = 2 * std::numbers::pi * unit(source.seed, i + 1);
+      store(i, source.a + source.b * radius * std::cos(angle));
+      if (i + 1 != count)
+        store(i + 1, source.a + source.b * radius * std::sin(angle));
+    }
+    return;
+  }
+}
+
+void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target) {
+  unsigned width = elementBytes(type);
+  uint64_t count = target.size() / width;
+  // Float parameters can be large: spare them the switch over element types.
+  if (type == ElementType::F32)
+    return produce(source, count, [&](uint64_t i, double value) {
+      auto element = static_cast<float>(value);
+      std::memcpy(target.data() + i * sizeof(float), &element, sizeof(float));
+    });
+  produce(source, count, [&](uint64_t i, double value) { storeElement(type, target.data() + i * width, value); });
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A dense tensor in the host's memory: what goes into a step and what comes out of it.
+
+#ifndef CLEAVE_RUNTIME_HOSTTENSOR_H
+#define CLEAVE_RUNTIME_HOSTTENSOR_H
+
+#include "runtime/TensorType.h"
+
+#include <memory>
+#include <span>
+
+namespace cleave::runtime {
+
+/// A dense tensor's type and bytes. The bytes belong to the tensor (allocate) or to someone else who keeps them alive
+/// (view). Copies share the bytes.
+class HostTensor {
+public:
+  /// No tensor: no bytes, and a type that means nothing.
+  HostTensor() = default;
+  /// Zeros of `type`, aligned to 64 bytes. Fails when the type is not valid, has a layout, or memory is short. The
+  /// caller has checked a size that a file names against the bytes that the file holds.
+  static Expected<HostTensor> allocate(TensorType type);
+  /// A tensor over someone else's bytes, which must be exactly as many as `type` needs.
+  static Expected<HostTensor> view(TensorType type, std::span<std::byte> bytes);
+
+  const TensorType &type() const { return tensorType; }
+  std::span<std::byte> bytes() const { return storage; }
+  /// The bytes as elements of T; T must be as wide as the element type.
+  template <typename T> std::span<T> as() const {
+    assert(sizeof(T) == elementBytes(tensorType.element) && "the view must be as wide as the element");
+    return {reinterpret_cast<T *>(storage.data()), storage.size() / sizeof(T)};
+  }
+
+private:
+  TensorType tensorType;
+  std::shared_ptr<void> owner;
+  std::span<std::byte> storage;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_HOSTTENSOR_H

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Where the bytes of a plan's file parameters come from: the plan's folder, or whatever the caller has in memory.
+
+#ifndef CLEAVE_RUNTIME_PARAMETERSOURCE_H
+#define CLEAVE_RUNTIME_PARAMETERSOURCE_H
+
+#include "runtime/Plan.h"
+
+#include <map>
+#include <mutex>
+
+namespace cleave::runtime {
+
+/// Gives the bytes of file sources. Thread-safe: devices load their parameters at the same time.
+class ParameterSource {
+public:
+  virtual ~ParameterSource() = default;
+  /// Exactly `source.bytes` bytes, which stay valid as long as this object.
+  virtual Expected<std::span<const std::byte>> bytes(const FileSource &source) = 0;
+};
+
+/// Maps files below one folder. Refuses absolute paths, `..` and links that leave the folder (Status::Rejected).
+class FolderSource : public ParameterSource {
+public:
+  explicit FolderSource(std::filesystem::path folder);
+  ~FolderSource() override;
+  Expected<std::span<const std::byte>> bytes(const FileSource &source) override;
+
+private:
+  struct File;
+  Expected<std::span<const std::byte>> mapped(const std::string &file);
+
+  std::filesystem::path folder;
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<File>> files;
+};
+
+/// Files that are in memory, by the name that the plan gives them. Fill it before use.
+class MemorySource : public ParameterSource {
+public:
+  /// `bytes` must outlive this object.
+  void add(std::string file, std::span<const std::byte> bytes);
+  Expected<std::span<const std::byte>> bytes(const FileSource &source) override;
+
+private:
+  std::map<std::string, std::span<const std::byte>> files;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PARAMETERSOURCE_H

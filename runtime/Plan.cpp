@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loading of plan files, and the names and hashes that belong to them.
+
+#include "runtime/Plan.h"
+
+#include "runtime/MappedFile.h"
+#include "runtime/PlanReader.h"
+
+#include <array>
+
+namespace cleave::runtime {
+
+Expected<Plan> Plan::parse(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                           std::filesystem::path folder) {
+  auto contents = readPlanContents(bytes);
+  if (!contents)
+    return contents.error();
+  Plan plan;
+  plan.owner = std::move(owner);
+  plan.storage = bytes;
+  plan.home = std::move(folder);
+  plan.contents = std::make_shared<const PlanContents>(std::move(*contents));
+  return plan;
+}
+
+Expected<Plan> Plan::read(const std::filesystem::path &path) {
+  auto file = MappedFile::open(path);
+  if (!file)
+    return file.error();
+  auto owner = std::make_shared<MappedFile>(std::move(*file));
+  auto bytes = owner->bytes();
+  auto plan = parse(std::move(owner), bytes, path.parent_path());
+  if (!plan)
+    return makeError(plan.error().status(), path, ": ", plan.error().message());
+  return plan;
+}
+
+Expected<Plan> Plan::fromBytes(std::span<const std::byte> bytes, std::filesystem::path folder) {
+  // The allocator's alignment suffices for every scalar of a FlatBuffer.
+  auto owner = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  std::span<const std::byte> copy = *owner;
+  return parse(std::move(owner), copy, std::move(folder));
+}
+
+Expected<const Entry *> Plan::entry(const std::string &name) const {
+  if (name.empty() && contents->entries.size() == 1)
+    return &contents->entries.front();
+  std::string known;
+  for (const Entry &entry : contents->entries) {
+    if (entry.name == name)
+      return &entry;
+    known += (known.empty() ? "\"" : ", \"") + entry.name + "\"";
+  }
+  return makeError(Status::Usage, "plan has no entry \"", name, "\", expected one of ", known);
+}
+
+const char *actionName(const Action &action) {
+  static constexpr std::array<const char *, std::variant_size_v<Action>> names = {
+      "call", "copy", "send", "receive", "load parameter", "load input", "store output"};
+  return names[action.index()];
+}
+
+const char *queueKindName(QueueKind kind) {
+  static constexpr std::array<const char *, 4> names = {"compute", "send", "receive", "host"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (std::byte byte : bytes)
+    hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A plan as the runtime sees it: the plain C++ view of a plan file (plan.fbs), whose comments say what each part means.
+
+#ifndef CLEAVE_RUNTIME_PLAN_H
+#define CLEAVE_RUNTIME_PLAN_H
+
+#include "runtime/TensorType.h"
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cleave::runtime {
+
+/// `bytes` bytes at `offset` of a file; `file` is relative to the plan's folder.
+struct FileSource {
+  std::string file;
+  uint64_t offset = 0, bytes = 0;
+};
+/// Bytes inside the plan itself.
+struct InlineSource {
+  std::span<const std::byte> data;
+};
+enum class Distribution : uint8_t { Constant, Normal, Uniform };
+/// Values made on the spot (Generator.h).
+struct GeneratedSource {
+  Distribution distribution = Distribution::Constant;
+  double a = 0, b = 0;
+  uint64_t seed = 0;
+};
+using Source = std::variant<FileSource, InlineSource, GeneratedSource>;
+
+struct Parameter {
+  std::string name;
+  TensorType type;
+  Source source;
+};
+
+/// An input or output of an entry.
+struct Port {
+  std::string name;
+  TensorType type;
+};
+
+struct PlanDevice {
+  std::string name, driver;
+  uint32_t cores = 0;
+  uint64_t memoryLimit = 0; ///< bytes; 0: none
+};
+
+struct Axis {
+  std::string name;
+  uint32_t size = 0;
+};
+struct Mesh {
+  std::string name;
+  std::vector<Axis> axes;
+  std::vector<uint32_t> devices;
+};
+
+/// An ELF shared object; `image` lies inside the plan's bytes.
+struct NativeObject {
+  std::string triple, cpu;
+  std::vector<std::string> features;
+  std::span<const std::byte> image;
+  uint64_t checksum = 0;
+};
+
+struct NativeKernel {
+  uint32_t object = 0;
+  std::string symbol;
+  int64_t parallelExtent = 0;
+};
+/// Holds integers or reals.
+struct Attribute {
+  std::string name;
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+};
+struct PostOp {
+  std::string kind;
+  float alpha = 0, beta = 0;
+  int32_t argument = -1;
+};
+struct LibraryKernel {
+  std::string library, operation;
+  std::vector<Attribute> attributes;
+  std::vector<PostOp> postOps;
+  std::string implementation;
+};
+struct Kernel {
+  std::string name;
+  std::vector<TensorType> inputs, outputs;
+  uint64_t scratchBytes = 0;
+  std::variant<NativeKernel, LibraryKernel> body;
+};
+
+/// A place in a program's arena. `viewOf`: the buffer of which this one shows a part, or -1.
+struct PlanBuffer {
+  std::string name;
+  TensorType type;
+  uint64_t offset = 0, bytes = 0;
+  int32_t viewOf = -1;
+};
+
+enum class QueueKind : uint8_t { Compute, Send, Receive, Host };
+
+/// Holds an instruction until `queue` has finished the first `value` instructions of its list.
+struct Wait {
+  uint32_t queue = 0, value = 0;
+};
+
+struct Call {
+  uint32_t kernel = 0;
+  std::vector<uint32_t> arguments;
+};
+struct Copy {
+  uint32_t source = 0, target = 0;
+};
+struct Send {
+  uint32_t buffer = 0, peer = 0, channel = 0;
+};
+struct Receive {
+  uint32_t buffer = 0, peer = 0, channel = 0;
+};
+struct LoadParameter {
+  uint32_t parameter = 0, buffer = 0;
+};
+struct LoadInput {
+  uint32_t input = 0, buffer = 0;
+};
+struct StoreOutput {
+  uint32_t output = 0, buffer = 0;
+};
+using Action = std::variant<Call, Copy, Send, Receive, LoadParameter, LoadInput, StoreOutput>;
+
+struct Instruction {
+  std::string node;
+  uint32_t queue = 0;
+  std::vector<Wait> waits;
+  Action action;
+  uint32_t order = 0;
+};
+
+/// The two lists of a program.
+enum class Phase : uint8_t { Prepare, Body };
+
+/// What every device of a mesh runs.
+struct Program {
+  uint32_t mesh = 0;
+  std::vector<QueueKind> queues;
+  uint64_t arenaBytes = 0, liveBytes = 0;
+  std::vector<PlanBuffer> buffers;
+  std::vector<Instruction> prepare, body;
+
+  const std::vector<Instruction> &instructions(Phase phase) const { return phase == Phase::Prepare ? prepare : body; }
+};
+
+/// One model operator as people see it.
+struct Operator {
+  std::string name, kind;
+  uint32_t mesh = 0;
+  std::string split, decidedBy, kernel, fusedWith;
+  std::vector<uint32_t> inputs;
+  double flops = 0, bytes = 0, receivedBytes = 0, parameterBytes = 0, resultBytes = 0, predictedSeconds = -1;
+  std::vector<int64_t> shape;
+};
+
+struct Entry {
+  std::string name;
+  std::vector<Port> inputs, outputs;
+  std::vector<Program> programs;
+  std::vector<Operator> operators;
+};
+
+/// Everything in a plan. Spans refer to the bytes that the Plan holds.
+struct PlanContents {
+  uint32_t version = 1;
+  std::string producer, model, strategy;
+  std::vector<PlanDevice> devices;
+  std::vector<Mesh> meshes;
+  std::vector<Parameter> parameters;
+  std::vector<NativeObject> objects;
+  std::vector<Kernel> kernels;
+  std::vector<Entry> entries;
+};
+
+/// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed (tables,
+/// strings, unions, enumerations), not that the plan makes sense: that is verifyPlan's part.
+class Plan {
+public:
+  /// Maps the file at `path`. Status::Failure when it cannot be read, Status::Rejected when it is not a plan.
+  static Expected<Plan> read(const std::filesystem::path &path);
+  /// A plan from its bytes, which are copied; `folder` is where the files of its parameters are.
+  static Expected<Plan> fromBytes(std::span<const std::byte> bytes, std::filesystem::path folder = {});
+
+  const PlanContents &operator*() const { return *contents; }
+  const PlanContents *operator->() const { return contents.get(); }
+  /// Where the files of the plan's parameters are.
+  const std::filesystem::path &folder() const { return home; }
+  /// The file's bytes.
+  std::span<const std::byte> bytes() const { return storage; }
+  /// The entry of that name, or the only one when `name` is empty. Status::Usage when there is no such entry.
+  Expected<const Entry *> entry(const std::string &name) const;
+
+private:
+  static Expected<Plan> parse(std::shared_ptr<const void> owner, std::span<const std::byte> bytes,
+                              std::filesystem::path folder);
+
+  std::shared_ptr<const void> owner;
+  std::span<const std::byte> storage;
+  std::filesystem::path home;
+  std::shared_ptr<const PlanContents> contents;
+};
+
+/// "call", "copy", "send", "receive", "load parameter", "load input" or "store output".
+const char *actionName(const Action &action);
+/// "compute", "send", "receive" or "host".
+const char *queueKindName(QueueKind kind);
+/// The 64-bit FNV-1a hash of `bytes` (Fowler, Noll, Vo), as NativeObject.checksum holds it.
+uint64_t checksum(std::span<const std::byte> bytes);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PLAN_H

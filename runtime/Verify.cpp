@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tables of a plan, one after the other: devices, meshes, parameters, native objects, kernels, ports. Programs and
+// their instructions are in VerifyProgram.cpp, their order in VerifyOrder.cpp.
+
+#include "runtime/Verify.h"
+
+#include "runtime/VerifyProgram.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+namespace cleave::runtime {
+
+template <typename... Parts> static Error reject(const Parts &...parts) {
+  return makeError(Status::Rejected, parts...);
+}
+
+static Error within(const char *what, const std::string &name, const Error &error) {
+  if (!error)
+    return error;
+  return Error(error.status(), std::string(what) + " \"" + name + "\": " + error.message(), error.node());
+}
+
+static Error checkMesh(const PlanContents &plan, const Mesh &mesh) {
+  uint64_t size = 1;
+  for (const Axis &axis : mesh.axes)
+    if (axis.size == 0 || __builtin_mul_overflow(size, axis.size, &size))
+      return reject("axis \"", axis.name, "\" has size ", axis.size, ", expected at least 1 and a product below 2^64");
+  if (size != mesh.devices.size())
+    return reject("expects ", size, " devices, the product of its axes, got ", mesh.devices.size());
+  std::set<uint32_t> seen;
+  for (uint32_t device : mesh.devices) {
+    if (device >= plan.devices.size())
+      return reject("has device ", device, ", but the plan has ", plan.devices.size(), " devices");
+    if (!seen.insert(device).second)
+      return reject("has device \"", plan.devices[device].name, "\" twice");
+  }
+  return Error::success();
+}
+
+static Error checkParameter(const Parameter &parameter) {
+  if (Error error = parameter.type.check())
+    return error;
+  uint64_t needed = *parameter.type.byteSize();
+  if (const auto *file = std::get_if<FileSource>(&parameter.source)) {
+    if (file->file.empty())
+      return reject("has a file source without a file name");
+    if (file->bytes != needed)
+      return reject("expects ", needed, " bytes of \"", file->file, "\" for ", parameter.type.text(), ", got ",
+                    file->bytes);
+  } else if (const auto *data = std::get_if<InlineSource>(&parameter.source)) {
+    if (data->data.size() != needed)
+      return reject("expects ", needed, " bytes for ", parameter.type.text(), ", got ", data->data.size());
+  } else if (parameter.type.layout) {
+    return reject("expects a dense type for generated values, got ", parameter.type.text());
+  }
+  return Error::success();
+}
+
+static Error checkObject(const NativeObject &object) {
+  // 64-bit, little-endian, current version: the only objects that the cpu driver can load.
+  static constexpr std::array<uint8_t, 7> identification = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+  static constexpr size_t headerBytes = 64, typeOffset = 16;
+  static constexpr uint8_t sharedObject = 3;
+  if (object.checksum != 0 && object.checksum != checksum(object.image))
+    return reject("expects an image with checksum ", object.checksum, ", got ", checksum(object.image),
+                  "; the file is damaged");
+  if (object.image.size() < headerBytes ||
+      std::memcmp(object.image.data(), identification.data(), identification.size()) != 0 ||
+      static_cast<uint8_t>(object.image[typeOffset]) != sharedObject)
+    return reject("expects an ELF shared object for 64 bits, got ", object.image.size(), " bytes of something else");
+  return Error::success();
+}
+
+static Error checkNativeKernel(const PlanContents &plan, const Kernel &kernel, const NativeKernel &native) {
+  if (native.object >= plan.objects.size())
+    return reject("is in object ", native.object, ", but the plan has ", plan.objects.size(), " objects");
+  auto isSymbolCharacter = [](unsigned char c) { return c > ' ' && c < 127; };
+  if (native.symbol.empty() || !std::all_of(native.symbol.begin(), native.symbol.end(), isSymbolCharacter))
+    return reject("expects a symbol of printable characters, got \"", native.symbol, "\"");
+  bool empty = std::all_of(kernel.outputs.begin(), kernel.outputs.end(),
+                           [](const TensorType &type) { return type.elementCount() == 0u; });
+  if (native.parallelExtent < (empty ? 0 : 1))
+    return reject("expects a parallel extent of at least 1, got ", native.parallelExtent);
+  return Error::success();
+}
+
+static Error checkLibraryKernel(const Kernel &kernel, const LibraryKernel &library) {
+  if (library.library.empty() || library.operation.empty())
+    return reject("expects the names of a library and an operation, got \"", library.library, "\" and \"",
+                  library.operation, "\"");
+  for (const PostOp &postOp : library.postOps)
+    if (postOp.argument < -1 || postOp.argument >= static_cast<int64_t>(kernel.inputs.size()))
+      return reject("has a post-operation \"", postOp.kind, "\" that reads input ", postOp.argument, " of ",
+                    kernel.inputs.size());
+  return Error::success();
+}
+
+static Error checkKernel(const PlanContents &plan, const Kernel &kernel) {
+  for (const auto *types : {&kernel.inputs, &kernel.outputs})
+    for (const TensorType &type : *types)
+      if (Error error = type.check())
+        return error;
+  if (const auto *native = std::get_if<NativeKernel>(&kernel.body))
+    return checkNativeKernel(plan, kernel, *native);
+  return checkLibraryKernel(kernel, std::get<LibraryKernel>(kernel.body));
+}
+
+static Error checkPorts(const std::vector<Port> &ports, const char *what) {
+  std::set<std::string> names;
+  for (const Port &port : ports) {
+    if (Error error = port.type.check())
+      return within(what, port.name, error);
+    if (port.type.layout)
+      return reject(what, " \"", port.name, "\" expects a dense type, got ", port.type.text());
+    if (!names.insert(port.name).second)
+      return reject(what, " \"", port.name, "\" is there twice");
+  }
+  return Error::success();
+}
+
+static Error checkEntry(const PlanContents &plan, const Entry &entry) {
+  if (Error error = checkPorts(entry.inputs, "input"))
+    return error;
+  if (Error error = checkPorts(entry.outputs, "output"))
+    return error;
+  for (const Operator &op : entry.operators) {
+    if (op.mesh >= plan.meshes.size())
+      return reject("operator \"", op.name, "\" is on mesh ", op.mesh, ", but the plan has ", plan.meshes.size());
+    for (uint32_t input : op.inputs)
+      if (input >= entry.operators.size())
+        return reject("operator \"", op.name, "\" has operator ", input, " as input, but the entry has ",
+                      entry.operators.size());
+  }
+  return verifyPrograms(plan, entry);
+}
+
+Error verifyStructure(const PlanContents &plan) {
+  std::set<std::string> names;
+  for (const Mesh &mesh : plan.meshes)
+    if (Error error = checkMesh(plan, mesh))
+      return within("mesh", mesh.name, error);
+  for (const Parameter &parameter : plan.parameters)
+    if (Error error = checkParameter(parameter))
+      return within("parameter", parameter.name, error);
+  for (size_t i = 0; i != plan.objects.size(); ++i)
+    if (Error error = checkObject(plan.objects[i]))
+      return within("native object", std::to_string(i), error);
+  for (const Kernel &kernel : plan.kernels)
+    if (Error error = checkKernel(plan, kernel))
+      return within("kernel", kernel.name, error);
+  for (const Entry &entry : plan.entries) {
+    if (!names.insert(entry.name).second)
+      return reject("entry \"", entry.name, "\" is there twice");
+    if (Error error = checkEntry(plan, entry))
+      return within("entry", entry.name, error);
+  }
+  return Error::success();
+}
+
+Error verifyPlan(const PlanContents &plan) {
+  if (Error error = verifyStructure(plan))
+    return error;
+  for (const Entry &entry : plan.entries)
+    if (Error error = verifyOrder(plan, entry))
+      return error;
+  return Error::success();
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The rules of memory in time. Each arena is cut into segments at the ends of its buffers; walking the events in an
+// order in which they can happen, each segment remembers its last write and the reads since. Every read must come
+// after a write that was meant for it, and every two accesses of which one writes must be ordered. A device begins a
+// step when all its queues have ended the one before, so only accesses of one step can race.
+
+#include "runtime/HappensBefore.h"
+#include "runtime/Verify.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace cleave::runtime {
+namespace {
+
+using Occurrence = HappensBefore::Occurrence;
+
+/// An instruction's use of a buffer.
+struct Access {
+  Occurrence by;
+  uint32_t buffer = 0;
+  bool writes = false;
+};
+
+/// Bytes between two neighbouring buffer ends.
+struct Segment {
+  std::optional<Access> lastWrite;
+  bool fromPrepare = false; ///< the last write was made by `prepare`
+  std::vector<Access> readsSince;
+  std::optional<Access> readAsPrepared;
+};
+
+/// The arena of one site.
+struct Arena {
+  std::vector<uint64_t> bounds;
+  std::vector<Segment> segments;
+
+  explicit Arena(const Program &program) {
+    for (const PlanBuffer &buffer : program.buffers) {
+      bounds.push_back(buffer.offset);
+      bounds.push_back(buffer.offset + buffer.bytes);
+    }
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    segments.resize(bounds.empty() ? 0 : bounds.size() - 1);
+  }
+  std::span<Segment> under(const PlanBuffer &buffer) {
+    auto index = [&](uint64_t offset) {
+      return static_cast<size_t>(std::lower_bound(bounds.begin(), bounds.end(), offset) - bounds.begin());
+    };
+    size_t first = index(buffer.offset);
+    return std::span(segments).subspan(first, index(buffer.offset + buffer.bytes) - first);
+  }
+};
+
+class OrderChecker {
+public:
+  OrderChecker(const PlanContents &plan, const Entry &entry) : sites(sitesOf(plan, entry)), plan(plan) {
+    for (const Site &site : sites)
+      arenas.emplace_back(*site.program);
+  }
+
+  Error check(Phase phase) {
+    current = phase;
+    HappensBefore order(plan, sites, phase);
+    this->order = &order;
+    Error error = order.walk([&](std::span<const Occurrence> event, const HappensBefore::Clock &clock) {
+      return visit(event, clock);
+    });
+    // Everything in `prepare` is over before the body begins.
+    for (Arena &arena : arenas)
+      for (Segment &segment : arena.segments) {
+        segment.fromPrepare = segment.lastWrite.has_value();
+        segment.readsSince.clear();
+      }
+    return error;
+  }
+
+private:
+  const Instruction &instruction(Occurrence at) const {
+    return sites[at.site].program->instructions(current)[at.instruction];
+  }
+  const PlanBuffer &buffer(const Access &access) const {
+    return sites[access.by.site].program->buffers[access.buffer];
+  }
+  uint32_t root(const Access &access) const {
+    int32_t viewOf = buffer(access).viewOf;
+    return viewOf < 0 ? access.buffer : static_cast<uint32_t>(viewOf);
+  }
+  template <typename... Parts> Error fail(const Access &access, const Parts &...parts) const {
+    Error error = makeError(Status::Rejected, order->describe(access.by), access.writes ? " writes" : " reads",
+                            " buffer \"", buffer(access).name, "\"", parts...);
+    return error.atNode(instruction(access.by).node);
+  }
+
+  Error visit(std::span<const Occurrence> event, const HappensBefore::Clock &clock) {
+    accesses.clear();
+    for (Occurrence occurrence : event)
+      collect(occurrence);
+    if (Error error = checkOverlaps(event))
+      return error;
+    // An instruction reads its inputs before it writes its outputs.
+    for (const Access &access : accesses)
+      if (!access.writes)
+        if (Error error = read(access, clock))
+          return error;
+    for (const Access &access : accesses)
+      if (access.writes)
+        if (Error error = write(access, clock))
+          return error;
+    return Error::success();
+  }
+
+  void collect(Occurrence at) {
+    auto add = [&](uint32_t buffer, bool writes) { accesses.push_back({at, buffer, writes}); };
+    const Action &action = instruction(at).action;
+    if (const auto *call = std::get_if<Call>(&action)) {
+      size_t numInputs = plan.kernels[call->kernel].inputs.size();
+      for (size_t i = 0; i != call->arguments.size(); ++i)
+        add(call->arguments[i], i >= numInputs);
+    } else if (const auto *copy = std::get_if<Copy>(&action)) {
+      add(copy->source, false);
+      add(copy->target, true);
+    } else if (const auto *send = std::get_if<Send>(&action)) {
+      add(send->buffer, false);
+    } else if (const auto *receive = std::get_if<Receive>(&action)) {
+      add(receive->buffer, true);
+    } else if (const auto *parameter = std::get_if<LoadParameter>(&action)) {
+      add(parameter->buffer, true);
+    } else if (const auto *input = std::get_if<LoadInput>(&action)) {
+      add(input->buffer, true);
+    } else if (const auto *output = std::get_if<StoreOutput>(&action)) {
+      add(output->buffer, false);
+    }
+  }
+
+  /// Within one event: a kernel may write exactly the bytes of an input if both are the same buffer or views of it.
+  Error checkOverlaps(std::span<const Occurrence> event) const {
+    bool kernel = std::holds_alternative<Call>(instruction(event.front()).action);
+    for (const Access &written : accesses) {
+      if (!written.writes)
+        continue;
+      const PlanBuffer &target = buffer(written);
+      for (const Access &other : accesses) {
+        const PlanBuffer &source = buffer(other);
+        if (&other == &written || other.by.site != written.by.site || target.bytes == 0 || source.bytes == 0 ||
+            source.offset >= target.offset + target.bytes || target.offset >= source.offset + source.bytes)
+          continue;
+        bool inPlace = kernel && !other.writes && root(other) == root(written) && source.offset == target.offset &&
+                       source.bytes == target.bytes;
+        if (!inPlace)
+          return fail(written, " over buffer \"", source.name, "\", which it uses at the same time; give them bytes "
+                                                               "of their own, or make one a view of the other");
+      }
+    }
+    return Error::success();
+  }
+
+  Error read(const Access &access, const HappensBefore::Clock &clock) {
+    for (Segment &segment : arenas[access.by.site].under(buffer(access))) {
+      if (!segment.lastWrite)
+        return fail(access, ", which nothing has written before; write it first, or wait for its writer");
+      if (!segment.fromPrepare && !order->precedes(segment.lastWrite->by, clock))
+        return fail(access, " without waiting for ", order->describe(segment.lastWrite->by), ", which writes \"",
+                    buffer(*segment.lastWrite).name, "\" in the same bytes");
+      if (root(*segment.lastWrite) != root(access))
+        return fail(access, ", but its bytes hold buffer \"", buffer(*segment.lastWrite).name,
+                    "\" by then; keep their bytes apart, or make one a view of the other");
+      if (segment.fromPrepare)
+        segment.readAsPrepared = access;
+      segment.readsSince.push_back(access);
+    }
+    return Error::success();
+  }
+
+  Error write(const Access &access, const HappensBefore::Clock &clock) {
+    for (Segment &segment : arenas[access.by.site].under(buffer(access))) {
+      if (current == Phase::Body && segment.readAsPrepared)
+        return fail(access, " over buffer \"", buffer(*segment.readAsPrepared).name, "\", which ",
+                    order->describe(segment.readAsPrepared->by), " needs in every step as prepare left it");
+      if (segment.lastWrite && !segment.fromPrepare && !order->precedes(segment.lastWrite->by, clock))
+        return fail(access, " without waiting for ", order->describe(segment.lastWrite->by), ", which writes \"",
+                    buffer(*segment.lastWrite).name, "\" in the same bytes");
+      for (const Access &reader : segment.readsSince)
+        if (!isSameEvent(reader, access) && !order->precedes(reader.by, clock))
+          return fail(access, " without waiting for ", order->describe(reader.by), ", which reads \"",
+                      buffer(reader).name, "\" in the same bytes");
+      segment.lastWrite = access;
+      segment.fromPrepare = false;
+      segment.readsSince.clear();
+    }
+    return Error::success();
+  }
+
+  static bool isSameEvent(const Access &left, const Access &right) {
+    return left.by.site == right.by.site && left.by.instruction == right.by.instruction;
+  }
+
+  std::vector<Site> sites;
+  const PlanContents &plan;
+  std::vector<Arena> arenas;
+  std::vector<Access> accesses;
+  const HappensBefore *order = nullptr;
+  Phase current = Phase::Prepare;
+};
+
+} // namespace
+
+Error verifyOrder(const PlanContents &plan, const Entry &entry) {
+  OrderChecker checker(plan, entry);
+  for (Phase phase : {Phase::Prepare, Phase::Body})
+    if (Error error = checker.check(phase))
+      return Error(error.status(), "entry \"" + entry.name + "\": " + error.message(), error.node());
+  return Error::success();
+}
+
+} // namespace cleave::runtime

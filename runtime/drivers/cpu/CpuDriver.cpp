@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Deals the machine's cores to the devices, and puts a device together from its arena, executable and queues.
+
+#include "runtime/drivers/cpu/CpuDriver.h"
+
+#include "runtime/drivers/cpu/CpuArena.h"
+#include "runtime/drivers/cpu/CpuExecutable.h"
+#include "runtime/drivers/cpu/CpuQueue.h"
+
+#include <algorithm>
+#include <set>
+
+namespace cleave::runtime {
+namespace {
+
+/// Short enough to be lost in the time of a kernel, long enough to spare a sleep between neighbours.
+constexpr std::chrono::microseconds briefSpin(20);
+
+class CpuDevice : public Device {
+public:
+  CpuDevice(DriverContext &shared, const Site &site, NativeLibraries &libraries, unsigned threads, CoreSet cores,
+            std::chrono::nanoseconds spin)
+      : libraries(libraries) {
+    context.shared = &shared;
+    context.program = site.program;
+    context.device = site.device;
+    context.threads = threads;
+    context.cores = std::move(cores);
+    context.spin = spin;
+    std::set<uint32_t> busy;
+    for (const Instruction &instruction : site.program->body)
+      busy.insert(instruction.queue);
+    context.bodyQueues = static_cast<uint32_t>(busy.size());
+  }
+
+  Error allocate(uint64_t bytes) override {
+    auto made = CpuArena::allocate(bytes);
+    if (!made)
+      return made.error();
+    arena = std::move(*made);
+    return Error::success();
+  }
+  uint64_t allocatedBytes() const override { return arena.bytes().size(); }
+  Buffer place(const PlanBuffer &buffer) const override {
+    return {arena.bytes().data() + buffer.offset, buffer.bytes};
+  }
+  Error load() override {
+    auto loaded = CpuExecutable::load(context.shared->plan, *context.program, libraries, context.threads);
+    if (!loaded)
+      return loaded.error();
+    executable = std::move(*loaded);
+    context.executable = executable.get();
+    return Error::success();
+  }
+  Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) override {
+    return std::unique_ptr<Queue>(std::make_unique<CpuQueue>(context, index));
+  }
+
+private:
+  NativeLibraries &libraries;
+  CpuArena arena;
+  std::unique_ptr<CpuExecutable> executable;
+  CpuQueueContext context;
+};
+
+class CpuDriver : public Driver {
+public:
+  explicit CpuDriver(DriverContext &context) : context(context), libraries(context.plan), cores(availableCores()) {
+    for (const Site &site : context.sites) {
+      firstCore.push_back(wanted);
+      wanted += threadsOf(site);
+    }
+  }
+
+  Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
+    const Site &site = context.sites[index];
+    unsigned threads = threadsOf(site);
+    CoreSet own;
+    if (context.options.pin && wanted <= cores.size())
+      own.assign(cores.begin() + static_cast<ptrdiff_t>(firstCore[index]),
+                 cores.begin() + static_cast<ptrdiff_t>(firstCore[index] + threads));
+    // With no core to spare, a compute thread that spins would keep a transfer from making progress.
+    auto spin = wanted < cores.size() ? std::chrono::nanoseconds(briefSpin) : std::chrono::nanoseconds(0);
+    return std::unique_ptr<Device>(
+        std::make_unique<CpuDevice>(context, site, libraries, threads, std::move(own), spin));
+  }
+
+private:
+  /// A team larger than the machine would only wait for itself.
+  unsigned threadsOf(const Site &site) const {
+    size_t asked = context.plan->devices[site.device].cores;
+    return static_cast<unsigned>(std::clamp<size_t>(asked, 1, cores.size()));
+  }
+
+  DriverContext &context;
+  NativeLibraries libraries;
+  const CoreSet cores;
+  std::vector<size_t> firstCore;
+  size_t wanted = 0;
+};
+
+} // namespace
+
+std::unique_ptr<Driver> createCpuDriver(DriverContext &context) { return std::make_unique<CpuDriver>(context); }
+
+} // namespace cleave::runtime

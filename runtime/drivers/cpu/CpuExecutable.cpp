@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads a program's kernels and calls them with the device's team.
+
+#include "runtime/drivers/cpu/CpuExecutable.h"
+
+#include "runtime/drivers/cpu/ProcessorFeatures.h"
+
+#include <omp.h>
+
+namespace cleave::runtime {
+
+NativeLibraries::NativeLibraries(const Plan &plan)
+    : plan(plan), flags(processorFlags()), loaded(plan->objects.size()) {}
+
+Expected<std::shared_ptr<NativeLibrary>> NativeLibraries::get(uint32_t object) {
+  std::lock_guard lock(mutex);
+  if (loaded[object])
+    return loaded[object];
+  if (Error error = checkProcessor(plan->objects[object], flags))
+    return error;
+  auto library = NativeLibrary::load(plan->objects[object]);
+  if (library)
+    loaded[object] = *library;
+  return library;
+}
+
+Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const NativeKernel &native, NativeLibraries &libraries) {
+  auto library = libraries.get(native.object);
+  if (!library)
+    return library.error();
+  auto function = (*library)->find(native.symbol);
+  if (!function)
+    return function.error();
+  Loaded loaded;
+  loaded.function = *function;
+  loaded.extent = native.parallelExtent;
+  loaded.library = *library;
+  return loaded;
+}
+
+static LibraryKernelDesc describe(const Kernel &kernel, const LibraryKernel &library) {
+  LibraryKernelDesc desc;
+  desc.library = library.library;
+  desc.operation = library.operation;
+  for (const Attribute &attribute : library.attributes) {
+    if (attribute.reals.empty())
+      desc.ints[attribute.name] = attribute.ints;
+    else
+      desc.reals[attribute.name] = attribute.reals;
+  }
+  for (const PostOp &postOp : library.postOps)
+    desc.postOps.push_back({postOp.kind, postOp.alpha, postOp.beta, postOp.argument});
+  desc.inputs = kernel.inputs;
+  desc.outputs = kernel.outputs;
+  desc.scratchBytes = kernel.scratchBytes;
+  desc.implementation = library.implementation;
+  return desc;
+}
+
+Expected<CpuExecutable::Loaded> CpuExecutable::loadLibrary(const Kernel &kernel, const LibraryKernel &library,
+                                                           unsigned threads) {
+  LibraryProvider *provider = findLibraryProvider(library.library);
+  if (!provider)
+    return makeError(Status::Unsupported, "needs library \"", library.library,
+                     "\", which is not in this build; build with it, or compile the model without it");
+  auto instance = provider->load(describe(kernel, library), threads);
+  if (!instance)
+    return instance.error();
+  Loaded loaded;
+  loaded.instance = std::move(*instance);
+  return loaded;
+}
+
+Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::load(const Plan &plan, const Program &program,
+                                                             NativeLibraries &libraries, unsigned threads) {
+  omp_set_num_threads(static_cast<int>(threads));
+  std::unique_ptr<CpuExecutable> executable(new CpuExecutable(threads));
+  executable->kernels.resize(plan->kernels.size());
+  for (Phase phase : {Phase::Prepare, Phase::Body}) {
+    for (const Instruction &instruction : program.instructions(phase)) {
+      const auto *call = std::get_if<Call>(&instruction.action);
+      if (!call || executable->kernels[call->kernel].function || executable->kernels[call->kernel].instance)
+        continue;
+      const Kernel &kernel = plan->kernels[call->kernel];
+      const auto *native = std::get_if<NativeKernel>(&kernel.body);
+      auto loaded = native ? loadNative(*native, libraries)
+                           : loadLibrary(kernel, std::get<LibraryKernel>(kernel.body), threads);
+      if (!loaded)
+        return Error(loaded.error().status(), "kernel \"" + kernel.name + "\": " + loaded.error().message(),
+                     instruction.node);
+      executable->kernels[call->kernel] = std::move(*loaded);
+    }
+  }
+  return executable;
+}
+
+Error CpuExecutable::call(uint32_t kernel, void *const *arguments) {
+  const Loaded &loaded = kernels[kernel];
+  if (loaded.instance)
+    return loaded.instance->run(arguments);
+  int64_t extent = loaded.extent;
+  auto team = static_cast<int64_t>(threads) < extent ? static_cast<int64_t>(threads) : extent;
+  if (team <= 1) {
+    loaded.function(arguments, 0, extent);
+    return Error::success();
+  }
+#pragma omp parallel num_threads(static_cast<int>(team))
+  {
+    // The system may grant a smaller team than asked for; the parts differ by at most one.
+    int64_t size = omp_get_num_threads(), rank = omp_get_thread_num();
+    int64_t part = extent / size, rest = extent % size;
+    int64_t begin = rank * part + (rank < rest ? rank : rest);
+    int64_t end = begin + part + (rank < rest ? 1 : 0);
+    if (begin < end)
+      loaded.function(arguments, begin, end);
+  }
+  return Error::success();
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The loop of a cpu queue's thread, and what each action does.
+
+#include "runtime/drivers/cpu/CpuQueue.h"
+
+#include "runtime/Generator.h"
+#include "runtime/Step.h"
+
+#include <cstring>
+#include <omp.h>
+
+namespace cleave::runtime {
+
+CpuQueue::CpuQueue(CpuQueueContext &context, uint32_t index)
+    : context(context), kind(context.program->queues[index]),
+      spin(kind == QueueKind::Compute ? context.spin : std::chrono::nanoseconds(0)) {
+  if (context.shared->options.trace)
+    track = &context.shared->options.trace->add(context.shared->plan, context.device, index, kind);
+}
+
+CpuQueue::~CpuQueue() {
+  if (!thread.joinable())
+    return;
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  arrivals.increment();
+  thread.join();
+}
+
+Error CpuQueue::record(Phase phase, std::vector<Command> commands) {
+  List &list = lists[static_cast<unsigned>(phase)];
+  for (Command &command : commands) {
+    Task &task = list.emplace_back();
+    for (const Buffer &buffer : command.buffers)
+      task.arguments.push_back(buffer.data);
+    task.command = std::move(command);
+  }
+  return Error::success();
+}
+
+void CpuQueue::submit(std::shared_ptr<Step> step) {
+  {
+    std::lock_guard lock(mutex);
+    steps.push_back(std::move(step));
+  }
+  arrivals.increment();
+  // A queue without instructions never gets here, and needs no thread.
+  if (!thread.joinable())
+    thread = std::thread([this] { serve(); });
+}
+
+void CpuQueue::serve() {
+  if (kind == QueueKind::Compute) {
+    stayOn(context.cores);
+    omp_set_num_threads(static_cast<int>(context.threads));
+  }
+  for (uint32_t served = 0;; ++served) {
+    arrivals.wait(served + 1, spin);
+    std::shared_ptr<Step> step;
+    {
+      std::lock_guard lock(mutex);
+      if (steps.empty())
+        return; // only the destructor counts an arrival without a step
+      step = std::move(steps.front());
+      steps.pop_front();
+    }
+    run(*step);
+  }
+}
+
+static int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+uint32_t CpuQueue::base(const Step &step) const {
+  if (step.phase == Phase::Prepare)
+    return 0;
+  return static_cast<uint32_t>(lists[0].size() + step.number * lists[1].size());
+}
+
+void CpuQueue::run(Step &step) {
+  if (step.phase == Phase::Body && context.bodyQueues > 1)
+    context.endedSteps.wait(static_cast<uint32_t>(step.number * context.bodyQueues), spin);
+  failedAt.store(UINT32_MAX, std::memory_order_relaxed);
+  Error error;
+  StepTimes times{now(), 0};
+  uint32_t start = base(step), value = 0;
+  for (const Task &task : lists[static_cast<unsigned>(step.phase)]) {
+    ++value;
+    for (const TimelinePoint &point : task.command.waits)
+      if (Error carried = static_cast<CpuQueue *>(point.queue)->await(step, point.value, spin); carried && !error)
+        error = carried;
+    int64_t begin = track ? now() : 0;
+    Error outcome = execute(task, step, error);
+    if (track)
+      track->events.push_back({task.command.instruction, step.phase, step.number, begin, now()});
+    if (!error)
+      error = outcome.atNode(task.command.instruction->node);
+    if (error && failedAt.load(std::memory_order_relaxed) == UINT32_MAX) {
+      failure = error;
+      failedAt.store(value, std::memory_order_release);
+    }
+    if (task.command.signals)
+      timeline.signal(start + value);
+  }
+  times.end = now();
+  if (step.phase == Phase::Body && context.bodyQueues > 1)
+    context.endedSteps.increment();
+  step.finish(times, error);
+}
+
+Error CpuQueue::await(const Step &step, uint32_t value, std::chrono::nanoseconds spin) const {
+  timeline.wait(base(step) + value, spin);
+  return failedAt.load(std::memory_order_acquire) <= value ? failure : Error::success();
+}
+
+/// A poisoned instruction does nothing, but for transfers: the other end must not wait forever.
+Error CpuQueue::execute(const Task &task, Step &step, const Error &poison) const {
+  const Action &action = task.command.instruction->action;
+  auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
+  if (const auto *send = std::get_if<Send>(&action))
+    return context.shared->communicator->send({step.phase, send->channel, step.number}, buffer(0), poison);
+  if (const auto *receive = std::get_if<Receive>(&action))
+    return context.shared->communicator->receive({step.phase, receive->channel, step.number}, buffer(0), poison);
+  if (poison)
+    return poison;
+  if (const auto *call = std::get_if<Call>(&action))
+    return context.executable->call(call->kernel, task.arguments.data());
+  auto move = [](std::span<std::byte> target, std::span<const std::byte> source) {
+    if (!source.empty())
+      std::memcpy(target.data(), source.data(), source.size());
+    return Error::success();
+  };
+  if (std::holds_alternative<Copy>(action))
+    return move(buffer(1), buffer(0));
+  if (const auto *input = std::get_if<LoadInput>(&action))
+    return move(buffer(0), step.inputs[input->input].bytes());
+  if (const auto *output = std::get_if<StoreOutput>(&action))
+    return move(step.outputs[output->output].bytes(), buffer(0));
+  return load(context.shared->plan->parameters[std::get<LoadParameter>(action).parameter], buffer(0));
+}
+
+Error CpuQueue::load(const Parameter &parameter, std::span<std::byte> target) const {
+  std::span<const std::byte> bytes;
+  if (const auto *made = std::get_if<GeneratedSource>(&parameter.source)) {
+    generate(*made, parameter.type.element, target);
+    return Error::success();
+  }
+  if (const auto *data = std::get_if<InlineSource>(&parameter.source)) {
+    bytes = data->data;
+  } else {
+    auto found = context.shared->parameters->bytes(std::get<FileSource>(parameter.source));
+    if (!found)
+      return Error(found.error().status(), "parameter \"" + parameter.name + "\": " + found.error().message());
+    bytes = *found;
+  }
+  if (!bytes.empty())
+    std::memcpy(target.data(), bytes.data(), bytes.size());
+  return Error::success();
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A queue of a cpu device: a thread that runs its list and sleeps when there is nothing to do.
+
+#ifndef CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
+#define CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
+
+#include "runtime/Driver.h"
+#include "runtime/Trace.h"
+#include "runtime/drivers/cpu/CoreSet.h"
+
+#include <array>
+#include <deque>
+#include <thread>
+
+namespace cleave::runtime {
+
+/// What the queues of a cpu device share.
+struct CpuQueueContext {
+  DriverContext *shared = nullptr;
+  const Program *program = nullptr;
+  uint32_t device = 0;
+  Executable *executable = nullptr;
+  /// OpenMP threads of a compute queue, and the cores that it keeps to (none: any).
+  unsigned threads = 1;
+  CoreSet cores;
+  /// How long a compute queue may spin before it sleeps.
+  std::chrono::nanoseconds spin{};
+  /// Queues with instructions in the body, and how often one of them has ended a step: a step of the body begins on the
+  /// device when all of them have ended the one before.
+  uint32_t bodyQueues = 0;
+  Timeline endedSteps;
+};
+
+class CpuQueue : public Queue {
+public:
+  /// `context` must outlive the queue.
+  CpuQueue(CpuQueueContext &context, uint32_t index);
+  ~CpuQueue() override;
+  Error record(Phase phase, std::vector<Command> commands) override;
+  void submit(std::shared_ptr<Step> step) override;
+
+private:
+  /// A command as the thread runs it.
+  struct Task {
+    Command command;
+    std::vector<void *> arguments;
+  };
+  using List = std::vector<Task>;
+
+  void serve();
+  void run(Step &step);
+  /// Waits for a value of the step that runs; the error that the value carries.
+  Error await(const Step &step, uint32_t value, std::chrono::nanoseconds spin) const;
+  Error execute(const Task &task, Step &step, const Error &poison) const;
+  Error load(const Parameter &parameter, std::span<std::byte> target) const;
+  /// Where the timeline stands before the step begins.
+  uint32_t base(const Step &step) const;
+
+  CpuQueueContext &context;
+  const QueueKind kind;
+  const std::chrono::nanoseconds spin;
+  Trace::Track *track = nullptr;
+  std::array<List, 2> lists;
+
+  Timeline timeline;
+  // The first value of the step that failed, and its error: written before the value is signalled, reset when the next
+  // step begins, which no other queue of the device has reached the end of then.
+  std::atomic<uint32_t> failedAt{UINT32_MAX};
+  Error failure;
+
+  std::mutex mutex;
+  std::deque<std::shared_ptr<Step>> steps;
+  bool stopping = false;
+  Timeline arrivals;
+  std::thread thread;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H

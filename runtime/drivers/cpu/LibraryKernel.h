@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The cpu driver's door to kernel libraries: how a plan describes a library kernel, and what a library must offer to
+// run it. oneDNN stands behind it where it is built in (runtime/drivers/cpu/OneDnn.h).
+
+#ifndef CLEAVE_RUNTIME_DRIVERS_CPU_LIBRARYKERNEL_H
+#define CLEAVE_RUNTIME_DRIVERS_CPU_LIBRARYKERNEL_H
+
+#include "runtime/TensorType.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cleave::runtime {
+
+/// A fused epilogue. `argument` is the index of the kernel input that it reads (sum and binary), or -1.
+struct LibraryPostOp {
+  std::string kind;
+  float alpha = 0, beta = 0;
+  int argument = -1;
+};
+
+/// A library kernel as the plan describes it. An attribute holds integers or reals.
+struct LibraryKernelDesc {
+  std::string library;
+  std::string operation;
+  std::map<std::string, std::vector<int64_t>> ints;
+  std::map<std::string, std::vector<double>> reals;
+  std::vector<LibraryPostOp> postOps;
+  std::vector<TensorType> inputs, outputs;
+  uint64_t scratchBytes = 0;
+  /// What the library chose when the plan was made, for people.
+  std::string implementation;
+};
+
+/// A kernel ready to run on one device. Only that device's compute thread runs it, one call at a time.
+class LibraryKernelInstance {
+public:
+  virtual ~LibraryKernelInstance() = default;
+  /// Runs the kernel and returns when its outputs are complete. Arguments: inputs, outputs, then one scratch buffer
+  /// if scratchBytes > 0; all 64-byte aligned.
+  virtual Error run(void *const *arguments) = 0;
+};
+
+/// A kernel library. Thread-safe: several devices load kernels at the same time.
+class LibraryProvider {
+public:
+  virtual ~LibraryProvider() = default;
+  /// Makes the kernel for a team of `threads` OpenMP threads. The calling thread has omp_set_num_threads(threads) in
+  /// force, as has the thread that will run it. Status::Unsupported when the library cannot run it as described,
+  /// Status::Rejected when the description contradicts itself.
+  virtual Expected<std::unique_ptr<LibraryKernelInstance>> load(const LibraryKernelDesc &desc, unsigned threads) = 0;
+};
+
+/// The library of that name ("onednn"), or null when this build has none. It lives as long as the program.
+/// With CLEAVE_ONEDNN this calls `std::unique_ptr<LibraryProvider> createOneDnnProvider()` of OneDnn.h.
+LibraryProvider *findLibraryProvider(std::string_view library);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_DRIVERS_CPU_LIBRARYKERNEL_H

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Choosing layouts at compile time and running kernels: both build the same primitive descriptor from a description.
+
+#include "runtime/drivers/cpu/OneDnn.h"
+
+#include "runtime/drivers/cpu/OneDnnOperations.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+namespace cleave::runtime {
+
+using namespace onednn;
+
+namespace {
+
+/// Sets the calling thread's OpenMP team size, which oneDNN reads when it plans a kernel and when it runs it.
+class TeamSize {
+public:
+  explicit TeamSize(unsigned threads) : before(omp_get_max_threads()) {
+    if (static_cast<int>(threads) != before)
+      omp_set_num_threads(static_cast<int>(threads));
+    changed = static_cast<int>(threads) != before;
+  }
+  ~TeamSize() {
+    if (changed)
+      omp_set_num_threads(before);
+  }
+  TeamSize(const TeamSize &) = delete;
+  TeamSize &operator=(const TeamSize &) = delete;
+
+private:
+  int before;
+  bool changed;
+};
+
+/// A primitive with its memory objects, made once; a call updates the addresses that changed.
+class Kernel final : public LibraryKernelInstance {
+public:
+  Kernel(const LibraryKernelDesc &desc, const Primitive &primitive, unsigned threads)
+      : operation(desc.operation), threads(threads), function(primitive.desc.get()), stream(engine()) {
+    size_t numInputs = primitive.inputs.size(), index = 0;
+    for (const Binding &binding : primitive.inputs) {
+      if (binding.argument < 0)
+        inPlace.emplace_back(index, numInputs);
+      else
+        addSlot(binding.argument, binding.memory, index);
+      ++index;
+    }
+    for (const Binding &binding : primitive.outputs)
+      addSlot(binding.argument, binding.memory, index++);
+    if (primitive.desc.scratchpad_desc().get_size() != 0)
+      addSlot(DNNL_ARG_SCRATCHPAD, primitive.desc.scratchpad_desc(), index);
+    for (const Slot &slot : slots)
+      executionArguments.push_back({slot.argument, slot.memory.get()});
+  }
+
+  Error run(void *const *arguments) override {
+    for (auto [input, output] : inPlace)
+      if (arguments[input] != arguments[output])
+        return makeError(Status::Internal, "onednn kernel ", operation, " adds to its output, which expects input ",
+                         input, " in the output's buffer");
+    TeamSize team(threads);
+    for (Slot &slot : slots) {
+      void *address = arguments[slot.index];
+      if (address == slot.address)
+        continue;
+      if (dnnl_status_t status = dnnl_memory_set_data_handle_v2(slot.memory.get(), address, stream.get()))
+        return failure(status);
+      slot.address = address;
+    }
+    dnnl_status_t status = dnnl_primitive_execute(function.get(), stream.get(),
+                                                  static_cast<int>(executionArguments.size()),
+                                                  executionArguments.data());
+    if (status == dnnl_success)
+      status = dnnl_stream_wait(stream.get());
+    return status == dnnl_success ? Error::success() : failure(status);
+  }
+
+private:
+  struct Slot {
+    int argument;
+    dnnl::memory memory;
+    size_t index;
+    void *address;
+  };
+
+  void addSlot(int argument, const dnnl::memory::desc &desc, size_t index) {
+    slots.push_back({argument, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE), index, nullptr});
+  }
+
+  Error failure(dnnl_status_t status) const {
+    return makeError(Status::Failure, "onednn kernel ", operation, " failed with status ", static_cast<int>(status));
+  }
+
+  std::string operation;
+  unsigned threads;
+  dnnl::primitive function;
+  dnnl::stream stream;
+  std::vector<Slot> slots;
+  std::vector<dnnl_exec_arg_t> executionArguments;
+  /// Pairs of argument indices that must be one buffer.
+  std::vector<std::pair<size_t, size_t>> inPlace;
+};
+
+struct Operation {
+  std::string_view family;
+  onednn::Primitive (*build)(Builder &);
+};
+
+constexpr Operation operations[] = {
+    {"convolution", buildConvolution}, {"deconvolution", buildDeconvolution},
+    {"matmul", buildMatmul},           {"inner_product", buildInnerProduct},
+    {"pooling", buildPooling},         {"reduction", buildReduction},
+    {"softmax", buildSoftmax},         {"log_softmax", buildSoftmax},
+    {"layer_norm", buildLayerNorm},    {"batch_norm", buildBatchNorm},
+    {"lrn", buildLrn},                 {"eltwise", buildEltwise},
+    {"binary", buildBinary},           {"sum", buildSum},
+    {"concat", buildConcat},           {"reorder", buildReorder},
+};
+
+onednn::Primitive build(const LibraryKernelQuery &query) {
+  Builder builder(query);
+  for (const Operation &operation : operations)
+    if (operation.family == builder.family())
+      return operation.build(builder);
+  refuse(Status::Unsupported, "onednn has no such operation");
+}
+
+/// Calls `body`, which returns an Expected<T>, and turns whatever it throws into an error that names the kernel.
+template <typename Body> auto guarded(const LibraryKernelDesc &desc, const Body &body) -> decltype(body()) {
+  auto fail = [&](Status status, const auto &...parts) {
+    std::ostringstream types;
+    for (const TensorType &type : desc.inputs)
+      types << ' ' << type.text();
+    types << " ->";
+    for (const TensorType &type : desc.outputs)
+      types << ' ' << type.text();
+    return makeError(status, "onednn kernel \"", desc.operation, '"', types.str(), ": ", parts...);
+  };
+  try {
+    return body();
+  } catch (const Refusal &refusal) {
+    return fail(refusal.error.status(), refusal.error.message());
+  } catch (const dnnl::error &error) {
+    if (error.status == dnnl_unimplemented)
+      return fail(Status::Unsupported, "not available on this processor or in these layouts; a plan made on another "
+                                       "machine has to be compiled on this one");
+    if (error.status == dnnl_invalid_arguments)
+      return fail(Status::Rejected, "shapes and attributes contradict each other (", error.message, ')');
+    return fail(error.status == dnnl_out_of_memory ? Status::Infeasible : Status::Failure, error.message, ", status ",
+                static_cast<int>(error.status));
+  } catch (const std::bad_alloc &) {
+    return fail(Status::Infeasible, "not enough memory");
+  }
+}
+
+class Provider final : public LibraryProvider {
+public:
+  Expected<std::unique_ptr<LibraryKernelInstance>> load(const LibraryKernelDesc &desc, unsigned threads) override {
+    TeamSize team(std::max(threads, 1u));
+    using Result = Expected<std::unique_ptr<LibraryKernelInstance>>;
+    return guarded(desc, [&]() -> Result {
+      LibraryKernelQuery query{desc, {}, {}};
+      onednn::Primitive primitive = build(query);
+      uint64_t scratch = primitive.desc.scratchpad_desc().get_size();
+      if (scratch > desc.scratchBytes)
+        refuse(Status::Infeasible, "expects ", scratch, " bytes of scratch on this processor with ", threads,
+               " threads, got ", desc.scratchBytes,
+               ": the plan was made for another processor or number of cores, compile it on this machine");
+      return std::unique_ptr<LibraryKernelInstance>(new Kernel(desc, primitive, std::max(threads, 1u)));
+    });
+  }
+};
+
+} // namespace
+
+std::unique_ptr<LibraryProvider> createOneDnnProvider() { return std::make_unique<Provider>(); }
+
+Expected<LibraryChoice> chooseLibraryKernel(const LibraryKernelQuery &query, unsigned threads) {
+  TeamSize team(std::max(threads, 1u));
+  return guarded(query.desc, [&]() -> Expected<LibraryChoice> {
+    onednn::Primitive primitive = build(query);
+    LibraryChoice choice{query.desc, {}, {}};
+    auto settle = [](const std::vector<Binding> &bindings, std::vector<TensorType> &types,
+                     std::vector<uint64_t> &bytes) {
+      for (size_t i = 0; i != bindings.size(); ++i) {
+        if (bindings[i].any)
+          types[i] = typeOf(bindings[i], types[i]);
+        bytes.push_back(std::max<uint64_t>(bindings[i].memory.get_size(), *types[i].byteSize()));
+      }
+    };
+    settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);
+    settle(primitive.outputs, choice.desc.outputs, choice.outputBytes);
+    choice.desc.library = "onednn";
+    choice.desc.scratchBytes = primitive.desc.scratchpad_desc().get_size();
+    choice.desc.implementation = primitive.desc.impl_info_str();
+    return choice;
+  });
+}
+
+} // namespace cleave::runtime

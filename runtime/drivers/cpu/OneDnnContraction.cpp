@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Convolution, deconvolution, matrix product and inner product.
+
+#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/drivers/cpu/OneDnnOperations.h"
+#include "runtime/drivers/cpu/OneDnnWindow.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cleave::runtime::onednn {
+
+using dnnl::memory;
+using dnnl::prop_kind;
+
+/// Weights with the group dimension in front where there are groups: [G, A/G, B, kernel...] from [A, B, kernel...].
+static std::vector<int64_t> weightView(const Builder &builder, int64_t groups) {
+  size_t rank = builder.inputType(0).shape.size();
+  std::vector<int64_t> shape = builder.inputType(1).shape;
+  if (shape.size() == rank + 1 && shape[0] == groups)
+    return shape;
+  if (shape.size() != rank || shape[0] % groups != 0)
+    refuse(Status::Rejected, "weights expect ", rank, " dimensions, the first a multiple of ", groups, ", or ", groups,
+           " and ", rank, " more, got ", builder.inputType(1).text());
+  if (groups != 1) {
+    shape[0] /= groups;
+    shape.insert(shape.begin(), groups);
+  }
+  return shape;
+}
+
+/// An optional bias of `channels` values, or a zero descriptor.
+static memory::desc bindBias(Builder &builder, size_t index, std::vector<int64_t> view) {
+  return index < builder.numOperands() ? builder.inputOr(index, DNNL_ARG_BIAS, std::nullopt, std::move(view))
+                                       : memory::desc();
+}
+
+Primitive buildConvolution(Builder &builder) {
+  builder.expectOperands(2, 3);
+  int64_t groups = builder.integer("groups", 1, 1);
+  const TensorType &data = builder.inputType(0), &result = builder.outputType();
+  std::vector<int64_t> view = weightView(builder, groups);
+  size_t spatial = view.size() - (data.shape.size() - 2);
+  Window window = readWindow(builder, data, result, std::span(view).subspan(spatial));
+  memory::desc source = builder.input(0, DNNL_ARG_SRC);
+  memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, view);
+  memory::desc bias = bindBias(builder, 2, {result.shape[1]});
+  memory::desc target = builder.output(DNNL_ARG_DST);
+  dnnl::convolution_forward::desc desc(prop_kind::forward_inference, dnnl::algorithm::convolution_direct, source,
+                                       weights, bias, target, window.strides, window.dilations, window.padsBegin,
+                                       window.padsEnd);
+  return builder.finish(describe(desc, builder.attributes()));
+}
+
+Primitive buildDeconvolution(Builder &builder) {
+  builder.expectOperands(2, 3);
+  int64_t groups = builder.integer("groups", 1, 1);
+  const TensorType &data = builder.inputType(0), &result = builder.outputType();
+  std::vector<int64_t> view = weightView(builder, groups);
+  size_t channels = view.size() - data.shape.size();
+  Window window = readWindow(builder, result, data, std::span(view).subspan(channels + 2));
+  // The plan's weights are [C, O, ...] as in the model; oneDNN counts [O, C, ...].
+  std::vector<unsigned> order(view.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::swap(order[channels], order[channels + 1]);
+  memory::desc source = builder.input(0, DNNL_ARG_SRC);
+  memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, view, order);
+  memory::desc bias = bindBias(builder, 2, {result.shape[1]});
+  memory::desc target = builder.output(DNNL_ARG_DST);
+  dnnl::deconvolution_forward::desc desc(prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, source,
+                                         weights, bias, target, window.strides, window.dilations, window.padsBegin,
+                                         window.padsEnd);
+  return builder.finish(describe(desc, builder.attributes()));
+}
+
+/// [..., M, K] as [rows, K] with all leading dimensions as rows.
+static std::vector<int64_t> flattened(const std::vector<int64_t> &shape) {
+  int64_t rows = std::accumulate(shape.begin(), shape.end() - 1, int64_t(1), std::multiplies<>());
+  return {rows, shape.back()};
+}
+
+/// `shape` with ones in front, up to `rank` dimensions.
+static std::vector<int64_t> widened(std::vector<int64_t> shape, size_t rank) {
+  if (shape.size() < rank)
+    shape.insert(shape.begin(), rank - shape.size(), 1);
+  return shape;
+}
+
+Primitive buildMatmul(Builder &builder) {
+  builder.expectOperands(2, 3);
+  const TensorType &left = builder.inputType(0), &right = builder.inputType(1), &result = builder.outputType();
+  size_t rank = result.shape.size();
+  if (rank < 2 || left.shape.size() < 2 || right.shape.size() < 2 || left.shape.size() > rank ||
+      right.shape.size() > rank)
+    refuse(Status::Rejected, "expects [..., M, K] x [..., K, N] -> [..., M, N], got ", left.text(), " x ", right.text(),
+           " -> ", result.text());
+  std::vector<int64_t> leftView = widened(left.shape, rank), rightView = widened(right.shape, rank);
+  std::vector<int64_t> resultView = result.shape;
+  // One matrix on the right for all batches: the batches are rows of one larger product.
+  if (rank > 2 && std::all_of(rightView.begin(), rightView.end() - 2, [](int64_t size) { return size == 1; }) &&
+      left.shape.size() == rank && (builder.anyInput(0) || isDense(left)) &&
+      (builder.anyOutput() || isDense(result)) && right.elementCount() == uint64_t(rightView.end()[-2] * rightView.back()) &&
+      (builder.anyInput(1) || isDense(right) || right.shape.size() == 2)) {
+    leftView = flattened(leftView);
+    resultView = flattened(resultView);
+    rightView = {rightView.end()[-2], rightView.back()};
+  }
+  memory::desc source = builder.input(0, DNNL_ARG_SRC, leftView);
+  memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, rightView);
+  memory::desc bias = bindBias(builder, 2, widened({resultView.back()}, resultView.size()));
+  memory::desc target = builder.output(DNNL_ARG_DST, resultView);
+  return builder.finish(
+      describe(dnnl::matmul::desc(source, weights, bias, target), builder.attributes(resultView)));
+}
+
+Primitive buildInnerProduct(Builder &builder) {
+  builder.expectOperands(2, 3);
+  const TensorType &result = builder.outputType();
+  if (result.shape.size() != 2)
+    refuse(Status::Rejected, "output expects [N, O], got ", result.text());
+  memory::desc source = builder.input(0, DNNL_ARG_SRC);
+  memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS);
+  memory::desc bias = bindBias(builder, 2, {result.shape[1]});
+  memory::desc target = builder.output(DNNL_ARG_DST);
+  dnnl::inner_product_forward::desc desc(prop_kind::forward_inference, source, weights, bias, target);
+  return builder.finish(describe(desc, builder.attributes()));
+}
+
+} // namespace cleave::runtime::onednn

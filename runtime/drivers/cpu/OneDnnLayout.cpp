@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Comparing and naming memory layouts.
+
+#include "runtime/drivers/cpu/OneDnnLayout.h"
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace cleave::runtime {
+
+Layout denseLayout(std::span<const int64_t> shape) {
+  std::vector<unsigned> order(shape.size());
+  std::iota(order.begin(), order.end(), 0u);
+  return permutedLayout(shape, order);
+}
+
+Layout permutedLayout(std::span<const int64_t> shape, std::span<const unsigned> order) {
+  Layout layout;
+  layout.padded.assign(shape.begin(), shape.end());
+  layout.strides.resize(shape.size());
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- != 0;) {
+    layout.strides[order[i]] = stride;
+    stride *= std::max<int64_t>(shape[order[i]], 1);
+  }
+  return layout;
+}
+
+Layout blockedLayout(std::span<const int64_t> shape, unsigned blocked, int64_t block) {
+  std::vector<int64_t> outer(shape.begin(), shape.end());
+  outer[blocked] = (outer[blocked] + block - 1) / block;
+  Layout layout = denseLayout(outer);
+  layout.padded.assign(shape.begin(), shape.end());
+  layout.padded[blocked] = outer[blocked] * block;
+  for (int64_t &stride : layout.strides)
+    stride *= block;
+  layout.innerBlocks = {block};
+  layout.innerDims = {static_cast<int32_t>(blocked)};
+  return layout;
+}
+
+/// The layout with strides that no element uses set to 0 and blocks of one value dropped, so that layouts that place
+/// every element alike compare equal.
+static Layout canonical(const TensorType &type) {
+  Layout layout = type.layout ? *type.layout : denseLayout(type.shape);
+  Layout result;
+  result.padded = layout.padded;
+  result.strides = layout.strides;
+  std::vector<int64_t> blocks(type.shape.size(), 1);
+  for (size_t i = 0; i != layout.innerBlocks.size(); ++i) {
+    if (layout.innerBlocks[i] == 1)
+      continue;
+    blocks[layout.innerDims[i]] *= layout.innerBlocks[i];
+    result.innerBlocks.push_back(layout.innerBlocks[i]);
+    result.innerDims.push_back(layout.innerDims[i]);
+  }
+  for (size_t d = 0; d != blocks.size(); ++d)
+    if (result.padded[d] <= blocks[d])
+      result.strides[d] = 0;
+  return result;
+}
+
+bool isDense(const TensorType &type) { return !needsReorder(type, TensorType{type.element, type.shape, std::nullopt}); }
+
+bool needsReorder(const TensorType &from, const TensorType &to) {
+  return from.layout != to.layout && canonical(from) != canonical(to);
+}
+
+std::string layoutText(const TensorType &type, std::string_view letters) {
+  Layout layout = type.layout ? *type.layout : denseLayout(type.shape);
+  size_t rank = type.shape.size();
+  auto letter = [&](size_t d) {
+    return d < letters.size() ? letters[d] : d < 26 ? static_cast<char>('a' + d) : '?';
+  };
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t left, size_t right) { return layout.strides[left] > layout.strides[right]; });
+  std::string text;
+  for (size_t d : order) {
+    bool blocked = std::find(layout.innerDims.begin(), layout.innerDims.end(), d) != layout.innerDims.end();
+    text += blocked ? static_cast<char>(std::toupper(letter(d))) : letter(d);
+  }
+  for (size_t i = 0; i != layout.innerBlocks.size(); ++i)
+    text += std::to_string(layout.innerBlocks[i]) + letter(layout.innerDims[i]);
+  return text;
+}
+
+std::string_view dataLetters(size_t rank) {
+  static constexpr std::string_view letters[] = {"nc", "ncw", "nchw", "ncdhw"};
+  return rank >= 2 && rank <= 5 ? letters[rank - 2] : std::string_view();
+}
+
+std::string_view weightLetters(size_t rank, bool grouped) {
+  static constexpr std::string_view letters[] = {"goi", "goiw", "goihw", "goidhw"};
+  size_t full = grouped ? rank : rank + 1;
+  return full >= 3 && full <= 6 ? letters[full - 3].substr(grouped ? 0 : 1) : std::string_view();
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The operations that oneDNN computes, each a function from a description to a primitive descriptor. OneDnn.h says what
+// their arguments and attributes mean.
+
+#ifndef CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNOPERATIONS_H
+#define CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNOPERATIONS_H
+
+#include "runtime/drivers/cpu/OneDnnBuilder.h"
+
+namespace cleave::runtime::onednn {
+
+// OneDnnContraction.cpp
+Primitive buildConvolution(Builder &builder);
+Primitive buildDeconvolution(Builder &builder);
+Primitive buildMatmul(Builder &builder);
+Primitive buildInnerProduct(Builder &builder);
+// OneDnnWindow.cpp
+Primitive buildPooling(Builder &builder);
+// OneDnnReduction.cpp
+Primitive buildReduction(Builder &builder);
+// OneDnnNormalization.cpp
+Primitive buildSoftmax(Builder &builder);
+Primitive buildLayerNorm(Builder &builder);
+Primitive buildBatchNorm(Builder &builder);
+Primitive buildLrn(Builder &builder);
+// OneDnnElementwise.cpp
+Primitive buildEltwise(Builder &builder);
+Primitive buildBinary(Builder &builder);
+Primitive buildSum(Builder &builder);
+Primitive buildConcat(Builder &builder);
+Primitive buildReorder(Builder &builder);
+
+} // namespace cleave::runtime::onednn
+
+#endif // CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNOPERATIONS_H

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Convolution and deconvolution against loops over their definitions, in the layouts that oneDNN prefers.
+
+#include "KernelHarness.h"
+
+#include <cmath>
+#include <stdexcept>
+
+using namespace cleave::runtime;
+using namespace cleave::runtime::test;
+
+namespace {
+
+struct Case {
+  const char *name;
+  Shape data, weights; // weights [O, C/G, kernel...], or [C, O/G, kernel...] of a deconvolution
+  Shape strides, dilations, padsBegin, padsEnd;
+  int64_t groups = 1;
+  Shape outputPadding = {};
+};
+
+std::ostream &operator<<(std::ostream &out, const Case &c) { return out << c.name; }
+
+/// Sum and sum of magnitudes.
+struct Sums {
+  Tensor value, magnitude;
+};
+
+Shape outputShape(const Case &c, bool transposed) {
+  Shape shape{c.data[0], transposed ? c.weights[1] * c.groups : c.weights[0]};
+  for (size_t d = 0; d != c.strides.size(); ++d) {
+    int64_t extent = (c.weights[d + 2] - 1) * c.dilations[d] + 1, pads = c.padsBegin[d] + c.padsEnd[d];
+    shape.push_back(transposed ? (c.data[d + 2] - 1) * c.strides[d] + extent - pads +
+                                     (c.outputPadding.empty() ? 0 : c.outputPadding[d])
+                               : (c.data[d + 2] + pads - extent) / c.strides[d] + 1);
+  }
+  return shape;
+}
+
+/// Calls `visit` with every kernel offset.
+void forEachOffset(const Case &c, const std::function<void(const Shape &)> &visit) {
+  Shape kernel(c.weights.begin() + 2, c.weights.end());
+  tabulate(kernel, [&](const Shape &offset) {
+    visit(offset);
+    return 0;
+  });
+}
+
+/// y[n, o, p] = bias[o] + sum over c, k of x[n, c, p * stride - begin + k * dilation] w[o, c, k].
+Sums convolve(const Case &c, const Tensor &x, const Tensor &w, const Tensor &bias) {
+  Shape shape = outputShape(c, false);
+  int64_t inner = c.weights[1], perGroup = c.weights[0] / c.groups;
+  auto sum = [&](const Shape &index, bool absolute) {
+    double total = absolute ? std::fabs(bias.values[index[1]]) : bias.values[index[1]];
+    forEachOffset(c, [&](const Shape &offset) {
+      Shape from{index[0], 0}, tap{index[1], 0};
+      for (size_t d = 0; d != offset.size(); ++d) {
+        int64_t position = index[d + 2] * c.strides[d] - c.padsBegin[d] + offset[d] * c.dilations[d];
+        if (position < 0 || position >= c.data[d + 2])
+          return;
+        from.push_back(position);
+        tap.push_back(offset[d]);
+      }
+      for (int64_t channel = 0; channel != inner; ++channel) {
+        from[1] = index[1] / perGroup * inner + channel;
+        tap[1] = channel;
+        double product = double(x.at(from)) * w.at(tap);
+        total += absolute ? std::fabs(product) : product;
+      }
+    });
+    return total;
+  };
+  return {tabulate(shape, [&](const Shape &index) { return sum(index, false); }),
+          tabulate(shape, [&](const Shape &index) { return sum(index, true); })};
+}
+
+/// y[n, o, p * stride - begin + k * dilation] += x[n, c, p] w[c, o, k], from bias[o].
+Sums deconvolve(const Case &c, const Tensor &x, const Tensor &w, const Tensor &bias) {
+  Shape shape = outputShape(c, true);
+  std::vector<double> value(elements(shape)), magnitude(elements(shape));
+  int64_t perGroup = c.data[1] / c.groups, outputs = c.weights[1];
+  auto flat = [&](const Shape &index) {
+    int64_t position = 0;
+    for (size_t d = 0; d != shape.size(); ++d)
+      position = position * shape[d] + index[d];
+    return position;
+  };
+  tabulate(x.shape, [&](const Shape &index) {
+    forEachOffset(c, [&](const Shape &offset) {
+      Shape to{index[0], 0}, tap{index[1], 0};
+      for (size_t d = 0; d != offset.size(); ++d) {
+        to.push_back(index[d + 2] * c.strides[d] - c.padsBegin[d] + offset[d] * c.dilations[d]);
+        if (to.back() < 0 || to.back() >= shape[d + 2])
+          return;
+        tap.push_back(offset[d]);
+      }
+      for (int64_t o = 0; o != outputs; ++o) {
+        to[1] = index[1] / perGroup * outputs + o;
+        tap[1] = o;
+        double product = double(x.at(index)) * w.at(tap);
+        value[flat(to)] += product;
+        magnitude[flat(to)] += std::fabs(product);
+      }
+    });
+    return 0;
+  });
+  return {tabulate(shape, [&](const Shape &i) { return value[flat(i)] + bias.values[i[1]]; }),
+          tabulate(shape, [&](const Shape &i) { return magnitude[flat(i)] + std::fabs(bias.values[i[1]]); })};
+}
+
+LibraryKernelQuery queryFor(const Case &c, bool transposed, const std::vector<Tensor> &inputs) {
+  LibraryKernelQuery query = openQuery(transposed ? "deconvolution" : "convolution", inputs, outputShape(c, transposed));
+  query.desc.ints = {{"strides", c.strides},
+                     {"dilations", c.dilations},
+                     {"pads_begin", c.padsBegin},
+                     {"pads_end", c.padsEnd},
+                     {"groups", {c.groups}}};
+  return query;
+}
+
+std::vector<Tensor> inputsFor(const Case &c, bool transposed) {
+  return {pseudorandom(c.data, 1), pseudorandom(c.weights, 2), pseudorandom({outputShape(c, transposed)[1]}, 3)};
+}
+
+class Convolution : public testing::TestWithParam<Case> {};
+class Deconvolution : public testing::TestWithParam<Case> {};
+
+} // namespace
+
+// Each case is a way in which layouts, padding or groups can go wrong; the layouts are oneDNN's own choice.
+TEST_P(Convolution, MatchesItsDefinition) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs = inputsFor(c, false);
+  Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);
+  for (unsigned threads : {1u, 2u})
+    expectSums(runKernel(queryFor(c, false, inputs), inputs, threads), expected.value, expected.magnitude,
+               elements(c.weights) / c.weights[0] + 1);
+}
+
+// Row-major arguments must work too: a plan may decide against every reorder.
+TEST_P(Convolution, MatchesItsDefinitionRowMajor) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs = inputsFor(c, false);
+  LibraryKernelQuery query = queryFor(c, false, inputs);
+  query.anyInputs = {};
+  query.anyOutputs = {};
+  Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, elements(c.weights) / c.weights[0] + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Convolution,
+    testing::Values(Case{"first layer, 3 channels", {1, 3, 23, 19}, {17, 3, 7, 7}, {2, 2}, {1, 1}, {3, 3}, {3, 3}},
+                    Case{"odd channels", {2, 17, 9, 11}, {33, 17, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                    Case{"pointwise", {1, 64, 7, 7}, {32, 64, 1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}},
+                    Case{"pointwise, strided", {1, 32, 8, 8}, {48, 32, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+                    Case{"asymmetric padding", {1, 16, 10, 9}, {16, 16, 3, 3}, {2, 2}, {1, 1}, {0, 1}, {1, 2}},
+                    Case{"dilated", {1, 16, 15, 15}, {16, 16, 3, 3}, {1, 1}, {2, 3}, {2, 3}, {2, 3}},
+                    Case{"grouped", {1, 32, 9, 9}, {64, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2},
+                    Case{"grouped, odd", {1, 9, 8, 8}, {15, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 3},
+                    Case{"depthwise", {1, 32, 12, 12}, {32, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 32},
+                    Case{"depthwise, odd", {1, 17, 12, 12}, {17, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 17},
+                    Case{"one dimension", {2, 5, 40}, {17, 5, 4}, {3}, {2}, {2}, {1}},
+                    Case{"three dimensions", {1, 3, 6, 7, 8}, {17, 3, 3, 2, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1}, {1, 1, 0}}));
+
+// The same for transposed convolution, whose weights count channels the other way round.
+TEST_P(Deconvolution, MatchesItsDefinition) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs = inputsFor(c, true);
+  Sums expected = deconvolve(c, inputs[0], inputs[1], inputs[2]);
+  LibraryKernelQuery query = queryFor(c, true, inputs);
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, elements(c.weights) / c.weights[1] + 1);
+  query.anyInputs = {};
+  query.anyOutputs = {};
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, elements(c.weights) / c.weights[1] + 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Deconvolution,
+    testing::Values(Case{"upsampling by 2", {1, 16, 5, 6}, {16, 8, 2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}},
+                    Case{"odd channels, cropped", {1, 17, 5, 5}, {17, 3, 3, 3}, {2, 2}, {1, 1}, {1, 0}, {1, 1}},
+                    Case{"output padding", {1, 16, 4, 4}, {16, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 1, {1, 1}},
+                    Case{"grouped", {1, 8, 4, 4}, {8, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2},
+                    Case{"dilated", {1, 4, 6, 6}, {4, 5, 3, 3}, {1, 1}, {2, 2}, {1, 1}, {1, 1}},
+                    Case{"one dimension", {1, 3, 9}, {3, 5, 4}, {2}, {1}, {1}, {1}},
+                    Case{"three dimensions", {1, 4, 3, 4, 3}, {4, 3, 2, 3, 2}, {2, 1, 2}, {1, 1, 1}, {0, 1, 0}, {0, 1, 0}}));
+
+// Grouped weights come without a dimension for the groups; a blocked layout can only be told of the shape with it.
+TEST(ConvolutionWeights, AreRecordedWithTheGroupDimension) {
+  Case c{"", {1, 64, 14, 14}, {64, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2};
+  std::vector<Tensor> inputs = inputsFor(c, false);
+  auto choice = chooseLibraryKernel(queryFor(c, false, inputs), 1);
+  ASSERT_TRUE(choice) << choice.error().text();
+  const TensorType &weights = choice->desc.inputs[1];
+  ASSERT_TRUE(weights.layout);
+  EXPECT_EQ(weights.shape, (Shape{2, 32, 32, 3, 3}));
+  EXPECT_EQ(choice->inputBytes[1], *weights.byteSize());
+}
