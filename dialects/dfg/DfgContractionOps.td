@@ -7,7 +7,8 @@
 
 include "dialects/dfg/DfgAttributes.td"
 
-def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "the product of two tensors over chosen dimensions";
   let description = [{
     Sums over the contracting dimensions, pairs up the batch dimensions. The result's dimensions: batch, the free ones
@@ -30,7 +31,8 @@ def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<Co
   }];
 }
 
-def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "convolution (cross-correlation)";
   let description = [{
     `input` is N×C×spatial, `filter` O×C/groups×window, the result N×O×spatial. `pads` holds the zeros before each
@@ -47,7 +49,8 @@ def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<CostInterface, 
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_ConvTransposeOp : Dfg_Operator<"conv_transpose", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_ConvTransposeOp : Dfg_Operator<"conv_transpose", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "transposed convolution";
   let description = [{
     The adjoint of `dfg.conv`: every input element adds its multiple of the window to the result. `filter` is
@@ -66,7 +69,8 @@ def Dfg_ConvTransposeOp : Dfg_Operator<"conv_transpose", [DeclareOpInterfaceMeth
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "reduces windows of the spatial dimensions";
   let description = [{
     `max`: the largest element of each window, padding never winning. `average`: the mean of the window's elements

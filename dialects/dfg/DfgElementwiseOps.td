@@ -177,7 +177,7 @@ def Dfg_CosOp : Dfg_Unary<"cos", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_TanhOp : Dfg_Unary<"tanh", Dfg_FloatTensor> {
+def Dfg_TanhOp : Dfg_Unary<"tanh", Dfg_FloatTensor, [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the hyperbolic tangent";
   let description = [{
     `(e^x - e^-x) / (e^x + e^-x)`.
@@ -199,7 +199,7 @@ def Dfg_ErfOp : Dfg_Unary<"erf", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_ReluOp : Dfg_Unary<"relu", Dfg_NumberTensor> {
+def Dfg_ReluOp : Dfg_Unary<"relu", Dfg_NumberTensor, [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the rectifier";
   let description = [{
     `max(x, 0)`; NaN stays NaN.
@@ -210,7 +210,7 @@ def Dfg_ReluOp : Dfg_Unary<"relu", Dfg_NumberTensor> {
   }];
 }
 
-def Dfg_SigmoidOp : Dfg_Unary<"sigmoid", Dfg_FloatTensor> {
+def Dfg_SigmoidOp : Dfg_Unary<"sigmoid", Dfg_FloatTensor, [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the logistic function";
   let description = [{
     `1 / (1 + e^-x)`.
@@ -243,7 +243,7 @@ def Dfg_NotOp : Dfg_Unary<"not", Dfg_BoolTensor> {
   }];
 }
 
-def Dfg_LeakyReluOp : Dfg_Elementwise<"leaky_relu"> {
+def Dfg_LeakyReluOp : Dfg_Elementwise<"leaky_relu", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the rectifier with a slope below zero";
   let description = [{
     `x` where `x >= 0`, else `alpha * x`.
@@ -256,7 +256,7 @@ def Dfg_LeakyReluOp : Dfg_Elementwise<"leaky_relu"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_EluOp : Dfg_Elementwise<"elu"> {
+def Dfg_EluOp : Dfg_Elementwise<"elu", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the exponential linear unit";
   let description = [{
     `x` where `x >= 0`, else `alpha * (e^x - 1)`.
@@ -269,7 +269,7 @@ def Dfg_EluOp : Dfg_Elementwise<"elu"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_GeluOp : Dfg_Elementwise<"gelu"> {
+def Dfg_GeluOp : Dfg_Elementwise<"gelu", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the Gaussian error linear unit";
   let description = [{
     `x/2 * (1 + erf(x / sqrt 2))`, or with `approximate`
@@ -284,7 +284,7 @@ def Dfg_GeluOp : Dfg_Elementwise<"gelu"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_ClampOp : Dfg_Elementwise<"clamp"> {
+def Dfg_ClampOp : Dfg_Elementwise<"clamp", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "limits values to an interval";
   let description = [{
     `min(max(x, low), high)`; NaN stays NaN.
@@ -311,7 +311,7 @@ def Dfg_CastOp : Dfg_Elementwise<"cast", [], "adaptor.getTo()"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_AddOp : Dfg_Binary<"add", Dfg_NumberTensor, [Commutative]> {
+def Dfg_AddOp : Dfg_Binary<"add", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the sum";
   let description = [{
     `a + b`; integers wrap.
@@ -333,7 +333,7 @@ def Dfg_SubOp : Dfg_Binary<"sub", Dfg_NumberTensor> {
   }];
 }
 
-def Dfg_MulOp : Dfg_Binary<"mul", Dfg_NumberTensor, [Commutative]> {
+def Dfg_MulOp : Dfg_Binary<"mul", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the product";
   let description = [{
     `a * b`; integers wrap.
@@ -366,7 +366,7 @@ def Dfg_PowOp : Dfg_Binary<"pow", Dfg_NumberTensor> {
   }];
 }
 
-def Dfg_MaxOp : Dfg_Binary<"max", Dfg_NumberTensor, [Commutative]> {
+def Dfg_MaxOp : Dfg_Binary<"max", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the larger";
   let description = [{
     NaN if either is NaN.
@@ -377,7 +377,7 @@ def Dfg_MaxOp : Dfg_Binary<"max", Dfg_NumberTensor, [Commutative]> {
   }];
 }
 
-def Dfg_MinOp : Dfg_Binary<"min", Dfg_NumberTensor, [Commutative]> {
+def Dfg_MinOp : Dfg_Binary<"min", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "the smaller";
   let description = [{
     NaN if either is NaN.

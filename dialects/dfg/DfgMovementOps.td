@@ -61,7 +61,7 @@ def Dfg_BroadcastOp : Dfg_ShapedMovement<"broadcast"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_ConcatOp : Dfg_Movement<"concat"> {
+def Dfg_ConcatOp : Dfg_Movement<"concat", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>]> {
   let summary = "joins tensors along a dimension";
   let description = [{
     ```mlir

@@ -37,7 +37,8 @@ def Dfg_ArgReduceOp : Dfg_Operator<"arg_reduce", [DeclareOpInterfaceMethods<Cost
   let results = (outs Dfg_IndexTensor:$result);
 }
 
-def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "exponentials along a dimension, divided by their sum";
   let description = [{
     `e^(x - max) / sum(e^(x - max))` along `dim`.
@@ -50,7 +51,8 @@ def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<CostInter
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "the logarithm of softmax";
   let description = [{
     `(x - max) - log(sum(e^(x - max)))` along `dim`.
@@ -63,7 +65,8 @@ def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<Co
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_LayerNormOp : Dfg_Operator<"layer_norm", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_LayerNormOp : Dfg_Operator<"layer_norm", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "shifts and scales to mean zero and variance one";
   let description = [{
     `(x - mean) / sqrt(variance + epsilon)` over the dimensions `dims` together; the variance is the biased one. Scale
@@ -77,7 +80,8 @@ def Dfg_LayerNormOp : Dfg_Operator<"layer_norm", [DeclareOpInterfaceMethods<Cost
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_BatchNormOp : Dfg_Operator<"batch_norm", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_BatchNormOp : Dfg_Operator<"batch_norm", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "batch normalization with given statistics";
   let description = [{
     `scale * (x - mean) / sqrt(variance + epsilon) + bias`, channel by channel (dimension 1).
@@ -92,7 +96,8 @@ def Dfg_BatchNormOp : Dfg_Operator<"batch_norm", [DeclareOpInterfaceMethods<Cost
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_LrnOp : Dfg_Operator<"lrn", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+def Dfg_LrnOp : Dfg_Operator<"lrn", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "local response normalization across channels";
   let description = [{
     `x / (k + alpha / size * s)^beta`, with `s` the sum of squares over the channels from `c - (size - 1) / 2` to

@@ -6,6 +6,7 @@
 #define CLEAVE_DIALECTS_INTERFACES_INTERFACES_H
 
 #include "dialects/interfaces/HostTensor.h"
+#include "dialects/interfaces/LibraryCall.h"
 #include "dialects/interfaces/SplitRule.h"
 
 #include "mlir/IR/Builders.h"

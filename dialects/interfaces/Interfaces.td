@@ -64,4 +64,18 @@ def EvaluateInterface : OpInterface<"EvaluateInterface"> {
       (ins "::llvm::ArrayRef<::cleave::HostTensor>":$operands)>];
 }
 
+def LibraryInterface : OpInterface<"LibraryInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Operators that a kernel library computes, as one of its routines or fused behind one.
+  }];
+  let methods = [
+    InterfaceMethod<"The routine that computes the operator; fails without a trace where there is none.",
+                    "::llvm::FailureOr<::cleave::LibraryCall>", "getLibraryCall", (ins), [{}],
+                    [{ return ::mlir::failure(); }]>,
+    InterfaceMethod<"The operator as an epilogue of the routine whose result is operand `chained`.",
+                    "::llvm::FailureOr<::cleave::LibraryEpilogue>", "getLibraryEpilogue", (ins "unsigned":$chained),
+                    [{}], [{ return ::mlir::failure(); }]>];
+}
+
 #endif // CLEAVE_DIALECTS_INTERFACES_INTERFACES

@@ -113,6 +113,13 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult ViewOp::verify() {
+  auto from = cast<RankedTensorType>(getInput().getType()), to = cast<RankedTensorType>(getResult().getType());
+  if (storageBytes(from) != storageBytes(to))
+    return emitOpError("expects types of as many bytes, got ") << storageBytes(from) << " and " << storageBytes(to);
+  return success();
+}
+
 //===-- programs ----------------------------------------------------------------------------------------------===//
 
 static LogicalResult verifyMesh(Operation *op, FlatSymbolRefAttr mesh, SymbolTableCollection &symbols) {

@@ -87,8 +87,8 @@ def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
 def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, SingleBlock]> {
   let summary = "a kernel that Cleave compiles";
   let description = [{
-    The region computes the results from its arguments with `dfg` operators. After compilation `object` names the
-    `plan.object` that holds its code, `parallel_extent` is the size of its outermost parallel loop, and
+    The region computes the results from its arguments with `dfg` operators. After compilation `object` and `symbol` name the
+    `plan.object` that holds its code and the entry there, `parallel_extent` is the size of its outermost parallel loop, and
     `scratch_bytes` the memory that it needs besides operands and results.
 
     ```mlir
@@ -99,9 +99,13 @@ def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, S
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefAttr>:$object,
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefAttr>:$object, OptionalAttr<StrAttr>:$symbol,
                        DefaultValuedAttr<I64Attr, "1">:$parallel_extent, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
   let regions = (region SizedRegion<1>:$body);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name), [{
+    $_state.addAttribute(::mlir::SymbolTable::getSymbolAttrName(), $_builder.getStringAttr(name));
+    $_state.addRegion();
+  }]>];
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
 }
 
@@ -160,6 +164,19 @@ def Plan_LaunchOp : Plan_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyRankedTensor>:$operands);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $outputs)";
+}
+
+def Plan_ViewOp : Plan_Op<"view", [Pure]> {
+  let summary = "the same bytes under another type";
+  let description = [{
+    ```mlir
+    %0 = plan.view %x : tensor<2x3xf32> -> tensor<6xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 //===-- programs on buffers -----------------------------------------------------------------------------------===//

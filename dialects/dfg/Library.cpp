@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How operators map to the kernel library's routines. Float32 only: other types are computed by Cleave's own kernels.
+
+#include "dialects/dfg/Dfg.h"
+
+using namespace mlir;
+
+namespace cleave::dfg {
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The library computes nothing on empty tensors, and nothing but float32.
+static bool isLibraryType(Operation *op) {
+  auto fits = [](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    return tensor.getElementType().isF32() && tensor.getNumElements() > 0;
+  };
+  return llvm::all_of(op->getOperandTypes(), fits) && llvm::all_of(op->getResultTypes(), fits);
+}
+
+/// A call that takes the operator's operands as `choices` say.
+static LibraryCall makeCall(Operation *op, StringRef routine, ArrayRef<NamedAttribute> parameters,
+                            std::initializer_list<LayoutChoice> choices) {
+  LibraryCall call;
+  call.routine = routine.str();
+  call.parameters = DictionaryAttr::get(op->getContext(), parameters);
+  call.operands.assign(choices);
+  call.views.assign(op->getNumOperands(), nullptr);
+  return call;
+}
+
+/// Parameters of routines that slide a window.
+static SmallVector<NamedAttribute> windowParameters(Builder builder, ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
+                                                    ArrayRef<int64_t> dilations) {
+  size_t rank = strides.size();
+  return {builder.getNamedAttr("strides", builder.getDenseI64ArrayAttr(strides)),
+          builder.getNamedAttr("dilations", builder.getDenseI64ArrayAttr(dilations)),
+          builder.getNamedAttr("pads_begin", builder.getDenseI64ArrayAttr(pads.take_front(rank))),
+          builder.getNamedAttr("pads_end", builder.getDenseI64ArrayAttr(pads.take_back(rank)))};
+}
+
+static NamedAttribute integerParameter(Builder builder, StringRef name, int64_t value) {
+  return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(value));
+}
+
+/// Weights [O, I, window...] as the library sees grouped ones: [G, O/G, I, window...].
+static RankedTensorType groupedView(RankedTensorType weights, int64_t groups) {
+  SmallVector<int64_t> shape(weights.getShape());
+  shape[0] /= groups;
+  shape.insert(shape.begin(), groups);
+  return RankedTensorType::get(shape, weights.getElementType());
+}
+
+//===-- contractions ------------------------------------------------------------------------------------------===//
+
+FailureOr<LibraryCall> ConvOp::getLibraryCall() {
+  if (!isLibraryType(*this) || getStrides().size() > 3)
+    return failure();
+  Builder builder(getContext());
+  auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
+  parameters.push_back(integerParameter(builder, "groups", getGroups()));
+  LibraryCall call = makeCall(*this, "convolution", parameters, {LayoutChoice::Any, LayoutChoice::Any});
+  if (getGroups() != 1)
+    call.views[1] = groupedView(tensorType(getFilter()), getGroups());
+  call.biasDim = 1;
+  call.takesEpilogues = true;
+  return call;
+}
+
+FailureOr<LibraryCall> ConvTransposeOp::getLibraryCall() {
+  if (!isLibraryType(*this) || getStrides().size() > 3 || getGroups() != 1)
+    return failure();
+  Builder builder(getContext());
+  SmallVector<int64_t> pads(getPads());
+  for (size_t i = 0; i < getOutputPadding().size(); ++i)
+    pads[getStrides().size() + i] -= getOutputPadding()[i];
+  if (llvm::any_of(pads, [](int64_t pad) { return pad < 0; }))
+    return failure();
+  auto parameters = windowParameters(builder, getStrides(), pads, getDilations());
+  parameters.push_back(integerParameter(builder, "groups", getGroups()));
+  LibraryCall call = makeCall(*this, "deconvolution", parameters, {LayoutChoice::Any, LayoutChoice::Any});
+  call.biasDim = 1;
+  call.takesEpilogues = true;
+  return call;
+}
+
+/// Only products in the form batch x M x K by batch x K x N (or N x K): the codegen stage brings others into it.
+FailureOr<LibraryCall> DotGeneralOp::getLibraryCall() {
+  int64_t batch = getLhsBatch().size(), rank = batch + 2;
+  auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs());
+  auto leading = [](ArrayRef<int64_t> dims) {
+    for (auto [index, dim] : llvm::enumerate(dims))
+      if (dim != static_cast<int64_t>(index))
+        return false;
+    return true;
+  };
+  if (!isLibraryType(*this) || lhs.getRank() != rank || rhs.getRank() != rank || getLhsContracting().size() != 1 ||
+      !leading(getLhsBatch()) || !leading(getRhsBatch()))
+    return failure();
+  LibraryCall call = makeCall(*this, "matmul", {}, {LayoutChoice::Dense, LayoutChoice::Dense});
+  auto transposed = [&](RankedTensorType type) {
+    SmallVector<int64_t> shape(type.getShape());
+    std::swap(shape[rank - 2], shape[rank - 1]);
+    return RankedTensorType::get(shape, type.getElementType());
+  };
+  if (getLhsContracting()[0] != rank - 1)
+    call.views[0] = transposed(lhs);
+  if (getRhsContracting()[0] != rank - 2)
+    call.views[1] = transposed(rhs);
+  call.result = LayoutChoice::Dense;
+  call.biasDim = rank - 1;
+  call.takesEpilogues = true;
+  return call;
+}
+
+FailureOr<LibraryCall> PoolOp::getLibraryCall() {
+  if (!isLibraryType(*this) || getStrides().size() > 3)
+    return failure();
+  // The library refuses windows that lie wholly in the padding.
+  size_t rank = getStrides().size();
+  for (size_t i = 0; i < rank; ++i)
+    if (std::max(getPads()[i], getPads()[rank + i]) >= getDilations()[i] * (getWindow()[i] - 1) + 1)
+      return failure();
+  Builder builder(getContext());
+  auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
+  parameters.push_back(builder.getNamedAttr("kernel", builder.getDenseI64ArrayAttr(getWindow())));
+  StringRef routine = getKind() == PoolKind::Max   ? "pooling.max"
+                      : getCountIncludePad() ? "pooling.avg_include"
+                                             : "pooling.avg_exclude";
+  return makeCall(*this, routine, parameters, {LayoutChoice::Given});
+}
+
+//===-- normalizations ----------------------------------------------------------------------------------------===//
+
+FailureOr<LibraryCall> SoftmaxOp::getLibraryCall() {
+  if (!isLibraryType(*this))
+    return failure();
+  return makeCall(*this, "softmax", integerParameter(Builder(getContext()), "axis", getDim()), {LayoutChoice::Given});
+}
+
+FailureOr<LibraryCall> LogSoftmaxOp::getLibraryCall() {
+  if (!isLibraryType(*this))
+    return failure();
+  return makeCall(*this, "log_softmax", integerParameter(Builder(getContext()), "axis", getDim()),
+                  {LayoutChoice::Given});
+}
+
+FailureOr<LibraryCall> LayerNormOp::getLibraryCall() {
+  SmallVector<int64_t> dims(getDims());
+  llvm::sort(dims);
+  int64_t rank = tensorType(getInput()).getRank(), first = rank - static_cast<int64_t>(dims.size());
+  for (auto [index, dim] : llvm::enumerate(dims))
+    if (dim != first + static_cast<int64_t>(index))
+      return failure();
+  if (!isLibraryType(*this) || dims.empty() || first == 0)
+    return failure();
+  Builder builder(getContext());
+  return makeCall(*this, "layer_norm",
+                  {integerParameter(builder, "axis", first),
+                   builder.getNamedAttr("epsilon", builder.getF64FloatAttr(getEpsilon().convertToDouble()))},
+                  {LayoutChoice::Dense});
+}
+
+FailureOr<LibraryCall> BatchNormOp::getLibraryCall() {
+  if (!isLibraryType(*this))
+    return failure();
+  Builder builder(getContext());
+  LibraryCall call =
+      makeCall(*this, "batch_norm",
+               builder.getNamedAttr("epsilon", builder.getF64FloatAttr(getEpsilon().convertToDouble())),
+               {LayoutChoice::Given, LayoutChoice::Dense, LayoutChoice::Dense, LayoutChoice::Dense,
+                LayoutChoice::Dense});
+  call.onlyOnBlocked = true;
+  return call;
+}
+
+FailureOr<LibraryCall> LrnOp::getLibraryCall() {
+  if (!isLibraryType(*this) || getSize() % 2 == 0 || tensorType(getInput()).getRank() < 3)
+    return failure();
+  Builder builder(getContext());
+  return makeCall(*this, "lrn",
+                  {integerParameter(builder, "size", getSize()),
+                   builder.getNamedAttr("alpha", builder.getF64FloatAttr(getAlpha().convertToDouble())),
+                   builder.getNamedAttr("beta", builder.getF64FloatAttr(getBeta().convertToDouble())),
+                   builder.getNamedAttr("k", builder.getF64FloatAttr(getK().convertToDouble()))},
+                  {LayoutChoice::Given});
+}
+
+FailureOr<LibraryCall> ConcatOp::getLibraryCall() {
+  if (!isLibraryType(*this))
+    return failure();
+  LibraryCall call = makeCall(*this, "concat", integerParameter(Builder(getContext()), "axis", getDim()), {});
+  call.operands.assign(getNumOperands(), LayoutChoice::Given);
+  call.onlyOnBlocked = true;
+  return call;
+}
+
+//===-- elementwise -------------------------------------------------------------------------------------------===//
+
+/// A routine of one operand whose result lies as the operand does.
+static FailureOr<LibraryCall> eltwiseCall(Operation *op, const FailureOr<LibraryEpilogue> &epilogue) {
+  if (failed(epilogue) || !isLibraryType(op))
+    return failure();
+  Builder builder(op->getContext());
+  LibraryCall call = makeCall(op, "eltwise." + epilogue->kind,
+                              {builder.getNamedAttr("alpha", builder.getF64FloatAttr(epilogue->alpha)),
+                               builder.getNamedAttr("beta", builder.getF64FloatAttr(epilogue->beta))},
+                              {LayoutChoice::Given});
+  call.onlyOnBlocked = true;
+  return call;
+}
+
+/// A routine of two operands of the result's shape.
+static FailureOr<LibraryCall> binaryCall(Operation *op, StringRef kind) {
+  if (!isLibraryType(op) || op->getOperand(0).getType() != op->getResult(0).getType() ||
+      op->getOperand(1).getType() != op->getResult(0).getType())
+    return failure();
+  LibraryCall call = makeCall(op, ("binary." + kind).str(), {}, {LayoutChoice::Given, LayoutChoice::Given});
+  call.onlyOnBlocked = true;
+  return call;
+}
+
+/// The other operand must have, or broadcast to, the shape of the result, which the chained one has.
+static FailureOr<LibraryEpilogue> binaryEpilogue(Operation *op, unsigned chained, StringRef kind) {
+  if (!isLibraryType(op) || op->getOperand(chained).getType() != op->getResult(0).getType() ||
+      op->getOperand(0) == op->getOperand(1))
+    return failure();
+  return LibraryEpilogue{("binary_" + kind).str(), 0, 0, static_cast<int>(1 - chained)};
+}
+
+static FailureOr<LibraryEpilogue> unaryEpilogue(Operation *op, StringRef kind, double alpha = 0, double beta = 0) {
+  if (!isLibraryType(op))
+    return failure();
+  return LibraryEpilogue{kind.str(), alpha, beta, -1};
+}
+
+FailureOr<LibraryEpilogue> ReluOp::getLibraryEpilogue(unsigned) { return unaryEpilogue(*this, "relu"); }
+FailureOr<LibraryEpilogue> SigmoidOp::getLibraryEpilogue(unsigned) { return unaryEpilogue(*this, "sigmoid"); }
+FailureOr<LibraryEpilogue> TanhOp::getLibraryEpilogue(unsigned) { return unaryEpilogue(*this, "tanh"); }
+FailureOr<LibraryEpilogue> LeakyReluOp::getLibraryEpilogue(unsigned) {
+  return unaryEpilogue(*this, "leaky_relu", getAlpha().convertToDouble());
+}
+FailureOr<LibraryEpilogue> EluOp::getLibraryEpilogue(unsigned) {
+  return unaryEpilogue(*this, "elu", getAlpha().convertToDouble());
+}
+FailureOr<LibraryEpilogue> GeluOp::getLibraryEpilogue(unsigned) {
+  return unaryEpilogue(*this, getApproximate() ? "gelu_tanh" : "gelu_erf");
+}
+FailureOr<LibraryEpilogue> ClampOp::getLibraryEpilogue(unsigned) {
+  return unaryEpilogue(*this, "clip", getLow().convertToDouble(), getHigh().convertToDouble());
+}
+FailureOr<LibraryEpilogue> AddOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "add"); }
+FailureOr<LibraryEpilogue> MulOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "mul"); }
+FailureOr<LibraryEpilogue> MaxOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "max"); }
+FailureOr<LibraryEpilogue> MinOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "min"); }
+
+FailureOr<LibraryCall> ReluOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> SigmoidOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> TanhOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> LeakyReluOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> EluOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> GeluOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> ClampOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> AddOp::getLibraryCall() { return binaryCall(*this, "add"); }
+FailureOr<LibraryCall> MulOp::getLibraryCall() { return binaryCall(*this, "mul"); }
+FailureOr<LibraryCall> MaxOp::getLibraryCall() { return binaryCall(*this, "max"); }
+FailureOr<LibraryCall> MinOp::getLibraryCall() { return binaryCall(*this, "min"); }
+
+} // namespace cleave::dfg

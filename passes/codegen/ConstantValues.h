@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which values follow from parameters and constants alone: they are computed once, when a plan is loaded.
+
+#ifndef CLEAVE_PASSES_CODEGEN_CONSTANTVALUES_H
+#define CLEAVE_PASSES_CODEGEN_CONSTANTVALUES_H
+
+#include "mlir/IR/Value.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace cleave {
+
+/// Answers for the values of one program; remembers what it has found. Values must not change their definition.
+class ConstantValues {
+public:
+  /// Whether `value` depends on no input and nothing received.
+  bool contains(mlir::Value value);
+
+private:
+  llvm::DenseMap<mlir::Value, bool> known;
+};
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_CODEGEN_CONSTANTVALUES_H

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Joins elementwise operators with the one operator that reads them. Clusters grow backwards from their last operator:
+//
+//   %a = exp %x   ┐ used by %b alone, read once and in the same shape: joins
+//   %b = mul %a   ┤
+//   %c = reduce %b┘ the root
+//
+// so every cluster has one result, and nothing is computed twice.
+
+#include "passes/codegen/ConstantValues.h"
+#include "passes/codegen/KernelPasses.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+#define GEN_PASS_DEF_FUSEELEMENTWISEPASS
+#include "passes/codegen/KernelPasses.h.inc"
+
+namespace {
+
+/// Clusters beyond this many operators compile slowly and spill registers.
+constexpr size_t maxClusterSize = 48;
+
+/// The operator reads every element of the operand just once, whatever it does with it.
+bool readsOnce(OpOperand &use) {
+  auto op = dyn_cast<SplitInterface>(use.getOwner());
+  if (!op)
+    return false;
+  SplitRule rule = op.getSplitRule();
+  size_t seen = 0;
+  for (const DimFactors &dim : rule.operands[use.getOperandNumber()]) {
+    if (dim.size() != 1)
+      return false;
+    FactorKind kind = rule.factors[dim.front()].kind;
+    if (kind != FactorKind::Parallel && kind != FactorKind::Reduction)
+      return false;
+    ++seen;
+  }
+  return seen == rule.factors.size();
+}
+
+class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
+  void runOnOperation() override {
+    ConstantValues constants;
+    SmallVector<Operation *> roots;
+    for (Operation &op : llvm::reverse(getOperation().getBody().front()))
+      if (isa<LowerInterface>(op) && op.getNumResults() == 1)
+        roots.push_back(&op);
+    DenseSet<Operation *> taken;
+    for (Operation *root : roots) {
+      if (taken.contains(root))
+        continue;
+      llvm::SetVector<Operation *> cluster = clusterOf(root, constants);
+      taken.insert(cluster.begin(), cluster.end());
+      if (cluster.size() > 1)
+        fuse(root, cluster);
+    }
+  }
+
+  llvm::SetVector<Operation *> clusterOf(Operation *root, ConstantValues &constants) {
+    llvm::SetVector<Operation *> cluster;
+    cluster.insert(root);
+    bool constant = constants.contains(root->getResult(0));
+    for (size_t i = 0; i < cluster.size() && cluster.size() < maxClusterSize; ++i)
+      for (OpOperand &operand : cluster[i]->getOpOperands()) {
+        Operation *producer = operand.get().getDefiningOp();
+        if (!producer || !isa<ElementwiseInterface>(producer) || producer->getBlock() != root->getBlock())
+          continue;
+        // What is known when the plan is loaded is not computed in every step.
+        if (constants.contains(operand.get()) != constant)
+          continue;
+        if (llvm::all_of(producer->getResult(0).getUses(),
+                         [&](OpOperand &use) { return cluster.contains(use.getOwner()) && readsOnce(use); }))
+          cluster.insert(producer);
+      }
+    return cluster;
+  }
+
+  void fuse(Operation *root, const llvm::SetVector<Operation *> &cluster) {
+    SmallVector<Operation *> members(cluster.begin(), cluster.end());
+    llvm::sort(members, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    llvm::SetVector<Value> inputs;
+    SmallVector<Location> locations = {root->getLoc()};
+    for (Operation *op : members) {
+      locations.push_back(op->getLoc());
+      for (Value operand : op->getOperands())
+        if (!operand.getDefiningOp() || !cluster.contains(operand.getDefiningOp()))
+          inputs.insert(operand);
+    }
+    OpBuilder builder(root);
+    auto fusion = dfg::FusionOp::create(builder, builder.getFusedLoc(locations), root->getResultTypes(),
+                                        inputs.getArrayRef());
+    Block *body = builder.createBlock(&fusion.getBody());
+    IRMapping mapping;
+    for (Value input : inputs)
+      mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
+    for (Operation *op : members)
+      builder.clone(*op, mapping);
+    dfg::YieldOp::create(builder, root->getLoc(), mapping.lookup(root->getResult(0)));
+    root->replaceAllUsesWith(fusion);
+    for (Operation *op : llvm::reverse(members))
+      op->erase();
+  }
+};
+
+} // namespace
+} // namespace cleave

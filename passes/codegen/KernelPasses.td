@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The passes that turn a program's operators into launches of kernels, in the order in which they run.
+
+#ifndef CLEAVE_PASSES_CODEGEN_KERNELPASSES
+#define CLEAVE_PASSES_CODEGEN_KERNELPASSES
+
+include "mlir/Pass/PassBase.td"
+
+def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::ProgramOp"> {
+  let summary = "Fold batch normalization into the convolution before it";
+  let description = [{
+    A `dfg.batch_norm` with constant statistics behind a convolution whose result it alone uses becomes a scaled filter
+    and a bias. Both are computed from parameters alone, so they run once, when the plan is loaded.
+
+    Before:
+    ```mlir
+    %0 = dfg.conv %x, %w {…} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+    %1 = dfg.batch_norm %0, %scale, %bias, %mean, %variance {epsilon = 1.0e-5 : f64} : …
+    ```
+    After:
+    ```mlir
+    %f = … scale / sqrt(variance + epsilon) …
+    %v = dfg.mul %w, %f : (tensor<4x3x3x3xf32>, tensor<4x1x1x1xf32>) -> tensor<4x3x3x3xf32>
+    %0 = dfg.conv %x, %v {…} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
+    %1 = dfg.add %0, %b : (tensor<1x4x6x6xf32>, tensor<4x1x1xf32>) -> tensor<1x4x6x6xf32>
+    ```
+    Any other `dfg.batch_norm` with constant statistics becomes a multiplication and an addition.
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect"];
+}
+
+def NormalizeContractionsPass : Pass<"codegen-normalize-contractions", "::cleave::dist::ProgramOp"> {
+  let summary = "Bring matrix products into the form that libraries compute";
+  let description = [{
+    A `dfg.dot_general` becomes one of at most one batch dimension, one free dimension a side and one contracting
+    dimension, between reshapes and, where the dimensions are not in order, transposes.
+
+    Before:
+    ```mlir
+    %0 = dfg.dot_general %x, %w {lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 0>, …}
+         : (tensor<1x197x768xf32>, tensor<768x3072xf32>) -> tensor<1x197x3072xf32>
+    ```
+    After:
+    ```mlir
+    %1 = dfg.reshape %x : (tensor<1x197x768xf32>) -> tensor<197x768xf32>
+    %2 = dfg.dot_general %1, %w {lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>, …}
+         : (tensor<197x768xf32>, tensor<768x3072xf32>) -> tensor<197x3072xf32>
+    %0 = dfg.reshape %2 : (tensor<197x3072xf32>) -> tensor<1x197x3072xf32>
+    ```
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect"];
+}
+
+def SelectLibraryKernelsPass : Pass<"codegen-select-library-kernels", "::mlir::ModuleOp"> {
+  let summary = "Choose library routines, layouts and fused epilogues";
+  let description = [{
+    Walks all programs in the order of their data. An operator that a library computes (LibraryInterface) becomes a
+    `plan.launch` of a `plan.library_kernel`, with the elementwise operators behind it fused as epilogues as far as the
+    library takes them. The library says in which layouts it wants its arguments; a value in another layout gets an
+    explicit reorder, once per value and layout; values that go to operators of ours are reordered to row-major. Values
+    cross between devices in the layout that they have. Equal kernels are made once.
+
+    Before:
+    ```mlir
+    %0 = dfg.conv %x, %w {…} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x6x6xf32>
+    %1 = dfg.relu %0 : (tensor<1x16x6x6xf32>) -> tensor<1x16x6x6xf32>
+    ```
+    After:
+    ```mlir
+    %a = plan.launch @onednn.reorder.0(%x) : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32, #nChw16c>
+    %b = plan.launch @onednn.reorder.1(%w) : (tensor<16x16x3x3xf32>) -> tensor<16x16x3x3xf32, #OIhw16i16o>
+    %1 = plan.launch @onednn.convolution.2(%a, %b) : … -> tensor<1x16x6x6xf32, #nChw16c>
+    ```
+    Requires `dist.devices` on the module: a device's cores are the library's team.
+  }];
+  let dependentDialects = ["::cleave::plan::PlanDialect", "::cleave::dfg::DfgDialect"];
+}
+
+def FuseElementwisePass : Pass<"codegen-fuse-elementwise", "::cleave::dist::ProgramOp"> {
+  let summary = "Join chains of elementwise operators, and reductions with what feeds them";
+  let description = [{
+    An elementwise operator joins its consumer's `dfg.fusion` when nobody else uses its result and the consumer reads
+    it element by element in the same shape; a reduction takes in what feeds it. Constants of one value go inside.
+
+    Before:
+    ```mlir
+    %0 = dfg.exp %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+    %1 = dfg.reduce %0 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+    ```
+    After:
+    ```mlir
+    %1 = dfg.fusion %x : (tensor<8x16xf32>) -> tensor<8xf32> {
+    ^bb0(%a: tensor<8x16xf32>):
+      %0 = dfg.exp %a : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      %r = dfg.reduce %0 {…} : (tensor<8x16xf32>) -> tensor<8xf32>
+      dfg.yield %r : tensor<8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect"];
+}
+
+def OutlineNativeKernelsPass : Pass<"codegen-outline-native-kernels", "::mlir::ModuleOp"> {
+  let summary = "Give every remaining operator a kernel of our own";
+  let description = [{
+    Every operator and `dfg.fusion` that is left in a program becomes a `plan.native_kernel` and a launch of it; equal
+    ones share a kernel. Reshapes become `plan.view`. Operators without a reference meaning are refused by name.
+
+    Before:
+    ```mlir
+    %0 = dfg.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+    After:
+    ```mlir
+    plan.native_kernel @native.relu.0 { … }
+    %0 = plan.launch @native.relu.0(%x) : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let dependentDialects = ["::cleave::plan::PlanDialect"];
+}
+
+def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::ModuleOp"> {
+  let summary = "Compile native kernels to machine code";
+  let description = [{
+    All `plan.native_kernel`s become one `plan.object`; each learns its parallel extent and scratch memory.
+
+    Before:
+    ```mlir
+    plan.native_kernel @native.relu.0 { … }
+    ```
+    After:
+    ```mlir
+    plan.object @native triple = "x86_64-pc-linux-gnu" cpu = "…" features = […] image = "…"
+    plan.native_kernel @native.relu.0 attributes {object = @native, parallel_extent = 8 : i64} { … }
+    ```
+  }];
+  let options = [
+    Option<"reference", "reference", "bool", "false", "plain loops: no fusion of operators, no reassociation">,
+    Option<"threads", "threads", "unsigned", "2", "threads that compile">,
+    Option<"cpu", "cpu", "std::string", "\"\"", "the processor to compile for, as LLVM names it; empty: this one">];
+  let dependentDialects = ["::cleave::plan::PlanDialect"];
+}
+
+#endif // CLEAVE_PASSES_CODEGEN_KERNELPASSES

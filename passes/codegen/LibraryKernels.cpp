@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Queries the library and writes its answers as plan.library_kernel.
+
+#include "passes/codegen/LibraryKernels.h"
+
+#include "passes/codegen/LayoutTypes.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+/// Everything that tells kernels apart, as text.
+static std::string keyOf(const runtime::LibraryKernelDesc &desc, ArrayRef<bool> anyInputs, ArrayRef<bool> anyOutputs,
+                         MLIRContext *context) {
+  std::string key;
+  llvm::raw_string_ostream stream(key);
+  stream << desc.operation;
+  for (const auto &[name, values] : desc.ints) {
+    stream << ' ' << name << '=';
+    llvm::interleaveComma(values, stream);
+  }
+  for (const auto &[name, values] : desc.reals) {
+    stream << ' ' << name << '=';
+    llvm::interleave(values, stream, [&](double value) { stream << llvm::format("%a", value); }, ",");
+  }
+  for (const runtime::LibraryPostOp &post : desc.postOps)
+    stream << ' ' << post.kind << '(' << llvm::format("%a,%a", post.alpha, post.beta) << ',' << post.argument << ')';
+  for (const runtime::TensorType &type : desc.inputs)
+    stream << ' ' << fromRuntimeType(context, type);
+  for (bool any : anyInputs)
+    stream << any;
+  stream << " ->";
+  for (const runtime::TensorType &type : desc.outputs)
+    stream << ' ' << fromRuntimeType(context, type);
+  for (bool any : anyOutputs)
+    stream << any;
+  return key;
+}
+
+FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &query, unsigned threads) {
+  MLIRContext *context = module.getContext();
+  SmallVector<bool> anyInputs(query.anyInputs.begin(), query.anyInputs.end());
+  SmallVector<bool> anyOutputs(query.anyOutputs.begin(), query.anyOutputs.end());
+  std::string key = keyOf(query.desc, anyInputs, anyOutputs, context) + " on " + std::to_string(threads);
+  if (auto found = byQuery.find(key); found != byQuery.end())
+    return found->second;
+  if (refused.contains(key))
+    return failure();
+  auto choice = runtime::chooseLibraryKernel(query, threads);
+  if (!choice) {
+    refused.insert(key);
+    return failure();
+  }
+  std::string chosen = keyOf(choice->desc, {}, {}, context) + " on " + std::to_string(threads);
+  auto [entry, inserted] = byKernel.try_emplace(chosen);
+  if (inserted)
+    entry->second = insert(choice->desc);
+  byQuery[key] = entry->second;
+  return entry->second;
+}
+
+LibraryKernel LibraryKernels::insert(const runtime::LibraryKernelDesc &desc) {
+  MLIRContext *context = module.getContext();
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  SmallVector<NamedAttribute> parameters;
+  for (const auto &[name, values] : desc.ints)
+    parameters.push_back(builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(values)));
+  for (const auto &[name, values] : desc.reals)
+    parameters.push_back(builder.getNamedAttr(name, builder.getDenseF64ArrayAttr(values)));
+  SmallVector<Attribute> postOps;
+  for (const runtime::LibraryPostOp &post : desc.postOps)
+    postOps.push_back(plan::PostOpAttr::get(context, post.kind, builder.getF64FloatAttr(post.alpha),
+                                            builder.getF64FloatAttr(post.beta), post.argument));
+  LibraryKernel kernel;
+  SmallVector<Type> inputs;
+  for (const runtime::TensorType &type : desc.inputs)
+    inputs.push_back(kernel.inputs.emplace_back(fromRuntimeType(context, type)));
+  kernel.output = fromRuntimeType(context, desc.outputs.front());
+  std::string name = "onednn." + desc.operation + "." + std::to_string(byKernel.size() - 1);
+  kernel.symbol = FlatSymbolRefAttr::get(context, name);
+  plan::LibraryKernelOp::create(builder, builder.getUnknownLoc(), name, "onednn", desc.operation,
+                                builder.getDictionaryAttr(parameters),
+                                builder.getFunctionType(inputs, Type(kernel.output)), builder.getArrayAttr(postOps),
+                                desc.implementation, desc.scratchBytes);
+  return kernel;
+}
+
+} // namespace cleave

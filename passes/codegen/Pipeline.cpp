@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of the codegen stage.
+
+#include "passes/codegen/Pipeline.h"
+
+#include "passes/codegen/KernelPasses.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options) {
+  if (!options.reference) {
+    OpPassManager &programs = manager.nest<dist::ProgramOp>();
+    // Before selection: it leaves a plain bias behind the convolution, which selection then fuses.
+    programs.addPass(createFoldBatchNormPass());
+    if (options.libraries) {
+      // Before selection, which knows products of two or three dimensions only; the reshapes it leaves fold here.
+      programs.addPass(createNormalizeContractionsPass());
+      programs.addPass(createCanonicalizerPass());
+      programs.addPass(createCSEPass());
+      manager.addPass(createSelectLibraryKernelsPass());
+    }
+    // After selection: what libraries fuse by themselves stays with them.
+    manager.nest<dist::ProgramOp>().addPass(createCSEPass());
+    manager.nest<dist::ProgramOp>().addPass(createFuseElementwisePass());
+  }
+  manager.addPass(createOutlineNativeKernelsPass());
+  // Views of values that nobody reads.
+  manager.nest<dist::ProgramOp>().addPass(createCSEPass());
+  CompileNativeKernelsPassOptions compile;
+  compile.reference = options.reference;
+  compile.threads = options.threads;
+  compile.cpu = options.cpu;
+  manager.addPass(createCompileNativeKernelsPass(compile));
+}
+
+} // namespace cleave

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The codegen stage: from a program's operators to launches of compiled and library kernels.
+
+#ifndef CLEAVE_PASSES_CODEGEN_PIPELINE_H
+#define CLEAVE_PASSES_CODEGEN_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+
+namespace cleave {
+
+struct CodegenOptions {
+  /// Plain loops for every operator by itself: what `verify` and the tests compare with.
+  bool reference = false;
+  /// Use library kernels; ignored for the reference.
+  bool libraries = true;
+  /// Threads that compile.
+  unsigned threads = 2;
+  /// The processor to compile for, as LLVM names it; empty: this one.
+  std::string cpu;
+};
+
+/// Appends the stage's passes. Input: dist.program with dfg operators; output: the same with plan.launch only.
+void buildCodegenPipeline(mlir::OpPassManager &manager, const CodegenOptions &options);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_CODEGEN_PIPELINE_H

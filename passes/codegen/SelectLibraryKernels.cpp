@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Turns operators into launches of library kernels, with layouts and fused epilogues.
+//
+// One walk over all programs in the order of their data (a program stops at a receive until its send was walked), so
+// that each value's layout is known when its readers are walked:
+//
+//   value       in the IR                      kept beside it
+//   %0          result of the old operator     laidOut[%0]: the launch's result, in the layout that the library chose
+//                                              dense[%0]: its row-major copy, made when first needed
+//
+// Readers that are library routines take laidOut (reordered if the library asks for it), all others take dense.
+
+#include "passes/codegen/ConstantValues.h"
+#include "passes/codegen/KernelPasses.h"
+#include "passes/codegen/LayoutTypes.h"
+#include "passes/codegen/LibraryKernels.h"
+
+#include "runtime/drivers/cpu/OneDnnLayout.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+#define GEN_PASS_DEF_SELECTLIBRARYKERNELSPASS
+#include "passes/codegen/KernelPasses.h.inc"
+
+namespace {
+
+RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// An operator that joins a library call behind its routine.
+struct Epilogue {
+  Operation *op;
+  LibraryEpilogue kind;
+  /// The value besides the chained one, or null.
+  Value other;
+  /// It is one value a channel, and the routine adds it by itself.
+  bool isBias = false;
+};
+
+/// Walks one program; knows the layouts of its values.
+class ProgramWalk {
+public:
+  ProgramWalk(dist::ProgramOp program, unsigned threads, LibraryKernels &kernels,
+              DenseMap<int64_t, RankedTensorType> &sent)
+      : program(program), threads(threads), kernels(kernels), sent(sent), next(program.getBody().front().begin()) {}
+
+  /// Goes on until the program ends or waits for a send that was not walked yet. Returns whether anything was done.
+  bool advance();
+  bool isDone() { return next == program.getBody().front().end(); }
+
+  /// Removes the operators that launches have replaced.
+  void eraseReplaced();
+
+private:
+  void visit(Operation *op);
+  bool select(Operation *op, LibraryCall &call);
+  SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
+  bool launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> epilogues);
+
+  /// The value as it lies in memory now.
+  Value current(Value value) { return laidOut.lookup_or(value, value); }
+  Value denseOf(OpBuilder &builder, Value value);
+  /// The value's bytes in the layout of `wanted`.
+  Value inLayout(OpBuilder &builder, Value value, RankedTensorType wanted);
+  Value reorder(OpBuilder &builder, Value from, RankedTensorType wanted);
+
+  dist::ProgramOp program;
+  unsigned threads;
+  LibraryKernels &kernels;
+  DenseMap<int64_t, RankedTensorType> &sent;
+  Block::iterator next;
+  ConstantValues constants;
+  DenseMap<Value, Value> laidOut;
+  DenseMap<std::pair<Value, Type>, Value> reordered;
+  DenseSet<Operation *> replaced;
+};
+
+bool ProgramWalk::advance() {
+  bool progress = false;
+  while (!isDone()) {
+    Operation *op = &*next;
+    if (auto receive = dyn_cast<dist::ReceiveOp>(op)) {
+      auto found = sent.find(receive.getChannel());
+      if (found == sent.end())
+        return progress;
+      if (found->second != receive.getType()) {
+        OpBuilder builder(op);
+        auto laid = dist::ReceiveOp::create(builder, op->getLoc(), found->second, receive.getSourceAttr(),
+                                            receive.getChannelAttr());
+        laidOut[receive.getResult()] = laid;
+        replaced.insert(op);
+      }
+    } else if (!replaced.contains(op)) {
+      visit(op);
+    }
+    ++next;
+    progress = true;
+  }
+  return progress;
+}
+
+void ProgramWalk::visit(Operation *op) {
+  if (auto library = dyn_cast<LibraryInterface>(op))
+    if (auto call = library.getLibraryCall(); succeeded(call) && select(op, *call))
+      return;
+  if (auto send = dyn_cast<dist::SendOp>(op)) {
+    send.getValueMutable().assign(current(send.getValue()));
+    sent[send.getChannel()] = tensorType(send.getValue());
+    return;
+  }
+  OpBuilder builder(op);
+  for (OpOperand &operand : op->getOpOperands())
+    if (laidOut.contains(operand.get()))
+      operand.set(denseOf(builder, operand.get()));
+}
+
+bool ProgramWalk::select(Operation *op, LibraryCall &call) {
+  if (call.onlyOnBlocked && !llvm::any_of(op->getOperands(), [&](Value value) {
+        return plan::getLayout(current(value).getType());
+      }))
+    return false;
+  SmallVector<Epilogue> epilogues;
+  if (call.takesEpilogues)
+    epilogues = epiloguesBehind(op, call);
+  while (true) {
+    if (launch(op, call, epilogues))
+      return true;
+    if (epilogues.empty())
+      return false;
+    epilogues.pop_back();
+  }
+}
+
+SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryCall &call) {
+  SmallVector<Epilogue> epilogues;
+  Operation *last = op;
+  while (last->getResult(0).hasOneUse()) {
+    OpOperand &use = *last->getResult(0).getUses().begin();
+    auto library = dyn_cast<LibraryInterface>(use.getOwner());
+    if (!library || use.getOwner()->getBlock() != op->getBlock())
+      break;
+    auto kind = library.getLibraryEpilogue(use.getOperandNumber());
+    if (failed(kind))
+      break;
+    Epilogue epilogue{use.getOwner(), *kind, nullptr};
+    if (kind->otherOperand >= 0) {
+      epilogue.other = use.getOwner()->getOperand(kind->otherOperand);
+      // What was not walked yet has no layout yet; constants do not depend on the walk.
+      Operation *definition = epilogue.other.getDefiningOp();
+      if (definition && !definition->isBeforeInBlock(op) && !constants.contains(epilogue.other))
+        break;
+      RankedTensorType type = tensorType(epilogue.other), result = tensorType(op->getResult(0));
+      int64_t dim = call.biasDim - (result.getRank() - type.getRank());
+      epilogue.isBias = epilogues.empty() && kind->kind == "binary_add" && call.biasDim >= 0 && dim >= 0 &&
+                        type.getNumElements() == result.getDimSize(call.biasDim) &&
+                        type.getDimSize(dim) == type.getNumElements() && constants.contains(epilogue.other);
+    }
+    epilogues.push_back(epilogue);
+    last = use.getOwner();
+  }
+  return epilogues;
+}
+
+bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> epilogues) {
+  Operation *last = epilogues.empty() ? op : epilogues.back().op;
+  OpBuilder builder(last);
+  runtime::LibraryKernelQuery query;
+  query.desc.library = "onednn";
+  query.desc.operation = call.routine;
+  for (NamedAttribute parameter : call.parameters) {
+    std::string name = parameter.getName().str();
+    if (auto ints = dyn_cast<DenseI64ArrayAttr>(parameter.getValue()))
+      query.desc.ints[name] = ints.asArrayRef().vec();
+    else
+      query.desc.reals[name] = {cast<FloatAttr>(parameter.getValue()).getValueAsDouble()};
+  }
+
+  // What each argument is now; the views of weights are made when the kernel is known.
+  SmallVector<Value> arguments;
+  auto addArgument = [&](Value value, RankedTensorType type, LayoutChoice choice) {
+    arguments.push_back(value);
+    query.desc.inputs.push_back(toRuntimeType(type));
+    query.anyInputs.push_back(choice == LayoutChoice::Any);
+  };
+  RankedTensorType firstBlocked;
+  for (auto [index, value] : llvm::enumerate(op->getOperands())) {
+    RankedTensorType type = tensorType(current(value));
+    LayoutChoice choice = call.operands[index];
+    if (choice != LayoutChoice::Given)
+      type = plan::withoutLayout(type);
+    if (call.views[index])
+      type = call.views[index];
+    if (call.routine == "matmul" && call.views[index])
+      type = transposedInMemory(type);
+    // A constant is brought once into whatever layout the library likes best.
+    if (choice == LayoutChoice::Dense && call.routine == "matmul" && constants.contains(value))
+      choice = LayoutChoice::Any;
+    if (choice == LayoutChoice::Given && plan::getLayout(type) && !firstBlocked)
+      firstBlocked = type;
+    addArgument(value, type, choice);
+  }
+  // Routines of several given operands want them alike.
+  if (firstBlocked && op->getNumOperands() > 1 && llvm::all_of(call.operands, [](LayoutChoice choice) {
+        return choice == LayoutChoice::Given;
+      })) {
+    auto layout = plan::getLayout(firstBlocked);
+    if (layout.getBlocks().size() != 1)
+      return false;
+    for (runtime::TensorType &type : query.desc.inputs)
+      type.layout = runtime::blockedLayout(type.shape, layout.getDims()[0], layout.getBlocks()[0]);
+  }
+
+  // The bias is an argument of the routine, so it comes before those of the other epilogues.
+  for (const Epilogue &epilogue : epilogues)
+    if (epilogue.isBias)
+      addArgument(epilogue.other,
+                  RankedTensorType::get(tensorType(epilogue.other).getNumElements(),
+                                        tensorType(epilogue.other).getElementType()),
+                  LayoutChoice::Dense);
+  RankedTensorType result = tensorType(op->getResult(0));
+  for (const Epilogue &epilogue : epilogues) {
+    if (epilogue.isBias)
+      continue;
+    int argument = -1;
+    if (epilogue.other) {
+      argument = arguments.size();
+      // A value of fewer dimensions is seen with leading ones.
+      RankedTensorType type = plan::withoutLayout(tensorType(epilogue.other));
+      SmallVector<int64_t> shape(result.getRank() - type.getRank(), 1);
+      llvm::append_range(shape, type.getShape());
+      bool whole = ArrayRef<int64_t>(shape) == result.getShape();
+      addArgument(epilogue.other, RankedTensorType::get(shape, type.getElementType()),
+                  whole && call.result == LayoutChoice::Any ? LayoutChoice::Any : LayoutChoice::Dense);
+    }
+    query.desc.postOps.push_back({epilogue.kind.kind, static_cast<float>(epilogue.kind.alpha),
+                                  static_cast<float>(epilogue.kind.beta), argument});
+  }
+  query.desc.outputs.push_back(toRuntimeType(result));
+  query.anyOutputs.push_back(call.result == LayoutChoice::Any);
+
+  FailureOr<LibraryKernel> kernel = kernels.get(query, threads);
+  if (failed(kernel))
+    return false;
+
+  SmallVector<Value> operands;
+  for (auto [index, value] : llvm::enumerate(arguments)) {
+    RankedTensorType asked = fromRuntimeType(op->getContext(), query.desc.inputs[index]);
+    RankedTensorType wanted = kernel->inputs[index];
+    Value argument = value;
+    if (asked.getShape() != tensorType(value).getShape() || (call.routine == "matmul" && plan::getLayout(asked))) {
+      // Seen under another shape: from row-major bytes.
+      argument = denseOf(builder, value);
+      if (argument.getType() != asked)
+        argument = plan::ViewOp::create(builder, value.getLoc(), asked, argument);
+      operands.push_back(argument.getType() == wanted ? argument : reorder(builder, argument, wanted));
+    } else {
+      operands.push_back(inLayout(builder, value, wanted));
+    }
+  }
+  SmallVector<Location> locations = {op->getLoc()};
+  for (const Epilogue &epilogue : epilogues)
+    locations.push_back(epilogue.op->getLoc());
+  auto launch = plan::LaunchOp::create(builder, builder.getFusedLoc(locations), TypeRange(kernel->output),
+                                       kernel->symbol, operands);
+  Value old = last->getResult(0), made = launch.getResult(0);
+  for (Operation *gone = op;;) {
+    replaced.insert(gone);
+    if (gone == last)
+      break;
+    gone = *gone->getResult(0).getUsers().begin();
+  }
+  if (made.getType() == old.getType())
+    old.replaceAllUsesWith(made);
+  else
+    laidOut[old] = made;
+  return true;
+}
+
+Value ProgramWalk::denseOf(OpBuilder &builder, Value value) {
+  return inLayout(builder, value, plan::withoutLayout(tensorType(value)));
+}
+
+Value ProgramWalk::inLayout(OpBuilder &builder, Value value, RankedTensorType wanted) {
+  Value from = current(value);
+  if (from.getType() == wanted)
+    return from;
+  Value &made = reordered[{value, wanted}];
+  if (made)
+    return made;
+  // Right behind the value, so that the copy comes before all readers.
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(from);
+  return made = reorder(builder, from, wanted);
+}
+
+Value ProgramWalk::reorder(OpBuilder &builder, Value from, RankedTensorType wanted) {
+  runtime::LibraryKernelQuery query;
+  query.desc.library = "onednn";
+  query.desc.operation = "reorder";
+  query.desc.inputs.push_back(toRuntimeType(tensorType(from)));
+  query.desc.outputs.push_back(toRuntimeType(wanted));
+  FailureOr<LibraryKernel> kernel = kernels.get(query, threads);
+  if (failed(kernel))
+    llvm::report_fatal_error("the library cannot reorder between layouts that it chose");
+  return plan::LaunchOp::create(builder, from.getLoc(), TypeRange(wanted), kernel->symbol, from).getResult(0);
+}
+
+void ProgramWalk::eraseReplaced() {
+  // Readers come after what they read: last first.
+  SmallVector<Operation *> order;
+  for (Operation &op : program.getBody().front())
+    if (replaced.contains(&op))
+      order.push_back(&op);
+  for (Operation *op : llvm::reverse(order))
+    op->erase();
+}
+
+class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLibraryKernels> {
+  void runOnOperation() override {
+    LibraryKernels kernels(getOperation());
+    DenseMap<int64_t, RankedTensorType> sent;
+    std::vector<ProgramWalk> walks;
+    for (auto program : getOperation().getOps<dist::ProgramOp>())
+      walks.emplace_back(program, coresOf(program), kernels, sent);
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (ProgramWalk &walk : walks)
+        progress |= walk.advance();
+    }
+    for (ProgramWalk &walk : walks) {
+      if (!walk.isDone()) {
+        getOperation().emitError("programs expect every receive to follow from its send, got a cycle");
+        return signalPassFailure();
+      }
+      walk.eraseReplaced();
+    }
+  }
+
+  /// The cores of the devices of a program's mesh.
+  unsigned coresOf(dist::ProgramOp program) {
+    auto mesh = getOperation().lookupSymbol<dist::MeshOp>(program.getMeshAttr());
+    auto devices = getOperation()->getAttrOfType<ArrayAttr>("dist.devices");
+    int64_t index = mesh ? mesh.getDevices().front() : 0;
+    if (!devices || index >= static_cast<int64_t>(devices.size()))
+      return 1;
+    auto cores = cast<DictionaryAttr>(devices[index]).getAs<IntegerAttr>("cores");
+    return cores ? std::max<int64_t>(1, cores.getInt()) : 1;
+  }
+};
+
+} // namespace
+} // namespace cleave

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-elementwise))' | FileCheck %s
+
+dist.mesh @d0 <[], devices = [0]>
+dfg.parameter @w : tensor<8x16xf32> = #dfg.fill<value = 1.0 : f64>
+
+// A chain, and the reduction behind it, become one kernel.
+// CHECK-LABEL: dist.program @chain
+// CHECK: dfg.fusion %{{.*}}, %{{.*}} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8xf32>
+// CHECK: dfg.mul
+// CHECK: dfg.exp
+// CHECK: dfg.reduce
+// CHECK: dfg.yield
+dist.program @chain(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8xf32> attributes {mesh = @d0} {
+  %0 = dfg.mul %x, %y : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = dfg.exp %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %2 = dfg.reduce %1 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+  dist.return %2 : tensor<8xf32>
+}
+
+// What is broadcast would be computed once an element: it stays apart.
+// CHECK-LABEL: dist.program @broadcast
+// CHECK-NOT: dfg.fusion
+dist.program @broadcast(%x: tensor<8x16xf32>, %y: tensor<16xf32>) -> tensor<8x16xf32> attributes {mesh = @d0} {
+  %0 = dfg.exp %y : (tensor<16xf32>) -> tensor<16xf32>
+  %1 = dfg.add %x, %0 : (tensor<8x16xf32>, tensor<16xf32>) -> tensor<8x16xf32>
+  dist.return %1 : tensor<8x16xf32>
+}
+
+// A result that two operators outside of one cluster read stays.
+// CHECK-LABEL: dist.program @two_readers
+// CHECK-NOT: dfg.fusion
+dist.program @two_readers(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) attributes {mesh = @d0} {
+  %0 = dfg.exp %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = dfg.neg %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %2 = dfg.abs %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  dist.return %1, %2 : tensor<8x16xf32>, tensor<8x16xf32>
+}
+
+// A diamond whose ends meet in one operator is one kernel.
+// CHECK-LABEL: dist.program @diamond
+// CHECK: dfg.fusion %{{[^,]*}} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+// CHECK-COUNT-4: dfg.{{exp|neg|abs|add}}
+// CHECK: dfg.yield
+dist.program @diamond(%x: tensor<8x16xf32>) -> tensor<8x16xf32> attributes {mesh = @d0} {
+  %0 = dfg.exp %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = dfg.neg %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %2 = dfg.abs %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %3 = dfg.add %1, %2 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  dist.return %3 : tensor<8x16xf32>
+}
+
+// What depends on parameters alone is computed once at load, so it does not join what runs in every step.
+// CHECK-LABEL: dist.program @constant
+// CHECK: %[[E:.*]] = dfg.exp
+// CHECK: dfg.add %{{.*}}, %[[E]]
+dist.program @constant(%x: tensor<8x16xf32>) -> tensor<8x16xf32> attributes {mesh = @d0} {
+  %w = dfg.read @w : tensor<8x16xf32>
+  %0 = dfg.exp %w : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = dfg.add %x, %0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  dist.return %1 : tensor<8x16xf32>
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: cleave-opt %s --codegen-select-library-kernels --cse | FileCheck %s
+
+module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                   {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
+dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
+dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
+
+// Bias and rectifier are fused: one launch of a convolution with three arguments, and its result is sent as it lies.
+// CHECK-LABEL: dist.program @first
+// CHECK-NOT: dfg.conv
+// CHECK: %[[Y:.*]] = plan.launch @[[CONV:onednn.convolution.[0-9]+]](%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
+// CHECK-NOT: dfg.add
+// CHECK-NOT: dfg.relu
+// CHECK: dist.send %[[Y]] to @d1 channel 0
+dist.program @first(%x: tensor<1x16x8x8xf32>) attributes {mesh = @d0} {
+  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %b = dfg.read @b : tensor<16x1x1xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %1 = dfg.add %0, %b : (tensor<1x16x8x8xf32>, tensor<16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %2 = dfg.relu %1 : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  dist.send %2 to @d1 channel 0 : tensor<1x16x8x8xf32>
+  dist.return
+}
+
+// A residual connection joins the second convolution; the program's result is row-major again.
+// CHECK-LABEL: dist.program @second
+// CHECK: %[[R:.*]] = dist.receive from @d0 channel 0
+// CHECK: plan.launch @onednn.convolution.{{[0-9]+}}(%{{[^,]*}}, %{{[^,]*}}, %[[R]])
+// CHECK: dist.return %{{.*}} : tensor<1x16x8x8xf32>
+dist.program @second() -> tensor<1x16x8x8xf32> attributes {mesh = @d1} {
+  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %0 = dist.receive from @d0 channel 0 : tensor<1x16x8x8xf32>
+  %1 = dfg.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %2 = dfg.add %1, %0 : (tensor<1x16x8x8xf32>, tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  dist.return %2 : tensor<1x16x8x8xf32>
+}
+
+// A matrix that lies transposed is viewed, not moved, unless the library asks for another layout.
+// CHECK-LABEL: dist.program @dense
+// CHECK: plan.view %{{.*}} : tensor<10x64xf32> -> tensor<64x10xf32, #plan.layout<"ba"
+// CHECK: plan.launch @onednn.matmul
+dist.program @dense(%x: tensor<4x64xf32>) -> tensor<4x10xf32> attributes {mesh = @d0} {
+  %m = dfg.read @m : tensor<10x64xf32>
+  %0 = dfg.dot_general %x, %m {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<4x64xf32>, tensor<10x64xf32>) -> tensor<4x10xf32>
+  dist.return %0 : tensor<4x10xf32>
+}
+
+// On row-major data an elementwise operator is left to kernels of our own.
+// CHECK-LABEL: dist.program @elementwise
+// CHECK: dfg.relu
+dist.program @elementwise(%x: tensor<4x64xf32>) -> tensor<4x64xf32> attributes {mesh = @d0} {
+  %0 = dfg.relu %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  dist.return %0 : tensor<4x64xf32>
+}
+
+// CHECK: plan.library_kernel @[[CONV]] "onednn" "convolution"
+// CHECK-SAME: post_ops = [#plan.post_op<"relu"
+}
