@@ -42,9 +42,7 @@ public:
     return Error::success();
   }
   uint64_t allocatedBytes() const override { return arena.bytes().size(); }
-  Buffer place(const PlanBuffer &buffer) const override {
-    return {arena.bytes().data() + buffer.offset, buffer.bytes};
-  }
+  Buffer place(const PlanBuffer &buffer) const override { return {arena.bytes().data() + buffer.offset, buffer.bytes}; }
   Error load() override {
     auto loaded = CpuExecutable::load(context.shared->plan, *context.program, libraries, context.threads);
     if (!loaded)

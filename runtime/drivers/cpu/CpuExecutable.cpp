@@ -84,8 +84,8 @@ Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::load(const Plan &plan, c
         continue;
       const Kernel &kernel = plan->kernels[call->kernel];
       const auto *native = std::get_if<NativeKernel>(&kernel.body);
-      auto loaded = native ? loadNative(*native, libraries)
-                           : loadLibrary(kernel, std::get<LibraryKernel>(kernel.body), threads);
+      auto loaded =
+          native ? loadNative(*native, libraries) : loadLibrary(kernel, std::get<LibraryKernel>(kernel.body), threads);
       if (!loaded)
         return Error(loaded.error().status(), "kernel \"" + kernel.name + "\": " + loaded.error().message(),
                      instruction.node);

@@ -6,6 +6,7 @@
 #define CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
 
 #include "runtime/Driver.h"
+#include "runtime/Timeline.h"
 #include "runtime/Trace.h"
 #include "runtime/drivers/cpu/CoreSet.h"
 

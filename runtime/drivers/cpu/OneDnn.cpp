@@ -71,9 +71,8 @@ public:
         return failure(status);
       slot.address = address;
     }
-    dnnl_status_t status = dnnl_primitive_execute(function.get(), stream.get(),
-                                                  static_cast<int>(executionArguments.size()),
-                                                  executionArguments.data());
+    dnnl_status_t status = dnnl_primitive_execute(
+        function.get(), stream.get(), static_cast<int>(executionArguments.size()), executionArguments.data());
     if (status == dnnl_success)
       status = dnnl_stream_wait(stream.get());
     return status == dnnl_success ? Error::success() : failure(status);
@@ -111,14 +110,22 @@ struct Operation {
 };
 
 constexpr Operation operations[] = {
-    {"convolution", buildConvolution}, {"deconvolution", buildDeconvolution},
-    {"matmul", buildMatmul},           {"inner_product", buildInnerProduct},
-    {"pooling", buildPooling},         {"reduction", buildReduction},
-    {"softmax", buildSoftmax},         {"log_softmax", buildSoftmax},
-    {"layer_norm", buildLayerNorm},    {"batch_norm", buildBatchNorm},
-    {"lrn", buildLrn},                 {"eltwise", buildEltwise},
-    {"binary", buildBinary},           {"sum", buildSum},
-    {"concat", buildConcat},           {"reorder", buildReorder},
+    {"convolution", buildConvolution},
+    {"deconvolution", buildDeconvolution},
+    {"matmul", buildMatmul},
+    {"inner_product", buildInnerProduct},
+    {"pooling", buildPooling},
+    {"reduction", buildReduction},
+    {"softmax", buildSoftmax},
+    {"log_softmax", buildSoftmax},
+    {"layer_norm", buildLayerNorm},
+    {"batch_norm", buildBatchNorm},
+    {"lrn", buildLrn},
+    {"eltwise", buildEltwise},
+    {"binary", buildBinary},
+    {"sum", buildSum},
+    {"concat", buildConcat},
+    {"reorder", buildReorder},
 };
 
 onednn::Primitive build(const LibraryKernelQuery &query) {

@@ -11,8 +11,9 @@
 //                    groups (1). Weights are [O, C, kernel...]; grouped ones are [G, O/G, C/G, kernel...], which has
 //                    the bytes of the plain [O, C/G, kernel...]. That shape is accepted for a dense argument, and a
 //                    chosen blocked layout is always recorded for the shape with G.
-//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. The shape of the output
-//                    implies the output padding; pads_begin and pads_end are those of the forward convolution.
+//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and
+//   pads_end
+//                    are those of the forward convolution; the output's shape implies the output padding.
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
 //   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked
@@ -38,9 +39,9 @@
 //                    elements
 //
 // Post operations, in order, for convolution, deconvolution, matmul, inner_product, and where oneDNN offers them:
-//   relu, leaky_relu (alpha), elu (alpha), clip (from alpha to beta), sigmoid, tanh, gelu_erf, gelu_tanh, hard_swish, and
-//   the further eltwise kinds above; `sum` adds what the output buffer held before: its argument is an input that must
-//   be the same buffer as the output and have its type (alpha scales it; 0 means 1); binary_add, binary_sub,
+//   relu, leaky_relu (alpha), elu (alpha), clip (from alpha to beta), sigmoid, tanh, gelu_erf, gelu_tanh, hard_swish,
+//   and the further eltwise kinds above; `sum` adds what the output buffer held before: its argument is an input that
+//   must be the same buffer as the output and have its type (alpha scales it; 0 means 1); binary_add, binary_sub,
 //   binary_mul, binary_div, binary_max, binary_min take an input of the output's shape or one that broadcasts to it.
 //   Inputs of post operations follow the operation's own.
 
@@ -51,8 +52,8 @@
 
 namespace cleave::runtime {
 
-/// The library "onednn". It takes an output's, input's or scratch buffer's address as it comes in a call, and is fastest
-/// when a kernel sees the same addresses again.
+/// The library "onednn". It takes an output's, input's or scratch buffer's address as it comes in a call, and is
+/// fastest when a kernel sees the same addresses again.
 std::unique_ptr<LibraryProvider> createOneDnnProvider();
 
 /// A kernel without a decision on all of its layouts. A type whose flag is set (flags beyond the end are not) has no
@@ -63,14 +64,17 @@ struct LibraryKernelQuery {
 };
 
 /// The complete kernel: every type with the layout to use (none where dense and row-major is best), scratch bytes and
-/// the name of the implementation; and the bytes that each argument's buffer needs.
+/// the name of the implementation; and the bytes that each argument's buffer needs. A type with a chosen layout may
+/// have another shape of as many elements in the same row-major order: weights with groups, a bias of [1, N]. A reorder
+/// takes the dense original to it.
 struct LibraryChoice {
   LibraryKernelDesc desc;
   std::vector<uint64_t> inputBytes, outputBytes;
 };
 
-/// Asks oneDNN which layouts it prefers for a team of `threads` on this processor. Creates no code: about a millisecond.
-/// Status::Unsupported when oneDNN cannot do it, Status::Rejected when the description contradicts itself. Thread-safe.
+/// Asks oneDNN which layouts it prefers for a team of `threads` on this processor. Creates no code: about a
+/// millisecond. Status::Unsupported when oneDNN cannot do it, Status::Rejected when the description contradicts itself.
+/// Thread-safe.
 Expected<LibraryChoice> chooseLibraryKernel(const LibraryKernelQuery &query, unsigned threads);
 
 } // namespace cleave::runtime

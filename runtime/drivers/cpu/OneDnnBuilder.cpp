@@ -43,7 +43,8 @@ Builder::Builder(const LibraryKernelQuery &query) : query(query) {
 
 void Builder::expectOperands(size_t least, size_t most) const {
   if (operands < least || operands > most)
-    refuse(Status::Rejected, "expects ", least, " to ", most, " inputs besides those of post operations, got ", operands);
+    refuse(Status::Rejected, "expects ", least, " to ", most, " inputs besides those of post operations, got ",
+           operands);
   if (outputs.size() != 1)
     refuse(Status::Rejected, "expects 1 output, got ", outputs.size());
 }
@@ -105,7 +106,7 @@ static memory::desc descriptor(const Layout &layout, const memory::dims &dims, m
   if (layout.innerBlocks.size() > DNNL_MAX_NDIMS)
     refuse(Status::Unsupported, "a layout has ", layout.innerBlocks.size(), " inner blocks, onednn takes at most ",
            DNNL_MAX_NDIMS);
-  memory::desc result(dims, type, memory::dims(dims.size(), 1));
+  memory::desc result(dims, type, memory::dims());
   dnnl_blocking_desc_t &blocking = result.data.format_desc.blocking;
   std::vector<unsigned> position(order.size());
   for (size_t i = 0; i != order.size(); ++i) {
@@ -245,7 +246,8 @@ TensorType typeOf(const Binding &binding, const TensorType &type) {
     layout.innerDims.push_back(static_cast<int32_t>(binding.order[blocking.inner_idxs[i]]));
   }
   TensorType result{type.element, binding.view, std::move(layout)};
-  return isDense(result) ? TensorType{type.element, type.shape, std::nullopt} : result;
+  // Blocks of a single pixel have row-major bytes, too, but oneDNN tells them apart when the plan is loaded.
+  return blocking.inner_nblks == 0 && isDense(result) ? TensorType{type.element, type.shape, std::nullopt} : result;
 }
 
 /// Takes the layout that the primitive wants for an argument, which must be the given one where one was given.

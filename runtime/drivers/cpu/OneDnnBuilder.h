@@ -65,16 +65,20 @@ public:
 
   /// The attribute with `count` values in [least, 2^31), or `count` times `fallback`.
   std::vector<int64_t> integers(const char *name, size_t count, int64_t fallback, int64_t least) const;
-  int64_t integer(const char *name, int64_t fallback, int64_t least) const { return integers(name, 1, fallback, least)[0]; }
+  int64_t integer(const char *name, int64_t fallback, int64_t least) const {
+    return integers(name, 1, fallback, least)[0];
+  }
   /// The attribute `axis` (default -1) as a dimension below `rank`.
   int axis(size_t rank) const;
   float real(const char *name, double fallback) const;
 
   /// Binds an argument to oneDNN's number for it. `view`: the shape for oneDNN where it is not the type's own (a
   /// dense argument only); `order`: oneDNN's dimension i is the view's order[i].
-  dnnl::memory::desc input(size_t index, int argument, std::vector<int64_t> view = {}, std::vector<unsigned> order = {});
+  dnnl::memory::desc input(size_t index, int argument, std::vector<int64_t> view = {},
+                           std::vector<unsigned> order = {});
   dnnl::memory::desc output(int argument, std::vector<int64_t> view = {});
-  /// As input(), for operations that cannot choose: "any" becomes `substitute`, a layout of the type's shape (none: dense).
+  /// As input(), for operations that cannot choose: "any" becomes `substitute`, a layout of the type's shape (none:
+  /// dense).
   dnnl::memory::desc inputOr(size_t index, int argument, const std::optional<Layout> &substitute,
                              std::vector<int64_t> view = {});
 

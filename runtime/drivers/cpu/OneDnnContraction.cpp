@@ -99,8 +99,8 @@ Primitive buildMatmul(Builder &builder) {
   std::vector<int64_t> resultView = result.shape;
   // One matrix on the right for all batches: the batches are rows of one larger product.
   if (rank > 2 && std::all_of(rightView.begin(), rightView.end() - 2, [](int64_t size) { return size == 1; }) &&
-      left.shape.size() == rank && (builder.anyInput(0) || isDense(left)) &&
-      (builder.anyOutput() || isDense(result)) && right.elementCount() == uint64_t(rightView.end()[-2] * rightView.back()) &&
+      left.shape.size() == rank && (builder.anyInput(0) || isDense(left)) && (builder.anyOutput() || isDense(result)) &&
+      right.elementCount() == uint64_t(rightView.end()[-2] * rightView.back()) &&
       (builder.anyInput(1) || isDense(right) || right.shape.size() == 2)) {
     leftView = flattened(leftView);
     resultView = flattened(resultView);
@@ -110,8 +110,7 @@ Primitive buildMatmul(Builder &builder) {
   memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, rightView);
   memory::desc bias = bindBias(builder, 2, widened({resultView.back()}, resultView.size()));
   memory::desc target = builder.output(DNNL_ARG_DST, resultView);
-  return builder.finish(
-      describe(dnnl::matmul::desc(source, weights, bias, target), builder.attributes(resultView)));
+  return builder.finish(describe(dnnl::matmul::desc(source, weights, bias, target), builder.attributes(resultView)));
 }
 
 Primitive buildInnerProduct(Builder &builder) {

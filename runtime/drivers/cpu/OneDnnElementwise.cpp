@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Operations on one element at a time, and those that only move elements: eltwise, binary, sum, concat, reorder; and the
-// names of elementwise functions.
+// Operations on one element at a time, and those that only move elements: eltwise, binary, sum, concat, reorder; and
+// the names of elementwise functions.
 
 #include "runtime/drivers/cpu/OneDnnLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
@@ -19,16 +19,26 @@ std::optional<Eltwise> eltwiseNamed(std::string_view kind, float alpha, float be
     Parameters parameters;
   };
   static constexpr Row rows[] = {
-      {"relu", algorithm::eltwise_relu, None},           {"leaky_relu", algorithm::eltwise_relu, Alpha},
-      {"elu", algorithm::eltwise_elu, Alpha},            {"clip", algorithm::eltwise_clip, Both},
-      {"sigmoid", algorithm::eltwise_logistic, None},    {"tanh", algorithm::eltwise_tanh, None},
-      {"gelu_erf", algorithm::eltwise_gelu_erf, None},   {"gelu_tanh", algorithm::eltwise_gelu_tanh, None},
-      {"hard_swish", algorithm::eltwise_hardswish, None}, {"abs", algorithm::eltwise_abs, None},
-      {"exp", algorithm::eltwise_exp, None},             {"linear", algorithm::eltwise_linear, Both},
-      {"log", algorithm::eltwise_log, None},             {"mish", algorithm::eltwise_mish, None},
-      {"pow", algorithm::eltwise_pow, Both},             {"round", algorithm::eltwise_round, None},
-      {"soft_relu", algorithm::eltwise_soft_relu, None}, {"sqrt", algorithm::eltwise_sqrt, None},
-      {"square", algorithm::eltwise_square, None},       {"swish", algorithm::eltwise_swish, Alpha},
+      {"relu", algorithm::eltwise_relu, None},
+      {"leaky_relu", algorithm::eltwise_relu, Alpha},
+      {"elu", algorithm::eltwise_elu, Alpha},
+      {"clip", algorithm::eltwise_clip, Both},
+      {"sigmoid", algorithm::eltwise_logistic, None},
+      {"tanh", algorithm::eltwise_tanh, None},
+      {"gelu_erf", algorithm::eltwise_gelu_erf, None},
+      {"gelu_tanh", algorithm::eltwise_gelu_tanh, None},
+      {"hard_swish", algorithm::eltwise_hardswish, None},
+      {"abs", algorithm::eltwise_abs, None},
+      {"exp", algorithm::eltwise_exp, None},
+      {"linear", algorithm::eltwise_linear, Both},
+      {"log", algorithm::eltwise_log, None},
+      {"mish", algorithm::eltwise_mish, None},
+      {"pow", algorithm::eltwise_pow, Both},
+      {"round", algorithm::eltwise_round, None},
+      {"soft_relu", algorithm::eltwise_soft_relu, None},
+      {"sqrt", algorithm::eltwise_sqrt, None},
+      {"square", algorithm::eltwise_square, None},
+      {"swish", algorithm::eltwise_swish, Alpha},
   };
   for (const Row &row : rows)
     if (row.name == kind)
@@ -93,8 +103,8 @@ Primitive buildBinary(Builder &builder) {
     refuse(Status::Unsupported, "onednn does not broadcast input 0 of binary.", builder.kind());
   memory::desc left = builder.inputOr(first, DNNL_ARG_SRC_0, std::nullopt, views[first]);
   bool alike = views[second] == views[first] && builder.inputType(second).shape == builder.inputType(first).shape;
-  memory::desc right = builder.inputOr(second, DNNL_ARG_SRC_1,
-                                       alike ? builder.inputType(first).layout : std::nullopt, views[second]);
+  memory::desc right =
+      builder.inputOr(second, DNNL_ARG_SRC_1, alike ? builder.inputType(first).layout : std::nullopt, views[second]);
   memory::desc result = builder.output(DNNL_ARG_DST);
   return builder.finish(describe(dnnl::binary::desc(*function, left, right, result), builder.attributes()));
 }
@@ -157,8 +167,7 @@ Primitive buildReorder(Builder &builder) {
   std::vector<int64_t> view = isDense(from) ? to.shape : from.shape;
   memory::desc source = builder.input(0, DNNL_ARG_FROM, view);
   memory::desc target = builder.output(DNNL_ARG_TO, view);
-  return builder.finish(
-      dnnl::reorder::primitive_desc(engine(), source, engine(), target, builder.attributes(view)));
+  return builder.finish(dnnl::reorder::primitive_desc(engine(), source, engine(), target, builder.attributes(view)));
 }
 
 } // namespace cleave::runtime::onednn

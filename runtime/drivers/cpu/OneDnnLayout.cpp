@@ -41,39 +41,48 @@ Layout blockedLayout(std::span<const int64_t> shape, unsigned blocked, int64_t b
   return layout;
 }
 
-/// The layout with strides that no element uses set to 0 and blocks of one value dropped, so that layouts that place
-/// every element alike compare equal.
-static Layout canonical(const TensorType &type) {
+/// `extent` steps of `stride` elements along one dimension.
+struct Level {
+  int64_t extent, stride;
+  bool operator==(const Level &) const = default;
+};
+
+/// How each dimension moves through memory, outermost first: steps of blocks, then inside them. Levels of one step are
+/// left out and levels that continue each other are one, so that layouts that place every element alike compare equal.
+static std::vector<std::vector<Level>> levels(const TensorType &type) {
   Layout layout = type.layout ? *type.layout : denseLayout(type.shape);
-  Layout result;
-  result.padded = layout.padded;
-  result.strides = layout.strides;
-  std::vector<int64_t> blocks(type.shape.size(), 1);
-  for (size_t i = 0; i != layout.innerBlocks.size(); ++i) {
-    if (layout.innerBlocks[i] == 1)
-      continue;
-    blocks[layout.innerDims[i]] *= layout.innerBlocks[i];
-    result.innerBlocks.push_back(layout.innerBlocks[i]);
-    result.innerDims.push_back(layout.innerDims[i]);
+  std::vector<std::vector<Level>> result(type.shape.size());
+  std::vector<int64_t> outer = layout.padded;
+  auto prepend = [&](size_t d, Level level) {
+    std::vector<Level> &own = result[d];
+    if (level.extent == 1)
+      return;
+    if (!own.empty() && level.stride == own.front().extent * own.front().stride)
+      own.front().extent *= level.extent;
+    else
+      own.insert(own.begin(), level);
+  };
+  int64_t inner = 1;
+  for (size_t i = layout.innerBlocks.size(); i-- != 0;) {
+    prepend(layout.innerDims[i], {layout.innerBlocks[i], inner});
+    inner *= layout.innerBlocks[i];
+    outer[layout.innerDims[i]] /= layout.innerBlocks[i];
   }
-  for (size_t d = 0; d != blocks.size(); ++d)
-    if (result.padded[d] <= blocks[d])
-      result.strides[d] = 0;
+  for (size_t d = 0; d != outer.size(); ++d)
+    prepend(d, {outer[d], layout.strides[d]});
   return result;
 }
 
 bool isDense(const TensorType &type) { return !needsReorder(type, TensorType{type.element, type.shape, std::nullopt}); }
 
 bool needsReorder(const TensorType &from, const TensorType &to) {
-  return from.layout != to.layout && canonical(from) != canonical(to);
+  return from.layout != to.layout && levels(from) != levels(to);
 }
 
 std::string layoutText(const TensorType &type, std::string_view letters) {
   Layout layout = type.layout ? *type.layout : denseLayout(type.shape);
   size_t rank = type.shape.size();
-  auto letter = [&](size_t d) {
-    return d < letters.size() ? letters[d] : d < 26 ? static_cast<char>('a' + d) : '?';
-  };
+  auto letter = [&](size_t d) { return d < letters.size() ? letters[d] : d < 26 ? static_cast<char>('a' + d) : '?'; };
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),

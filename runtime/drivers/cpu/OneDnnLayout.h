@@ -28,7 +28,8 @@ Layout blockedLayout(std::span<const int64_t> shape, unsigned blocked, int64_t b
 bool isDense(const TensorType &type);
 
 /// Copying the bytes of one to the other would not do: the types, both valid and of the same shape, place elements
-/// differently or pad differently. Strides of dimensions of size 1 do not count.
+/// differently or pad differently. Strides of dimensions of size 1 do not count, and [1, 64, 1, 1] is the same bytes
+/// row-major and in blocks of 16 channels.
 bool needsReorder(const TensorType &from, const TensorType &to);
 
 /// The layout as people write it, with one letter a dimension: "nchw", "nhwc", "nChw16c", "OIhw16i16o". Dimensions

@@ -22,10 +22,10 @@ Primitive buildSoftmax(Builder &builder) {
   int axis = builder.axis(builder.inputType(0).shape.size());
   memory::desc source = builder.inputOr(0, DNNL_ARG_SRC, std::nullopt);
   memory::desc result = builder.output(DNNL_ARG_DST);
-  dnnl::softmax_v2_forward::desc desc(
-      prop_kind::forward_inference,
-      builder.family() == "softmax" ? dnnl::algorithm::softmax_accurate : dnnl::algorithm::softmax_log, source, result,
-      axis);
+  dnnl::softmax_v2_forward::desc desc(prop_kind::forward_inference,
+                                      builder.family() == "softmax" ? dnnl::algorithm::softmax_accurate
+                                                                    : dnnl::algorithm::softmax_log,
+                                      source, result, axis);
   return builder.finish(describe(desc, builder.attributes()));
 }
 
@@ -69,9 +69,9 @@ Primitive buildBatchNorm(Builder &builder) {
     builder.inputOr(i + 1, arguments[i], std::nullopt, {type.shape[1]});
   }
   builder.output(DNNL_ARG_DST);
-  dnnl::batch_normalization_forward::desc desc(
-      prop_kind::forward_inference, data, builder.real("epsilon", 1e-5),
-      normalization_flags::use_global_stats | normalization_flags::use_scale | normalization_flags::use_shift);
+  dnnl::batch_normalization_forward::desc desc(prop_kind::forward_inference, data, builder.real("epsilon", 1e-5),
+                                               normalization_flags::use_global_stats | normalization_flags::use_scale |
+                                                   normalization_flags::use_shift);
   return builder.finish(describe(desc, builder.attributes()));
 }
 

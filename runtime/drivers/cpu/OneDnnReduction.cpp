@@ -7,10 +7,11 @@
 namespace cleave::runtime::onednn {
 
 static dnnl::algorithm algorithmNamed(const std::string &kind) {
-  static constexpr std::pair<std::string_view, dnnl::algorithm> rows[] = {
-      {"mean", dnnl::algorithm::reduction_mean}, {"sum", dnnl::algorithm::reduction_sum},
-      {"max", dnnl::algorithm::reduction_max},   {"min", dnnl::algorithm::reduction_min},
-      {"mul", dnnl::algorithm::reduction_mul}};
+  static constexpr std::pair<std::string_view, dnnl::algorithm> rows[] = {{"mean", dnnl::algorithm::reduction_mean},
+                                                                          {"sum", dnnl::algorithm::reduction_sum},
+                                                                          {"max", dnnl::algorithm::reduction_max},
+                                                                          {"min", dnnl::algorithm::reduction_min},
+                                                                          {"mul", dnnl::algorithm::reduction_mul}};
   for (const auto &[name, algorithm] : rows)
     if (name == kind)
       return algorithm;
@@ -28,7 +29,8 @@ Primitive buildReduction(Builder &builder) {
   for (int64_t axis : found->second) {
     int64_t positive = axis < 0 ? axis + rank : axis;
     if (positive < 0 || positive >= rank)
-      refuse(Status::Rejected, "attribute \"axes\" expects dimensions of ", builder.inputType(0).text(), ", got ", axis);
+      refuse(Status::Rejected, "attribute \"axes\" expects dimensions of ", builder.inputType(0).text(), ", got ",
+             axis);
     kept[positive] = 1;
   }
   dnnl::memory::desc source = builder.inputOr(0, DNNL_ARG_SRC, std::nullopt);

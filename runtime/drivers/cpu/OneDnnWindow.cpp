@@ -15,8 +15,9 @@ Window readWindow(const Builder &builder, const TensorType &wide, const TensorTy
                   std::span<const int64_t> kernel) {
   size_t rank = wide.shape.size();
   if (rank < 3 || rank > 5 || narrow.shape.size() != rank || kernel.size() != rank - 2)
-    refuse(Status::Unsupported, "expects data [N, C, spatial...] with 1 to 3 spatial dimensions and a window of as many, ",
-           "got ", wide.text(), ", ", narrow.text(), " and a window of ", kernel.size());
+    refuse(Status::Unsupported,
+           "expects data [N, C, spatial...] with 1 to 3 spatial dimensions and a window of as many, ", "got ",
+           wide.text(), ", ", narrow.text(), " and a window of ", kernel.size());
   size_t n = kernel.size();
   Window window{builder.integers("strides", n, 1, 1), builder.integers("dilations", n, 1, 1),
                 builder.integers("pads_begin", n, 0, 0), builder.integers("pads_end", n, 0, 0)};

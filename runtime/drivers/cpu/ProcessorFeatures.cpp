@@ -116,8 +116,9 @@ Error checkProcessor(const NativeObject &object, const std::set<std::string> &fl
   }
   if (missing.empty())
     return Error::success();
-  return makeError(Status::Infeasible, "native code for \"", object.cpu, "\" needs processor features that this machine ",
-                   "lacks: ", missing, "; compile the model for this machine");
+  return makeError(Status::Infeasible, "native code for \"", object.cpu,
+                   "\" needs processor features that this machine ", "lacks: ", missing,
+                   "; compile the model for this machine");
 }
 
 } // namespace cleave::runtime

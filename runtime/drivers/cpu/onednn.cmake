@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# cleave_onednn: oneDNN kernels for the cpu driver and their choice for the compiler. Uses of the runtime's tensor types
-# resolve in the library that includes this file; link both.
+# cleave_onednn: oneDNN kernels for the cpu driver and their choice for the compiler. Whoever includes this file links it
+# to the library of the runtime's tensor types.
 
 # Debian's package configuration asks for OpenCL, which its CPU-only library does not use, so the parts are found here.
 find_path(CLEAVE_ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)

@@ -132,6 +132,7 @@ Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs,
     buffers.push_back(output);
     buffers.push_back(aligned(choice.desc.scratchBytes));
     std::vector<void *> arguments;
+    arguments.reserve(buffers.size());
     for (auto &buffer : buffers)
       arguments.push_back(buffer.get());
     check((*kernel)->run(arguments.data()));

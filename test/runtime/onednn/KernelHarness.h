@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a oneDNN kernel the way a plan does: layouts chosen, inputs packed by the definition of a layout in plan.fbs (not
-// by oneDNN), kernel loaded and run, output unpacked; and compares with bounds derived from float32.
+// Runs a oneDNN kernel the way a plan does: layouts chosen, inputs packed by the definition of a layout in plan.fbs
+// (not by oneDNN), kernel loaded and run, output unpacked; and compares with bounds derived from float32.
 
 #ifndef CLEAVE_TEST_RUNTIME_ONEDNN_KERNELHARNESS_H
 #define CLEAVE_TEST_RUNTIME_ONEDNN_KERNELHARNESS_H

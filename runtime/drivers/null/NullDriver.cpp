@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Null devices: arenas that are only numbers, kernels that are not loaded, queues that the simulation runs.
+
+#include "runtime/drivers/null/NullDriver.h"
+
+#include "runtime/drivers/null/Simulation.h"
+
+#include <set>
+
+namespace cleave::runtime {
+namespace {
+
+class NullQueue : public Queue {
+public:
+  NullQueue(Simulation &simulation, SimulatedDevice &device, Trace::Track *track) : simulation(simulation) {
+    state.owner = this;
+    state.device = &device;
+    state.track = track;
+    device.queues.push_back(&state);
+  }
+  ~NullQueue() override { simulation.settle(); }
+  Error record(Phase phase, std::vector<Command> commands) override {
+    state.lists[static_cast<unsigned>(phase)] = std::move(commands);
+    return Error::success();
+  }
+  void submit(std::shared_ptr<Step> step) override { simulation.submit(state, std::move(step)); }
+
+private:
+  Simulation &simulation;
+  SimulatedQueue state;
+};
+
+class NullDevice : public Device {
+public:
+  NullDevice(DriverContext &context, const Site &site, Simulation &simulation)
+      : context(context), program(*site.program), simulation(simulation) {
+    state.device = site.device;
+    std::set<uint32_t> busy;
+    for (const Instruction &instruction : program.body)
+      busy.insert(instruction.queue);
+    state.bodyQueues = static_cast<unsigned>(busy.size());
+  }
+  Error allocate(uint64_t bytes) override {
+    arenaBytes = bytes;
+    return Error::success();
+  }
+  uint64_t allocatedBytes() const override { return arenaBytes; }
+  Buffer place(const PlanBuffer &buffer) const override { return {nullptr, buffer.bytes}; }
+  Error load() override { return Error::success(); }
+  Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) override {
+    Trace::Track *track = nullptr;
+    if (context.options.trace)
+      track = &context.options.trace->add(context.plan, state.device, index, program.queues[index]);
+    return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, track));
+  }
+
+private:
+  DriverContext &context;
+  const Program &program;
+  Simulation &simulation;
+  SimulatedDevice state;
+  uint64_t arenaBytes = 0;
+};
+
+class NullDriver : public Driver {
+public:
+  explicit NullDriver(DriverContext &context) : context(context), simulation(context) {}
+  Expected<std::unique_ptr<Device>> createDevice(uint32_t site) override {
+    return std::unique_ptr<Device>(std::make_unique<NullDevice>(context, context.sites[site], simulation));
+  }
+
+private:
+  DriverContext &context;
+  Simulation simulation;
+};
+
+} // namespace
+
+std::unique_ptr<Driver> createNullDriver(DriverContext &context) { return std::make_unique<NullDriver>(context); }
+
+} // namespace cleave::runtime

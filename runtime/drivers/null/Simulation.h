@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs queues in simulated time. An instruction begins when its queue, its waits, its step and its device allow, and
+// ends as many seconds later as it is said to take; a send and its receive begin when both can, and end together. These
+// times do not depend on the order in which the simulation gets to the queues, so it goes through them one at a time.
+
+#ifndef CLEAVE_RUNTIME_DRIVERS_NULL_SIMULATION_H
+#define CLEAVE_RUNTIME_DRIVERS_NULL_SIMULATION_H
+
+#include "runtime/Driver.h"
+#include "runtime/Step.h"
+#include "runtime/Trace.h"
+
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
+
+namespace cleave::runtime {
+
+struct SimulatedQueue;
+
+/// What the queues of a simulated device share. Times in nanoseconds.
+struct SimulatedDevice {
+  uint32_t device = 0;
+  std::vector<SimulatedQueue *> queues;
+  unsigned bodyQueues = 0;
+  uint64_t endedQueues = 0; ///< how often a queue has ended a step of the body
+  /// The latest end of an instruction in the body's even and odd steps.
+  std::array<int64_t, 2> stepEnd = {};
+};
+
+/// A queue's list and how far it is.
+struct SimulatedQueue {
+  const Queue *owner = nullptr;
+  SimulatedDevice *device = nullptr;
+  Trace::Track *track = nullptr;
+  std::array<std::vector<Command>, 2> lists;
+  std::deque<std::shared_ptr<Step>> steps;
+  bool runnable = false;            ///< the simulation will look at it
+  bool begun = false;               ///< the first of `steps`
+  std::shared_ptr<const Step> step; ///< the last that began
+  StepTimes times;                  ///< of that step
+  int64_t time = 0;                 ///< when the last instruction ended, or the step began
+  std::vector<int64_t> ends;        ///< of the step's instructions so far
+};
+
+/// The simulation of all null devices of an executor: one thread, which sleeps when no queue can go on.
+class Simulation {
+public:
+  explicit Simulation(DriverContext &context) : context(context), thread([this] { serve(); }) {}
+  ~Simulation();
+  /// Queues the step; the thread takes it from there.
+  void submit(SimulatedQueue &queue, std::shared_ptr<Step> step);
+  /// Waits until the thread has nothing more to do, so that queues can go.
+  void settle();
+
+private:
+  /// An end of a transfer that waits for the other.
+  struct Meeting {
+    SimulatedQueue *queue;
+    int64_t ready;
+  };
+
+  void serve();
+  void wake(SimulatedQueue &queue);
+  void advance(SimulatedQueue &queue);
+  bool begin(SimulatedQueue &queue);
+  std::optional<int64_t> readyTime(const SimulatedQueue &queue, const Command &command) const;
+  bool runNext(SimulatedQueue &queue);
+  bool meet(SimulatedQueue &queue, uint32_t channel, int64_t ready);
+  void complete(SimulatedQueue &queue, int64_t begin, int64_t end);
+  void finish(SimulatedQueue &queue);
+  int64_t duration(const SimulatedQueue &queue) const;
+  static const Command &nextCommand(const SimulatedQueue &queue);
+
+  DriverContext &context;
+  // Only the thread touches these.
+  std::deque<SimulatedQueue *> runnable;
+  std::map<std::tuple<Phase, uint64_t, uint32_t>, Meeting> meetings;
+
+  std::mutex mutex;
+  std::condition_variable arrived, idled;
+  bool idle = false;
+  std::deque<std::pair<SimulatedQueue *, std::shared_ptr<Step>>> arrivals;
+  bool stopping = false;
+  std::thread thread;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_DRIVERS_NULL_SIMULATION_H
