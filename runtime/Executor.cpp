@@ -9,6 +9,7 @@
 #include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <thread>
@@ -32,23 +33,25 @@ public:
       (void)step->wait();
   }
 
+  // In this order, so that members go before their drivers, and those before what they share.
   DriverContext context;
+  std::map<std::string, std::unique_ptr<Driver>> drivers;
+  std::vector<Member> members;
   Ticket next = 0;
   std::map<Ticket, std::shared_ptr<Step>> inFlight;
-  /// When the caller last learned that a step was over, for simulated time.
-  int64_t lastEnd = 0;
 
 private:
   Error createDrivers();
   Error createMember(uint32_t site);
+  Error createQueues(uint32_t site);
   std::vector<std::vector<Command>> bind(const Member &member, const Program &program, Phase phase) const;
 
-  // Members go before their drivers.
-  std::map<std::string, std::unique_ptr<Driver>> drivers;
+  /// The queues that have instructions in a phase.
+  std::array<std::vector<Queue *>, 2> active;
 
 public:
-  std::vector<Member> members;
-  std::array<std::vector<Queue *>, 2> active;
+  /// When the caller last learned that a step was over, for simulated time.
+  int64_t lastEnd = 0;
 };
 
 /// The buffers that an action names, in the order in which it names them.
@@ -128,6 +131,28 @@ Error Executor::State::createMember(uint32_t index) {
   return Error::success();
 }
 
+Error Executor::State::createQueues(uint32_t index) {
+  Member &member = members[index];
+  const Program &program = *context.sites[index].program;
+  for (uint32_t queue = 0; queue != program.queues.size(); ++queue) {
+    auto created = member.device->createQueue(queue);
+    if (!created)
+      return created.error();
+    member.queues.push_back(std::move(*created));
+  }
+  for (Phase phase : {Phase::Prepare, Phase::Body}) {
+    auto lists = bind(member, program, phase);
+    for (size_t queue = 0; queue != lists.size(); ++queue) {
+      if (lists[queue].empty())
+        continue;
+      active[static_cast<unsigned>(phase)].push_back(member.queues[queue].get());
+      if (Error error = member.queues[queue]->record(phase, std::move(lists[queue])))
+        return error;
+    }
+  }
+  return Error::success();
+}
+
 /// Runs work(0), ..., work(count - 1) on as many threads as the machine has cores; the error of the lowest index.
 template <typename Work> static Error inParallel(uint32_t count, Work work) {
   std::vector<Error> errors(count);
@@ -168,26 +193,9 @@ Error Executor::State::build(const Plan &plan, const std::string &name, Paramete
   });
   if (error)
     return error;
-  for (size_t index = 0; index != members.size(); ++index) {
-    Member &member = members[index];
-    const Program &program = *context.sites[index].program;
-    for (uint32_t queue = 0; queue != program.queues.size(); ++queue) {
-      auto created = member.device->createQueue(queue);
-      if (!created)
-        return created.error();
-      member.queues.push_back(std::move(*created));
-    }
-    for (Phase phase : {Phase::Prepare, Phase::Body}) {
-      auto lists = bind(member, program, phase);
-      for (size_t queue = 0; queue != lists.size(); ++queue) {
-        if (lists[queue].empty())
-          continue;
-        active[static_cast<unsigned>(phase)].push_back(member.queues[queue].get());
-        if (Error failed = member.queues[queue]->record(phase, std::move(lists[queue])))
-          return failed;
-      }
-    }
-  }
+  for (uint32_t index = 0; index != members.size(); ++index)
+    if (Error failed = createQueues(index))
+      return failed;
   auto prepared = start(Phase::Prepare, 0, {}, {})->wait();
   if (prepared)
     lastEnd = prepared->end;

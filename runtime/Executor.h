@@ -17,7 +17,7 @@ namespace cleave::runtime {
 class Trace;
 
 struct ExecutorOptions {
-  /// Keep compute threads on cores of their own where the machine has enough.
+  /// Keep the compute threads of several devices on cores of their own where the machine has enough.
   bool pin = true;
   /// Where each instruction's begin and end are recorded; null: nowhere.
   Trace *trace = nullptr;

@@ -143,9 +143,8 @@ Error HappensBefore::deadlock(const std::vector<uint32_t> &missing) const {
 std::string HappensBefore::describe(Occurrence occurrence) const {
   const Site &site = sites[occurrence.site];
   const Instruction &instruction = instructionOf(occurrence);
-  return "device \"" + plan.devices[site.device].name + "\" " +
-         queueKindName(site.program->queues[instruction.queue]) + " queue " + actionName(instruction.action) + " \"" +
-         instruction.node + "\"";
+  return "device \"" + plan.devices[site.device].name + "\" " + queueKindName(site.program->queues[instruction.queue]) +
+         " queue " + actionName(instruction.action) + " \"" + instruction.node + "\"";
 }
 
 } // namespace cleave::runtime

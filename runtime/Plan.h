@@ -189,8 +189,8 @@ struct PlanContents {
   std::vector<Entry> entries;
 };
 
-/// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed (tables,
-/// strings, unions, enumerations), not that the plan makes sense: that is verifyPlan's part.
+/// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed
+/// (tables, strings, unions, enumerations), not that the plan makes sense: that is verifyPlan's part.
 class Plan {
 public:
   /// Maps the file at `path`. Status::Failure when it cannot be read, Status::Rejected when it is not a plan.

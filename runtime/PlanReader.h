@@ -9,8 +9,8 @@
 
 namespace cleave::runtime {
 
-/// The contents of a plan file, whose spans refer to `bytes`. Status::Rejected when the bytes are not a well-formed plan.
-/// Never copies more than a fixed multiple of bytes.size(), however often the file shares its parts.
+/// The contents of a plan file, whose spans refer to `bytes`. Status::Rejected when the bytes are not a well-formed
+/// plan. Never copies more than a fixed multiple of bytes.size(), however often the file shares its parts.
 Expected<PlanContents> readPlanContents(std::span<const std::byte> bytes);
 
 } // namespace cleave::runtime

@@ -65,8 +65,9 @@ static Error checkLayout(const TensorType &type) {
   }
   for (size_t d = 0; d != rank; ++d) {
     if (layout.padded[d] < type.shape[d] || layout.padded[d] % blocks[d] != 0)
-      return makeError(Status::Rejected, "layout of ", type.text(), " expects dimension ", d, " padded to a multiple of ",
-                       blocks[d], " that is at least ", type.shape[d], ", got ", layout.padded[d]);
+      return makeError(Status::Rejected, "layout of ", type.text(), " expects dimension ", d,
+                       " padded to a multiple of ", blocks[d], " that is at least ", type.shape[d], ", got ",
+                       layout.padded[d]);
     if (layout.strides[d] < 0)
       return makeError(Status::Rejected, "layout of ", type.text(), " expects no negative stride, got ",
                        layout.strides[d], " for dimension ", d);

@@ -65,9 +65,8 @@ public:
     current = phase;
     HappensBefore order(plan, sites, phase);
     this->order = &order;
-    Error error = order.walk([&](std::span<const Occurrence> event, const HappensBefore::Clock &clock) {
-      return visit(event, clock);
-    });
+    Error error = order.walk(
+        [&](std::span<const Occurrence> event, const HappensBefore::Clock &clock) { return visit(event, clock); });
     // Everything in `prepare` is over before the body begins.
     for (Arena &arena : arenas)
       for (Segment &segment : arena.segments) {
@@ -81,9 +80,7 @@ private:
   const Instruction &instruction(Occurrence at) const {
     return sites[at.site].program->instructions(current)[at.instruction];
   }
-  const PlanBuffer &buffer(const Access &access) const {
-    return sites[access.by.site].program->buffers[access.buffer];
-  }
+  const PlanBuffer &buffer(const Access &access) const { return sites[access.by.site].program->buffers[access.buffer]; }
   uint32_t root(const Access &access) const {
     int32_t viewOf = buffer(access).viewOf;
     return viewOf < 0 ? access.buffer : static_cast<uint32_t>(viewOf);
@@ -150,8 +147,9 @@ private:
         bool inPlace = kernel && !other.writes && root(other) == root(written) && source.offset == target.offset &&
                        source.bytes == target.bytes;
         if (!inPlace)
-          return fail(written, " over buffer \"", source.name, "\", which it uses at the same time; give them bytes "
-                                                               "of their own, or make one a view of the other");
+          return fail(written, " over buffer \"", source.name,
+                      "\", which it uses at the same time; give them bytes "
+                      "of their own, or make one a view of the other");
       }
     }
     return Error::success();

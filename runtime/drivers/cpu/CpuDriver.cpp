@@ -74,8 +74,10 @@ public:
   Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
     const Site &site = context.sites[index];
     unsigned threads = threadsOf(site);
+    // A single device has no neighbour to be kept away from; the system places it better than a fixed choice would,
+    // which a second process would make as well.
     CoreSet own;
-    if (context.options.pin && wanted <= cores.size())
+    if (context.options.pin && context.sites.size() > 1 && wanted <= cores.size())
       own.assign(cores.begin() + static_cast<ptrdiff_t>(firstCore[index]),
                  cores.begin() + static_cast<ptrdiff_t>(firstCore[index] + threads));
     // With no core to spare, a compute thread that spins would keep a transfer from making progress.

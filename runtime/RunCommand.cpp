@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The steps of the run command: bind files to ports, run, compare, write, report.
+
+#include "runtime/RunCommand.h"
+
+#include "runtime/FileReplacement.h"
+#include "runtime/Generator.h"
+#include "runtime/RunReport.h"
+#include "runtime/Trace.h"
+#include "runtime/Verify.h"
+#include "runtime/tensorfile/TensorFile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <iostream>
+#include <optional>
+
+namespace cleave::runtime {
+namespace {
+
+/// A file for each port that has one.
+using Files = std::vector<std::optional<std::string>>;
+
+/// The port that a binding's name part means, and the file. A port's name may hold "=": the longest match counts.
+Expected<std::pair<size_t, std::string>> parseBinding(const std::string &binding, const std::vector<Port> &ports,
+                                                      const char *option) {
+  size_t best = ports.size(), length = 0;
+  for (size_t i = 0; i != ports.size(); ++i) {
+    const std::string &name = ports[i].name;
+    if (binding.size() > name.size() && binding.compare(0, name.size(), name) == 0 && binding[name.size()] == '=' &&
+        (best == ports.size() || name.size() > length)) {
+      best = i;
+      length = name.size();
+    }
+  }
+  size_t equals = binding.find('=');
+  if (best == ports.size() && equals != std::string::npos && binding.front() == '@') {
+    size_t position = 0;
+    auto parsed = std::from_chars(binding.data() + 1, binding.data() + equals, position);
+    if (parsed.ec == std::errc() && parsed.ptr == binding.data() + equals && position < ports.size()) {
+      best = position;
+      length = equals;
+    }
+  }
+  if (best != ports.size() && length + 1 < binding.size())
+    return std::pair(best, binding.substr(length + 1));
+  std::string known;
+  for (size_t i = 0; i != ports.size(); ++i)
+    known += (i ? ", @" : "@") + std::to_string(i) + " \"" + ports[i].name + "\"";
+  return makeError(Status::Usage, option, " expects NAME=FILE with NAME one of ", known.empty() ? "none" : known,
+                   ", got \"", binding, "\"");
+}
+
+Expected<Files> bind(const std::vector<std::string> &bindings, const std::vector<Port> &ports, const char *option) {
+  Files files(ports.size());
+  for (const std::string &binding : bindings) {
+    auto parsed = parseBinding(binding, ports, option);
+    if (!parsed)
+      return parsed.error();
+    if (files[parsed->first])
+      return makeError(Status::Usage, option, " names \"", ports[parsed->first].name, "\" twice");
+    files[parsed->first] = parsed->second;
+  }
+  return files;
+}
+
+Expected<std::optional<HostTensor>> readIfBound(const std::optional<std::string> &file, const Port &port) {
+  if (!file)
+    return std::optional<HostTensor>();
+  auto tensor = readTensorFile(*file, &port.type);
+  if (!tensor)
+    return Error(tensor.error().status(), "\"" + port.name + "\": " + tensor.error().message());
+  if (tensor->type() != port.type)
+    return makeError(Status::Failure, "\"", port.name, "\" expects ", port.type.text(), ", got ", tensor->type().text(),
+                     " in ", *file);
+  return std::optional(*tensor);
+}
+
+/// Normal numbers for floats; zeros and ones for the rest, which are valid as indices of anything with two elements.
+Expected<HostTensor> randomTensor(const Port &port, uint64_t seed) {
+  auto tensor = HostTensor::allocate(port.type);
+  if (!tensor)
+    return tensor;
+  GeneratedSource source;
+  source.distribution = isFloatingPoint(port.type.element) ? Distribution::Normal : Distribution::Uniform;
+  source.a = 0;
+  source.b = 1;
+  source.seed = seed;
+  generate(source, port.type.element, tensor->bytes());
+  return tensor;
+}
+
+Expected<std::vector<HostTensor>> allocateAll(const std::vector<Port> &ports) {
+  std::vector<HostTensor> tensors;
+  for (const Port &port : ports) {
+    auto tensor = HostTensor::allocate(port.type);
+    if (!tensor)
+      return tensor.error();
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class RunCommand {
+public:
+  RunCommand(const Plan &plan, const RunOptions &options, std::ostream &err) : plan(plan), options(options), err(err) {}
+
+  Error run(ParameterSource &parameters) {
+    if (options.repeat == 0 || options.inFlight == 0)
+      return makeError(Status::Usage, "a run expects at least one step and one in flight, got ", options.repeat,
+                       " and ", options.inFlight);
+    if (Error error = verifyPlan(plan))
+      return error;
+    auto found = plan.entry(options.entry);
+    if (!found)
+      return found.error();
+    entry = *found;
+    if (Error error = readFiles())
+      return error;
+    if (Error error = execute(parameters))
+      return error;
+    return finish();
+  }
+
+  RunReport report;
+
+private:
+  Error readFiles() {
+    auto inputFiles = bind(options.inputs, entry->inputs, "--input");
+    if (!inputFiles)
+      return inputFiles.error();
+    auto expectFiles = bind(options.expects, entry->outputs, "--expect");
+    if (!expectFiles)
+      return expectFiles.error();
+    auto outputs = bind(options.outputs, entry->outputs, "--output");
+    if (!outputs)
+      return outputs.error();
+    outputFiles = *outputs;
+    for (size_t i = 0; i != entry->inputs.size(); ++i) {
+      auto tensor = readIfBound((*inputFiles)[i], entry->inputs[i]);
+      if (!tensor)
+        return tensor.error();
+      if (!*tensor) {
+        err << "notice: input \"" << entry->inputs[i].name << "\" " << entry->inputs[i].type.text()
+            << " has no file; filled with random numbers\n";
+        auto filled = randomTensor(entry->inputs[i], i);
+        if (!filled)
+          return filled.error();
+        *tensor = *filled;
+      }
+      inputs.push_back(**tensor);
+    }
+    for (size_t i = 0; i != entry->outputs.size(); ++i) {
+      auto tensor = readIfBound((*expectFiles)[i], entry->outputs[i]);
+      if (!tensor)
+        return tensor.error();
+      expected.push_back(*tensor);
+    }
+    return Error::success();
+  }
+
+  Error execute(ParameterSource &parameters) {
+    ExecutorOptions executorOptions;
+    executorOptions.trace = options.traceFile.empty() ? nullptr : &trace;
+    auto executor = Executor::create(plan, options.entry, parameters, std::move(executorOptions));
+    if (!executor)
+      return executor.error();
+    report.entry = entry->name;
+    report.steps = options.repeat;
+    report.devices = (*executor)->memory();
+    for (const Program &program : entry->programs)
+      for (uint32_t device : plan->meshes[program.mesh].devices)
+        report.simulated |= plan->devices[device].driver == "null";
+    return measure(**executor);
+  }
+
+  /// Runs the steps; each of those in flight has output tensors of its own.
+  Error measure(Executor &executor) {
+    unsigned slots = std::min(options.inFlight, options.repeat);
+    std::vector<std::vector<HostTensor>> outputsOf;
+    for (unsigned i = 0; i != slots; ++i) {
+      auto tensors = allocateAll(entry->outputs);
+      if (!tensors)
+        return tensors.error();
+      outputsOf.push_back(*tensors);
+    }
+    std::vector<int64_t> submitted(slots);
+    std::vector<Ticket> tickets(slots);
+    std::vector<double> milliseconds;
+    int64_t first = 0, last = 0;
+    unsigned next = 0;
+    for (unsigned step = 0; step != options.repeat; ++step) {
+      for (; next != options.repeat && next < step + slots; ++next) {
+        submitted[next % slots] = now();
+        auto ticket = executor.submit(inputs, outputsOf[next % slots]);
+        if (!ticket)
+          return ticket.error();
+        tickets[next % slots] = *ticket;
+      }
+      auto times = executor.wait(tickets[step % slots]);
+      if (!times)
+        return times.error();
+      int64_t begin = report.simulated ? times->begin : submitted[step % slots];
+      milliseconds.push_back(static_cast<double>(times->end - begin) / 1e6);
+      first = step == 0 ? begin : first;
+      last = std::max(last, times->end);
+    }
+    report.latency = latencyOf(std::move(milliseconds));
+    report.stepsPerSecond = last > first ? options.repeat / (static_cast<double>(last - first) / 1e9) : 0;
+    outputs = outputsOf[(options.repeat - 1) % slots];
+    return Error::success();
+  }
+
+  Error finish() {
+    Error different;
+    for (size_t i = 0; i != outputs.size(); ++i) {
+      const Port &port = entry->outputs[i];
+      OutputReport &output = report.outputs.emplace_back(OutputReport{port.name, port.type, std::nullopt});
+      if (expected[i])
+        output.comparison = compare(outputs[i], *expected[i], options.rtol, options.atol);
+      if (output.comparison && !output.comparison->equal() && !different)
+        different = makeError(Status::Different, "output \"", port.name, "\": ", output.comparison->text(), " (rtol ",
+                              options.rtol, ", atol ", options.atol, ")");
+      if (!outputFiles[i])
+        continue;
+      if (Error error = writeTensorFile(*outputFiles[i], outputs[i]))
+        return error;
+    }
+    if (!options.traceFile.empty())
+      if (Error error = replaceTextFile(options.traceFile, [&](std::ostream &out) { trace.write(out); }))
+        return error;
+    if (!options.jsonFile.empty())
+      if (Error error = replaceTextFile(options.jsonFile, [&](std::ostream &out) { report.writeJson(out); }))
+        return error;
+    return different;
+  }
+
+  const Plan &plan;
+  const RunOptions &options;
+  std::ostream &err;
+  const Entry *entry = nullptr;
+  std::vector<HostTensor> inputs, outputs;
+  std::vector<std::optional<HostTensor>> expected;
+  Files outputFiles;
+  Trace trace;
+};
+
+} // namespace
+
+int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &options, std::ostream &out,
+            std::ostream &err) {
+  RunCommand command(plan, options, err);
+  Error error = command.run(parameters);
+  if (!error || error.status() == Status::Different)
+    command.report.print(out);
+  if (error) {
+    err << "error: " << error.message() << "\n";
+    if (!error.node().empty())
+      err << "note: at node \"" << error.node() << "\"\n";
+  }
+  return static_cast<int>(error.status());
+}
+
+int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &options) {
+  return runPlan(plan, parameters, options, std::cout, std::cerr);
+}
+
+} // namespace cleave::runtime

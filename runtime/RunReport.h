@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a run found out, as text and as JSON.
+
+#ifndef CLEAVE_RUNTIME_RUNREPORT_H
+#define CLEAVE_RUNTIME_RUNREPORT_H
+
+#include "runtime/Comparison.h"
+#include "runtime/Executor.h"
+
+#include <iosfwd>
+#include <optional>
+
+namespace cleave::runtime {
+
+/// Times in milliseconds.
+struct Latency {
+  double median = 0, p10 = 0, p90 = 0;
+};
+
+/// Order statistics of `samples` (milliseconds, not empty): the nearest one to each quantile.
+Latency latencyOf(std::vector<double> samples);
+
+struct OutputReport {
+  std::string name;
+  TensorType type;
+  std::optional<Comparison> comparison; ///< absent when nothing was expected
+};
+
+struct RunReport {
+  std::string entry;
+  unsigned steps = 0;
+  bool simulated = false; ///< times are those of the null driver
+  Latency latency;
+  double stepsPerSecond = 0;
+  std::vector<DeviceMemory> devices;
+  std::vector<OutputReport> outputs;
+
+  /// The largest arena of a device, in bytes.
+  uint64_t peakBytes() const;
+  void print(std::ostream &out) const;
+  void writeJson(std::ostream &out) const;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_RUNREPORT_H

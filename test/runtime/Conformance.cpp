@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The conformance tests' fixture.
+
+#include "Conformance.h"
+
+#include "runtime/Verify.h"
+
+#include <algorithm>
+
+namespace cleave::runtime::test {
+
+Expected<std::span<const std::byte>> FragileSource::bytes(const FileSource &source) {
+  if (broken)
+    return makeError(Status::Failure, "the disk is gone");
+  return std::as_bytes(std::span(values)).first(source.bytes);
+}
+
+void ConformanceTest::create(const PlanBuilder &builder) {
+  Plan plan = builder.read();
+  Error unsound = verifyPlan(plan);
+  ASSERT_FALSE(unsound) << unsound.text();
+  ExecutorOptions options;
+  options.trace = &trace;
+  options.seconds = [plan](uint32_t, const Instruction &instruction) {
+    const auto *call = std::get_if<Call>(&instruction.action);
+    return call && plan->kernels[call->kernel].name == "nap" ? 0.005 : 0;
+  };
+  auto created = Executor::create(plan, "main", source, options);
+  ASSERT_TRUE(created) << created.error().text();
+  executor = std::move(*created);
+}
+
+Ticket ConformanceTest::submit(float value, std::vector<HostTensor> &outputs) {
+  std::vector<HostTensor> inputs;
+  for (const Port &port : executor->entry().inputs) {
+    inputs.push_back(*HostTensor::allocate(port.type));
+    std::ranges::fill(inputs.back().as<float>(), value);
+  }
+  outputs.clear();
+  for (const Port &port : executor->entry().outputs)
+    outputs.push_back(*HostTensor::allocate(port.type));
+  auto ticket = executor->submit(inputs, outputs);
+  EXPECT_TRUE(ticket) << ticket.error().text();
+  return ticket ? *ticket : 0;
+}
+
+std::vector<Trace::Event> ConformanceTest::events(const std::string &node, const std::string &action) const {
+  std::vector<Trace::Event> found;
+  for (const Trace::Track &track : trace.tracks())
+    for (const Trace::Event &event : track.events)
+      if (event.phase == Phase::Body && event.instruction->node == node &&
+          actionName(event.instruction->action) == action)
+        found.push_back(event);
+  std::ranges::sort(found, {}, &Trace::Event::step);
+  return found;
+}
+
+std::vector<float> valuesOf(const HostTensor &tensor) {
+  auto span = tensor.as<float>();
+  return {span.begin(), span.end()};
+}
+
+} // namespace cleave::runtime::test

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What every driver and every communicator must do. Values are compared where the driver computes; order, overlap,
+// memory and errors everywhere.
+
+#include "Conformance.h"
+
+#include <algorithm>
+
+namespace cleave::runtime::test {
+namespace {
+
+const Backend backends[] = {{"cpu_local", "cpu", true}, {"null_simulated", "null", false}};
+INSTANTIATE_TEST_SUITE_P(Drivers, ConformanceTest, testing::ValuesIn(backends),
+                         [](const auto &info) { return info.param.name; });
+
+// A step goes through both devices and its values come out: y = x + 1, as nap copies.
+TEST_P(ConformanceTest, RunsPipeline) {
+  create(pipeline());
+  std::vector<HostTensor> outputs;
+  auto times = executor->wait(submit(5, outputs));
+  ASSERT_TRUE(times) << times.error().text();
+  EXPECT_GE(times->end - times->begin, 5000000);
+  if (GetParam().computes) {
+    EXPECT_EQ(valuesOf(outputs[0]), std::vector<float>(4, 6));
+  }
+}
+
+// The static memory plan is what is allocated. The buffers end at 80 and 144 bytes; arenas are multiples of 64.
+TEST_P(ConformanceTest, AllocatesExactlyThePlan) {
+  create(pipeline());
+  std::vector<DeviceMemory> memory = executor->memory();
+  ASSERT_EQ(memory.size(), 2u);
+  EXPECT_EQ(memory[0].device, "a");
+  for (size_t i : {0, 1}) {
+    EXPECT_EQ(memory[i].plannedBytes, i == 0 ? 128u : 192u);
+    EXPECT_EQ(memory[i].allocatedBytes, memory[i].plannedBytes);
+  }
+}
+
+// An instruction begins after what it waits for has ended, within a device and across a transfer.
+TEST_P(ConformanceTest, KeepsOrder) {
+  create(pipeline());
+  std::vector<HostTensor> outputs;
+  ASSERT_TRUE(executor->wait(submit(1, outputs)));
+  auto chain = {events("x", "load input"), events("first", "call"), events("first", "receive"),
+                events("second", "call"), events("y", "store output")};
+  int64_t previous = 0;
+  for (const auto &link : chain) {
+    ASSERT_EQ(link.size(), 1u);
+    // A receive may begin to wait early; what counts is when it ends.
+    if (!std::holds_alternative<Receive>(link[0].instruction->action)) {
+      EXPECT_GE(link[0].begin, previous);
+    }
+    EXPECT_GE(link[0].end, previous);
+    previous = link[0].end;
+  }
+  EXPECT_GE(events("first", "send")[0].end, events("first", "call")[0].end);
+}
+
+// With steps in flight the first device works on the next step while the second works on the one before.
+TEST_P(ConformanceTest, OverlapsSteps) {
+  PlanBuilder builder = pipeline();
+  builder.program(1).body[1]->action.AsCall()->kernel = 0;
+  builder.program(1).body[1]->action.AsCall()->arguments = {0, 2};
+  create(builder);
+  std::vector<std::vector<HostTensor>> outputs(6);
+  std::vector<Ticket> tickets;
+  tickets.reserve(outputs.size());
+  for (auto &slot : outputs)
+    tickets.push_back(submit(1, slot));
+  for (Ticket ticket : tickets)
+    ASSERT_TRUE(executor->wait(ticket));
+  auto first = events("first", "call"), second = events("second", "call");
+  ASSERT_EQ(second.size(), 6u);
+  unsigned overlaps = 0;
+  for (size_t step = 0; step + 1 != second.size(); ++step)
+    overlaps += first[step + 1].begin < second[step].end && second[step].begin < first[step + 1].end;
+  // Steps that the system's scheduler spoils are forgiven.
+  EXPECT_GE(overlaps, 3u);
+}
+
+// On one device a step begins only after the step before has ended in all its queues: buffers are used again.
+TEST_P(ConformanceTest, KeepsStepsOfADeviceApart) {
+  create(pipeline());
+  std::vector<std::vector<HostTensor>> outputs(5);
+  std::vector<Ticket> tickets;
+  tickets.reserve(outputs.size());
+  for (auto &slot : outputs)
+    tickets.push_back(submit(1, slot));
+  for (Ticket ticket : tickets)
+    ASSERT_TRUE(executor->wait(ticket));
+  for (uint32_t device : {0u, 1u}) {
+    std::vector<int64_t> begin(5, INT64_MAX), end(5, 0);
+    for (const Trace::Track &track : trace.tracks())
+      for (const Trace::Event &event : track.events)
+        if (track.device == device && event.phase == Phase::Body) {
+          begin[event.step] = std::min(begin[event.step], event.begin);
+          end[event.step] = std::max(end[event.step], event.end);
+        }
+    for (size_t step = 1; step != 5; ++step)
+      EXPECT_GE(begin[step], end[step - 1]) << "device " << device << " step " << step;
+  }
+}
+
+// Independent instructions of two devices run at the same time.
+TEST_P(ConformanceTest, RunsBranchesAtTheSameTime) {
+  PlanBuilder builder(GetParam().driver);
+  uint32_t nap = builder.kernel("nap", 1, 4), c = builder.constant("c", 4, 2);
+  for (const char *name : {"a", "b"}) {
+    uint32_t device = builder.device(name), v = builder.buffer(device, "v", 4), w = builder.buffer(device, "w", 4);
+    builder.into(Phase::Prepare).loadParameter(device, c, v);
+    builder.into(Phase::Body).call(device, name, nap, {v, w});
+  }
+  create(builder);
+  std::vector<HostTensor> outputs;
+  for (unsigned step = 0; step != 5; ++step)
+    ASSERT_TRUE(executor->wait(submit(0, outputs)));
+  auto a = events("a", "call"), b = events("b", "call");
+  unsigned overlaps = 0;
+  for (size_t step = 0; step != 5; ++step)
+    overlaps += std::max(a[step].begin, b[step].begin) < std::min(a[step].end, b[step].end);
+  // Steps that the system's scheduler spoils are forgiven.
+  EXPECT_GE(overlaps, 3u);
+}
+
+// What does not fit the ports is refused by name before anything runs.
+TEST_P(ConformanceTest, ChecksInputs) {
+  create(pipeline());
+  auto tensor = *HostTensor::allocate({ElementType::F32, {3}, {}});
+  auto good = *HostTensor::allocate({ElementType::F32, {4}, {}});
+  auto none = executor->submit({}, {good});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().message(), "entry \"main\" expects 1 inputs, got 0");
+  auto wrong = executor->submit({tensor}, {good});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message(), "input \"x\" expects f32[4], got f32[3]");
+  auto output = executor->submit({good}, {tensor});
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().message(), "output \"y\" expects f32[4], got f32[3]");
+  EXPECT_FALSE(executor->wait(17));
+}
+
+// Many steps with several in flight: nothing hangs, nothing gets mixed up.
+TEST_P(ConformanceTest, SurvivesManySteps) {
+  create(pipelinePlan(GetParam().driver, "twice"));
+  constexpr unsigned slots = 4, steps = 2000;
+  std::vector<std::vector<HostTensor>> outputs(slots);
+  std::vector<Ticket> tickets(slots);
+  for (unsigned step = 0; step != steps + slots; ++step) {
+    if (step >= slots) {
+      ASSERT_TRUE(executor->wait(tickets[step % slots]));
+      if (GetParam().computes) {
+        ASSERT_EQ(valuesOf(outputs[step % slots][0]), std::vector<float>(4, 2.0f * (step - slots) + 1));
+      }
+    }
+    if (step < steps)
+      tickets[step % slots] = submit(static_cast<float>(step), outputs[step % slots]);
+  }
+}
+
+// An executor may go while steps are in flight: it waits for them.
+TEST_P(ConformanceTest, GoesWithStepsInFlight) {
+  create(pipeline());
+  std::vector<HostTensor> outputs, more;
+  submit(1, outputs);
+  submit(2, more);
+  executor.reset();
+  if (GetParam().computes) {
+    EXPECT_EQ(valuesOf(more[0]), std::vector<float>(4, 3));
+  }
+}
+
+/// Only where something is done can something fail.
+class ErrorConformanceTest : public ConformanceTest {};
+INSTANTIATE_TEST_SUITE_P(Drivers, ErrorConformanceTest, testing::Values(backends[0]),
+                         [](const auto &info) { return info.param.name; });
+
+/// a: parameter from a file, loaded in the body -> send; b: receive -> twice -> y.
+PlanBuilder fragilePlan(const std::string &driver) {
+  PlanBuilder builder(driver);
+  uint32_t a = builder.device("a"), b = builder.device("b");
+  fb::FileSourceT file;
+  file.file = "w.bin";
+  file.bytes = 16;
+  fb::SourceUnion source;
+  source.Set(std::move(file));
+  uint32_t w = builder.parameter("w", 4, source), y = builder.output("y", 4), twice = builder.kernel("twice", 1, 4);
+  uint32_t aw = builder.buffer(a, "w", 4), bw = builder.buffer(b, "w", 4), by = builder.buffer(b, "y", 4);
+  Point loaded = builder.loadParameter(a, w, aw);
+  builder.send(a, "move", aw, b, 0, {loaded});
+  Point received = builder.receive(b, "move", bw, a, 0);
+  Point doubled = builder.call(b, "double", twice, {bw, by}, {received});
+  builder.storeOutput(b, y, by, {doubled});
+  return builder;
+}
+
+// An error goes with the values that depend on it, through a transfer to the other device and to the caller, with the
+// node where it began; nothing hangs, and the next step is as good as ever.
+TEST_P(ErrorConformanceTest, CarriesErrors) {
+  create(fragilePlan(GetParam().driver));
+  std::vector<HostTensor> outputs;
+  for (bool broken : {false, true, true, false}) {
+    source.broken = broken;
+    auto times = executor->wait(submit(0, outputs));
+    if (broken) {
+      ASSERT_FALSE(times);
+      EXPECT_EQ(times.error().message(), "parameter \"w\": the disk is gone");
+      EXPECT_EQ(times.error().node(), "w");
+      EXPECT_EQ(valuesOf(outputs[0]), std::vector<float>(4, 0));
+    } else {
+      ASSERT_TRUE(times) << times.error().text();
+      EXPECT_EQ(valuesOf(outputs[0]), std::vector<float>(4, 6));
+    }
+  }
+}
+
+// A parameter that cannot be loaded in prepare keeps the executor from being made.
+TEST_P(ErrorConformanceTest, FailsToPrepare) {
+  PlanBuilder builder = fragilePlan(GetParam().driver);
+  builder.program(0).prepare.push_back(std::move(builder.program(0).body[0]));
+  builder.program(0).body.erase(builder.program(0).body.begin());
+  builder.program(0).body[0]->waits.clear();
+  source.broken = true;
+  auto created = Executor::create(builder.read(), "", source);
+  ASSERT_FALSE(created);
+  EXPECT_EQ(created.error().message(), "parameter \"w\": the disk is gone");
+}
+
+} // namespace
+} // namespace cleave::runtime::test

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is special about the cpu driver: native code, processor features, teams of threads, arenas.
+
+#include "PlanBuilder.h"
+
+#include "runtime/Executor.h"
+#include "runtime/Verify.h"
+#include "runtime/drivers/cpu/CoreSet.h"
+#include "runtime/drivers/cpu/CpuArena.h"
+#include "runtime/drivers/cpu/ProcessorFeatures.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace cleave::runtime::test {
+namespace {
+
+Error createError(const PlanBuilder &builder) {
+  MemorySource none;
+  return Executor::create(builder.read(), "", none).error();
+}
+
+// Code for a processor that this machine is not ends in an error instead of an illegal instruction.
+TEST(CpuDriver, RefusesMissingFeatures) {
+  std::set<std::string> flags = {"sse4_1", "avx2"};
+  NativeObject object;
+  object.cpu = "znver9";
+  object.features = {"+sse4.1", "avx2", "-avx512f", "+fast-lzcnt-tuning"};
+  EXPECT_FALSE(checkProcessor(object, flags));
+  object.features.push_back("+avx512vnni");
+  object.features.push_back("+fma");
+  Error error = checkProcessor(object, flags);
+  EXPECT_EQ(error.status(), Status::Infeasible);
+  EXPECT_EQ(error.message(), "native code for \"znver9\" needs processor features that this machine lacks: avx512vnni, "
+                             "fma; compile the model for this machine");
+}
+
+// The same through a whole plan, where the kernel and the node are named; and code for another architecture.
+TEST(CpuDriver, NamesKernelThatCannotRun) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  builder.plan.objects[0]->features = {"+tbm", "+sse4a", "+xop"};
+  Error error = createError(builder);
+  EXPECT_EQ(error.status(), Status::Infeasible);
+  EXPECT_EQ(error.message().find("device \"a\": kernel \"twice\": native code"), 0u) << error.message();
+  EXPECT_EQ(error.node(), "first");
+  builder.plan.objects[0]->triple = "riscv64-unknown-linux";
+  EXPECT_NE(createError(builder).message().find("expects a processor for \"riscv64-unknown-linux\", got x86_64"),
+            std::string::npos);
+}
+
+// Every x86-64 processor has these, so the flags were found.
+TEST(CpuDriver, KnowsThisProcessor) {
+  std::set<std::string> flags = processorFlags();
+  EXPECT_TRUE(flags.count("sse2"));
+  EXPECT_TRUE(flags.count("fpu"));
+}
+
+// A symbol that the object lacks, and a library that this build lacks.
+TEST(CpuDriver, RefusesUnknownKernels) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  builder.plan.kernels[0]->body.AsNativeKernel()->symbol = "thrice";
+  EXPECT_NE(createError(builder).message().find("native code has no symbol \"thrice\""), std::string::npos);
+  fb::LibraryKernelT library;
+  library.library = "abacus";
+  library.operation = "count";
+  builder.plan.kernels[0]->body.Set(std::move(library));
+  Error error = createError(builder);
+  EXPECT_EQ(error.status(), Status::Unsupported);
+  EXPECT_NE(error.message().find("needs library \"abacus\", which is not in this build"), std::string::npos);
+}
+
+// An image that passes for an object by its header but is none: the loader's reason, no crash.
+TEST(CpuDriver, RefusesDamagedObject) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  auto &object = *builder.plan.objects[0];
+  std::fill(object.image.begin() + 20, object.image.end(), uint8_t(0));
+  object.checksum = 0;
+  Error error = createError(builder);
+  EXPECT_EQ(error.status(), Status::Rejected);
+  EXPECT_NE(error.message().find("cannot load native code"), std::string::npos) << error.message();
+}
+
+// A parallel loop is split into parts that cover it exactly once and differ by at most one.
+TEST(CpuDriver, SplitsLoopOverTeam) {
+  size_t cores = std::min<size_t>(availableCores().size(), 2);
+  if (cores < 2)
+    GTEST_SKIP() << "needs two cores";
+  PlanBuilder builder;
+  constexpr int64_t length = 7;
+  uint32_t a = builder.device("a", 2), y = builder.output("y", length);
+  uint32_t buffer = builder.buffer(a, "y", length);
+  Point done = builder.call(a, "ranges", builder.kernel("rangeLength", 0, length), {buffer});
+  builder.storeOutput(a, y, buffer, {done});
+  MemorySource none;
+  auto executor = Executor::create(builder.read(), "", none);
+  ASSERT_TRUE(executor) << executor.error().text();
+  auto output = *HostTensor::allocate({ElementType::F32, {length}, {}});
+  ASSERT_TRUE((*executor)->wait(*(*executor)->submit({}, {output})));
+  auto values = output.as<float>();
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{4, 4, 4, 4, 3, 3, 3}));
+}
+
+// A device may ask for more cores than there are, and two devices for all of them: slower, not wrong.
+TEST(CpuDriver, RunsWithoutEnoughCores) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  builder.plan.devices[0]->cores = 4000000000u;
+  builder.plan.devices[1]->cores = 0;
+  MemorySource none;
+  auto executor = Executor::create(builder.read(), "", none);
+  ASSERT_TRUE(executor) << executor.error().text();
+  auto input = *HostTensor::allocate({ElementType::F32, {4}, {}}),
+       output = *HostTensor::allocate({ElementType::F32, {4}, {}});
+  input.as<float>()[3] = 20;
+  ASSERT_TRUE((*executor)->wait(*(*executor)->submit({input}, {output})));
+  EXPECT_EQ(output.as<float>()[3], 41);
+}
+
+// An arena is exactly as large as planned, aligned, zero, and more than the machine has is an error.
+TEST(CpuArena, AllocatesExactly) {
+  for (uint64_t size : {uint64_t(0), uint64_t(64), uint64_t(4096 + 64), uint64_t(5 << 20) + 64}) {
+    auto arena = CpuArena::allocate(size);
+    ASSERT_TRUE(arena) << arena.error().text();
+    EXPECT_EQ(arena->bytes().size(), size);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(arena->bytes().data()) % 64, 0u);
+    std::fill(arena->bytes().begin(), arena->bytes().end(), std::byte(1));
+  }
+  for (uint64_t size : {UINT64_MAX - 63, uint64_t(1) << 62})
+    EXPECT_EQ(CpuArena::allocate(size).error().status(), Status::Infeasible);
+}
+
+} // namespace
+} // namespace cleave::runtime::test

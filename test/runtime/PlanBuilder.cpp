@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The plan builder on the object API that flatc generates.
+
+#include "PlanBuilder.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+namespace cleave::runtime::test {
+
+static std::unique_ptr<fb::TensorTypeT> vectorType(int64_t length) {
+  auto type = std::make_unique<fb::TensorTypeT>();
+  type->element = fb::ElementType::F32;
+  type->shape = {length};
+  return type;
+}
+
+PlanBuilder::PlanBuilder(std::string driver) : driver(std::move(driver)) {
+  auto entry = std::make_unique<fb::EntryT>();
+  entry->name = "main";
+  plan.entries.push_back(std::move(entry));
+  auto object = std::make_unique<fb::NativeObjectT>();
+  std::ifstream file(CLEAVE_TEST_KERNELS, std::ios::binary);
+  object->image.assign(std::istreambuf_iterator<char>(file), {});
+  object->triple = "x86_64-unknown-linux-gnu";
+  object->checksum = checksum(std::as_bytes(std::span(object->image)));
+  plan.objects.push_back(std::move(object));
+}
+
+uint32_t PlanBuilder::device(const std::string &name, uint32_t cores) {
+  auto index = static_cast<uint32_t>(plan.devices.size());
+  auto device = std::make_unique<fb::DeviceT>();
+  device->name = name;
+  device->driver = driver;
+  device->cores = cores;
+  plan.devices.push_back(std::move(device));
+  auto mesh = std::make_unique<fb::MeshT>();
+  mesh->name = name;
+  mesh->devices = {index};
+  plan.meshes.push_back(std::move(mesh));
+  auto program = std::make_unique<fb::ProgramT>();
+  program->mesh = index;
+  program->queues = {fb::QueueKind::Compute, fb::QueueKind::Send, fb::QueueKind::Receive, fb::QueueKind::Host};
+  entry().programs.push_back(std::move(program));
+  return index;
+}
+
+static uint32_t addPort(std::vector<std::unique_ptr<fb::PortT>> &ports, const std::string &name, int64_t length) {
+  auto port = std::make_unique<fb::PortT>();
+  port->name = name;
+  port->type = vectorType(length);
+  ports.push_back(std::move(port));
+  return static_cast<uint32_t>(ports.size() - 1);
+}
+
+uint32_t PlanBuilder::input(const std::string &name, int64_t length) { return addPort(entry().inputs, name, length); }
+
+uint32_t PlanBuilder::output(const std::string &name, int64_t length) { return addPort(entry().outputs, name, length); }
+
+uint32_t PlanBuilder::constant(const std::string &name, int64_t length, double value) {
+  fb::GeneratedSourceT source;
+  source.a = value;
+  fb::SourceUnion any;
+  any.Set(source);
+  return parameter(name, length, any);
+}
+
+uint32_t PlanBuilder::parameter(const std::string &name, int64_t length, fb::SourceUnion source) {
+  auto parameter = std::make_unique<fb::ParameterT>();
+  parameter->name = name;
+  parameter->type = vectorType(length);
+  parameter->source = std::move(source);
+  plan.parameters.push_back(std::move(parameter));
+  return static_cast<uint32_t>(plan.parameters.size() - 1);
+}
+
+uint32_t PlanBuilder::kernel(const std::string &symbol, unsigned inputs, int64_t length) {
+  auto kernel = std::make_unique<fb::KernelT>();
+  kernel->name = symbol;
+  for (unsigned i = 0; i != inputs; ++i)
+    kernel->inputs.push_back(vectorType(length));
+  kernel->outputs.push_back(vectorType(length));
+  fb::NativeKernelT native;
+  native.symbol = symbol;
+  native.parallel_extent = length;
+  kernel->body.Set(std::move(native));
+  plan.kernels.push_back(std::move(kernel));
+  return static_cast<uint32_t>(plan.kernels.size() - 1);
+}
+
+uint32_t PlanBuilder::buffer(uint32_t device, const std::string &name, int64_t length) {
+  return bufferAt(device, name, length, program(device).arena_bytes);
+}
+
+uint32_t PlanBuilder::bufferAt(uint32_t device, const std::string &name, int64_t length, uint64_t offset,
+                               int32_t viewOf) {
+  fb::ProgramT &program = this->program(device);
+  auto buffer = std::make_unique<fb::BufferT>();
+  buffer->name = name;
+  buffer->type = vectorType(length);
+  buffer->offset = offset;
+  buffer->bytes = static_cast<uint64_t>(length) * sizeof(float);
+  buffer->view_of = viewOf;
+  program.arena_bytes = std::max(program.arena_bytes, (offset + buffer->bytes + 63) / 64 * 64);
+  program.buffers.push_back(std::move(buffer));
+  return static_cast<uint32_t>(program.buffers.size() - 1);
+}
+
+PlanBuilder &PlanBuilder::into(Phase phase) {
+  this->phase = phase;
+  return *this;
+}
+
+template <typename T>
+Point PlanBuilder::add(uint32_t device, const std::string &node, uint32_t queue, T action, std::vector<Point> waits) {
+  auto &list = phase == Phase::Prepare ? program(device).prepare : program(device).body;
+  auto instruction = std::make_unique<fb::InstructionT>();
+  instruction->node = node;
+  instruction->queue = queue;
+  for (Point point : waits) {
+    auto wait = std::make_unique<fb::WaitT>();
+    wait->queue = point.queue;
+    wait->value = point.value;
+    instruction->waits.push_back(std::move(wait));
+  }
+  instruction->action.Set(std::move(action));
+  list.push_back(std::move(instruction));
+  uint32_t value = 0;
+  for (const auto &element : list)
+    value += element->queue == queue;
+  return {queue, value};
+}
+
+Point PlanBuilder::call(uint32_t device, const std::string &node, uint32_t kernel, std::vector<uint32_t> arguments,
+                        std::vector<Point> waits) {
+  fb::CallT call;
+  call.kernel = kernel;
+  call.arguments = std::move(arguments);
+  return add(device, node, ComputeQueue, std::move(call), std::move(waits));
+}
+
+Point PlanBuilder::copy(uint32_t device, const std::string &node, uint32_t source, uint32_t target,
+                        std::vector<Point> waits) {
+  fb::CopyT copy;
+  copy.source = source;
+  copy.target = target;
+  return add(device, node, ComputeQueue, copy, std::move(waits));
+}
+
+template <typename T> static T transfer(uint32_t buffer, uint32_t peer, uint32_t channel) {
+  T transfer;
+  transfer.buffer = buffer;
+  transfer.peer = peer;
+  transfer.channel = channel;
+  return transfer;
+}
+
+Point PlanBuilder::send(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,
+                        std::vector<Point> waits) {
+  return add(device, node, SendQueue, transfer<fb::SendT>(buffer, peer, channel), std::move(waits));
+}
+
+Point PlanBuilder::receive(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,
+                           std::vector<Point> waits) {
+  return add(device, node, ReceiveQueue, transfer<fb::ReceiveT>(buffer, peer, channel), std::move(waits));
+}
+
+Point PlanBuilder::loadParameter(uint32_t device, uint32_t parameter, uint32_t buffer, std::vector<Point> waits) {
+  fb::LoadParameterT load;
+  load.parameter = parameter;
+  load.buffer = buffer;
+  return add(device, plan.parameters[parameter]->name, HostQueue, load, std::move(waits));
+}
+
+Point PlanBuilder::loadInput(uint32_t device, uint32_t input, uint32_t buffer, std::vector<Point> waits) {
+  fb::LoadInputT load;
+  load.input = input;
+  load.buffer = buffer;
+  return add(device, entry().inputs[input]->name, HostQueue, load, std::move(waits));
+}
+
+Point PlanBuilder::storeOutput(uint32_t device, uint32_t output, uint32_t buffer, std::vector<Point> waits) {
+  fb::StoreOutputT store;
+  store.output = output;
+  store.buffer = buffer;
+  return add(device, entry().outputs[output]->name, HostQueue, store, std::move(waits));
+}
+
+std::vector<std::byte> PlanBuilder::bytes() const {
+  flatbuffers::FlatBufferBuilder builder;
+  fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
+  auto span = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  return {span.begin(), span.end()};
+}
+
+Plan PlanBuilder::read() const {
+  auto plan = Plan::fromBytes(bytes());
+  EXPECT_TRUE(plan) << plan.error().text();
+  return plan ? *plan : Plan();
+}
+
+PlanBuilder pipelinePlan(const std::string &driver, const std::string &firstKernel) {
+  constexpr int64_t length = 4;
+  PlanBuilder builder(driver);
+  uint32_t a = builder.device("a"), b = builder.device("b");
+  uint32_t x = builder.input("x", length), y = builder.output("y", length);
+  uint32_t first = builder.kernel(firstKernel, 1, length), sum = builder.kernel("add", 2, length);
+  uint32_t one = builder.constant("one", length, 1);
+  uint32_t ax = builder.buffer(a, "x", length), ah = builder.buffer(a, "h", length);
+  uint32_t bh = builder.buffer(b, "h", length), bOne = builder.buffer(b, "one", length);
+  uint32_t by = builder.buffer(b, "y", length);
+  builder.into(Phase::Prepare).loadParameter(b, one, bOne);
+  builder.into(Phase::Body);
+  Point loaded = builder.loadInput(a, x, ax);
+  Point doubled = builder.call(a, "first", first, {ax, ah}, {loaded});
+  builder.send(a, "first", ah, b, 0, {doubled});
+  Point received = builder.receive(b, "first", bh, a, 0);
+  Point added = builder.call(b, "second", sum, {bh, bOne, by}, {received});
+  builder.storeOutput(b, y, by, {added});
+  return builder;
+}
+
+} // namespace cleave::runtime::test

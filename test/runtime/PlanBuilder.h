@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Builds small plans for tests: devices with one queue of each kind, f32 vectors, one entry "main".
+
+#ifndef CLEAVE_TEST_RUNTIME_PLANBUILDER_H
+#define CLEAVE_TEST_RUNTIME_PLANBUILDER_H
+
+#include "runtime/Plan.h"
+#include "runtime/plan_generated.h"
+
+namespace cleave::runtime::test {
+
+/// The queues of every device that PlanBuilder makes.
+enum QueueIndex : uint32_t { ComputeQueue, SendQueue, ReceiveQueue, HostQueue };
+
+/// A value of a queue's timeline, to wait for.
+struct Point {
+  uint32_t queue, value;
+};
+
+/// Builds a plan part by part. Each part's index is returned; instructions return the point that they reach. `plan` is
+/// open to tests that break it.
+class PlanBuilder {
+public:
+  explicit PlanBuilder(std::string driver = "cpu");
+
+  /// A device, its mesh, and its program in the entry: all three have the same index.
+  uint32_t device(const std::string &name, uint32_t cores = 1);
+  uint32_t input(const std::string &name, int64_t length);
+  uint32_t output(const std::string &name, int64_t length);
+  /// A parameter whose elements are all `value`.
+  uint32_t constant(const std::string &name, int64_t length, double value);
+  uint32_t parameter(const std::string &name, int64_t length, cleave::fb::SourceUnion source);
+  /// A kernel of TestKernels.c with inputs and outputs of `length`, parallel over all elements.
+  uint32_t kernel(const std::string &symbol, unsigned inputs, int64_t length);
+  /// A buffer after the last one of the device's arena, which grows.
+  uint32_t buffer(uint32_t device, const std::string &name, int64_t length);
+  /// A buffer in the bytes of another, or of nobody's, at `offset`.
+  uint32_t bufferAt(uint32_t device, const std::string &name, int64_t length, uint64_t offset, int32_t viewOf = -1);
+
+  /// Instructions go to `prepare` from here on, or to the body.
+  PlanBuilder &into(Phase phase);
+  Point call(uint32_t device, const std::string &node, uint32_t kernel, std::vector<uint32_t> arguments,
+             std::vector<Point> waits = {});
+  Point copy(uint32_t device, const std::string &node, uint32_t source, uint32_t target, std::vector<Point> waits = {});
+  Point send(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,
+             std::vector<Point> waits = {});
+  Point receive(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,
+                std::vector<Point> waits = {});
+  Point loadParameter(uint32_t device, uint32_t parameter, uint32_t buffer, std::vector<Point> waits = {});
+  Point loadInput(uint32_t device, uint32_t input, uint32_t buffer, std::vector<Point> waits = {});
+  Point storeOutput(uint32_t device, uint32_t output, uint32_t buffer, std::vector<Point> waits = {});
+
+  std::vector<std::byte> bytes() const;
+  /// The plan as the runtime reads it; a failure to read it fails the test.
+  Plan read() const;
+
+  cleave::fb::EntryT &entry() { return *plan.entries.front(); }
+  cleave::fb::ProgramT &program(uint32_t device) { return *entry().programs[device]; }
+
+  cleave::fb::PlanT plan;
+
+private:
+  template <typename T>
+  Point add(uint32_t device, const std::string &node, uint32_t queue, T action, std::vector<Point> waits);
+
+  std::string driver;
+  Phase phase = Phase::Body;
+};
+
+/// a: x -> twice -> send; b: receive -> add a constant 1 -> y, so that y = 2 x + 1. Length 4.
+PlanBuilder pipelinePlan(const std::string &driver, const std::string &firstKernel = "twice");
+
+} // namespace cleave::runtime::test
+
+#endif // CLEAVE_TEST_RUNTIME_PLANBUILDER_H

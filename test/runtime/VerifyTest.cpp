@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The verifier: sound plans pass, and each rule that a plan breaks is found and named.
+
+#include "runtime/Verify.h"
+
+#include "PlanBuilder.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+
+namespace cleave::runtime::test {
+namespace {
+
+fb::InstructionT &bodyOf(PlanBuilder &builder, uint32_t device, size_t index) {
+  return *builder.program(device).body[index];
+}
+
+// Everything below breaks this plan; it must be sound before.
+TEST(Verify, AcceptsPipeline) {
+  Error error = verifyPlan(pipelinePlan("cpu").read());
+  EXPECT_FALSE(error) << error.text();
+}
+
+/// A plan with one rule broken, and a part of the message that says so.
+struct Broken {
+  const char *name;
+  void (*breakPlan)(PlanBuilder &);
+  const char *message;
+};
+
+void PrintTo(const Broken &broken, std::ostream *out) { *out << broken.name; }
+
+class BrokenPlan : public testing::TestWithParam<Broken> {};
+
+// Each rule of the structure, the order and the memory is enforced, with a message that says what is wrong.
+TEST_P(BrokenPlan, IsRejected) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  GetParam().breakPlan(builder);
+  Error error = verifyPlan(builder.read());
+  ASSERT_TRUE(error);
+  EXPECT_NE(error.text().find(GetParam().message), std::string::npos) << error.text();
+  EXPECT_TRUE(error.status() == Status::Rejected || error.status() == Status::Infeasible);
+}
+
+/// Body of device a: 0 load input, 1 call, 2 send. Body of b: 0 receive, 1 call, 2 store output. Buffers of a: 0 x,
+/// 1 h. Buffers of b: 0 h, 1 one, 2 y.
+constexpr Broken structure[] = {
+    {"MeshDevice", [](PlanBuilder &b) { b.plan.meshes[0]->devices = {9}; }, "has device 9, but the plan has 2 devices"},
+    {"MeshSize", [](PlanBuilder &b) { b.plan.meshes[0]->devices = {0, 1}; }, "expects 1 devices, the product"},
+    {"MeshTwice",
+     [](PlanBuilder &b) {
+       auto axis = std::make_unique<fb::AxisT>();
+       axis->size = 2;
+       b.plan.meshes[0]->axes.push_back(std::move(axis));
+       b.plan.meshes[0]->devices = {0, 0};
+     },
+     "has device \"a\" twice"},
+    {"MeshAxis", [](PlanBuilder &b) { b.plan.meshes[0]->axes.push_back(std::make_unique<fb::AxisT>()); },
+     "has size 0, expected at least 1"},
+    {"ProgramMesh", [](PlanBuilder &b) { b.program(0).mesh = 7; }, "a program is on mesh 7, but the plan has 2"},
+    {"TwoPrograms", [](PlanBuilder &b) { b.program(1).mesh = 0; }, "device \"a\" has two programs"},
+    {"ParameterBytes",
+     [](PlanBuilder &b) {
+       fb::FileSourceT file;
+       file.file = "w.bin";
+       file.bytes = 3;
+       b.plan.parameters[0]->source.Set(std::move(file));
+     },
+     "expects 16 bytes of \"w.bin\" for f32[4], got 3"},
+    {"ParameterFile", [](PlanBuilder &b) { b.plan.parameters[0]->source.Set(fb::FileSourceT()); },
+     "has a file source without a file name"},
+    {"ParameterInline", [](PlanBuilder &b) { b.plan.parameters[0]->source.Set(fb::InlineSourceT()); },
+     "expects 16 bytes for f32[4], got 0"},
+    {"NegativeShape", [](PlanBuilder &b) { b.plan.parameters[0]->type->shape = {-4}; },
+     "no negative dimension, got -4"},
+    {"OverflowingShape",
+     [](PlanBuilder &b) { b.plan.parameters[0]->type->shape = {int64_t(1) << 40, int64_t(1) << 40}; },
+     "more bytes than 2^63-1"},
+    {"Image", [](PlanBuilder &b) { b.plan.objects[0]->image[100] ^= 1; }, "expects an image with checksum"},
+    {"NoElf",
+     [](PlanBuilder &b) {
+       b.plan.objects[0]->checksum = 0;
+       b.plan.objects[0]->image[0] = 0;
+     },
+     "expects an ELF shared object"},
+    {"KernelObject", [](PlanBuilder &b) { b.plan.kernels[0]->body.AsNativeKernel()->object = 5; },
+     "is in object 5, but the plan has 1"},
+    {"KernelSymbol", [](PlanBuilder &b) { b.plan.kernels[0]->body.AsNativeKernel()->symbol = ""; },
+     "expects a symbol of printable characters"},
+    {"KernelExtent", [](PlanBuilder &b) { b.plan.kernels[0]->body.AsNativeKernel()->parallel_extent = 0; },
+     "expects a parallel extent of at least 1, got 0"},
+    {"LibraryName", [](PlanBuilder &b) { b.plan.kernels[0]->body.Set(fb::LibraryKernelT()); },
+     "expects the names of a library and an operation"},
+    {"PostOpArgument",
+     [](PlanBuilder &b) {
+       fb::LibraryKernelT library;
+       library.library = library.operation = "x";
+       library.post_ops.push_back(std::make_unique<fb::PostOpT>());
+       library.post_ops[0]->argument = 1;
+       b.plan.kernels[0]->body.Set(std::move(library));
+     },
+     "that reads input 1 of 1"},
+    {"PortTwice", [](PlanBuilder &b) { b.input("x", 4); }, "input \"x\" is there twice"},
+    {"EntryTwice",
+     [](PlanBuilder &b) {
+       b.plan.entries.push_back(std::make_unique<fb::EntryT>());
+       b.plan.entries[1]->name = "main";
+     },
+     "entry \"main\" is there twice"},
+    {"OperatorMesh",
+     [](PlanBuilder &b) {
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->mesh = 4;
+     },
+     "is on mesh 4, but the plan has 2"},
+    {"OperatorInput",
+     [](PlanBuilder &b) {
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->inputs = {1};
+     },
+     "has operator 1 as input, but the entry has 1"},
+    {"BufferBytes", [](PlanBuilder &b) { b.program(0).buffers[0]->bytes = 12; }, "expects 16 bytes for f32[4], got 12"},
+    {"BufferAlignment", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = 4; }, "multiple of 64, got 4"},
+    {"BufferOutside", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = 128; },
+     "expects to lie in an arena of 128 bytes, got offset 128"},
+    {"BufferOffsetWraps", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = UINT64_MAX - 63; },
+     "expects to lie in an arena of 128 bytes"},
+    {"ArenaTooLarge", [](PlanBuilder &b) { b.program(0).arena_bytes = 4096; }, "but its buffers end at 80"},
+    {"LiveBytes", [](PlanBuilder &b) { b.program(0).live_bytes = 4096; }, "fewer than the 4096 live at once"},
+    {"MemoryLimit", [](PlanBuilder &b) { b.plan.devices[0]->memory_limit = 100; }, "has a memory limit of 100 bytes"},
+    {"ViewIndex", [](PlanBuilder &b) { b.program(0).buffers[0]->view_of = 9; }, "is a view of buffer 9"},
+    {"ViewOutside", [](PlanBuilder &b) { b.program(0).buffers[0]->view_of = 1; }, "expects to lie inside \"h\""},
+    {"ViewOfView",
+     [](PlanBuilder &b) {
+       b.bufferAt(0, "v", 4, 0, 0);
+       b.bufferAt(0, "w", 4, 0, 2);
+     },
+     "which is a view itself"},
+    {"Queue", [](PlanBuilder &b) { bodyOf(b, 0, 0).queue = 8; }, "is on queue 8, but the program has 4"},
+    {"QueueKind", [](PlanBuilder &b) { bodyOf(b, 0, 1).queue = SendQueue; }, "does not fit a send queue"},
+    {"WaitQueue", [](PlanBuilder &b) { bodyOf(b, 0, 1).waits[0]->queue = 6; }, "waits for value 1 of queue 6"},
+    {"WaitValue", [](PlanBuilder &b) { bodyOf(b, 0, 1).waits[0]->value = 2; }, "which is never reached"},
+    {"Kernel", [](PlanBuilder &b) { bodyOf(b, 0, 1).action.AsCall()->kernel = 3; },
+     "calls kernel 3, but the plan has 2"},
+    {"Arguments", [](PlanBuilder &b) { bodyOf(b, 0, 1).action.AsCall()->arguments.pop_back(); },
+     "which expects 2 arguments, got 1"},
+    {"ArgumentIndex", [](PlanBuilder &b) { bodyOf(b, 0, 1).action.AsCall()->arguments[1] = 77; },
+     "uses buffer 77, but the program has 2"},
+    {"ArgumentType", [](PlanBuilder &b) { b.plan.kernels[0]->inputs[0]->shape = {2, 2}; },
+     "expects f32[2,2] as argument 0, got buffer \"x\" of f32[4]"},
+    {"Scratch",
+     [](PlanBuilder &b) {
+       b.plan.kernels[0]->scratch_bytes = 100;
+       bodyOf(b, 0, 1).action.AsCall()->arguments.push_back(b.buffer(0, "scratch", 4));
+     },
+     "expects 100 bytes of scratch, got buffer \"scratch\" of 16"},
+    {"CopyType", [](PlanBuilder &b) { b.copy(0, "copy", 0, b.buffer(0, "c", 8)); },
+     "expects a buffer of f32[4], got \"c\" of f32[8]"},
+    {"Parameter", [](PlanBuilder &b) { b.program(1).prepare[0]->action.AsLoadParameter()->parameter = 2; },
+     "loads parameter 2, but the plan has 1"},
+    {"Input", [](PlanBuilder &b) { bodyOf(b, 0, 0).action.AsLoadInput()->input = 2; },
+     "loads input 2, but the entry has 1"},
+    {"InputInPrepare", [](PlanBuilder &b) { b.into(Phase::Prepare).loadInput(0, 0, 0); },
+     "in prepare, expected that only in the body"},
+    {"Output", [](PlanBuilder &b) { bodyOf(b, 1, 2).action.AsStoreOutput()->output = 2; },
+     "stores output 2, but the entry has 1"},
+    {"OutputMissing", [](PlanBuilder &b) { b.program(1).body.pop_back(); }, "expects to be stored once a step, got 0"},
+    {"OutputTwice", [](PlanBuilder &b) { b.storeOutput(1, 0, 2, {{ComputeQueue, 1}}); }, "once a step, got 2"},
+    {"Peer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->peer = 5; }, "has device 5 as peer"},
+    {"WrongPeer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->peer = 0; },
+     "is sent by device \"a\" to \"a\", but received by \"b\" from \"a\""},
+    {"ChannelOneEnd", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->channel = 3; },
+     "channel 0 expects one send and one receive, got 0 and 1"},
+    {"ChannelBytes", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->buffer = b.buffer(0, "long", 8); },
+     "expects equal bytes on both ends, got 32 sent and 16 received"},
+    {"Order", [](PlanBuilder &b) { bodyOf(b, 0, 0).order = 3; }, "has order 0, expected at least 3"},
+};
+INSTANTIATE_TEST_SUITE_P(Structure, BrokenPlan, testing::ValuesIn(structure),
+                         [](const auto &info) { return info.param.name; });
+
+constexpr Broken memory[] = {
+    {"Unwritten", [](PlanBuilder &b) { b.program(1).prepare.clear(); }, "buffer \"one\", which nothing has written"},
+    {"ReadBeforeWrite", [](PlanBuilder &b) { bodyOf(b, 0, 1).waits.clear(); },
+     "reads buffer \"x\" without waiting for device \"a\" host queue load input \"x\""},
+    {"OutputOverInput",
+     [](PlanBuilder &b) {
+       b.program(0).buffers[1]->offset = 0;
+       b.program(0).arena_bytes = 64;
+     },
+     "which it uses at the same time"},
+    {"Clobbered",
+     [](PlanBuilder &b) {
+       // c takes the bytes of h, between the call that writes h and the send that reads it.
+       uint32_t c = b.bufferAt(0, "c", 4, 64);
+       Point copied = b.copy(0, "clobber", 0, c);
+       bodyOf(b, 0, 2).waits[0]->value = copied.value;
+     },
+     "reads buffer \"h\", but its bytes hold buffer \"c\" by then"},
+    {"ReadWriteRace", [](PlanBuilder &b) { b.copy(0, "overwrite", 0, b.bufferAt(0, "c", 4, 64)); },
+     "writes buffer \"c\" without waiting for device \"a\" send queue send \"first\", which reads \"h\""},
+    {"WriteWriteRace", [](PlanBuilder &b) { b.loadInput(0, 0, b.bufferAt(0, "c", 4, 64)); },
+     "writes buffer \"c\" without waiting for device \"a\" compute queue call \"first\", which writes \"h\""},
+    {"PreparedOverwritten", [](PlanBuilder &b) { b.copy(1, "overwrite", 2, b.bufferAt(1, "c", 4, 64)); },
+     "needs in every step as prepare left it"},
+    {"CopyOntoItself", [](PlanBuilder &b) { b.copy(0, "same", 0, b.bufferAt(0, "v", 4, 0, 0)); },
+     "which it uses at the same time"},
+    {"PartialInPlace",
+     [](PlanBuilder &b) {
+       uint32_t wide = b.buffer(0, "wide", 32);
+       uint32_t left = b.bufferAt(0, "left", 20, 128, static_cast<int32_t>(wide));
+       uint32_t right = b.bufferAt(0, "right", 16, 192, static_cast<int32_t>(wide));
+       (void)right;
+       uint32_t kernel = b.kernel("twice", 1, 20);
+       b.plan.kernels[kernel]->outputs[0]->shape = {16};
+       b.loadParameter(0, b.constant("zero", 32, 0), wide);
+       b.call(0, "partial", kernel, {left, right}, {{HostQueue, 2}});
+     },
+     "writes buffer \"right\" over buffer \"left\", which it uses at the same time"},
+};
+INSTANTIATE_TEST_SUITE_P(Memory, BrokenPlan, testing::ValuesIn(memory),
+                         [](const auto &info) { return info.param.name; });
+
+// Two devices that both send before they receive: under rendezvous neither gets on. The message names the whole circle.
+TEST(Verify, PrintsDeadlockCircle) {
+  PlanBuilder builder;
+  uint32_t kernel = builder.kernel("twice", 1, 4), one = builder.constant("one", 4, 1);
+  for (uint32_t i = 0; i != 2; ++i) {
+    uint32_t device = builder.device(i == 0 ? "a" : "b");
+    uint32_t sent = builder.buffer(device, "sent", 4), got = builder.buffer(device, "got", 4);
+    uint32_t result = builder.buffer(device, "result", 4);
+    builder.into(Phase::Prepare).loadParameter(device, one, sent);
+    builder.into(Phase::Body);
+    std::string name = i == 0 ? "p" : "q";
+    builder.send(device, name, sent, 1 - i, i, {{ReceiveQueue, 1}});
+    Point received = builder.receive(device, name, got, 1 - i, 1 - i);
+    builder.call(device, name, kernel, {got, result}, {received});
+  }
+  Error error = verifyPlan(builder.read());
+  ASSERT_TRUE(error);
+  for (const char *part : {"deadlock", "device \"a\" send queue send \"p\"", "device \"b\" receive queue receive \"q\"",
+                           "device \"b\" send queue send \"q\"", "device \"a\" receive queue receive \"p\""})
+    EXPECT_NE(error.message().find(part), std::string::npos) << part << " in " << error.message();
+}
+
+// An instruction that waits for a later one of its own queue can never begin.
+TEST(Verify, FindsWaitForOwnFuture) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  auto wait = std::make_unique<fb::WaitT>();
+  wait->queue = HostQueue;
+  wait->value = 1;
+  bodyOf(builder, 0, 0).waits.push_back(std::move(wait));
+  EXPECT_NE(verifyPlan(builder.read()).message().find("deadlock"), std::string::npos);
+}
+
+// Bytes may be used again once every reader is over, even when the order comes through another device.
+TEST(Verify, AcceptsReuseOrderedThroughAnotherDevice) {
+  PlanBuilder builder;
+  uint32_t a = builder.device("a"), b = builder.device("b");
+  uint32_t twice = builder.kernel("twice", 1, 4), one = builder.constant("one", 4, 1);
+  uint32_t v = builder.buffer(a, "v", 4), back = builder.buffer(a, "back", 4), w = builder.bufferAt(a, "w", 4, 0);
+  uint32_t bv = builder.buffer(b, "v", 4), bw = builder.buffer(b, "w", 4);
+  Point loaded = builder.loadParameter(a, one, v);
+  builder.send(a, "v", v, b, 0, {loaded});
+  Point received = builder.receive(b, "v", bv, a, 0);
+  Point doubled = builder.call(b, "double", twice, {bv, bw}, {received});
+  builder.send(b, "w", bw, a, 1, {doubled});
+  Point returned = builder.receive(a, "w", back, b, 1);
+  builder.call(a, "reuse", twice, {back, w}, {returned});
+  Error error = verifyPlan(builder.read());
+  EXPECT_FALSE(error) << error.text();
+}
+
+// A view of a buffer reads what was written through the buffer, and an in-place kernel writes a view of its input.
+TEST(Verify, AcceptsViewsAndInPlaceKernels) {
+  PlanBuilder builder;
+  uint32_t a = builder.device("a");
+  uint32_t y = builder.output("y", 4);
+  uint32_t whole = builder.buffer(a, "whole", 32);
+  uint32_t view = builder.bufferAt(a, "view", 4, 64, static_cast<int32_t>(whole));
+  uint32_t result = builder.bufferAt(a, "result", 4, 64, static_cast<int32_t>(whole));
+  Point loaded = builder.loadParameter(a, builder.constant("c", 32, 3), whole);
+  Point doubled = builder.call(a, "double", builder.kernel("twice", 1, 4), {view, result}, {loaded});
+  builder.storeOutput(a, y, result, {doubled});
+  Error error = verifyPlan(builder.read());
+  EXPECT_FALSE(error) << error.text();
+}
+
+// The compiler verifies every plan that it writes: 10,000 instructions must cost well under a second.
+TEST(Verify, IsFast) {
+  PlanBuilder builder;
+  uint32_t a = builder.device("a"), b = builder.device("b");
+  uint32_t twice = builder.kernel("twice", 1, 4);
+  uint32_t av[] = {builder.buffer(a, "0", 4), builder.buffer(a, "1", 4)};
+  uint32_t bv[] = {builder.buffer(b, "0", 4), builder.buffer(b, "1", 4)};
+  Point last = builder.loadParameter(a, builder.constant("c", 4, 1), av[0]);
+  for (uint32_t i = 0; i != 1250; ++i) {
+    last = builder.call(a, "n", twice, {av[0], av[1]}, {last});
+    builder.send(a, "n", av[1], b, 2 * i, {last});
+    last = builder.receive(b, "n", bv[0], a, 2 * i);
+    last = builder.call(b, "n", twice, {bv[0], bv[1]}, {last});
+    last = builder.call(b, "n", twice, {bv[1], bv[0]});
+    last = builder.call(b, "n", twice, {bv[0], bv[1]});
+    builder.send(b, "n", bv[1], a, 2 * i + 1, {last});
+    last = builder.receive(a, "n", av[0], b, 2 * i + 1, {{SendQueue, i + 1}});
+  }
+  Plan plan = builder.read();
+  auto begin = std::chrono::steady_clock::now();
+  Error error = verifyPlan(plan);
+  auto elapsed = std::chrono::steady_clock::now() - begin;
+  EXPECT_FALSE(error) << error.text();
+  EXPECT_LT(std::chrono::duration<double>(elapsed).count(), 0.5);
+}
+
+} // namespace
+} // namespace cleave::runtime::test
