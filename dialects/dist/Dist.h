@@ -7,6 +7,7 @@
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
@@ -21,6 +22,8 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/DistOpsAttributes.h.inc"
 
+#include "dialects/dist/DistOpsInterfaces.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/dist/DistOps.h.inc"
 
@@ -31,8 +34,28 @@ inline constexpr llvm::StringLiteral placeAttrName = "dist.place";
 /// The discardable attribute of dfg operators that holds the model's own group (`ctx_group`) as a StringAttr.
 inline constexpr llvm::StringLiteral groupAttrName = "dist.group";
 
+/// The discardable attribute of a module that lists the machine's devices.
+inline constexpr llvm::StringLiteral devicesAttrName = "dist.devices";
+/// The attributes of a program's arguments and results: which input or output of the graph they are.
+inline constexpr llvm::StringLiteral inputAttrName = "dist.input";
+inline constexpr llvm::StringLiteral outputAttrName = "dist.output";
+
+/// A device of the machine, as the module's `dist.devices` describes it.
+struct Device {
+  llvm::StringRef name;   ///< Distinct in a module.
+  llvm::StringRef driver; ///< The runtime's driver.
+  int64_t cores = 1;      ///< At least one.
+  int64_t memory = 0;     ///< Bytes that a plan may use; 0: no limit.
+};
+
 /// The placement of an operator; null where it has none.
 PlaceAttr getPlace(mlir::Operation *op);
+
+/// The machine's devices by their indices; empty where the module names none. The names live as long as the context.
+llvm::SmallVector<Device> getDevices(mlir::ModuleOp module);
+
+/// Writes the module's `dist.devices`.
+void setDevices(mlir::ModuleOp module, llvm::ArrayRef<Device> devices);
 
 } // namespace cleave::dist
 

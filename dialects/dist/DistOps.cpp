@@ -63,6 +63,7 @@ static ParseResult parseChannel(OpAsmParser &parser, IntegerAttr &channel) {
 static void printChannel(OpAsmPrinter &printer, Operation *, IntegerAttr channel) { printer << channel.getInt(); }
 
 #include "dialects/dist/DistOpsDialect.cpp.inc"
+#include "dialects/dist/DistOpsInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/DistOpsAttributes.cpp.inc"
@@ -81,9 +82,68 @@ void DistDialect::initialize() {
       >();
 }
 
+//===-- devices -----------------------------------------------------------------------------------------------===//
+
+/// An entry of `dist.devices`; none where it is malformed.
+static std::optional<Device> readDevice(Attribute attribute) {
+  auto entry = dyn_cast<DictionaryAttr>(attribute);
+  if (!entry || entry.size() != 4)
+    return std::nullopt;
+  auto name = entry.getAs<StringAttr>("name"), driver = entry.getAs<StringAttr>("driver");
+  auto cores = entry.getAs<IntegerAttr>("cores"), memory = entry.getAs<IntegerAttr>("memory");
+  if (!name || !driver || !cores || !memory || !cores.getType().isInteger(64) || !memory.getType().isInteger(64) ||
+      cores.getInt() < 1 || memory.getInt() < 0)
+    return std::nullopt;
+  return Device{name.getValue(), driver.getValue(), cores.getInt(), memory.getInt()};
+}
+
+static LogicalResult verifyDevices(Operation *op, Attribute attribute) {
+  auto module = dyn_cast<ModuleOp>(op);
+  auto list = dyn_cast<ArrayAttr>(attribute);
+  if (!module || !list)
+    return op->emitOpError("expects '") << devicesAttrName << "' to be a list on a module, got " << attribute;
+  llvm::StringSet<llvm::MallocAllocator> names;
+  for (Attribute entry : list) {
+    auto device = readDevice(entry);
+    if (!device)
+      return op->emitOpError("expects a device to have a name, a driver, i64 cores of at least 1 and i64 memory, not "
+                             "negative; got ")
+             << entry;
+    if (!names.insert(device->name).second)
+      return op->emitOpError("expects distinct names of devices, got \"") << device->name << "\" twice";
+  }
+  for (MeshOp mesh : module.getOps<MeshOp>())
+    for (int64_t index : mesh.getDevices())
+      if (index >= static_cast<int64_t>(list.size()))
+        return mesh.emitOpError("expects indices of the module's ") << list.size() << " devices, got " << index;
+  return success();
+}
+
+SmallVector<Device> cleave::dist::getDevices(ModuleOp module) {
+  SmallVector<Device> devices;
+  if (auto list = module->getAttrOfType<ArrayAttr>(devicesAttrName))
+    for (Attribute entry : list)
+      if (auto device = readDevice(entry))
+        devices.push_back(*device);
+  return devices;
+}
+
+void cleave::dist::setDevices(ModuleOp module, ArrayRef<Device> devices) {
+  Builder builder(module.getContext());
+  SmallVector<Attribute> list;
+  for (const Device &device : devices)
+    list.push_back(builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(device.name)),
+                                              builder.getNamedAttr("driver", builder.getStringAttr(device.driver)),
+                                              builder.getNamedAttr("cores", builder.getI64IntegerAttr(device.cores)),
+                                              builder.getNamedAttr("memory", builder.getI64IntegerAttr(device.memory))}));
+  module->setAttr(devicesAttrName, builder.getArrayAttr(list));
+}
+
 //===-- attributes --------------------------------------------------------------------------------------------===//
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == devicesAttrName)
+    return verifyDevices(op, attribute.getValue());
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
   if (!place && !group)
@@ -101,11 +161,11 @@ static LogicalResult verifyIndex(Operation *op, NamedAttribute attribute, String
 }
 
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned, NamedAttribute attribute) {
-  return verifyIndex(op, attribute, "dist.input");
+  return verifyIndex(op, attribute, inputAttrName);
 }
 
 LogicalResult DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned, NamedAttribute attribute) {
-  return verifyIndex(op, attribute, "dist.output");
+  return verifyIndex(op, attribute, outputAttrName);
 }
 
 LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, DictionaryAttr factors) {
@@ -125,17 +185,19 @@ PlaceAttr cleave::dist::getPlace(Operation *op) { return op->getAttrOfType<Place
 LogicalResult MeshOp::verify() {
   if (getAxisNames().size() != getAxisSizes().size())
     return emitOpError("expects a size for each axis");
-  int64_t product = 1;
+  int64_t product = 1, count = getDevices().size();
   llvm::StringSet<llvm::MallocAllocator> names;
   for (auto [name, size] : llvm::zip(getAxisNames().getAsValueRange<StringAttr>(), getAxisSizes())) {
     if (size < 1)
       return emitOpError("expects axis \"") << name << "\" to have a positive size, got " << size;
     if (!names.insert(name).second)
       return emitOpError("expects distinct axis names, got \"") << name << "\" twice";
-    product *= size;
+    // Bounded by the number of devices, as the product of hostile sizes overflows.
+    if (product <= count)
+      product = size > count ? count + 1 : product * size;
   }
-  if (product != static_cast<int64_t>(getDevices().size()))
-    return emitOpError("expects as many devices as the axes' product ") << product << ", got " << getDevices().size();
+  if (product != count)
+    return emitOpError("expects as many devices as the product of its axes, got ") << count;
   SmallVector<int64_t> sorted(getDevices());
   llvm::sort(sorted);
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || sorted.front() < 0)
@@ -181,13 +243,29 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyMesh(*this, getMeshAttr(), symbols);
 }
 
+LogicalResult ProgramOp::verifyRegions() {
+  int64_t last = -1;
+  for (Operation &op : getBody().front()) {
+    auto transfer = dyn_cast<Transfer>(op);
+    if (!transfer)
+      continue;
+    if (transfer.getChannelIndex() <= last)
+      return op.emitOpError("expects the transfers of a program in the order of their channels, got channel ")
+             << transfer.getChannelIndex() << " after " << last;
+    last = transfer.getChannelIndex();
+    if (transfer.getPeer() == getMeshAttr())
+      return op.emitOpError("expects another mesh than the program's own, got ") << transfer.getPeer();
+  }
+  return success();
+}
+
 int64_t ProgramOp::getInputIndex(unsigned argument) {
-  auto index = getArgAttrOfType<IntegerAttr>(argument, "dist.input");
+  auto index = getArgAttrOfType<IntegerAttr>(argument, inputAttrName);
   return index ? index.getInt() : argument;
 }
 
 int64_t ProgramOp::getOutputIndex(unsigned result) {
-  auto index = getResultAttrOfType<IntegerAttr>(result, "dist.output");
+  auto index = getResultAttrOfType<IntegerAttr>(result, outputAttrName);
   return index ? index.getInt() : result;
 }
 

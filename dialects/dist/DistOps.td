@@ -22,6 +22,17 @@ def Dist_Dialect : Dialect {
     `#dist.place` on a `dfg` operator says on which mesh it runs, which mesh axes divide which of its factors, and who
     decided it. From it the distribute stage makes one `dist.program` a mesh, on local shapes, with explicit transfers.
     Operators on single devices are the case of meshes of one device each.
+
+    The module lists the machine's devices in the attribute `dist.devices`; meshes name them by their indices. `memory`
+    is the number of bytes that a plan may use, 0 for no limit.
+
+    ```mlir
+    module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                       {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64} ]} {
+    }
+    ```
+    On an operator of a graph, `dist.place` holds a `#dist.place`, and `dist.group` the group to which the model itself
+    assigns it.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
@@ -52,12 +63,12 @@ def Dist_PlaceAttr : Dist_Attr<"Place", "place"> {
   let description = [{
     ```mlir
     #dist.place<@d0, by = "pin conv* -> front">
-    #dist.place<@pair, split = <{k = ["model"]}>, by = "planner">
+    #dist.place<@pair, by = "planner", split = <{k = ["model"]}>>
     ```
   }];
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$mesh, OptionalParameter<"::cleave::dist::SplitAttr">:$split,
-                        "::mlir::StringAttr":$by);
-  let assemblyFormat = "`<` $mesh (`,` `split` `=` $split^)? `,` `by` `=` $by `>`";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$mesh, "::mlir::StringAttr":$by,
+                        OptionalParameter<"::cleave::dist::SplitAttr">:$split);
+  let assemblyFormat = "`<` $mesh `,` `by` `=` $by (`,` `split` `=` $split^)? `>`";
 }
 
 def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
@@ -85,6 +96,10 @@ def Dist_ProgramOp : Dist_Op<"program", [AffineScope, IsolatedFromAbove, Functio
     The attribute `dist.input` of an argument is the index of the graph's input that it holds, `dist.output` of a
     result the index of the graph's output.
 
+    Transfers stand in the order of their channels in every program. Channels therefore give one global order with
+    which all programs agree, and programs that execute their operators one by one, with sends that wait for their
+    receives, do not block each other for ever.
+
     ```mlir
     dist.program @main.d0(%x: tensor<4xf32> {dist.input = 0 : i64}) -> (tensor<4xf32> {dist.output = 0 : i64})
         attributes {mesh = @d0} {
@@ -100,6 +115,7 @@ def Dist_ProgramOp : Dist_Op<"program", [AffineScope, IsolatedFromAbove, Functio
                                  "::mlir::FlatSymbolRefAttr":$mesh)>];
   let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
@@ -123,7 +139,19 @@ def Dist_ReturnOp : Dist_Op<"return", [Terminator, ReturnLike, Pure, HasParent<"
   let hasVerifier = 1;
 }
 
-def Dist_SendOp : Dist_Op<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Dist_TransferInterface : OpInterface<"Transfer"> {
+  let cppNamespace = "::cleave::dist";
+  let description = [{
+    One end of a transfer between two meshes; the other end has the same channel.
+  }];
+  let methods = [
+    InterfaceMethod<"The mesh of the other end.", "::mlir::FlatSymbolRefAttr", "getPeer">,
+    InterfaceMethod<"The transfer's number, distinct in a module and not negative.", "int64_t", "getChannelIndex", (ins),
+                    [{}], [{ return static_cast<int64_t>($_op.getChannel()); }]>];
+}
+
+def Dist_SendOp : Dist_Op<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                  DeclareOpInterfaceMethods<Dist_TransferInterface, ["getPeer"]>]> {
   let summary = "gives a tensor to another mesh";
   let description = [{
     Pairs up with the one `dist.receive` of the same channel in the program of `target`.
@@ -134,9 +162,13 @@ def Dist_SendOp : Dist_Op<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   }];
   let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target, I64Attr:$channel);
   let assemblyFormat = "$value `to` $target `channel` custom<Channel>($channel) attr-dict `:` type($value)";
+  let extraClassDefinition = [{
+    ::mlir::FlatSymbolRefAttr $cppClass::getPeer() { return getTargetAttr(); }
+  }];
 }
 
-def Dist_ReceiveOp : Dist_Op<"receive", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Dist_ReceiveOp : Dist_Op<"receive", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                  DeclareOpInterfaceMethods<Dist_TransferInterface, ["getPeer"]>]> {
   let summary = "takes a tensor from another mesh";
   let description = [{
     ```mlir
@@ -146,6 +178,9 @@ def Dist_ReceiveOp : Dist_Op<"receive", [DeclareOpInterfaceMethods<SymbolUserOpI
   let arguments = (ins FlatSymbolRefAttr:$source, I64Attr:$channel);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "`from` $source `channel` custom<Channel>($channel) attr-dict `:` type($result)";
+  let extraClassDefinition = [{
+    ::mlir::FlatSymbolRefAttr $cppClass::getPeer() { return getSourceAttr(); }
+  }];
 }
 
 #endif // CLEAVE_DIALECTS_DIST_OPS

@@ -166,5 +166,14 @@ LogicalResult BufferOp::verify() {
   if (static_cast<int64_t>(getOffset()) < 0 || static_cast<int64_t>(getBytes()) < needed)
     return emitOpError("expects an offset that is not negative and at least ") << needed << " bytes, got "
                                                                                << getOffset() << " and " << getBytes();
+  if (!getWhole())
+    return success();
+  auto whole = getWhole().getDefiningOp<BufferOp>();
+  if (!whole || whole.getWhole())
+    return emitOpError("expects to be a view of a buffer that is not a view itself");
+  if (getOffset() < whole.getOffset() || getOffset() + getBytes() > whole.getOffset() + whole.getBytes())
+    return emitOpError("expects to lie inside \"")
+           << whole.getName() << "\" of offset " << whole.getOffset() << " and " << whole.getBytes()
+           << " bytes, got offset " << getOffset() << " and " << getBytes() << " bytes";
   return success();
 }

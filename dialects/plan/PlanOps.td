@@ -246,13 +246,19 @@ def Plan_BodyOp : Plan_Section<"body"> {
 def Plan_BufferOp : Plan_Op<"buffer", [Pure, HasParent<"ProgramOp">]> {
   let summary = "a place in the arena";
   let description = [{
+    A buffer `of` another is a view: it shows the same bytes, or a part of them, under another type. Buffers that are
+    not views of the same buffer may take the same bytes only at different times.
+
     ```mlir
     %b0 = plan.buffer "x" offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+    %b1 = plan.buffer "x" offset 0 bytes 32 of %b0 : !plan.buffer<tensor<8xf32>> : !plan.buffer<tensor<2x4xf32>>
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$bytes);
+  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$bytes, Optional<Plan_BufferType>:$whole);
   let results = (outs Plan_BufferType:$buffer);
-  let assemblyFormat = "$name `offset` $offset `bytes` $bytes attr-dict `:` type($buffer)";
+  let assemblyFormat = [{
+    $name `offset` $offset `bytes` $bytes (`of` $whole^ `:` type($whole))? attr-dict `:` type($buffer)
+  }];
   let hasVerifier = 1;
 }
 

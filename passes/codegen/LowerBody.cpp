@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Lowers blocks of operators to linalg by asking each one for its meaning.
+
+#include "passes/codegen/LowerBody.h"
+
+#include "dialects/dfg/Dfg.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+FailureOr<SmallVector<Value>> lowerOperator(OpBuilder &builder, Operation *op, ValueRange operands) {
+  if (auto lowerable = dyn_cast<LowerInterface>(op)) {
+    auto results = lowerable.lowerToLinalg(builder, operands);
+    if (succeeded(results))
+      return results;
+  } else if (auto fusion = dyn_cast<dfg::FusionOp>(op)) {
+    return lowerBody(builder, fusion.getBody().front(), operands);
+  } else if (DenseElementsAttr value; matchPattern(op, m_Constant(&value))) {
+    return SmallVector<Value>{arith::ConstantOp::create(builder, op->getLoc(), value)};
+  }
+  return op->emitOpError("expects a reference meaning on these operands, found none");
+}
+
+FailureOr<SmallVector<Value>> lowerBody(OpBuilder &builder, Block &block, ValueRange inputs) {
+  IRMapping mapping;
+  mapping.map(block.getArguments(), inputs);
+  auto mapped = [&](ValueRange values) {
+    return llvm::map_to_vector(values, [&](Value value) { return mapping.lookup(value); });
+  };
+  for (Operation &op : block.without_terminator()) {
+    auto results = lowerOperator(builder, &op, mapped(op.getOperands()));
+    if (failed(results))
+      return failure();
+    mapping.map(op.getResults(), *results);
+  }
+  return mapped(block.getTerminator()->getOperands());
+}
+
+} // namespace cleave

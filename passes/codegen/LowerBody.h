@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The linalg meaning of a whole block of operators.
+
+#ifndef CLEAVE_PASSES_CODEGEN_LOWERBODY_H
+#define CLEAVE_PASSES_CODEGEN_LOWERBODY_H
+
+#include "mlir/IR/Block.h"
+#include "mlir/IR/Builders.h"
+
+namespace cleave {
+
+/// Builds what `block` computes from `inputs`, one a block argument, at the builder's insertion point, and returns the
+/// values of its terminator's operands. Fails with an error on the operator that has no reference meaning.
+llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerBody(mlir::OpBuilder &builder, mlir::Block &block,
+                                                          mlir::ValueRange inputs);
+
+/// Builds the meaning of one operator: of a LowerInterface, of a fusion, or of a constant.
+llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerOperator(mlir::OpBuilder &builder, mlir::Operation *op,
+                                                              mlir::ValueRange operands);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_CODEGEN_LOWERBODY_H

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes nests as scf loops over LLVM loads and stores; the bodies stay arith and math operations until they are
+// lowered.
+
+#include "passes/codegen/NativeEmission.h"
+
+#include "passes/codegen/NativeNestEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+namespace {
+
+class KernelEmitter {
+public:
+  KernelEmitter(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage, ArrayRef<bool> onStack,
+                bool reassociate)
+      : module(module), symbol(symbol), plan(plan), storage(storage), onStack(onStack), reassociate(reassociate),
+        builder(OpBuilder::atBlockEnd(module.getBody())), location(module.getLoc()),
+        pointer(LLVM::LLVMPointerType::get(module.getContext())), i64(builder.getI64Type()) {}
+
+  uint64_t run() {
+    placeBuffers();
+    emitLoops();
+    emitEntry();
+    return scratchBytes;
+  }
+
+private:
+  /// Where a buffer comes from: an argument of the entry, or an offset in the scratch memory.
+  struct Parameter {
+    unsigned buffer;
+    unsigned argument;
+    uint64_t scratchOffset = 0;
+  };
+
+  void placeBuffers();
+  void emitLoops();
+  void emitEntry();
+  Value constantBuffer(const Buffer &buffer, unsigned index);
+  LLVM::LLVMFuncOp function(StringRef name, ArrayRef<Type> arguments, LLVM::Linkage linkage);
+  std::string loopsName() const { return (symbol + ".loops").str(); }
+
+  ModuleOp module;
+  StringRef symbol;
+  const NestPlan &plan;
+  const Storage &storage;
+  ArrayRef<bool> onStack;
+  bool reassociate;
+  OpBuilder builder;
+  Location location;
+  Type pointer, i64;
+  SmallVector<Parameter> parameters;
+  uint64_t scratchBytes = 0;
+};
+
+} // namespace
+
+/// Constants and the stack aside, every buffer is a parameter of the loops. Each temporary has its own part of the
+/// scratch memory: were parts used again, pointers would alias.
+void KernelEmitter::placeBuffers() {
+  unsigned arguments = 0;
+  for (const Buffer &buffer : storage.getBuffers())
+    arguments += buffer.kind == Buffer::Input || buffer.kind == Buffer::Output;
+  unsigned next = 0;
+  for (auto [index, buffer] : llvm::enumerate(storage.getBuffers())) {
+    if (buffer.kind == Buffer::Input || buffer.kind == Buffer::Output) {
+      parameters.push_back({static_cast<unsigned>(index), next++});
+    } else if (buffer.kind == Buffer::Temporary && !onStack[index]) {
+      parameters.push_back({static_cast<unsigned>(index), arguments, scratchBytes});
+      scratchBytes += llvm::alignTo<64>(static_cast<uint64_t>(buffer.size * elementBytes(buffer.element)));
+    }
+  }
+}
+
+LLVM::LLVMFuncOp KernelEmitter::function(StringRef name, ArrayRef<Type> arguments, LLVM::Linkage linkage) {
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), arguments);
+  builder.setInsertionPointToEnd(module.getBody());
+  auto result = LLVM::LLVMFuncOp::create(builder, location, name, type, linkage);
+  Block *entry = result.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  return result;
+}
+
+Value KernelEmitter::constantBuffer(const Buffer &buffer, unsigned index) {
+  DenseElementsAttr value = buffer.value;
+  Type element = memoryType(buffer.element);
+  if (element != buffer.element)
+    value = value.mapValues(element, [](const APInt &bit) { return bit.zext(8); });
+  value = value.reshape(RankedTensorType::get({buffer.size}, element));
+  std::string name = (symbol + ".constant" + Twine(index)).str();
+  OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+  auto global = LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(element, buffer.size),
+                                       /*isConstant=*/true, LLVM::Linkage::Private, name, value, /*alignment=*/64);
+  return LLVM::AddressOfOp::create(builder, location, global);
+}
+
+void KernelEmitter::emitLoops() {
+  SmallVector<Type> types(parameters.size(), pointer);
+  types.append(2, i64);
+  LLVM::LLVMFuncOp loops = function(loopsName(), types, LLVM::Linkage::Internal);
+  loops.setNoInline(true);
+  for (unsigned i = 0; i < parameters.size(); ++i)
+    loops.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+  LLVM::ReturnOp::create(builder, location, ValueRange{});
+  builder.setInsertionPoint(loops.getBody().front().getTerminator());
+
+  SmallVector<Value> bases(storage.getBuffers().size());
+  for (auto [i, parameter] : llvm::enumerate(parameters))
+    bases[parameter.buffer] = loops.getArgument(i);
+  for (auto [index, buffer] : llvm::enumerate(storage.getBuffers())) {
+    if (buffer.kind == Buffer::Constant && !buffer.value.isSplat()) {
+      bases[index] = constantBuffer(buffer, index);
+    } else if (buffer.kind == Buffer::Temporary && onStack[index]) {
+      Value size = LLVM::ConstantOp::create(builder, location, i64, builder.getI64IntegerAttr(buffer.size));
+      bases[index] = LLVM::AllocaOp::create(builder, location, pointer, memoryType(buffer.element), size, 64);
+    }
+  }
+  auto toIndex = [&](Value value) {
+    return arith::IndexCastOp::create(builder, location, builder.getIndexType(), value).getResult();
+  };
+  Value begin = toIndex(loops.getArgument(parameters.size()));
+  Value end = toIndex(loops.getArgument(parameters.size() + 1));
+  NestEmitter nests(builder, storage, bases, begin, end, reassociate);
+  if (plan.common.empty()) {
+    for (const Nest &nest : plan.nests)
+      nests.emit(nest, {});
+    return;
+  }
+  Value one = arith::ConstantIndexOp::create(builder, location, 1);
+  auto loop = scf::ForOp::create(builder, location, begin, end, one);
+  builder.setInsertionPointToStart(loop.getBody());
+  // The position in the common range, taken apart into the indices of the common loops.
+  SmallVector<Value> indices(plan.common.size());
+  Value rest = loop.getInductionVar();
+  for (size_t i = plan.common.size(); i-- > 1;) {
+    Value size = arith::ConstantIndexOp::create(builder, location, plan.common[i]);
+    indices[i] = arith::RemUIOp::create(builder, location, rest, size);
+    rest = arith::DivUIOp::create(builder, location, rest, size);
+  }
+  indices[0] = rest;
+  for (const Nest &nest : plan.nests)
+    nests.emit(nest, indices);
+}
+
+/// Loads the pointers and calls the loops, unless there is nothing to do.
+void KernelEmitter::emitEntry() {
+  LLVM::LLVMFuncOp entry = function(symbol, {pointer, i64, i64}, LLVM::Linkage::External);
+  Value arguments = entry.getArgument(0), begin = entry.getArgument(1), end = entry.getArgument(2);
+  Block *call = entry.addBlock(), *done = entry.addBlock();
+  Value any = LLVM::ICmpOp::create(builder, location, LLVM::ICmpPredicate::slt, begin, end);
+  LLVM::CondBrOp::create(builder, location, any, call, done);
+  builder.setInsertionPointToEnd(call);
+  SmallVector<Value> operands;
+  for (const Parameter &parameter : parameters) {
+    Value slot = LLVM::GEPOp::create(builder, location, pointer, pointer, arguments,
+                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(parameter.argument)});
+    Value base = LLVM::LoadOp::create(builder, location, pointer, slot);
+    if (storage.getBuffers()[parameter.buffer].kind == Buffer::Temporary) {
+      Value offset = LLVM::ConstantOp::create(builder, location, i64,
+                                              builder.getI64IntegerAttr(static_cast<int64_t>(parameter.scratchOffset)));
+      base = LLVM::GEPOp::create(builder, location, pointer, builder.getI8Type(), base,
+                                 ArrayRef<LLVM::GEPArg>{offset});
+    }
+    operands.push_back(base);
+  }
+  operands.append({begin, end});
+  LLVM::CallOp::create(builder, location, TypeRange(), SymbolRefAttr::get(module.getContext(), loopsName()), operands);
+  LLVM::BrOp::create(builder, location, ValueRange{}, done);
+  builder.setInsertionPointToEnd(done);
+  LLVM::ReturnOp::create(builder, location, ValueRange{});
+}
+
+uint64_t emitKernel(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage,
+                    ArrayRef<bool> onStack, bool reassociate) {
+  return KernelEmitter(module, symbol, plan, storage, onStack, reassociate).run();
+}
+
+} // namespace cleave

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes the loops of one nest. Addresses grow from loop to loop, so that each loop adds only its own part; results
+// that the innermost loops join into stay in registers.
+
+#include "passes/codegen/NativeNestEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+Type memoryType(Type element) {
+  return element.isInteger(1) ? Type(IntegerType::get(element.getContext(), 8)) : element;
+}
+
+//===-- memory ------------------------------------------------------------------------------------------------===//
+
+Value NestEmitter::index(int64_t value) { return arith::ConstantIndexOp::create(builder, location, value); }
+
+Value NestEmitter::sum(Value a, Value b) {
+  return !a ? b : !b ? a : arith::AddIOp::create(builder, location, a, b, arith::IntegerOverflowFlags::nsw).getResult();
+}
+
+Value NestEmitter::scaled(Value value, int64_t factor) {
+  if (factor == 0 || factor == 1)
+    return factor == 0 ? Value() : value;
+  return arith::MulIOp::create(builder, location, value, index(factor), arith::IntegerOverflowFlags::nsw);
+}
+
+Value NestEmitter::address(unsigned buffer, Value offset) {
+  if (!offset)
+    return bases[buffer];
+  Value position = arith::IndexCastOp::create(builder, location, builder.getI64Type(), offset);
+  return LLVM::GEPOp::create(builder, location, bases[buffer].getType(),
+                             memoryType(storage.getBuffers()[buffer].element), bases[buffer],
+                             ArrayRef<LLVM::GEPArg>{position}, LLVM::GEPNoWrapFlags::inbounds);
+}
+
+Value NestEmitter::splat(const Buffer &buffer) {
+  return arith::ConstantOp::create(builder, location, buffer.value.getSplatValue<TypedAttr>());
+}
+
+Value NestEmitter::load(unsigned buffer, Value offset) {
+  if (!bases[buffer])
+    return splat(storage.getBuffers()[buffer]);
+  Type element = storage.getBuffers()[buffer].element, inMemory = memoryType(element);
+  Value value = LLVM::LoadOp::create(builder, location, inMemory, address(buffer, offset), elementBytes(element));
+  if (inMemory == element)
+    return value;
+  Value zero = arith::ConstantOp::create(builder, location, builder.getIntegerAttr(inMemory, 0));
+  return arith::CmpIOp::create(builder, location, arith::CmpIPredicate::ne, value, zero);
+}
+
+void NestEmitter::store(unsigned buffer, Value offset, Value element) {
+  Type inMemory = memoryType(element.getType());
+  int64_t alignment = elementBytes(element.getType());
+  if (inMemory != element.getType())
+    element = arith::ExtUIOp::create(builder, location, inMemory, element);
+  LLVM::StoreOp::create(builder, location, element, address(buffer, offset), alignment);
+}
+
+/// An element that the body reads by itself.
+Value NestEmitter::loadElement(Value tensor, ValueRange indices) {
+  const View *view = storage.find(tensor);
+  Value offset = view->offset ? index(view->offset) : Value();
+  for (auto [position, stride] : llvm::zip(indices, view->strides))
+    offset = sum(offset, scaled(position, stride));
+  return load(view->buffer, offset);
+}
+
+//===-- loops -------------------------------------------------------------------------------------------------===//
+
+void NestEmitter::emit(const Nest &nest, ArrayRef<Value> indices) {
+  if (nest.isEmpty())
+    return;
+  location = builder.getUnknownLoc();
+  loopIndices.assign(nest.sizes.size(), Value());
+  Offsets offsets;
+  for (const std::optional<Access> &access : nest.accesses)
+    offsets.push_back(access && access->offset ? index(access->offset) : Value());
+  for (auto [level, position] : llvm::zip(nest.outer, indices))
+    offsets = advanced(nest, level, position, offsets);
+  SmallVector<Value> carried;
+  emitLevel(nest, 0, offsets, carried);
+}
+
+NestEmitter::Offsets NestEmitter::advanced(const Nest &nest, const Level &level, Value position,
+                                           const Offsets &offsets) {
+  if (level.loops.size() == 1)
+    loopIndices[level.loops[0]] = position;
+  Offsets result(offsets);
+  for (auto [offset, access] : llvm::zip(result, nest.accesses))
+    if (access)
+      offset = sum(offset, scaled(position, level.step(*access)));
+  return result;
+}
+
+/// The first of the innermost levels along which no result moves.
+unsigned NestEmitter::carriedFrom(const Nest &nest) const {
+  unsigned from = nest.inner.size();
+  linalg::LinalgOp op = nest.op;
+  auto stays = [&](const Level &level) {
+    for (OpOperand &init : op.getDpsInitsMutable())
+      if (const auto &access = nest.accesses[init.getOperandNumber()]; access && level.step(*access) != 0)
+        return false;
+    return true;
+  };
+  while (from > 0 && stays(nest.inner[from - 1]))
+    --from;
+  return from;
+}
+
+void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &offsets, SmallVectorImpl<Value> &carried) {
+  unsigned first = carriedFrom(nest);
+  if (level == nest.inner.size())
+    return emitBody(nest, offsets, carried, first < level);
+  linalg::LinalgOp op = nest.op;
+  auto eachResult = [&](auto body) {
+    for (auto [i, init] : llvm::enumerate(op.getDpsInitsMutable()))
+      body(i, nest.accesses[init.getOperandNumber()]->buffer, offsets[init.getOperandNumber()]);
+  };
+  if (level == first)
+    eachResult([&](size_t, unsigned buffer, Value offset) { carried.push_back(load(buffer, offset)); });
+  const Level &current = nest.inner[level];
+  Value lower = current.divided ? begin : index(0), upper = current.divided ? end : index(current.size);
+  auto loop = scf::ForOp::create(builder, location, lower, upper, index(1), carried);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    Block *body = loop.getBody();
+    if (!carried.empty()) {
+      builder.setInsertionPointToEnd(body);
+    } else {
+      builder.setInsertionPoint(body->getTerminator());
+    }
+    SmallVector<Value> inside(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    emitLevel(nest, level + 1, advanced(nest, current, loop.getInductionVar(), offsets), inside);
+    if (!carried.empty())
+      scf::YieldOp::create(builder, location, inside);
+  }
+  carried.assign(loop.getResults().begin(), loop.getResults().end());
+  if (level == first) {
+    eachResult([&](size_t i, unsigned buffer, Value offset) { store(buffer, offset, carried[i]); });
+    carried.clear();
+  }
+}
+
+//===-- body --------------------------------------------------------------------------------------------------===//
+
+void NestEmitter::emitBody(const Nest &nest, const Offsets &offsets, SmallVectorImpl<Value> &carried, bool isCarried) {
+  linalg::LinalgOp op = nest.op;
+  IRMapping mapping;
+  for (OpOperand &operand : op->getOpOperands()) {
+    BlockArgument element = op.getMatchingBlockArgument(&operand);
+    if (element.use_empty())
+      continue;
+    unsigned number = operand.getOperandNumber();
+    if (!isa<RankedTensorType>(operand.get().getType()))
+      mapping.map(element, builder.clone(*operand.get().getDefiningOp())->getResult(0));
+    else if (op.isDpsInit(&operand) && isCarried)
+      mapping.map(element, carried[number - op.getNumDpsInputs()]);
+    else if (const auto &access = nest.accesses[number])
+      mapping.map(element, load(access->buffer, offsets[number]));
+    else // Nobody wrote the tensor: any value will do.
+      mapping.map(element, arith::ConstantOp::create(builder, location, builder.getZeroAttr(element.getType())));
+  }
+  SmallVector<Value> results = cloneBody(nest, mapping);
+  if (isCarried) {
+    carried.assign(results.begin(), results.end());
+    return;
+  }
+  for (auto [init, result] : llvm::zip(op.getDpsInitsMutable(), results))
+    store(nest.accesses[init.getOperandNumber()]->buffer, offsets[init.getOperandNumber()], result);
+}
+
+/// Lets a sum or product with the result so far be joined in any order, so that it can be vectorized.
+static void allowReassociation(Operation *op) {
+  auto flags = arith::FastMathFlagsAttr::get(op->getContext(), arith::FastMathFlags::reassoc);
+  if (auto add = dyn_cast_or_null<arith::AddFOp>(op))
+    add.setFastmathAttr(flags);
+  else if (auto mul = dyn_cast_or_null<arith::MulFOp>(op))
+    mul.setFastmathAttr(flags);
+}
+
+SmallVector<Value> NestEmitter::cloneBody(const Nest &nest, IRMapping &mapping) {
+  linalg::LinalgOp op = nest.op;
+  Block *body = op.getBlock();
+  // Values from outside: constants, which this function has none of yet.
+  body->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands()) {
+      Operation *definition = operand.getDefiningOp();
+      if (definition && !isa<RankedTensorType>(operand.getType()) && !op->isProperAncestor(definition) &&
+          !mapping.contains(operand))
+        mapping.map(operand, builder.clone(*definition)->getResult(0));
+    }
+  });
+  for (Operation &inner : body->without_terminator()) {
+    if (auto position = dyn_cast<linalg::IndexOp>(inner)) {
+      Value value = loopIndices[position.getDim()];
+      mapping.map(position.getResult(), value ? value : index(0));
+    } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      auto indices = llvm::map_to_vector(extract.getIndices(), [&](Value i) { return mapping.lookupOrDefault(i); });
+      mapping.map(extract.getResult(), loadElement(extract.getTensor(), indices));
+    } else {
+      builder.clone(inner, mapping);
+    }
+  }
+  SmallVector<Value> results;
+  for (auto [i, yielded] : llvm::enumerate(body->getTerminator()->getOperands())) {
+    results.push_back(mapping.lookupOrDefault(yielded));
+    BlockArgument soFar = op.getMatchingBlockArgument(op.getDpsInitOperand(i));
+    Operation *join = yielded.getDefiningOp();
+    if (reassociate && join && llvm::is_contained(join->getOperands(), soFar))
+      allowReassociation(results.back().getDefiningOp());
+  }
+  return results;
+}
+
+} // namespace cleave

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Decides the loops of a kernel: what all nests share goes outside and is divided among cores, and inside each nest the
+// loop that reads and writes memory in order goes innermost, for the vectorizer.
+
+#include "passes/codegen/NativeNests.h"
+
+#include "passes/codegen/NativeDimensions.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+//===-- accesses ----------------------------------------------------------------------------------------------===//
+
+/// Adds `scale` times an affine expression without divisions to an address.
+static void addExpression(AffineExpr expr, int64_t scale, Access &access) {
+  if (auto loop = dyn_cast<AffineDimExpr>(expr)) {
+    access.coefficients[loop.getPosition()] += scale;
+  } else if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
+    access.offset += scale * constant.getValue();
+  } else {
+    auto binary = cast<AffineBinaryOpExpr>(expr);
+    if (expr.getKind() == AffineExprKind::Add) {
+      addExpression(binary.getLHS(), scale, access);
+      addExpression(binary.getRHS(), scale, access);
+    } else {
+      assert(expr.getKind() == AffineExprKind::Mul && "lowerings index without divisions");
+      addExpression(binary.getLHS(), scale * cast<AffineConstantExpr>(binary.getRHS()).getValue(), access);
+    }
+  }
+}
+
+static Access makeAccess(const View &view, AffineMap map) {
+  Access access;
+  access.buffer = view.buffer;
+  access.offset = view.offset;
+  access.coefficients.assign(map.getNumDims(), 0);
+  for (auto [expr, stride] : llvm::zip(map.getResults(), view.strides))
+    addExpression(expr, stride, access);
+  return access;
+}
+
+static void findAccesses(Nest &nest, const Storage &storage) {
+  nest.accesses.clear();
+  for (OpOperand &operand : nest.op->getOpOperands()) {
+    Value tensor = operand.get();
+    if (nest.op.isDpsInit(&operand))
+      tensor = nest.op.getTiedOpResult(&operand);
+    const View *view = isa<RankedTensorType>(tensor.getType()) ? storage.find(tensor) : nullptr;
+    nest.accesses.push_back(
+        view ? std::optional(makeAccess(*view, nest.op.getMatchingIndexingMap(&operand))) : std::nullopt);
+  }
+}
+
+static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
+  Nest nest;
+  nest.op = op;
+  nest.sizes = op.getStaticLoopRanges();
+  for (utils::IteratorType type : op.getIteratorTypesArray())
+    nest.reduction.push_back(type == utils::IteratorType::reduction);
+  nest.indexed.assign(nest.sizes.size(), false);
+  op.getBlock()->walk([&](linalg::IndexOp index) { nest.indexed[index.getDim()] = true; });
+  findAccesses(nest, storage);
+  return nest;
+}
+
+//===-- levels ------------------------------------------------------------------------------------------------===//
+
+/// Whether two levels run through memory like one: a step of the outer one is a whole run of the inner one.
+static bool canJoin(const Nest &nest, const Level &outer, const Level &inner) {
+  auto isIndexed = [&](unsigned loop) { return nest.indexed[loop]; };
+  if (nest.isEmpty() || llvm::any_of(outer.loops, isIndexed) || llvm::any_of(inner.loops, isIndexed) ||
+      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] || outer.divided || inner.divided)
+    return false;
+  return llvm::all_of(nest.accesses, [&](const std::optional<Access> &access) {
+    return !access || outer.step(*access) == inner.step(*access) * inner.size;
+  });
+}
+
+static void join(Level &outer, const Level &inner) {
+  outer.size *= inner.size;
+  outer.loops.append(inner.loops.begin(), inner.loops.end());
+}
+
+/// How badly a level suits as the innermost one: loads and stores one after the other are best.
+static double innermostCost(const Nest &nest, const Level &level) {
+  double cost = level.size < 8 ? 20 : 0;
+  linalg::LinalgOp op = nest.op;
+  for (auto [operand, access] : llvm::zip(op->getOpOperands(), nest.accesses)) {
+    if (!access)
+      continue;
+    int64_t step = level.step(*access);
+    cost += (step == 0 ? 0 : step == 1 ? 1 : step == -1 ? 2 : 8) * (op.isDpsInit(&operand) ? 2 : 1);
+  }
+  // Several results at once are not vectorized along a reduction.
+  if (nest.reduction[level.loops[0]] && op->getNumResults() > 1)
+    cost += 10;
+  return cost;
+}
+
+static unsigned bestInnermost(const Nest &nest, ArrayRef<Level> levels) {
+  unsigned best = levels.size() - 1;
+  for (unsigned i = levels.size(); i-- > 0;)
+    if (innermostCost(nest, levels[i]) < innermostCost(nest, levels[best]))
+      best = i;
+  return best;
+}
+
+/// Joins levels of one nest as far as possible.
+static void joinLevels(const Nest &nest, SmallVectorImpl<Level> &levels) {
+  for (unsigned i = 0; i < levels.size(); ++i)
+    for (unsigned j = 0; j < levels.size(); ++j)
+      if (i != j && canJoin(nest, levels[i], levels[j])) {
+        join(levels[i], levels[j]);
+        levels.erase(levels.begin() + j);
+        i = 0;
+        j = levels.size();
+      }
+}
+
+static double work(const Nest &nest) {
+  linalg::LinalgOp op = nest.op;
+  double result = static_cast<double>(op.getBlock()->getOperations().size());
+  for (int64_t size : nest.sizes)
+    result *= static_cast<double>(size);
+  return result;
+}
+
+//===-- common loops ------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// A loop that all nests share, as a level of each; `dimensions` are indices of SharedDimensions::getCommon.
+struct CommonLevel {
+  int64_t size = 1;
+  SmallVector<unsigned, 2> dimensions;
+  std::vector<Level> levels;
+};
+
+class Planner {
+public:
+  Planner(Block &block, Storage &storage, bool plain, SmallVectorImpl<bool> &onStack)
+      : block(block), storage(storage), plain(plain), onStack(onStack) {}
+
+  NestPlan run() {
+    for (auto op : block.getOps<linalg::LinalgOp>())
+      plan.nests.push_back(makeNest(op, storage));
+    onStack.assign(storage.getBuffers().size(), false);
+    if (!plain && !plan.nests.empty() && llvm::none_of(plan.nests, [](const Nest &nest) { return nest.isEmpty(); })) {
+      dimensions.emplace(block);
+      findCommonLevels();
+      chooseOuterLevels();
+      shrinkTemporaries();
+    }
+    for (Nest &nest : plan.nests)
+      orderInnerLevels(nest);
+    return std::move(plan);
+  }
+
+private:
+  void findCommonLevels();
+  bool canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inner) const;
+  void chooseOuterLevels();
+  void shrinkTemporaries();
+  std::optional<SmallVector<int64_t>> shrunkStrides(Value tensor, int64_t &size) const;
+  void orderInnerLevels(Nest &nest);
+
+  Block &block;
+  Storage &storage;
+  bool plain;
+  SmallVectorImpl<bool> &onStack;
+  NestPlan plan;
+  std::optional<SharedDimensions> dimensions;
+  std::vector<CommonLevel> commonLevels, outerLevels;
+  /// The common level that is divided inside the nests.
+  std::optional<CommonLevel> divided;
+};
+
+} // namespace
+
+void Planner::findCommonLevels() {
+  for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
+    if (dimension.size == 1)
+      continue;
+    CommonLevel common{dimension.size, {static_cast<unsigned>(index)}, {}};
+    for (unsigned loop : dimension.loops)
+      common.levels.push_back({dimension.size, {loop}});
+    commonLevels.push_back(std::move(common));
+  }
+  for (unsigned i = 0; i < commonLevels.size(); ++i)
+    for (unsigned j = 0; j < commonLevels.size(); ++j)
+      if (i != j && canJoinEverywhere(commonLevels[i], commonLevels[j])) {
+        commonLevels[i].size *= commonLevels[j].size;
+        llvm::append_range(commonLevels[i].dimensions, commonLevels[j].dimensions);
+        for (auto [outer, inner] : llvm::zip(commonLevels[i].levels, commonLevels[j].levels))
+          join(outer, inner);
+        commonLevels.erase(commonLevels.begin() + j);
+        i = 0;
+        j = commonLevels.size();
+      }
+}
+
+bool Planner::canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inner) const {
+  for (auto [nest, outerLevel, innerLevel] : llvm::zip(plan.nests, outer.levels, inner.levels))
+    if (!canJoin(nest, outerLevel, innerLevel))
+      return false;
+  return true;
+}
+
+/// Leaves the level that suits the heaviest nest as the innermost one inside; all other common levels go outside. Where
+/// those are too few to divide, the one inside is divided.
+void Planner::chooseOuterLevels() {
+  if (commonLevels.empty())
+    return;
+  unsigned heaviest = 0;
+  for (unsigned i = 1; i < plan.nests.size(); ++i)
+    if (work(plan.nests[i]) > work(plan.nests[heaviest]))
+      heaviest = i;
+  const Nest &nest = plan.nests[heaviest];
+  SmallVector<Level, 6> own;
+  for (unsigned loop = 0; loop < nest.sizes.size(); ++loop)
+    if (nest.sizes[loop] > 1 && llvm::none_of(commonLevels, [&](const CommonLevel &common) {
+          return llvm::is_contained(common.levels[heaviest].loops, loop);
+        }))
+      own.push_back({nest.sizes[loop], {loop}});
+  joinLevels(nest, own);
+  SmallVector<Level, 6> candidates;
+  for (const CommonLevel &common : commonLevels)
+    candidates.push_back(common.levels[heaviest]);
+  candidates.append(own);
+  unsigned innermost = bestInnermost(nest, candidates);
+
+  int64_t outside = 1;
+  for (auto [index, common] : llvm::enumerate(commonLevels))
+    if (index != innermost)
+      outside *= common.size;
+  if (innermost < commonLevels.size() &&
+      (commonLevels.size() == 1 || (outside < 16 && commonLevels[innermost].size >= 16 * outside))) {
+    divided = commonLevels[innermost];
+    plan.parallelExtent = divided->size;
+    return;
+  }
+  for (auto [index, common] : llvm::enumerate(commonLevels))
+    if (index != innermost)
+      outerLevels.push_back(common);
+  plan.parallelExtent = outside;
+  for (const CommonLevel &common : outerLevels)
+    plan.common.push_back(common.size);
+  for (auto [index, each] : llvm::enumerate(plan.nests))
+    for (const CommonLevel &common : outerLevels)
+      each.outer.push_back(common.levels[index]);
+}
+
+/// The strides of a temporary without the dimensions that run outside, and its number of elements.
+std::optional<SmallVector<int64_t>> Planner::shrunkStrides(Value tensor, int64_t &size) const {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(tensor.getType()).getShape();
+  SmallVector<bool> outside(shape.size(), false);
+  for (const CommonLevel &common : outerLevels)
+    for (unsigned dimension : common.dimensions) {
+      auto dim = dimensions->dimensionOf(tensor, dimension);
+      if (!dim)
+        return std::nullopt;
+      outside[*dim] = true;
+    }
+  SmallVector<int64_t> strides(shape.size(), 0);
+  size = 1;
+  for (size_t i = shape.size(); i-- > 0;)
+    if (!outside[i]) {
+      strides[i] = size;
+      size *= shape[i];
+    }
+  return strides;
+}
+
+void Planner::shrinkTemporaries() {
+  constexpr int64_t largest = 16 * 1024, all = 64 * 1024;
+  int64_t total = 0;
+  DenseMap<unsigned, std::optional<std::pair<SmallVector<int64_t>, int64_t>>> wanted;
+  for (Nest &nest : plan.nests)
+    for (Value result : nest.op->getResults()) {
+      const View *view = storage.find(result);
+      const Buffer &buffer = storage.getBuffers()[view->buffer];
+      if (buffer.kind != Buffer::Temporary || !buffer.plain || outerLevels.empty())
+        continue;
+      int64_t size = 0;
+      auto strides = shrunkStrides(result, size);
+      auto mine = strides ? std::optional(std::pair(*strides, size)) : std::nullopt;
+      auto [entry, isNew] = wanted.try_emplace(view->buffer, mine);
+      if (!isNew && entry->second != mine)
+        entry->second = std::nullopt;
+    }
+  for (unsigned index = 0; index < storage.getBuffers().size(); ++index) {
+    auto entry = wanted.find(index);
+    if (entry == wanted.end() || !entry->second)
+      continue;
+    auto &[strides, size] = *entry->second;
+    int64_t bytes = size * elementBytes(storage.getBuffers()[index].element);
+    if (bytes > largest || total + bytes > all)
+      continue;
+    total += bytes;
+    storage.reshapeTemporary(index, strides, size);
+    onStack[index] = true;
+  }
+  for (Nest &nest : plan.nests)
+    findAccesses(nest, storage);
+}
+
+void Planner::orderInnerLevels(Nest &nest) {
+  size_t position = &nest - plan.nests.data();
+  for (unsigned loop = 0; loop < nest.sizes.size(); ++loop) {
+    bool isOutside = llvm::any_of(nest.outer, [&](const Level &level) { return llvm::is_contained(level.loops, loop); });
+    bool isDivided = divided && llvm::is_contained(divided->levels[position].loops, loop);
+    if (!isOutside && !isDivided && nest.sizes[loop] > 1)
+      nest.inner.push_back({nest.sizes[loop], {loop}});
+  }
+  if (!plain)
+    joinLevels(nest, nest.inner);
+  if (divided) {
+    nest.inner.push_back(divided->levels[position]);
+    nest.inner.back().divided = true;
+    // In its place among the loops.
+    llvm::stable_sort(nest.inner, [](const Level &a, const Level &b) { return a.loops.back() < b.loops.back(); });
+  }
+  if (plain || nest.inner.empty() || nest.isEmpty())
+    return;
+  unsigned innermost = bestInnermost(nest, nest.inner);
+  std::rotate(nest.inner.begin() + innermost, nest.inner.begin() + innermost + 1, nest.inner.end());
+}
+
+NestPlan planNests(Block &block, Storage &storage, bool plain, SmallVectorImpl<bool> &onStack) {
+  return Planner(block, storage, plain, onStack).run();
+}
+
+} // namespace cleave

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Describes the processor to LLVM and runs its optimizer and code generator.
+
+#include "passes/codegen/NativeTarget.h"
+
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Operator.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
+#include "llvm/TargetParser/X86TargetParser.h"
+
+#include <mutex>
+#include <set>
+
+using namespace llvm;
+
+namespace cleave {
+
+/// Features that matter to the loops that we compile. Others that a processor has are left out, so that a plan runs on
+/// as many machines as its speed allows.
+static constexpr StringLiteral usefulFeatures[] = {
+    "avx",        "avx2",       "avx512bf16", "avx512bitalg", "avx512bw", "avx512cd",   "avx512dq",        "avx512f",
+    "avx512fp16", "avx512ifma", "avx512vbmi", "avx512vbmi2",  "avx512vl", "avx512vnni", "avx512vpopcntdq", "avxvnni",
+    "bmi",        "bmi2",       "cx16",       "f16c",         "fma",      "lzcnt",      "movbe",           "popcnt",
+    "sse3",       "sse4.1",     "sse4.2",     "ssse3"};
+
+static std::set<std::string> knownFeatures(StringRef cpu) {
+  std::set<std::string> all;
+  if (cpu.empty()) {
+    for (const auto &feature : sys::getHostCPUFeatures())
+      if (feature.second)
+        all.insert(feature.first().str());
+  } else {
+    SmallVector<StringRef> ofCpu;
+    X86::getFeaturesForCPU(cpu, ofCpu);
+    for (StringRef feature : ofCpu)
+      all.insert(feature.str());
+  }
+  std::set<std::string> useful;
+  for (StringRef feature : usefulFeatures)
+    if (all.count(feature.str()))
+      useful.insert(feature.str());
+  return useful;
+}
+
+static void initializeTarget() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+  });
+}
+
+Expected<NativeTarget> NativeTarget::create(StringRef cpu, StringRef changes) {
+  initializeTarget();
+  NativeTarget target;
+  target.triple = sys::getDefaultTargetTriple();
+  if (!Triple(target.triple).isX86_64())
+    return createStringError("native kernels expect an x86-64 machine, got '" + target.triple + "'");
+  if (!cpu.empty() && X86::parseArchX86(cpu, /*Only64Bit=*/true) == X86::CK_None)
+    return createStringError("native kernels expect an x86-64 processor as LLVM names it, got '" + cpu + "'");
+  target.cpu = cpu.empty() ? sys::getHostCPUName().str() : cpu.str();
+  std::set<std::string> features = knownFeatures(cpu);
+  SmallVector<StringRef> each;
+  changes.split(each, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef change : each) {
+    if (change.consume_front("-"))
+      features.erase(change.str());
+    else
+      features.insert(change.ltrim('+').str());
+  }
+  target.features.assign(features.begin(), features.end());
+  for (const std::string &feature : target.features)
+    target.featureString += (target.featureString.empty() ? "+" : ",+") + feature;
+  return target;
+}
+
+std::unique_ptr<TargetMachine> NativeTarget::createMachine() const {
+  std::string message;
+  Triple parsed(triple);
+  const Target *target = TargetRegistry::lookupTarget(parsed, message);
+  assert(target && "the host's target is registered");
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(parsed, "x86-64", featureString, TargetOptions(),
+                                                                    Reloc::PIC_, std::nullopt,
+                                                                    CodeGenOptLevel::Default));
+}
+
+void NativeTarget::configure(Module &module, const TargetMachine &machine, bool contract) const {
+  module.setTargetTriple(Triple(triple));
+  module.setDataLayout(machine.createDataLayout());
+  module.setPICLevel(PICLevel::BigPIC);
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", "x86-64");
+    function.addFnAttr("tune-cpu", cpu);
+    function.addFnAttr("target-features", featureString);
+    function.addFnAttr("prefer-vector-width", is_contained(features, "avx512vl") ? "512" : "256");
+    function.addFnAttr(Attribute::NoUnwind);
+    if (contract)
+      for (Instruction &instruction : instructions(function))
+        if (isa<FPMathOperator>(instruction))
+          instruction.setHasAllowContract(true);
+  }
+}
+
+void optimizeModule(Module &module, TargetMachine &machine) {
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = true;
+  tuning.SLPVectorization = true;
+  tuning.LoopUnrolling = true;
+  tuning.LoopInterleaving = true;
+  PassBuilder builder(&machine, tuning);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+}
+
+SmallVector<char, 0> emitObject(Module &module, TargetMachine &machine) {
+  SmallVector<char, 0> object;
+  raw_svector_ostream stream(object);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile, /*DisableVerify=*/true))
+    reportFatalInternalError("the host's target emits no object files");
+  passes.run(module);
+  return object;
+}
+
+} // namespace cleave

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The passes that turn a placed graph into one program a mesh.
+
+#ifndef CLEAVE_PASSES_DISTRIBUTE_PASSES
+#define CLEAVE_PASSES_DISTRIBUTE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
+  let summary = "Make one program a mesh, and transfers between them";
+  let description = [{
+    Copies the operators of every placed `dfg.graph` into one `dist.program @GRAPH.MESH` a mesh and inserts a send and a
+    receive where a value is used on another mesh than its producer's: once a value and mesh, straight from the producer.
+    Reads of parameters, constants and the graph's inputs are copied to every program that uses them. The placed graph
+    stays: it is the record that explanations are made from.
+
+    Before:
+    ```mlir
+    dfg.graph @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = dfg.relu %x {dist.place = #dist.place<@d0, by = "strategy alternate">} : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = dfg.exp %0 {dist.place = #dist.place<@d1, by = "strategy alternate">} : (tensor<4xf32>) -> tensor<4xf32>
+      dfg.return %1 : tensor<4xf32>
+    }
+    ```
+    After, besides the graph:
+    ```mlir
+    dist.program @main.d0(%x: tensor<4xf32> {dist.input = 0 : i64}) attributes {mesh = @d0} {
+      %0 = dfg.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+      dist.send %0 to @d1 channel 0 : tensor<4xf32>
+      dist.return
+    }
+    dist.program @main.d1() -> (tensor<4xf32> {dist.output = 0 : i64}) attributes {mesh = @d1} {
+      %0 = dist.receive from @d0 channel 0 : tensor<4xf32>
+      %1 = dfg.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+      dist.return %1 : tensor<4xf32>
+    }
+    ```
+    Requires: a `dist.place` without split on every operator but reads and constants, on meshes of one device.
+    Guarantees: every output of the graph is the result of one program; operators keep their locations and their order;
+    channels are distinct in the module, and in the order of the channels in every program (see `dist.program`).
+    Transfers carry the location of the value's producer.
+  }];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
+#endif // CLEAVE_PASSES_DISTRIBUTE_PASSES

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of the distribute stage.
+
+#include "passes/distribute/Pipeline.h"
+
+#include "passes/distribute/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+void buildDistributePipeline(OpPassManager &manager) {
+  // After placement, which it reads. No simplification may come between: it could join operators of two places. Before
+  // all that looks at programs: nothing else makes them.
+  manager.addPass(createInsertTransfersPass());
+}
+
+void registerDistributePipeline() {
+  static PassPipelineRegistration<> registration("distribute", "Placed graphs to programs with transfers",
+                                                 buildDistributePipeline);
+}
+
+} // namespace cleave

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The distribute stage as a whole.
+
+#ifndef CLEAVE_PASSES_DISTRIBUTE_PIPELINE_H
+#define CLEAVE_PASSES_DISTRIBUTE_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+
+namespace cleave {
+
+/// Appends the stage's passes, on a module. Input: graphs with `dist.place` on their operators; output: the same, and
+/// one dist.program a mesh in use.
+void buildDistributePipeline(mlir::OpPassManager &manager);
+
+/// Makes the pipeline known to cleave-opt as `--distribute`.
+void registerDistributePipeline();
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_DISTRIBUTE_PIPELINE_H

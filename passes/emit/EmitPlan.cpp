@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Programs, ports and operators of the plan, its root, and its verification.
+
+#include "passes/emit/EmitPlan.h"
+
+#include "passes/emit/OperatorRows.h"
+#include "passes/emit/PlanTables.h"
+#include "passes/schedule/NodeNames.h"
+#include "runtime/Verify.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+char PlanError::ID = 0;
+
+namespace {
+
+template <typename T> using Offset = flatbuffers::Offset<T>;
+
+class PlanEmitter {
+public:
+  PlanEmitter(ModuleOp module, const EmitOptions &options)
+      : module(module), options(options), tables(module, options, builder) {}
+
+  llvm::Expected<std::vector<char>> emit() {
+    std::vector<Offset<fb::Entry>> entries;
+    if (llvm::Error error = tables.write())
+      return error;
+    auto graphs = module.getOps<dfg::GraphOp>();
+    if (!llvm::hasSingleElement(graphs))
+      return makePlanError("plan expects one 'dfg.graph', found " + Twine(std::distance(graphs.begin(), graphs.end())));
+    entries.push_back(entry(*graphs.begin()));
+    auto producer = tables.text(options.producer), model = tables.text(options.model),
+         strategy = tables.text(options.strategy);
+    auto devices = builder.CreateVector(tables.devices);
+    auto meshes = builder.CreateVector(tables.meshes);
+    auto parameters = builder.CreateVector(tables.parameters);
+    auto objects = builder.CreateVector(tables.objects);
+    auto kernels = builder.CreateVector(tables.kernels);
+    auto entryList = builder.CreateVector(entries);
+    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, 1, producer, model, strategy, devices, meshes, parameters,
+                                                 objects, kernels, entryList));
+    return verified();
+  }
+
+private:
+  /// The bytes, once the runtime's verifier has accepted them.
+  llvm::Expected<std::vector<char>> verified() {
+    std::vector<char> bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+    auto plan = runtime::Plan::fromBytes(std::as_bytes(std::span(bytes)));
+    runtime::Error error = plan ? runtime::verifyPlan(*plan) : plan.error();
+    if (!error)
+      return bytes;
+    if (error.status() == runtime::Status::Infeasible)
+      return llvm::make_error<PlanError>(error.status(), error.text());
+    return makePlanError("plan does not verify: " + error.text());
+  }
+
+  //===-- instructions ----------------------------------------------------------------------------------------===//
+
+  using Action = std::pair<fb::Action, Offset<void>>;
+
+  uint32_t bufferOf(Value buffer) const { return buffers.lookup(buffer); }
+
+  Action action(Operation &op) {
+    return llvm::TypeSwitch<Operation *, Action>(&op)
+        .Case([&](plan::CallOp call) {
+          std::vector<uint32_t> arguments;
+          for (Value buffer : call->getOperands())
+            arguments.push_back(bufferOf(buffer));
+          auto list = builder.CreateVector(arguments);
+          return Action(fb::Action::Call, fb::CreateCall(builder, tables.kernelIndex(call.getKernel()), list).Union());
+        })
+        .Case([&](plan::SendOp send) {
+          return Action(fb::Action::Send,
+                        fb::CreateSend(builder, bufferOf(send.getBuffer()), tables.deviceOf(send.getTarget()),
+                                       static_cast<uint32_t>(send.getChannel()))
+                            .Union());
+        })
+        .Case([&](plan::ReceiveOp receive) {
+          return Action(fb::Action::Receive,
+                        fb::CreateReceive(builder, bufferOf(receive.getBuffer()), tables.deviceOf(receive.getSource()),
+                                          static_cast<uint32_t>(receive.getChannel()))
+                            .Union());
+        })
+        .Case([&](plan::LoadParameterOp load) {
+          uint32_t index = tables.parameterIndex(load.getParameter());
+          return Action(fb::Action::LoadParameter,
+                        fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer())).Union());
+        })
+        .Case([&](plan::LoadConstantOp load) {
+          uint32_t index = tables.constantIndex(load.getValue());
+          return Action(fb::Action::LoadParameter,
+                        fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer())).Union());
+        })
+        .Case([&](plan::LoadInputOp load) {
+          auto index = static_cast<uint32_t>(load.getInput());
+          return Action(fb::Action::LoadInput, fb::CreateLoadInput(builder, index, bufferOf(load.getBuffer())).Union());
+        })
+        .Case([&](plan::StoreOutputOp store) {
+          auto index = static_cast<uint32_t>(store.getOutput());
+          return Action(fb::Action::StoreOutput,
+                        fb::CreateStoreOutput(builder, index, bufferOf(store.getBuffer())).Union());
+        });
+  }
+
+  /// The node at whose place an instruction stands, or what it is for: a parameter, an input, an output.
+  std::string nodeOf(Operation &op) {
+    if (auto load = dyn_cast<plan::LoadParameterOp>(op))
+      return load.getParameter().str();
+    if (auto load = dyn_cast<plan::LoadInputOp>(op))
+      return inputNames[load.getInput()];
+    if (auto store = dyn_cast<plan::StoreOutputOp>(op))
+      return outputNames[store.getOutput()];
+    SmallVector<StringRef> names = getNodeNames(op.getLoc());
+    return names.empty() ? "" : names.front().str();
+  }
+
+  Offset<flatbuffers::Vector<Offset<fb::Instruction>>> instructions(Region &section) {
+    std::vector<Offset<fb::Instruction>> list;
+    for (Operation &op : section.front()) {
+      auto instruction = cast<plan::Instruction>(op);
+      std::vector<Offset<fb::Wait>> waits;
+      for (plan::WaitAttr wait : instruction.getWaitList())
+        waits.push_back(
+            fb::CreateWait(builder, static_cast<uint32_t>(wait.getQueue()), static_cast<uint32_t>(wait.getValue())));
+      auto [kind, body] = action(op);
+      auto node = tables.text(nodeOf(op));
+      auto waitList = builder.CreateVector(waits);
+      list.push_back(fb::CreateInstruction(builder, node, static_cast<uint32_t>(instruction.getQueueIndex()), waitList,
+                                           kind, body, static_cast<uint32_t>(instruction.getOrderIndex())));
+    }
+    return builder.CreateVector(list);
+  }
+
+  //===-- programs --------------------------------------------------------------------------------------------===//
+
+  Offset<flatbuffers::Vector<Offset<fb::Buffer>>> bufferList(plan::ProgramOp program) {
+    std::vector<Offset<fb::Buffer>> list;
+    for (auto buffer : program.getBody().front().getOps<plan::BufferOp>()) {
+      int32_t viewOf = buffer.getWhole() ? static_cast<int32_t>(bufferOf(buffer.getWhole())) : -1;
+      buffers[buffer.getBuffer()] = static_cast<uint32_t>(list.size());
+      auto name = tables.text(buffer.getName());
+      list.push_back(fb::CreateBuffer(builder, name, tables.type(buffer.getBuffer().getType().getTensor()),
+                                      static_cast<uint64_t>(buffer.getOffset()),
+                                      static_cast<uint64_t>(buffer.getBytes()), viewOf));
+    }
+    return builder.CreateVector(list);
+  }
+
+  static fb::QueueKind queueKind(StringRef name) {
+    return llvm::StringSwitch<fb::QueueKind>(name)
+        .Case("send", fb::QueueKind::Send)
+        .Case("receive", fb::QueueKind::Receive)
+        .Case("host", fb::QueueKind::Host)
+        .Default(fb::QueueKind::Compute);
+  }
+
+  Offset<fb::Program> program(plan::ProgramOp program) {
+    std::vector<fb::QueueKind> queues;
+    for (StringRef name : program.getQueues().getAsValueRange<StringAttr>())
+      queues.push_back(queueKind(name));
+    auto queueList = builder.CreateVector(queues);
+    auto bufferTable = bufferList(program);
+    Offset<flatbuffers::Vector<Offset<fb::Instruction>>> prepare, body;
+    for (Operation &section : program.getBody().front())
+      if (section.getNumRegions() != 0)
+        (isa<plan::PrepareOp>(section) ? prepare : body) = instructions(section.getRegion(0));
+    return fb::CreateProgram(builder, tables.meshIndex(program.getMesh()), queueList,
+                             static_cast<uint64_t>(program.getArenaBytes()),
+                             static_cast<uint64_t>(program.getLiveBytes()), bufferTable, prepare, body);
+  }
+
+  //===-- the entry -------------------------------------------------------------------------------------------===//
+
+  Offset<fb::Port> port(StringRef name, Type type) {
+    auto nameText = tables.text(name);
+    return fb::CreatePort(builder, nameText, tables.type(cast<RankedTensorType>(type)));
+  }
+
+  Offset<fb::Operator> operatorOf(const OperatorRow &row) {
+    auto name = tables.text(row.name), kind = tables.text(row.kind), split = tables.text(row.split),
+         decidedBy = tables.text(row.decidedBy), kernel = tables.text(row.kernel),
+         fusedWith = tables.text(row.fusedWith);
+    auto inputs = builder.CreateVector(row.inputs);
+    auto shape = builder.CreateVector(row.shape);
+    return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
+                              inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
+                              /*predicted_seconds=*/-1.0, shape);
+  }
+
+  Offset<fb::Entry> entry(dfg::GraphOp graph) {
+    std::vector<Offset<fb::Port>> inputs, outputs;
+    auto addPort = [&](std::vector<Offset<fb::Port>> &list, std::vector<std::string> &names, StringRef name,
+                       const char *fallback, Type type) {
+      names.push_back(name.empty() ? fallback + std::to_string(names.size()) : name.str());
+      list.push_back(port(names.back(), type));
+    };
+    for (auto [index, type] : llvm::enumerate(graph.getArgumentTypes()))
+      addPort(inputs, inputNames, graph.getInputName(index), "input", type);
+    for (auto [index, type] : llvm::enumerate(graph.getResultTypes()))
+      addPort(outputs, outputNames, graph.getOutputName(index), "output", type);
+    std::vector<Offset<fb::Program>> programs;
+    for (auto op : module.getOps<plan::ProgramOp>())
+      programs.push_back(program(op));
+    std::vector<Offset<fb::Operator>> operators;
+    for (const OperatorRow &row : collectOperatorRows(module))
+      operators.push_back(operatorOf(row));
+    auto name = tables.text(graph.getSymName());
+    auto inputList = builder.CreateVector(inputs);
+    auto outputList = builder.CreateVector(outputs);
+    auto programList = builder.CreateVector(programs);
+    return fb::CreateEntry(builder, name, inputList, outputList, programList, builder.CreateVector(operators));
+  }
+
+  ModuleOp module;
+  const EmitOptions &options;
+  flatbuffers::FlatBufferBuilder builder;
+  PlanTables tables;
+  std::vector<std::string> inputNames, outputNames;
+  llvm::DenseMap<Value, uint32_t> buffers;
+};
+
+} // namespace
+
+llvm::Expected<std::vector<char>> emitPlan(ModuleOp module, const EmitOptions &options) {
+  return PlanEmitter(module, options).emit();
+}
+
+} // namespace cleave

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes a scheduled module as the bytes of a plan file (runtime/plan.fbs).
+
+#ifndef CLEAVE_PASSES_EMIT_EMITPLAN_H
+#define CLEAVE_PASSES_EMIT_EMITPLAN_H
+
+#include "runtime/Error.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include "llvm/Support/Error.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cleave {
+
+struct EmitOptions {
+  /// What the plan says about itself.
+  std::string producer = "cleave", model, strategy;
+  /// The file, relative to the plan's folder, that holds the bytes of a `#dfg.file` path; empty: the path itself.
+  std::function<std::string(llvm::StringRef path)> fileOf;
+};
+
+/// Why there is no plan. `Status::Infeasible` when a device's memory does not suffice; else `Status::Internal`: the
+/// module is not as the stages before leave it.
+class PlanError : public llvm::ErrorInfo<PlanError> {
+public:
+  static char ID;
+
+  PlanError(runtime::Status status, std::string message) : status(status), text(std::move(message)) {}
+
+  runtime::Status getStatus() const { return status; }
+  void log(llvm::raw_ostream &stream) const override { stream << text; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+private:
+  runtime::Status status;
+  std::string text;
+};
+
+/// The plan of a module that the schedule stage left: `plan.program`s, kernels with their code, the placed graph, and
+/// `dist.devices`. The runtime's verifier has accepted the bytes. Equal modules give equal bytes.
+llvm::Expected<std::vector<char>> emitPlan(mlir::ModuleOp module, const EmitOptions &options);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_EMIT_EMITPLAN_H

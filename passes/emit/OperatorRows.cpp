@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Rows from the placed graph, completed from the programs.
+
+#include "passes/emit/OperatorRows.h"
+
+#include "dialects/dfg/Dfg.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/plan/Plan.h"
+#include "passes/schedule/NodeNames.h"
+#include "passes/schedule/WorkEstimate.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace cleave {
+namespace {
+
+class RowCollector {
+public:
+  explicit RowCollector(ModuleOp module) : module(module), symbols(module), work(module) {}
+
+  std::vector<OperatorRow> run() {
+    for (auto graph : module.getOps<dfg::GraphOp>()) {
+      for (Operation &op : graph.getBody().front())
+        if (dist::getPlace(&op) && !dfg::getNodeName(op.getLoc()).empty())
+          addOperator(op);
+      for (Operation &op : graph.getBody().front())
+        if (OperatorRow *row = rowOf(dfg::getNodeName(op.getLoc())); row && dist::getPlace(&op))
+          addInputs(*row, op);
+    }
+    for (OperatorRow &row : rows)
+      llvm::sort(row.inputs);
+    for (auto program : module.getOps<plan::ProgramOp>())
+      for (Operation &section : program.getBody().front())
+        for (Region &region : section.getRegions())
+          for (Operation &instruction : region.front())
+            addInstruction(instruction, isa<plan::BodyOp>(section));
+    for (OperatorRow &row : rows)
+      nameKernel(row);
+    return std::move(rows);
+  }
+
+private:
+  //===-- from the graph --------------------------------------------------------------------------------------===//
+
+  OperatorRow *rowOf(StringRef node) {
+    auto found = indices.find(node);
+    return found == indices.end() ? nullptr : &rows[found->second];
+  }
+
+  void addOperator(Operation &op) {
+    StringRef name = dfg::getNodeName(op.getLoc());
+    auto [entry, isNew] = indices.try_emplace(name, static_cast<uint32_t>(rows.size()));
+    if (isNew)
+      rows.emplace_back();
+    OperatorRow &row = rows[entry->second];
+    dist::PlaceAttr place = dist::getPlace(&op);
+    row.name = name;
+    row.kind = dfg::getNodeKind(op.getLoc());
+    row.mesh = place.getMesh().getValue();
+    row.decidedBy = place.getBy().getValue();
+    if (place.getSplit())
+      llvm::raw_string_ostream(row.split) << place.getSplit().getFactors();
+    if (auto costed = dyn_cast<CostInterface>(op)) {
+      OpCost cost = costed.getCost();
+      row.flops += cost.flops;
+      row.bytes += cost.bytesRead + cost.bytesWritten;
+    }
+    row.resultBytes = 0;
+    for (Type type : op.getResultTypes())
+      row.resultBytes += static_cast<double>(tensorBytes(type));
+    if (auto type = op.getNumResults() ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : nullptr)
+      row.shape.assign(type.getShape().begin(), type.getShape().end());
+  }
+
+  void addInputs(OperatorRow &row, Operation &op) {
+    for (Value operand : op.getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer)
+        continue;
+      if (auto read = dyn_cast<dfg::ReadOp>(producer)) {
+        if (parametersOf[row.name].insert(read.getParameterAttr()))
+          row.parameterBytes += static_cast<double>(tensorBytes(read.getType()));
+        continue;
+      }
+      auto found = indices.find(dfg::getNodeName(producer->getLoc()));
+      if (found != indices.end() && &rows[found->second] != &row && !llvm::is_contained(row.inputs, found->second))
+        row.inputs.push_back(found->second);
+    }
+  }
+
+  //===-- from the programs -----------------------------------------------------------------------------------===//
+
+  /// A kernel call that belongs to a node.
+  struct Candidate {
+    bool inBody = false, isAnchor = false;
+    double seconds = -1;
+    StringRef kernel, anchor;
+
+    /// Calls of every step count before those of prepare, then the node's own before those of others, then the longest:
+    /// changes of layout carry the node's name too.
+    auto rank() const { return std::tuple(inBody, isAnchor, seconds); }
+  };
+
+  void addInstruction(Operation &instruction, bool inBody) {
+    if (auto call = dyn_cast<plan::CallOp>(instruction)) {
+      SmallVector<StringRef> names = getNodeNames(call.getLoc());
+      double seconds = work.callSeconds(symbols.lookup(call.getKernel()), call.getLoc(), 1);
+      for (StringRef name : names) {
+        Candidate candidate{inBody, name == names.front(), seconds, call.getKernel(), names.front()};
+        Candidate &best = candidates[name];
+        if (candidate.rank() > best.rank())
+          best = candidate;
+      }
+    }
+    if (auto receive = dyn_cast<plan::ReceiveOp>(instruction); receive && inBody)
+      if (OperatorRow *row = consumerOf(receive))
+        row->receivedBytes += static_cast<double>(plan::storageBytes(receive.getBuffer().getType().getTensor()));
+  }
+
+  void nameKernel(OperatorRow &row) {
+    auto found = candidates.find(row.name);
+    if (found == candidates.end())
+      return;
+    row.kernel = found->second.kernel;
+    if (!found->second.isAnchor && rowOf(found->second.anchor))
+      row.fusedWith = found->second.anchor;
+  }
+
+  /// The first node other than the producer that computes with what a receive brings: what changes its layout on
+  /// arrival carries the producer's name.
+  OperatorRow *consumerOf(plan::ReceiveOp receive) {
+    SmallVector<StringRef> producer = getNodeNames(receive.getLoc());
+    llvm::SetVector<Value> received;
+    received.insert(receive.getBuffer());
+    for (size_t next = 0; next != received.size(); ++next)
+      for (Operation *user : received[next].getUsers())
+        if (auto view = dyn_cast<plan::BufferOp>(user))
+          received.insert(view.getBuffer());
+    for (Operation *op = receive->getNextNode(); op; op = op->getNextNode()) {
+      auto call = dyn_cast<plan::CallOp>(op);
+      if (!call || llvm::none_of(call.getInputs(), [&](Value input) { return received.contains(input); }))
+        continue;
+      SmallVector<StringRef> names = getNodeNames(call.getLoc());
+      if (names != producer)
+        if (OperatorRow *row = names.empty() ? nullptr : rowOf(names.front()))
+          return row;
+      for (Value output : call.getOutputs()) {
+        received.insert(output);
+        for (Operation *user : output.getUsers())
+          if (auto view = dyn_cast<plan::BufferOp>(user))
+            received.insert(view.getBuffer());
+      }
+    }
+    return nullptr;
+  }
+
+  ModuleOp module;
+  SymbolTable symbols;
+  WorkEstimate work;
+  std::vector<OperatorRow> rows;
+  llvm::StringMap<uint32_t> indices;
+  llvm::StringMap<llvm::SetVector<Attribute>> parametersOf;
+  llvm::StringMap<Candidate> candidates;
+};
+
+} // namespace
+
+std::vector<OperatorRow> collectOperatorRows(ModuleOp module) { return RowCollector(module).run(); }
+
+} // namespace cleave

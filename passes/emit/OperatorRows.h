@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The model's operators as people see them: where each one runs, who decided it, which kernel computes it, what it
+// costs.
+
+#ifndef CLEAVE_PASSES_EMIT_OPERATORROWS_H
+#define CLEAVE_PASSES_EMIT_OPERATORROWS_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace cleave {
+
+/// One node of the model; several `dfg` operators may make it up. Sizes are bytes.
+struct OperatorRow {
+  std::string name, kind;
+  std::string mesh; ///< the symbol of its dist.mesh
+  std::string split, decidedBy;
+  std::string kernel;           ///< the symbol of the kernel that computes it in a step, or ""
+  std::string fusedWith;        ///< the node whose kernel computes it, or ""
+  std::vector<uint32_t> inputs; ///< rows that produce its operands, ascending
+  double flops = 0, bytes = 0;
+  double receivedBytes = 0; ///< that other devices send for it, a step
+  double parameterBytes = 0, resultBytes = 0;
+  std::vector<int64_t> shape; ///< of the first result of its last operator
+};
+
+/// A row for every placed node of the module's graphs, in order of first appearance. The kernels and the received bytes
+/// are those of the module's `plan.program`s.
+std::vector<OperatorRow> collectOperatorRows(mlir::ModuleOp module);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_EMIT_OPERATORROWS_H

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tables of a plan file that its programs refer to: devices, meshes, parameters, native objects, kernels.
+
+#ifndef CLEAVE_PASSES_EMIT_PLANTABLES_H
+#define CLEAVE_PASSES_EMIT_PLANTABLES_H
+
+#include "dialects/dfg/Dfg.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/plan/Plan.h"
+#include "passes/emit/EmitPlan.h"
+
+#include "runtime/plan_generated.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace cleave {
+
+/// An internal error with that message.
+llvm::Error makePlanError(const llvm::Twine &message);
+
+/// Writes the tables into a builder. Equal strings and types are written once.
+class PlanTables {
+public:
+  PlanTables(mlir::ModuleOp module, const EmitOptions &options, flatbuffers::FlatBufferBuilder &builder)
+      : module(module), options(options), builder(builder) {}
+
+  /// Writes all tables. Parameters, constants and kernels that no instruction uses are left out.
+  llvm::Error write();
+
+  flatbuffers::Offset<flatbuffers::String> text(llvm::StringRef text);
+  flatbuffers::Offset<fb::TensorType> type(mlir::RankedTensorType type);
+
+  /// Indices by symbol; a mesh must have one device to name a peer.
+  uint32_t meshIndex(llvm::StringRef mesh) const { return meshIndices.lookup(mesh); }
+  uint32_t deviceOf(llvm::StringRef mesh) const { return meshDevices.lookup(mesh); }
+  uint32_t kernelIndex(llvm::StringRef kernel) const { return kernelIndices.lookup(kernel); }
+  uint32_t parameterIndex(llvm::StringRef parameter) const { return parameterIndices.lookup(parameter); }
+  uint32_t constantIndex(mlir::Attribute value) const { return constantIndices.lookup(value); }
+
+  std::vector<flatbuffers::Offset<fb::Device>> devices;
+  std::vector<flatbuffers::Offset<fb::Mesh>> meshes;
+  std::vector<flatbuffers::Offset<fb::Parameter>> parameters;
+  std::vector<flatbuffers::Offset<fb::NativeObject>> objects;
+  std::vector<flatbuffers::Offset<fb::Kernel>> kernels;
+
+private:
+  void writeDevices();
+  void writeMeshes();
+  llvm::Error writeParameters();
+  llvm::Error writeConstants();
+  llvm::Error writeObjects();
+  llvm::Error writeKernels();
+  llvm::Error reserveInline(uint64_t bytes);
+  void writeParameter(dfg::ParameterOp parameter);
+  flatbuffers::Offset<void> libraryBody(plan::LibraryKernelOp kernel);
+  flatbuffers::Offset<void> nativeBody(plan::NativeKernelOp kernel);
+  flatbuffers::Offset<fb::Attribute> attribute(mlir::NamedAttribute attribute);
+  void writeKernel(mlir::Operation *kernel, fb::KernelBody kind, flatbuffers::Offset<void> body);
+
+  mlir::ModuleOp module;
+  const EmitOptions &options;
+  flatbuffers::FlatBufferBuilder &builder;
+  llvm::DenseMap<mlir::Type, flatbuffers::Offset<fb::TensorType>> types;
+  llvm::StringMap<uint32_t> meshIndices, meshDevices, kernelIndices, parameterIndices, objectIndices;
+  llvm::MapVector<mlir::Attribute, uint32_t> constantIndices;
+  uint64_t inlineBytes = 0;
+};
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_EMIT_PLANTABLES_H

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of the graph stage.
+
+#include "passes/graph/Pipeline.h"
+
+#include "passes/graph/Passes.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+void buildGraphPipeline(OpPassManager &manager) {
+  OpPassManager &graphs = manager.nest<dfg::GraphOp>();
+  // Folding first: operators that compute equal constants become equal.
+  graphs.addPass(createCanonicalizerPass());
+  graphs.addPass(createCSEPass());
+  // Last: the reads of dead operators are gone.
+  manager.addPass(createRemoveUnusedParametersPass());
+}
+
+void registerGraphPipeline() {
+  static PassPipelineRegistration<> registration("simplify-graph", "Fold, join and remove operators of graphs",
+                                                 buildGraphPipeline);
+}
+
+} // namespace cleave

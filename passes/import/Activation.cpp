@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Activation functions, clipping, and dropout (which does nothing at inference).
+
+#include "passes/import/NodeImporter.h"
+#include "passes/import/OperatorTable.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace cleave {
+
+template <typename OpTy> static ImportResults importUnary(NodeImporter &node) {
+  return oneResult(node.emit<OpTy>(node.input(0)));
+}
+
+static Value clamp(NodeImporter &node, Value value, double low, double high) {
+  return node.emit<dfg::ClampOp>(value, {node.real64("low", low), node.real64("high", high)});
+}
+
+static Value elu(NodeImporter &node, Value value, double alpha) {
+  return node.emit<dfg::EluOp>(value, node.real64("alpha", alpha));
+}
+
+/// `value` times a constant.
+static Value scale(NodeImporter &node, Value value, double factor) {
+  return value ? node.emit<dfg::MulOp>({value, node.scalar(NodeImporter::elementOf(value), factor)}) : Value();
+}
+
+static Value shift(NodeImporter &node, Value value, double amount) {
+  return value ? node.emit<dfg::AddOp>({value, node.scalar(NodeImporter::elementOf(value), amount)}) : Value();
+}
+
+static Value isBelow(NodeImporter &node, Value lhs, Value rhs) {
+  auto less = dfg::ComparisonAttr::get(node.getContext(), dfg::Comparison::Less);
+  return node.emit<dfg::CompareOp>({lhs, rhs}, node.getBuilder().getNamedAttr("comparison", less));
+}
+
+static ImportResults importLeakyRelu(NodeImporter &node) {
+  return oneResult(node.emit<dfg::LeakyReluOp>(node.input(0), node.real64("alpha", node.real("alpha", 0.01))));
+}
+
+static ImportResults importElu(NodeImporter &node) {
+  return oneResult(elu(node, node.input(0), node.real("alpha", 1.0)));
+}
+
+static ImportResults importSelu(NodeImporter &node) {
+  double alpha = node.real("alpha", 1.67326319217681884765625), gamma = node.real("gamma", 1.05070102214813232421875);
+  return oneResult(scale(node, elu(node, node.input(0), alpha), gamma));
+}
+
+static ImportResults importCelu(NodeImporter &node) {
+  double alpha = node.real("alpha", 1.0);
+  Value unit = elu(node, scale(node, node.input(0), 1.0 / alpha), 1.0);
+  return oneResult(scale(node, unit, alpha));
+}
+
+static ImportResults importPRelu(NodeImporter &node) {
+  Value input = node.input(0), slope = node.input(1);
+  // Before operator set 7 a vector of slopes went along the channels.
+  if (node.getVersion() < 7 && node.rank(1) == 1 && node.shape(1)[0] != 1)
+    slope = node.perChannel(slope, node.rank(0));
+  Value zero = node.scalar(node.type(0).getElementType(), 0.0);
+  return oneResult(
+      node.emit<dfg::SelectOp>({isBelow(node, input, zero), node.emit<dfg::MulOp>({slope, input}), input}));
+}
+
+static ImportResults importThresholdedRelu(NodeImporter &node) {
+  Value input = node.input(0);
+  Type element = node.type(0).getElementType();
+  Value bound = node.scalar(element, node.real("alpha", 1.0));
+  return oneResult(node.emit<dfg::SelectOp>({isBelow(node, bound, input), input, node.scalar(element, 0.0)}));
+}
+
+static ImportResults importHardSigmoid(NodeImporter &node) {
+  double alpha = node.real("alpha", 0.2), beta = node.real("beta", 0.5);
+  return oneResult(clamp(node, shift(node, scale(node, node.input(0), alpha), beta), 0.0, 1.0));
+}
+
+static ImportResults importHardSwish(NodeImporter &node) {
+  Value input = node.input(0);
+  Value gate = clamp(node, shift(node, scale(node, input, 1.0 / 6.0), 0.5), 0.0, 1.0);
+  return oneResult(node.emit<dfg::MulOp>({input, gate}));
+}
+
+static ImportResults importSoftsign(NodeImporter &node) {
+  Value input = node.input(0);
+  return oneResult(node.emit<dfg::DivOp>({input, shift(node, node.emit<dfg::AbsOp>(input), 1.0)}));
+}
+
+static ImportResults importMish(NodeImporter &node) {
+  Value input = node.input(0);
+  return oneResult(node.emit<dfg::MulOp>({input, node.emit<dfg::TanhOp>(node.emit<dfg::SoftplusOp>(input))}));
+}
+
+static ImportResults importGelu(NodeImporter &node) {
+  std::string approximate = node.text("approximate", "none");
+  if (approximate != "none" && approximate != "tanh")
+    return node.error("expects \"approximate\" to be \"none\" or \"tanh\", got \"" + approximate + "\"");
+  SmallVector<NamedAttribute> attributes;
+  if (approximate == "tanh")
+    attributes.push_back(node.flag("approximate"));
+  return oneResult(node.emit<dfg::GeluOp>(node.input(0), attributes));
+}
+
+/// Before operator set 11 the bounds are attributes, later optional inputs.
+static ImportResults importClip(NodeImporter &node) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  Value input = node.input(0);
+  if (node.getVersion() < 11)
+    return oneResult(clamp(node, input, node.real("min", -infinity), node.real("max", infinity)));
+  bool known = (!node.hasInput(1) || node.knownIfAny(1)) && (!node.hasInput(2) || node.knownIfAny(2));
+  if (isa<FloatType>(node.type(0).getElementType()) && known) {
+    FailureOr<double> low = node.hasInput(1) ? node.knownNumber(1) : FailureOr<double>(-infinity);
+    FailureOr<double> high = node.hasInput(2) ? node.knownNumber(2) : FailureOr<double>(infinity);
+    if (failed(low) || failed(high))
+      return failure();
+    return oneResult(clamp(node, input, *low, *high));
+  }
+  if (node.hasInput(1))
+    input = node.emit<dfg::MaxOp>({input, node.input(1)});
+  if (node.hasInput(2))
+    input = node.emit<dfg::MinOp>({input, node.input(2)});
+  return oneResult(input);
+}
+
+/// At inference dropout passes its input on; the mask, where wanted, is true everywhere.
+static ImportResults importDropout(NodeImporter &node) {
+  if (node.hasInput(2)) {
+    FailureOr<double> training = node.knownNumber(2);
+    FailureOr<double> ratio = node.hasInput(1) ? node.knownNumber(1) : FailureOr<double>(0.5);
+    if (failed(training) || failed(ratio))
+      return failure();
+    if (*training != 0.0 && *ratio != 0.0)
+      return node.unsupported("dropout in training mode is not known");
+  }
+  SmallVector<NodeResult, 1> results = {node.input(0)};
+  if (node.hasOutput(1)) {
+    Type element = node.getVersion() >= 10 ? Type(node.getBuilder().getI1Type()) : node.type(0).getElementType();
+    Value one = node.splat(RankedTensorType::get({}, element), 1.0);
+    results.push_back(node.broadcast(one, node.shape(0)));
+  }
+  return results;
+}
+
+void addActivationOperators(OperatorTable &table) {
+  table.add("Relu", {importUnary<dfg::ReluOp>, 1, 1, Elements::Number});
+  table.add("Sigmoid", {importUnary<dfg::SigmoidOp>, 1, 1, Elements::Float});
+  table.add("Tanh", {importUnary<dfg::TanhOp>, 1, 1, Elements::Float});
+  table.add("Softplus", {importUnary<dfg::SoftplusOp>, 1, 1, Elements::Float});
+  table.add("LeakyRelu", {importLeakyRelu, 1, 1, Elements::Float});
+  table.add("Elu", {importElu, 1, 1, Elements::Float});
+  table.add("Selu", {importSelu, 1, 1, Elements::Float});
+  table.add("Celu", {importCelu, 1, 1, Elements::Float, 12});
+  table.add("PRelu", {importPRelu, 2, 2, Elements::Number});
+  table.add("ThresholdedRelu", {importThresholdedRelu, 1, 1, Elements::Float, 10});
+  table.add("HardSigmoid", {importHardSigmoid, 1, 1, Elements::Float});
+  table.add("HardSwish", {importHardSwish, 1, 1, Elements::Float, 14});
+  table.add("Softsign", {importSoftsign, 1, 1, Elements::Float});
+  table.add("Mish", {importMish, 1, 1, Elements::Float, 18});
+  table.add("Gelu", {importGelu, 1, 1, Elements::Float, 20});
+  table.add("Clip", {importClip, 1, 3, Elements::Number});
+  table.add("Dropout", {importDropout, 1, 3, Elements::Float});
+}
+
+} // namespace cleave

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Imports a model node by node: known operators through the table, functions of the model by inlining them, all others
+// as opaque operators.
+
+#include "passes/import/GraphImporter.h"
+
+#include "dialects/dist/Dist.h"
+#include "passes/import/NodeImporter.h"
+#include "passes/import/OperatorTable.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+/// More nodes than any model has; functions that call functions could make more than memory holds.
+static constexpr uint64_t mostNodes = 4'000'000;
+
+GraphImporter::GraphImporter(MLIRContext *context, std::shared_ptr<onnx::ModelProto> model, std::string folder,
+                             const ImportOptions &options, WeightsStore &weights, ImportReport &report)
+    : context(context), model(model), options(options), weights(weights), report(report),
+      reader(context, model, std::move(folder)) {}
+
+OpBuilder GraphImporter::builderAtEnd() { return OpBuilder::atBlockEnd(&graph.getBody().front()); }
+
+void GraphImporter::noteFailure(ImportFailure failure) {
+  if (!failureNoted)
+    report.failure = failure;
+  failureNoted = true;
+}
+
+LogicalResult GraphImporter::fail(ImportFailure failure, const Twine &message) {
+  noteFailure(failure);
+  return emitError(UnknownLoc::get(context)) << message;
+}
+
+/// The version of the default operator set; an error where Cleave does not know it.
+static FailureOr<int64_t> checkVersions(GraphImporter &importer, const onnx::ModelProto &model, Scope &scope) {
+  for (const onnx::OperatorSetIdProto &set : model.opset_import())
+    scope.versions[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+  if (model.ir_version() > 13)
+    return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported, "the model expects ONNX IR version 3 to 13, got " +
+                                                                            Twine(model.ir_version())));
+  if (model.ir_version() < 3)
+    return FailureOr<int64_t>(importer.fail(ImportFailure::Rejected, "the model expects ONNX IR version 3 to 13, got " +
+                                                                         Twine(model.ir_version())));
+  auto found = scope.versions.find("");
+  if (found == scope.versions.end())
+    return int64_t(0);
+  if (found->second < 6 || found->second > 23)
+    return FailureOr<int64_t>(importer.fail(
+        ImportFailure::Unsupported, "the model expects operator set 6 to 23, got " + Twine(found->second)));
+  return found->second;
+}
+
+FailureOr<OwningOpRef<ModuleOp>> GraphImporter::run() {
+  Scope scope;
+  report.irVersion = model->ir_version();
+  FailureOr<int64_t> version = checkVersions(*this, *model, scope);
+  if (failed(version))
+    return failure();
+  report.opset = *version;
+  if (!model->has_graph())
+    return FailureOr<OwningOpRef<ModuleOp>>(fail(ImportFailure::Rejected, "the model holds no graph"));
+
+  Location location = NameLoc::get(StringAttr::get(context, model->graph().name()));
+  module = ModuleOp::create(location);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  graph = dfg::GraphOp::create(builder, location, "main", builder.getFunctionType({}, {}));
+  symbols.insert("main");
+  for (const auto &infos : {&model->graph().value_info(), &model->graph().output()})
+    for (const onnx::ValueInfoProto &info : *infos)
+      declaredTypes[info.name()] = &info.type();
+  for (const onnx::FunctionProto &function : model->functions())
+    functions[function.domain() + ":" + function.name()] = &function;
+  for (const onnx::StringStringEntryProto &entry : model->metadata_props())
+    if (StringRef node = entry.key(); node.consume_front("ctx_group:"))
+      groups[node] = entry.value();
+
+  countUses(scope, model->graph().node());
+  for (const onnx::ValueInfoProto &output : model->graph().output())
+    ++scope.uses[output.name()];
+  if (failed(importInitializers(scope)) || failed(importInputs(scope)) ||
+      failed(importNodes(scope, model->graph().node())) || failed(finish(scope)))
+    return failure();
+  return std::move(module);
+}
+
+LogicalResult GraphImporter::importNodes(Scope &scope,
+                                         const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+  // Names that are defined further down tell a wrong order (or a cycle) from a missing value.
+  llvm::StringMap<const onnx::NodeProto *> definedBelow;
+  for (const onnx::NodeProto &node : nodes)
+    for (const std::string &output : node.output())
+      definedBelow.try_emplace(output, &node);
+  for (const onnx::NodeProto &node : nodes) {
+    for (const std::string &input : node.input())
+      if (!input.empty() && !scope.values.count(input)) {
+        std::string name = node.name().empty() && node.output_size() ? node.output(0) : node.name();
+        std::string where = definedBelow.count(input)
+                                ? "which is computed only later: the graph has a cycle, or its nodes are out of order"
+                                : "which nothing defines";
+        return fail(ImportFailure::Rejected,
+                    "node \"" + scope.prefix + name + "\" (" + node.op_type() + ") reads \"" + input + "\", " + where);
+      }
+    if (failed(importNode(scope, node)))
+      return failure();
+    releaseUses(scope, node);
+  }
+  return success();
+}
+
+std::string GraphImporter::groupOf(const Scope &scope, const onnx::NodeProto &proto, StringRef name) const {
+  for (const onnx::AttributeProto &attribute : proto.attribute())
+    if (attribute.name() == "ctx_group" && attribute.type() == onnx::AttributeProto::STRING)
+      return attribute.s();
+  // Files of IR version 10 and later have metadata on nodes (field 9 of NodeProto), which older schemas keep as an
+  // unknown field.
+  const google::protobuf::UnknownFieldSet &unknown = proto.unknown_fields();
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const google::protobuf::UnknownField &field = unknown.field(i);
+    onnx::StringStringEntryProto entry;
+    if (field.number() == 9 && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED &&
+        entry.ParseFromString(field.length_delimited()) && entry.key() == "ctx_group")
+      return entry.value();
+  }
+  auto found = groups.find(name);
+  return found == groups.end() ? scope.group : found->second;
+}
+
+LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &proto) {
+  std::string name = proto.name();
+  for (int i = 0; name.empty() && i < proto.output_size(); ++i)
+    name = proto.output(i);
+  name = scope.prefix + (name.empty() ? proto.op_type() : name);
+  if (++numNodes > mostNodes)
+    return fail(ImportFailure::Rejected, "node \"" + name + "\": the model holds more than " + Twine(mostNodes) +
+                                             " nodes once its functions are inlined");
+  SmallVector<ImportedValue *> inputs;
+  for (const std::string &input : proto.input())
+    inputs.push_back(input.empty() ? nullptr : scope.values.lookup(input));
+
+  if (const onnx::FunctionProto *function = findFunction(proto))
+    return importCall(scope, proto, *function, name, inputs);
+  std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  ++report.operators[domain.empty() ? proto.op_type() : domain + "." + proto.op_type()];
+  auto version = scope.versions.find(domain);
+  if (domain.empty() && version == scope.versions.end())
+    return fail(ImportFailure::Rejected, "node \"" + name + "\" (" + proto.op_type() +
+                                             ") is of the default operator set, which the model does not import");
+  NodeImporter node(*this, proto, name, version == scope.versions.end() ? 1 : version->second, inputs);
+  LogicalResult result = domain.empty() ? importKnownKind(scope, node)
+                                        : importOpaque(scope, node, "operators of the domain " + domain +
+                                                                        " are not known");
+  if (failed(result))
+    return failure();
+  if (std::string group = groupOf(scope, proto, name); !group.empty())
+    for (Operation *op : node.getOperations())
+      op->setAttr(dist::groupAttrName, StringAttr::get(context, group));
+  return success();
+}
+
+static bool fits(Elements elements, Type type) {
+  switch (elements) {
+  case Elements::Any:
+    return true;
+  case Elements::Number:
+    return !type.isInteger(1);
+  case Elements::Float:
+    return isa<FloatType>(type);
+  case Elements::Bool:
+    return type.isInteger(1);
+  }
+  return false;
+}
+
+LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node) {
+  const OperatorRule *rule = OperatorTable::get().find(node.getKind(), node.getVersion());
+  if (!rule)
+    return importOpaque(scope, node, "the operator is not known in operator set " + std::to_string(node.getVersion()));
+  if (node.getNumInputs() > rule->maxInputs)
+    return node.error("expects at most " + Twine(rule->maxInputs) + " inputs, got " + Twine(node.getNumInputs()));
+  for (unsigned i = 0; i < rule->minInputs; ++i)
+    if (!node.hasInput(i))
+      return node.error("expects input " + Twine(i));
+  if (node.getNumInputs() > 0 && node.hasInput(0) && !fits(rule->elements, node.type(0).getElementType())) {
+    std::string reason;
+    llvm::raw_string_ostream(reason) << "it is not known for elements of " << node.type(0).getElementType();
+    return importOpaque(scope, node, reason);
+  }
+
+  ImportResults results = rule->function(node);
+  if (node.hasFailed())
+    return failure();
+  if (!node.getUnsupportedReason().empty())
+    return importOpaque(scope, node, node.getUnsupportedReason());
+  if (failed(results) || llvm::any_of(*results, [](const NodeResult &result) {
+        return !result.value && !result.known && !result.init;
+      }))
+    return node.error("cannot be imported");
+
+  std::optional<SmallVector<HostTensor>> folded = evaluate(node, *results);
+  if (!folded)
+    useAtRunTime(node);
+  bool isWeight = llvm::any_of(node.getPlaceholders(), [](auto entry) { return entry.second->isWeight; });
+  for (auto [index, result] : llvm::enumerate(*results)) {
+    if (!node.hasOutput(index))
+      continue;
+    const std::string &output = node.getProto().output(index);
+    // An output that is an input under another name needs no value of its own.
+    if (auto alias = node.getPlaceholders().find(result.value); alias != node.getPlaceholders().end()) {
+      ImportedValue *value = alias->second;
+      // A folded value that nobody else uses takes the name under which it goes on.
+      if (value->isFolded && !value->value && value->usesLeft == 1)
+        value->name = scope.prefix + output;
+      if (failed(define(scope, output, value)))
+        return failure();
+      continue;
+    }
+    RankedTensorType type = result.value ? NodeImporter::typeOf(result.value)
+                            : result.known ? result.known.getType()
+                                           : result.type;
+    ImportedValue *value = addValue(scope.prefix + output, type);
+    value->init = result.init;
+    value->known = result.known;
+    if (folded && result.value) {
+      value->known = (*folded)[index];
+      value->isFolded = true;
+      value->isWeight = isWeight && isa<FloatType>(type.getElementType());
+    } else {
+      value->value = result.value;
+    }
+    if (failed(define(scope, output, value)))
+      return failure();
+  }
+  for (int i = results->size(); i < node.getProto().output_size(); ++i)
+    if (node.hasOutput(i))
+      return node.error("has more outputs than its operator (" + Twine(results->size()) + ")");
+  if (folded)
+    for (Operation *op : llvm::reverse(node.getOperations()))
+      op->erase();
+  for (auto [placeholder, value] : node.getPlaceholders())
+    if (placeholder.use_empty())
+      placeholder.getDefiningOp()->erase();
+  return success();
+}
+
+} // namespace cleave

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The model while it is imported: which values there are, which are known, and what becomes a parameter.
+
+#ifndef CLEAVE_PASSES_IMPORT_GRAPHIMPORTER_H
+#define CLEAVE_PASSES_IMPORT_GRAPHIMPORTER_H
+
+#include "dialects/dfg/Dfg.h"
+#include "passes/import/Import.h"
+#include "passes/import/ImportedValue.h"
+#include "passes/import/OnnxProto.h"
+#include "passes/import/TensorReader.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <deque>
+
+namespace cleave {
+
+class NodeImporter;
+
+/// The names of the main graph, or of one call of a function of the model.
+struct Scope {
+  /// What is put before names of nodes and values: "" or the calls' names, each with a slash.
+  std::string prefix;
+  /// The version of each operator set by its domain; the default domain is "".
+  std::map<std::string, int64_t> versions;
+  llvm::StringMap<ImportedValue *> values;
+  /// How often each name is read in the scope.
+  llvm::StringMap<int64_t> uses;
+  unsigned depth = 0;
+  /// The group (`ctx_group`) of the call, for nodes of the body that name none.
+  std::string group;
+};
+
+/// Imports one model.
+class GraphImporter {
+public:
+  GraphImporter(mlir::MLIRContext *context, std::shared_ptr<onnx::ModelProto> model, std::string folder,
+                const ImportOptions &options, WeightsStore &weights, ImportReport &report);
+
+  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> run();
+
+  mlir::MLIRContext *getContext() const { return context; }
+  TensorReader &getReader() { return reader; }
+
+  /// Where operators are built: at the end of the graph.
+  mlir::OpBuilder builderAtEnd();
+
+  /// Makes a value that an operator of the graph computes known, by computing it from graph inputs whose values are
+  /// bound now. Fails where that cannot be; `inputs` then names the graph inputs whose values are missing, or nothing
+  /// where others than inputs hinder it.
+  llvm::FailureOr<HostTensor> bindValue(mlir::Value value, llvm::SmallVectorImpl<std::string> &inputs);
+
+  /// Reports an error of the model as a whole, or of one value.
+  mlir::LogicalResult fail(ImportFailure failure, const llvm::Twine &message);
+  /// Notes why the import fails, after an error was reported; the first reason counts.
+  void noteFailure(ImportFailure failure);
+
+private:
+  friend class NodeImporter;
+
+  // Declarations: inputs, initializers, outputs (GraphInputs.cpp).
+  mlir::LogicalResult importInitializers(Scope &scope);
+  mlir::LogicalResult importInputs(Scope &scope);
+  llvm::FailureOr<mlir::RankedTensorType> inputType(const onnx::ValueInfoProto &input,
+                                                    llvm::SmallVectorImpl<std::string> &unbound);
+  mlir::LogicalResult checkOptions();
+  mlir::LogicalResult bindInput(ImportedValue &input, const HostTensor &value);
+
+  // Nodes (GraphImporter.cpp, Functions.cpp, OpaqueNodes.cpp).
+  mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
+  mlir::LogicalResult importNode(Scope &scope, const onnx::NodeProto &proto);
+  mlir::LogicalResult importKnownKind(Scope &scope, NodeImporter &node);
+  mlir::LogicalResult importOpaque(Scope &scope, NodeImporter &node, llvm::StringRef reason);
+  mlir::LogicalResult importCall(Scope &scope, const onnx::NodeProto &call, const onnx::FunctionProto &function,
+                                 llvm::StringRef name, llvm::ArrayRef<ImportedValue *> inputs);
+  const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  std::optional<onnx::TypeProto> opaqueType(const std::string &output);
+  std::string groupOf(const Scope &scope, const onnx::NodeProto &proto, llvm::StringRef name) const;
+
+  // Values (Values.cpp).
+  ImportedValue *addValue(std::string name, mlir::RankedTensorType type);
+  mlir::LogicalResult define(Scope &scope, llvm::StringRef name, ImportedValue *value);
+  /// The elements of the node's results where all its inputs are known and its operators can be evaluated.
+  std::optional<llvm::SmallVector<HostTensor>> evaluate(NodeImporter &node, llvm::ArrayRef<NodeResult> results);
+  void useAtRunTime(NodeImporter &node);
+  mlir::Value materialize(ImportedValue &value, mlir::OpBuilder &builder);
+  static void countUses(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
+  void releaseUses(Scope &scope, const onnx::NodeProto &node);
+  void removeUnused();
+  void placeParameters();
+  mlir::LogicalResult finish(Scope &scope);
+
+  mlir::MLIRContext *context;
+  std::shared_ptr<onnx::ModelProto> model;
+  const ImportOptions &options;
+  WeightsStore &weights;
+  ImportReport &report;
+  TensorReader reader;
+
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  dfg::GraphOp graph;
+  std::deque<ImportedValue> values;
+  llvm::StringSet<> symbols;
+  llvm::DenseMap<mlir::Value, ImportedValue *> graphInputs;
+  llvm::MapVector<mlir::Operation *, ImportedValue *> parameters;
+  llvm::DenseMap<mlir::Value, ImportedValue *> reads;
+  llvm::StringMap<const onnx::TypeProto *> declaredTypes;
+  std::unique_ptr<onnx::ModelProto> inferred;
+  llvm::StringMap<std::string> groups;
+  std::map<std::string, int64_t> dims;
+  llvm::StringMap<const onnx::FunctionProto *> functions;
+  bool failureNoted = false;
+  uint64_t numNodes = 0, foldedBytes = 0;
+};
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_IMPORT_GRAPHIMPORTER_H

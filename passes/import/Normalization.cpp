@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Softmax and the normalizations.
+
+#include "passes/import/NodeImporter.h"
+#include "passes/import/OperatorTable.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace cleave {
+
+static int64_t product(ArrayRef<int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
+}
+
+static Value layerNorm(NodeImporter &node, Value input, ArrayRef<int64_t> dims, double epsilon) {
+  return node.emit<dfg::LayerNormOp>(input, {node.attr("dims", dims), node.real64("epsilon", epsilon)});
+}
+
+/// value * scale + bias, the latter two where they are not null.
+static Value scaleAndShift(NodeImporter &node, Value value, Value scale, Value bias) {
+  if (scale)
+    value = node.emit<dfg::MulOp>({value, scale});
+  return bias ? node.emit<dfg::AddOp>({value, bias}) : value;
+}
+
+/// Before operator set 13 the input is seen as a matrix whose columns begin at `axis`.
+template <typename OpTy> static ImportResults importSoftmax(NodeImporter &node) {
+  bool coerced = node.getVersion() < 13;
+  int64_t rank = node.rank(0), given = node.integer("axis", coerced ? 1 : -1);
+  if (coerced && given == rank)
+    return node.unsupported("an axis behind the last is not known");
+  FailureOr<int64_t> axis = node.axis(given, rank);
+  if (failed(axis))
+    return failure();
+  ArrayRef<int64_t> shape = node.shape(0);
+  if (!coerced || product(shape.drop_front(*axis + 1)) == 1)
+    return oneResult(node.emit<OpTy>(node.input(0), node.attr("dim", *axis)));
+  Value matrix = node.reshape(node.input(0), {product(shape.take_front(*axis)), product(shape.drop_front(*axis))});
+  return oneResult(node.reshape(node.emit<OpTy>(matrix, node.attr("dim", int64_t(1))), shape));
+}
+
+/// Statistics of the batch itself; the running ones are blended with them.
+static ImportResults importTrainingBatchNorm(NodeImporter &node, double epsilon) {
+  double momentum = node.real("momentum", 0.9);
+  Value input = node.input(0);
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < node.rank(0); ++dim)
+    if (dim != 1)
+      dims.push_back(dim);
+  Value mean = node.mean(input, dims, /*keepDims=*/false);
+  Value centred = node.emit<dfg::SubOp>({input, node.perChannel(mean, node.rank(0))});
+  Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), dims, /*keepDims=*/false);
+  Value result = node.emit<dfg::BatchNormOp>({input, node.input(1), node.input(2), mean, variance},
+                                             node.real64("epsilon", epsilon));
+  auto blend = [&](Value running, Value current) {
+    Type element = node.type(3).getElementType();
+    Value kept = node.emit<dfg::MulOp>({running, node.scalar(element, momentum)});
+    return node.emit<dfg::AddOp>({kept, node.emit<dfg::MulOp>({current, node.scalar(element, 1.0 - momentum)})});
+  };
+  SmallVector<NodeResult, 1> results = {result};
+  if (node.hasOutput(1) || node.hasOutput(2)) {
+    results.push_back(blend(node.input(3), mean));
+    results.push_back(blend(node.input(4), variance));
+  }
+  return results;
+}
+
+static ImportResults importBatchNorm(NodeImporter &node) {
+  if (node.rank(0) < 2)
+    return node.error("expects an input with channels");
+  if (node.getVersion() < 9 && !node.integer("spatial", 1))
+    return node.unsupported("statistics of single elements (\"spatial\" = 0) are not known");
+  double epsilon = node.real("epsilon", 1e-5);
+  if (node.getVersion() >= 14 && node.integer("training_mode", 0))
+    return importTrainingBatchNorm(node, epsilon);
+  if (node.hasOutput(1))
+    return node.unsupported("results besides the first are not known at inference");
+  for (unsigned i : {3u, 4u})
+    node.imported(i)->isState = true;
+  return oneResult(
+      node.emit<dfg::BatchNormOp>({node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)},
+                                  node.real64("epsilon", epsilon)));
+}
+
+static ImportResults importLrn(NodeImporter &node) {
+  if (!node.hasAttribute("size"))
+    return node.error("expects \"size\"");
+  return oneResult(node.emit<dfg::LrnOp>(
+      node.input(0), {node.attr("size", node.integer("size", 1)), node.real64("alpha", node.real("alpha", 1e-4)),
+                      node.real64("beta", node.real("beta", 0.75)), node.real64("k", node.real("bias", 1.0))}));
+}
+
+static SmallVector<int64_t> dimsFrom(int64_t first, int64_t rank) {
+  return llvm::to_vector(llvm::seq<int64_t>(first, rank));
+}
+
+static ImportResults importLayerNorm(NodeImporter &node) {
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(0));
+  if (failed(axis))
+    return failure();
+  double epsilon = node.real("epsilon", 1e-5);
+  SmallVector<int64_t> dims = dimsFrom(*axis, node.rank(0));
+  Value input = node.input(0);
+  SmallVector<NodeResult, 1> results = {
+      scaleAndShift(node, layerNorm(node, input, dims, epsilon), node.input(1), node.input(2))};
+  if (!node.hasOutput(1) && !node.hasOutput(2))
+    return results;
+  Value mean = node.mean(input, dims, /*keepDims=*/true);
+  Value centred = node.emit<dfg::SubOp>({input, mean});
+  Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), dims, /*keepDims=*/true);
+  Value safe = node.emit<dfg::AddOp>({variance, node.scalar(node.type(0).getElementType(), epsilon)});
+  results.push_back(mean);
+  results.push_back(node.emit<dfg::ReciprocalOp>(node.emit<dfg::SqrtOp>(safe)));
+  return results;
+}
+
+static ImportResults importRmsNorm(NodeImporter &node) {
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(0));
+  if (failed(axis))
+    return failure();
+  Value input = node.input(0);
+  Value square = node.mean(node.emit<dfg::MulOp>({input, input}), dimsFrom(*axis, node.rank(0)), /*keepDims=*/true);
+  Value epsilon = node.scalar(node.type(0).getElementType(), node.real("epsilon", 1e-5));
+  Value root = node.emit<dfg::SqrtOp>(node.emit<dfg::AddOp>({square, epsilon}));
+  return oneResult(node.emit<dfg::MulOp>({node.emit<dfg::DivOp>({input, root}), node.input(1)}));
+}
+
+static ImportResults importInstanceNorm(NodeImporter &node) {
+  int64_t rank = node.rank(0);
+  if (rank < 3)
+    return node.error("expects an input of rank 3 at least");
+  Value normal = layerNorm(node, node.input(0), dimsFrom(2, rank), node.real("epsilon", 1e-5));
+  return oneResult(
+      scaleAndShift(node, normal, node.perChannel(node.input(1), rank), node.perChannel(node.input(2), rank)));
+}
+
+/// Before operator set 21 scale and bias had one value a group, later one a channel.
+static ImportResults importGroupNorm(NodeImporter &node) {
+  int64_t rank = node.rank(0), groups = node.integer("num_groups", 0);
+  if (rank < 2 || groups < 1 || node.shape(0)[1] % groups != 0)
+    return node.error("expects channels in \"num_groups\" groups of equal size");
+  ArrayRef<int64_t> shape = node.shape(0);
+  int64_t perGroup = product(shape.drop_front(1)) / groups;
+  Value grouped = node.reshape(node.input(0), {shape[0], groups, perGroup});
+  Value normal = layerNorm(node, grouped, {2}, node.real("epsilon", 1e-5));
+  if (node.getVersion() < 21)
+    return oneResult(node.reshape(
+        scaleAndShift(node, normal, node.perChannel(node.input(1), 3), node.perChannel(node.input(2), 3)), shape));
+  Value result = node.reshape(normal, shape);
+  return oneResult(scaleAndShift(node, result, node.perChannel(node.input(1), rank),
+                                 node.perChannel(node.input(2), rank)));
+}
+
+static ImportResults importMeanVarianceNorm(NodeImporter &node) {
+  FailureOr<SmallVector<int64_t>> axes =
+      node.axes(node.integers("axes").value_or(SmallVector<int64_t>{0, 2, 3}), node.rank(0));
+  if (failed(axes))
+    return failure();
+  Value input = node.input(0);
+  Value centred = node.emit<dfg::SubOp>({input, node.mean(input, *axes, /*keepDims=*/true)});
+  Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), *axes, /*keepDims=*/true);
+  Value deviation = node.emit<dfg::AddOp>(
+      {node.emit<dfg::SqrtOp>(variance), node.scalar(node.type(0).getElementType(), 1e-9)});
+  return oneResult(node.emit<dfg::DivOp>({centred, deviation}));
+}
+
+static ImportResults importLpNorm(NodeImporter &node) {
+  int64_t power = node.integer("p", 2);
+  FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(0));
+  if (failed(axis))
+    return failure();
+  if (power != 1 && power != 2)
+    return node.error("expects \"p\" to be 1 or 2, got " + Twine(power));
+  Value input = node.input(0);
+  Value terms = power == 1 ? node.emit<dfg::AbsOp>(input) : node.emit<dfg::MulOp>({input, input});
+  Value norm = node.reduce(terms, dfg::ReduceKind::Sum, *axis, /*keepDims=*/true);
+  if (power == 2)
+    norm = node.emit<dfg::SqrtOp>(norm);
+  return oneResult(node.emit<dfg::DivOp>({input, norm}));
+}
+
+void addNormalizationOperators(OperatorTable &table) {
+  table.add("Softmax", {importSoftmax<dfg::SoftmaxOp>, 1, 1, Elements::Float});
+  table.add("LogSoftmax", {importSoftmax<dfg::LogSoftmaxOp>, 1, 1, Elements::Float});
+  table.add("BatchNormalization", {importBatchNorm, 5, 5, Elements::Float});
+  table.add("LRN", {importLrn, 1, 1, Elements::Float});
+  table.add("LayerNormalization", {importLayerNorm, 2, 3, Elements::Float, 17});
+  table.add("RMSNormalization", {importRmsNorm, 2, 2, Elements::Float, 23});
+  table.add("InstanceNormalization", {importInstanceNorm, 3, 3, Elements::Float});
+  table.add("GroupNormalization", {importGroupNorm, 3, 3, Elements::Float, 18});
+  table.add("MeanVarianceNormalization", {importMeanVarianceNorm, 1, 1, Elements::Float, 9});
+  table.add("LpNormalization", {importLpNorm, 1, 1, Elements::Float});
+}
+
+} // namespace cleave

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The table of all operators, put together from their families.
+
+#include "passes/import/OperatorTable.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+const OperatorTable &OperatorTable::get() {
+  static const OperatorTable table = [] {
+    OperatorTable result;
+    addElementwiseOperators(result);
+    addActivationOperators(result);
+    addContractionOperators(result);
+    addConvolutionOperators(result);
+    addPoolingOperators(result);
+    addNormalizationOperators(result);
+    addReductionOperators(result);
+    addReshapeOperators(result);
+    addMovementOperators(result);
+    addPaddingOperators(result);
+    addCreationOperators(result);
+    return result;
+  }();
+  return table;
+}
+
+const OperatorRule *OperatorTable::find(StringRef name, int64_t version) const {
+  auto found = rules.find(name);
+  if (found == rules.end())
+    return nullptr;
+  for (const OperatorRule &rule : found->second)
+    if (version >= rule.minVersion && version <= rule.maxVersion)
+      return &rule;
+  return nullptr;
+}
+
+} // namespace cleave

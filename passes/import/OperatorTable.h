@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which function imports which ONNX operator, in which versions of the operator set and on which element types.
+
+#ifndef CLEAVE_PASSES_IMPORT_OPERATORTABLE_H
+#define CLEAVE_PASSES_IMPORT_OPERATORTABLE_H
+
+#include "passes/import/ImportedValue.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace cleave {
+
+class NodeImporter;
+
+/// Builds the operators of one node. Errors are reported through the node.
+using ImportFunction = ImportResults (*)(NodeImporter &);
+
+/// Element types of a node's first input that its import accepts.
+enum class Elements { Any, Number, Float, Bool };
+
+/// How one operator is imported in a range of operator set versions.
+struct OperatorRule {
+  ImportFunction function = nullptr;
+  /// Inputs without which the node is malformed, and how many there may be at most.
+  unsigned minInputs = 1, maxInputs = 1;
+  Elements elements = Elements::Any;
+  int64_t minVersion = 6, maxVersion = 23;
+};
+
+/// All operators that Cleave knows, by their names in ONNX's default domain.
+class OperatorTable {
+public:
+  static constexpr unsigned anyNumber = ~0u;
+
+  /// The table, built at first use.
+  static const OperatorTable &get();
+
+  /// The rule for an operator; null where there is none in this version.
+  const OperatorRule *find(llvm::StringRef name, int64_t version) const;
+
+  void add(llvm::StringRef name, OperatorRule rule) { rules[name].push_back(rule); }
+
+private:
+  llvm::StringMap<llvm::SmallVector<OperatorRule, 1>> rules;
+};
+
+/// One function a family of operators; each adds its rules.
+void addElementwiseOperators(OperatorTable &table);
+void addActivationOperators(OperatorTable &table);
+void addContractionOperators(OperatorTable &table);
+void addConvolutionOperators(OperatorTable &table);
+void addPoolingOperators(OperatorTable &table);
+void addNormalizationOperators(OperatorTable &table);
+void addReductionOperators(OperatorTable &table);
+void addReshapeOperators(OperatorTable &table);
+void addMovementOperators(OperatorTable &table);
+void addPaddingOperators(OperatorTable &table);
+void addCreationOperators(OperatorTable &table);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_IMPORT_OPERATORTABLE_H

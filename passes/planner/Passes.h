@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The planner's passes in C++.
+
+#ifndef CLEAVE_PASSES_PLANNER_PASSES_H
+#define CLEAVE_PASSES_PLANNER_PASSES_H
+
+#include "dialects/dfg/Dfg.h"
+#include "dialects/dist/Dist.h"
+#include "passes/planner/PlaceOperators.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace cleave {
+
+#define GEN_PASS_DECL
+#include "passes/planner/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "passes/planner/Passes.h.inc"
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_PLANNER_PASSES_H

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Topological order, the part that runs once, and list scheduling of the rest.
+
+#include "passes/schedule/Order.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+
+namespace cleave::schedule {
+
+static std::vector<std::vector<unsigned>> invert(const std::vector<std::vector<unsigned>> &dependencies) {
+  std::vector<std::vector<unsigned>> dependents(dependencies.size());
+  for (unsigned task = 0; task != dependencies.size(); ++task)
+    for (unsigned earlier : dependencies[task])
+      dependents[earlier].push_back(task);
+  return dependents;
+}
+
+std::optional<std::vector<unsigned>> topologicalOrder(const Problem &problem) {
+  auto dependencies = dependenciesOf(problem, usesOf(problem));
+  auto dependents = invert(dependencies);
+  std::vector<size_t> missing;
+  std::vector<unsigned> order;
+  for (unsigned task = 0; task != dependencies.size(); ++task) {
+    missing.push_back(dependencies[task].size());
+    if (missing.back() == 0)
+      order.push_back(task);
+  }
+  for (size_t next = 0; next != order.size(); ++next)
+    for (unsigned later : dependents[order[next]])
+      if (--missing[later] == 0)
+        order.push_back(later);
+  if (order.size() != dependencies.size())
+    return std::nullopt;
+  return order;
+}
+
+std::vector<bool> tasksOfPrepare(const Problem &problem, const std::vector<unsigned> &topological) {
+  auto dependencies = dependenciesOf(problem, usesOf(problem));
+  std::vector<bool> prepare(problem.tasks.size());
+  for (unsigned task : topological)
+    prepare[task] = !problem.tasks[task].everyStep && std::all_of(dependencies[task].begin(), dependencies[task].end(),
+                                                                  [&](unsigned earlier) { return prepare[earlier]; });
+  return prepare;
+}
+
+namespace {
+
+/// The simulated clock of one step.
+class Simulation {
+public:
+  Simulation(const Problem &problem, const std::vector<unsigned> &topological, const std::vector<bool> &prepare)
+      : tasks(problem.tasks), ready(problem.numDevices, TaskSet(Before{this})), readyTransfers(Before{this}),
+        computeFree(problem.numDevices, true), sendFree(problem.numDevices, true),
+        receiveFree(problem.numDevices, true) {
+    dependents = invert(dependenciesOf(problem, usesOf(problem)));
+    missing.resize(tasks.size());
+    timetable.start.resize(tasks.size());
+    timetable.finish.resize(tasks.size());
+    rate(topological);
+    for (unsigned task = 0; task != tasks.size(); ++task)
+      if (!prepare[task])
+        for (unsigned later : dependents[task])
+          ++missing[later];
+    for (unsigned task = 0; task != tasks.size(); ++task)
+      if (!prepare[task] && missing[task] == 0)
+        makeReady(task);
+  }
+
+  Timetable run() {
+    for (startAll(); !running.empty(); startAll()) {
+      now = running.top().first;
+      for (; !running.empty() && running.top().first == now; running.pop())
+        end(running.top().second);
+    }
+    return std::move(timetable);
+  }
+
+private:
+  struct Before {
+    const Simulation *simulation;
+    bool operator()(unsigned left, unsigned right) const {
+      const Task &a = simulation->tasks[left], &b = simulation->tasks[right];
+      if (a.early != b.early)
+        return a.early;
+      double urgencyA = simulation->urgency[left], urgencyB = simulation->urgency[right];
+      return urgencyA != urgencyB ? urgencyA > urgencyB : left < right;
+    }
+  };
+  using TaskSet = std::set<unsigned, Before>;
+
+  /// A transfer is as urgent as the way from it to the end is long, any other task as the most urgent transfer that it
+  /// leads to on its own device.
+  void rate(const std::vector<unsigned> &topological) {
+    std::vector<double> way(tasks.size());
+    urgency.resize(tasks.size());
+    for (auto task = topological.rbegin(); task != topological.rend(); ++task) {
+      for (unsigned later : dependents[*task]) {
+        way[*task] = std::max(way[*task], way[later]);
+        urgency[*task] = std::max(urgency[*task], urgency[later]);
+      }
+      way[*task] += tasks[*task].seconds;
+      if (tasks[*task].target)
+        urgency[*task] = way[*task];
+    }
+  }
+
+  void makeReady(unsigned task) { (tasks[task].target ? readyTransfers : ready[tasks[task].device]).insert(task); }
+
+  void begin(unsigned task) {
+    timetable.order.push_back(task);
+    timetable.start[task] = now;
+    timetable.finish[task] = now + tasks[task].seconds;
+    running.emplace(timetable.finish[task], task);
+  }
+
+  void startAll() {
+    for (unsigned device = 0; device != ready.size(); ++device)
+      if (computeFree[device] && !ready[device].empty()) {
+        begin(*ready[device].begin());
+        ready[device].erase(ready[device].begin());
+        computeFree[device] = false;
+      }
+    for (auto next = readyTransfers.begin(); next != readyTransfers.end();) {
+      const Task &transfer = tasks[*next];
+      if (!sendFree[transfer.device] || !receiveFree[*transfer.target]) {
+        ++next;
+        continue;
+      }
+      begin(*next);
+      sendFree[transfer.device] = receiveFree[*transfer.target] = false;
+      next = readyTransfers.erase(next);
+    }
+  }
+
+  void end(unsigned task) {
+    if (tasks[task].target)
+      sendFree[tasks[task].device] = receiveFree[*tasks[task].target] = true;
+    else
+      computeFree[tasks[task].device] = true;
+    for (unsigned later : dependents[task])
+      if (--missing[later] == 0)
+        makeReady(later);
+  }
+
+  const std::vector<Task> &tasks;
+  std::vector<std::vector<unsigned>> dependents;
+  std::vector<double> urgency;
+  std::vector<size_t> missing;
+  std::vector<TaskSet> ready;
+  TaskSet readyTransfers;
+  std::vector<bool> computeFree, sendFree, receiveFree;
+  std::priority_queue<std::pair<double, unsigned>, std::vector<std::pair<double, unsigned>>, std::greater<>> running;
+  Timetable timetable;
+  double now = 0;
+};
+
+} // namespace
+
+Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topological,
+                       const std::vector<bool> &prepare) {
+  return Simulation(problem, topological, prepare).run();
+}
+
+std::vector<unsigned> orderPrepare(const Problem &problem, const std::vector<unsigned> &body,
+                                   const std::vector<bool> &prepare) {
+  auto dependencies = dependenciesOf(problem, usesOf(problem));
+  std::vector<unsigned> order;
+  std::vector<bool> entered(problem.tasks.size());
+  // Depth first from each task of the body, with the path from it on a stack of its own: parameters may feed chains of
+  // any length.
+  struct Visit {
+    unsigned task;
+    size_t next = 0;
+  };
+  std::vector<Visit> path;
+  for (unsigned root : body)
+    for (path.push_back({root}); !path.empty();) {
+      Visit &visit = path.back();
+      if (visit.next == dependencies[visit.task].size()) {
+        if (prepare[visit.task])
+          order.push_back(visit.task);
+        path.pop_back();
+        continue;
+      }
+      unsigned earlier = dependencies[visit.task][visit.next++];
+      if (prepare[earlier] && !entered[earlier]) {
+        entered[earlier] = true;
+        path.push_back({earlier});
+      }
+    }
+  return order;
+}
+
+} // namespace cleave::schedule

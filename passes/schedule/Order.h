@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// In which order tasks run: which of them once before the first step, and one order of all devices' tasks that keeps
+// devices busy at the same time.
+
+#ifndef CLEAVE_PASSES_SCHEDULE_ORDER_H
+#define CLEAVE_PASSES_SCHEDULE_ORDER_H
+
+#include "passes/schedule/Problem.h"
+
+namespace cleave::schedule {
+
+/// The tasks in an order in which each follows what it depends on; nothing when they depend on each other in a circle.
+std::optional<std::vector<unsigned>> topologicalOrder(const Problem &problem);
+
+/// For each task whether it depends on nothing that changes from step to step, so that once is enough.
+/// `topological` is an order as topologicalOrder gives.
+std::vector<bool> tasksOfPrepare(const Problem &problem, const std::vector<unsigned> &topological);
+
+/// An order of tasks, and when each is expected to run, in seconds from the beginning of the step.
+struct Timetable {
+  /// Sorted by start.
+  std::vector<unsigned> order;
+  /// By task; of meaning only for tasks of `order`.
+  std::vector<double> start, finish;
+};
+
+/// Orders the tasks that are not in `prepare`. List scheduling (Graham 1969) on a simulated clock: whenever a queue is
+/// free, the most urgent task that is ready starts on it. Urgency is the longest way, in seconds, from the next
+/// transfer that the task leads to, to the end of the step. Tasks that no other device waits for, and tasks that lead
+/// to the same transfer, keep the model's order, in which intermediate values die soonest. Time: O(n log n).
+Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topological,
+                       const std::vector<bool> &prepare);
+
+/// Orders those tasks of `prepare` whose results `body` needs, each right before the first task that reads its result,
+/// in the order in which the body uses what comes out: temporaries die quickly.
+std::vector<unsigned> orderPrepare(const Problem &problem, const std::vector<unsigned> &body,
+                                   const std::vector<bool> &prepare);
+
+} // namespace cleave::schedule
+
+#endif // CLEAVE_PASSES_SCHEDULE_ORDER_H

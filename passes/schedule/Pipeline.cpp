@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of the schedule stage.
+
+#include "passes/schedule/Pipeline.h"
+
+#include "passes/schedule/Passes.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+void buildSchedulePipeline(OpPassManager &manager) {
+  // One pass: order decides live ranges, live ranges places, and places the waits for values that others replace.
+  manager.addPass(createScheduleProgramsPass());
+}
+
+} // namespace cleave

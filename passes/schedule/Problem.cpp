@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Who writes and reads which value.
+
+#include "passes/schedule/Problem.h"
+
+#include <algorithm>
+
+namespace cleave::schedule {
+
+std::vector<ValueUses> usesOf(const Problem &problem) {
+  std::vector<ValueUses> uses(problem.values.size());
+  for (unsigned task = 0; task != problem.tasks.size(); ++task) {
+    for (unsigned value : problem.tasks[task].writes)
+      uses[value].writer = task;
+    for (unsigned value : problem.tasks[task].reads)
+      if (uses[value].readers.empty() || uses[value].readers.back() != task)
+        uses[value].readers.push_back(task);
+  }
+  return uses;
+}
+
+std::vector<std::vector<unsigned>> dependenciesOf(const Problem &problem, const std::vector<ValueUses> &uses) {
+  std::vector<std::vector<unsigned>> dependencies(problem.tasks.size());
+  for (unsigned task = 0; task != problem.tasks.size(); ++task) {
+    std::vector<unsigned> &list = dependencies[task];
+    for (unsigned value : problem.tasks[task].reads)
+      if (std::find(list.begin(), list.end(), uses[value].writer) == list.end())
+        list.push_back(uses[value].writer);
+  }
+  return dependencies;
+}
+
+} // namespace cleave::schedule

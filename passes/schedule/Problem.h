@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What there is to schedule, free of any IR: tasks on devices, and the values that they write and read. All programs of
+// a module are one problem, because sends and receives tie their orders together.
+
+#ifndef CLEAVE_PASSES_SCHEDULE_PROBLEM_H
+#define CLEAVE_PASSES_SCHEDULE_PROBLEM_H
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace cleave::schedule {
+
+/// A tensor in one device's memory, written by one task and read by any number. Reshapes of it are the same value; a
+/// kernel's scratch memory is a value that nobody reads.
+struct Value {
+  unsigned device = 0;
+  uint64_t bytes = 0;
+};
+
+/// A kernel or host action on the compute queue of `device`, or, with a `target`, a transfer: a send on the send queue
+/// of `device` that meets a receive on the receive queue of `target`.
+struct Task {
+  unsigned device = 0;
+  std::optional<unsigned> target;
+  /// The estimated duration.
+  double seconds = 0;
+  /// Belongs to every step, whatever it depends on: inputs and outputs.
+  bool everyStep = false;
+  /// Runs as soon as it can, before other tasks of its device.
+  bool early = false;
+  /// Indices of values. A transfer reads one value of `device` and writes one of `target`.
+  std::vector<unsigned> reads, writes;
+};
+
+struct Problem {
+  unsigned numDevices = 0;
+  std::vector<Value> values;
+  /// Each device's tasks in the model's order.
+  std::vector<Task> tasks;
+};
+
+/// Who writes a value, and who reads it in ascending order.
+struct ValueUses {
+  unsigned writer = 0;
+  std::vector<unsigned> readers;
+};
+
+/// The uses of every value. Expects each value to be written once.
+std::vector<ValueUses> usesOf(const Problem &problem);
+
+/// The task that writes each value that a task reads, without repetition.
+std::vector<std::vector<unsigned>> dependenciesOf(const Problem &problem, const std::vector<ValueUses> &uses);
+
+} // namespace cleave::schedule
+
+#endif // CLEAVE_PASSES_SCHEDULE_PROBLEM_H

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Order first, then memory, then the waits that follow from both.
+
+#include "passes/schedule/Schedule.h"
+
+#include "passes/schedule/ArenaPlanner.h"
+#include "passes/schedule/Occupancy.h"
+
+#include <algorithm>
+
+namespace cleave::schedule {
+namespace {
+
+void planArenas(const Problem &problem, const PhaseOrders &orders, Schedule &schedule) {
+  std::vector<std::optional<LiveRange>> ranges = liveRanges(problem, orders);
+  for (unsigned device = 0; device != problem.numDevices; ++device) {
+    std::vector<LiveRange> local;
+    std::vector<unsigned> values;
+    for (unsigned value = 0; value != ranges.size(); ++value)
+      if (ranges[value] && problem.values[value].device == device) {
+        local.push_back(*ranges[value]);
+        values.push_back(value);
+      }
+    ArenaPlan plan = planArena(local);
+    for (size_t i = 0; i != values.size(); ++i)
+      schedule.offsets[values[i]] = plan.offsets[i];
+    schedule.devices[device].arenaBytes = plan.bytes;
+    schedule.devices[device].liveBytes = largestLiveSet(local);
+  }
+}
+
+/// Turns the tasks of one phase into instructions.
+class PhaseBuilder {
+public:
+  PhaseBuilder(const Problem &problem, const Schedule &schedule, unsigned firstOrder)
+      : problem(problem), schedule(schedule), past(problem.numDevices * numQueues), arenas(problem.numDevices),
+        usesSoFar(problem.values.size()), writers(problem.values.size()), order(firstOrder) {}
+
+  /// Appends a task; `list` gives the list of a device.
+  template <typename List> void append(unsigned index, List list) {
+    const Task &task = problem.tasks[index];
+    if (!task.target) {
+      list(task.device).push_back(instruction(index, task.device, Queue::Compute, task.reads, task.writes));
+    } else {
+      list(task.device).push_back(instruction(index, task.device, Queue::Send, task.reads, {}));
+      list(*task.target).push_back(instruction(index, *task.target, Queue::Receive, {}, task.writes));
+      past.meet(queueOf(task.device, Queue::Send), queueOf(*task.target, Queue::Receive));
+    }
+    ++order;
+  }
+
+private:
+  static unsigned queueOf(unsigned device, Queue queue) { return device * numQueues + static_cast<unsigned>(queue); }
+
+  Instruction instruction(unsigned index, unsigned device, Queue queue, const std::vector<unsigned> &reads,
+                          const std::vector<unsigned> &writes) {
+    std::vector<TimelinePoint> needed;
+    auto needUsesOf = [&](unsigned value) {
+      needed.insert(needed.end(), usesSoFar[value].begin(), usesSoFar[value].end());
+    };
+    // What prepare wrote is there before the body begins.
+    for (unsigned value : reads)
+      if (writers[value])
+        needed.push_back(*writers[value]);
+    for (unsigned value : writes)
+      for (unsigned previous : arenas[device].take(value, *schedule.offsets[value], problem.values[value].bytes))
+        needUsesOf(previous);
+    Instruction result{index, queue, {}, order};
+    for (TimelinePoint wait : past.append(queueOf(device, queue), needed))
+      result.waits.push_back({wait.queue - device * numQueues, wait.value});
+    TimelinePoint now = past.last(queueOf(device, queue));
+    for (unsigned value : reads)
+      usesSoFar[value].push_back(now);
+    for (unsigned value : writes) {
+      usesSoFar[value].push_back(now);
+      writers[value] = now;
+    }
+    return result;
+  }
+
+  const Problem &problem;
+  const Schedule &schedule;
+  HappensBefore past;
+  std::vector<Occupancy> arenas;
+  /// By value, the instructions of this phase that use it, in order.
+  std::vector<std::vector<TimelinePoint>> usesSoFar;
+  /// By value, the instruction of this phase that wrote it.
+  std::vector<std::optional<TimelinePoint>> writers;
+  unsigned order;
+};
+
+} // namespace
+
+std::optional<Schedule> solve(const Problem &problem) {
+  auto topological = topologicalOrder(problem);
+  if (!topological)
+    return std::nullopt;
+  std::vector<bool> prepare = tasksOfPrepare(problem, *topological);
+  PhaseOrders orders;
+  orders.body = scheduleBody(problem, *topological, prepare);
+  orders.prepare = orderPrepare(problem, orders.body.order, prepare);
+
+  Schedule schedule;
+  schedule.devices.resize(problem.numDevices);
+  schedule.offsets.resize(problem.values.size());
+  planArenas(problem, orders, schedule);
+
+  PhaseBuilder prepareBuilder(problem, schedule, 0);
+  for (unsigned task : orders.prepare)
+    prepareBuilder.append(task, [&](unsigned device) -> auto & { return schedule.devices[device].prepare; });
+  PhaseBuilder bodyBuilder(problem, schedule, static_cast<unsigned>(orders.prepare.size()));
+  for (unsigned task : orders.body.order)
+    bodyBuilder.append(task, [&](unsigned device) -> auto & { return schedule.devices[device].body; });
+  return schedule;
+}
+
+} // namespace cleave::schedule

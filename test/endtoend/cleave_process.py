@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# How the end-to-end tests start the programs under test: where `cleave` is, what a run answered, how a test says that
+# it was skipped.
+
+import collections
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# What ctest reads as "skipped" (SKIP_RETURN_CODE).
+SKIPPED = 77
+
+# Exit codes of the command line.
+DONE, UNSUPPORTED, REJECTED, DIFFERENT = 0, 3, 4, 6
+
+Result = collections.namedtuple("Result", "code output errors")
+
+
+def skip(reason):
+    """Ends the test as skipped, saying why."""
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def program(name="cleave"):
+    """The program under test: in $CLEAVE_BIN, which ctest sets, or in build/bin."""
+    path = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), name)
+    if not os.access(path, os.X_OK):
+        sys.exit(f"expected a program at {path}, found none; build first")
+    return path
+
+
+def shared_models():
+    """The folder of the four classic models: $CLEAVE_SHARED/models, or ../shared/models beside the repository."""
+    folder = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "models")
+    if not os.path.isdir(folder):
+        skip(f"no models in {folder}")
+    return folder
+
+
+def cleave(*arguments, timeout=300, name="cleave"):
+    """Runs `cleave ARGUMENTS`. A signal shows as a negative code, as a crash does; a timeout as None."""
+    try:
+        done = subprocess.run([program(name), *arguments], capture_output=True, text=True, errors="replace",
+                              timeout=timeout, stdin=subprocess.DEVNULL)
+        return Result(done.returncode, done.stdout, done.stderr)
+    except subprocess.TimeoutExpired as expired:
+        return Result(None, "", f"no answer within {timeout} s: {' '.join(map(str, expired.cmd))}")
+
+
+def parallel(function, items):
+    """function(item) of all items, as many at once as there are cores, results in the order of the items."""
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(function, items))
+
+
+def report(failures, passed):
+    """Prints the failures, a line each with what the program said, and ends the test."""
+    for subject, result in failures:
+        print(f"FAILED {subject}: exit code {result.code}\n    " +
+              "\n    ".join((result.errors.strip() or result.output.strip()).splitlines()[-6:]))
+    print(f"{passed} passed, {len(failures)} failed")
+    sys.exit(1 if failures else 0)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ONNX's own backend tests (Debian's libonnx-testdata), every case on one device and again with its operators
+# alternating over two. Counts passed, failed and unsupported by group; fails if a case fails or if fewer pass than
+# onnx-suite.expected records.
+#
+#   python3 test/endtoend/onnx_suite.py [--only PATTERN] [--list] [--table FILE] [--record]
+#
+# --only PATTERN   only cases whose "group/name" matches the shell pattern
+# --list           one line a case: what it did, and why
+# --table FILE     writes the counts and the unsupported operators as Markdown: docs/onnx-suite.md
+# --record         writes the counts to onnx-suite.expected
+
+import argparse
+import collections
+import fnmatch
+import glob
+import os
+import re
+import sys
+
+from cleave_process import DONE, UNSUPPORTED, cleave, parallel, program, skip
+
+DATA = "/usr/share/libonnx-testdata/data"
+GROUPS = ["node", "simple", "pytorch-operator", "pytorch-converted"]
+EXPECTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx-suite.expected")
+# Both runs of every case. Tolerances are those of ONNX's own runner.
+RUNS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
+        "two devices": ["--machine", "host:2x1", "--strategy", "alternate"]}
+TOLERANCE = ["--rtol", "1e-3", "--atol", "1e-7"]
+
+Outcome = collections.namedtuple("Outcome", "case kind why")
+
+
+def numbered(folder, kind):
+    """The files input_0.pb, input_1.pb, ... of a data set, as (position, path)."""
+    files = glob.glob(os.path.join(folder, f"{kind}_*.pb"))
+    return sorted((int(re.search(r"_(\d+)\.pb$", path).group(1)), path) for path in files)
+
+
+def run_case(case):
+    """Passed if every data set of the case agrees in both runs; else the first thing that did not."""
+    folder = os.path.join(DATA, case)
+    for data in sorted(glob.glob(os.path.join(folder, "test_data_set_*"))):
+        files = []
+        for position, path in numbered(data, "input"):
+            files += ["--input", f"@{position}={path}"]
+        for position, path in numbered(data, "output"):
+            files += ["--expect", f"@{position}={path}"]
+        for what, flags in RUNS.items():
+            result = cleave("run", os.path.join(folder, "model.onnx"), *flags, *files, *TOLERANCE, timeout=120)
+            lines = [line for line in result.errors.splitlines() if "error" in line] or result.errors.splitlines()
+            why = lines[0].strip() if lines else ""
+            if result.code == UNSUPPORTED:
+                return Outcome(case, "unsupported", why)
+            if result.code != DONE:
+                return Outcome(case, "failed", f"on {what}, exit code {result.code}: {why}")
+    return Outcome(case, "passed", "")
+
+
+def count(outcomes):
+    """{group: Counter of kinds}, groups in their usual order."""
+    counts = {group: collections.Counter() for group in GROUPS}
+    for outcome in outcomes:
+        counts[outcome.case.split("/")[0]][outcome.kind] += 1
+    return counts
+
+
+def expected_counts():
+    if not os.path.exists(EXPECTED):
+        return {}
+    with open(EXPECTED, encoding="utf-8") as file:
+        rows = (line.split() for line in file if line.strip() and not line.startswith("#"))
+        return {group: int(passed) for group, passed in rows}
+
+
+def operators(cases):
+    """How often each operator type is what the model of an unsupported case consists of."""
+    import onnx  # pylint: disable=import-outside-toplevel
+    types = collections.Counter()
+    for case in cases:
+        graph = onnx.load(os.path.join(DATA, case, "model.onnx")).graph
+        types.update({node.op_type for node in graph.node})
+    return types
+
+
+def table(outcomes):
+    """The counts as Markdown, with the operators of the unsupported cases below."""
+    kinds = ["passed", "failed", "unsupported"]
+    rows = ["| group | cases | " + " | ".join(kinds) + " |", "|---|---:|---:|---:|---:|"]
+    counts = count(outcomes)
+    counts["all"] = sum(counts.values(), collections.Counter())
+    for group, of_group in counts.items():
+        numbers = [sum(of_group.values()), *(of_group[kind] for kind in kinds)]
+        rows.append(f"| {group} | " + " | ".join(map(str, numbers)) + " |")
+    unsupported = operators([outcome.case for outcome in outcomes if outcome.kind == "unsupported"])
+    names = ", ".join(f"{name} {number}" for name, number in unsupported.most_common())
+    return "\n".join(rows) + "\n", names
+
+
+def write_table(outcomes, path):
+    rows, names = table(outcomes)
+    paragraph, line = [], ""
+    for word in names.split(" "):
+        if len(line) + len(word) + 1 > 100:
+            paragraph.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    paragraph.append(line)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"""# ONNX's backend tests
+
+Every case of ONNX 1.12's backend tests (Debian's `libonnx-testdata`) that comes with its model, on one
+device and again with its operators alternating over two, under the tolerances of ONNX's own runner (1e-3
+relative plus 1e-7 absolute). A case passes if all its outputs agree in both runs; it is unsupported if
+`cleave run` says so (exit code 3); anything else is a failure. This page is written by
+
+```
+python3 test/endtoend/onnx_suite.py --table docs/onnx-suite.md
+```
+
+{rows}
+Operators in the unsupported cases, with the number of cases (a case is often unsupported for one of its
+operators, or for an element type, only):
+
+""" + "\n".join(paragraph) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="ONNX's backend tests through cleave run")
+    parser.add_argument("--only", default="*", help="shell pattern of group/name")
+    parser.add_argument("--list", action="store_true", help="one line a case")
+    parser.add_argument("--table", help="Markdown file to write")
+    parser.add_argument("--record", action="store_true", help="write the counts to onnx-suite.expected")
+    options = parser.parse_args()
+    if not os.path.isdir(DATA):
+        skip(f"no folder {DATA}; install libonnx-testdata")
+    program()
+    cases = sorted(os.path.relpath(os.path.dirname(path), DATA) for group in GROUPS
+                   for path in glob.glob(os.path.join(DATA, group, "*", "model.onnx")))
+    cases = [case for case in cases if fnmatch.fnmatch(case, options.only)]
+    outcomes = parallel(run_case, cases)
+    for outcome in outcomes:
+        if options.list or outcome.kind == "failed":
+            print(f"{outcome.kind} {outcome.case}: {outcome.why}")
+    counts = count(outcomes)
+    print(table(outcomes)[0])
+    if options.table:
+        write_table(outcomes, options.table)
+    if options.record:
+        with open(EXPECTED, "w", encoding="utf-8") as file:
+            file.write("# Cases of each group that pass, at least (written by onnx_suite.py --record).\n")
+            file.writelines(f"{group} {of_group['passed']}\n" for group, of_group in counts.items())
+    lost = []
+    if options.only == "*":
+        lost = [f"{group}: expected at least {least} to pass, got {counts[group]['passed']}"
+                for group, least in expected_counts().items() if counts[group]["passed"] < least]
+    print("\n".join(lost))
+    sys.exit(1 if lost or any(outcome.kind == "failed" for outcome in outcomes) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# How lit runs the tests below this folder. lit.site.cfg.py, in the build folder, says where things are.
+
+import os
+
+import lit.formats
+
+config.name = "cleave"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test", ".onnxtxt"]
+config.excludes = ["Inputs", "lit.cfg.py", "lit.site.cfg.py"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.cleave_build, "test")
+
+# The project's programs and FileCheck by their plain names.
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.cleave_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
+)
+# Diagnostics and dumps without colour.
+config.environment["NO_COLOR"] = "1"
+
+# Programs that this build has: `REQUIRES: cleave-run` in tests of those that may be missing.
+programs = os.path.join(config.cleave_build, "bin")
+if os.path.isdir(programs):
+    for program in sorted(os.listdir(programs)):
+        config.available_features.add(program)
+
+# Models and reference outputs that lie beside the repository: `REQUIRES: shared`, `%shared`.
+shared = os.environ.get("CLEAVE_SHARED") or os.path.join(config.cleave_source, "..", "shared")
+if os.path.isdir(os.path.join(shared, "models")):
+    config.available_features.add("shared")
+config.substitutions.append(("%shared", os.path.realpath(shared)))

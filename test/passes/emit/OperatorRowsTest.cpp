@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The table of operators: one row a node, with kernel, costs and what it receives.
+
+#include "ModuleText.h"
+
+#include "passes/emit/OperatorRows.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+
+namespace {
+
+// Node "fc" is two operators, "act" is fused with it, "neg" on the other device receives what they make, through a
+// change of layout that carries the producer's names, and "shape" needs no kernel.
+const char *text = R"(
+module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                   {name = "b", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+  dist.mesh @d0 <[], devices = [0]>
+  dist.mesh @d1 <[], devices = [1]>
+  dfg.parameter @w : tensor<8x16xf32> = #dfg.fill<value = 1.0 : f64>
+  dfg.parameter @b : tensor<16xf32> = #dfg.fill<value = 1.0 : f64>
+  plan.library_kernel @matmul "onednn" "matmul" {} : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
+  plan.library_kernel @reorder "onednn" "reorder" {} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  plan.library_kernel @neg "onednn" "eltwise" {} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  dfg.graph @main(%x: tensor<4x8xf32> {dfg.name = "x"} loc("x"("Input"))) -> tensor<64xf32> {
+    %w = dfg.read @w : tensor<8x16xf32> loc("w"("Parameter"))
+    %b = dfg.read @b : tensor<16xf32> loc("b"("Parameter"))
+    %0 = dfg.dot_general %x, %w {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>, dist.place = #dist.place<@d0, by = "pin fc -> front">} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("fc"("Gemm"))
+    %1 = dfg.add %0, %b {dist.place = #dist.place<@d0, by = "pin fc -> front">} : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32> loc("fc"("Gemm"))
+    %2 = dfg.relu %1 {dist.place = #dist.place<@d0, by = "propagation from fc">} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("act"("Relu"))
+    %3 = dfg.neg %2 {dist.place = #dist.place<@d1, by = "pin neg -> back">} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("neg"("Neg"))
+    %4 = dfg.reshape %3 {dist.place = #dist.place<@d1, by = "propagation from neg">} : (tensor<4x16xf32>) -> tensor<64xf32> loc("shape"("Flatten"))
+    dfg.return %4 : tensor<64xf32>
+  }
+  dist.program @main.d0(%x: tensor<4x8xf32> loc("x"("Input"))) attributes {mesh = @d0} {
+    %w = dfg.read @w : tensor<8x16xf32> loc("w"("Parameter"))
+    %b = dfg.read @b : tensor<16xf32> loc("b"("Parameter"))
+    %0 = plan.launch @matmul(%x, %w, %b) : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
+    dist.send %0 to @d1 channel 0 : tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
+    dist.return
+  }
+  dist.program @main.d1() -> tensor<64xf32> attributes {mesh = @d1} {
+    %0 = dist.receive from @d0 channel 0 : tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
+    %1 = plan.launch @reorder(%0) : (tensor<4x16xf32>) -> tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
+    %2 = plan.launch @neg(%1) : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("neg"("Neg"))
+    %3 = plan.view %2 : tensor<4x16xf32> -> tensor<64xf32> loc("shape"("Flatten"))
+    dist.return %3 : tensor<64xf32>
+  }
+})";
+
+class OperatorRows : public testing::Test {
+protected:
+  ModuleText module{text};
+  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+
+  const OperatorRow &row(size_t index, const std::string &name) {
+    EXPECT_LT(index, rows.size());
+    EXPECT_EQ(rows[index].name, name);
+    return rows[index];
+  }
+};
+
+// Nodes stand in the order of the graph, each once, with where they are and who decided it.
+TEST_F(OperatorRows, AreTheNodesInOrder) {
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(row(0, "fc").kind, "Gemm");
+  EXPECT_EQ(row(0, "fc").mesh, "d0");
+  EXPECT_EQ(row(0, "fc").decidedBy, "pin fc -> front");
+  EXPECT_EQ(row(2, "neg").mesh, "d1");
+  EXPECT_EQ(row(1, "act").inputs, std::vector<uint32_t>{0});
+  EXPECT_TRUE(row(0, "fc").inputs.empty());
+}
+
+// Costs by hand: 2*4*8*16 flops of the product, 4*16 of the addition; parameters 8*16 and 16 floats.
+TEST_F(OperatorRows, SumTheCostsOfTheirOperators) {
+  EXPECT_EQ(row(0, "fc").flops, 2 * 4 * 8 * 16 + 4 * 16);
+  EXPECT_EQ(row(0, "fc").parameterBytes, (8 * 16 + 16) * 4);
+  EXPECT_EQ(row(0, "fc").resultBytes, 4 * 16 * 4);
+  EXPECT_EQ(row(3, "shape").shape, std::vector<int64_t>{64});
+}
+
+// The kernel is the one that computes the node, not the change of layout that carries its name.
+TEST_F(OperatorRows, NameTheirKernels) {
+  EXPECT_EQ(row(0, "fc").kernel, "matmul");
+  EXPECT_EQ(row(0, "fc").fusedWith, "");
+  EXPECT_EQ(row(1, "act").kernel, "matmul");
+  EXPECT_EQ(row(1, "act").fusedWith, "fc");
+  EXPECT_EQ(row(2, "neg").kernel, "neg");
+  EXPECT_EQ(row(3, "shape").kernel, "");
+}
+
+// What crosses devices is counted where it is used.
+TEST_F(OperatorRows, CountWhatTheyReceive) {
+  EXPECT_EQ(row(2, "neg").receivedBytes, 4 * 16 * 4);
+  EXPECT_EQ(row(0, "fc").receivedBytes, 0);
+}
+
+// The rows are in the plan, and instructions carry the name of the node that they are for.
+TEST_F(OperatorRows, AreInThePlan) {
+  runtime::Plan plan = module.plan();
+  const runtime::Entry &entry = plan->entries[0];
+  ASSERT_EQ(entry.operators.size(), 4u);
+  EXPECT_EQ(entry.operators[1].fusedWith, "fc");
+  EXPECT_EQ(entry.operators[2].mesh, 1u);
+  EXPECT_EQ(entry.operators[2].inputs, std::vector<uint32_t>{1});
+  EXPECT_EQ(entry.programs[0].body.front().node, "x");
+  EXPECT_EQ(entry.programs[1].body.front().node, "fc");
+  EXPECT_EQ(entry.programs[1].body.back().node, "output0");
+}
+
+} // namespace

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes an ONNX model from ONNX's textual syntax, so that tests can be read. Lines before the one that begins with
+// `<` (the model's header) are the test's own. Options change what the syntax cannot say:
+//   --external NAME=FILE[:OFFSET[:LENGTH]]   keep an initializer in a file, which is not written
+//   --tensor NAME                            write an initializer alone, as a tensor file
+//   --cut N                                  write only N bytes
+
+#include "onnx/onnx_pb.h"
+
+#include "onnx/defs/parser.h"
+
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+static std::string readModelText(const std::string &path) {
+  std::ifstream stream(path);
+  std::string line, text;
+  bool inModel = false;
+  while (std::getline(stream, line)) {
+    inModel |= line.rfind("<", 0) == 0;
+    if (inModel && line.rfind("//", 0) != 0)
+      text += line + "\n";
+  }
+  return text;
+}
+
+static void makeExternal(onnx::ModelProto &model, const std::string &argument) {
+  std::stringstream parts(argument.substr(argument.find('=') + 1));
+  std::string name = argument.substr(0, argument.find('=')), value;
+  for (onnx::TensorProto &tensor : *model.mutable_graph()->mutable_initializer()) {
+    if (tensor.name() != name)
+      continue;
+    tensor.clear_float_data();
+    tensor.clear_raw_data();
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    for (const char *key : {"location", "offset", "length"}) {
+      if (!std::getline(parts, value, ':'))
+        break;
+      onnx::StringStringEntryProto &entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(value);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  std::string input, output;
+  std::vector<std::string> externals;
+  std::string tensor;
+  long cut = -1;
+  for (int i = 1; i < argc; ++i) {
+    std::string option = argv[i];
+    if (option == "-o")
+      output = argv[++i];
+    else if (option == "--external")
+      externals.push_back(argv[++i]);
+    else if (option == "--cut")
+      cut = std::stol(argv[++i]);
+    else if (option == "--tensor")
+      tensor = argv[++i];
+    else
+      input = option;
+  }
+  std::string text = readModelText(input);
+  onnx::ModelProto model;
+  onnx::OnnxParser parser(text.c_str());
+  auto status = parser.Parse(model);
+  if (!status.IsOK()) {
+    std::cerr << input << ": " << status.ErrorMessage() << "\n";
+    return 1;
+  }
+  for (const std::string &external : externals)
+    makeExternal(model, external);
+  std::string bytes = model.SerializeAsString();
+  for (const onnx::TensorProto &candidate : model.graph().initializer())
+    if (candidate.name() == tensor)
+      bytes = candidate.SerializeAsString();
+  if (cut >= 0)
+    bytes.resize(std::min<size_t>(bytes.size(), cut));
+  std::ofstream(output, std::ios::binary) << bytes;
+  return 0;
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: cleave-opt %s --plan-schedule --split-input-file --verify-diagnostics
+
+// An operator without a kernel cannot be scheduled.
+dist.mesh @d0 <[], devices = [0]>
+dist.program @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mesh = @d0} {
+  // expected-error @+1 {{'dfg.relu' op is left in a program, expected only kernel launches, parameters, constants, views and transfers; give it a kernel before scheduling}}
+  %0 = dfg.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+  dist.return %0 : tensor<8xf32>
+}
+
+// -----
+
+// A send that nobody receives would never end.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+dist.program @main(%x: tensor<8xf32>) attributes {mesh = @d0} {
+  // expected-error @+1 {{'dist.send' op expects its channel 3 to have a send and a receive, found one of them}}
+  dist.send %x to @d1 channel 3 : tensor<8xf32>
+  dist.return
+}
+
+// -----
+
+// A channel is for one value.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+dist.program @first(%x: tensor<8xf32>) attributes {mesh = @d0} {
+  dist.send %x to @d1 channel 3 : tensor<8xf32>
+  dist.return
+}
+dist.program @second(%x: tensor<8xf32>) attributes {mesh = @d1} {
+  // expected-error @+1 {{'dist.send' op expects to be the only one of channel 3, found another}}
+  dist.send %x to @d0 channel 3 : tensor<8xf32>
+  dist.return
+}
+
+// -----
+
+// The same on the other side.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+dist.program @first() attributes {mesh = @d1} {
+  %0 = dist.receive from @d0 channel 3 : tensor<8xf32>
+  dist.return
+}
+dist.program @second() attributes {mesh = @d0} {
+  // expected-error @+1 {{'dist.receive' op expects to be the only one of channel 3, found another}}
+  %0 = dist.receive from @d1 channel 3 : tensor<8xf32>
+  dist.return
+}
+
+// -----
+
+// Both ends must mean the same bytes and each other.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+dist.program @first(%x: tensor<8xf32>) attributes {mesh = @d0} {
+  // expected-error @+1 {{expects channel 0 to lead from 'd0' to 'd1' with one type, got 'tensor<8xf32>' from 'd0' and 'tensor<4xf32>' in 'd1'}}
+  dist.send %x to @d1 channel 0 : tensor<8xf32>
+  dist.return
+}
+dist.program @second() attributes {mesh = @d1} {
+  %0 = dist.receive from @d0 channel 0 : tensor<4xf32>
+  dist.return
+}
+
+// -----
+
+// A split program has no schedule yet.
+dist.mesh @pair <["model" = 2], devices = [0, 1]>
+// expected-error @+1 {{'dist.program' op expects a mesh of one device, got 'pair' of 2}}
+dist.program @main() attributes {mesh = @pair} {
+  dist.return
+}
+
+// -----
+
+// Bytes in a padded layout are not the same tensor under another shape.
+dist.mesh @d0 <[], devices = [0]>
+#padded = #plan.layout<"aB16b", padded = [1, 16], strides = [16, 16], blocks = [16], dims = [1]>
+dist.program @main(%x: tensor<1x12xf32, #padded>) attributes {mesh = @d0} {
+  // expected-error @+1 {{'dfg.reshape' op expects types of as many bytes, got}}
+  %0 = dfg.reshape %x : (tensor<1x12xf32, #padded>) -> tensor<12xf32>
+  dist.return
+}

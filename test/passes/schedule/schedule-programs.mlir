@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: cleave-opt %s --plan-schedule --split-input-file | FileCheck %s
+
+// Two devices: weights are loaded once, a queue for each direction that is used, waits across queues only.
+// CHECK-LABEL: plan.program @main.d0 on @d0 queues ["compute", "send"] arena 384 live 384
+// CHECK-DAG: %[[W:.*]] = plan.buffer "w" offset 0 bytes 256 : <tensor<8x8xf32>>
+// CHECK-DAG: %[[X:.*]] = plan.buffer "x" offset {{[0-9]+}} bytes 32
+// CHECK-DAG: %[[Y:.*]] = plan.buffer "fc" offset {{[0-9]+}} bytes 32
+// CHECK: plan.prepare {
+// CHECK-NEXT: plan.load_parameter @w -> %[[W]] {order = 0 : i64, queue = 0 : i64}
+// CHECK-NEXT: {{^ *}$}}
+// CHECK-NEXT: plan.body {
+// CHECK-NEXT: plan.load_input 0 -> %[[X]] {order = 1 : i64, queue = 0 : i64}
+// CHECK-NEXT: plan.call @fc(%[[X]], %[[W]]) -> (%[[Y]]) {order = 2 : i64, queue = 0 : i64}
+// CHECK-NEXT: plan.send %[[Y]] to @d1 {channel = 0 : i64, order = 3 : i64, queue = 1 : i64, waits = [#plan.wait<queue = 0, value = 2>]}
+// CHECK-NEXT: {{^ *}$}}
+// CHECK-LABEL: plan.program @main.d1 on @d1 queues ["compute", "receive"] arena 128 live 128
+// CHECK: plan.body {
+// CHECK-NEXT: plan.receive %[[R:.*]] from @d0 {channel = 0 : i64, order = 3 : i64, queue = 1 : i64}
+// CHECK-NEXT: plan.call @relu(%[[R]]) -> (%[[Z:.*]]) {order = 4 : i64, queue = 0 : i64, waits = [#plan.wait<queue = 1, value = 1>]}
+// CHECK-NEXT: plan.store_output %[[Z]] -> 0 {order = 5 : i64, queue = 0 : i64}
+module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                   {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+  dist.mesh @d0 <[], devices = [0]>
+  dist.mesh @d1 <[], devices = [1]>
+  dfg.parameter @w : tensor<8x8xf32> = #dfg.fill<value = 1.0 : f64>
+  plan.library_kernel @fc "onednn" "matmul" {} : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32>
+  plan.library_kernel @relu "onednn" "eltwise" {} : (tensor<1x8xf32>) -> tensor<1x8xf32>
+  dist.program @main.d0(%x: tensor<1x8xf32> {dist.input = 0 : i64} loc("x"("Input"))) attributes {mesh = @d0} {
+    %w = dfg.read @w : tensor<8x8xf32> loc("w"("Parameter"))
+    %0 = plan.launch @fc(%x, %w) : (tensor<1x8xf32>, tensor<8x8xf32>) -> tensor<1x8xf32> loc("fc"("Gemm"))
+    dist.send %0 to @d1 channel 0 : tensor<1x8xf32> loc("fc"("Gemm"))
+    dist.return
+  }
+  dist.program @main.d1() -> (tensor<1x8xf32> {dist.output = 0 : i64}) attributes {mesh = @d1} {
+    %0 = dist.receive from @d0 channel 0 : tensor<1x8xf32> loc("fc"("Gemm"))
+    %1 = plan.launch @relu(%0) : (tensor<1x8xf32>) -> tensor<1x8xf32> loc("act"("Relu"))
+    dist.return %1 : tensor<1x8xf32>
+  }
+}
+
+// -----
+
+// What depends on parameters and constants alone runs once: the reordered weight keeps its bytes, the weight as it was
+// loaded does not, and so the input takes its place.
+// CHECK-LABEL: plan.program @prepared on @d0 queues ["compute"] arena 192 live 192
+// CHECK-DAG: plan.buffer "w" offset [[TEMPORARY:[0-9]+]] bytes 32
+// CHECK-DAG: plan.buffer "folded" offset [[LASTING:[0-9]+]] bytes 32
+// CHECK-DAG: plan.buffer "x" offset [[TEMPORARY]] bytes 32
+// CHECK: plan.prepare {
+// CHECK-NEXT: plan.load_parameter @w ->
+// CHECK-NEXT: plan.load_constant dense<2.000000e+00> : tensor<8xf32> ->
+// CHECK-NEXT: plan.call @add(
+// CHECK-NEXT: {{^ *}$}}
+// CHECK-NEXT: plan.body {
+// CHECK-NEXT: plan.load_input 0 ->
+// CHECK-NEXT: plan.call @add(
+// CHECK-NEXT: plan.store_output
+// CHECK-NEXT: {{^ *}$}}
+module {
+  dist.mesh @d0 <[], devices = [0]>
+  dfg.parameter @w : tensor<8xf32> = #dfg.fill<value = 1.0 : f64>
+  dfg.parameter @unused : tensor<8xf32> = #dfg.fill<value = 1.0 : f64>
+  plan.library_kernel @add "onednn" "binary" {} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  dist.program @prepared(%x: tensor<8xf32> loc("x"("Input"))) -> tensor<8xf32> attributes {mesh = @d0} {
+    %u = dfg.read @unused : tensor<8xf32>
+    %w = dfg.read @w : tensor<8xf32> loc("w"("Parameter"))
+    %c = dfg.constant dense<2.0> : tensor<8xf32>
+    %0 = plan.launch @add(%w, %c) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("folded"("Add"))
+    %1 = plan.launch @add(%x, %0) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("sum"("Add"))
+    dist.return %1 : tensor<8xf32>
+  }
+}
+
+// -----
+
+// A view is another buffer over the same bytes; an input may be an output; scratch memory is a buffer of the call.
+// CHECK-LABEL: plan.program @views on @d0
+// CHECK: %[[X:.*]] = plan.buffer "x" offset [[O:[0-9]+]] bytes 32 : <tensor<2x4xf32>>
+// CHECK-NEXT: %[[V:.*]] = plan.buffer "flat" offset [[O]] bytes 32 of %[[X]] : !plan.buffer<tensor<2x4xf32>> : <tensor<8xf32>>
+// CHECK: %[[S:.*]] = plan.buffer "scratch" offset {{[0-9]+}} bytes 100 : <tensor<100xi8>>
+// CHECK: plan.load_input 1 -> %[[X]]
+// CHECK-NEXT: plan.store_output %[[X]] -> 1
+// CHECK-NEXT: plan.call @softmax(%[[V]]) -> (%[[Y:.*]]) scratch(%[[S]] : !plan.buffer<tensor<100xi8>>)
+// CHECK-NEXT: plan.store_output %[[Y]] -> 0
+module {
+  dist.mesh @d0 <[], devices = [0]>
+  plan.library_kernel @softmax "onednn" "softmax" {} {scratch_bytes = 100 : i64} : (tensor<8xf32>) -> tensor<8xf32>
+  dist.program @views(%x: tensor<2x4xf32> {dist.input = 1 : i64} loc("x"("Input"))) -> (tensor<8xf32>, tensor<2x4xf32>) attributes {mesh = @d0} {
+    %0 = dfg.reshape %x : (tensor<2x4xf32>) -> tensor<8xf32> loc("flat"("Flatten"))
+    %1 = plan.launch @softmax(%0) : (tensor<8xf32>) -> tensor<8xf32> loc("prob"("Softmax"))
+    dist.return %1, %x : tensor<8xf32>, tensor<2x4xf32>
+  }
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every elementwise operator in every type against its formula in C++, on random shapes that broadcast.
+
+#include "test/property/KernelCases.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace cleave::test {
+namespace {
+
+const std::vector<std::string> floats = {"f32", "f64", "f16", "bf16"};
+const std::vector<std::string> integers = {"i8", "i16", "i32", "i64"};
+
+/// Units in the last place by which a function of f32 may differ from the true value.
+constexpr double functionUlps = 4;
+
+/// A shape of up to four dimensions and one that broadcasts to it.
+std::pair<Shape, Shape> randomShapes(Random &random) {
+  Shape full, part;
+  size_t rank = random() % 5;
+  for (size_t i = 0; i < rank; ++i) {
+    full.push_back(1 + static_cast<int64_t>(random() % 9));
+    part.push_back(random() % 3 == 0 ? 1 : full.back());
+  }
+  if (rank > 0)
+    part.erase(part.begin(), part.begin() + static_cast<int64_t>(random() % rank));
+  return {full, part};
+}
+
+/// Position in a tensor that is broadcast, of an index in the result.
+int64_t broadcastPosition(const Tensor &tensor, const Shape &index) {
+  Shape own;
+  size_t missing = index.size() - tensor.getShape().size();
+  for (size_t i = 0; i < tensor.getShape().size(); ++i)
+    own.push_back(tensor.getShape()[i] == 1 ? 0 : index[missing + i]);
+  return tensor.position(own);
+}
+
+std::string functionType(const std::vector<Tensor> &inputs, const Tensor &result) {
+  std::string text;
+  for (const Tensor &input : inputs)
+    text += (text.empty() ? "" : ", ") + input.type();
+  return "(" + text + ") -> " + result.type();
+}
+
+/// A case of one operator; `operation` holds its name and attributes, `element` sets one element of the result from the
+/// positions of the operands' elements.
+KernelCase makeCase(const std::string &name, const std::string &attributes, std::vector<Tensor> inputs, Tensor result,
+                    const std::function<void(Tensor &, int64_t, const std::vector<int64_t> &)> &element,
+                    double ulps) {
+  int64_t position = 0;
+  forEachIndex(result.getShape(), [&](const Shape &index) {
+    std::vector<int64_t> positions;
+    for (const Tensor &input : inputs)
+      positions.push_back(broadcastPosition(input, index));
+    element(result, position++, positions);
+  });
+  std::string operands = inputs.size() == 1 ? "%a" : inputs.size() == 2 ? "%a, %b" : "%a, %b, %c";
+  KernelCase kernelCase;
+  kernelCase.body =
+      "  %y0 = dfg." + name + " " + operands + " " + attributes + " : " + functionType(inputs, result);
+  kernelCase.inputs = std::move(inputs);
+  kernelCase.relative = result.isFloat() ? ulps * std::ldexp(1.0, -precisionOf(result.getElement())) : 0;
+  kernelCase.expected = {std::move(result)};
+  return kernelCase;
+}
+
+struct Function {
+  std::string name, attributes;
+  double low, high;
+  std::function<double(double)> formula;
+  /// For f64; f32 may use polynomials, and 16-bit floats round once more.
+  double ulps = 4;
+};
+
+const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+
+/// Puts numbers at which functions go wrong among random ones.
+void plantSpecials(Tensor &tensor, Random &random) {
+  const double specials[] = {0.0, -0.0, infinity, -infinity, nan, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, 88.8, -88.8, 1e-30};
+  for (double special : specials)
+    if (tensor.size() > 0)
+      tensor.setReal(static_cast<int64_t>(random() % static_cast<uint64_t>(tensor.size())), special);
+}
+
+// Functions of floats are as exact as promised, also at zeros, infinities and NaN.
+TEST(Elementwise, FloatFunctions) {
+  const std::vector<Function> functions = {
+      {"neg", "", -9, 9, [](double x) { return -x; }},
+      {"abs", "", -9, 9, [](double x) { return std::fabs(x); }},
+      {"sign", "", -9, 9, [](double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }},
+      {"exp", "", -90, 90, [](double x) { return std::exp(x); }},
+      {"exp", "", -2, 2, [](double x) { return std::exp(x); }},
+      {"log", "", 1e-3, 100, [](double x) { return std::log(x); }},
+      {"log", "", 0.9, 1.1, [](double x) { return std::log(x); }},
+      {"sqrt", "", -1, 100, [](double x) { return std::sqrt(x); }},
+      {"reciprocal", "", -9, 9, [](double x) { return 1 / x; }},
+      {"floor", "", -9, 9, [](double x) { return std::floor(x); }},
+      {"ceil", "", -9, 9, [](double x) { return std::ceil(x); }},
+      {"round", "", -9, 9, [](double x) { return std::nearbyint(x); }},
+      {"sin", "", -9, 9, [](double x) { return std::sin(x); }},
+      {"cos", "", -9, 9, [](double x) { return std::cos(x); }},
+      {"tanh", "", -12, 12, [](double x) { return std::tanh(x); }},
+      {"tanh", "", -0.1, 0.1, [](double x) { return std::tanh(x); }},
+      {"erf", "", -5, 5, [](double x) { return std::erf(x); }},
+      {"erf", "", -0.1, 0.1, [](double x) { return std::erf(x); }},
+      {"relu", "", -9, 9, [](double x) { return std::isnan(x) ? x : x > 0 ? x : 0; }},
+      {"sigmoid", "", -20, 20, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"softplus", "", -20, 200, [](double x) { return std::isnan(x) ? x : std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }},
+      {"leaky_relu", "{alpha = 0.25 : f64}", -9, 9, [](double x) { return x >= 0 ? x : 0.25 * x; }},
+      {"elu", "{alpha = 1.5 : f64}", -9, 9, [](double x) { return x >= 0 ? x : 1.5 * std::expm1(x); }},
+      {"elu", "{alpha = 1.0 : f64}", -1e-3, 1e-3, [](double x) { return x >= 0 ? x : std::expm1(x); }},
+      {"clamp", "{low = -1.5 : f64, high = 2.5 : f64}", -9, 9,
+       [](double x) { return std::isnan(x) ? x : std::fmin(std::fmax(x, -1.5), 2.5); }},
+  };
+  Random random(1);
+  std::vector<KernelCase> cases;
+  for (const Function &function : functions)
+    for (const std::string &element : floats)
+      for (bool special : {false, true}) {
+        Tensor input(element, special ? Shape{67} : randomShapes(random).first);
+        input.fill(random, function.low, function.high);
+        if (special)
+          plantSpecials(input, random);
+        Tensor x = input;
+        KernelCase kernelCase = makeCase(
+            function.name, function.attributes, {input}, Tensor(element, input.getShape()),
+            [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) { y.setReal(i, function.formula(x.real(at[0]))); },
+            function.ulps);
+        // Results below the smallest normal number may become zero.
+        kernelCase.absolute = element == "f64" ? 0 : 2e-38;
+        cases.push_back(std::move(kernelCase));
+      }
+  expectKernels(cases);
+}
+
+// gelu's two formulas: near zero and far out, where one part cancels, the error may not exceed one of the input's units.
+TEST(Elementwise, Gelu) {
+  Random random(2);
+  std::vector<KernelCase> cases;
+  for (const std::string &element : floats)
+    for (bool approximate : {false, true}) {
+      Tensor x = Tensor(element, {5, 40}).fill(random, -6, 6);
+      auto formula = [&](double v) {
+        return approximate ? v / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)))
+                           : v / 2 * std::erfc(-v / std::sqrt(2.0));
+      };
+      KernelCase kernelCase = makeCase(
+          "gelu", approximate ? "{approximate}" : "", {x}, Tensor(element, x.getShape()),
+          [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) { y.setReal(i, formula(x.real(at[0]))); }, 8);
+      kernelCase.absolute = element == "f64" ? 1e-15 : 1e-6;
+      cases.push_back(std::move(kernelCase));
+    }
+  expectKernels(cases);
+}
+
+struct Operation {
+  std::string name, attributes;
+  std::function<double(double, double)> formula;
+};
+
+double floorMod(double a, double b) {
+  double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+// Binary operators of floats, with broadcasting on both sides; NaN wins in maxima and minima.
+TEST(Elementwise, FloatPairs) {
+  const std::vector<Operation> operations = {
+      {"add", "", [](double a, double b) { return a + b; }},
+      {"sub", "", [](double a, double b) { return a - b; }},
+      {"mul", "", [](double a, double b) { return a * b; }},
+      {"div", "", [](double a, double b) { return a / b; }},
+      {"pow", "", [](double a, double b) { return std::pow(a, b); }},
+      {"max", "", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? nan : std::fmax(a, b); }},
+      {"min", "", [](double a, double b) { return std::isnan(a) || std::isnan(b) ? nan : std::fmin(a, b); }},
+      {"mod", "", floorMod},
+      {"mod", "{truncated}", [](double a, double b) { return std::fmod(a, b); }},
+  };
+  Random random(3);
+  std::vector<KernelCase> cases;
+  for (const Operation &operation : operations)
+    for (const std::string &element : floats)
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        auto [full, part] = randomShapes(random);
+        Tensor a = Tensor(element, full).fill(random, -5, 5), b = Tensor(element, part).fill(random, -3, 3);
+        if (repeat == 2 && operation.name != "pow")
+          plantSpecials(a, random);
+        if (repeat == 1)
+          std::swap(a, b);
+        cases.push_back(makeCase(
+            operation.name, operation.attributes, {a, b}, Tensor(element, full),
+            [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+              y.setReal(i, operation.formula(a.real(at[0]), b.real(at[1])));
+            },
+            functionUlps));
+      }
+  expectKernels(cases);
+}
+
+/// Integer arithmetic modulo 2^64; the result is cut to the type.
+struct IntegerOperation {
+  std::string name, attributes;
+  std::function<int64_t(int64_t, int64_t)> formula;
+};
+
+int64_t wrapped(__int128 value) { return static_cast<int64_t>(static_cast<unsigned __int128>(value)); }
+
+int64_t integerPower(int64_t base, int64_t exponent) {
+  if (exponent < 0)
+    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  uint64_t result = 1;
+  for (int64_t i = 0; i < exponent; ++i)
+    result *= static_cast<uint64_t>(base);
+  return static_cast<int64_t>(result);
+}
+
+// Integers wrap, and neither a division by zero nor the smallest number by -1 traps.
+TEST(Elementwise, IntegerPairs) {
+  const std::vector<IntegerOperation> operations = {
+      {"add", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) + b); }},
+      {"sub", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) - b); }},
+      {"mul", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) * b); }},
+      {"div", "", [](int64_t a, int64_t b) { return b == 0 ? 0 : wrapped(static_cast<__int128>(a) / b); }},
+      {"mod", "{truncated}", [](int64_t a, int64_t b) { return b == 0 ? 0 : wrapped(static_cast<__int128>(a) % b); }},
+      {"mod", "", [](int64_t a, int64_t b) {
+         __int128 rest = b == 0 ? 0 : static_cast<__int128>(a) % b;
+         return wrapped(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+       }},
+      {"max", "", [](int64_t a, int64_t b) { return std::max(a, b); }},
+      {"min", "", [](int64_t a, int64_t b) { return std::min(a, b); }},
+  };
+  Random random(4);
+  std::vector<KernelCase> cases;
+  for (const IntegerOperation &operation : operations)
+    for (const std::string &element : integers) {
+      auto [full, part] = randomShapes(random);
+      full.push_back(16);
+      part.push_back(16);
+      Tensor a(element, full), b(element, part);
+      a.fill(random, -100, 100);
+      b.fill(random, -9, 9);
+      int64_t smallest = std::numeric_limits<int64_t>::min() >> (64 - 8 * a.width());
+      a.setInteger(0, smallest);
+      b.setInteger(0, -1);
+      a.setInteger(1, smallest);
+      b.setInteger(1, 0);
+      a.setInteger(2, -7);
+      b.setInteger(2, 3);
+      cases.push_back(makeCase(
+          operation.name, operation.attributes, {a, b}, Tensor(element, full),
+          [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+            y.setInteger(i, operation.formula(a.integer(at[0]), b.integer(at[1])));
+          },
+          0));
+    }
+  for (const std::string &element : integers) {
+    Tensor a = Tensor(element, {64}).fill(random, -4, 4), b = Tensor(element, {64}).fill(random, -3, 70);
+    cases.push_back(makeCase(
+        "pow", "", {a, b}, Tensor(element, {64}),
+        [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+          y.setInteger(i, integerPower(a.integer(at[0]), b.integer(at[1])));
+        },
+        0));
+  }
+  expectKernels(cases);
+}
+
+// Unary operators of integers, at the smallest number too, whose negative wraps to itself.
+TEST(Elementwise, IntegerFunctions) {
+  const std::vector<std::pair<std::string, std::function<int64_t(int64_t)>>> functions = {
+      {"neg", [](int64_t x) { return wrapped(-static_cast<__int128>(x)); }},
+      {"abs", [](int64_t x) { return wrapped(x < 0 ? -static_cast<__int128>(x) : x); }},
+      {"sign", [](int64_t x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }},
+      {"relu", [](int64_t x) { return std::max<int64_t>(x, 0); }},
+      {"clamp {low = -3.5 : f64, high = 1.0e30 : f64}", [](int64_t x) { return std::max<int64_t>(x, -3); }},
+  };
+  Random random(5);
+  std::vector<KernelCase> cases;
+  for (const auto &[name, formula] : functions)
+    for (const std::string &element : integers) {
+      Tensor x = Tensor(element, {3, 21}).fill(random, -100, 100);
+      x.setInteger(0, std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width()));
+      size_t space = name.find(' ');
+      cases.push_back(makeCase(
+          name.substr(0, space), space == std::string::npos ? "" : name.substr(space), {x},
+          Tensor(element, x.getShape()),
+          [&, formula = formula](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+            y.setInteger(i, formula(x.integer(at[0])));
+          },
+          0));
+    }
+  expectKernels(cases);
+}
+
+// Truth values take one byte each and stay 0 or 1.
+TEST(Elementwise, TruthValues) {
+  Random random(6);
+  std::vector<KernelCase> cases;
+  const std::vector<std::pair<std::string, std::function<bool(bool, bool)>>> operations = {
+      {"and", [](bool a, bool b) { return a && b; }},
+      {"or", [](bool a, bool b) { return a || b; }},
+      {"xor", [](bool a, bool b) { return a != b; }},
+  };
+  for (const auto &[name, formula] : operations)
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      auto [full, part] = randomShapes(random);
+      Tensor a = Tensor("i1", full).fill(random, 0, 1), b = Tensor("i1", part).fill(random, 0, 1);
+      cases.push_back(makeCase(
+          name, "", {a, b}, Tensor("i1", full),
+          [&, formula = formula](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+            y.setInteger(i, formula(a.integer(at[0]), b.integer(at[1])));
+          },
+          0));
+    }
+  Tensor a = Tensor("i1", {77}).fill(random, 0, 1);
+  cases.push_back(makeCase(
+      "not", "", {a}, Tensor("i1", {77}),
+      [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) { y.setInteger(i, !a.integer(at[0])); }, 0));
+  expectKernels(cases);
+}
+
+// Comparisons and selections of every type; with NaN all comparisons are false.
+TEST(Elementwise, CompareAndSelect) {
+  const std::vector<std::pair<std::string, std::function<bool(double, double)>>> comparisons = {
+      {"equal", [](double a, double b) { return a == b; }},
+      {"less", [](double a, double b) { return a < b; }},
+      {"less_or_equal", [](double a, double b) { return a <= b; }},
+      {"greater", [](double a, double b) { return a > b; }},
+      {"greater_or_equal", [](double a, double b) { return a >= b; }},
+  };
+  Random random(7);
+  std::vector<KernelCase> cases;
+  for (const std::string element : {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"}) {
+    bool truth = element == "i1";
+    for (const auto &[name, formula] : comparisons) {
+      Tensor a = Tensor(element, {4, 33}).fill(random, truth ? 0 : -3, truth ? 1 : 3);
+      Tensor b = Tensor(element, {33}).fill(random, truth ? 0 : -3, truth ? 1 : 3);
+      if (a.isFloat())
+        plantSpecials(a, random);
+      cases.push_back(makeCase(
+          "compare", "{comparison = #dfg.comparison<" + name + ">}", {a, b}, Tensor("i1", a.getShape()),
+          [&, formula = formula](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+            y.setInteger(i, formula(a.real(at[0]), b.real(at[1])));
+          },
+          0));
+    }
+    Tensor condition = Tensor("i1", {4, 1}).fill(random, 0, 1);
+    Tensor a = Tensor(element, {4, 33}).fill(random, 0, 1), b = Tensor(element, {}).fill(random, 0, 1);
+    cases.push_back(makeCase(
+        "select", "", {condition, a, b}, Tensor(element, a.getShape()),
+        [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+          y.setReal(i, condition.integer(at[0]) ? a.real(at[1]) : b.real(at[2]));
+        },
+        0));
+  }
+  expectKernels(cases);
+}
+
+/// What a float becomes as an integer of `bits` bits.
+int64_t saturated(double value, int bits) {
+  if (std::isnan(value))
+    return 0;
+  double bound = std::ldexp(1.0, bits - 1);
+  if (value >= bound)
+    return static_cast<int64_t>(std::numeric_limits<uint64_t>::max() >> (65 - bits));
+  if (value < -bound)
+    return std::numeric_limits<int64_t>::min() >> (64 - bits);
+  return static_cast<int64_t>(value);
+}
+
+// Conversions between all types: saturation, NaN, wrapping, and one rounding.
+TEST(Elementwise, Cast) {
+  const std::vector<std::string> types = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
+  Random random(8);
+  std::vector<KernelCase> cases;
+  for (const std::string &from : types)
+    for (const std::string &to : types) {
+      bool truth = from == "i1";
+      Tensor x = Tensor(from, {131}).fill(random, truth ? 0 : -120, truth ? 1 : 120);
+      if (x.isFloat()) {
+        plantSpecials(x, random);
+        // Beyond every integer type, at the edge of i32, and halfway between two 16-bit floats but for a last bit.
+        for (double special : {1e30, -1e30, 2147483648.0, -2147483648.0, 1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40),
+                               1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -36), 65519.99999, 1e-40, 6.1e-5})
+          x.setReal(static_cast<int64_t>(random() % 131), special);
+      } else if (!truth) {
+        x.setInteger(0, std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width()));
+        x.setInteger(1, static_cast<int64_t>(0x123456789abcdef0));
+      }
+      KernelCase kernelCase = makeCase(
+          "cast", "{to = " + to + "}", {x}, Tensor(to, {131}),
+          [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+            if (y.isFloat())
+              y.setReal(i, x.real(at[0]));
+            else if (to == "i1")
+              y.setInteger(i, x.isFloat() ? x.real(at[0]) != 0 : x.integer(at[0]) != 0);
+            else if (x.isFloat())
+              y.setInteger(i, saturated(x.real(at[0]), static_cast<int>(8 * y.width())));
+            else
+              y.setInteger(i, x.integer(at[0]));
+          },
+          0);
+      // 64-bit integers become 16-bit floats by way of f32.
+      if ((from == "i64" || from == "i32") && to == "bf16")
+        kernelCase.relative = std::ldexp(1.0, -8);
+      cases.push_back(std::move(kernelCase));
+    }
+  expectKernels(cases);
+}
+
+// Tensors without elements: nothing is computed, and nothing is written.
+TEST(Elementwise, NoElements) {
+  std::vector<KernelCase> cases;
+  for (const Shape &shape : {Shape{0}, Shape{3, 0, 2}}) {
+    Tensor x("f32", shape);
+    cases.push_back(makeCase("add", "", {x, x}, x, [](Tensor &, int64_t, const std::vector<int64_t> &) {}, 0));
+  }
+  expectKernels(cases);
+}
+
+} // namespace
+} // namespace cleave::test

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `cleave bench`: how long a model takes on one device, alone or next to a peer. Ours and the peer take turns: in each
+// round ours runs first, then the peer in a process that ends before the next round, so that neither disturbs the
+// other. A result is the median over the rounds' medians.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/OnnxRuntimePeer.h"
+#include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanRunner.h"
+#include "tools/cleave/PlanWeights.h"
+#include "tools/cleave/TextTable.h"
+
+#include "runtime/RunReport.h"
+#include "runtime/Verify.h"
+
+#include "llvm/Support/Format.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+namespace cleave::tool {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> models, dims;
+  std::vector<unsigned> threads = {1};
+  unsigned repeat = 20, warmup = 3, rounds = 5;
+  std::string against, peerScript, json;
+  bool reference = false, noLibraries = false;
+};
+
+struct BenchResult {
+  std::string model;
+  unsigned threads = 1;
+  double ours = 0;            ///< milliseconds
+  std::optional<double> peer; ///< milliseconds
+};
+
+double median(std::vector<double> samples) { return runtime::latencyOf(std::move(samples)).median; }
+
+/// "resnet50" for "models/resnet50/model.onnx": the folder tells such files apart.
+std::string shortName(const std::filesystem::path &model) {
+  std::string stem = model.stem().string();
+  return stem == "model" && model.has_parent_path() ? model.parent_path().filename().string() : stem;
+}
+
+/// The inputs of ONNX's test layout beside a model: test_data_set_0/input_N.pb.
+std::map<std::string, std::string> testInputs(const std::filesystem::path &model) {
+  std::map<std::string, std::string> files;
+  for (unsigned i = 0;; ++i) {
+    auto file = model.parent_path() / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb");
+    if (!std::filesystem::exists(file))
+      return files;
+    files["@" + std::to_string(i)] = file.string();
+  }
+}
+
+/// A model on one device, ready to run.
+class Subject {
+public:
+  Error prepare(const BenchOptions &options, const std::string &model, unsigned threads) {
+    std::vector<std::string> bindings;
+    for (const auto &[name, file] : testInputs(model))
+      bindings.push_back(name + "=" + file);
+    auto files = InputFiles::create(bindings);
+    if (!files)
+      return files.error();
+    CompileRequest request;
+    request.model.model = model;
+    request.model.dims = options.dims;
+    request.target.machine = "host:1x" + std::to_string(threads);
+    request.target.strategy = "single";
+    request.target.reference = options.reference;
+    request.target.noLibraries = options.noLibraries;
+    request.inputs = &*files;
+    auto result = compileModel(request);
+    if (!result)
+      return result.error();
+    compiled.emplace(std::move(*result));
+    auto plan = openPlan(*compiled);
+    if (!plan)
+      return plan.error();
+    if (Error error = verifyPlan(*plan))
+      return error;
+    parameters.emplace(compiled->imported);
+    auto made = runtime::Executor::create(*plan, "", *parameters);
+    if (!made)
+      return made.error();
+    executor = std::move(*made);
+    auto inputTensors = makeInputs(executor->entry(), bindings);
+    if (!inputTensors)
+      return inputTensors.error();
+    inputs = std::move(*inputTensors);
+    auto outputTensors = makeOutputs(executor->entry());
+    if (!outputTensors)
+      return outputTensors.error();
+    outputs = std::move(*outputTensors);
+    return Error::success();
+  }
+
+  /// The median in milliseconds.
+  Expected<double> measure(unsigned warmup, unsigned repeat) {
+    std::vector<double> milliseconds;
+    for (unsigned i = 0; i != warmup + repeat; ++i) {
+      auto seconds = runStep(*executor, inputs, outputs);
+      if (!seconds)
+        return seconds.error();
+      if (i >= warmup)
+        milliseconds.push_back(*seconds * 1e3);
+    }
+    return median(std::move(milliseconds));
+  }
+
+private:
+  std::optional<CompiledModel> compiled;
+  std::optional<WeightsSource> parameters;
+  std::unique_ptr<runtime::Executor> executor;
+  std::vector<runtime::HostTensor> inputs, outputs;
+};
+
+Expected<BenchResult> measureModel(const BenchOptions &options, const std::string &model, unsigned threads,
+                                   const OnnxRuntimePeer *peer, std::string &peerVersion) {
+  Subject subject;
+  if (Error error = subject.prepare(options, model, threads))
+    return error;
+  std::vector<double> ours, theirs;
+  for (unsigned round = 0; round != options.rounds; ++round) {
+    auto mine = subject.measure(options.warmup, options.repeat);
+    if (!mine)
+      return mine.error();
+    ours.push_back(*mine);
+    if (!peer)
+      continue;
+    auto other = peer->measure(model, testInputs(model), threads, options.repeat);
+    if (!other)
+      return other.error();
+    theirs.push_back(other->medianMilliseconds);
+    peerVersion = other->version;
+  }
+  BenchResult result{shortName(model), threads, median(std::move(ours)), std::nullopt};
+  if (peer)
+    result.peer = median(std::move(theirs));
+  return result;
+}
+
+std::string fixed(double value, unsigned decimals) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.*f", decimals, value);
+  return text;
+}
+
+void printResults(llvm::raw_ostream &out, const BenchOptions &options, const std::vector<BenchResult> &results,
+                  const std::string &peerVersion) {
+  std::vector<TextTable::Column> columns = {{"model", TextTable::Align::Left, 20},
+                                            {"threads", TextTable::Align::Right},
+                                            {"ours ms", TextTable::Align::Right}};
+  if (!options.against.empty()) {
+    columns.push_back({"onnxruntime " + peerVersion + " ms", TextTable::Align::Right});
+    columns.push_back({"ratio", TextTable::Align::Right});
+  }
+  TextTable table(std::move(columns));
+  for (const BenchResult &result : results) {
+    std::vector<std::string> row = {result.model, std::to_string(result.threads), fixed(result.ours, 3)};
+    if (result.peer) {
+      row.push_back(fixed(*result.peer, 3));
+      row.push_back(fixed(result.ours / *result.peer, 2));
+    }
+    table.addRow(std::move(row));
+  }
+  table.print(out);
+}
+
+void writeResults(llvm::json::OStream &json, const BenchOptions &options, const std::vector<BenchResult> &results,
+                  const std::string &peerVersion) {
+  if (!options.against.empty()) {
+    json.attribute("peer", options.against);
+    json.attribute("peer_version", peerVersion);
+  }
+  json.attribute("repeat", options.repeat);
+  json.attribute("rounds", options.rounds);
+  json.attributeArray("results", [&] {
+    for (const BenchResult &result : results)
+      json.object([&] {
+        json.attribute("model", result.model);
+        json.attribute("threads", result.threads);
+        json.attribute("ours_ms", result.ours);
+        if (result.peer) {
+          json.attribute("peer_ms", *result.peer);
+          json.attribute("ratio", result.ours / *result.peer);
+        }
+      });
+  });
+}
+
+Error bench(const BenchOptions &options) {
+  std::optional<OnnxRuntimePeer> peer;
+  if (!options.against.empty()) {
+    auto made = OnnxRuntimePeer::create(options.peerScript);
+    if (!made)
+      return made.error();
+    peer = std::move(*made);
+  }
+  std::vector<BenchResult> results;
+  std::string peerVersion;
+  for (const std::string &model : options.models)
+    for (unsigned threads : options.threads) {
+      auto result = measureModel(options, model, threads, peer ? &*peer : nullptr, peerVersion);
+      if (!result)
+        return result.error();
+      results.push_back(std::move(*result));
+    }
+  if (Error error = writeOutput("-", [&](llvm::raw_ostream &out) { printResults(out, options, results, peerVersion); }))
+    return error;
+  if (options.json.empty())
+    return Error::success();
+  return writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json, options, results, peerVersion); });
+}
+
+} // namespace
+
+void addBenchCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App *command = app.add_subcommand("bench", "Measures models on one device, alone or against a peer.");
+  command
+      ->add_option("MODEL", options->models,
+                   "ONNX models; inputs come from test_data_set_0 beside them where that exists")
+      ->required();
+  command->add_option("--dim", options->dims, "the size of a symbolic dimension")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false);
+  command->add_option("--against", options->against, "the peer")->check(CLI::IsMember({"onnxruntime"}));
+  command->add_option("--threads", options->threads, "cores of the device, as in 1,2")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--repeat", options->repeat, "runs that are timed in a round")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "rounds")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--warmup", options->warmup, "runs before them in a round")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_flag("--reference", options->reference, "measure the plain loops");
+  command->add_flag("--no-libraries", options->noLibraries, "measure compiled kernels only");
+  command->add_option("--peer-script", options->peerScript, "the script that runs the peer")->type_name("FILE");
+  command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
+  command->callback([options, &chosen] { chosen = [options] { return report(bench(*options)); }; });
+}
+
+} // namespace cleave::tool

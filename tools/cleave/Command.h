@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The commands of `cleave`: each adds itself to the command line in a file of its own.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_COMMAND_H
+#define CLEAVE_TOOLS_CLEAVE_COMMAND_H
+
+#include <functional>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace cleave::tool {
+
+/// What the chosen command does; returns the exit code. Errors have been printed.
+using Action = std::function<int()>;
+
+/// Each adds one command to `app`. Parsing the command line with it puts its action into `chosen`, which must live as
+/// long as `app`.
+void addBenchCommand(CLI::App &app, Action &chosen);
+void addCheckCommand(CLI::App &app, Action &chosen);
+void addCompileCommand(CLI::App &app, Action &chosen);
+void addExplainCommand(CLI::App &app, Action &chosen);
+void addImportCommand(CLI::App &app, Action &chosen);
+void addRunCommand(CLI::App &app, Action &chosen);
+void addVerifyCommand(CLI::App &app, Action &chosen);
+void addZooCommand(CLI::App &app, Action &chosen);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_COMMAND_H

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `cleave compile`: a model and a machine to a plan.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanSummary.h"
+#include "tools/cleave/Reproducer.h"
+
+#include "llvm/Support/Format.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cleave::tool {
+namespace {
+
+struct CompileOptions {
+  ModelOptions model;
+  TargetOptions target;
+  std::string output, emitIr, json;
+  bool timing = false;
+};
+
+Error writePlan(const CompileOptions &options, const CompiledModel &compiled) {
+  // The weights first: a plan that is there has its weights.
+  if (!compiled.weights.isEmpty())
+    if (llvm::Error error = compiled.weights.write(options.output + ".weights"))
+      return fromLlvm(Status::Failure, std::move(error));
+  return writeOutput(options.output,
+                     [&](llvm::raw_ostream &out) { out.write(compiled.plan.data(), compiled.plan.size()); });
+}
+
+Error writeReport(const CompileOptions &options, const CompiledModel &compiled) {
+  auto plan = openPlan(compiled);
+  if (!plan)
+    return plan.error();
+  PlanSummary summary(**plan, (*plan)->entries.front());
+  return writeJson(options.json, [&](llvm::json::OStream &json) {
+    writeSummary(json, summary);
+    json.attribute("machine", options.target.machine);
+    json.attribute("plan_bytes", static_cast<int64_t>(compiled.plan.size()));
+    json.attribute("weights_bytes", compiled.weights.getNumBytes());
+    json.attribute("search_seconds", compiled.secondsOf("place"));
+    json.attribute("compile_seconds", compiled.totalSeconds());
+    json.attributeObject("stage_seconds", [&] {
+      for (const StageTime &time : compiled.times)
+        json.attribute(time.stage, time.seconds);
+    });
+  });
+}
+
+void printTiming(const CompiledModel &compiled) {
+  for (const StageTime &time : compiled.times)
+    llvm::errs() << llvm::format("%10.1f ms  ", time.seconds * 1e3) << time.stage << "\n";
+  llvm::errs() << llvm::format("%10.1f ms  all stages\n", compiled.totalSeconds() * 1e3);
+}
+
+Error compile(const CompileOptions &options) {
+  if (options.output.empty() && options.emitIr.empty())
+    return makeError(Status::Usage, "compile expects -o PLAN, got none");
+  CompileRequest request{options.model, options.target, nullptr, options.emitIr.empty() ? options.output : "",
+                         options.emitIr};
+  auto compiled = compileModel(request);
+  if (!compiled)
+    return compiled.error();
+  if (options.timing)
+    printTiming(*compiled);
+  if (!options.emitIr.empty())
+    return writeOutput(options.output.empty() ? "-" : options.output,
+                       [&](llvm::raw_ostream &out) { out << compiled->ir; });
+  if (Error error = writePlan(options, *compiled))
+    return error;
+  return options.json.empty() ? Error::success() : writeReport(options, *compiled);
+}
+
+} // namespace
+
+void addCompileCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<CompileOptions>();
+  CLI::App *command = app.add_subcommand("compile", "Decides where every operator of a model runs and makes a plan.");
+  options->model.addTo(*command);
+  options->target.addTo(*command);
+  command
+      ->add_option("-o,--output", options->output,
+                   "the plan; its parameters go to PLAN.weights beside it, except those in files below its folder")
+      ->type_name("PLAN");
+  std::vector<std::string> stages(std::begin(irStages), std::end(irStages));
+  command->add_option("--emit-ir", options->emitIr, "stop after this stage and show the module")
+      ->type_name("STAGE")
+      ->check(CLI::IsMember(stages));
+  command->add_option("--json", options->json, "where a report goes; - is standard output")->type_name("FILE");
+  command->add_flag("--timing", options->timing, "how long each stage took, on standard error");
+  command->callback([options, &chosen] { chosen = [options] { return report(compile(*options)); }; });
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a model to a plan: the stages in order, for every command that needs a plan.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_COMPILEMODEL_H
+#define CLEAVE_TOOLS_CLEAVE_COMPILEMODEL_H
+
+#include "runtime/Plan.h"
+#include "tools/cleave/ModelReader.h"
+
+namespace cleave::tool {
+
+/// What the command line says about where and how a model is to run.
+struct TargetOptions {
+  std::string machine = "host", strategy, placementFile;
+  bool reference = false, noLibraries = false;
+  unsigned threads = 0; ///< that compile; 0: as many as the machine has cores
+
+  /// Adds --machine, --strategy, --place, --reference and --no-libraries to a command.
+  void addTo(CLI::App &command);
+};
+
+/// Seconds that a stage took.
+struct StageTime {
+  std::string stage;
+  double seconds = 0;
+};
+
+/// The stages after which the module can be shown, in order.
+inline constexpr const char *irStages[] = {"import", "graph", "place", "distribute", "codegen", "schedule"};
+
+struct CompileRequest {
+  ModelOptions model;
+  TargetOptions target;
+  /// Binds inputs that need it; may be null.
+  InputFiles *inputs = nullptr;
+  /// Where the plan will be written; empty: it stays in memory.
+  std::string planFile;
+  /// One of irStages: stop after it.
+  std::string lastStage;
+};
+
+/// A plan and where its parameters are.
+struct CompiledModel {
+  std::unique_ptr<mlir::MLIRContext> context; ///< outlives what is below
+  WeightsStore imported;                      ///< the bytes
+  WeightsStore weights;                       ///< the weights file of a plan that is written
+  std::vector<char> plan;
+  std::string ir; ///< the module, when a last stage was asked for
+  std::string strategy;
+  std::vector<StageTime> times;
+
+  double totalSeconds() const;
+  /// The seconds of a stage; 0 if it did not run.
+  double secondsOf(llvm::StringRef stage) const;
+};
+
+/// Compiles. Diagnostics have been printed when the error has no message. Status::Internal when a stage fails that
+/// accepts every placed model: the reproducer has been written then.
+Expected<CompiledModel> compileModel(const CompileRequest &request);
+
+/// A verified view of the compiled plan.
+Expected<runtime::Plan> openPlan(const CompiledModel &compiled);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_COMPILEMODEL_H

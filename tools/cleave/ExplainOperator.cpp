@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Everything that a plan says about one operator.
+
+#include "tools/cleave/Explain.h"
+#include "tools/cleave/TextTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+using runtime::Instruction;
+using runtime::Kernel;
+using runtime::LibraryKernel;
+using runtime::NativeKernel;
+using runtime::Operator;
+using runtime::Phase;
+
+/// A line of the list: what, padded, and its value.
+static void printFact(raw_ostream &out, StringRef what, const Twine &value) {
+  out << "  " << left_justify(what, 15) << value << "\n";
+}
+
+static void printNeighbours(raw_ostream &out, const PlanSummary &summary, StringRef what, ArrayRef<uint32_t> indices,
+                            const Operator &op) {
+  for (uint32_t index : indices) {
+    const Operator &other = summary.entry.operators[index];
+    bool crosses = summary.deviceOf(other) != summary.deviceOf(op);
+    printFact(out, what,
+              other.name + " (" + other.kind + " " + shapeText(other.shape) + ") on " + summary.deviceNames(other) +
+                  (crosses ? ", another device" : ""));
+  }
+}
+
+static void printAttributes(raw_ostream &out, const LibraryKernel &body) {
+  for (const runtime::Attribute &attribute : body.attributes) {
+    std::string values;
+    raw_string_ostream stream(values);
+    interleave(attribute.ints, stream, " ");
+    interleave(attribute.reals, stream, " ");
+    printFact(out, "", attribute.name + " = " + values);
+  }
+  for (const runtime::PostOp &postOp : body.postOps) {
+    std::string text;
+    raw_string_ostream stream(text);
+    stream << "then " << postOp.kind;
+    if (postOp.argument >= 0)
+      stream << " with input " << postOp.argument;
+    printFact(out, "", text);
+  }
+}
+
+static void printKernel(raw_ostream &out, const Kernel &kernel) {
+  printFact(out, "kernel", kernel.name);
+  if (const auto *library = std::get_if<LibraryKernel>(&kernel.body)) {
+    printFact(out, "library",
+              library->library + " " + library->operation +
+                  (library->implementation.empty() ? "" : ", " + library->implementation));
+    printAttributes(out, *library);
+  } else {
+    const auto &native = std::get<NativeKernel>(kernel.body);
+    printFact(out, "native code", native.symbol + ", divisible into " + Twine(native.parallelExtent));
+  }
+  for (const runtime::TensorType &type : kernel.inputs)
+    printFact(out, "reads", type.text());
+  for (const runtime::TensorType &type : kernel.outputs)
+    printFact(out, "writes", type.text());
+  if (kernel.scratchBytes)
+    printFact(out, "scratch", bytesText(static_cast<double>(kernel.scratchBytes)));
+}
+
+/// The instructions that carry the operator's name, or the name of the operator that it is fused with.
+static void printInstructions(raw_ostream &out, const PlanSummary &summary, StringRef node) {
+  for (const runtime::Program &program : summary.entry.programs)
+    for (Phase phase : {Phase::Prepare, Phase::Body})
+      for (const Instruction &instruction : program.instructions(phase)) {
+        if (instruction.node != node)
+          continue;
+        uint32_t device = summary.plan.meshes[program.mesh].devices.front();
+        std::string text;
+        raw_string_ostream stream(text);
+        stream << "#" << instruction.order << " " << actionName(instruction.action) << " on "
+               << summary.plan.devices[device].name << "'s " << queueKindName(program.queues[instruction.queue])
+               << " queue";
+        if (phase == Phase::Prepare)
+          stream << ", once before the first step";
+        for (const runtime::Wait &wait : instruction.waits)
+          stream << ", after " << wait.value << " on " << queueKindName(program.queues[wait.queue]);
+        printFact(out, "instruction", text);
+      }
+}
+
+void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t index) {
+  const Operator &op = summary.entry.operators[index];
+  auto megaflops = [](double flops) {
+    std::string text;
+    raw_string_ostream(text) << format("%.3f Mflop", flops / 1e6);
+    return text;
+  };
+  out << op.name << ": " << op.kind << ", operator " << index + 1 << " of " << summary.entry.operators.size() << "\n";
+  printFact(out, "device", summary.deviceNames(op) + " (mesh " + summary.plan.meshes[op.mesh].name + ")");
+  printFact(out, "split", op.split.empty() ? "none: one device computes it whole" : op.split);
+  printFact(out, "decided by", op.decidedBy);
+  printFact(out, "result", shapeText(op.shape) + ", " + bytesText(op.resultBytes));
+  printFact(out, "work", megaflops(op.flops));
+  printFact(out, "moves", bytesText(op.bytes) + ", of which parameters " + bytesText(op.parameterBytes));
+  printFact(out, "receives", bytesText(op.receivedBytes) + " from other devices");
+  if (op.predictedSeconds >= 0)
+    printFact(out, "predicted", std::to_string(op.predictedSeconds * 1e6) + " us");
+  if (!op.fusedWith.empty())
+    printFact(out, "fused with", op.fusedWith + ", whose kernel computes it too");
+  else if (op.kernel.empty())
+    printFact(out, "kernel", "none: nothing to compute");
+  for (const Kernel &kernel : summary.plan.kernels)
+    if (!op.kernel.empty() && kernel.name == op.kernel)
+      printKernel(out, kernel);
+  for (const Operator &other : summary.entry.operators)
+    if (other.fusedWith == op.name)
+      printFact(out, "also computes", other.name + " (" + other.kind + ")");
+  printNeighbours(out, summary, "input", op.inputs, op);
+  printNeighbours(out, summary, "read by", summary.consumersOf(index), op);
+  for (const Transfer &transfer : summary.transfers)
+    if (transfer.node == op.name)
+      printFact(out, "sent to",
+                summary.plan.devices[transfer.to].name + ", " + bytesText(static_cast<double>(transfer.bytes)) +
+                    " a step");
+  printInstructions(out, summary, op.fusedWith.empty() ? op.name : op.fusedWith);
+}
+
+} // namespace cleave::tool

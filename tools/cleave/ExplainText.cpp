@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A plan as tables of text.
+
+#include "tools/cleave/Explain.h"
+#include "tools/cleave/TextTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+using runtime::Operator;
+using runtime::PlanDevice;
+using Align = TextTable::Align;
+
+/// `value` with `decimals` decimals; "-" for nothing at all, which is easier to overlook than 0.0.
+static std::string number(double value, unsigned decimals) {
+  if (value == 0)
+    return "-";
+  std::string text;
+  raw_string_ostream(text) << format("%.*f", decimals, value);
+  return text;
+}
+
+static std::string percent(double part, double whole) { return number(whole > 0 ? 100 * part / whole : 0, 1) + " %"; }
+
+static std::string counted(size_t count, StringRef noun) {
+  return (Twine(count) + " " + noun + (count == 1 ? "" : "s")).str();
+}
+
+static void printHeader(raw_ostream &out, const PlanSummary &summary) {
+  const runtime::PlanContents &plan = summary.plan;
+  out << shortened(plan.model, lineWidth - 8) << "\n"
+      << "strategy " << plan.strategy << ", " << counted(plan.devices.size(), "device") << ", "
+      << counted(summary.entry.operators.size(), "operator") << ", " << number(summary.flops / 1e6, 2)
+      << " Mflop a step\n";
+  auto printPorts = [&](StringRef what, const std::vector<runtime::Port> &ports) {
+    for (const runtime::Port &port : ports) {
+      std::string type = port.type.text();
+      out << what << " " << shortened(port.name, lineWidth - type.size() - what.size() - 2) << " " << type << "\n";
+    }
+  };
+  printPorts("input", summary.entry.inputs);
+  printPorts("output", summary.entry.outputs);
+}
+
+static void printDevices(raw_ostream &out, const PlanSummary &summary) {
+  TextTable table({{"device", Align::Left, 8},
+                   {"driver", Align::Left},
+                   {"cores", Align::Right},
+                   {"operators", Align::Right},
+                   {"Mflop", Align::Right},
+                   {"moved", Align::Right},
+                   {"received", Align::Right},
+                   {"parameters", Align::Right},
+                   {"arena", Align::Right},
+                   {"live at once", Align::Right}});
+  for (auto [device, sums] : zip(summary.plan.devices, summary.devices))
+    table.addRow({device.name, device.driver, std::to_string(device.cores), std::to_string(sums.operators),
+                  number(sums.flops / 1e6, 2), bytesText(sums.bytes), bytesText(sums.receivedBytes),
+                  bytesText(sums.parameterBytes), bytesText(sums.arenaBytes), bytesText(sums.liveBytes)});
+  out << "\n";
+  table.print(out);
+}
+
+static void printOperators(raw_ostream &out, const PlanSummary &summary) {
+  bool predicted = any_of(summary.entry.operators, [](const Operator &op) { return op.predictedSeconds >= 0; });
+  std::vector<TextTable::Column> columns = {{"node", Align::Left, 14},        {"kind", Align::Left, 8},
+                                            {"device", Align::Left, 6},       {"decided by", Align::Left, 12},
+                                            {"computed by", Align::Left, 12}, {"Mflop", Align::Right},
+                                            {"KiB moved", Align::Right},      {"KiB received", Align::Right}};
+  if (predicted)
+    columns.push_back({"predicted us", Align::Right});
+  TextTable table(std::move(columns));
+  for (const Operator &op : summary.entry.operators)
+    table.addRow({op.name, op.kind, summary.deviceNames(op), op.decidedBy, summary.computedBy(op),
+                  number(op.flops / 1e6, 2), number(op.bytes / 1024, 1), number(op.receivedBytes / 1024, 1),
+                  op.predictedSeconds >= 0 ? number(op.predictedSeconds * 1e6, 1) : ""});
+  out << "\n";
+  table.print(out);
+}
+
+static void printTransfers(raw_ostream &out, const PlanSummary &summary) {
+  if (summary.plan.devices.size() < 2)
+    return;
+  double bytes = 0;
+  for (const Transfer &transfer : summary.transfers)
+    bytes += static_cast<double>(transfer.bytes);
+  out << "\n" << counted(summary.transfers.size(), "transfer") << " a step";
+  if (summary.transfers.empty()) {
+    out << "\n";
+    return;
+  }
+  out << ", " << bytesText(bytes) << "\n";
+  TextTable table({{"producer", Align::Left, 14},
+                   {"from", Align::Left, 6},
+                   {"to", Align::Left, 6},
+                   {"KiB", Align::Right},
+                   {"for", Align::Left, 14}});
+  for (const Transfer &transfer : summary.transfers)
+    table.addRow({transfer.node, summary.plan.devices[transfer.from].name, summary.plan.devices[transfer.to].name,
+                  number(static_cast<double>(transfer.bytes) / 1024, 1), join(transfer.consumers, ", ")});
+  table.print(out);
+}
+
+/// The three operators with most of something.
+static void printLargest(raw_ostream &out, const PlanSummary &summary, StringRef title, double Operator::*cost,
+                         double total, double unit, StringRef unitName) {
+  std::vector<uint32_t> order(summary.entry.operators.size());
+  std::iota(order.begin(), order.end(), 0);
+  auto costOf = [&](uint32_t i) { return summary.entry.operators[i].*cost; };
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return costOf(a) > costOf(b); });
+  order.resize(std::min<size_t>(3, order.size()));
+  TextTable table({{title.str(), Align::Left, 20},
+                   {"device", Align::Left, 6},
+                   {unitName.str(), Align::Right},
+                   {"of all", Align::Right}});
+  for (uint32_t i : order)
+    if (costOf(i) > 0)
+      table.addRow({summary.entry.operators[i].name, summary.deviceNames(summary.entry.operators[i]),
+                    number(costOf(i) / unit, 2), percent(costOf(i), total)});
+  out << "\n";
+  table.print(out);
+}
+
+void explainAsText(raw_ostream &out, const PlanSummary &summary) {
+  printHeader(out, summary);
+  printDevices(out, summary);
+  printOperators(out, summary);
+  printTransfers(out, summary);
+  printLargest(out, summary, "largest by work", &Operator::flops, summary.flops, 1e6, "Mflop");
+  printLargest(out, summary, "largest by bytes moved", &Operator::bytes, summary.bytes, 1024, "KiB");
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `cleave import`: a model as a dfg module.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/ModelReader.h"
+#include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanWeights.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+using namespace mlir;
+
+namespace cleave::tool {
+namespace {
+
+struct ImportCommandOptions {
+  ModelOptions model;
+  std::string output = "-";
+};
+
+/// On standard output the module refers to weights that are not written: it is for reading.
+Error importModel(const ImportCommandOptions &options) {
+  auto context = createContext();
+  DiagnosticPrinter printer(context.get());
+  std::filesystem::path output = options.output, modelFile = options.model.model;
+  bool toFile = options.output != "-";
+  std::string weightsFile = toFile ? output.filename().string() + ".weights" : "model.weights";
+  ImportReport import;
+  auto model = readModel(*context, options.model, nullptr, weightsFile, import);
+  if (!model)
+    return model.error();
+  if (toFile) {
+    WeightsStore weights = anchorParameters(*model->module, model->weights, modelFile.parent_path().string(),
+                                            output.parent_path().string(), weightsFile);
+    if (!weights.isEmpty())
+      if (llvm::Error error = weights.write(options.output + ".weights"))
+        return fromLlvm(Status::Failure, std::move(error));
+  }
+  for (const UnsupportedNode &node : import.unsupported)
+    printWarning(node.kind + " at node \"" + node.name + "\" cannot run: " + node.reason);
+  return writeOutput(options.output, [&](llvm::raw_ostream &out) {
+    model->module->print(out, OpPrintingFlags().enableDebugInfo());
+    out << "\n";
+  });
+}
+
+} // namespace
+
+void addImportCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<ImportCommandOptions>();
+  CLI::App *command = app.add_subcommand("import", "Turns a model into a dfg module in text form.");
+  options->model.addTo(*command);
+  command->add_option("-o,--output", options->output, "the module; its weights go to FILE.weights beside it")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command->callback([options, &chosen] { chosen = [options] { return report(importModel(*options)); }; });
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds and reads inputs' files, once each.
+
+#include "tools/cleave/InputFiles.h"
+
+#include "runtime/tensorfile/TensorFile.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+
+namespace cleave::tool {
+
+using runtime::ElementType;
+
+Expected<std::pair<std::string, std::string>> splitBinding(const std::string &text, const char *option) {
+  size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return makeError(Status::Usage, option, " expects NAME=VALUE, got \"", text, "\"");
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+static Type compilerType(MLIRContext *context, ElementType element) {
+  Builder builder(context);
+  switch (element) {
+  case ElementType::I1:
+    return builder.getI1Type();
+  case ElementType::I8:
+    return builder.getI8Type();
+  case ElementType::I16:
+    return builder.getI16Type();
+  case ElementType::I32:
+    return builder.getI32Type();
+  case ElementType::I64:
+    return builder.getI64Type();
+  case ElementType::F16:
+    return builder.getF16Type();
+  case ElementType::BF16:
+    return builder.getBF16Type();
+  case ElementType::F32:
+    return builder.getF32Type();
+  case ElementType::F64:
+    return builder.getF64Type();
+  case ElementType::U8:
+    return {};
+  }
+  return {};
+}
+
+std::optional<HostTensor> toCompiler(MLIRContext *context, const runtime::HostTensor &tensor) {
+  Type element = compilerType(context, tensor.type().element);
+  if (!element)
+    return std::nullopt;
+  auto owner = std::make_shared<runtime::HostTensor>(tensor);
+  const std::byte *data = owner->bytes().data();
+  return HostTensor(RankedTensorType::get(tensor.type().shape, element), data, std::move(owner));
+}
+
+Expected<InputFiles> InputFiles::create(const std::vector<std::string> &bindings) {
+  InputFiles result;
+  for (const std::string &binding : bindings) {
+    auto parts = splitBinding(binding, "--input");
+    if (!parts)
+      return parts.error();
+    result.files.insert(*parts);
+  }
+  return result;
+}
+
+const std::string *InputFiles::fileOf(StringRef input) {
+  auto [position, isNew] = positions.try_emplace(input.str(), positions.size());
+  auto found = files.find(input.str());
+  if (found == files.end())
+    found = files.find("@" + std::to_string(position->second));
+  return found == files.end() ? nullptr : &found->second;
+}
+
+const runtime::HostTensor *InputFiles::tensorOf(StringRef input) {
+  const std::string *file = fileOf(input);
+  if (!file)
+    return nullptr;
+  auto [entry, isNew] = read.try_emplace(*file);
+  if (isNew)
+    if (auto tensor = runtime::readTensorFile(*file))
+      entry->second = *tensor;
+  return entry->second ? &*entry->second : nullptr;
+}
+
+std::optional<SmallVector<int64_t>> InputFiles::shapeOf(StringRef input) {
+  const runtime::HostTensor *tensor = tensorOf(input);
+  if (auto shape = shapes.find(input.str()); shape != shapes.end())
+    return llvm::to_vector(shape->second);
+  if (!tensor)
+    return std::nullopt;
+  return llvm::to_vector(tensor->type().shape);
+}
+
+std::optional<HostTensor> InputFiles::valueOf(StringRef input, RankedTensorType type) {
+  const runtime::HostTensor *tensor = tensorOf(input);
+  if (!tensor)
+    return std::nullopt;
+  auto value = toCompiler(type.getContext(), *tensor);
+  return value && value->getType() == type ? value : std::nullopt;
+}
+
+} // namespace cleave::tool

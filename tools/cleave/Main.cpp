@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The `cleave` command.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/Reproducer.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <new>
+
+using namespace cleave::tool;
+
+/// Parses the command line into an action; the exit code when there is none to run.
+static int parse(CLI::App &app, int argc, char **argv, Action &chosen) {
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::Success &help) {
+    app.exit(help);
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    llvm::StringRef message = error.what();
+    printError(message.substr(0, 1).lower() + message.drop_front(message.empty() ? 0 : 1));
+    auto commands = app.get_subcommands();
+    printNote("cleave " + (commands.empty() ? std::string() : commands.front()->get_name() + " ") +
+              "--help shows what there is");
+    return static_cast<int>(Status::Usage);
+  }
+}
+
+int main(int argc, char **argv) {
+  installCrashHandler();
+  CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
+  app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
+  app.require_subcommand(1);
+  Action chosen;
+  for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addRunCommand,
+                   addVerifyCommand, addZooCommand, addBenchCommand})
+    add(app, chosen);
+  int code = parse(app, argc, argv, chosen);
+  if (code != 0 || !chosen)
+    return code;
+  try {
+    return chosen();
+  } catch (const std::bad_alloc &) {
+    return report(makeError(Status::Infeasible, "the machine has not enough memory for this"));
+  } catch (const std::exception &exception) {
+    return reportInternalError(exception.what());
+  }
+}

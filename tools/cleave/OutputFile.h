@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Results on standard output or in files that appear complete or not at all.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_OUTPUTFILE_H
+#define CLEAVE_TOOLS_CLEAVE_OUTPUTFILE_H
+
+#include "tools/cleave/Diagnostics.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace cleave::tool {
+
+/// Writes a result to the file at `path`: to a temporary file beside it, which takes its name when complete and is
+/// removed by a signal. "-" is standard output; a device or pipe is written directly.
+Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+/// Writes one JSON object, indented, whose attributes `write` adds.
+Error writeJson(llvm::StringRef path, llvm::function_ref<void(llvm::json::OStream &)> write);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_OUTPUTFILE_H

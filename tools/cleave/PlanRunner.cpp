@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Makes tensors for a plan's ports and runs its steps one at a time.
+
+#include "tools/cleave/PlanRunner.h"
+
+#include "runtime/Generator.h"
+#include "runtime/tensorfile/TensorFile.h"
+#include "tools/cleave/InputFiles.h"
+
+#include <chrono>
+
+namespace cleave::tool {
+
+using runtime::HostTensor;
+
+static Expected<HostTensor> randomTensor(const runtime::TensorType &type, uint64_t seed) {
+  auto tensor = HostTensor::allocate(type);
+  if (!tensor)
+    return tensor;
+  runtime::GeneratedSource source;
+  source.distribution = isFloatingPoint(type.element) ? runtime::Distribution::Normal : runtime::Distribution::Uniform;
+  source.a = 0;
+  source.b = 1;
+  source.seed = seed;
+  generate(source, type.element, tensor->bytes());
+  return tensor;
+}
+
+Expected<std::vector<HostTensor>> makeInputs(const runtime::Entry &entry, const std::vector<std::string> &bindings) {
+  std::vector<std::string> files(entry.inputs.size());
+  for (const std::string &binding : bindings) {
+    auto parts = splitBinding(binding, "--input");
+    if (!parts)
+      return parts.error();
+    bool found = false;
+    for (size_t i = 0; i != entry.inputs.size(); ++i)
+      if (entry.inputs[i].name == parts->first || "@" + std::to_string(i) == parts->first) {
+        files[i] = parts->second;
+        found = true;
+      }
+    if (!found)
+      return makeError(Status::Usage, "--input expects the name or position of an input, got \"", parts->first, "\"");
+  }
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i != entry.inputs.size(); ++i) {
+    const runtime::Port &port = entry.inputs[i];
+    auto tensor = files[i].empty() ? randomTensor(port.type, i) : runtime::readTensorFile(files[i], &port.type);
+    if (!tensor)
+      return Error(tensor.error().status(), "input \"" + port.name + "\": " + tensor.error().message());
+    inputs.push_back(*tensor);
+  }
+  return inputs;
+}
+
+Expected<std::vector<HostTensor>> makeOutputs(const runtime::Entry &entry) {
+  std::vector<HostTensor> outputs;
+  for (const runtime::Port &port : entry.outputs) {
+    auto tensor = HostTensor::allocate(port.type);
+    if (!tensor)
+      return tensor.error();
+    outputs.push_back(*tensor);
+  }
+  return outputs;
+}
+
+Expected<double> runStep(runtime::Executor &executor, const std::vector<HostTensor> &inputs,
+                         const std::vector<HostTensor> &outputs) {
+  auto begin = std::chrono::steady_clock::now();
+  auto ticket = executor.submit(inputs, outputs);
+  if (!ticket)
+    return ticket.error();
+  auto times = executor.wait(*ticket);
+  if (!times)
+    return times.error();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sums up a plan.
+
+#include "tools/cleave/PlanSummary.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <set>
+
+namespace cleave::tool {
+
+using namespace runtime;
+
+PlanSummary::PlanSummary(const PlanContents &plan, const Entry &entry)
+    : plan(plan), entry(entry), devices(plan.devices.size()) {
+  addOperators();
+  addPrograms();
+}
+
+void PlanSummary::addOperators() {
+  for (const Operator &op : entry.operators) {
+    flops += op.flops;
+    bytes += op.bytes;
+    // A mesh shares the work out evenly.
+    double share = 1.0 / static_cast<double>(plan.meshes[op.mesh].devices.size());
+    for (uint32_t index : plan.meshes[op.mesh].devices) {
+      DeviceSummary &device = devices[index];
+      ++device.operators;
+      device.flops += op.flops * share;
+      device.bytes += op.bytes * share;
+      device.receivedBytes += op.receivedBytes * share;
+      device.parameterBytes += op.parameterBytes * share;
+    }
+  }
+}
+
+void PlanSummary::addPrograms() {
+  for (const Program &program : entry.programs) {
+    for (uint32_t index : plan.meshes[program.mesh].devices) {
+      devices[index].arenaBytes += program.arenaBytes;
+      devices[index].liveBytes += program.liveBytes;
+      for (const Instruction &instruction : program.body) {
+        const auto *receive = std::get_if<Receive>(&instruction.action);
+        if (!receive)
+          continue;
+        Transfer transfer{instruction.node, receive->peer, index, program.buffers[receive->buffer].bytes, {}};
+        std::set<std::string> seen;
+        for (const Operator &op : entry.operators) {
+          bool reads =
+              llvm::any_of(op.inputs, [&](uint32_t input) { return entry.operators[input].name == transfer.node; });
+          if (reads && llvm::is_contained(plan.meshes[op.mesh].devices, index) && seen.insert(op.name).second)
+            transfer.consumers.push_back(op.name);
+        }
+        transfers.push_back(std::move(transfer));
+      }
+    }
+  }
+}
+
+std::string PlanSummary::deviceNames(const Operator &op) const {
+  std::string names;
+  for (uint32_t device : plan.meshes[op.mesh].devices)
+    names += (names.empty() ? "" : ",") + plan.devices[device].name;
+  return names;
+}
+
+std::string PlanSummary::computedBy(const Operator &op) const {
+  if (!op.fusedWith.empty())
+    return "in " + op.fusedWith;
+  return op.kernel.empty() ? "-" : op.kernel;
+}
+
+std::vector<uint32_t> PlanSummary::consumersOf(uint32_t index) const {
+  std::vector<uint32_t> consumers;
+  for (auto [i, op] : llvm::enumerate(entry.operators))
+    if (llvm::is_contained(op.inputs, index))
+      consumers.push_back(i);
+  return consumers;
+}
+
+std::string shapeText(const std::vector<int64_t> &shape) {
+  std::string text;
+  for (int64_t size : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What people want to know of a plan: who computes what, what each device holds, what crosses between devices.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_PLANSUMMARY_H
+#define CLEAVE_TOOLS_CLEAVE_PLANSUMMARY_H
+
+#include "runtime/Plan.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace cleave::tool {
+
+/// Sums over the operators and the program of one device.
+struct DeviceSummary {
+  uint32_t operators = 0;
+  double flops = 0, bytes = 0, receivedBytes = 0, parameterBytes = 0;
+  uint64_t arenaBytes = 0, liveBytes = 0; ///< 0 when the device runs no program
+};
+
+/// A tensor that one device gives to another in every step.
+struct Transfer {
+  std::string node;          ///< the model node that makes it
+  uint32_t from = 0, to = 0; ///< indices of devices
+  uint64_t bytes = 0;
+  std::vector<std::string> consumers; ///< operators on `to` that read the node's results
+};
+
+/// A verified plan's entry, summed up. Refers to the plan, which must outlive it.
+class PlanSummary {
+public:
+  PlanSummary(const runtime::PlanContents &plan, const runtime::Entry &entry);
+
+  const runtime::PlanContents &plan;
+  const runtime::Entry &entry;
+  std::vector<DeviceSummary> devices; ///< one a device of the plan
+  std::vector<Transfer> transfers;    ///< in the plan's order
+  double flops = 0, bytes = 0;        ///< sums over all operators, a step
+
+  /// The first device of the operator's mesh.
+  uint32_t deviceOf(const runtime::Operator &op) const { return plan.meshes[op.mesh].devices.front(); }
+  /// Names of the devices that compute the operator, joined by commas.
+  std::string deviceNames(const runtime::Operator &op) const;
+  /// The kernel, "in NODE" where another node's kernel computes it, or "-".
+  std::string computedBy(const runtime::Operator &op) const;
+  /// Indices of the operators that read the results of operator `index`.
+  std::vector<uint32_t> consumersOf(uint32_t index) const;
+
+private:
+  void addOperators();
+  void addPrograms();
+};
+
+/// "64x56x56", or "scalar".
+std::string shapeText(const std::vector<int64_t> &shape);
+
+/// Adds the summary's keys to the JSON object that `json` has open (docs/formats.md).
+void writeSummary(llvm::json::OStream &json, const PlanSummary &summary);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_PLANSUMMARY_H

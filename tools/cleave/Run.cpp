@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `cleave run`: runs a plan, or compiles a model in memory and runs that.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/PlanWeights.h"
+
+#include "runtime/RunCommand.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+namespace cleave::tool {
+namespace {
+
+struct RunCommandOptions {
+  ModelOptions model;
+  TargetOptions target;
+  runtime::RunOptions run;
+};
+
+/// Whether the file says of itself that it is a plan.
+bool isPlan(const std::string &path) {
+  char head[8] = {};
+  std::ifstream(path, std::ios::binary).read(head, sizeof(head));
+  return std::string_view(head + 4, 4) == "CLVP";
+}
+
+int runPlanFile(const RunCommandOptions &options) {
+  auto plan = runtime::Plan::read(options.model.model);
+  if (!plan)
+    return report(plan.error());
+  runtime::FolderSource parameters(plan->folder());
+  return runPlan(*plan, parameters, options.run);
+}
+
+int runModel(const RunCommandOptions &options) {
+  auto inputs = InputFiles::create(options.run.inputs);
+  if (!inputs)
+    return report(inputs.error());
+  auto compiled = compileModel({options.model, options.target, &*inputs, "", ""});
+  if (!compiled)
+    return report(compiled.error());
+  auto plan = openPlan(*compiled);
+  if (!plan)
+    return report(plan.error());
+  WeightsSource parameters(compiled->imported);
+  return runPlan(*plan, parameters, options.run);
+}
+
+} // namespace
+
+void addRunCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<RunCommandOptions>();
+  CLI::App *command = app.add_subcommand("run", "Runs a plan, or a model, on tensor files.");
+  command->add_option("MODEL|PLAN", options->model.model, "a plan; or a model, which is compiled in memory")
+      ->required();
+  options->model.addDimTo(*command);
+  options->target.addTo(*command);
+  runtime::RunOptions &run = options->run;
+  auto addBinding = [&](const char *name, std::vector<std::string> &bindings, const char *help) {
+    command->add_option(name, bindings, help)->type_name("NAME=FILE")->allow_extra_args(false);
+  };
+  addBinding("--input", run.inputs, "an input's tensor, by name or by position as in @0=FILE");
+  addBinding("--expect", run.expects, "what an output should be");
+  addBinding("--output", run.outputs, "where an output goes");
+  command->add_option("--rtol", run.rtol, "relative tolerance of --expect")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--atol", run.atol, "absolute tolerance of --expect")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--repeat", run.repeat, "how many steps to run")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--in-flight", run.inFlight, "how many steps at the same time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--trace", run.traceFile, "where a trace for Perfetto goes")->type_name("FILE");
+  command->add_option("--json", run.jsonFile, "where the results go as JSON")->type_name("FILE");
+  command->callback([options, command, &chosen] {
+    chosen = [options, command] {
+      if (!isPlan(options->model.model))
+        return runModel(*options);
+      for (const char *name : {"--machine", "--strategy", "--place", "--dim", "--reference", "--no-libraries"})
+        if (command->count(name))
+          return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
+      return runPlanFile(*options);
+    };
+  });
+}
+
+} // namespace cleave::tool

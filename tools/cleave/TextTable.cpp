@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Measures, narrows and prints tables.
+
+#include "tools/cleave/TextTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Unicode.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+static unsigned widthOf(StringRef text) {
+  int width = sys::unicode::columnWidthUTF8(text);
+  return width < 0 ? text.size() : width;
+}
+
+std::string shortened(StringRef text, unsigned width) {
+  if (widthOf(text) <= width)
+    return text.str();
+  // Names outside ASCII are cut at character borders: a byte 10xxxxxx continues a character.
+  auto isContinuation = [&](size_t i) { return i < text.size() && (static_cast<uint8_t>(text[i]) & 0xc0) == 0x80; };
+  size_t head = width / 2, tail = text.size() - (width - 1 - head);
+  while (head > 0 && isContinuation(head))
+    --head;
+  while (isContinuation(tail))
+    ++tail;
+  return text.take_front(head).str() + "…" + text.drop_front(tail).str();
+}
+
+std::string bytesText(double bytes) {
+  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  unsigned unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(units)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  std::string text;
+  raw_string_ostream(text) << format(unit == 0 ? "%.0f " : "%.1f ", bytes) << units[unit];
+  return text;
+}
+
+void TextTable::addRow(std::vector<std::string> cells) {
+  cells.resize(columns.size());
+  rows.push_back(std::move(cells));
+}
+
+std::vector<unsigned> TextTable::fittedWidths(unsigned width) const {
+  std::vector<unsigned> widths;
+  unsigned total = 0;
+  for (auto [i, column] : enumerate(columns)) {
+    unsigned widest = widthOf(column.title);
+    for (const auto &row : rows)
+      widest = std::max(widest, widthOf(row[i]));
+    widths.push_back(widest);
+    total += widest + 2;
+  }
+  while (total > width) {
+    size_t chosen = columns.size();
+    for (size_t i = 0; i != columns.size(); ++i)
+      if (columns[i].minimum && widths[i] > columns[i].minimum &&
+          (chosen == columns.size() || widths[i] > widths[chosen]))
+        chosen = i;
+    if (chosen == columns.size())
+      break;
+    --widths[chosen];
+    --total;
+  }
+  return widths;
+}
+
+void TextTable::print(raw_ostream &out, unsigned width) const {
+  std::vector<unsigned> widths = fittedWidths(width);
+  auto printRow = [&](auto &&cellOf) {
+    std::string line;
+    for (auto [i, column] : enumerate(columns)) {
+      std::string cell = shortened(cellOf(i), widths[i]);
+      std::string padding(widths[i] - std::min(widths[i], widthOf(cell)), ' ');
+      line += "  " + (column.align == Align::Left ? cell + padding : padding + cell);
+    }
+    out << StringRef(line).rtrim() << "\n";
+  };
+  printRow([&](size_t i) { return StringRef(columns[i].title); });
+  for (const auto &row : rows)
+    printRow([&](size_t i) { return StringRef(row[i]); });
+}
+
+} // namespace cleave::tool

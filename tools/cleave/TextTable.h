@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tables of text that fit a line.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_TEXTTABLE_H
+#define CLEAVE_TOOLS_CLEAVE_TEXTTABLE_H
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+#include <vector>
+
+namespace cleave::tool {
+
+/// The columns that every text report keeps to.
+inline constexpr unsigned lineWidth = 100;
+
+/// A table whose columns are as wide as their cells, and then narrowed until the line fits: cells of the widest
+/// columns that may shrink lose their middle to an ellipsis.
+class TextTable {
+public:
+  enum class Align { Left, Right };
+  struct Column {
+    std::string title;
+    Align align = Align::Left;
+    /// The column may become this narrow; 0: it keeps its width.
+    unsigned minimum = 0;
+  };
+
+  explicit TextTable(std::vector<Column> columns) : columns(std::move(columns)) {}
+  /// One cell a column.
+  void addRow(std::vector<std::string> cells);
+  /// Prints title line and rows, each indented by two.
+  void print(llvm::raw_ostream &out, unsigned width = lineWidth) const;
+
+private:
+  std::vector<unsigned> fittedWidths(unsigned width) const;
+
+  std::vector<Column> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+/// `text` in at most `width` columns, its middle replaced by an ellipsis where it is too long.
+std::string shortened(llvm::StringRef text, unsigned width);
+
+/// "3.4 MiB", "512 B".
+std::string bytesText(double bytes);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_TEXTTABLE_H

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `cleave verify`: proves that a plan can run, and with --numeric that its results are those of the plainest plan for
+// the same model on one device.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanRunner.h"
+#include "tools/cleave/PlanWeights.h"
+#include "tools/cleave/TextTable.h"
+
+#include "runtime/Comparison.h"
+#include "runtime/Verify.h"
+
+#include "llvm/Support/Format.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cleave::tool {
+namespace {
+
+struct VerifyOptions {
+  std::string plan, json;
+  ModelOptions model;
+  std::vector<std::string> inputs;
+  bool numeric = false;
+  double rtol = 1e-3, atol = 1e-5;
+};
+
+/// How much was looked at.
+struct EntryCounts {
+  size_t instructions = 0, queues = 0, transfers = 0, waits = 0, buffers = 0;
+
+  explicit EntryCounts(const runtime::Entry &entry) {
+    for (const runtime::Program &program : entry.programs) {
+      queues += program.queues.size();
+      buffers += program.buffers.size();
+      for (runtime::Phase phase : {runtime::Phase::Prepare, runtime::Phase::Body})
+        for (const runtime::Instruction &instruction : program.instructions(phase)) {
+          ++instructions;
+          waits += instruction.waits.size();
+          transfers += std::holds_alternative<runtime::Send>(instruction.action);
+        }
+    }
+  }
+};
+
+struct OutputDifference {
+  std::string name;
+  runtime::Comparison comparison;
+};
+
+void printProofs(llvm::raw_ostream &out, const VerifyOptions &options, const runtime::PlanContents &plan) {
+  out << options.plan << ": verified\n";
+  for (const runtime::Entry &entry : plan.entries) {
+    EntryCounts counts(entry);
+    out << "entry \"" << entry.name << "\"\n"
+        << "  structure  " << counts.instructions << " instructions, " << plan.kernels.size() << " kernels, "
+        << counts.buffers << " buffers: every index, type, size and signature fits\n"
+        << "  deadlock   " << counts.queues << " queues, " << counts.waits << " waits, " << counts.transfers
+        << " transfers: all end, each send meeting its receive\n"
+        << "  memory     every read sees the value that was meant for it, and nothing is overwritten before\n"
+        << "  races      no two accesses to the same bytes are without an order, within a step and across steps\n";
+    for (const runtime::Program &program : entry.programs)
+      for (uint32_t device : plan.meshes[program.mesh].devices)
+        out << "  arena      " << plan.devices[device].name << ": "
+            << bytesText(static_cast<double>(program.arenaBytes)) << ", "
+            << llvm::format("%.3f", program.liveBytes ? static_cast<double>(program.arenaBytes) /
+                                                            static_cast<double>(program.liveBytes)
+                                                      : 1.0)
+            << " times what is live at once\n";
+  }
+}
+
+/// The outputs of one step of a plan.
+Expected<std::vector<runtime::HostTensor>> outputsOf(const runtime::Plan &plan, const runtime::Entry &entry,
+                                                     runtime::ParameterSource &parameters,
+                                                     const std::vector<runtime::HostTensor> &inputs) {
+  auto outputs = makeOutputs(entry);
+  if (!outputs)
+    return outputs;
+  auto executor = runtime::Executor::create(plan, entry.name, parameters);
+  if (!executor)
+    return executor.error();
+  auto seconds = runStep(**executor, inputs, *outputs);
+  if (!seconds)
+    return seconds.error();
+  return outputs;
+}
+
+/// The reference plan for the plan's model: one device, plain loops. Dimensions are those of the plan's ports.
+Expected<CompiledModel> compileReference(const VerifyOptions &options, const runtime::Plan &plan,
+                                         const runtime::Entry &entry) {
+  auto inputs = InputFiles::create(options.inputs);
+  if (!inputs)
+    return inputs.error();
+  for (const runtime::Port &port : entry.inputs)
+    inputs->setShape(port.name, port.type.shape);
+  CompileRequest request;
+  request.model = options.model;
+  if (request.model.model.empty())
+    request.model.model = (plan.folder() / plan->model).string();
+  request.target.machine = "host:1x1";
+  request.target.strategy = "single";
+  request.target.reference = true;
+  request.inputs = &*inputs;
+  return compileModel(request);
+}
+
+Expected<std::vector<OutputDifference>> compareWithReference(const VerifyOptions &options, const runtime::Plan &plan) {
+  auto entry = plan.entry("");
+  if (!entry)
+    return entry.error();
+  auto compiled = compileReference(options, plan, **entry);
+  if (!compiled)
+    return compiled.error();
+  auto reference = openPlan(*compiled);
+  if (!reference)
+    return reference.error();
+  auto referenceEntry = reference->entry("");
+  if (!referenceEntry)
+    return referenceEntry.error();
+  auto sameTypes = [](const std::vector<runtime::Port> &a, const std::vector<runtime::Port> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const runtime::Port &x, const runtime::Port &y) { return x.type == y.type; });
+  };
+  if (!sameTypes((*entry)->inputs, (*referenceEntry)->inputs) ||
+      !sameTypes((*entry)->outputs, (*referenceEntry)->outputs))
+    return makeError(Status::Failure, "the plan and its model expect inputs and outputs of the same types; \"",
+                     options.model.model.empty() ? plan->model : options.model.model,
+                     "\" has others; name the plan's model with --model");
+  auto inputs = makeInputs(**entry, options.inputs);
+  if (!inputs)
+    return inputs.error();
+  runtime::FolderSource parameters(plan.folder());
+  auto actual = outputsOf(plan, **entry, parameters, *inputs);
+  if (!actual)
+    return actual.error();
+  WeightsSource referenceParameters(compiled->imported);
+  auto expected = outputsOf(*reference, **referenceEntry, referenceParameters, *inputs);
+  if (!expected)
+    return expected.error();
+  std::vector<OutputDifference> differences;
+  for (size_t i = 0; i != actual->size(); ++i)
+    differences.push_back(
+        {(*entry)->outputs[i].name, compare((*actual)[i], (*expected)[i], options.rtol, options.atol)});
+  return differences;
+}
+
+void writeReport(llvm::json::OStream &json, const runtime::PlanContents &plan,
+                 const std::vector<OutputDifference> &differences) {
+  json.attributeArray("proven", [&] {
+    for (const char *property : {"structure", "deadlock", "memory", "races"})
+      json.value(property);
+  });
+  json.attributeArray("entries", [&] {
+    for (const runtime::Entry &entry : plan.entries)
+      json.object([&] {
+        EntryCounts counts(entry);
+        json.attribute("name", entry.name);
+        json.attribute("instructions", static_cast<int64_t>(counts.instructions));
+        json.attribute("queues", static_cast<int64_t>(counts.queues));
+        json.attribute("waits", static_cast<int64_t>(counts.waits));
+        json.attribute("transfers", static_cast<int64_t>(counts.transfers));
+        json.attribute("buffers", static_cast<int64_t>(counts.buffers));
+      });
+  });
+  json.attributeArray("outputs", [&] {
+    for (const OutputDifference &difference : differences)
+      json.object([&] {
+        json.attribute("name", difference.name);
+        json.attribute("equal", difference.comparison.equal());
+        json.attribute("differing", difference.comparison.differing);
+        json.attribute("max_error", difference.comparison.maxError);
+      });
+  });
+}
+
+Error verify(const VerifyOptions &options) {
+  auto plan = runtime::Plan::read(options.plan);
+  if (!plan)
+    return plan.error();
+  if (Error error = verifyPlan(*plan))
+    return error;
+  std::vector<OutputDifference> differences;
+  if (options.numeric) {
+    auto compared = compareWithReference(options, *plan);
+    if (!compared)
+      return compared.error();
+    differences = std::move(*compared);
+  }
+  Error error = writeOutput("-", [&](llvm::raw_ostream &out) {
+    printProofs(out, options, **plan);
+    for (const OutputDifference &difference : differences)
+      out << "output \"" << difference.name << "\" and one device's: " << difference.comparison.text() << "\n";
+  });
+  if (!error && !options.json.empty())
+    error = writeJson(options.json, [&](llvm::json::OStream &json) { writeReport(json, **plan, differences); });
+  if (error)
+    return error;
+  for (const OutputDifference &difference : differences)
+    if (!difference.comparison.equal())
+      return makeError(Status::Different, "output \"", difference.name,
+                       "\" expects the results of one device: ", difference.comparison.text());
+  return Error::success();
+}
+
+} // namespace
+
+void addVerifyCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App *command = app.add_subcommand("verify", "Proves that a plan has no deadlock, no race and sound memory.");
+  command->add_option("PLAN", options->plan, "a plan file")->required();
+  CLI::Option *numeric = command->add_flag("--numeric", options->numeric,
+                                           "also run it, and its model as plain loops on one device, and compare");
+  command->add_option("--model", options->model.model, "the plan's model, if it is no longer where the plan says")
+      ->type_name("FILE")
+      ->needs(numeric);
+  options->model.addBindTo(*command);
+  command->add_option("--input", options->inputs, "an input's tensor; random numbers otherwise")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false)
+      ->needs(numeric);
+  command->add_option("--rtol", options->rtol, "relative tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--atol", options->atol, "absolute tolerance")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--json", options->json, "where the report goes as JSON")->type_name("FILE");
+  command->callback([options, &chosen] { chosen = [options] { return report(verify(*options)); }; });
+}
+
+} // namespace cleave::tool
