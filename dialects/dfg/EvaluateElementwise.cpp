@@ -106,9 +106,8 @@ template <typename T> static bool evaluateFloatUnary(Evaluation &e) {
       .Case([&](TanhOp) { return map([](T x) { return std::tanh(x); }); })
       .Case([&](ErfOp) { return map([](T x) { return std::erf(x); }); })
       .Case([&](SigmoidOp) { return map([](T x) { return T(1) / (T(1) + std::exp(-x)); }); })
-      .Case([&](SoftplusOp) {
-        return map([](T x) { return std::max(x, T(0)) + std::log1p(std::exp(-std::fabs(x))); });
-      })
+      .Case(
+          [&](SoftplusOp) { return map([](T x) { return std::max(x, T(0)) + std::log1p(std::exp(-std::fabs(x))); }); })
       .Case([&](LeakyReluOp op) {
         return map([alpha = static_cast<T>(op.getAlpha().convertToDouble())](T x) { return x >= 0 ? x : alpha * x; });
       })
@@ -119,9 +118,8 @@ template <typename T> static bool evaluateFloatUnary(Evaluation &e) {
       })
       .Case([&](GeluOp op) {
         if (op.getApproximate())
-          return map([](T x) {
-            return x / 2 * (1 + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
-          });
+          return map(
+              [](T x) { return x / 2 * (1 + std::tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x))); });
         return map([](T x) { return x / 2 * (1 + std::erf(x * T(0.70710678118654752440))); });
       })
       .Default([](Operation *) { return false; });
@@ -134,7 +132,9 @@ template <typename T> static bool evaluateNumber(Evaluation &e) {
   return TypeSwitch<Operation *, bool>(e.getOp())
       .Case([&](NegOp) { return map([](T x) { return Element<T>::negate(x); }); })
       .Case([&](AbsOp) { return map([](T x) { return Element<T>::absolute(x); }); })
-      .Case([&](SignOp) { return map([](T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }); })
+      .Case([&](SignOp) { return map([](T x) { return x > 0   ? T(1)
+                                                      : x < 0 ? T(-1)
+                                                              : x; }); })
       .Case([&](ReluOp) { return map([](T x) { return x < 0 ? T(0) : x; }); })
       .Case([&](ClampOp op) {
         T low = convertElement<T>(op.getLow().convertToDouble());

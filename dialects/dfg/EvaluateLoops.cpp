@@ -57,8 +57,7 @@ StridedLoop::StridedLoop(ArrayRef<int64_t> shape, ArrayRef<Strides> arrays) : st
 
 int64_t elementWidth(Type elementType) { return (elementType.getIntOrFloatBitWidth() + 7) / 8; }
 
-template <typename T>
-static void copyElements(const char *source, char *target, const StridedLoop &loop) {
+template <typename T> static void copyElements(const char *source, char *target, const StridedLoop &loop) {
   auto *from = reinterpret_cast<const T *>(source);
   auto *to = reinterpret_cast<T *>(target);
   int64_t fromStride = loop.innerStride(0), toStride = loop.innerStride(1);
@@ -118,8 +117,8 @@ static uint16_t toHalf(double value) {
   if (size < std::ldexp(1.0, -14))
     return sign | static_cast<uint16_t>(std::ldexp(size, 24));
   int exponent = std::ilogb(size);
-  return sign | static_cast<uint16_t>(((exponent + 15) << 10) + static_cast<int>(std::ldexp(size, 10 - exponent)) -
-                                      1024);
+  return sign |
+         static_cast<uint16_t>(((exponent + 15) << 10) + static_cast<int>(std::ldexp(size, 10 - exponent)) - 1024);
 }
 
 static uint16_t toBfloat(double value) {

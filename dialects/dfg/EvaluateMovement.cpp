@@ -39,8 +39,7 @@ FailureOr<Values> TransposeOp::evaluate(ArrayRef<HostTensor> operands) {
 }
 
 FailureOr<Values> BroadcastOp::evaluate(ArrayRef<HostTensor> operands) {
-  return gatherStrided(*this, operands[0], 0,
-                       broadcastStrides(operands[0].getShape(), resultType(*this).getShape()));
+  return gatherStrided(*this, operands[0], 0, broadcastStrides(operands[0].getShape(), resultType(*this).getShape()));
 }
 
 FailureOr<Values> SliceOp::evaluate(ArrayRef<HostTensor> operands) {

@@ -145,14 +145,11 @@ FailureOr<SmallVector<Value>> ConvTransposeOp::lowerToLinalg(OpBuilder &builder,
                                 lower.reshaped(operands[1], shapes.divided(filter.getShape(), 0))};
   Value sum = sumOfProducts(lower, getLoc(), whole, factors, maps, positionsFrom(inChannel, rank));
 
-  SmallVector<AffineExpr> cut = loopsFrom(lower, 0, outChannel + 1);
-  for (unsigned i = 0; i < space; ++i)
-    cut.push_back(lower.dim(outChannel + 1 + i) + getPads()[i]);
-  Value inside = lower.map(shapes.divided(result.getShape(), 1), result.getElementType(), sum,
-                           lower.mapOf(cut.size(), cut), [&](const ElementBuilder &e, ValueRange elements) {
-                             return e.convert(elements[0], result.getElementType());
-                           });
-  return SmallVector<Value>{lower.reshaped(inside, result.getShape())};
+  SmallVector<int64_t> offsets(outChannel + 1, 0), inside = shapes.divided(result.getShape(), 1);
+  offsets.append(getPads().begin(), getPads().begin() + space);
+  if (inside != whole)
+    sum = lower.sliced(sum, offsets, inside, SmallVector<int64_t>(inside.size(), 1));
+  return SmallVector<Value>{lower.reshaped(lower.converted(sum, result.getElementType()), result.getShape())};
 }
 
 } // namespace cleave::dfg

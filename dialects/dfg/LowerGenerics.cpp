@@ -98,14 +98,19 @@ Value LinalgBuilder::reshaped(Value tensor, ArrayRef<int64_t> shape) const {
   return tensor::ExpandShapeOp::create(builder, location, to, tensor, ArrayRef{toDims});
 }
 
+Value LinalgBuilder::sliced(Value tensor, ArrayRef<int64_t> offsets, ArrayRef<int64_t> shape,
+                            ArrayRef<int64_t> strides) const {
+  return tensor::ExtractSliceOp::create(builder, location, tensor, getAsIndexOpFoldResult(getContext(), offsets),
+                                        getAsIndexOpFoldResult(getContext(), shape),
+                                        getAsIndexOpFoldResult(getContext(), strides));
+}
+
 Value LinalgBuilder::inserted(Value source, Value target, ArrayRef<int64_t> offsets) const {
-  SmallVector<OpFoldResult> at, sizes, strides;
-  for (auto [offset, size] : llvm::zip(offsets, tensorType(source).getShape())) {
-    at.push_back(builder.getIndexAttr(offset));
-    sizes.push_back(builder.getIndexAttr(size));
-    strides.push_back(builder.getIndexAttr(1));
-  }
-  return tensor::InsertSliceOp::create(builder, location, source, target, at, sizes, strides);
+  ArrayRef<int64_t> shape = tensorType(source).getShape();
+  SmallVector<int64_t> ones(shape.size(), 1);
+  return tensor::InsertSliceOp::create(builder, location, source, target, getAsIndexOpFoldResult(getContext(), offsets),
+                                       getAsIndexOpFoldResult(getContext(), shape),
+                                       getAsIndexOpFoldResult(getContext(), ones));
 }
 
 Value LinalgBuilder::padded(Value tensor, ArrayRef<int64_t> low, ArrayRef<int64_t> high, Value scalar) const {

@@ -56,6 +56,10 @@ public:
   /// The same elements in row-major order under another shape.
   mlir::Value reshaped(mlir::Value tensor, llvm::ArrayRef<int64_t> shape) const;
 
+  /// Every stride-th element from `offsets` on, as many as `shape` says.
+  mlir::Value sliced(mlir::Value tensor, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> shape,
+                     llvm::ArrayRef<int64_t> strides) const;
+
   /// `target` with `source` written at `offsets`.
   mlir::Value inserted(mlir::Value source, mlir::Value target, llvm::ArrayRef<int64_t> offsets) const;
 

@@ -49,12 +49,11 @@ Lowered BroadcastOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
 }
 
 Lowered SliceOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
-  return moved(*this, builder, operands[0], [&](const LinalgBuilder &lower) {
-    SmallVector<AffineExpr> source;
-    for (auto [i, start] : llvm::enumerate(getStarts()))
-      source.push_back(lower.dim(i) * getStrides()[i] + start);
-    return source;
-  });
+  LinalgBuilder lower(builder, getLoc());
+  RankedTensorType result = tensorType(getResult());
+  if (result.getNumElements() == 0)
+    return SmallVector<Value>{lower.empty(result.getShape(), result.getElementType())};
+  return SmallVector<Value>{lower.sliced(operands[0], getStarts(), result.getShape(), getStrides())};
 }
 
 Lowered ReverseOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {

@@ -82,10 +82,11 @@ LibraryKernel LibraryKernels::insert(const runtime::LibraryKernelDesc &desc) {
   kernel.output = fromRuntimeType(context, desc.outputs.front());
   std::string name = "onednn." + desc.operation + "." + std::to_string(byKernel.size() - 1);
   kernel.symbol = FlatSymbolRefAttr::get(context, name);
-  plan::LibraryKernelOp::create(builder, builder.getUnknownLoc(), name, "onednn", desc.operation,
-                                builder.getDictionaryAttr(parameters),
-                                builder.getFunctionType(inputs, Type(kernel.output)), builder.getArrayAttr(postOps),
-                                desc.implementation, desc.scratchBytes);
+  auto op = plan::LibraryKernelOp::create(builder, builder.getUnknownLoc(), name, "onednn", desc.operation,
+                                          builder.getDictionaryAttr(parameters),
+                                          builder.getFunctionType(inputs, Type(kernel.output)),
+                                          builder.getArrayAttr(postOps), desc.implementation, desc.scratchBytes);
+  kernel.implementation = op.getImplementation();
   return kernel;
 }
 

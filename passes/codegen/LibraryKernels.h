@@ -22,6 +22,8 @@ struct LibraryKernel {
   mlir::FlatSymbolRefAttr symbol;
   llvm::SmallVector<mlir::RankedTensorType, 4> inputs;
   mlir::RankedTensorType output;
+  /// What the library calls its code for it.
+  llvm::StringRef implementation;
 };
 
 class LibraryKernels {

@@ -33,7 +33,8 @@ void SharedDimensions::number(Block &block) {
       loopNodes[&op] = next;
       next += linalgOp.getNumLoops();
     }
-    bool shows = isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op) && isTracked(op.getOperand(0));
+    bool shows = isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::ExtractSliceOp>(op) &&
+                 isTracked(op.getOperand(0));
     if (!isa<linalg::LinalgOp, tensor::InsertSliceOp>(op) && !shows)
       continue;
     for (Value result : op.getResults()) {
@@ -52,23 +53,29 @@ void SharedDimensions::poison(Value tensor) {
       poisoned.insert(node(tensor, dim));
 }
 
+/// A slice and the tensor that it is a part of: the dimensions of which it has all are the same.
+void SharedDimensions::connectSlice(Value slice, Value whole) {
+  for (unsigned dim = 0; dim < shapeOf(whole).size(); ++dim) {
+    bool all = shapeOf(slice)[dim] == shapeOf(whole)[dim];
+    if (all && isTracked(slice) && isTracked(whole))
+      classes.unionSets(node(slice, dim), node(whole, dim));
+    if (!all && isTracked(slice))
+      poisoned.insert(node(slice, dim));
+    if (!all && isTracked(whole))
+      poisoned.insert(node(whole, dim));
+  }
+}
+
 void SharedDimensions::connect(Operation &op) {
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     return connectOperands(linalgOp);
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    return connectSlice(slice.getResult(), slice.getSource());
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op)) {
-    Value result = insert.getResult(), source = insert.getSource(), target = insert.getDest();
-    for (unsigned dim = 0; dim < shapeOf(result).size(); ++dim) {
-      if (isTracked(target))
-        classes.unionSets(node(result, dim), node(target, dim));
-      if (shapeOf(source)[dim] == shapeOf(result)[dim]) {
-        if (isTracked(source))
-          classes.unionSets(node(result, dim), node(source, dim));
-        continue;
-      }
-      poisoned.insert(node(result, dim));
-      if (isTracked(source))
-        poisoned.insert(node(source, dim));
-    }
+    connectSlice(insert.getSource(), insert.getResult());
+    if (isTracked(insert.getDest()))
+      for (unsigned dim = 0; dim < shapeOf(insert.getResult()).size(); ++dim)
+        classes.unionSets(node(insert.getResult(), dim), node(insert.getDest(), dim));
     return;
   }
   if (!isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op) || !isTracked(op.getOperand(0)))

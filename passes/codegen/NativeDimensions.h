@@ -34,6 +34,7 @@ private:
 
   void number(mlir::Block &block);
   void connect(mlir::Operation &op);
+  void connectSlice(mlir::Value slice, mlir::Value whole);
   void connectOperands(mlir::linalg::LinalgOp op);
   void poison(mlir::Value tensor);
   bool isTracked(mlir::Value tensor) const { return tensorNodes.count(tensor); }

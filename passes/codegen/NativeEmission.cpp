@@ -14,6 +14,9 @@ using namespace mlir;
 
 namespace cleave {
 
+/// Indices of a divided range that all nests run over before they go on.
+static constexpr int64_t chunkSize = 512;
+
 namespace {
 
 class KernelEmitter {
@@ -41,7 +44,9 @@ private:
 
   void placeBuffers();
   void emitLoops();
+  void emitChunks(ArrayRef<Value> bases, Value begin, Value end);
   void emitEntry();
+  Value constantIndex(int64_t value) { return arith::ConstantIndexOp::create(builder, location, value); }
   Value constantBuffer(const Buffer &buffer, unsigned index);
   LLVM::LLVMFuncOp function(StringRef name, ArrayRef<Type> arguments, LLVM::Linkage linkage);
   std::string loopsName() const { return (symbol + ".loops").str(); }
@@ -126,26 +131,39 @@ void KernelEmitter::emitLoops() {
   };
   Value begin = toIndex(loops.getArgument(parameters.size()));
   Value end = toIndex(loops.getArgument(parameters.size() + 1));
+  if (plan.hasDivided && plan.nests.size() > 1)
+    return emitChunks(bases, begin, end);
   NestEmitter nests(builder, storage, bases, begin, end, reassociate);
   if (plan.common.empty()) {
     for (const Nest &nest : plan.nests)
-      nests.emit(nest, {});
+      nests.emit(nest, {}, std::nullopt);
     return;
   }
-  Value one = arith::ConstantIndexOp::create(builder, location, 1);
-  auto loop = scf::ForOp::create(builder, location, begin, end, one);
+  auto loop = scf::ForOp::create(builder, location, begin, end, constantIndex(1));
   builder.setInsertionPointToStart(loop.getBody());
   // The position in the common range, taken apart into the indices of the common loops.
   SmallVector<Value> indices(plan.common.size());
   Value rest = loop.getInductionVar();
   for (size_t i = plan.common.size(); i-- > 1;) {
-    Value size = arith::ConstantIndexOp::create(builder, location, plan.common[i]);
+    Value size = constantIndex(plan.common[i]);
     indices[i] = arith::RemUIOp::create(builder, location, rest, size);
     rest = arith::DivUIOp::create(builder, location, rest, size);
   }
   indices[0] = rest;
   for (const Nest &nest : plan.nests)
-    nests.emit(nest, indices);
+    nests.emit(nest, indices, plan.tiledCommon);
+}
+
+/// All nests over one part of the divided range after the other, so that what they hand on stays in the cache.
+void KernelEmitter::emitChunks(ArrayRef<Value> bases, Value begin, Value end) {
+  auto loop = scf::ForOp::create(builder, location, begin, end, constantIndex(chunkSize));
+  builder.setInsertionPointToStart(loop.getBody());
+  Value start = loop.getInductionVar();
+  Value stop = arith::AddIOp::create(builder, location, start, constantIndex(chunkSize));
+  stop = arith::MinSIOp::create(builder, location, stop, end);
+  NestEmitter nests(builder, storage, bases, start, stop, reassociate);
+  for (const Nest &nest : plan.nests)
+    nests.emit(nest, {}, std::nullopt);
 }
 
 /// Loads the pointers and calls the loops, unless there is nothing to do.

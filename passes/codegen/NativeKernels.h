@@ -40,7 +40,7 @@ struct NativeOptions {
   unsigned threads = 1;
 };
 
-/// Where the time of a compilation goes, in seconds summed over threads.
+/// Where the time of a compilation goes: processor time in seconds, summed over threads.
 struct NativeTimes {
   double linalg = 0, loops = 0, dialect = 0, translate = 0, optimize = 0, emit = 0, link = 0;
 };

@@ -75,18 +75,37 @@ Value NestEmitter::loadElement(Value tensor, ValueRange indices) {
 
 //===-- loops -------------------------------------------------------------------------------------------------===//
 
-void NestEmitter::emit(const Nest &nest, ArrayRef<Value> indices) {
+void NestEmitter::emit(const Nest &nest, ArrayRef<Value> indices, std::optional<unsigned> tiled) {
   if (nest.isEmpty())
     return;
   location = builder.getUnknownLoc();
   loopIndices.assign(nest.sizes.size(), Value());
+  tileStarts.clear();
   Offsets offsets;
   for (const std::optional<Access> &access : nest.accesses)
     offsets.push_back(access && access->offset ? index(access->offset) : Value());
-  for (auto [level, position] : llvm::zip(nest.outer, indices))
-    offsets = advanced(nest, level, position, offsets);
+  for (auto [number, level] : llvm::enumerate(nest.outer)) {
+    if (number == tiled)
+      tileStarts[level.loops.back()] = scaled(indices[number], tileSize);
+    else
+      offsets = advanced(nest, level, indices[number], offsets);
+  }
   SmallVector<Value> carried;
   emitLevel(nest, 0, offsets, carried);
+}
+
+std::pair<Value, Value> NestEmitter::bounds(const Level &level) {
+  switch (level.range) {
+  case Level::Whole:
+  case Level::Tiles:
+    return {index(0), index(level.size)};
+  case Level::Divided:
+    return {begin, end};
+  case Level::InTile:
+    break;
+  }
+  Value start = tileStarts.lookup(level.loops.back());
+  return {start, arith::MinSIOp::create(builder, location, sum(start, index(tileSize)), index(level.size))};
 }
 
 NestEmitter::Offsets NestEmitter::advanced(const Nest &nest, const Level &level, Value position,
@@ -127,8 +146,9 @@ void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &off
   if (level == first)
     eachResult([&](size_t, unsigned buffer, Value offset) { carried.push_back(load(buffer, offset)); });
   const Level &current = nest.inner[level];
-  Value lower = current.divided ? begin : index(0), upper = current.divided ? end : index(current.size);
-  auto loop = scf::ForOp::create(builder, location, lower, upper, index(1), carried);
+  auto [lower, upper] = bounds(current);
+  Value step = index(current.range == Level::Tiles ? tileSize : 1);
+  auto loop = scf::ForOp::create(builder, location, lower, upper, step, carried);
   {
     OpBuilder::InsertionGuard guard(builder);
     Block *body = loop.getBody();
@@ -138,7 +158,12 @@ void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &off
       builder.setInsertionPoint(body->getTerminator());
     }
     SmallVector<Value> inside(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    emitLevel(nest, level + 1, advanced(nest, current, loop.getInductionVar(), offsets), inside);
+    if (current.range == Level::Tiles) {
+      tileStarts[current.loops.back()] = loop.getInductionVar();
+      emitLevel(nest, level + 1, offsets, inside);
+    } else {
+      emitLevel(nest, level + 1, advanced(nest, current, loop.getInductionVar(), offsets), inside);
+    }
     if (!carried.empty())
       scf::YieldOp::create(builder, location, inside);
   }

@@ -23,8 +23,9 @@ public:
               mlir::Value end, bool reassociate)
       : builder(builder), storage(storage), bases(bases), begin(begin), end(end), reassociate(reassociate) {}
 
-  /// Writes a nest at the builder's insertion point; `indices` holds an index a common loop.
-  void emit(const Nest &nest, llvm::ArrayRef<mlir::Value> indices);
+  /// Writes a nest at the builder's insertion point; `indices` holds an index a common loop, that of the loop `tiled`
+  /// a number of a tile.
+  void emit(const Nest &nest, llvm::ArrayRef<mlir::Value> indices, std::optional<unsigned> tiled);
 
 private:
   /// Addresses of all accesses so far, in elements; null for zero.
@@ -37,6 +38,8 @@ private:
   mlir::Value loadElement(mlir::Value tensor, mlir::ValueRange indices);
   Offsets advanced(const Nest &nest, const Level &level, mlir::Value index, const Offsets &offsets);
 
+  /// Where a level starts and ends.
+  std::pair<mlir::Value, mlir::Value> bounds(const Level &level);
   mlir::Value index(int64_t value);
   mlir::Value sum(mlir::Value a, mlir::Value b);
   mlir::Value scaled(mlir::Value value, int64_t factor);
@@ -52,8 +55,10 @@ private:
   llvm::ArrayRef<mlir::Value> bases;
   mlir::Value begin, end;
   bool reassociate;
-  /// Of the nest that is being written: the index of each loop, and its location.
+  /// Of the nest that is being written: the index of each loop, the starts of tiles by their level's last loop, and the
+  /// location.
   llvm::SmallVector<mlir::Value, 6> loopIndices;
+  llvm::DenseMap<unsigned, mlir::Value> tileStarts;
   mlir::Location location = mlir::UnknownLoc::get(builder.getContext());
 };
 

@@ -73,7 +73,8 @@ static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
 static bool canJoin(const Nest &nest, const Level &outer, const Level &inner) {
   auto isIndexed = [&](unsigned loop) { return nest.indexed[loop]; };
   if (nest.isEmpty() || llvm::any_of(outer.loops, isIndexed) || llvm::any_of(inner.loops, isIndexed) ||
-      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] || outer.divided || inner.divided)
+      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] ||
+      outer.range != Level::Whole || inner.range != Level::Whole)
     return false;
   return llvm::all_of(nest.accesses, [&](const std::optional<Access> &access) {
     return !access || outer.step(*access) == inner.step(*access) * inner.size;
@@ -109,16 +110,28 @@ static unsigned bestInnermost(const Nest &nest, ArrayRef<Level> levels) {
   return best;
 }
 
-/// Joins levels of one nest as far as possible.
+/// Joins pairs of levels for as long as `join(outer, inner)` finds one that it can join into its first.
+template <typename Levels, typename Join> static void joinPairs(Levels &levels, Join join) {
+  auto joinOne = [&] {
+    for (size_t i = 0; i < levels.size(); ++i)
+      for (size_t j = 0; j < levels.size(); ++j)
+        if (i != j && join(levels[i], levels[j])) {
+          levels.erase(levels.begin() + j);
+          return true;
+        }
+    return false;
+  };
+  while (joinOne())
+    ;
+}
+
 static void joinLevels(const Nest &nest, SmallVectorImpl<Level> &levels) {
-  for (unsigned i = 0; i < levels.size(); ++i)
-    for (unsigned j = 0; j < levels.size(); ++j)
-      if (i != j && canJoin(nest, levels[i], levels[j])) {
-        join(levels[i], levels[j]);
-        levels.erase(levels.begin() + j);
-        i = 0;
-        j = levels.size();
-      }
+  joinPairs(levels, [&](Level &outer, const Level &inner) {
+    bool possible = canJoin(nest, outer, inner);
+    if (possible)
+      join(outer, inner);
+    return possible;
+  });
 }
 
 static double work(const Nest &nest) {
@@ -164,6 +177,7 @@ private:
   void findCommonLevels();
   bool canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inner) const;
   void chooseOuterLevels();
+  std::optional<unsigned> findTransposed(ArrayRef<Level> candidates, unsigned innermost) const;
   void shrinkTemporaries();
   std::optional<SmallVector<int64_t>> shrunkStrides(Value tensor, int64_t &size) const;
   void orderInnerLevels(Nest &nest);
@@ -190,17 +204,15 @@ void Planner::findCommonLevels() {
       common.levels.push_back({dimension.size, {loop}});
     commonLevels.push_back(std::move(common));
   }
-  for (unsigned i = 0; i < commonLevels.size(); ++i)
-    for (unsigned j = 0; j < commonLevels.size(); ++j)
-      if (i != j && canJoinEverywhere(commonLevels[i], commonLevels[j])) {
-        commonLevels[i].size *= commonLevels[j].size;
-        llvm::append_range(commonLevels[i].dimensions, commonLevels[j].dimensions);
-        for (auto [outer, inner] : llvm::zip(commonLevels[i].levels, commonLevels[j].levels))
-          join(outer, inner);
-        commonLevels.erase(commonLevels.begin() + j);
-        i = 0;
-        j = commonLevels.size();
-      }
+  joinPairs(commonLevels, [&](CommonLevel &outer, const CommonLevel &inner) {
+    if (!canJoinEverywhere(outer, inner))
+      return false;
+    outer.size *= inner.size;
+    llvm::append_range(outer.dimensions, inner.dimensions);
+    for (auto [outerLevel, innerLevel] : llvm::zip(outer.levels, inner.levels))
+      join(outerLevel, innerLevel);
+    return true;
+  });
 }
 
 bool Planner::canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inner) const {
@@ -241,17 +253,36 @@ void Planner::chooseOuterLevels() {
       (commonLevels.size() == 1 || (outside < 16 && commonLevels[innermost].size >= 16 * outside))) {
     divided = commonLevels[innermost];
     plan.parallelExtent = divided->size;
+    plan.hasDivided = true;
     return;
   }
-  for (auto [index, common] : llvm::enumerate(commonLevels))
-    if (index != innermost)
-      outerLevels.push_back(common);
-  plan.parallelExtent = outside;
-  for (const CommonLevel &common : outerLevels)
-    plan.common.push_back(common.size);
+  auto transposed = findTransposed(candidates, innermost);
+  for (auto [index, common] : llvm::enumerate(commonLevels)) {
+    if (index == innermost)
+      continue;
+    if (index == transposed)
+      plan.tiledCommon = outerLevels.size();
+    outerLevels.push_back(common);
+    plan.common.push_back(index == transposed ? llvm::divideCeil(common.size, tileSize) : common.size);
+    plan.parallelExtent *= plan.common.back();
+  }
   for (auto [index, each] : llvm::enumerate(plan.nests))
     for (const CommonLevel &common : outerLevels)
       each.outer.push_back(common.levels[index]);
+}
+
+/// The common level along which the only nest reads in order what it reads far apart along its innermost level.
+std::optional<unsigned> Planner::findTransposed(ArrayRef<Level> candidates, unsigned innermost) const {
+  if (plan.nests.size() != 1 || candidates[innermost].size < tileSize)
+    return std::nullopt;
+  for (const std::optional<Access> &access : plan.nests[0].accesses) {
+    if (!access || std::abs(candidates[innermost].step(*access)) < 16)
+      continue;
+    for (unsigned i = 0; i < commonLevels.size(); ++i)
+      if (i != innermost && candidates[i].step(*access) == 1 && candidates[i].size >= 16)
+        return i;
+  }
+  return std::nullopt;
 }
 
 /// The strides of a temporary without the dimensions that run outside, and its number of elements.
@@ -320,7 +351,7 @@ void Planner::orderInnerLevels(Nest &nest) {
     joinLevels(nest, nest.inner);
   if (divided) {
     nest.inner.push_back(divided->levels[position]);
-    nest.inner.back().divided = true;
+    nest.inner.back().range = Level::Divided;
     // In its place among the loops.
     llvm::stable_sort(nest.inner, [](const Level &a, const Level &b) { return a.loops.back() < b.loops.back(); });
   }
@@ -328,6 +359,13 @@ void Planner::orderInnerLevels(Nest &nest) {
     return;
   unsigned innermost = bestInnermost(nest, nest.inner);
   std::rotate(nest.inner.begin() + innermost, nest.inner.begin() + innermost + 1, nest.inner.end());
+  if (!plan.tiledCommon)
+    return;
+  // Tiles of the innermost level; in each the rows of the common loop's tile, and in each of those the columns.
+  Level columns = nest.inner.pop_back_val(), rows = nest.outer[*plan.tiledCommon], tiles = columns;
+  tiles.range = Level::Tiles;
+  rows.range = columns.range = Level::InTile;
+  nest.inner.append({tiles, rows, columns});
 }
 
 NestPlan planNests(Block &block, Storage &storage, bool plain, SmallVectorImpl<bool> &onStack) {

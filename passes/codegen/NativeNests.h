@@ -21,13 +21,21 @@ struct Access {
   llvm::SmallVector<int64_t, 6> coefficients;
 };
 
+/// Transposed memory is walked in squares of this size.
+constexpr int64_t tileSize = 32;
+
 /// A loop that is written out: one loop of the operation, or neighbouring ones as one.
 struct Level {
   int64_t size = 1;
   /// The loops of the operation, the last varying fastest.
   llvm::SmallVector<unsigned, 2> loops;
-  /// Runs over the part [begin, end) of the range that the call asks for.
-  bool divided = false;
+  enum Range {
+    Whole,   ///< All of it.
+    Divided, ///< The part of [begin, end) that the call asks for.
+    Tiles,   ///< Every tileSize-th index. A level `InTile` of the same loop lies inside.
+    InTile   ///< The indices from where a level `Tiles`, or a common loop, of the same loop stands.
+  };
+  Range range = Whole;
 
   /// How far the address moves from one iteration to the next.
   int64_t step(const Access &access) const { return access.coefficients[loops.back()]; }
@@ -56,8 +64,12 @@ struct NestPlan {
   std::vector<Nest> nests;
   /// Sizes of the common loops around all nests; the last varies fastest.
   llvm::SmallVector<int64_t, 4> common;
+  /// The common loop, if any, whose steps are tiles of the nest's inner level over the same loop.
+  std::optional<unsigned> tiledCommon;
   /// The size of the range that calls may divide: the product of `common`, or the size of the divided inner levels.
   int64_t parallelExtent = 1;
+  /// Divided inner levels exist: all nests run over one part of the range after the other.
+  bool hasDivided = false;
 };
 
 /// Decides the loops of the operations in `block`. Temporaries of which an iteration of the common loops needs a small

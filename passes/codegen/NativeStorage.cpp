@@ -23,6 +23,7 @@ SmallVector<int64_t, 4> rowMajorStrides(ArrayRef<int64_t> shape) {
 int64_t elementBytes(Type element) { return llvm::divideCeil(element.getIntOrFloatBitWidth(), 8); }
 
 static bool isReshape(Operation *op) { return isa_and_nonnull<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(op); }
+static bool isAlias(Operation *op) { return isReshape(op) || isa_and_nonnull<tensor::ExtractSliceOp>(op); }
 
 /// The tensor whose elements `value` shows under another shape.
 static Value rootOf(Value value) {
@@ -55,7 +56,7 @@ static bool mayOverwrite(Operation *op, Value operand) {
     return false;
   return llvm::all_of(operand.getUsers(), [&](Operation *user) {
     Operation *place = op->getBlock()->findAncestorOpInBlock(*user);
-    return user == op || (!isReshape(user) && place != op && place->isBeforeInBlock(op));
+    return user == op || (!isAlias(user) && place != op && place->isBeforeInBlock(op));
   });
 }
 
@@ -94,6 +95,9 @@ static void insertCopies(Block &block) {
         insert.getDestMutable().set(copyBefore(&op, insert.getDest()));
       if (!mayComputeInSlice(insert))
         insert.getSourceMutable().set(copyBefore(&op, insert.getSource()));
+    } else if (isReshape(&op) && rootOf(op.getOperand(0)).getDefiningOp<tensor::ExtractSliceOp>()) {
+      // A slice is not dense: its elements under another shape are not one stride apart.
+      op.setOperand(0, copyBefore(&op, op.getOperand(0)));
     }
   }
   llvm::SmallPtrSet<Value, 4> taken;
@@ -174,6 +178,17 @@ void Storage::derive(Operation &op) {
     unsigned buffer = source->second.buffer;
     buffers[buffer].plain = false;
     views.try_emplace(op.getResult(0), denseView(buffer, op.getResult(0)));
+  } else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    auto source = views.find(slice.getSource());
+    if (source == views.end())
+      return;
+    View view = source->second;
+    buffers[view.buffer].plain = false;
+    for (auto [stride, offset, step] : llvm::zip(view.strides, slice.getStaticOffsets(), slice.getStaticStrides())) {
+      view.offset += offset * stride;
+      stride *= step;
+    }
+    views.try_emplace(slice, view);
   } else if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
     if (!value)

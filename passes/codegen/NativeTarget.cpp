@@ -126,7 +126,7 @@ void optimizeModule(Module &module, TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
 }
 
 SmallVector<char, 0> emitObject(Module &module, TargetMachine &machine) {

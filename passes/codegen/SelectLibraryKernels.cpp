@@ -59,6 +59,8 @@ private:
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   bool launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
+  FailureOr<LibraryKernel> keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies);
+
   /// The value as it lies in memory now.
   Value current(Value value) { return laidOut.lookup_or(value, value); }
   Value denseOf(OpBuilder &builder, Value value);
@@ -240,7 +242,9 @@ bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> ep
   query.desc.outputs.push_back(toRuntimeType(result));
   query.anyOutputs.push_back(call.result == LayoutChoice::Any);
 
-  FailureOr<LibraryKernel> kernel = kernels.get(query, threads);
+  FailureOr<LibraryKernel> kernel = keepingLayout(query, tensorType(current(arguments[0])));
+  if (failed(kernel))
+    kernel = kernels.get(query, threads);
   if (failed(kernel))
     return false;
 
@@ -276,6 +280,22 @@ bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> ep
   else
     laidOut[old] = made;
   return true;
+}
+
+/// The kernel of `query` that reads its first argument as it lies, if the library has a good one: its wishes differ from
+/// routine to routine, and following each would reorder between any two. `query` becomes the question that was answered.
+FailureOr<LibraryKernel> ProgramWalk::keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies) {
+  if (!query.anyInputs[0] || !plan::getLayout(lies))
+    return failure();
+  runtime::LibraryKernelQuery kept = query;
+  kept.desc.inputs[0] = toRuntimeType(lies);
+  kept.anyInputs[0] = false;
+  FailureOr<LibraryKernel> kernel = kernels.get(kept, threads);
+  // The library's fallbacks: plain loops, and convolution by way of a matrix product.
+  if (failed(kernel) || kernel->implementation.starts_with("ref") || kernel->implementation.starts_with("gemm"))
+    return failure();
+  query = kept;
+  return kernel;
 }
 
 Value ProgramWalk::denseOf(OpBuilder &builder, Value value) {

@@ -95,21 +95,30 @@ private:
 
   /// A kernel call that belongs to a node.
   struct Candidate {
-    bool inBody = false, isAnchor = false;
+    bool inBody = false, computes = false, isAnchor = false;
     double seconds = -1;
     StringRef kernel, anchor;
 
-    /// Calls of every step count before those of prepare, then the node's own before those of others, then the longest:
-    /// changes of layout carry the node's name too.
-    auto rank() const { return std::tuple(inBody, isAnchor, seconds); }
+    /// Calls of every step count before those of prepare, what computes before changes of layout, then the node's own
+    /// calls before those that it is fused with, then the longest.
+    auto rank() const { return std::tuple(inBody, computes, isAnchor, seconds); }
   };
+
+  /// A change of layout carries the name of the node whose result it moves.
+  static bool isLayoutChange(const KernelSignature &signature) {
+    return signature.inputs.size() == 1 && signature.outputs.size() == 1 &&
+           signature.inputs[0] != signature.outputs[0] &&
+           plan::withoutLayout(signature.inputs[0]) == plan::withoutLayout(signature.outputs[0]);
+  }
 
   void addInstruction(Operation &instruction, bool inBody) {
     if (auto call = dyn_cast<plan::CallOp>(instruction)) {
       SmallVector<StringRef> names = getNodeNames(call.getLoc());
-      double seconds = work.callSeconds(symbols.lookup(call.getKernel()), call.getLoc(), 1);
+      Operation *kernel = symbols.lookup(call.getKernel());
+      double seconds = work.callSeconds(kernel, call.getLoc(), 1);
+      bool computes = !isLayoutChange(getKernelSignature(kernel));
       for (StringRef name : names) {
-        Candidate candidate{inBody, name == names.front(), seconds, call.getKernel(), names.front()};
+        Candidate candidate{inBody, computes, name == names.front(), seconds, call.getKernel(), names.front()};
         Candidate &best = candidates[name];
         if (candidate.rank() > best.rank())
           best = candidate;

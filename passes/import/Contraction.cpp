@@ -11,10 +11,9 @@ namespace cleave {
 
 static Value dot(NodeImporter &node, Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
                  int64_t lhsContracting, int64_t rhsContracting) {
-  return node.emit<dfg::DotGeneralOp>(
-      {lhs, rhs}, {node.attr("lhs_batch", lhsBatch), node.attr("rhs_batch", rhsBatch),
-                   node.attr("lhs_contracting", ArrayRef<int64_t>(lhsContracting)),
-                   node.attr("rhs_contracting", ArrayRef<int64_t>(rhsContracting))});
+  return node.emit<dfg::DotGeneralOp>({lhs, rhs}, {node.attr("lhs_batch", lhsBatch), node.attr("rhs_batch", rhsBatch),
+                                                   node.attr("lhs_contracting", ArrayRef<int64_t>(lhsContracting)),
+                                                   node.attr("rhs_contracting", ArrayRef<int64_t>(rhsContracting))});
 }
 
 static Value scale(NodeImporter &node, Value value, double factor) {

@@ -28,10 +28,10 @@ static ImportResults importConv(NodeImporter &node) {
   FailureOr<Window> window = readWindow(node, node.shape(0).drop_front(2), node.shape(1).drop_front(2));
   if (failed(window))
     return failure();
-  Value result = node.emit<dfg::ConvOp>(
-      {node.input(0), node.input(1)},
-      {node.attr("strides", window->strides), node.attr("pads", window->pads),
-       node.attr("dilations", window->dilations), node.attr("groups", node.integer("group", 1))});
+  Value result = node.emit<dfg::ConvOp>({node.input(0), node.input(1)},
+                                        {node.attr("strides", window->strides), node.attr("pads", window->pads),
+                                         node.attr("dilations", window->dilations),
+                                         node.attr("groups", node.integer("group", 1))});
   return oneResult(addBias(node, result));
 }
 

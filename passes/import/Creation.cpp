@@ -16,11 +16,12 @@ using namespace mlir;
 namespace cleave {
 
 /// The largest range that is computed at import, in elements.
-static constexpr int64_t largestRange = int64_t(1) << 28;
+static constexpr int64_t largestRange = int64_t(1) << 24;
 
 template <typename T, typename Source> static HostTensor listTensor(Type element, const Source &values) {
   char *writable = nullptr;
-  HostTensor tensor = HostTensor::allocate(RankedTensorType::get({static_cast<int64_t>(values.size())}, element), writable);
+  HostTensor tensor =
+      HostTensor::allocate(RankedTensorType::get({static_cast<int64_t>(values.size())}, element), writable);
   std::copy(values.begin(), values.end(), reinterpret_cast<T *>(writable));
   return tensor;
 }
@@ -42,7 +43,8 @@ static ImportResults importConstant(NodeImporter &node) {
     return Results{tensor.withType(RankedTensorType::get({}, tensor.getElementType()))};
   };
   if (node.hasAttribute("value_float"))
-    return one(listTensor<float>(builder.getF32Type(), SmallVector<float>{static_cast<float>(node.real("value_float", 0))}));
+    return one(
+        listTensor<float>(builder.getF32Type(), SmallVector<float>{static_cast<float>(node.real("value_float", 0))}));
   if (node.hasAttribute("value_int"))
     return one(listTensor<int64_t>(builder.getI64Type(), SmallVector<int64_t>{node.integer("value_int", 0)}));
   return node.unsupported("constants other than tensors and numbers are not known");
@@ -78,8 +80,7 @@ static ImportResults importConstantOfShape(NodeImporter &node) {
     APFloat number = *value.toAttribute().value_begin<APFloat>();
     bool lossy = false;
     number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
-    Attribute init =
-        dfg::FillAttr::get(node.getContext(), node.getBuilder().getF64FloatAttr(number.convertToDouble()));
+    Attribute init = dfg::FillAttr::get(node.getContext(), node.getBuilder().getF64FloatAttr(number.convertToDouble()));
     return SmallVector<NodeResult, 1>{NodeResult(*type, init)};
   }
   Value scalar = node.constant(value.withType(RankedTensorType::get({}, value.getElementType())));

@@ -103,8 +103,8 @@ static ImportResults importCastLike(NodeImporter &node) {
 }
 
 static ImportResults importIsNan(NodeImporter &node) {
-  auto equal = node.getBuilder().getNamedAttr("comparison",
-                                              dfg::ComparisonAttr::get(node.getContext(), dfg::Comparison::Equal));
+  auto equal =
+      node.getBuilder().getNamedAttr("comparison", dfg::ComparisonAttr::get(node.getContext(), dfg::Comparison::Equal));
   return oneResult(node.emit<dfg::NotOp>(node.emit<dfg::CompareOp>({node.input(0), node.input(0)}, equal)));
 }
 

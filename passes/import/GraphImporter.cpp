@@ -42,8 +42,8 @@ static FailureOr<int64_t> checkVersions(GraphImporter &importer, const onnx::Mod
   for (const onnx::OperatorSetIdProto &set : model.opset_import())
     scope.versions[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
   if (model.ir_version() > 13)
-    return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported, "the model expects ONNX IR version 3 to 13, got " +
-                                                                            Twine(model.ir_version())));
+    return FailureOr<int64_t>(importer.fail(
+        ImportFailure::Unsupported, "the model expects ONNX IR version 3 to 13, got " + Twine(model.ir_version())));
   if (model.ir_version() < 3)
     return FailureOr<int64_t>(importer.fail(ImportFailure::Rejected, "the model expects ONNX IR version 3 to 13, got " +
                                                                          Twine(model.ir_version())));
@@ -51,8 +51,8 @@ static FailureOr<int64_t> checkVersions(GraphImporter &importer, const onnx::Mod
   if (found == scope.versions.end())
     return int64_t(0);
   if (found->second < 6 || found->second > 23)
-    return FailureOr<int64_t>(importer.fail(
-        ImportFailure::Unsupported, "the model expects operator set 6 to 23, got " + Twine(found->second)));
+    return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported,
+                                            "the model expects operator set 6 to 23, got " + Twine(found->second)));
   return found->second;
 }
 
@@ -152,9 +152,9 @@ LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &pro
     return fail(ImportFailure::Rejected, "node \"" + name + "\" (" + proto.op_type() +
                                              ") is of the default operator set, which the model does not import");
   NodeImporter node(*this, proto, name, version == scope.versions.end() ? 1 : version->second, inputs);
-  LogicalResult result = domain.empty() ? importKnownKind(scope, node)
-                                        : importOpaque(scope, node, "operators of the domain " + domain +
-                                                                        " are not known");
+  LogicalResult result = domain.empty()
+                             ? importKnownKind(scope, node)
+                             : importOpaque(scope, node, "operators of the domain " + domain + " are not known");
   if (failed(result))
     return failure();
   if (std::string group = groupOf(scope, proto, name); !group.empty())
@@ -197,9 +197,8 @@ LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node) {
     return failure();
   if (!node.getUnsupportedReason().empty())
     return importOpaque(scope, node, node.getUnsupportedReason());
-  if (failed(results) || llvm::any_of(*results, [](const NodeResult &result) {
-        return !result.value && !result.known && !result.init;
-      }))
+  if (failed(results) ||
+      llvm::any_of(*results, [](const NodeResult &result) { return !result.value && !result.known && !result.init; }))
     return node.error("cannot be imported");
 
   std::optional<SmallVector<HostTensor>> folded = evaluate(node, *results);
@@ -220,12 +219,14 @@ LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node) {
         return failure();
       continue;
     }
-    RankedTensorType type = result.value ? NodeImporter::typeOf(result.value)
+    RankedTensorType type = result.value   ? NodeImporter::typeOf(result.value)
                             : result.known ? result.known.getType()
                                            : result.type;
     ImportedValue *value = addValue(scope.prefix + output, type);
     value->init = result.init;
     value->known = result.known;
+    if (result.known && !takeFoldedBytes(static_cast<uint64_t>(result.known.getNumBytes())))
+      return node.error("makes the model's constants larger than memory should hold");
     if (folded && result.value) {
       value->known = (*folded)[index];
       value->isFolded = true;

@@ -85,6 +85,8 @@ private:
   mlir::LogicalResult define(Scope &scope, llvm::StringRef name, ImportedValue *value);
   /// The elements of the node's results where all its inputs are known and its operators can be evaluated.
   std::optional<llvm::SmallVector<HostTensor>> evaluate(NodeImporter &node, llvm::ArrayRef<NodeResult> results);
+  /// Counts bytes that are made at import; false where a model asks for more than any needs.
+  bool takeFoldedBytes(uint64_t bytes);
   void useAtRunTime(NodeImporter &node);
   mlir::Value materialize(ImportedValue &value, mlir::OpBuilder &builder);
   static void countUses(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
@@ -108,7 +110,7 @@ private:
   llvm::MapVector<mlir::Operation *, ImportedValue *> parameters;
   llvm::DenseMap<mlir::Value, ImportedValue *> reads;
   llvm::StringMap<const onnx::TypeProto *> declaredTypes;
-  std::unique_ptr<onnx::ModelProto> inferred;
+  std::unique_ptr<onnx::GraphProto> inferred;
   llvm::StringMap<std::string> groups;
   std::map<std::string, int64_t> dims;
   llvm::StringMap<const onnx::FunctionProto *> functions;

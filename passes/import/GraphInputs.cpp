@@ -4,8 +4,8 @@
 
 #include "passes/import/GraphImporter.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -20,8 +20,7 @@ LogicalResult GraphImporter::importInitializers(Scope &scope) {
     auto tensor = reader.read(proto);
     if (!tensor) {
       llvm::Error problem = tensor.takeError();
-      ImportFailure failure =
-          problem.isA<UnsupportedTensor>() ? ImportFailure::Unsupported : ImportFailure::Rejected;
+      ImportFailure failure = problem.isA<UnsupportedTensor>() ? ImportFailure::Unsupported : ImportFailure::Rejected;
       return fail(failure, "the initializer \"" + proto.name() + "\" " + llvm::toString(std::move(problem)));
     }
     ImportedValue *value = addValue(proto.name(), tensor->tensor.getType());
@@ -38,13 +37,10 @@ LogicalResult GraphImporter::importInitializers(Scope &scope) {
 /// The name by which `--dim` fixes a dimension.
 static std::string dimName(const onnx::ValueInfoProto &input, int index) {
   const auto &dim = input.type().tensor_type().shape().dim(index);
-  return dim.has_dim_param() && !dim.dim_param().empty() ? dim.dim_param()
-                                                         : input.name() + "." + std::to_string(index);
+  return dim.has_dim_param() && !dim.dim_param().empty() ? dim.dim_param() : input.name() + "." + std::to_string(index);
 }
 
-static std::string quotedList(ArrayRef<std::string> names) {
-  return "\"" + llvm::join(names, "\", \"") + "\"";
-}
+static std::string quotedList(ArrayRef<std::string> names) { return "\"" + llvm::join(names, "\", \"") + "\""; }
 
 LogicalResult GraphImporter::checkOptions() {
   SmallVector<std::string> known, inputs;
@@ -56,9 +52,9 @@ LogicalResult GraphImporter::checkOptions() {
   }
   for (const auto &[name, size] : options.dims) {
     if (!llvm::is_contained(known, name))
-      return fail(ImportFailure::Usage, "--dim " + name + ": expects a symbolic dimension of the model's inputs, " +
-                                            (known.empty() ? "of which there are none"
-                                                           : "which are " + quotedList(known)));
+      return fail(ImportFailure::Usage,
+                  "--dim " + name + ": expects a symbolic dimension of the model's inputs, " +
+                      (known.empty() ? "of which there are none" : "which are " + quotedList(known)));
     if (size < 1 || size > largestTensorBytes)
       return fail(ImportFailure::Usage, "--dim " + name + ": expects a positive size, got " + Twine(size));
     dims[name] = size;
@@ -91,8 +87,8 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
   else if (options.inputShape)
     given = options.inputShape(input.name());
   if (!tensor.has_shape() && !given)
-    return reject(ImportFailure::Unsupported, "has no shape, and --dim cannot give it one; give a value with --bind " +
-                                                  input.name() + "=FILE");
+    return reject(ImportFailure::Unsupported,
+                  "has no shape, and --dim cannot give it one; give a value with --bind " + input.name() + "=FILE");
   SmallVector<int64_t> shape;
   if (!tensor.has_shape())
     shape = *given;

@@ -57,9 +57,8 @@ static llvm::Expected<MappedBytes> mapDescriptor(StringRef path, int fd, bool on
   if (address == MAP_FAILED)
     return fileError(path, "cannot be mapped: " + llvm::sys::StrError());
   mapped.data = static_cast<const char *>(address);
-  mapped.owner = std::shared_ptr<const void>(address, [size = mapped.size](const void *start) {
-    munmap(const_cast<void *>(start), size);
-  });
+  mapped.owner = std::shared_ptr<const void>(
+      address, [size = mapped.size](const void *start) { munmap(const_cast<void *>(start), size); });
   return mapped;
 }
 
@@ -87,8 +86,7 @@ llvm::Expected<MappedBytes> mapFileInside(StringRef folder, StringRef path) {
     int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY);
     int next = openat(place.fd, part.str().c_str(), flags);
     struct stat status;
-    if (next < 0 && fstatat(place.fd, part.str().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISLNK(status.st_mode))
+    if (next < 0 && fstatat(place.fd, part.str().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
       return fileError(path, "goes through a symbolic link; copy the file instead");
     if (next < 0)
       return fileError(path, "cannot be opened: " + llvm::sys::StrError());

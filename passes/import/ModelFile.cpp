@@ -6,8 +6,8 @@
 #include "dialects/dist/Dist.h"
 #include "passes/import/GraphImporter.h"
 
-#include "llvm/Support/Path.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/Path.h"
 
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/stubs/logging.h"
@@ -45,8 +45,8 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(MLIRContext &context, StringRef path
   if (bytes->size == 0)
     return fail(ImportFailure::Rejected, "the model \"" + path + "\" is empty");
   if (bytes->size > INT32_MAX)
-    return fail(ImportFailure::Rejected, "the model \"" + path +
-                                             "\" is larger than 2 GiB; keep its weights in external data files");
+    return fail(ImportFailure::Rejected,
+                "the model \"" + path + "\" is larger than 2 GiB; keep its weights in external data files");
   std::shared_ptr<onnx::ModelProto> model = parseModel(*bytes);
   if (!model)
     return fail(ImportFailure::Rejected, "the model \"" + path + "\" is not an ONNX file, or is damaged");

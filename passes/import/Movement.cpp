@@ -177,8 +177,8 @@ static ImportResults importTrilu(NodeImporter &node) {
   Value row = node.emitAs<dfg::IotaOp>(matrix, {}, node.attr("dim", int64_t(0)));
   Value column = node.emitAs<dfg::IotaOp>(matrix, {}, node.attr("dim", int64_t(1)));
   bool upper = node.integer("upper", 1);
-  auto comparison = dfg::ComparisonAttr::get(node.getContext(), upper ? dfg::Comparison::GreaterOrEqual
-                                                                      : dfg::Comparison::LessOrEqual);
+  auto comparison = dfg::ComparisonAttr::get(node.getContext(),
+                                             upper ? dfg::Comparison::GreaterOrEqual : dfg::Comparison::LessOrEqual);
   Value inside = node.emit<dfg::CompareOp>({node.emit<dfg::SubOp>({column, row}), node.scalar(index, *diagonal)},
                                            node.getBuilder().getNamedAttr("comparison", comparison));
   Value zero = node.scalar(node.type(0).getElementType(), 0.0);

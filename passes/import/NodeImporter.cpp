@@ -6,8 +6,8 @@
 
 #include "passes/import/GraphImporter.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <charconv>
 
@@ -31,7 +31,8 @@ Value NodeImporter::input(unsigned index) {
   // What is known becomes an operator only when it is clear whether this node is left to run time.
   Value &placeholder = placeholderOf[value];
   if (!placeholder) {
-    placeholder = UnrealizedConversionCastOp::create(builder, location, TypeRange(value->type), ValueRange()).getResult(0);
+    placeholder =
+        UnrealizedConversionCastOp::create(builder, location, TypeRange(value->type), ValueRange()).getResult(0);
     placeholders[placeholder] = value;
   }
   return placeholder;
@@ -305,8 +306,8 @@ Value NodeImporter::cast(Value value, Type elementType) {
 }
 
 Value NodeImporter::reduce(Value value, dfg::ReduceKind kind, ArrayRef<int64_t> dims, bool keepDims) {
-  SmallVector<NamedAttribute> attributes = {
-      builder.getNamedAttr("kind", dfg::ReduceKindAttr::get(getContext(), kind)), attr("dims", dims)};
+  SmallVector<NamedAttribute> attributes = {builder.getNamedAttr("kind", dfg::ReduceKindAttr::get(getContext(), kind)),
+                                            attr("dims", dims)};
   if (keepDims)
     attributes.push_back(flag("keep_dims"));
   return emit<dfg::ReduceOp>(value, attributes);

@@ -58,7 +58,7 @@ public:
   llvm::FailureOr<double> knownNumber(unsigned index);
   /// Integers that are an attribute up to some version and an input later; `nullopt` where the node has neither.
   llvm::FailureOr<std::optional<llvm::SmallVector<int64_t>>> attributeOrInput(llvm::StringRef attribute,
-                                                                             unsigned index);
+                                                                              unsigned index);
 
   //===-- attributes -----------------------------------------------------------------------------------------===//
   // A wrong type is an error; the fallback is returned all the same, and the node fails at its end.
@@ -143,7 +143,6 @@ public:
   mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepDims);
   /// A vector of one value a channel (dimension 1) in the shape in which it broadcasts over a tensor of `rank`.
   mlir::Value perChannel(mlir::Value value, int64_t rank);
-
 
   static mlir::RankedTensorType typeOf(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType());

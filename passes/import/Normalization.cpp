@@ -80,9 +80,8 @@ static ImportResults importBatchNorm(NodeImporter &node) {
     return node.unsupported("results besides the first are not known at inference");
   for (unsigned i : {3u, 4u})
     node.imported(i)->isState = true;
-  return oneResult(
-      node.emit<dfg::BatchNormOp>({node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)},
-                                  node.real64("epsilon", epsilon)));
+  return oneResult(node.emit<dfg::BatchNormOp>(
+      {node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)}, node.real64("epsilon", epsilon)));
 }
 
 static ImportResults importLrn(NodeImporter &node) {
@@ -150,8 +149,8 @@ static ImportResults importGroupNorm(NodeImporter &node) {
     return oneResult(node.reshape(
         scaleAndShift(node, normal, node.perChannel(node.input(1), 3), node.perChannel(node.input(2), 3)), shape));
   Value result = node.reshape(normal, shape);
-  return oneResult(scaleAndShift(node, result, node.perChannel(node.input(1), rank),
-                                 node.perChannel(node.input(2), rank)));
+  return oneResult(
+      scaleAndShift(node, result, node.perChannel(node.input(1), rank), node.perChannel(node.input(2), rank)));
 }
 
 static ImportResults importMeanVarianceNorm(NodeImporter &node) {
@@ -162,8 +161,8 @@ static ImportResults importMeanVarianceNorm(NodeImporter &node) {
   Value input = node.input(0);
   Value centred = node.emit<dfg::SubOp>({input, node.mean(input, *axes, /*keepDims=*/true)});
   Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), *axes, /*keepDims=*/true);
-  Value deviation = node.emit<dfg::AddOp>(
-      {node.emit<dfg::SqrtOp>(variance), node.scalar(node.type(0).getElementType(), 1e-9)});
+  Value deviation =
+      node.emit<dfg::AddOp>({node.emit<dfg::SqrtOp>(variance), node.scalar(node.type(0).getElementType(), 1e-9)});
   return oneResult(node.emit<dfg::DivOp>({centred, deviation}));
 }
 

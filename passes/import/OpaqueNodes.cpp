@@ -5,9 +5,8 @@
 
 #include "dialects/interfaces/SplitRule.h"
 #include "passes/import/GraphImporter.h"
+#include "passes/import/InferTypes.h"
 #include "passes/import/NodeImporter.h"
-
-#include "onnx/shape_inference/implementation.h"
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -94,13 +93,8 @@ std::optional<onnx::TypeProto> GraphImporter::opaqueType(const std::string &outp
     SmallVector<ImportedValue *> inputs;
     for (auto [argument, value] : graphInputs)
       inputs.push_back(value);
-    inferred = makeSketch(*model, inputs);
-    try {
-      onnx::shape_inference::InferShapes(*inferred);
-    } catch (const std::exception &) {
-      // What was inferred before the exception stays of use.
-    }
-    for (const auto &infos : {&inferred->graph().value_info(), &inferred->graph().output()})
+    inferred = std::make_unique<onnx::GraphProto>(inferTypes(*makeSketch(*model, inputs)));
+    for (const auto &infos : {&inferred->value_info(), &inferred->output()})
       for (const onnx::ValueInfoProto &info : *infos)
         if (isComplete(info.type(), dims))
           declaredTypes[info.name()] = &info.type();

@@ -45,9 +45,8 @@ static FailureOr<Pads> readPads(NodeImporter &node) {
 }
 
 static Value cut(NodeImporter &node, Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> limits) {
-  return node.emit<dfg::SliceOp>(value,
-                                 {node.attr("starts", starts), node.attr("limits", limits),
-                                  node.attr("strides", SmallVector<int64_t>(starts.size(), 1))});
+  return node.emit<dfg::SliceOp>(value, {node.attr("starts", starts), node.attr("limits", limits),
+                                         node.attr("strides", SmallVector<int64_t>(starts.size(), 1))});
 }
 
 /// Elements [start, limit) of one dimension.
@@ -71,8 +70,7 @@ static Value crop(NodeImporter &node, Value value, Pads &pads) {
     limits[i] = shape[i] - std::max<int64_t>(-pads.high[i], 0);
     crops |= starts[i] != 0 || limits[i] != shape[i];
     if (starts[i] > limits[i]) {
-      (void)node.error("expects no more to be taken from dimension " + Twine(i) + " than its size " +
-                       Twine(shape[i]));
+      (void)node.error("expects no more to be taken from dimension " + Twine(i) + " than its size " + Twine(shape[i]));
       return {};
     }
     pads.low[i] = std::max<int64_t>(pads.low[i], 0);
@@ -131,8 +129,7 @@ static ImportResults importPad(NodeImporter &node) {
     return node.error("expects one element as the value to pad with");
   Value fill = node.hasInput(2) ? node.reshape(node.input(2), {})
                                 : node.scalar(node.type(0).getElementType(), node.real("value", 0.0));
-  return oneResult(
-      node.emit<dfg::PadOp>({value, fill}, {node.attr("low", pads->low), node.attr("high", pads->high)}));
+  return oneResult(node.emit<dfg::PadOp>({value, fill}, {node.attr("low", pads->low), node.attr("high", pads->high)}));
 }
 
 void addPaddingOperators(OperatorTable &table) { table.add("Pad", {importPad, 1, 4}); }

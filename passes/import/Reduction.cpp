@@ -98,8 +98,7 @@ template <dfg::ArgKind kind> static ImportResults importArgReduce(NodeImporter &
   if (node.shape(0)[*axis] == 0)
     return node.error("expects elements along the axis");
   SmallVector<NamedAttribute> attributes = {
-      node.getBuilder().getNamedAttr("kind", dfg::ArgKindAttr::get(node.getContext(), kind)),
-      node.attr("dim", *axis)};
+      node.getBuilder().getNamedAttr("kind", dfg::ArgKindAttr::get(node.getContext(), kind)), node.attr("dim", *axis)};
   if (node.integer("keepdims", 1))
     attributes.push_back(node.flag("keep_dims"));
   if (node.integer("select_last_index", 0))

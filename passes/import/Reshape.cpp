@@ -40,8 +40,8 @@ static ImportResults importReshape(NodeImporter &node) {
   if (open >= 0) {
     int64_t count = node.type(0).getNumElements();
     if (fixed == 0 || count % fixed != 0)
-      return node.error("expects a shape that divides " + Twine(count) + " elements, got a product of " +
-                        Twine(fixed) + " without the -1");
+      return node.error("expects a shape that divides " + Twine(count) + " elements, got a product of " + Twine(fixed) +
+                        " without the -1");
     (*shape)[open] = count / fixed;
   }
   return oneResult(node.reshape(node.input(0), *shape));
@@ -53,8 +53,7 @@ static ImportResults importFlatten(NodeImporter &node) {
     return node.error("expects an axis up to the rank " + Twine(rank) + ", got " + Twine(axis));
   axis = axis < 0 ? axis + rank : axis;
   ArrayRef<int64_t> shape = node.shape(0);
-  return oneResult(
-      node.reshape(node.input(0), {product(shape.take_front(axis)), product(shape.drop_front(axis))}));
+  return oneResult(node.reshape(node.input(0), {product(shape.take_front(axis)), product(shape.drop_front(axis))}));
 }
 
 static ImportResults importSqueeze(NodeImporter &node) {
@@ -98,8 +97,7 @@ static HostTensor integerTensor(NodeImporter &node, ArrayRef<int64_t> values, bo
   if (!isScalar)
     shape.push_back(values.size());
   char *writable = nullptr;
-  HostTensor tensor =
-      HostTensor::allocate(RankedTensorType::get(shape, node.getBuilder().getI64Type()), writable);
+  HostTensor tensor = HostTensor::allocate(RankedTensorType::get(shape, node.getBuilder().getI64Type()), writable);
   std::copy(values.begin(), values.end(), reinterpret_cast<int64_t *>(writable));
   return tensor;
 }
@@ -123,10 +121,9 @@ static ImportResults importDepthToSpace(NodeImporter &node) {
   if (node.rank(0) != 4 || block < 1 || block > 1 << 20 || node.shape(0)[1] % (block * block) != 0)
     return node.error("expects a batch of images whose channels divide by the square of \"blocksize\"");
   int64_t n = node.shape(0)[0], c = node.shape(0)[1] / (block * block), h = node.shape(0)[2], w = node.shape(0)[3];
-  Value result = mode == "CRD" ? node.transpose(node.reshape(node.input(0), {n, c, block, block, h, w}),
-                                                {0, 1, 4, 2, 5, 3})
-                               : node.transpose(node.reshape(node.input(0), {n, block, block, c, h, w}),
-                                                {0, 3, 4, 1, 5, 2});
+  Value result = mode == "CRD"
+                     ? node.transpose(node.reshape(node.input(0), {n, c, block, block, h, w}), {0, 1, 4, 2, 5, 3})
+                     : node.transpose(node.reshape(node.input(0), {n, block, block, c, h, w}), {0, 3, 4, 1, 5, 2});
   return oneResult(node.reshape(result, {n, c, h * block, w * block}));
 }
 

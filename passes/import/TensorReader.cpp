@@ -41,8 +41,8 @@ Type elementTypeFromOnnx(MLIRContext *context, int onnxType) {
 }
 
 std::string onnxTypeName(int onnxType) {
-  static constexpr const char *names[] = {"undefined", "float",  "uint8",   "int8",   "uint16", "int16",
-                                          "int32",     "int64",  "string",  "bool",   "float16", "double",
+  static constexpr const char *names[] = {"undefined", "float",  "uint8",     "int8",       "uint16",  "int16",
+                                          "int32",     "int64",  "string",    "bool",       "float16", "double",
                                           "uint32",    "uint64", "complex64", "complex128", "bfloat16"};
   if (onnxType >= 0 && onnxType < static_cast<int>(std::size(names)))
     return names[onnxType];
@@ -55,9 +55,9 @@ llvm::Expected<RankedTensorType> makeTensorType(ArrayRef<int64_t> shape, Type el
     if (size < 0)
       return llvm::createStringError("has the negative dimension " + std::to_string(size));
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes) || bytes > largestTensorBytes)
-      return llvm::createStringError("has dimensions whose product is too large (" +
-                                     llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }),
-                                                " x ") + ")");
+      return llvm::createStringError(
+          "has dimensions whose product is too large (" +
+          llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }), " x ") + ")");
   }
   return RankedTensorType::get(shape, elementType);
 }

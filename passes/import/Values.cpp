@@ -30,8 +30,8 @@ HostTensor ImportedValue::getKnown() const {
   if (known || !isKnown())
     return known;
   Attribute number = FloatAttr::get(type.getElementType(), cast<dfg::FillAttr>(init).getValue().getValueAsDouble());
-  HostTensor one = HostTensor::fromAttribute(
-      DenseElementsAttr::get(RankedTensorType::get({1}, type.getElementType()), number));
+  HostTensor one =
+      HostTensor::fromAttribute(DenseElementsAttr::get(RankedTensorType::get({1}, type.getElementType()), number));
   char *writable = nullptr;
   HostTensor tensor = HostTensor::allocate(type, writable);
   int64_t width = one.getNumBytes();
@@ -72,6 +72,13 @@ void GraphImporter::releaseUses(Scope &scope, const onnx::NodeProto &node) {
 
 //===-- evaluation --------------------------------------------------------------------------------------------===//
 
+bool GraphImporter::takeFoldedBytes(uint64_t bytes) {
+  if (bytes > mostFoldedBytes - foldedBytes)
+    return false;
+  foldedBytes += bytes;
+  return true;
+}
+
 std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &node, ArrayRef<NodeResult> results) {
   if (node.getOperations().empty() || node.getPlaceholders().empty())
     return std::nullopt;
@@ -79,6 +86,9 @@ std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &nod
     if (node.hasInput(i) && !node.imported(i)->isKnown())
       return std::nullopt;
   uint64_t bytes = 0;
+  for (auto [placeholder, value] : node.getPlaceholders())
+    if (!value->known)
+      bytes += static_cast<uint64_t>(tensorBytes(value->type));
   for (Operation *op : node.getOperations()) {
     if (!isa<EvaluateInterface, dfg::ConstantOp>(op))
       return std::nullopt;
@@ -87,7 +97,7 @@ std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &nod
       return std::nullopt;
     bytes += static_cast<uint64_t>(size);
   }
-  if (foldedBytes + bytes > mostFoldedBytes)
+  if (!takeFoldedBytes(bytes))
     return std::nullopt;
 
   llvm::DenseMap<Value, HostTensor> known;
@@ -106,7 +116,6 @@ std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &nod
       return std::nullopt;
     known[op->getResult(0)] = computed->front();
   }
-  foldedBytes += bytes;
   SmallVector<HostTensor> tensors;
   for (const NodeResult &result : results)
     tensors.push_back(result.value ? known.lookup(result.value) : result.known);
@@ -209,8 +218,7 @@ Value GraphImporter::materialize(ImportedValue &value, OpBuilder &builder) {
   Location location = dfg::getNodeLocation(context, value.name, "Parameter");
   OpBuilder outside(graph);
   // Where the bytes lie is decided at the end, when it is clear which parameters are used.
-  Attribute init = value.init ? value.init
-                              : dfg::FillAttr::get(context, builder.getF64FloatAttr(0.0));
+  Attribute init = value.init ? value.init : dfg::FillAttr::get(context, builder.getF64FloatAttr(0.0));
   auto parameter = dfg::ParameterOp::create(outside, location, symbol, value.type, init, /*state=*/false);
   parameters[parameter] = &value;
   value.value = dfg::ReadOp::create(builder, location, value.type, symbol);

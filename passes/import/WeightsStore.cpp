@@ -42,8 +42,8 @@ const char *WeightsStore::find(StringRef path, uint64_t offset, uint64_t bytes) 
 }
 
 llvm::Error WeightsStore::write(StringRef path) const {
-  auto temporary = llvm::sys::fs::TempFile::create(path + ".%%%%%%.tmp", llvm::sys::fs::all_read |
-                                                                             llvm::sys::fs::owner_write);
+  auto temporary =
+      llvm::sys::fs::TempFile::create(path + ".%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
   if (!temporary)
     return temporary.takeError();
   llvm::raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
@@ -55,8 +55,8 @@ llvm::Error WeightsStore::write(StringRef path) const {
   }
   stream.flush();
   if (stream.has_error()) {
-    auto error = llvm::createStringError(stream.error(), "cannot write the weights file \"%s\": %s",
-                                         path.str().c_str(), stream.error().message().c_str());
+    auto error = llvm::createStringError(stream.error(), "cannot write the weights file \"%s\": %s", path.str().c_str(),
+                                         stream.error().message().c_str());
     stream.clear_error();
     return llvm::joinErrors(std::move(error), temporary->discard());
   }

@@ -21,8 +21,8 @@ static FailureOr<SmallVector<int64_t>> readList(NodeImporter &node, StringRef na
         node.error("expects " + Twine(count) + " numbers in \"" + name + "\", got " + Twine(list.size())));
   for (int64_t value : list)
     if (value < low || value > largestNumber)
-      return FailureOr<SmallVector<int64_t>>(node.error("expects numbers from " + Twine(low) + " on in \"" + name +
-                                                        "\", got " + Twine(value)));
+      return FailureOr<SmallVector<int64_t>>(
+          node.error("expects numbers from " + Twine(low) + " on in \"" + name + "\", got " + Twine(value)));
   return list;
 }
 

@@ -164,34 +164,89 @@ Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topo
   return Simulation(problem, topological, prepare).run();
 }
 
-std::vector<unsigned> orderPrepare(const Problem &problem, const std::vector<unsigned> &body,
-                                   const std::vector<bool> &prepare) {
-  auto dependencies = dependenciesOf(problem, usesOf(problem));
-  std::vector<unsigned> order;
-  std::vector<bool> entered(problem.tasks.size());
-  // Depth first from each task of the body, with the path from it on a stack of its own: parameters may feed chains of
-  // any length.
-  struct Visit {
-    unsigned task;
-    size_t next = 0;
-  };
-  std::vector<Visit> path;
-  for (unsigned root : body)
-    for (path.push_back({root}); !path.empty();) {
+namespace {
+
+/// The walk over what the body needs of prepare.
+class PrepareOrder {
+public:
+  PrepareOrder(const Problem &problem, const std::vector<bool> &prepare)
+      : problem(problem), prepare(prepare), uses(usesOf(problem)), dependencies(dependenciesOf(problem, uses)) {}
+
+  std::vector<unsigned> run(const std::vector<unsigned> &body) {
+    std::vector<unsigned> roots;
+    std::vector<bool> isRoot(problem.tasks.size());
+    for (unsigned task : body)
+      for (unsigned earlier : dependencies[task])
+        if (prepare[earlier] && !isRoot[earlier]) {
+          isRoot[earlier] = true;
+          roots.push_back(earlier);
+        }
+    std::vector<uint64_t> temporaries(problem.tasks.size());
+    for (unsigned root : roots) {
+      std::vector<bool> entered(problem.tasks.size());
+      for (unsigned task : behind(root, entered))
+        temporaries[root] += temporaryBytes(task);
+    }
+    std::stable_sort(roots.begin(), roots.end(),
+                     [&](unsigned left, unsigned right) { return temporaries[left] > temporaries[right]; });
+    std::vector<unsigned> order;
+    std::vector<bool> entered(problem.tasks.size());
+    for (unsigned root : roots) {
+      std::vector<unsigned> tasks = behind(root, entered);
+      order.insert(order.end(), tasks.begin(), tasks.end());
+    }
+    return order;
+  }
+
+private:
+  uint64_t temporaryBytes(unsigned task) const {
+    uint64_t bytes = 0;
+    for (unsigned value : problem.tasks[task].writes) {
+      const std::vector<unsigned> &readers = uses[value].readers;
+      if (std::all_of(readers.begin(), readers.end(), [&](unsigned reader) { return prepare[reader]; }))
+        bytes += problem.values[value].bytes;
+    }
+    return bytes;
+  }
+
+  /// The task and all that it depends on and that was not entered before, each before what depends on it. The path is
+  /// on a stack of its own: parameters may feed chains of any length.
+  std::vector<unsigned> behind(unsigned root, std::vector<bool> &entered) const {
+    struct Visit {
+      unsigned task;
+      size_t next = 0;
+    };
+    std::vector<unsigned> order;
+    std::vector<Visit> path;
+    auto enter = [&](unsigned task) {
+      if (!entered[task]) {
+        entered[task] = true;
+        path.push_back({task});
+      }
+    };
+    for (enter(root); !path.empty();) {
       Visit &visit = path.back();
-      if (visit.next == dependencies[visit.task].size()) {
-        if (prepare[visit.task])
-          order.push_back(visit.task);
-        path.pop_back();
+      if (visit.next != dependencies[visit.task].size()) {
+        enter(dependencies[visit.task][visit.next++]);
         continue;
       }
-      unsigned earlier = dependencies[visit.task][visit.next++];
-      if (prepare[earlier] && !entered[earlier]) {
-        entered[earlier] = true;
-        path.push_back({earlier});
-      }
+      order.push_back(visit.task);
+      path.pop_back();
     }
-  return order;
+    return order;
+  }
+
+  const Problem &problem;
+  const std::vector<bool> &prepare;
+  std::vector<ValueUses> uses;
+  std::vector<std::vector<unsigned>> dependencies;
+};
+
+} // namespace
+
+std::vector<unsigned> orderPrepare(const Problem &problem, const std::vector<unsigned> &body,
+                                   const std::vector<bool> &prepare) {
+  return PrepareOrder(problem, prepare).run(body);
 }
 
 } // namespace cleave::schedule

@@ -32,8 +32,10 @@ struct Timetable {
 Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topological,
                        const std::vector<bool> &prepare);
 
-/// Orders those tasks of `prepare` whose results `body` needs, each right before the first task that reads its result,
-/// in the order in which the body uses what comes out: temporaries die quickly.
+/// Orders those tasks of `prepare` whose results `body` needs: result by result, each with all that it depends on, so
+/// that temporaries die before the next ones come. Results that take the most temporary bytes come first, while few
+/// others are there (jobs in the order of peak minus residue, Liu 1987, "An application of generalized tree pebbling to
+/// sparse matrix factorization"); equal ones in the order in which the body needs them.
 std::vector<unsigned> orderPrepare(const Problem &problem, const std::vector<unsigned> &body,
                                    const std::vector<bool> &prepare);
 

@@ -13,8 +13,8 @@ def ScheduleProgramsPass : Pass<"plan-schedule", "::mlir::ModuleOp"> {
     Turns each `dist.program` into a `plan.program` of the same name: which instructions run once and which in every
     step, on which queue, in which order, what they wait for, and where each value lies in the device's arena.
 
-    - What depends on parameters and constants alone goes to `plan.prepare`, in the order in which the body needs it;
-      its results keep their bytes for good.
+    - What depends on parameters and constants alone goes to `plan.prepare`, result by result, those that take the most
+      temporary memory first; results keep their bytes for good.
     - All programs are ordered together by list scheduling on estimated times, so that devices work at the same time:
       what another device waits for goes first. One device by itself keeps the model's order.
     - Kernels and host actions run on the compute queue, sends and receives on a queue each. An instruction waits for

@@ -6,7 +6,9 @@
 
 namespace cleave {
 
-static Layer relu(ModelBuilder &builder, const Layer &input) { return builder.apply(input.name + ".relu", "Relu", input); }
+static Layer relu(ModelBuilder &builder, const Layer &input) {
+  return builder.apply(input.name + ".relu", "Relu", input);
+}
 
 onnx::ModelProto buildMlp(ModelBuilder &builder) {
   Layer layer = builder.input("input", {builder["batch"], builder["inputs"]});

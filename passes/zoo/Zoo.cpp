@@ -23,8 +23,12 @@ struct Entry {
 static llvm::ArrayRef<Entry> entries() {
   static const ZooNumber batch = {"batch", 1, "examples in a batch"};
   static const std::vector<Entry> all = {
-      {{"mlp", "dense layers with rectifiers",
-        {batch, {"layers", 3, "dense layers", 1 << 16}, {"inputs", 784, "inputs"}, {"hidden", 512, "units of inner layers"},
+      {{"mlp",
+        "dense layers with rectifiers",
+        {batch,
+         {"layers", 3, "dense layers", 1 << 16},
+         {"inputs", 784, "inputs"},
+         {"hidden", 512, "units of inner layers"},
          {"classes", 10, "outputs"}}},
        buildMlp},
       {{"lenet", "LeNet on images of 28 x 28", {batch, {"classes", 10, "outputs"}}}, buildLenet},
@@ -74,8 +78,9 @@ llvm::Expected<onnx::ModelProto> buildZooModel(llvm::StringRef name, const ZooOp
       ZooOptions sketch = options;
       sketch.weights = false;
       ModelBuilder builder(entry.model.name, sketch, *numbers);
+      onnx::ModelProto without = entry.build(builder);
       uint64_t bytes = 0;
-      for (const onnx::NodeProto &node : entry.build(builder).graph().node())
+      for (const onnx::NodeProto &node : without.graph().node())
         for (const onnx::AttributeProto &attribute : node.attribute())
           if (attribute.name() == "shape") {
             uint64_t size = sizeof(float);

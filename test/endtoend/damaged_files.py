@@ -64,10 +64,11 @@ def main():
             # A plan states its own size: whatever was cut off must be missed.
             (".plan", plan_bytes, 2, 40, 200, lambda path: cleave("verify", path, timeout=20),
              {DONE, REJECTED}, {REJECTED}),
-            # What loads must run, or be refused: the code in the plan is checked before it is called. A plan is
-            # weights too, which its folder holds under the plan's first name: 1 says that they are not there.
+            # What loads must run, or be refused: the code in the plan is checked before it is called. A changed plan
+            # may also ask for a file (1), a library (3) or a processor (5) that does not exist.
             (".plan", plan_bytes, 3, 10, 100,
-             lambda path: cleave(path, timeout=20, name="cleave-run"), {DONE, 1, REJECTED}, {REJECTED}),
+             lambda path: cleave(path, timeout=20, name="cleave-run"),
+             {DONE, 1, UNSUPPORTED, REJECTED, 5}, {REJECTED}),
         ]
         for kind, data, seed, cuts, flips, command, allowed, allowed_cut in rounds:
             bad, good = check_all(folder, kind, data, seed, cuts, flips, command, allowed, allowed_cut)

@@ -8,7 +8,7 @@
 #
 # --only PATTERN   only cases whose "group/name" matches the shell pattern
 # --list           one line a case: what it did, and why
-# --table FILE     writes the counts and the unsupported operators as Markdown: docs/onnx-suite.md
+# --table FILE     writes the counts and the reasons as Markdown: docs/onnx-suite.md
 # --record         writes the counts to onnx-suite.expected
 
 import argparse
@@ -18,6 +18,7 @@ import glob
 import os
 import re
 import sys
+import textwrap
 
 from cleave_process import DONE, UNSUPPORTED, cleave, parallel, program, skip
 
@@ -74,18 +75,25 @@ def expected_counts():
         return {group: int(passed) for group, passed in rows}
 
 
-def operators(cases):
-    """How often each operator type is what the model of an unsupported case consists of."""
-    import onnx  # pylint: disable=import-outside-toplevel
-    types = collections.Counter()
-    for case in cases:
-        graph = onnx.load(os.path.join(DATA, case, "model.onnx")).graph
-        types.update({node.op_type for node in graph.node})
-    return types
+# What the message of an unsupported case blames.
+REASONS = [(r"cannot run: ([\w.]+)", r"\1"), (r"node \S+ \((\w+)\) is not known", r"\1"),
+           (r"has elements of (\w+)", r"inputs of \1"), (r"is not a tensor", "inputs that are no tensors"),
+           (r"operator set 6 to 23, got (\d+)", r"operator set \1"),
+           (r"got data_type 4", "bfloat16 tensors that the case's files call uint16")]
+
+
+def reasons(outcomes):
+    """How many cases are unsupported for which reason: an operator's type, or words."""
+    found = collections.Counter()
+    for outcome in outcomes:
+        matches = (re.search(pattern, outcome.why) and re.search(pattern, outcome.why).expand(reason)
+                   for pattern, reason in REASONS)
+        found[next(filter(None, matches), outcome.why)] += 1
+    return found
 
 
 def table(outcomes):
-    """The counts as Markdown, with the operators of the unsupported cases below."""
+    """The counts as Markdown."""
     kinds = ["passed", "failed", "unsupported"]
     rows = ["| group | cases | " + " | ".join(kinds) + " |", "|---|---:|---:|---:|---:|"]
     counts = count(outcomes)
@@ -93,37 +101,32 @@ def table(outcomes):
     for group, of_group in counts.items():
         numbers = [sum(of_group.values()), *(of_group[kind] for kind in kinds)]
         rows.append(f"| {group} | " + " | ".join(map(str, numbers)) + " |")
-    unsupported = operators([outcome.case for outcome in outcomes if outcome.kind == "unsupported"])
-    names = ", ".join(f"{name} {number}" for name, number in unsupported.most_common())
-    return "\n".join(rows) + "\n", names
+    return "\n".join(rows)
 
 
 def write_table(outcomes, path):
-    rows, names = table(outcomes)
-    paragraph, line = [], ""
-    for word in names.split(" "):
-        if len(line) + len(word) + 1 > 100:
-            paragraph.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    paragraph.append(line)
+    blamed = reasons([outcome for outcome in outcomes if outcome.kind == "unsupported"])
+    names = ", ".join(f"{name} ({blamed[name]})" for name in sorted(blamed, key=lambda name: (-blamed[name], name)))
     with open(path, "w", encoding="utf-8") as file:
         file.write(f"""# ONNX's backend tests
 
-Every case of ONNX 1.12's backend tests (Debian's `libonnx-testdata`) that comes with its model, on one
-device and again with its operators alternating over two, under the tolerances of ONNX's own runner (1e-3
-relative plus 1e-7 absolute). A case passes if all its outputs agree in both runs; it is unsupported if
-`cleave run` says so (exit code 3); anything else is a failure. This page is written by
+Every case of ONNX 1.12's backend tests (Debian's `libonnx-testdata`) that comes with its model, on
+one device and again with its operators alternating over two, under the tolerances of ONNX's own
+runner (1e-3 relative plus 1e-7 absolute). A case passes if all its outputs agree in both runs; it
+is unsupported if `cleave run` says so (exit code 3); anything else is a failure. This page is
+written by
 
 ```
 python3 test/endtoend/onnx_suite.py --table docs/onnx-suite.md
 ```
 
-{rows}
-Operators in the unsupported cases, with the number of cases (a case is often unsupported for one of its
-operators, or for an element type, only):
+{table(outcomes)}
 
-""" + "\n".join(paragraph) + "\n")
+Why cases are unsupported: the first operator that cannot run, or what else the message says, with
+the number of cases.
+
+{textwrap.fill(names, 100, break_long_words=False, break_on_hyphens=False)}
+""")
 
 
 def main():
@@ -144,7 +147,7 @@ def main():
         if options.list or outcome.kind == "failed":
             print(f"{outcome.kind} {outcome.case}: {outcome.why}")
     counts = count(outcomes)
-    print(table(outcomes)[0])
+    print(table(outcomes))
     if options.table:
         write_table(outcomes, options.table)
     if options.record:

@@ -82,9 +82,11 @@ static void printInstructions(raw_ostream &out, const PlanSummary &summary, Stri
         uint32_t device = summary.plan.meshes[program.mesh].devices.front();
         std::string text;
         raw_string_ostream stream(text);
-        stream << "#" << instruction.order << " " << actionName(instruction.action) << " on "
-               << summary.plan.devices[device].name << "'s " << queueKindName(program.queues[instruction.queue])
-               << " queue";
+        stream << "#" << instruction.order << " " << actionName(instruction.action);
+        if (const auto *call = std::get_if<runtime::Call>(&instruction.action))
+          stream << " " << summary.plan.kernels[call->kernel].name;
+        stream << " on " << summary.plan.devices[device].name << "'s "
+               << queueKindName(program.queues[instruction.queue]) << " queue";
         if (phase == Phase::Prepare)
           stream << ", once before the first step";
         for (const runtime::Wait &wait : instruction.waits)

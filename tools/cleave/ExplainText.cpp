@@ -75,7 +75,7 @@ static void printOperators(raw_ostream &out, const PlanSummary &summary) {
   std::vector<TextTable::Column> columns = {{"node", Align::Left, 14},        {"kind", Align::Left, 8},
                                             {"device", Align::Left, 6},       {"decided by", Align::Left, 12},
                                             {"computed by", Align::Left, 12}, {"Mflop", Align::Right},
-                                            {"KiB moved", Align::Right},      {"KiB received", Align::Right}};
+                                            {"KiB moved", Align::Right},      {"KiB recvd", Align::Right}};
   if (predicted)
     columns.push_back({"predicted us", Align::Right});
   TextTable table(std::move(columns));

@@ -18,6 +18,8 @@ using namespace cleave::tool;
 static int parse(CLI::App &app, int argc, char **argv, Action &chosen) {
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty())
+      throw CLI::RequiredError("a command");
     return 0;
   } catch (const CLI::Success &help) {
     app.exit(help);
@@ -36,7 +38,6 @@ int main(int argc, char **argv) {
   installCrashHandler();
   CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
-  app.require_subcommand(1);
   Action chosen;
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addRunCommand,
                    addVerifyCommand, addZooCommand, addBenchCommand})

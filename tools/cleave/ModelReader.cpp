@@ -41,7 +41,9 @@ void ModelOptions::addBindTo(CLI::App &command) {
 std::unique_ptr<MLIRContext> createContext() {
   DialectRegistry registry;
   registry.insert<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
-  return std::make_unique<MLIRContext>(registry);
+  auto context = std::make_unique<MLIRContext>(registry);
+  context->loadAllAvailableDialects();
+  return context;
 }
 
 Operation *findGraph(ModuleOp module) {

@@ -3,7 +3,8 @@
 
 // Mixed element types have no product.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf64>) {
-  // expected-error @+1 {{'dfg.dot_general' expects one element type, got 'tensor<2x3xf32>' and 'tensor<3x2xf64>'}}
+  // expected-error @+2 {{'dfg.dot_general' expects one element type, got 'tensor<2x3xf32>' and 'tensor<3x2xf64>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x2xf64>) -> tensor<2x2xf32>
   dfg.return
@@ -13,7 +14,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf64>) {
 
 // A dimension that the operand lacks.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
-  // expected-error @+1 {{'dfg.dot_general' expects batch and contracting dimensions to be distinct dimensions of their operand}}
+  // expected-error @+2 {{'dfg.dot_general' expects batch and contracting dimensions to be distinct dimensions of their operand}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 2>,
       rhs_contracting = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
   dfg.return
@@ -23,7 +25,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
 
 // A dimension cannot be batch and contracting at once.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
-  // expected-error @+1 {{'dfg.dot_general' expects batch and contracting dimensions to be distinct dimensions of their operand}}
+  // expected-error @+2 {{'dfg.dot_general' expects batch and contracting dimensions to be distinct dimensions of their operand}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64: 1>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
   dfg.return
@@ -33,7 +36,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
 
 // Dimensions pair up.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
-  // expected-error @+1 {{'dfg.dot_general' expects as many batch and contracting dimensions on both sides}}
+  // expected-error @+2 {{'dfg.dot_general' expects as many batch and contracting dimensions on both sides}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0, 1>} : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
   dfg.return
@@ -43,7 +47,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
 
 // Batch dimensions pair up by size.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
-  // expected-error @+1 {{'dfg.dot_general' expects batch dimensions of equal sizes, got 'tensor<2x3xf32>' and 'tensor<3x2xf32>'}}
+  // expected-error @+2 {{'dfg.dot_general' expects batch dimensions of equal sizes, got 'tensor<2x3xf32>' and 'tensor<3x2xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64>,
       rhs_contracting = array<i64>} : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
   dfg.return
@@ -53,7 +58,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
 
 // Contracting dimensions pair up by size.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
-  // expected-error @+1 {{'dfg.dot_general' expects contracting dimensions of equal sizes}}
+  // expected-error @+2 {{'dfg.dot_general' expects contracting dimensions of equal sizes}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 0>,
       rhs_contracting = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
   dfg.return
@@ -63,7 +69,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
 
 // The result type follows from the operands.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
-  // expected-error @+1 {{inferred type(s) 'tensor<2x2xf32>' are incompatible with return type(s) of operation 'tensor<2x3xf32>'}}
+  // expected-error @+2 {{inferred type(s) 'tensor<2x2xf32>' are incompatible with return type(s) of operation 'tensor<2x3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0>} : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x3xf32>
   dfg.return
@@ -73,7 +80,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) {
 
 // A window needs a size, a stride and a dilation for each spatial dimension, and two pads.
 dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
-  // expected-error @+1 {{'dfg.conv' expects 2 window sizes, strides and dilations and 4 pads, got 2, 1, 1 and 2}}
+  // expected-error @+2 {{'dfg.conv' expects 2 window sizes, strides and dilations and 4 pads, got 2, 1, 1 and 2}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 2 : i64}
       : (tensor<1x4x9x9xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x7x7xf32>
   dfg.return
@@ -83,7 +91,8 @@ dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
 
 // A stride of zero never ends.
 dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
-  // expected-error @+1 {{'dfg.conv' expects positive window sizes, strides and dilations and no negative pad}}
+  // expected-error @+2 {{'dfg.conv' expects positive window sizes, strides and dilations and no negative pad}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv %x, %w {strides = array<i64: 0, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64}
       : (tensor<1x4x9x9xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x7x7xf32>
   dfg.return
@@ -93,7 +102,8 @@ dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
 
 // Negative pads are slices, not pads.
 dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
-  // expected-error @+1 {{'dfg.conv' expects positive window sizes, strides and dilations and no negative pad}}
+  // expected-error @+2 {{'dfg.conv' expects positive window sizes, strides and dilations and no negative pad}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, -1, 0, 0>, dilations = array<i64: 1, 1>, groups = 2 : i64}
       : (tensor<1x4x9x9xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x7x7xf32>
   dfg.return
@@ -103,7 +113,8 @@ dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
 
 // A convolution needs a spatial dimension.
 dfg.graph @main(%x: tensor<1x4xf32>, %w: tensor<6x4xf32>) {
-  // expected-error @+1 {{'dfg.conv' expects input and filter of one element type and one rank of at least 3, got 'tensor<1x4xf32>' and 'tensor<6x4xf32>'}}
+  // expected-error @+2 {{'dfg.conv' expects input and filter of one element type and one rank of at least 3, got 'tensor<1x4xf32>' and 'tensor<6x4xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv %x, %w {strides = array<i64>, pads = array<i64>, dilations = array<i64>}
       : (tensor<1x4xf32>, tensor<6x4xf32>) -> tensor<1x6xf32>
   dfg.return
@@ -113,7 +124,8 @@ dfg.graph @main(%x: tensor<1x4xf32>, %w: tensor<6x4xf32>) {
 
 // Channels must fit the groups.
 dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
-  // expected-error @+1 {{'dfg.conv' expects input channels = groups x filter dimension 1 and filters divisible by groups}}
+  // expected-error @+2 {{'dfg.conv' expects input channels = groups x filter dimension 1 and filters divisible by groups}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 4 : i64}
       : (tensor<1x4x9x9xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x7x7xf32>
   dfg.return
@@ -123,7 +135,8 @@ dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
 
 // Groups are counted from one.
 dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
-  // expected-error @+1 {{'dfg.conv' expects input channels = groups x filter dimension 1 and filters divisible by groups}}
+  // expected-error @+2 {{'dfg.conv' expects input channels = groups x filter dimension 1 and filters divisible by groups}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 0 : i64}
       : (tensor<1x4x9x9xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x7x7xf32>
   dfg.return
@@ -133,7 +146,8 @@ dfg.graph @main(%x: tensor<1x4x9x9xf32>, %w: tensor<6x2x3x3xf32>) {
 
 // Mixed ranks have no transposed convolution.
 dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2xf32>) {
-  // expected-error @+1 {{'dfg.conv_transpose' expects input and filter of one element type and one rank of at least 3}}
+  // expected-error @+2 {{'dfg.conv_transpose' expects input and filter of one element type and one rank of at least 3}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>}
       : (tensor<1x8x4x4xf32>, tensor<8x3x2xf32>) -> tensor<1x3x5x5xf32>
   dfg.return
@@ -143,7 +157,8 @@ dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2xf32>) {
 
 // Filters belong to input channels.
 dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<4x3x2x2xf32>) {
-  // expected-error @+1 {{'dfg.conv_transpose' expects filter dimension 0 = input channels, divisible by groups}}
+  // expected-error @+2 {{'dfg.conv_transpose' expects filter dimension 0 = input channels, divisible by groups}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>}
       : (tensor<1x8x4x4xf32>, tensor<4x3x2x2xf32>) -> tensor<1x3x5x5xf32>
   dfg.return
@@ -153,7 +168,8 @@ dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<4x3x2x2xf32>) {
 
 // One output padding a spatial dimension.
 dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2x2xf32>) {
-  // expected-error @+1 {{'dfg.conv_transpose' expects 2 output paddings, none negative}}
+  // expected-error @+2 {{'dfg.conv_transpose' expects 2 output paddings, none negative}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0>}
       : (tensor<1x8x4x4xf32>, tensor<8x3x2x2xf32>) -> tensor<1x3x5x5xf32>
   dfg.return
@@ -163,7 +179,8 @@ dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2x2xf32>) {
 
 // Pads that take away more than there is.
 dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2x2xf32>) {
-  // expected-error @+1 {{'dfg.conv_transpose' expects pads within the result, got a result size of -1 in dimension 2}}
+  // expected-error @+2 {{'dfg.conv_transpose' expects pads within the result, got a result size of -1 in dimension 2}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 3, 0, 3, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>}
       : (tensor<1x8x4x4xf32>, tensor<8x3x2x2xf32>) -> tensor<1x3x0x5xf32>
   dfg.return
@@ -173,7 +190,8 @@ dfg.graph @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2x2xf32>) {
 
 // Pooling needs a spatial dimension.
 dfg.graph @main(%x: tensor<1x4xf32>) {
-  // expected-error @+1 {{'dfg.pool' expects an input of rank 3 or more, got 'tensor<1x4xf32>'}}
+  // expected-error @+2 {{'dfg.pool' expects an input of rank 3 or more, got 'tensor<1x4xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.pool %x {kind = #dfg.pool_kind<max>, window = array<i64>, strides = array<i64>, pads = array<i64>,
       dilations = array<i64>} : (tensor<1x4xf32>) -> tensor<1x4xf32>
   dfg.return
@@ -183,7 +201,8 @@ dfg.graph @main(%x: tensor<1x4xf32>) {
 
 // Pooling windows are checked as those of convolutions.
 dfg.graph @main(%x: tensor<1x4x8xf32>) {
-  // expected-error @+1 {{'dfg.pool' expects positive window sizes, strides and dilations and no negative pad}}
+  // expected-error @+2 {{'dfg.pool' expects positive window sizes, strides and dilations and no negative pad}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.pool %x {kind = #dfg.pool_kind<max>, window = array<i64: 0>, strides = array<i64: 1>, pads = array<i64: 0, 0>,
       dilations = array<i64: 1>} : (tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
   dfg.return

@@ -3,7 +3,8 @@
 
 // Shapes that do not broadcast.
 dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<2xf32>) {
-  // expected-error @+1 {{'dfg.add' expects shapes that broadcast, got 'tensor<2x3xf32>', 'tensor<2xf32>'}}
+  // expected-error @+2 {{'dfg.add' expects shapes that broadcast, got 'tensor<2x3xf32>', 'tensor<2xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.add %a, %b : (tensor<2x3xf32>, tensor<2xf32>) -> tensor<2x3xf32>
   dfg.return
 }
@@ -12,7 +13,8 @@ dfg.graph @main(%a: tensor<2x3xf32>, %b: tensor<2xf32>) {
 
 // No implicit conversion.
 dfg.graph @main(%a: tensor<4xf32>, %b: tensor<4xi64>) {
-  // expected-error @+1 {{'dfg.add' expects one element type, got 'tensor<4xf32>', 'tensor<4xi64>'}}
+  // expected-error @+2 {{'dfg.add' expects one element type, got 'tensor<4xf32>', 'tensor<4xi64>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.add %a, %b : (tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
   dfg.return
 }
@@ -21,7 +23,8 @@ dfg.graph @main(%a: tensor<4xf32>, %b: tensor<4xi64>) {
 
 // Both values of a choice have one type.
 dfg.graph @main(%p: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xi64>) {
-  // expected-error @+1 {{'dfg.select' expects one element type, got 'tensor<4xi1>', 'tensor<4xf32>', 'tensor<4xi64>'}}
+  // expected-error @+2 {{'dfg.select' expects one element type, got 'tensor<4xi1>', 'tensor<4xf32>', 'tensor<4xi64>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.select %p, %a, %b : (tensor<4xi1>, tensor<4xf32>, tensor<4xi64>) -> tensor<4xf32>
   dfg.return
 }
@@ -30,7 +33,8 @@ dfg.graph @main(%p: tensor<4xi1>, %a: tensor<4xf32>, %b: tensor<4xi64>) {
 
 // The result has the joined shape.
 dfg.graph @main(%a: tensor<2x1xf32>, %b: tensor<1x3xf32>) {
-  // expected-error @+1 {{inferred type(s) 'tensor<2x3xf32>' are incompatible with return type(s) of operation 'tensor<2x1xf32>'}}
+  // expected-error @+2 {{inferred type(s) 'tensor<2x3xf32>' are incompatible with return type(s) of operation 'tensor<2x1xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.mul %a, %b : (tensor<2x1xf32>, tensor<1x3xf32>) -> tensor<2x1xf32>
   dfg.return
 }
@@ -66,7 +70,8 @@ dfg.graph @main(%a: tensor<4xf32>) {
 
 // A conversion gives what it says.
 dfg.graph @main(%a: tensor<4xf32>) {
-  // expected-error @+1 {{inferred type(s) 'tensor<4xi64>' are incompatible with return type(s) of operation 'tensor<4xi32>'}}
+  // expected-error @+2 {{inferred type(s) 'tensor<4xi64>' are incompatible with return type(s) of operation 'tensor<4xi32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.cast %a {to = i64} : (tensor<4xf32>) -> tensor<4xi32>
   dfg.return
 }

@@ -21,7 +21,8 @@ dfg.graph @main(%x: tensor<2x3xf32>) {
 
 // A permutation names every dimension once.
 dfg.graph @main(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{'dfg.transpose' expects a permutation of the dimensions of 'tensor<2x3xf32>'}}
+  // expected-error @+2 {{'dfg.transpose' expects a permutation of the dimensions of 'tensor<2x3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.transpose %x {permutation = array<i64: 1, 1>} : (tensor<2x3xf32>) -> tensor<3x3xf32>
   dfg.return
 }
@@ -30,7 +31,8 @@ dfg.graph @main(%x: tensor<2x3xf32>) {
 
 // A permutation names every dimension.
 dfg.graph @main(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{'dfg.transpose' expects a permutation of the dimensions of 'tensor<2x3xf32>'}}
+  // expected-error @+2 {{'dfg.transpose' expects a permutation of the dimensions of 'tensor<2x3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.transpose %x {permutation = array<i64: 0>} : (tensor<2x3xf32>) -> tensor<2xf32>
   dfg.return
 }
@@ -57,7 +59,8 @@ dfg.graph @main(%x: tensor<2x3xf32>) {
 
 // Nothing joined has no type.
 dfg.graph @main() {
-  // expected-error @+1 {{'dfg.concat' expects at least one input}}
+  // expected-error @+2 {{'dfg.concat' expects at least one input}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.concat {dim = 0 : i64} : () -> tensor<0xf32>
   dfg.return
 }
@@ -66,7 +69,8 @@ dfg.graph @main() {
 
 // The joined dimension exists.
 dfg.graph @main(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{'dfg.concat' expects a dimension of 'tensor<2x3xf32>', got 2}}
+  // expected-error @+2 {{'dfg.concat' expects a dimension of 'tensor<2x3xf32>', got 2}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.concat %x {dim = 2 : i64} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   dfg.return
 }
@@ -75,7 +79,8 @@ dfg.graph @main(%x: tensor<2x3xf32>) {
 
 // All other sizes are equal.
 dfg.graph @main(%x: tensor<2x3xf32>, %y: tensor<3x3xf32>) {
-  // expected-error @+1 {{'dfg.concat' expects inputs that differ only in dimension 1, got 'tensor<2x3xf32>' and 'tensor<3x3xf32>'}}
+  // expected-error @+2 {{'dfg.concat' expects inputs that differ only in dimension 1, got 'tensor<2x3xf32>' and 'tensor<3x3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.concat %x, %y {dim = 1 : i64} : (tensor<2x3xf32>, tensor<3x3xf32>) -> tensor<2x6xf32>
   dfg.return
 }
@@ -84,7 +89,8 @@ dfg.graph @main(%x: tensor<2x3xf32>, %y: tensor<3x3xf32>) {
 
 // Slices give bounds for all dimensions.
 dfg.graph @main(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{'dfg.slice' expects 2 starts, limits and strides for 'tensor<2x3xf32>'}}
+  // expected-error @+2 {{'dfg.slice' expects 2 starts, limits and strides for 'tensor<2x3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.slice %x {starts = array<i64: 0>, limits = array<i64: 1>, strides = array<i64: 1>}
       : (tensor<2x3xf32>) -> tensor<1x3xf32>
   dfg.return
@@ -94,7 +100,8 @@ dfg.graph @main(%x: tensor<2x3xf32>) {
 
 // Slices stay inside.
 dfg.graph @main(%x: tensor<3xf32>) {
-  // expected-error @+1 {{'dfg.slice' expects 0 <= start <= limit <= 3 and a positive stride in dimension 0, got 1, 4, 1}}
+  // expected-error @+2 {{'dfg.slice' expects 0 <= start <= limit <= 3 and a positive stride in dimension 0, got 1, 4, 1}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.slice %x {starts = array<i64: 1>, limits = array<i64: 4>, strides = array<i64: 1>}
       : (tensor<3xf32>) -> tensor<3xf32>
   dfg.return
@@ -104,7 +111,8 @@ dfg.graph @main(%x: tensor<3xf32>) {
 
 // Backward slices are a reverse and a slice.
 dfg.graph @main(%x: tensor<3xf32>) {
-  // expected-error @+1 {{'dfg.slice' expects 0 <= start <= limit <= 3 and a positive stride in dimension 0, got 0, 3, -1}}
+  // expected-error @+2 {{'dfg.slice' expects 0 <= start <= limit <= 3 and a positive stride in dimension 0, got 0, 3, -1}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.slice %x {starts = array<i64: 0>, limits = array<i64: 3>, strides = array<i64: -1>}
       : (tensor<3xf32>) -> tensor<3xf32>
   dfg.return
@@ -114,7 +122,8 @@ dfg.graph @main(%x: tensor<3xf32>) {
 
 // Reversed dimensions exist.
 dfg.graph @main(%x: tensor<3xf32>) {
-  // expected-error @+1 {{'dfg.reverse' expects dimensions of 'tensor<3xf32>'}}
+  // expected-error @+2 {{'dfg.reverse' expects dimensions of 'tensor<3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.reverse %x {dims = array<i64: 1>} : (tensor<3xf32>) -> tensor<3xf32>
   dfg.return
 }
@@ -123,7 +132,8 @@ dfg.graph @main(%x: tensor<3xf32>) {
 
 // Padding is one value.
 dfg.graph @main(%x: tensor<3xf32>, %v: tensor<1xf32>) {
-  // expected-error @+1 {{'dfg.pad' expects a scalar of 'f32', got 'tensor<1xf32>'}}
+  // expected-error @+2 {{'dfg.pad' expects a scalar of 'f32', got 'tensor<1xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.pad %x, %v {low = array<i64: 0>, high = array<i64: 1>} : (tensor<3xf32>, tensor<1xf32>) -> tensor<4xf32>
   dfg.return
 }
@@ -132,7 +142,8 @@ dfg.graph @main(%x: tensor<3xf32>, %v: tensor<1xf32>) {
 
 // Padding gives amounts for all dimensions.
 dfg.graph @main(%x: tensor<3xf32>, %v: tensor<f32>) {
-  // expected-error @+1 {{'dfg.pad' expects 1 amounts on both sides of 'tensor<3xf32>'}}
+  // expected-error @+2 {{'dfg.pad' expects 1 amounts on both sides of 'tensor<3xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.pad %x, %v {low = array<i64>, high = array<i64: 1>} : (tensor<3xf32>, tensor<f32>) -> tensor<4xf32>
   dfg.return
 }
@@ -141,7 +152,8 @@ dfg.graph @main(%x: tensor<3xf32>, %v: tensor<f32>) {
 
 // Negative padding is a slice.
 dfg.graph @main(%x: tensor<3xf32>, %v: tensor<f32>) {
-  // expected-error @+1 {{'dfg.pad' expects no negative amount in dimension 0}}
+  // expected-error @+2 {{'dfg.pad' expects no negative amount in dimension 0}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.pad %x, %v {low = array<i64: -1>, high = array<i64: 1>} : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   dfg.return
 }
@@ -150,7 +162,8 @@ dfg.graph @main(%x: tensor<3xf32>, %v: tensor<f32>) {
 
 // The dimension that is taken from exists.
 dfg.graph @main(%x: tensor<3xf32>, %i: tensor<2xi64>) {
-  // expected-error @+1 {{'dfg.gather' expects a dimension of 'tensor<3xf32>', got 1}}
+  // expected-error @+2 {{'dfg.gather' expects a dimension of 'tensor<3xf32>', got 1}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.gather %x, %i {dim = 1 : i64} : (tensor<3xf32>, tensor<2xi64>) -> tensor<2xf32>
   dfg.return
 }
@@ -159,7 +172,8 @@ dfg.graph @main(%x: tensor<3xf32>, %i: tensor<2xi64>) {
 
 // Nothing can be taken from nothing.
 dfg.graph @main(%x: tensor<0xf32>, %i: tensor<2xi64>) {
-  // expected-error @+1 {{'dfg.gather' expects elements to take from, got 'tensor<0xf32>'}}
+  // expected-error @+2 {{'dfg.gather' expects elements to take from, got 'tensor<0xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.gather %x, %i {dim = 0 : i64} : (tensor<0xf32>, tensor<2xi64>) -> tensor<2xf32>
   dfg.return
 }

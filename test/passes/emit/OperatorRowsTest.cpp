@@ -13,16 +13,19 @@ using namespace cleave;
 namespace {
 
 // Node "fc" is two operators, "act" is fused with it, "neg" on the other device receives what they make, through a
-// change of layout that carries the producer's names, and "shape" needs no kernel.
+// change of layout that carries the producer's names. The result of "neg" changes its layout back and forth, which
+// moves more bytes than "neg" itself, and "shape" needs no kernel.
 const char *text = R"(
+#wide = #plan.layout<"wide", padded = [4, 1024], strides = [1024, 1]>
 module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
                                    {name = "b", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
   dist.mesh @d0 <[], devices = [0]>
   dist.mesh @d1 <[], devices = [1]>
   dfg.parameter @w : tensor<8x16xf32> = #dfg.fill<value = 1.0 : f64>
   dfg.parameter @b : tensor<16xf32> = #dfg.fill<value = 1.0 : f64>
-  plan.library_kernel @matmul "onednn" "matmul" {} : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
-  plan.library_kernel @reorder "onednn" "reorder" {} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  plan.library_kernel @matmul "onednn" "matmul" {} : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<4x16xf32, #wide>
+  plan.library_kernel @widen "onednn" "reorder" {} : (tensor<4x16xf32>) -> tensor<4x16xf32, #wide>
+  plan.library_kernel @narrow "onednn" "reorder" {} : (tensor<4x16xf32, #wide>) -> tensor<4x16xf32>
   plan.library_kernel @neg "onednn" "eltwise" {} : (tensor<4x16xf32>) -> tensor<4x16xf32>
   dfg.graph @main(%x: tensor<4x8xf32> {dfg.name = "x"} loc("x"("Input"))) -> tensor<64xf32> {
     %w = dfg.read @w : tensor<8x16xf32> loc("w"("Parameter"))
@@ -37,16 +40,18 @@ module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64,
   dist.program @main.d0(%x: tensor<4x8xf32> loc("x"("Input"))) attributes {mesh = @d0} {
     %w = dfg.read @w : tensor<8x16xf32> loc("w"("Parameter"))
     %b = dfg.read @b : tensor<16xf32> loc("b"("Parameter"))
-    %0 = plan.launch @matmul(%x, %w, %b) : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
-    dist.send %0 to @d1 channel 0 : tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
+    %0 = plan.launch @matmul(%x, %w, %b) : (tensor<4x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> tensor<4x16xf32, #wide> loc(fused["fc"("Gemm"), "act"("Relu")])
+    dist.send %0 to @d1 channel 0 : tensor<4x16xf32, #wide> loc(fused["fc"("Gemm"), "act"("Relu")])
     dist.return
   }
   dist.program @main.d1() -> tensor<64xf32> attributes {mesh = @d1} {
-    %0 = dist.receive from @d0 channel 0 : tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
-    %1 = plan.launch @reorder(%0) : (tensor<4x16xf32>) -> tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
+    %0 = dist.receive from @d0 channel 0 : tensor<4x16xf32, #wide> loc(fused["fc"("Gemm"), "act"("Relu")])
+    %1 = plan.launch @narrow(%0) : (tensor<4x16xf32, #wide>) -> tensor<4x16xf32> loc(fused["fc"("Gemm"), "act"("Relu")])
     %2 = plan.launch @neg(%1) : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("neg"("Neg"))
-    %3 = plan.view %2 : tensor<4x16xf32> -> tensor<64xf32> loc("shape"("Flatten"))
-    dist.return %3 : tensor<64xf32>
+    %3 = plan.launch @widen(%2) : (tensor<4x16xf32>) -> tensor<4x16xf32, #wide> loc("neg"("Neg"))
+    %4 = plan.launch @narrow(%3) : (tensor<4x16xf32, #wide>) -> tensor<4x16xf32> loc("neg"("Neg"))
+    %5 = plan.view %4 : tensor<4x16xf32> -> tensor<64xf32> loc("shape"("Flatten"))
+    dist.return %5 : tensor<64xf32>
   }
 })";
 
@@ -91,9 +96,9 @@ TEST_F(OperatorRows, NameTheirKernels) {
   EXPECT_EQ(row(3, "shape").kernel, "");
 }
 
-// What crosses devices is counted where it is used.
+// What crosses devices is counted where it is used, padding included.
 TEST_F(OperatorRows, CountWhatTheyReceive) {
-  EXPECT_EQ(row(2, "neg").receivedBytes, 4 * 16 * 4);
+  EXPECT_EQ(row(2, "neg").receivedBytes, 4 * 1024 * 4);
   EXPECT_EQ(row(0, "fc").receivedBytes, 0);
 }
 

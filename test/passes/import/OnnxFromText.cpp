@@ -3,6 +3,7 @@
 // Writes an ONNX model from ONNX's textual syntax, so that tests can be read. Lines before the one that begins with
 // `<` (the model's header) are the test's own. Options change what the syntax cannot say:
 //   --external NAME=FILE[:OFFSET[:LENGTH]]   keep an initializer in a file, which is not written
+//   --group NODE=GROUP                       metadata of a node, by its first output
 //   --tensor NAME                            write an initializer alone, as a tensor file
 //   --cut N                                  write only N bytes
 
@@ -47,9 +48,19 @@ static void makeExternal(onnx::ModelProto &model, const std::string &argument) {
   }
 }
 
+/// Metadata of nodes is newer than the library's schema: it is written as the field that it is.
+static void setNodeMetadata(onnx::ModelProto &model, const std::string &name, const std::string &group) {
+  onnx::StringStringEntryProto entry;
+  entry.set_key("ctx_group");
+  entry.set_value(group);
+  for (onnx::NodeProto &node : *model.mutable_graph()->mutable_node())
+    if (node.output_size() && node.output(0) == name)
+      node.mutable_unknown_fields()->AddLengthDelimited(9, entry.SerializeAsString());
+}
+
 int main(int argc, char **argv) {
   std::string input, output;
-  std::vector<std::string> externals;
+  std::vector<std::string> externals, groups;
   std::string tensor;
   long cut = -1;
   for (int i = 1; i < argc; ++i) {
@@ -60,6 +71,8 @@ int main(int argc, char **argv) {
       externals.push_back(argv[++i]);
     else if (option == "--cut")
       cut = std::stol(argv[++i]);
+    else if (option == "--group")
+      groups.push_back(argv[++i]);
     else if (option == "--tensor")
       tensor = argv[++i];
     else
@@ -75,6 +88,8 @@ int main(int argc, char **argv) {
   }
   for (const std::string &external : externals)
     makeExternal(model, external);
+  for (const std::string &group : groups)
+    setNodeMetadata(model, group.substr(0, group.find('=')), group.substr(group.find('=') + 1));
   std::string bytes = model.SerializeAsString();
   for (const onnx::TensorProto &candidate : model.graph().initializer())
     if (candidate.name() == tensor)

@@ -82,4 +82,14 @@ TEST(Order, PreparesOneWeightAfterTheOther) {
                                    builder.writerOf(laterReady)}));
 }
 
+// The weight that needs the most temporary memory is made ready while no other is there: 2 * 1024 at most, not 64 more.
+TEST(Order, PreparesTheLargestTemporariesFirst) {
+  ProblemBuilder builder(1);
+  unsigned small = builder.launch(0, {builder.parameter(0, 64)}, 64);
+  unsigned large = builder.launch(0, {builder.parameter(0, 1024)}, 1024);
+  unsigned value = builder.launch(0, {builder.input(0, 64), small}, 64);
+  builder.output(builder.launch(0, {value, large}, 64));
+  EXPECT_EQ(solve(builder.problem)->devices[0].liveBytes, 2048u);
+}
+
 } // namespace

@@ -140,6 +140,7 @@ public:
 private:
   std::vector<const std::vector<Instruction> *> lists(std::vector<Instruction> DeviceSchedule::*list) const {
     std::vector<const std::vector<Instruction> *> result;
+    result.reserve(schedule.devices.size());
     for (const DeviceSchedule &device : schedule.devices)
       result.push_back(&(device.*list));
     return result;

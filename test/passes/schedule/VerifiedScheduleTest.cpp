@@ -39,6 +39,7 @@ private:
   }
   std::vector<rt::TensorType> typesOf(const std::vector<unsigned> &values) const {
     std::vector<rt::TensorType> types;
+    types.reserve(values.size());
     for (unsigned value : values)
       types.push_back(typeOf(value));
     return types;
