@@ -107,8 +107,9 @@ OpCost DotGeneralOp::getCost() {
 //===-- windows -----------------------------------------------------------------------------------------------===//
 
 /// Checks the attributes of a window operator over `rank` spatial dimensions.
-static LogicalResult checkWindow(std::optional<Location> location, StringRef name, size_t rank, ArrayRef<int64_t> window,
-                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+static LogicalResult checkWindow(std::optional<Location> location, StringRef name, size_t rank,
+                                 ArrayRef<int64_t> window, ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
+                                 ArrayRef<int64_t> dilations) {
   if (window.size() != rank || strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank)
     return emitOptionalError(location, "'", name, "' expects ", rank, " window sizes, strides and dilations and ",
                              2 * rank, " pads, got ", window.size(), ", ", strides.size(), ", ", dilations.size(),
@@ -151,18 +152,21 @@ static void addWindowFactors(SplitRule &rule, RankedTensorType input, RankedTens
 LogicalResult ConvOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
                                        SmallVectorImpl<Type> &types) {
   auto input = tensorType(adaptor.getInput()), filter = tensorType(adaptor.getFilter());
-  if (input.getRank() < 3 || filter.getRank() != input.getRank() ||
-      input.getElementType() != filter.getElementType())
-    return emitOptionalError(location, "'dfg.conv' expects input and filter of one element type and one rank of at "
-                                       "least 3, got ", input, " and ", filter);
+  if (input.getRank() < 3 || filter.getRank() != input.getRank() || input.getElementType() != filter.getElementType())
+    return emitOptionalError(location,
+                             "'dfg.conv' expects input and filter of one element type and one rank of at "
+                             "least 3, got ",
+                             input, " and ", filter);
   size_t rank = input.getRank() - 2;
   if (failed(checkWindow(location, "dfg.conv", rank, filter.getShape().drop_front(2), adaptor.getStrides(),
                          adaptor.getPads(), adaptor.getDilations())))
     return failure();
   int64_t groups = adaptor.getGroups();
   if (groups < 1 || filter.getDimSize(1) * groups != input.getDimSize(1) || filter.getDimSize(0) % groups != 0)
-    return emitOptionalError(location, "'dfg.conv' expects input channels = groups x filter dimension 1 and filters "
-                                       "divisible by groups, got ", input, ", ", filter, " and ", groups, " groups");
+    return emitOptionalError(location,
+                             "'dfg.conv' expects input channels = groups x filter dimension 1 and filters "
+                             "divisible by groups, got ",
+                             input, ", ", filter, " and ", groups, " groups");
   SmallVector<int64_t> shape = {input.getDimSize(0), filter.getDimSize(0)};
   for (size_t i = 0; i < rank; ++i)
     shape.push_back(windowPositions(input.getDimSize(i + 2), filter.getDimSize(i + 2), adaptor.getStrides()[i],
@@ -205,18 +209,21 @@ OpCost ConvOp::getCost() {
 LogicalResult ConvTransposeOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
                                                 SmallVectorImpl<Type> &types) {
   auto input = tensorType(adaptor.getInput()), filter = tensorType(adaptor.getFilter());
-  if (input.getRank() < 3 || filter.getRank() != input.getRank() ||
-      input.getElementType() != filter.getElementType())
-    return emitOptionalError(location, "'dfg.conv_transpose' expects input and filter of one element type and one "
-                                       "rank of at least 3, got ", input, " and ", filter);
+  if (input.getRank() < 3 || filter.getRank() != input.getRank() || input.getElementType() != filter.getElementType())
+    return emitOptionalError(location,
+                             "'dfg.conv_transpose' expects input and filter of one element type and one "
+                             "rank of at least 3, got ",
+                             input, " and ", filter);
   size_t rank = input.getRank() - 2;
   if (failed(checkWindow(location, "dfg.conv_transpose", rank, filter.getShape().drop_front(2), adaptor.getStrides(),
                          adaptor.getPads(), adaptor.getDilations())))
     return failure();
   int64_t groups = adaptor.getGroups();
   if (groups < 1 || filter.getDimSize(0) != input.getDimSize(1) || input.getDimSize(1) % groups != 0)
-    return emitOptionalError(location, "'dfg.conv_transpose' expects filter dimension 0 = input channels, divisible by "
-                                       "groups, got ", input, ", ", filter, " and ", groups, " groups");
+    return emitOptionalError(location,
+                             "'dfg.conv_transpose' expects filter dimension 0 = input channels, divisible by "
+                             "groups, got ",
+                             input, ", ", filter, " and ", groups, " groups");
   if (adaptor.getOutputPadding().size() != rank ||
       llvm::any_of(adaptor.getOutputPadding(), [](int64_t value) { return value < 0; }))
     return emitOptionalError(location, "'dfg.conv_transpose' expects ", rank, " output paddings, none negative");
@@ -240,8 +247,8 @@ SplitRule ConvTransposeOp::getSplitRule() {
   unsigned batch = rule.addFactor("batch", input.getDimSize(0));
   bool grouped = getGroups() != 1;
   unsigned group = grouped ? rule.addFactor("group", getGroups()) : 0;
-  unsigned out = rule.addFactor("out_channel", filter.getDimSize(1),
-                                grouped ? FactorKind::Unsplittable : FactorKind::Parallel);
+  unsigned out =
+      rule.addFactor("out_channel", filter.getDimSize(1), grouped ? FactorKind::Unsplittable : FactorKind::Parallel);
   unsigned in = rule.addFactor("in_channel", input.getDimSize(1) / getGroups(),
                                grouped ? FactorKind::Unsplittable : FactorKind::Reduction,
                                grouped ? Combiner::None : Combiner::Sum);

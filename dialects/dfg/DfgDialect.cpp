@@ -4,8 +4,8 @@
 
 #include "dialects/dfg/Dfg.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace cleave::dfg;
@@ -35,8 +35,8 @@ Operation *DfgDialect::materializeConstant(OpBuilder &builder, Attribute value, 
 }
 
 LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  return op->emitOpError("carries the attribute '") << attribute.getName().getValue()
-                                                    << "', expected it on an argument or result of 'dfg.graph'";
+  return op->emitOpError("carries the attribute '")
+         << attribute.getName().getValue() << "', expected it on an argument or result of 'dfg.graph'";
 }
 
 static LogicalResult verifyPortAttribute(Operation *op, NamedAttribute attribute) {

@@ -42,9 +42,8 @@ void GraphOp::build(OpBuilder &builder, OperationState &state, StringRef name, F
 
 ParseResult GraphOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                      function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
                                                   getFunctionTypeAttrName(result.name), buildType,
                                                   getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
@@ -75,8 +74,8 @@ StringRef GraphOp::getOutputName(unsigned index) {
 LogicalResult ReturnOp::verify() {
   auto graph = cast<GraphOp>((*this)->getParentOp());
   if (getOperandTypes() != TypeRange(graph.getResultTypes()))
-    return emitOpError("expects the graph's result types (") << graph.getResultTypes() << "), got ("
-                                                             << getOperandTypes() << ")";
+    return emitOpError("expects the graph's result types (")
+           << graph.getResultTypes() << "), got (" << getOperandTypes() << ")";
   return success();
 }
 
@@ -96,8 +95,8 @@ SplitRule OpaqueOp::getSplitRule() {
     TensorFactors dims;
     if (auto tensor = dyn_cast<RankedTensorType>(type))
       for (int64_t size : tensor.getShape())
-        dims.push_back({rule.addFactor("unknown" + std::to_string(rule.factors.size()), size,
-                                       FactorKind::Unsplittable)});
+        dims.push_back(
+            {rule.addFactor("unknown" + std::to_string(rule.factors.size()), size, FactorKind::Unsplittable)});
     return dims;
   };
   for (Type type : getOperandTypes())

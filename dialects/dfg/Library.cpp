@@ -125,9 +125,9 @@ FailureOr<LibraryCall> PoolOp::getLibraryCall() {
   Builder builder(getContext());
   auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
   parameters.push_back(builder.getNamedAttr("kernel", builder.getDenseI64ArrayAttr(getWindow())));
-  StringRef routine = getKind() == PoolKind::Max   ? "pooling.max"
-                      : getCountIncludePad() ? "pooling.avg_include"
-                                             : "pooling.avg_exclude";
+  StringRef routine = getKind() == PoolKind::Max ? "pooling.max"
+                      : getCountIncludePad()     ? "pooling.avg_include"
+                                                 : "pooling.avg_exclude";
   return makeCall(*this, routine, parameters, {LayoutChoice::Given});
 }
 
@@ -166,11 +166,9 @@ FailureOr<LibraryCall> BatchNormOp::getLibraryCall() {
   if (!isLibraryType(*this))
     return failure();
   Builder builder(getContext());
-  LibraryCall call =
-      makeCall(*this, "batch_norm",
-               builder.getNamedAttr("epsilon", builder.getF64FloatAttr(getEpsilon().convertToDouble())),
-               {LayoutChoice::Given, LayoutChoice::Dense, LayoutChoice::Dense, LayoutChoice::Dense,
-                LayoutChoice::Dense});
+  LibraryCall call = makeCall(
+      *this, "batch_norm", builder.getNamedAttr("epsilon", builder.getF64FloatAttr(getEpsilon().convertToDouble())),
+      {LayoutChoice::Given, LayoutChoice::Dense, LayoutChoice::Dense, LayoutChoice::Dense, LayoutChoice::Dense});
   call.onlyOnBlocked = true;
   return call;
 }

@@ -42,8 +42,7 @@ Lowered TransposeOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
 
 Lowered BroadcastOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   return moved(*this, builder, operands[0], [&](const LinalgBuilder &lower) {
-    AffineMap map =
-        lower.broadcast(tensorType(operands[0]).getShape(), tensorType(getResult()).getShape());
+    AffineMap map = lower.broadcast(tensorType(operands[0]).getShape(), tensorType(getResult()).getShape());
     return llvm::to_vector(map.getResults());
   });
 }
@@ -60,8 +59,7 @@ Lowered ReverseOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   return moved(*this, builder, operands[0], [&](const LinalgBuilder &lower) {
     SmallVector<AffineExpr> source;
     for (auto [i, size] : llvm::enumerate(tensorType(operands[0]).getShape()))
-      source.push_back(llvm::is_contained(getDims(), static_cast<int64_t>(i)) ? size - 1 - lower.dim(i)
-                                                                             : lower.dim(i));
+      source.push_back(llvm::is_contained(getDims(), static_cast<int64_t>(i)) ? size - 1 - lower.dim(i) : lower.dim(i));
     return source;
   });
 }
@@ -116,9 +114,8 @@ Lowered GatherOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
         at = e.min(e.max(at, e.index(0)), e.index(size - 1));
         SmallVector<Value> source;
         for (unsigned i = 0, rank = input.getRank(); i < rank; ++i)
-          source.push_back(i == dim ? at
-                                    : linalg::IndexOp::create(nested, location, i < dim ? i : i + indexRank - 1)
-                                          .getResult());
+          source.push_back(
+              i == dim ? at : linalg::IndexOp::create(nested, location, i < dim ? i : i + indexRank - 1).getResult());
         return tensor::ExtractOp::create(nested, location, operands[0], source).getResult();
       })};
 }
@@ -127,12 +124,11 @@ Lowered IotaOp::lowerToLinalg(OpBuilder &builder, ValueRange) {
   LinalgBuilder lower(builder, getLoc());
   RankedTensorType result = tensorType(getResult());
   Type element = result.getElementType();
-  return SmallVector<Value>{
-      lower.map(result.getShape(), element, {}, {}, [&](const ElementBuilder &e, ValueRange) {
-        OpBuilder &nested = e.getBuilder();
-        Value index = linalg::IndexOp::create(nested, e.getLocation(), getDim());
-        return e.convert(arith::IndexCastOp::create(nested, e.getLocation(), nested.getI64Type(), index), element);
-      })};
+  return SmallVector<Value>{lower.map(result.getShape(), element, {}, {}, [&](const ElementBuilder &e, ValueRange) {
+    OpBuilder &nested = e.getBuilder();
+    Value index = linalg::IndexOp::create(nested, e.getLocation(), getDim());
+    return e.convert(arith::IndexCastOp::create(nested, e.getLocation(), nested.getI64Type(), index), element);
+  })};
 }
 
 } // namespace cleave::dfg

@@ -42,8 +42,7 @@ public:
 
   /// The largest element along the dimensions.
   Value max() const {
-    return reduce(scalars.lowest(wide), {},
-                  [](const ElementBuilder &e, ValueRange x) { return e.max(x[1], x[0]); });
+    return reduce(scalars.lowest(wide), {}, [](const ElementBuilder &e, ValueRange x) { return e.max(x[1], x[0]); });
   }
 
   /// A tensor of the input's shape; `body` sees as in `reduce`, without a value so far.
@@ -87,11 +86,10 @@ FailureOr<SmallVector<Value>> SoftmaxOp::lowerToLinalg(OpBuilder &builder, Value
   Value sum = ofPowers.reduce(n.scalars.constant(n.wide, 0), {},
                               [](const ElementBuilder &e, ValueRange x) { return e.add(x[1], x[0]); });
   if (n.type.getElementType() == n.wide)
-    return SmallVector<Value>{n.lower.update(
-        powers, sum, n.kept, [](const ElementBuilder &e, ValueRange x) { return e.div(x[1], x[0]); })};
-  return SmallVector<Value>{ofPowers.map(n.type.getElementType(), sum, [](const ElementBuilder &e, ValueRange x) {
-    return e.div(x[0], x[1]);
-  })};
+    return SmallVector<Value>{
+        n.lower.update(powers, sum, n.kept, [](const ElementBuilder &e, ValueRange x) { return e.div(x[1], x[0]); })};
+  return SmallVector<Value>{ofPowers.map(n.type.getElementType(), sum,
+                                         [](const ElementBuilder &e, ValueRange x) { return e.div(x[0], x[1]); })};
 }
 
 FailureOr<SmallVector<Value>> LogSoftmaxOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
@@ -100,13 +98,12 @@ FailureOr<SmallVector<Value>> LogSoftmaxOp::lowerToLinalg(OpBuilder &builder, Va
   if (n.type.getNumElements() == 0)
     return SmallVector<Value>{n.lower.empty(n.type.getShape(), n.type.getElementType())};
   Value max = n.max();
-  Value sum = n.reduce(n.scalars.constant(n.wide, 0), max, [](const ElementBuilder &e, ValueRange x) {
-    return e.add(x[2], e.exp(e.sub(x[0], x[1])));
-  });
+  Value sum = n.reduce(n.scalars.constant(n.wide, 0), max,
+                       [](const ElementBuilder &e, ValueRange x) { return e.add(x[2], e.exp(e.sub(x[0], x[1]))); });
   Value logSum = n.mapKept(sum, [](const ElementBuilder &e, ValueRange x) { return e.log(x[0]); });
-  return SmallVector<Value>{
-      n.map(n.type.getElementType(), {max, logSum},
-            [](const ElementBuilder &e, ValueRange x) { return e.sub(e.sub(x[0], x[1]), x[2]); })};
+  return SmallVector<Value>{n.map(n.type.getElementType(), {max, logSum}, [](const ElementBuilder &e, ValueRange x) {
+    return e.sub(e.sub(x[0], x[1]), x[2]);
+  })};
 }
 
 FailureOr<SmallVector<Value>> LayerNormOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
@@ -116,9 +113,8 @@ FailureOr<SmallVector<Value>> LayerNormOp::lowerToLinalg(OpBuilder &builder, Val
   Value zero = n.scalars.constant(n.wide, 0);
   double count = static_cast<double>(n.count), epsilon = getEpsilon().convertToDouble();
   Value sum = n.reduce(zero, {}, [](const ElementBuilder &e, ValueRange x) { return e.add(x[1], x[0]); });
-  Value mean = n.mapKept(sum, [&](const ElementBuilder &e, ValueRange x) {
-    return e.div(x[0], e.constant(n.wide, count));
-  });
+  Value mean =
+      n.mapKept(sum, [&](const ElementBuilder &e, ValueRange x) { return e.div(x[0], e.constant(n.wide, count)); });
   Value squares = n.reduce(zero, mean, [](const ElementBuilder &e, ValueRange x) {
     Value distance = e.sub(x[0], x[1]);
     return e.add(x[2], e.mul(distance, distance));
@@ -127,9 +123,9 @@ FailureOr<SmallVector<Value>> LayerNormOp::lowerToLinalg(OpBuilder &builder, Val
     Value variance = e.div(x[0], e.constant(n.wide, count));
     return e.div(e.constant(n.wide, 1), e.sqrt(e.add(variance, e.constant(n.wide, epsilon))));
   });
-  return SmallVector<Value>{
-      n.map(n.type.getElementType(), {mean, scale},
-            [](const ElementBuilder &e, ValueRange x) { return e.mul(e.sub(x[0], x[1]), x[2]); })};
+  return SmallVector<Value>{n.map(n.type.getElementType(), {mean, scale}, [](const ElementBuilder &e, ValueRange x) {
+    return e.mul(e.sub(x[0], x[1]), x[2]);
+  })};
 }
 
 FailureOr<SmallVector<Value>> BatchNormOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
@@ -141,15 +137,15 @@ FailureOr<SmallVector<Value>> BatchNormOp::lowerToLinalg(OpBuilder &builder, Val
   SmallVector<AffineMap> maps(5, channel);
   maps[0] = lower.identity(type.getRank());
   double epsilon = getEpsilon().convertToDouble();
-  return SmallVector<Value>{lower.map(
-      type.getShape(), type.getElementType(), operands, maps, [&](const ElementBuilder &e, ValueRange elements) {
-        SmallVector<Value> x;
-        for (Value element : elements.drop_back())
-          x.push_back(e.widen(element));
-        Value deviation = e.sqrt(e.add(x[4], e.constant(x[4].getType(), epsilon)));
-        Value normalized = e.div(e.sub(x[0], x[3]), deviation);
-        return e.convert(e.add(e.mul(x[1], normalized), x[2]), type.getElementType());
-      })};
+  return SmallVector<Value>{lower.map(type.getShape(), type.getElementType(), operands, maps,
+                                      [&](const ElementBuilder &e, ValueRange elements) {
+                                        SmallVector<Value> x;
+                                        for (Value element : elements.drop_back())
+                                          x.push_back(e.widen(element));
+                                        Value deviation = e.sqrt(e.add(x[4], e.constant(x[4].getType(), epsilon)));
+                                        Value normalized = e.div(e.sub(x[0], x[3]), deviation);
+                                        return e.convert(e.add(e.mul(x[1], normalized), x[2]), type.getElementType());
+                                      })};
 }
 
 /// A base, positive in practice, to the power of `exponent`; the common ones by square roots.
@@ -194,12 +190,12 @@ FailureOr<SmallVector<Value>> LrnOp::lowerToLinalg(OpBuilder &builder, ValueRang
       rank, [](const ElementBuilder &e, ValueRange elements) { return e.add(elements[2], elements[0]); });
   double k = getK().convertToDouble(), beta = getBeta().convertToDouble();
   double alpha = getAlpha().convertToDouble() / static_cast<double>(size);
-  return SmallVector<Value>{lower.map(
-      type.getShape(), type.getElementType(), {operands[0], sum}, {lower.identity(rank), lower.identity(rank)},
-      [&](const ElementBuilder &e, ValueRange elements) {
-        Value base = e.add(e.constant(wide, k), e.mul(e.constant(wide, alpha), elements[1]));
-        return e.convert(e.div(e.widen(elements[0]), powerOf(e, base, beta)), type.getElementType());
-      })};
+  return SmallVector<Value>{
+      lower.map(type.getShape(), type.getElementType(), {operands[0], sum},
+                {lower.identity(rank), lower.identity(rank)}, [&](const ElementBuilder &e, ValueRange elements) {
+                  Value base = e.add(e.constant(wide, k), e.mul(e.constant(wide, alpha), elements[1]));
+                  return e.convert(e.div(e.widen(elements[0]), powerOf(e, base, beta)), type.getElementType());
+                })};
 }
 
 } // namespace cleave::dfg

@@ -77,8 +77,7 @@ FailureOr<SmallVector<Value>> PoolOp::lowerToLinalg(OpBuilder &builder, ValueRan
   }
   unsigned loops = rank + space;
   Type wide = computeType(input.getElementType());
-  SmallVector<AffineMap> maps = {lower.mapOf(loops, from), lower.mapOf(loops, window),
-                                 lower.without(loops, reduced)};
+  SmallVector<AffineMap> maps = {lower.mapOf(loops, from), lower.mapOf(loops, window), lower.without(loops, reduced)};
   Value sizes = lower.empty(getWindow(), builder.getI1Type());
   Value joined = lower.reduceInto(lower.filled(result.getShape(), neutral(wide)), {padded, sizes}, maps, reduced,
                                   [&](const ElementBuilder &e, ValueRange elements) {

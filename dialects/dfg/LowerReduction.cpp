@@ -59,10 +59,10 @@ FailureOr<SmallVector<Value>> ReduceOp::lowerToLinalg(OpBuilder &builder, ValueR
   Value start = neutral(ElementBuilder(builder, getLoc()), getKind(), wide);
   Value target = lower.filled(shapeWithout(input.getShape(), getDims()), start);
   SmallVector<AffineMap> maps = {lower.identity(input.getRank()), lower.without(input.getRank(), getDims())};
-  Value joined = lower.reduceInto(target, operands[0], maps, getDims(),
-                                  [&](const ElementBuilder &e, ValueRange elements) {
-                                    return join(e, getKind(), elements[1], e.widen(elements[0]));
-                                  });
+  Value joined =
+      lower.reduceInto(target, operands[0], maps, getDims(), [&](const ElementBuilder &e, ValueRange elements) {
+        return join(e, getKind(), elements[1], e.widen(elements[0]));
+      });
   return SmallVector<Value>{lower.reshaped(lower.converted(joined, result.getElementType()), result.getShape())};
 }
 

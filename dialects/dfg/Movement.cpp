@@ -58,8 +58,7 @@ SplitRule ReshapeOp::getSplitRule() {
       TensorFactors &coarse = leftCoarse ? rule.operands[0] : rule.results[0];
       TensorFactors &fine = leftCoarse ? rule.results[0] : rule.operands[0];
       for (size_t k = leftCoarse ? j0 : i0; k < (leftCoarse ? j : i); ++k) {
-        unsigned factor =
-            rule.addFactor("d" + std::to_string(rule.factors.size()), leftCoarse ? to[k] : from[k]);
+        unsigned factor = rule.addFactor("d" + std::to_string(rule.factors.size()), leftCoarse ? to[k] : from[k]);
         fine[k] = {factor};
         coarse[leftCoarse ? i0 : j0].push_back(factor);
       }

@@ -56,8 +56,8 @@ static SplitRule normalizationRule(RankedTensorType input, ArrayRef<int64_t> dim
   rule.operands.emplace_back();
   for (auto [index, size] : llvm::enumerate(input.getShape())) {
     bool whole = llvm::is_contained(dims, static_cast<int64_t>(index));
-    rule.operands[0].push_back({rule.addFactor("d" + std::to_string(index), size,
-                                               whole ? FactorKind::Unsplittable : FactorKind::Parallel)});
+    rule.operands[0].push_back(
+        {rule.addFactor("d" + std::to_string(index), size, whole ? FactorKind::Unsplittable : FactorKind::Parallel)});
   }
   rule.results.push_back(rule.operands[0]);
   return rule;
@@ -127,8 +127,7 @@ OpCost SoftmaxOp::getCost() { return reductionCost(*this, 5.0); }
 LogicalResult LogSoftmaxOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
                                              SmallVectorImpl<Type> &types) {
   types.push_back(adaptor.getInput().getType());
-  return checkDims(location, "dfg.log_softmax", tensorType(adaptor.getInput()),
-                   static_cast<int64_t>(adaptor.getDim()));
+  return checkDims(location, "dfg.log_softmax", tensorType(adaptor.getInput()), static_cast<int64_t>(adaptor.getDim()));
 }
 
 SplitRule LogSoftmaxOp::getSplitRule() {

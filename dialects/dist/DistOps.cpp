@@ -4,11 +4,11 @@
 
 #include "dialects/dist/Dist.h"
 
-#include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace cleave::dist;
@@ -132,10 +132,11 @@ void cleave::dist::setDevices(ModuleOp module, ArrayRef<Device> devices) {
   Builder builder(module.getContext());
   SmallVector<Attribute> list;
   for (const Device &device : devices)
-    list.push_back(builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(device.name)),
-                                              builder.getNamedAttr("driver", builder.getStringAttr(device.driver)),
-                                              builder.getNamedAttr("cores", builder.getI64IntegerAttr(device.cores)),
-                                              builder.getNamedAttr("memory", builder.getI64IntegerAttr(device.memory))}));
+    list.push_back(
+        builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(device.name)),
+                                   builder.getNamedAttr("driver", builder.getStringAttr(device.driver)),
+                                   builder.getNamedAttr("cores", builder.getI64IntegerAttr(device.cores)),
+                                   builder.getNamedAttr("memory", builder.getI64IntegerAttr(device.memory))}));
   module->setAttr(devicesAttrName, builder.getArrayAttr(list));
 }
 
@@ -220,9 +221,8 @@ void ProgramOp::build(OpBuilder &builder, OperationState &state, StringRef name,
 
 ParseResult ProgramOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> inputs, ArrayRef<Type> results,
-                      function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(inputs, results);
-  };
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(inputs, results); };
   return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
                                                   getFunctionTypeAttrName(result.name), buildType,
                                                   getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));

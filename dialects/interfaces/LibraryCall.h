@@ -5,9 +5,9 @@
 #ifndef CLEAVE_DIALECTS_INTERFACES_LIBRARYCALL_H
 #define CLEAVE_DIALECTS_INTERFACES_LIBRARYCALL_H
 
-#include "llvm/ADT/SmallVector.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <string>
 

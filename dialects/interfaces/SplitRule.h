@@ -6,11 +6,11 @@
 #ifndef CLEAVE_DIALECTS_INTERFACES_SPLITRULE_H
 #define CLEAVE_DIALECTS_INTERFACES_SPLITRULE_H
 
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Value.h"
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <string>
 

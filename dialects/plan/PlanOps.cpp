@@ -2,13 +2,13 @@
 //
 // The plan dialect: registration and verification.
 
-#include "dialects/plan/Plan.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/interfaces/SplitRule.h"
+#include "dialects/plan/Plan.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace cleave::plan;
@@ -71,8 +71,8 @@ int64_t cleave::plan::storageBytes(RankedTensorType type) {
 //===-- kernels and launches ----------------------------------------------------------------------------------===//
 
 /// The types that a kernel takes and gives; fails where `kernel` names none.
-static FailureOr<std::pair<SmallVector<Type>, SmallVector<Type>>>
-signatureOf(Operation *op, FlatSymbolRefAttr kernel, SymbolTableCollection &symbols) {
+static FailureOr<std::pair<SmallVector<Type>, SmallVector<Type>>> signatureOf(Operation *op, FlatSymbolRefAttr kernel,
+                                                                              SymbolTableCollection &symbols) {
   Operation *symbol = symbols.lookupNearestSymbolFrom(op, kernel);
   if (auto native = dyn_cast_if_present<NativeKernelOp>(symbol)) {
     Block &body = native.getBody().front();
@@ -152,8 +152,7 @@ LogicalResult ProgramOp::verifyRegions() {
         auto instruction = dyn_cast<Instruction>(inner);
         if (!instruction)
           return inner.emitOpError("expects only instructions in a section of a program");
-        if (instruction.getQueueIndex() < 0 ||
-            instruction.getQueueIndex() >= static_cast<int64_t>(getQueues().size()))
+        if (instruction.getQueueIndex() < 0 || instruction.getQueueIndex() >= static_cast<int64_t>(getQueues().size()))
           return inner.emitOpError("expects one of the program's ")
                  << getQueues().size() << " queues, got " << instruction.getQueueIndex();
       }
@@ -164,8 +163,8 @@ LogicalResult ProgramOp::verifyRegions() {
 LogicalResult BufferOp::verify() {
   int64_t needed = storageBytes(getBuffer().getType().getTensor());
   if (static_cast<int64_t>(getOffset()) < 0 || static_cast<int64_t>(getBytes()) < needed)
-    return emitOpError("expects an offset that is not negative and at least ") << needed << " bytes, got "
-                                                                               << getOffset() << " and " << getBytes();
+    return emitOpError("expects an offset that is not negative and at least ")
+           << needed << " bytes, got " << getOffset() << " and " << getBytes();
   if (!getWhole())
     return success();
   auto whole = getWhole().getDefiningOp<BufferOp>();

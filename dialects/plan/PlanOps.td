@@ -190,7 +190,7 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock,
     of each queue: `compute`, `send`, `receive` or `host`.
 
     ```mlir
-    plan.program @main.d0 on @d0 queues ["compute"] arena 64 live 64 {
+    plan.program @main.d0 on @d0 queues ["compute"] arena 96 live 64 {
       %b0 = plan.buffer "x" offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
       %b1 = plan.buffer "y" offset 64 bytes 32 : !plan.buffer<tensor<8xf32>>
       plan.prepare {
@@ -295,8 +295,8 @@ def Plan_CallOp : Plan_Instruction<"call", [DeclareOpInterfaceMethods<SymbolUser
   let summary = "runs a kernel";
   let description = [{
     ```mlir
-    plan.call @conv.0(%x, %w) -> (%y) scratch(%s) {order = 3 : i64, queue = 0 : i64} : (!plan.buffer<tensor<8xf32>>,
-        !plan.buffer<tensor<8xf32>>) -> (!plan.buffer<tensor<8xf32>>), !plan.buffer<tensor<64xi8>>
+    plan.call @conv.0(%x, %w) -> (%y) scratch(%s : !plan.buffer<tensor<64xi8>>) {order = 3 : i64, queue = 0 : i64}
+        : (!plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<8xf32>>) -> !plan.buffer<tensor<8xf32>>
     ```
   }];
   let arguments = !con((ins FlatSymbolRefAttr:$kernel, Variadic<Plan_BufferType>:$inputs,

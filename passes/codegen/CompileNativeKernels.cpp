@@ -38,8 +38,7 @@ private:
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     SmallVector<StringRef> features(object->features.begin(), object->features.end());
     plan::ObjectOp::create(builder, builder.getUnknownLoc(), "native", object->triple, object->cpu,
-                           builder.getStrArrayAttr(features),
-                           StringRef(object->image.data(), object->image.size()));
+                           builder.getStrArrayAttr(features), StringRef(object->image.data(), object->image.size()));
     for (auto [kernel, source, info] : llvm::zip(kernels, sources, object->kernels)) {
       kernel.setObject("native");
       kernel.setSymbol(source.symbol);

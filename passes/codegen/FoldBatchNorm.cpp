@@ -94,11 +94,10 @@ class FoldBatchNorm : public impl::FoldBatchNormPassBase<FoldBatchNorm> {
         affine.offset = dfg::AddOp::create(builder, loc, affine.offset, moved);
       }
     } else {
-      scaled = dfg::MulOp::create(builder, loc, norm.getInput(),
-                                  withTrailingOnes(builder, loc, affine.factor, spatial));
+      scaled =
+          dfg::MulOp::create(builder, loc, norm.getInput(), withTrailingOnes(builder, loc, affine.factor, spatial));
     }
-    Value result =
-        dfg::AddOp::create(builder, loc, scaled, withTrailingOnes(builder, loc, affine.offset, spatial));
+    Value result = dfg::AddOp::create(builder, loc, scaled, withTrailingOnes(builder, loc, affine.offset, spatial));
     norm.replaceAllUsesWith(result);
     norm.erase();
     if (bias)

@@ -11,8 +11,8 @@
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
 
-#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -93,8 +93,8 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
           inputs.insert(operand);
     }
     OpBuilder builder(root);
-    auto fusion = dfg::FusionOp::create(builder, builder.getFusedLoc(locations), root->getResultTypes(),
-                                        inputs.getArrayRef());
+    auto fusion =
+        dfg::FusionOp::create(builder, builder.getFusedLoc(locations), root->getResultTypes(), inputs.getArrayRef());
     Block *body = builder.createBlock(&fusion.getBody());
     IRMapping mapping;
     for (Value input : inputs)

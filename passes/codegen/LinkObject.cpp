@@ -12,6 +12,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <mutex>
+#include <tuple>
 
 LLD_HAS_DRIVER(elf)
 
@@ -39,20 +40,21 @@ Expected<std::vector<char>> linkSharedObject(ArrayRef<SmallVector<char, 0>> obje
   if (std::error_code error = sys::fs::createUniqueDirectory("cleave-link", folder))
     return createStringError(error, "a temporary folder expects to be made, got '" + folder + "': " + error.message() +
                                         "; set TMPDIR to a writable folder");
-  auto remove = make_scope_exit([&] { sys::fs::remove_directories(folder); });
+  // What cannot be removed stays: the link succeeded.
+  scope_exit remove([&] { std::ignore = sys::fs::remove_directories(folder); });
   auto inFolder = [&](const Twine &name) { return (folder + "/" + name).str(); };
 
   std::string output = inFolder("kernels.so");
-  std::vector<std::string> arguments = {"ld.lld",           "-shared",     "--hash-style=gnu", "--build-id=none",
-                                        "--strip-all",      "--threads=1", "-z",               "noseparate-code",
-                                        "-z",               "now",         "--soname",         "cleave-kernels",
-                                        "-o",               output};
+  std::vector<std::string> arguments = {
+      "ld.lld", "-shared", "--hash-style=gnu", "--build-id=none", "--strip-all", "--threads=1", "-z", "noseparate-code",
+      "-z",     "now",     "--soname",         "cleave-kernels",  "-o",          output};
   for (auto [index, object] : enumerate(objects)) {
     arguments.push_back(inFolder(Twine(index) + ".o"));
     if (Error error = writeFile(arguments.back(), object))
       return error;
   }
   std::vector<const char *> pointers;
+  pointers.reserve(arguments.size());
   for (const std::string &argument : arguments)
     pointers.push_back(argument.c_str());
 

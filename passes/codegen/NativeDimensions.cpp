@@ -33,8 +33,8 @@ void SharedDimensions::number(Block &block) {
       loopNodes[&op] = next;
       next += linalgOp.getNumLoops();
     }
-    bool shows = isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::ExtractSliceOp>(op) &&
-                 isTracked(op.getOperand(0));
+    bool shows =
+        isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, tensor::ExtractSliceOp>(op) && isTracked(op.getOperand(0));
     if (!isa<linalg::LinalgOp, tensor::InsertSliceOp>(op) && !shows)
       continue;
     for (Value result : op.getResults()) {

@@ -42,6 +42,11 @@ private:
     uint64_t scratchOffset = 0;
   };
 
+  /// Whether a buffer takes a part of the scratch memory; one without elements takes none.
+  bool isScratch(unsigned index) const {
+    const Buffer &buffer = storage.getBuffers()[index];
+    return buffer.kind == Buffer::Temporary && !onStack[index] && buffer.size > 0;
+  }
   void placeBuffers();
   void emitLoops();
   void emitChunks(ArrayRef<Value> bases, Value begin, Value end);
@@ -76,7 +81,7 @@ void KernelEmitter::placeBuffers() {
   for (auto [index, buffer] : llvm::enumerate(storage.getBuffers())) {
     if (buffer.kind == Buffer::Input || buffer.kind == Buffer::Output) {
       parameters.push_back({static_cast<unsigned>(index), next++});
-    } else if (buffer.kind == Buffer::Temporary && !onStack[index]) {
+    } else if (isScratch(index)) {
       parameters.push_back({static_cast<unsigned>(index), arguments, scratchBytes});
       scratchBytes += llvm::alignTo<64>(static_cast<uint64_t>(buffer.size * elementBytes(buffer.element)));
     }
@@ -121,7 +126,7 @@ void KernelEmitter::emitLoops() {
   for (auto [index, buffer] : llvm::enumerate(storage.getBuffers())) {
     if (buffer.kind == Buffer::Constant && !buffer.value.isSplat()) {
       bases[index] = constantBuffer(buffer, index);
-    } else if (buffer.kind == Buffer::Temporary && onStack[index]) {
+    } else if (buffer.kind == Buffer::Temporary && !isScratch(index)) {
       Value size = LLVM::ConstantOp::create(builder, location, i64, builder.getI64IntegerAttr(buffer.size));
       bases[index] = LLVM::AllocaOp::create(builder, location, pointer, memoryType(buffer.element), size, 64);
     }
@@ -182,8 +187,7 @@ void KernelEmitter::emitEntry() {
     if (storage.getBuffers()[parameter.buffer].kind == Buffer::Temporary) {
       Value offset = LLVM::ConstantOp::create(builder, location, i64,
                                               builder.getI64IntegerAttr(static_cast<int64_t>(parameter.scratchOffset)));
-      base = LLVM::GEPOp::create(builder, location, pointer, builder.getI8Type(), base,
-                                 ArrayRef<LLVM::GEPArg>{offset});
+      base = LLVM::GEPOp::create(builder, location, pointer, builder.getI8Type(), base, ArrayRef<LLVM::GEPArg>{offset});
     }
     operands.push_back(base);
   }

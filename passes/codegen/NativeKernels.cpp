@@ -70,9 +70,9 @@ static FailureOr<func::FuncOp> buildLinalg(ModuleOp module, const KernelSource &
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Block &block = source.body->front();
   Location location = module.getLoc();
-  auto function = func::FuncOp::create(
-      builder, location, source.symbol,
-      builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+  auto function =
+      func::FuncOp::create(builder, location, source.symbol,
+                           builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
   builder.setInsertionPointToStart(function.addEntryBlock());
   auto results = lowerBody(builder, block, function.getArguments());
   if (failed(results))
@@ -110,7 +110,8 @@ static void compilePart(MLIRContext &context, Part &part, const NativeTarget &ta
       return;
     }
   Stopwatch watch;
-  if (failed(lowerToLlvmDialect(*module, reference))) {
+  // The polynomials are made of fused multiply-adds.
+  if (failed(lowerToLlvmDialect(*module, /*exactFunctions=*/reference || !target.hasFeature("fma")))) {
     part.error = "kernel '" + part.sources.front().symbol + "' or one after it expects to lower to LLVM";
     return;
   }
@@ -147,8 +148,10 @@ static void compileParts(MLIRContext &context, MutableArrayRef<Part> parts, cons
     for (size_t i = next++; i < parts.size(); i = next++)
       compilePart(context, parts[i], target, options.reference);
   };
+  // A context without threads has no locks.
+  size_t count = context.isMultithreadingEnabled() ? std::min<size_t>(options.threads, parts.size()) : 1;
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(std::max(options.threads, 1u), parts.size()); ++i)
+  for (size_t i = 1; i < count; ++i)
     threads.emplace_back(work);
   work();
   for (std::thread &thread : threads)

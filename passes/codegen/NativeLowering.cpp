@@ -53,8 +53,8 @@ private:
   StringRef name;
 };
 
-/// tanh of f32: near zero an odd polynomial, Chebyshev's approximation of (tanh(x) - x) / x^3 in x^2 up to 0.625; beyond,
-/// 1 - 2 / (e^2|x| + 1), which loses nothing there and does not overflow. Within 2 units in the last place.
+/// tanh of f32: near zero an odd polynomial, Chebyshev's approximation of (tanh(x) - x) / x^3 in x^2 up to 0.625;
+/// beyond, 1 - 2 / (e^2|x| + 1), which loses nothing there and does not overflow. Within 2 units in the last place.
 class TanhPolynomial : public OpRewritePattern<math::TanhOp> {
 public:
   using OpRewritePattern::OpRewritePattern;

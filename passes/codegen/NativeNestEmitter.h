@@ -31,8 +31,7 @@ private:
   /// Addresses of all accesses so far, in elements; null for zero.
   using Offsets = llvm::SmallVector<mlir::Value, 6>;
 
-  void emitLevel(const Nest &nest, unsigned level, const Offsets &offsets,
-                 llvm::SmallVectorImpl<mlir::Value> &carried);
+  void emitLevel(const Nest &nest, unsigned level, const Offsets &offsets, llvm::SmallVectorImpl<mlir::Value> &carried);
   void emitBody(const Nest &nest, const Offsets &offsets, llvm::SmallVectorImpl<mlir::Value> &carried, bool isCarried);
   llvm::SmallVector<mlir::Value> cloneBody(const Nest &nest, mlir::IRMapping &mapping);
   mlir::Value loadElement(mlir::Value tensor, mlir::ValueRange indices);

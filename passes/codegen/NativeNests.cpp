@@ -50,8 +50,8 @@ static void findAccesses(Nest &nest, const Storage &storage) {
     if (nest.op.isDpsInit(&operand))
       tensor = nest.op.getTiedOpResult(&operand);
     const View *view = isa<RankedTensorType>(tensor.getType()) ? storage.find(tensor) : nullptr;
-    nest.accesses.push_back(
-        view ? std::optional(makeAccess(*view, nest.op.getMatchingIndexingMap(&operand))) : std::nullopt);
+    nest.accesses.push_back(view ? std::optional(makeAccess(*view, nest.op.getMatchingIndexingMap(&operand)))
+                                 : std::nullopt);
   }
 }
 
@@ -73,8 +73,8 @@ static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
 static bool canJoin(const Nest &nest, const Level &outer, const Level &inner) {
   auto isIndexed = [&](unsigned loop) { return nest.indexed[loop]; };
   if (nest.isEmpty() || llvm::any_of(outer.loops, isIndexed) || llvm::any_of(inner.loops, isIndexed) ||
-      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] ||
-      outer.range != Level::Whole || inner.range != Level::Whole)
+      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] || outer.range != Level::Whole ||
+      inner.range != Level::Whole)
     return false;
   return llvm::all_of(nest.accesses, [&](const std::optional<Access> &access) {
     return !access || outer.step(*access) == inner.step(*access) * inner.size;
@@ -342,7 +342,8 @@ void Planner::shrinkTemporaries() {
 void Planner::orderInnerLevels(Nest &nest) {
   size_t position = &nest - plan.nests.data();
   for (unsigned loop = 0; loop < nest.sizes.size(); ++loop) {
-    bool isOutside = llvm::any_of(nest.outer, [&](const Level &level) { return llvm::is_contained(level.loops, loop); });
+    bool isOutside =
+        llvm::any_of(nest.outer, [&](const Level &level) { return llvm::is_contained(level.loops, loop); });
     bool isDivided = divided && llvm::is_contained(divided->levels[position].loops, loop);
     if (!isOutside && !isDivided && nest.sizes[loop] > 1)
       nest.inner.push_back({nest.sizes[loop], {loop}});

@@ -73,8 +73,8 @@ struct NestPlan {
 };
 
 /// Decides the loops of the operations in `block`. Temporaries of which an iteration of the common loops needs a small
-/// part shrink to that part and may lie on the stack: `onStack` has one flag a buffer. `plain`: no common loops, natural
-/// order.
+/// part shrink to that part and may lie on the stack: `onStack` has one flag a buffer. `plain`: no common loops,
+/// natural order.
 NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, llvm::SmallVectorImpl<bool> &onStack);
 
 } // namespace cleave

@@ -80,8 +80,8 @@ static bool mayComputeInSlice(tensor::InsertSliceOp insert) {
   Operation *fill = target.getDefiningOp();
   if (isa_and_nonnull<tensor::EmptyOp>(fill))
     return true;
-  return fill && llvm::all_of(writersOf(insert.getSource()),
-                              [&](Operation *writer) { return fill->isBeforeInBlock(writer); });
+  return fill &&
+         llvm::all_of(writersOf(insert.getSource()), [&](Operation *writer) { return fill->isBeforeInBlock(writer); });
 }
 
 static void insertCopies(Block &block) {

@@ -86,9 +86,8 @@ std::unique_ptr<TargetMachine> NativeTarget::createMachine() const {
   Triple parsed(triple);
   const Target *target = TargetRegistry::lookupTarget(parsed, message);
   assert(target && "the host's target is registered");
-  return std::unique_ptr<TargetMachine>(target->createTargetMachine(parsed, "x86-64", featureString, TargetOptions(),
-                                                                    Reloc::PIC_, std::nullopt,
-                                                                    CodeGenOptLevel::Default));
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(
+      parsed, "x86-64", featureString, TargetOptions(), Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
 }
 
 void NativeTarget::configure(Module &module, const TargetMachine &machine, bool contract) const {
@@ -101,7 +100,7 @@ void NativeTarget::configure(Module &module, const TargetMachine &machine, bool 
     function.addFnAttr("target-cpu", "x86-64");
     function.addFnAttr("tune-cpu", cpu);
     function.addFnAttr("target-features", featureString);
-    function.addFnAttr("prefer-vector-width", is_contained(features, "avx512vl") ? "512" : "256");
+    function.addFnAttr("prefer-vector-width", hasFeature("avx512vl") ? "512" : "256");
     function.addFnAttr(Attribute::NoUnwind);
     if (contract)
       for (Instruction &instruction : instructions(function))

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_PASSES_CODEGEN_NATIVETARGET_H
 #define CLEAVE_PASSES_CODEGEN_NATIVETARGET_H
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
@@ -26,6 +27,8 @@ public:
   const std::string &getCpu() const { return cpu; }
   /// LLVM's names of the features in use, sorted. Code for the target needs no others.
   const std::vector<std::string> &getFeatures() const { return features; }
+
+  bool hasFeature(llvm::StringRef feature) const { return llvm::is_contained(features, feature); }
 
   /// LLVM's code generator for the target; one a thread.
   std::unique_ptr<llvm::TargetMachine> createMachine() const;

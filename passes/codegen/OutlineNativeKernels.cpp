@@ -4,9 +4,9 @@
 
 #include "passes/codegen/KernelPasses.h"
 
-#include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 

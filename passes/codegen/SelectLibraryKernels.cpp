@@ -119,9 +119,8 @@ void ProgramWalk::visit(Operation *op) {
 }
 
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
-  if (call.onlyOnBlocked && !llvm::any_of(op->getOperands(), [&](Value value) {
-        return plan::getLayout(current(value).getType());
-      }))
+  if (call.onlyOnBlocked &&
+      !llvm::any_of(op->getOperands(), [&](Value value) { return plan::getLayout(current(value).getType()); }))
     return false;
   SmallVector<Epilogue> epilogues;
   if (call.takesEpilogues)
@@ -204,9 +203,8 @@ bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> ep
     addArgument(value, type, choice);
   }
   // Routines of several given operands want them alike.
-  if (firstBlocked && op->getNumOperands() > 1 && llvm::all_of(call.operands, [](LayoutChoice choice) {
-        return choice == LayoutChoice::Given;
-      })) {
+  if (firstBlocked && op->getNumOperands() > 1 &&
+      llvm::all_of(call.operands, [](LayoutChoice choice) { return choice == LayoutChoice::Given; })) {
     auto layout = plan::getLayout(firstBlocked);
     if (layout.getBlocks().size() != 1)
       return false;
@@ -282,8 +280,9 @@ bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> ep
   return true;
 }
 
-/// The kernel of `query` that reads its first argument as it lies, if the library has a good one: its wishes differ from
-/// routine to routine, and following each would reorder between any two. `query` becomes the question that was answered.
+/// The kernel of `query` that reads its first argument as it lies, if the library has a good one: its wishes differ
+/// from routine to routine, and following each would reorder between any two. `query` becomes the question that was
+/// answered.
 FailureOr<LibraryKernel> ProgramWalk::keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies) {
   if (!query.anyInputs[0] || !plan::getLayout(lies))
     return failure();

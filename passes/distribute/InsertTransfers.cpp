@@ -29,8 +29,7 @@ class InsertTransfers : public impl::InsertTransfersPassBase<InsertTransfers> {
   /// Programs that are there already keep their channels.
   int64_t firstFreeChannel() {
     int64_t channel = 0;
-    getOperation().walk(
-        [&](dist::Transfer transfer) { channel = std::max(channel, transfer.getChannelIndex() + 1); });
+    getOperation().walk([&](dist::Transfer transfer) { channel = std::max(channel, transfer.getChannelIndex() + 1); });
     return channel;
   }
 };

@@ -29,9 +29,9 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 
-#include "llvm/ADT/MapVector.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <deque>
 
@@ -43,8 +43,8 @@ public:
   /// `firstChannel`: the first free channel number of the module.
   ProgramWriter(dfg::GraphOp graph, int64_t firstChannel) : graph(graph), nextChannel(firstChannel) {}
 
-  /// Appends the programs to the module, meshes in the module's order. Fails, with a diagnostic, where a program's name is
-  /// taken or the module has no mesh.
+  /// Appends the programs to the module, meshes in the module's order. Fails, with a diagnostic, where a program's name
+  /// is taken or the module has no mesh.
   llvm::LogicalResult write();
 
   /// The first channel number that is free after write().

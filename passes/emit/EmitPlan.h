@@ -28,7 +28,7 @@ struct EmitOptions {
 /// module is not as the stages before leave it.
 class PlanError : public llvm::ErrorInfo<PlanError> {
 public:
-  static char ID;
+  static char ID; // NOLINT(readability-identifier-naming): the name that llvm::ErrorInfo asks for
 
   PlanError(runtime::Status status, std::string message) : status(status), text(std::move(message)) {}
 

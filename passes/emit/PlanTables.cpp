@@ -73,7 +73,8 @@ void PlanTables::writeMeshes() {
 /// A file of tables addresses at most 2 GiB.
 llvm::Error PlanTables::reserveInline(uint64_t bytes) {
   static constexpr uint64_t limit = 0x70000000;
-  if (bytes > limit || (inlineBytes += bytes) > limit)
+  inlineBytes += std::min(bytes, limit + 1);
+  if (inlineBytes > limit)
     return makePlanError("plan expects at most " + Twine(limit) +
                          " bytes of constants and code, got more; make large constants initializers");
   return llvm::Error::success();

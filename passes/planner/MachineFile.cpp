@@ -23,14 +23,13 @@ struct Unit {
   double factor;
 };
 
-constexpr Unit sizeUnits[] = {{"B", 1},          {"kB", 1e3},        {"MB", 1e6},        {"GB", 1e9},
-                              {"TB", 1e12},      {"KiB", 1024.0},    {"MiB", 1048576.0}, {"GiB", 1073741824.0},
-                              {"TiB", 1099511627776.0}};
-constexpr Unit bandwidthUnits[] = {{"B/s", 1},      {"kB/s", 1e3},    {"MB/s", 1e6},      {"GB/s", 1e9},
+constexpr Unit sizeUnits[] = {{"B", 1},           {"kB", 1e3},           {"MB", 1e6},
+                              {"GB", 1e9},        {"TB", 1e12},          {"KiB", 1024.0},
+                              {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+constexpr Unit bandwidthUnits[] = {{"B/s", 1},      {"kB/s", 1e3},           {"MB/s", 1e6}, {"GB/s", 1e9},
                                    {"TB/s", 1e12},  {"GiB/s", 1073741824.0}, {"Kb/s", 125}, {"Mb/s", 125e3},
                                    {"Gb/s", 125e6}, {"Tb/s", 125e9}};
-constexpr Unit speedUnits[] = {{"FLOP/s", 1},      {"MFLOP/s", 1e6},  {"GFLOP/s", 1e9},
-                               {"TFLOP/s", 1e12},  {"PFLOP/s", 1e15}};
+constexpr Unit speedUnits[] = {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 constexpr Unit timeUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
 /// Shares and counts have none.
 constexpr Unit noUnit[] = {{"", 1}};
@@ -126,8 +125,7 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
   std::string subject = "device kind \"" + name.text + "\"";
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
-  if (Error failure =
-          value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "driver", "cores"}, subject))
+  if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "driver", "cores"}, subject))
     return failure;
   DeviceKind &kind = machine.kinds[name.text];
   if (Error failure = readQuantity(value, "memory", sizeUnits, subject, kind.memory))
@@ -140,14 +138,15 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
     return failure;
   for (auto &[share, part] : kind.efficiency)
     if (part > 1)
-      return value.find("efficiency")->error(subject + " efficiency " + share + " expects at most 1, got " +
-                                             Twine(std::to_string(part)));
+      return value.find("efficiency")
+          ->error(subject + " efficiency " + share + " expects at most 1, got " + Twine(std::to_string(part)));
   if (Error failure = readCount(value, "cores", subject, kind.cores))
     return failure;
   if (const YamlValue *driver = value.find("driver")) {
     if (driver->kind != YamlValue::Kind::Text || (driver->text != "null" && driver->text != "cpu"))
-      return driver->error(subject + " driver expects null or cpu" +
-                           (driver->text.empty() ? std::string() : ", got \"" + driver->text + "\""));
+      return driver->error(driver->text.empty()
+                               ? Twine(subject + " driver expects null or cpu")
+                               : Twine(subject + " driver expects null or cpu, got \"" + driver->text + "\""));
     kind.driver = driver->text;
   }
   return Error::success();

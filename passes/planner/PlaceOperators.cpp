@@ -30,9 +30,8 @@ LogicalResult checkDevices(const Placement &placement, const Machine &machine, M
   auto check = [&](unsigned device, const FilePosition &position, const Twine &subject) -> LogicalResult {
     if (device < machine.devices.size())
       return success();
-    return emitError(locationOf(position, module))
-           << subject << " expects a device below " << machine.devices.size() << " of machine \"" << machine.name
-           << "\", got " << device;
+    return emitError(locationOf(position, module)) << subject << " expects a device below " << machine.devices.size()
+                                                   << " of machine \"" << machine.name << "\", got " << device;
   };
   for (const PlacementGroup &group : placement.groups)
     if (failed(check(group.device, group.position, "group \"" + group.name + "\"")))
@@ -101,8 +100,8 @@ public:
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     for (auto &[device, name] : meshes)
       if (!module.lookupSymbol(name.getAttr()))
-        dist::MeshOp::create(builder, module.getLoc(), name.getValue(), builder.getArrayAttr({}),
-                             ArrayRef<int64_t>(), ArrayRef<int64_t>(device));
+        dist::MeshOp::create(builder, module.getLoc(), name.getValue(), builder.getArrayAttr({}), ArrayRef<int64_t>(),
+                             ArrayRef<int64_t>(device));
   }
 
 private:

@@ -27,8 +27,10 @@ Error Placement::addPattern(StringRef group, StringRef pattern, FilePosition pos
     return make_error<FileError>(position, ("group \"" + group + "\" expects patterns of node names, got \"\"").str());
   Expected<GlobPattern> glob = GlobPattern::create(pattern);
   if (!glob)
-    return make_error<FileError>(position, ("group \"" + group + "\" expects patterns of names with *, ? and [a-z], "
-                                            "got \"" + pattern + "\": " + toString(glob.takeError()))
+    return make_error<FileError>(position, ("group \"" + group +
+                                            "\" expects patterns of names with *, ? and [a-z], "
+                                            "got \"" +
+                                            pattern + "\": " + toString(glob.takeError()))
                                                .str());
   PlacementGroup *found = find(group);
   if (!found) {

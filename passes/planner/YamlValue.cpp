@@ -61,10 +61,7 @@ class YamlReader {
 public:
   YamlReader(StringRef text, StringRef file) : file(file), stream(text, sources, /*ShowColors=*/false) {
     sources.setDiagHandler(
-        [](const SMDiagnostic &diagnostic, void *self) {
-          static_cast<YamlReader *>(self)->note(diagnostic);
-        },
-        this);
+        [](const SMDiagnostic &diagnostic, void *self) { static_cast<YamlReader *>(self)->note(diagnostic); }, this);
   }
 
   Expected<YamlValue> read() {
@@ -174,7 +171,7 @@ private:
     value.position = key.position;
     if (Error failure = convert(entry.getValue(), value, depth))
       return failure;
-    map.entries.emplace_back(std::move(key), std::move(value));
+    map.entries.push_back({std::move(key), std::move(value)});
     return Error::success();
   }
 };

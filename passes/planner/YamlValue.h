@@ -25,8 +25,7 @@ class FileError : public llvm::ErrorInfo<FileError> {
 public:
   static char ID;
 
-  FileError(FilePosition position, std::string message)
-      : position(std::move(position)), message(std::move(message)) {}
+  FileError(FilePosition position, std::string message) : position(std::move(position)), message(std::move(message)) {}
 
   const FilePosition &getPosition() const { return position; }
   llvm::StringRef getMessage() const { return message; }
@@ -39,6 +38,8 @@ private:
   std::string message;
 };
 
+struct YamlEntry;
+
 /// One value of a YAML file: a text, a list, or a map with its keys in the order of the file.
 struct YamlValue {
   enum class Kind { Empty, Text, List, Map };
@@ -47,7 +48,7 @@ struct YamlValue {
   std::string text;
   std::vector<YamlValue> items;
   /// Distinct keys; each is a text.
-  std::vector<std::pair<YamlValue, YamlValue>> entries;
+  std::vector<YamlEntry> entries;
   FilePosition position;
 
   /// The value of a key; null where the map lacks it, or where this is no map.
@@ -61,6 +62,11 @@ struct YamlValue {
 
   /// An error at this value's place.
   llvm::Error error(const llvm::Twine &message) const;
+};
+
+/// A key of a map and what it leads to.
+struct YamlEntry {
+  YamlValue key, value;
 };
 
 /// Parses a file of one YAML document without anchors, aliases and tags, nested at most 64 deep. `file` is its name in

@@ -74,7 +74,7 @@ unsigned ProgramTasks::addValue(unsigned device, Value value) {
 }
 
 schedule::Task &ProgramTasks::addTask(unsigned device, TaskSource source, double seconds) {
-  sources.push_back(std::move(source));
+  sources.push_back(source);
   schedule::Task &task = problem.tasks.emplace_back();
   task.device = device;
   task.seconds = seconds;

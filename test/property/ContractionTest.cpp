@@ -13,7 +13,7 @@
 namespace cleave::test {
 namespace {
 
-const std::vector<std::string> types = {"f32", "f64", "f16", "bf16", "i32", "i64", "i8"};
+constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "i8"};
 
 std::string array(const Shape &values) {
   std::string text = "array<i64";
@@ -37,7 +37,8 @@ void allowRounding(KernelCase &kernelCase, const std::string &element, int64_t t
 struct Sum {
   void add(const Tensor &a, int64_t i, const Tensor &b, int64_t j) {
     real += a.real(i) * b.real(j);
-    integer += static_cast<uint64_t>(a.isFloat() ? 0 : a.integer(i)) * static_cast<uint64_t>(b.isFloat() ? 0 : b.integer(j));
+    integer +=
+        static_cast<uint64_t>(a.isFloat() ? 0 : a.integer(i)) * static_cast<uint64_t>(b.isFloat() ? 0 : b.integer(j));
   }
   void store(Tensor &result, int64_t position) const {
     if (result.isFloat())
@@ -68,7 +69,7 @@ TEST(Contraction, DotGeneral) {
   };
   Random random(21);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (const Form &form : forms) {
       Tensor lhs = Tensor(element, form.lhs).fill(random, -2, 2), rhs = Tensor(element, form.rhs).fill(random, -2, 2);
       Tensor result(element, form.result);
@@ -101,9 +102,8 @@ TEST(Contraction, DotGeneral) {
         });
         sum.store(result, result.position(index));
       });
-      KernelCase kernelCase{"  %y0 = dfg.dot_general %a, %b {lhs_batch = " + array(form.lhsBatch) +
-                                ", rhs_batch = " + array(form.rhsBatch) +
-                                ", lhs_contracting = " + array(form.lhsContracting) +
+      KernelCase kernelCase{"  %y0 = dfg.dot_general %a, %b {lhs_batch = " + array(form.lhsBatch) + ", rhs_batch = " +
+                                array(form.rhsBatch) + ", lhs_contracting = " + array(form.lhsContracting) +
                                 ", rhs_contracting = " + array(form.rhsContracting) + "} : (" + lhs.type() + ", " +
                                 rhs.type() + ") -> " + result.type(),
                             {lhs, rhs},
@@ -165,7 +165,7 @@ Shape spaceOf(const Shape &index) { return Shape(index.begin() + 2, index.end())
 TEST(Contraction, Conv) {
   Random random(22);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (size_t space = 1; space <= 3; ++space)
       for (int64_t groups : {1, 2, 3}) {
         Windows windows(random, space);
@@ -241,7 +241,7 @@ TEST(Contraction, ConvTranspose) {
 TEST(Contraction, Pool) {
   Random random(24);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (size_t space = 1; space <= 3; ++space)
       for (const std::string kind : {"max", "average", "average, count_include_pad"}) {
         Windows windows(random, space);

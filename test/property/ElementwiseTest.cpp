@@ -13,8 +13,8 @@
 namespace cleave::test {
 namespace {
 
-const std::vector<std::string> floats = {"f32", "f64", "f16", "bf16"};
-const std::vector<std::string> integers = {"i8", "i16", "i32", "i64"};
+constexpr const char *floats[] = {"f32", "f64", "f16", "bf16"};
+constexpr const char *integers[] = {"i8", "i16", "i32", "i64"};
 
 /// Units in the last place by which a function of f32 may differ from the true value.
 constexpr double functionUlps = 4;
@@ -51,19 +51,18 @@ std::string functionType(const std::vector<Tensor> &inputs, const Tensor &result
 /// A case of one operator; `operation` holds its name and attributes, `element` sets one element of the result from the
 /// positions of the operands' elements.
 KernelCase makeCase(const std::string &name, const std::string &attributes, std::vector<Tensor> inputs, Tensor result,
-                    const std::function<void(Tensor &, int64_t, const std::vector<int64_t> &)> &element,
-                    double ulps) {
+                    const std::function<void(Tensor &, int64_t, const std::vector<int64_t> &)> &element, double ulps) {
   int64_t position = 0;
   forEachIndex(result.getShape(), [&](const Shape &index) {
     std::vector<int64_t> positions;
+    positions.reserve(inputs.size());
     for (const Tensor &input : inputs)
       positions.push_back(broadcastPosition(input, index));
     element(result, position++, positions);
   });
   std::string operands = inputs.size() == 1 ? "%a" : inputs.size() == 2 ? "%a, %b" : "%a, %b, %c";
   KernelCase kernelCase;
-  kernelCase.body =
-      "  %y0 = dfg." + name + " " + operands + " " + attributes + " : " + functionType(inputs, result);
+  kernelCase.body = "  %y0 = dfg." + name + " " + operands + " " + attributes + " : " + functionType(inputs, result);
   kernelCase.inputs = std::move(inputs);
   kernelCase.relative = result.isFloat() ? ulps * std::ldexp(1.0, -precisionOf(result.getElement())) : 0;
   kernelCase.expected = {std::move(result)};
@@ -93,7 +92,9 @@ TEST(Elementwise, FloatFunctions) {
   const std::vector<Function> functions = {
       {"neg", "", -9, 9, [](double x) { return -x; }},
       {"abs", "", -9, 9, [](double x) { return std::fabs(x); }},
-      {"sign", "", -9, 9, [](double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }},
+      {"sign", "", -9, 9, [](double x) { return x > 0   ? 1
+                                                : x < 0 ? -1
+                                                        : x; }},
       {"exp", "", -90, 90, [](double x) { return std::exp(x); }},
       {"exp", "", -2, 2, [](double x) { return std::exp(x); }},
       {"log", "", 1e-3, 100, [](double x) { return std::log(x); }},
@@ -109,9 +110,12 @@ TEST(Elementwise, FloatFunctions) {
       {"tanh", "", -0.1, 0.1, [](double x) { return std::tanh(x); }},
       {"erf", "", -5, 5, [](double x) { return std::erf(x); }},
       {"erf", "", -0.1, 0.1, [](double x) { return std::erf(x); }},
-      {"relu", "", -9, 9, [](double x) { return std::isnan(x) ? x : x > 0 ? x : 0; }},
+      {"relu", "", -9, 9, [](double x) { return std::isnan(x) ? x
+                                                : x > 0       ? x
+                                                              : 0; }},
       {"sigmoid", "", -20, 20, [](double x) { return 1 / (1 + std::exp(-x)); }},
-      {"softplus", "", -20, 200, [](double x) { return std::isnan(x) ? x : std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }},
+      {"softplus", "", -20, 200,
+       [](double x) { return std::isnan(x) ? x : std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }},
       {"leaky_relu", "{alpha = 0.25 : f64}", -9, 9, [](double x) { return x >= 0 ? x : 0.25 * x; }},
       {"elu", "{alpha = 1.5 : f64}", -9, 9, [](double x) { return x >= 0 ? x : 1.5 * std::expm1(x); }},
       {"elu", "{alpha = 1.0 : f64}", -1e-3, 1e-3, [](double x) { return x >= 0 ? x : std::expm1(x); }},
@@ -121,7 +125,7 @@ TEST(Elementwise, FloatFunctions) {
   Random random(1);
   std::vector<KernelCase> cases;
   for (const Function &function : functions)
-    for (const std::string &element : floats)
+    for (const std::string element : floats)
       for (bool special : {false, true}) {
         Tensor input(element, special ? Shape{67} : randomShapes(random).first);
         input.fill(random, function.low, function.high);
@@ -130,7 +134,9 @@ TEST(Elementwise, FloatFunctions) {
         Tensor x = input;
         KernelCase kernelCase = makeCase(
             function.name, function.attributes, {input}, Tensor(element, input.getShape()),
-            [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) { y.setReal(i, function.formula(x.real(at[0]))); },
+            [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+              y.setReal(i, function.formula(x.real(at[0])));
+            },
             function.ulps);
         // Results below the smallest normal number may become zero.
         kernelCase.absolute = element == "f64" ? 0 : 2e-38;
@@ -139,11 +145,12 @@ TEST(Elementwise, FloatFunctions) {
   expectKernels(cases);
 }
 
-// gelu's two formulas: near zero and far out, where one part cancels, the error may not exceed one of the input's units.
+// gelu's two formulas: near zero and far out, where one part cancels, the error may not exceed one of the input's
+// units.
 TEST(Elementwise, Gelu) {
   Random random(2);
   std::vector<KernelCase> cases;
-  for (const std::string &element : floats)
+  for (const std::string element : floats)
     for (bool approximate : {false, true}) {
       Tensor x = Tensor(element, {5, 40}).fill(random, -6, 6);
       auto formula = [&](double v) {
@@ -185,7 +192,7 @@ TEST(Elementwise, FloatPairs) {
   Random random(3);
   std::vector<KernelCase> cases;
   for (const Operation &operation : operations)
-    for (const std::string &element : floats)
+    for (const std::string element : floats)
       for (int repeat = 0; repeat < 3; ++repeat) {
         auto [full, part] = randomShapes(random);
         Tensor a = Tensor(element, full).fill(random, -5, 5), b = Tensor(element, part).fill(random, -3, 3);
@@ -228,7 +235,8 @@ TEST(Elementwise, IntegerPairs) {
       {"mul", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) * b); }},
       {"div", "", [](int64_t a, int64_t b) { return b == 0 ? 0 : wrapped(static_cast<__int128>(a) / b); }},
       {"mod", "{truncated}", [](int64_t a, int64_t b) { return b == 0 ? 0 : wrapped(static_cast<__int128>(a) % b); }},
-      {"mod", "", [](int64_t a, int64_t b) {
+      {"mod", "",
+       [](int64_t a, int64_t b) {
          __int128 rest = b == 0 ? 0 : static_cast<__int128>(a) % b;
          return wrapped(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
        }},
@@ -238,7 +246,7 @@ TEST(Elementwise, IntegerPairs) {
   Random random(4);
   std::vector<KernelCase> cases;
   for (const IntegerOperation &operation : operations)
-    for (const std::string &element : integers) {
+    for (const std::string element : integers) {
       auto [full, part] = randomShapes(random);
       full.push_back(16);
       part.push_back(16);
@@ -259,7 +267,7 @@ TEST(Elementwise, IntegerPairs) {
           },
           0));
     }
-  for (const std::string &element : integers) {
+  for (const std::string element : integers) {
     Tensor a = Tensor(element, {64}).fill(random, -4, 4), b = Tensor(element, {64}).fill(random, -3, 70);
     cases.push_back(makeCase(
         "pow", "", {a, b}, Tensor(element, {64}),
@@ -276,14 +284,16 @@ TEST(Elementwise, IntegerFunctions) {
   const std::vector<std::pair<std::string, std::function<int64_t(int64_t)>>> functions = {
       {"neg", [](int64_t x) { return wrapped(-static_cast<__int128>(x)); }},
       {"abs", [](int64_t x) { return wrapped(x < 0 ? -static_cast<__int128>(x) : x); }},
-      {"sign", [](int64_t x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }},
+      {"sign", [](int64_t x) { return x > 0   ? 1
+                                      : x < 0 ? -1
+                                              : 0; }},
       {"relu", [](int64_t x) { return std::max<int64_t>(x, 0); }},
       {"clamp {low = -3.5 : f64, high = 1.0e30 : f64}", [](int64_t x) { return std::max<int64_t>(x, -3); }},
   };
   Random random(5);
   std::vector<KernelCase> cases;
   for (const auto &[name, formula] : functions)
-    for (const std::string &element : integers) {
+    for (const std::string element : integers) {
       Tensor x = Tensor(element, {3, 21}).fill(random, -100, 100);
       x.setInteger(0, std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width()));
       size_t space = name.find(' ');
@@ -376,18 +386,19 @@ int64_t saturated(double value, int bits) {
 
 // Conversions between all types: saturation, NaN, wrapping, and one rounding.
 TEST(Elementwise, Cast) {
-  const std::vector<std::string> types = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
+  constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
   Random random(8);
   std::vector<KernelCase> cases;
-  for (const std::string &from : types)
-    for (const std::string &to : types) {
+  for (const std::string from : types)
+    for (const std::string to : types) {
       bool truth = from == "i1";
       Tensor x = Tensor(from, {131}).fill(random, truth ? 0 : -120, truth ? 1 : 120);
       if (x.isFloat()) {
         plantSpecials(x, random);
         // Beyond every integer type, at the edge of i32, and halfway between two 16-bit floats but for a last bit.
-        for (double special : {1e30, -1e30, 2147483648.0, -2147483648.0, 1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40),
-                               1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -36), 65519.99999, 1e-40, 6.1e-5})
+        for (double special :
+             {1e30, -1e30, 2147483648.0, -2147483648.0, 1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40),
+              1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -36), 65519.99999, 1e-40, 6.1e-5})
           x.setReal(static_cast<int64_t>(random() % 131), special);
       } else if (!truth) {
         x.setInteger(0, std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width()));

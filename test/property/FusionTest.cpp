@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Several operators in one kernel: what is fused computes the same, nothing needless is stored, work can be divided, and
-// the object is always the same.
+// Several operators in one kernel: what is fused computes the same, nothing needless is stored, work can be divided,
+// and the object is always the same.
 
 #include "test/property/KernelCases.h"
 
@@ -51,8 +51,8 @@ public:
       outputs.push_back(2 + random() % (values.size() - 2));
     for (size_t i = 0; i < outputs.size(); ++i) {
       // A reshape to the same shape gives the value its output's name.
-      kernelCase.body += "  %y" + std::to_string(i) + " = dfg.reshape " + name(outputs[i]) + " : (" + type() + ") -> " +
-                         type() + "\n";
+      kernelCase.body +=
+          "  %y" + std::to_string(i) + " = dfg.reshape " + name(outputs[i]) + " : (" + type() + ") -> " + type() + "\n";
       kernelCase.expected.push_back(values[outputs[i]]);
     }
     kernelCase.relative = 1e-4;
@@ -62,9 +62,7 @@ public:
 
 private:
   std::string type() const { return values[0].type(); }
-  std::string name(size_t value) const {
-    return value == 0 ? "%a" : value == 1 ? "%b" : "%v" + std::to_string(value);
-  }
+  std::string name(size_t value) const { return value == 0 ? "%a" : value == 1 ? "%b" : "%v" + std::to_string(value); }
   size_t pick() { return values.size() - 1 - random() % std::min<size_t>(values.size(), 3); }
 
   void add(Tensor value, const std::string &operation) {
@@ -86,8 +84,8 @@ private:
     Tensor result("f32", shape);
     for (int64_t i = 0; i < result.size(); ++i)
       result.setReal(i, formula(values[left].real(i), values[right].real(i)));
-    add(result, "dfg." + operation + " " + name(left) + ", " + name(right) + " : (" + type() + ", " + type() +
-                    ") -> " + type());
+    add(result, "dfg." + operation + " " + name(left) + ", " + name(right) + " : (" + type() + ", " + type() + ") -> " +
+                    type());
   }
 
   /// The largest element along a dimension, subtracted from all.
@@ -107,8 +105,8 @@ private:
     reduced[dim] = 1;
     std::string reducedType = Tensor("f32", reduced).type(), reducedName = "%r" + std::to_string(values.size());
     kernelCase.body += "  " + reducedName + " = dfg.reduce " + name(from) +
-                       " {kind = #dfg.reduce_kind<max>, dims = array<i64: " + std::to_string(dim) + ">, keep_dims} : (" +
-                       type() + ") -> " + reducedType + "\n";
+                       " {kind = #dfg.reduce_kind<max>, dims = array<i64: " + std::to_string(dim) +
+                       ">, keep_dims} : (" + type() + ") -> " + reducedType + "\n";
     add(result, "dfg.sub " + name(from) + ", " + reducedName + " : (" + type() + ", " + reducedType + ") -> " + type());
   }
 
@@ -142,7 +140,8 @@ TEST(Fusion, RandomGraphs) {
   expectKernels(cases);
 }
 
-NativeKernelInfo infoOf(const std::string &body, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs) {
+NativeKernelInfo infoOf(const std::string &body, const std::vector<Tensor> &inputs,
+                        const std::vector<Tensor> &outputs) {
   LoadedKernels kernels(graphText("k", {body, inputs, outputs}), NativeOptions());
   return kernels ? kernels.getObject().kernels[0] : NativeKernelInfo{-1, 0};
 }
@@ -242,8 +241,7 @@ TEST(Fusion, OlderProcessor) {
   Tensor x("f32", {100});
   NativeOptions options;
   options.cpu = "x86-64-v3";
-  LoadedKernels kernels(
-      graphText("k", {"  %y0 = dfg.exp %a : (" + x.type() + ") -> " + x.type(), {x}, {x}}), options);
+  LoadedKernels kernels(graphText("k", {"  %y0 = dfg.exp %a : (" + x.type() + ") -> " + x.type(), {x}, {x}}), options);
   const std::vector<std::string> &features = kernels.getObject().features;
   EXPECT_TRUE(std::count(features.begin(), features.end(), "avx2"));
   EXPECT_FALSE(std::count(features.begin(), features.end(), "avx512f"));

@@ -26,7 +26,8 @@ namespace {
 class GuardedBuffer {
 public:
   explicit GuardedBuffer(size_t size) : size(size), storage((size + 63) / 64 * 64 + 128 + 64, guard) {
-    begin = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(storage.data()) + 64 + 63) / 64 * 64);
+    begin = storage.data() + 64;
+    begin += -reinterpret_cast<uintptr_t>(begin) % 64;
   }
 
   char *data() { return begin; }
@@ -98,12 +99,14 @@ std::vector<Tensor> LoadedKernels::run(unsigned kernel, const std::vector<Tensor
   if (info.scratchBytes > 0)
     buffers.emplace_back(info.scratchBytes);
   std::vector<void *> arguments;
+  arguments.reserve(buffers.size());
   for (GuardedBuffer &buffer : buffers)
     arguments.push_back(buffer.data());
 
   using Function = void (*)(void **, int64_t, int64_t);
   auto function = reinterpret_cast<Function>(dlsym(library, symbols[kernel].c_str()));
   std::vector<std::pair<int64_t, int64_t>> ranges;
+  ranges.reserve(parts);
   for (unsigned i = 0; i < parts; ++i)
     ranges.emplace_back(info.parallelExtent * i / parts, info.parallelExtent * (i + 1) / parts);
   std::shuffle(ranges.begin(), ranges.end(), Random(kernel));

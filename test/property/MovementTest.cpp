@@ -13,7 +13,7 @@
 namespace cleave::test {
 namespace {
 
-const std::vector<std::string> types = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
+constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
 
 std::string array(const Shape &values) {
   std::string text = "array<i64";
@@ -37,9 +37,7 @@ Tensor randomTensor(Random &random, const std::string &element, const Shape &sha
 KernelCase movedCase(const std::string &operation, const Tensor &input, const Shape &shape,
                      const std::function<Shape(const Shape &)> &source) {
   Tensor result(input.getElement(), shape);
-  forEachIndex(shape, [&](const Shape &index) {
-    result.setReal(result.position(index), input.real(source(index)));
-  });
+  forEachIndex(shape, [&](const Shape &index) { result.setReal(result.position(index), input.real(source(index))); });
   return {"  %y0 = dfg." + operation + " : (" + input.type() + ") -> " + result.type(), {input}, {result}};
 }
 
@@ -47,7 +45,7 @@ KernelCase movedCase(const std::string &operation, const Tensor &input, const Sh
 TEST(Movement, Transpose) {
   Random random(11);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (int repeat = 0; repeat < 4; ++repeat) {
       Tensor x = randomTensor(random, element, randomShape(random, 1, 12));
       Shape permutation(x.getShape().size()), shape;
@@ -55,13 +53,13 @@ TEST(Movement, Transpose) {
       std::shuffle(permutation.begin(), permutation.end(), random);
       for (int64_t dim : permutation)
         shape.push_back(x.getShape()[dim]);
-      cases.push_back(movedCase("transpose %a {permutation = " + array(permutation) + "}", x, shape,
-                                [&](const Shape &index) {
-                                  Shape from(index.size());
-                                  for (size_t i = 0; i < index.size(); ++i)
-                                    from[permutation[i]] = index[i];
-                                  return from;
-                                }));
+      cases.push_back(
+          movedCase("transpose %a {permutation = " + array(permutation) + "}", x, shape, [&](const Shape &index) {
+            Shape from(index.size());
+            for (size_t i = 0; i < index.size(); ++i)
+              from[permutation[i]] = index[i];
+            return from;
+          }));
     }
   expectKernels(cases);
 }
@@ -70,7 +68,7 @@ TEST(Movement, Transpose) {
 TEST(Movement, Slice) {
   Random random(12);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (int repeat = 0; repeat < 4; ++repeat) {
       Tensor x = randomTensor(random, element, randomShape(random));
       Shape starts, limits, strides, shape;
@@ -97,7 +95,7 @@ TEST(Movement, Slice) {
 TEST(Movement, Reverse) {
   Random random(13);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (int repeat = 0; repeat < 3; ++repeat) {
       Tensor x = randomTensor(random, element, randomShape(random));
       Shape dims;
@@ -118,7 +116,7 @@ TEST(Movement, Reverse) {
 TEST(Movement, Broadcast) {
   Random random(14);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (int repeat = 0; repeat < 3; ++repeat) {
       Shape shape = randomShape(random), part;
       for (size_t dim = random() % (shape.size() + 1); dim < shape.size(); ++dim)
@@ -138,9 +136,10 @@ TEST(Movement, Broadcast) {
 TEST(Movement, Reshape) {
   Random random(15);
   std::vector<KernelCase> cases;
-  const std::vector<std::pair<Shape, Shape>> shapes = {
-      {{}, {1, 1}}, {{1}, {}}, {{6, 4}, {4, 6}}, {{2, 3, 4}, {24}}, {{24}, {2, 3, 4}}, {{5, 1, 7}, {5, 7}}, {{4, 0}, {0, 9}}};
-  for (const std::string &element : types)
+  const std::vector<std::pair<Shape, Shape>> shapes = {{{}, {1, 1}},      {{1}, {}},         {{6, 4}, {4, 6}},
+                                                       {{2, 3, 4}, {24}}, {{24}, {2, 3, 4}}, {{5, 1, 7}, {5, 7}},
+                                                       {{4, 0}, {0, 9}}};
+  for (const std::string element : types)
     for (const auto &[from, to] : shapes) {
       Tensor x = randomTensor(random, element, from);
       cases.push_back(movedCase("reshape %a", x, to, [&, to = to, from = from](const Shape &index) {
@@ -158,7 +157,7 @@ TEST(Movement, Reshape) {
 TEST(Movement, Concat) {
   Random random(16);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (int repeat = 0; repeat < 4; ++repeat) {
       Shape shape = randomShape(random);
       size_t dim = random() % shape.size(), count = 1 + random() % 3;
@@ -169,8 +168,10 @@ TEST(Movement, Concat) {
         Shape part = shape;
         part[dim] = static_cast<int64_t>(random() % 6);
         inputs.push_back(randomTensor(random, element, part));
-        operands += (i ? ", %" : "%") + std::string(1, static_cast<char>('a' + i));
-        inputTypes += (i ? ", " : "") + inputs.back().type();
+        operands += i ? ", %" : "%";
+        operands += static_cast<char>('a' + i);
+        inputTypes += i ? ", " : "";
+        inputTypes += inputs.back().type();
       }
       for (const Tensor &input : inputs)
         shape[dim] += input.getShape()[dim];
@@ -196,7 +197,7 @@ TEST(Movement, Concat) {
 TEST(Movement, Pad) {
   Random random(17);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (int repeat = 0; repeat < 3; ++repeat) {
       Tensor x = randomTensor(random, element, randomShape(random)), value = randomTensor(random, element, {});
       Shape low, high, shape;
@@ -226,7 +227,7 @@ TEST(Movement, Pad) {
 TEST(Movement, Gather) {
   Random random(18);
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     for (const std::string indexType : {"i32", "i64"})
       for (int repeat = 0; repeat < 2; ++repeat) {
         Tensor x = randomTensor(random, element, randomShape(random));
@@ -257,7 +258,7 @@ TEST(Movement, Gather) {
 // Positions along each dimension, in every type.
 TEST(Movement, Iota) {
   std::vector<KernelCase> cases;
-  for (const std::string &element : types)
+  for (const std::string element : types)
     if (element != "i1")
       for (int64_t dim = 0; dim < 3; ++dim) {
         Tensor result(element, {3, 5, 4});

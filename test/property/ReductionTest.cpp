@@ -14,8 +14,8 @@
 namespace cleave::test {
 namespace {
 
-const std::vector<std::string> floats = {"f32", "f64", "f16", "bf16"};
-const std::vector<std::string> numbers = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64"};
+constexpr const char *floats[] = {"f32", "f64", "f16", "bf16"};
+constexpr const char *numbers[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64"};
 
 std::string array(const Shape &values) {
   std::string text = "array<i64";
@@ -46,16 +46,15 @@ Shape dropped(const Shape &shape, const Shape &dims) {
   return result;
 }
 
-const std::vector<std::pair<Shape, Shape>> reductions = {
-    {{7, 33}, {1}},          {{33, 7}, {0}},       {{4, 5, 6}, {1}}, {{2, 3, 4, 5}, {2, 3}}, {{2, 3, 4, 5}, {0, 2}},
-    {{70}, {0}},             {{2, 3}, {0, 1}},     {{5, 4}, {}},     {{3, 0, 2}, {1}},       {{1, 1, 130}, {2}},
-    {{2, 40, 3, 3}, {1}},    {{}, {}},             {{0, 4}, {1}}};
-
 // All kinds over all sorts of dimensions; of no elements the neutral one remains.
 TEST(Reduction, Reduce) {
+  const std::vector<std::pair<Shape, Shape>> reductions = {
+      {{7, 33}, {1}},       {{33, 7}, {0}},   {{4, 5, 6}, {1}}, {{2, 3, 4, 5}, {2, 3}}, {{2, 3, 4, 5}, {0, 2}},
+      {{70}, {0}},          {{2, 3}, {0, 1}}, {{5, 4}, {}},     {{3, 0, 2}, {1}},       {{1, 1, 130}, {2}},
+      {{2, 40, 3, 3}, {1}}, {{}, {}},         {{0, 4}, {1}}};
   Random random(31);
   std::vector<KernelCase> cases;
-  for (const std::string &element : numbers)
+  for (const std::string element : numbers)
     for (const std::string kind : {"sum", "product", "max", "min"})
       for (const auto &[shape, dims] : reductions) {
         bool keep = random() % 2;
@@ -73,7 +72,10 @@ TEST(Reduction, Reduce) {
         forEachIndex(shape, [&, dims = dims](const Shape &index) {
           int64_t to = wide.position(zeroed(index, dims));
           double a = wide.real(to), b = x.real(index);
-          wide.setReal(to, kind == "sum" ? a + b : kind == "product" ? a * b : kind == "max" ? std::fmax(a, b) : std::fmin(a, b));
+          wide.setReal(to, kind == "sum"       ? a + b
+                           : kind == "product" ? a * b
+                           : kind == "max"     ? std::fmax(a, b)
+                                               : std::fmin(a, b));
           uint64_t integer = x.isFloat() ? 0 : static_cast<uint64_t>(x.integer(index));
           wrapped[to] = kind == "sum" ? wrapped[to] + integer : wrapped[to] * integer;
           magnitude += std::fabs(b);
@@ -84,7 +86,8 @@ TEST(Reduction, Reduce) {
           else if (kind == "sum" || kind == "product")
             y.setInteger(i, static_cast<int64_t>(wrapped[i]));
           else
-            y.setInteger(i, std::isinf(wide.real(i)) ? (kind == "max" ? smallest : ~smallest) : static_cast<int64_t>(wide.real(i)));
+            y.setInteger(i, std::isinf(wide.real(i)) ? (kind == "max" ? smallest : ~smallest)
+                                                     : static_cast<int64_t>(wide.real(i)));
         }
         KernelCase kernelCase{"  %y0 = dfg.reduce %a {kind = #dfg.reduce_kind<" + kind + ">, dims = " + array(dims) +
                                   (keep ? ", keep_dims" : "") + "} : (" + x.type() + ") -> " + y.type(),
@@ -103,7 +106,7 @@ TEST(Reduction, Reduce) {
 // A NaN anywhere is the maximum and the minimum.
 TEST(Reduction, MaximumOfNan) {
   std::vector<KernelCase> cases;
-  for (const std::string &element : floats)
+  for (const std::string element : floats)
     for (const std::string kind : {"max", "min"}) {
       Tensor x(element, {3, 40}), y(element, {3});
       x.setReal(40 + 17, std::nan(""));
@@ -138,7 +141,7 @@ TEST(Reduction, TruthValues) {
 TEST(Reduction, ArgReduce) {
   Random random(33);
   std::vector<KernelCase> cases;
-  for (const std::string &element : numbers)
+  for (const std::string element : numbers)
     for (const std::string kind : {"max", "min"})
       for (bool last : {false, true})
         for (int64_t dim = 0; dim < 3; ++dim) {
@@ -194,9 +197,9 @@ void forEachGroup(const Tensor &x, const Shape &dims, const std::function<void(c
 TEST(Reduction, Softmax) {
   Random random(34);
   std::vector<KernelCase> cases;
-  const std::vector<std::pair<Shape, int64_t>> forms = {
-      {{3, 70}, 1}, {{70, 3}, 0}, {{2, 5, 4, 6}, 1}, {{1, 10}, 1}, {{4, 1}, 1}, {{2, 3, 33}, 2}, {{200}, 0}};
-  for (const std::string &element : floats)
+  const std::vector<std::pair<Shape, int64_t>> forms = {{{3, 70}, 1}, {{70, 3}, 0},    {{2, 5, 4, 6}, 1}, {{1, 10}, 1},
+                                                        {{4, 1}, 1},  {{2, 3, 33}, 2}, {{200}, 0}};
+  for (const std::string element : floats)
     for (bool logarithm : {false, true})
       for (const auto &[shape, dim] : forms) {
         Tensor x = Tensor(element, shape).fill(random, -80, 120), y(element, shape);
@@ -213,7 +216,7 @@ TEST(Reduction, Softmax) {
                                   " %a {dim = " + std::to_string(dim) + " : i64} : (" + x.type() + ") -> " + y.type(),
                               {x},
                               {y}};
-        kernelCase.relative = 16 * std::ldexp(1.0, -std::min(precisionOf(element), 52)) ;
+        kernelCase.relative = 16 * std::ldexp(1.0, -std::min(precisionOf(element), 52));
         kernelCase.absolute = element == "f64" ? 1e-15 : 2e-7;
         cases.push_back(std::move(kernelCase));
       }
@@ -226,7 +229,7 @@ TEST(Reduction, LayerNorm) {
   std::vector<KernelCase> cases;
   const std::vector<std::pair<Shape, Shape>> forms = {
       {{3, 70}, {1}}, {{2, 5, 8}, {1, 2}}, {{2, 3, 5, 7}, {2, 3}}, {{6, 9}, {0}}, {{2, 40, 6}, {1}}};
-  for (const std::string &element : floats)
+  for (const std::string element : floats)
     for (const auto &[shape, dims] : forms) {
       Tensor x = Tensor(element, shape).fill(random, 95, 105), y(element, shape);
       forEachGroup(x, dims, [&](const std::vector<int64_t> &positions) {
@@ -253,7 +256,7 @@ TEST(Reduction, LayerNorm) {
 TEST(Reduction, BatchNorm) {
   Random random(36);
   std::vector<KernelCase> cases;
-  for (const std::string &element : floats)
+  for (const std::string element : floats)
     for (const Shape &shape : {Shape{2, 5}, Shape{2, 5, 9}, Shape{1, 5, 3, 4}}) {
       Tensor x = Tensor(element, shape).fill(random, -3, 3), y(element, shape);
       std::vector<Tensor> inputs = {x};
@@ -279,7 +282,7 @@ TEST(Reduction, BatchNorm) {
 TEST(Reduction, Lrn) {
   Random random(37);
   std::vector<KernelCase> cases;
-  for (const std::string &element : floats)
+  for (const std::string element : floats)
     for (int64_t size : {1, 4, 5})
       for (double beta : {0.5, 0.75, 1.0, 0.6}) {
         Tensor x = Tensor(element, {2, 7, 3, 4}).fill(random, -3, 3), y(element, x.getShape());

@@ -138,7 +138,8 @@ Tensor &Tensor::fill(Random &random, double low, double high) {
     if (isFloat())
       setReal(i, std::uniform_real_distribution<double>(low, high)(random));
     else
-      setInteger(i, std::uniform_int_distribution<int64_t>(static_cast<int64_t>(low), static_cast<int64_t>(high))(random));
+      setInteger(i,
+                 std::uniform_int_distribution<int64_t>(static_cast<int64_t>(low), static_cast<int64_t>(high))(random));
   }
   return *this;
 }

@@ -13,7 +13,26 @@
 namespace cleave::test {
 
 using Shape = std::vector<int64_t>;
-using Random = std::mt19937_64;
+
+/// Pseudo-random numbers, the same on every machine. Source: Steele, Lea and Flood, Fast splittable pseudorandom number
+/// generators, 2014.
+class Random {
+public:
+  using result_type = uint64_t;
+
+  explicit Random(uint64_t seed) : state(seed) {}
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return ~uint64_t(0); }
+  uint64_t operator()() {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+private:
+  uint64_t state;
+};
 
 int64_t elementsOf(const Shape &shape);
 

@@ -5,24 +5,14 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
-#ifdef CLEAVE_HAS_GRAPH
-#include "passes/graph/Passes.h"
-#include "passes/graph/Pipeline.h"
-#endif
-#ifdef CLEAVE_HAS_PLANNER
-#include "passes/planner/Passes.h"
-#endif
-#ifdef CLEAVE_HAS_DISTRIBUTE
-#include "passes/distribute/Passes.h"
-#include "passes/distribute/Pipeline.h"
-#endif
-#ifdef CLEAVE_HAS_CODEGEN
 #include "passes/codegen/KernelPasses.h"
 #include "passes/codegen/Passes.h"
-#endif
-#ifdef CLEAVE_HAS_SCHEDULE
+#include "passes/distribute/Passes.h"
+#include "passes/distribute/Pipeline.h"
+#include "passes/graph/Passes.h"
+#include "passes/graph/Pipeline.h"
+#include "passes/planner/Passes.h"
 #include "passes/schedule/Passes.h"
-#endif
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,24 +24,14 @@
 
 static void registerPasses() {
   mlir::registerTransformsPasses();
-#ifdef CLEAVE_HAS_GRAPH
   cleave::registerGraphPasses();
   cleave::registerGraphPipeline();
-#endif
-#ifdef CLEAVE_HAS_PLANNER
   cleave::registerPlannerPasses();
-#endif
-#ifdef CLEAVE_HAS_DISTRIBUTE
   cleave::registerDistributePasses();
   cleave::registerDistributePipeline();
-#endif
-#ifdef CLEAVE_HAS_CODEGEN
   cleave::registerCodegenPasses();
   cleave::registerKernelPasses();
-#endif
-#ifdef CLEAVE_HAS_SCHEDULE
   cleave::registerSchedulePasses();
-#endif
 }
 
 int main(int argc, char **argv) {

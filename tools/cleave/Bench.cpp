@@ -63,7 +63,7 @@ public:
   Error prepare(const BenchOptions &options, const std::string &model, unsigned threads) {
     std::vector<std::string> bindings;
     for (const auto &[name, file] : testInputs(model))
-      bindings.push_back(name + "=" + file);
+      bindings.push_back((llvm::Twine(name) + "=" + file).str());
     auto files = InputFiles::create(bindings);
     if (!files)
       return files.error();

@@ -10,6 +10,8 @@
 #include "llvm/Support/Format.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
 
 using namespace llvm;
@@ -17,7 +19,6 @@ using namespace llvm;
 namespace cleave::tool {
 
 using runtime::Operator;
-using runtime::PlanDevice;
 using Align = TextTable::Align;
 
 /// `value` with `decimals` decimals; "-" for nothing at all, which is easier to overlook than 0.0.
@@ -35,12 +36,20 @@ static std::string counted(size_t count, StringRef noun) {
   return (Twine(count) + " " + noun + (count == 1 ? "" : "s")).str();
 }
 
+/// Whether one decision placed every operator.
+static bool sameDecision(const PlanSummary &summary) {
+  const std::vector<Operator> &operators = summary.entry.operators;
+  return all_of(operators, [&](const Operator &op) { return op.decidedBy == operators.front().decidedBy; });
+}
+
 static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   const runtime::PlanContents &plan = summary.plan;
   out << shortened(plan.model, lineWidth - 8) << "\n"
       << "strategy " << plan.strategy << ", " << counted(plan.devices.size(), "device") << ", "
       << counted(summary.entry.operators.size(), "operator") << ", " << number(summary.flops / 1e6, 2)
       << " Mflop a step\n";
+  if (!summary.entry.operators.empty() && sameDecision(summary))
+    out << "every operator: decided by " << summary.entry.operators.front().decidedBy << "\n";
   auto printPorts = [&](StringRef what, const std::vector<runtime::Port> &ports) {
     for (const runtime::Port &port : ports) {
       std::string type = port.type.text();
@@ -70,21 +79,62 @@ static void printDevices(raw_ostream &out, const PlanSummary &summary) {
   table.print(out);
 }
 
+namespace {
+/// A column of the operators' table and how its cells come about.
+struct OperatorColumn {
+  TextTable::Column column;
+  std::function<std::string(const Operator &)> cell;
+};
+} // namespace
+
+/// The columns that tell operators apart: names get the room of those that would say the same in every row.
+static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
+  const std::vector<Operator> &operators = summary.entry.operators;
+  std::vector<OperatorColumn> columns = {{{"node", Align::Left, 24}, [](const Operator &op) { return op.name; }},
+                                         {{"kind", Align::Left, 8}, [](const Operator &op) { return op.kind; }}};
+  bool several = summary.plan.devices.size() > 1;
+  if (several)
+    columns.push_back({{"device", Align::Left, 6}, [&](const Operator &op) { return summary.deviceNames(op); }});
+  if (!sameDecision(summary))
+    columns.push_back({{"decided by", Align::Left, 10}, [](const Operator &op) { return op.decidedBy; }});
+  columns.push_back({{"computed by", Align::Left, 12}, [&](const Operator &op) { return summary.computedBy(op); }});
+  columns.push_back({{"Mflop", Align::Right}, [](const Operator &op) { return number(op.flops / 1e6, 2); }});
+  columns.push_back({{"KiB moved", Align::Right}, [](const Operator &op) { return number(op.bytes / 1024, 1); }});
+  if (several)
+    columns.push_back(
+        {{"received", Align::Right}, [](const Operator &op) { return number(op.receivedBytes / 1024, 1); }});
+  if (any_of(operators, [](const Operator &op) { return op.predictedSeconds >= 0; }))
+    columns.push_back({{"predicted us", Align::Right}, [](const Operator &op) {
+                         return op.predictedSeconds >= 0 ? number(op.predictedSeconds * 1e6, 1) : "";
+                       }});
+  return columns;
+}
+
 static void printOperators(raw_ostream &out, const PlanSummary &summary) {
-  bool predicted = any_of(summary.entry.operators, [](const Operator &op) { return op.predictedSeconds >= 0; });
-  std::vector<TextTable::Column> columns = {{"node", Align::Left, 14},        {"kind", Align::Left, 8},
-                                            {"device", Align::Left, 6},       {"decided by", Align::Left, 12},
-                                            {"computed by", Align::Left, 12}, {"Mflop", Align::Right},
-                                            {"KiB moved", Align::Right},      {"KiB recvd", Align::Right}};
-  if (predicted)
-    columns.push_back({"predicted us", Align::Right});
-  TextTable table(std::move(columns));
-  for (const Operator &op : summary.entry.operators)
-    table.addRow({op.name, op.kind, summary.deviceNames(op), op.decidedBy, summary.computedBy(op),
-                  number(op.flops / 1e6, 2), number(op.bytes / 1024, 1), number(op.receivedBytes / 1024, 1),
-                  op.predictedSeconds >= 0 ? number(op.predictedSeconds * 1e6, 1) : ""});
+  std::vector<OperatorColumn> columns = operatorColumns(summary);
+  std::vector<TextTable::Column> titles(columns.size());
+  transform(columns, titles.begin(), [](const OperatorColumn &column) { return column.column; });
+  TextTable table(std::move(titles));
+  for (const Operator &op : summary.entry.operators) {
+    std::vector<std::string> cells(columns.size());
+    transform(columns, cells.begin(), [&](const OperatorColumn &column) { return column.cell(op); });
+    table.addRow(std::move(cells));
+  }
   out << "\n";
   table.print(out);
+}
+
+/// How many of the kernels come from where.
+static void printKernels(raw_ostream &out, const PlanSummary &summary) {
+  std::map<std::string, size_t> sources;
+  for (const runtime::Kernel &kernel : summary.plan.kernels) {
+    const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
+    ++sources[library ? library->library : "native code"];
+  }
+  out << "\n" << counted(summary.plan.kernels.size(), "kernel");
+  for (auto [i, source] : enumerate(sources))
+    out << (i == 0 ? ": " : ", ") << source.second << " of " << source.first;
+  out << "\n";
 }
 
 static void printTransfers(raw_ostream &out, const PlanSummary &summary) {
@@ -134,6 +184,7 @@ void explainAsText(raw_ostream &out, const PlanSummary &summary) {
   printHeader(out, summary);
   printDevices(out, summary);
   printOperators(out, summary);
+  printKernels(out, summary);
   printTransfers(out, summary);
   printLargest(out, summary, "largest by work", &Operator::flops, summary.flops, 1e6, "Mflop");
   printLargest(out, summary, "largest by bytes moved", &Operator::bytes, summary.bytes, 1024, "KiB");

@@ -14,8 +14,8 @@
 
 using namespace cleave::tool;
 
-/// Parses the command line into an action; the exit code when there is none to run.
-static int parse(CLI::App &app, int argc, char **argv, Action &chosen) {
+/// Parses the command line, which chooses the action; the exit code when there is none to run.
+static int parse(CLI::App &app, int argc, char **argv) {
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())
@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addRunCommand,
                    addVerifyCommand, addZooCommand, addBenchCommand})
     add(app, chosen);
-  int code = parse(app, argc, argv, chosen);
+  int code = parse(app, argc, argv);
   if (code != 0 || !chosen)
     return code;
   try {

@@ -68,7 +68,17 @@ std::string PlanSummary::deviceNames(const Operator &op) const {
 std::string PlanSummary::computedBy(const Operator &op) const {
   if (!op.fusedWith.empty())
     return "in " + op.fusedWith;
-  return op.kernel.empty() ? "-" : op.kernel;
+  if (op.kernel.empty())
+    return "-";
+  for (const Kernel &kernel : plan.kernels)
+    if (kernel.name == op.kernel)
+      if (const auto *library = std::get_if<LibraryKernel>(&kernel.body))
+        return library->operation;
+  llvm::StringRef name = op.kernel;
+  // The number at the end tells kernels of one kind apart; --op shows it.
+  if (name.consume_front("native."))
+    return ("native " + name.rsplit('.').first).str();
+  return name.str();
 }
 
 std::vector<uint32_t> PlanSummary::consumersOf(uint32_t index) const {

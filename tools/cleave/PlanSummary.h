@@ -41,7 +41,8 @@ public:
   uint32_t deviceOf(const runtime::Operator &op) const { return plan.meshes[op.mesh].devices.front(); }
   /// Names of the devices that compute the operator, joined by commas.
   std::string deviceNames(const runtime::Operator &op) const;
-  /// The kernel, "in NODE" where another node's kernel computes it, or "-".
+  /// What computes it, briefly: a library's operation ("convolution"), "native ADD" for compiled code, "in NODE" where
+  /// another node's kernel does, or "-" where there is nothing to compute.
   std::string computedBy(const runtime::Operator &op) const;
   /// Indices of the operators that read the results of operator `index`.
   std::vector<uint32_t> consumersOf(uint32_t index) const;

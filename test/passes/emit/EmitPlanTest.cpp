@@ -15,7 +15,7 @@ using namespace cleave;
 
 namespace {
 
-const std::string machine = R"(
+const char *const machine = R"(
   dist.mesh @d0 <[], devices = [0]>
   dist.mesh @d1 <[], devices = [1]>
 )";
@@ -28,7 +28,7 @@ std::string moduleOf(const std::string &body, const std::string &memory = "0") {
 }
 
 /// A value that goes from device 0 to device 1 and out, with a parameter and constants beside it.
-const std::string transferred = R"(
+const char *const transferred = R"(
   dfg.parameter @unused : tensor<4xf32> = #dfg.fill<value = 1.0 : f64>
   dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 2.5 : f64>
   dfg.graph @main(%x: tensor<4xf32> {dfg.name = "x"})
@@ -182,7 +182,7 @@ std::string elfImage() {
   return text;
 }
 
-const std::string kernels = R"(
+const char *const kernels = R"(
   plan.native_kernel @twice attributes {object = @native, symbol = "twice", parallel_extent = 4 : i64} {
   ^bb0(%x: tensor<4xf32>):
     %0 = dfg.add %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -204,12 +204,13 @@ const std::string kernels = R"(
   }
 )";
 
-const std::string code =
-    "plan.object @native triple = \"x\" cpu = \"y\" features = [\"avx2\"] image = \"" + elfImage() + "\"\n";
+std::string code() {
+  return "plan.object @native triple = \"x\" cpu = \"y\" features = [\"avx2\"] image = \"" + elfImage() + "\"\n";
+}
 
 // Kernels of both sorts, with attributes as the library's driver reads them; a view names the buffer that it shows.
 TEST(EmitPlan, WritesKernels) {
-  runtime::Plan plan = ModuleText(moduleOf(code + kernels)).plan();
+  runtime::Plan plan = ModuleText(moduleOf(code() + kernels)).plan();
   ASSERT_EQ(plan->objects.size(), 1u);
   EXPECT_EQ(plan->objects[0].features, std::vector<std::string>{"avx2"});
   EXPECT_EQ(plan->objects[0].image.size(), 77u);
@@ -242,7 +243,7 @@ TEST(EmitPlan, WritesKernels) {
 
 // A device that is too small is the user's problem, not the compiler's.
 TEST(EmitPlan, SaysWhenMemoryDoesNotSuffice) {
-  auto [status, message] = ModuleText(moduleOf(code + kernels, "128")).failure();
+  auto [status, message] = ModuleText(moduleOf(code() + kernels, "128")).failure();
   EXPECT_EQ(status, runtime::Status::Infeasible);
   EXPECT_NE(message.find("\"cpu0\" has a memory limit of 128"), std::string::npos) << message;
 }

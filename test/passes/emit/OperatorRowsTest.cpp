@@ -15,7 +15,7 @@ namespace {
 // Node "fc" is two operators, "act" is fused with it, "neg" on the other device receives what they make, through a
 // change of layout that carries the producer's names. The result of "neg" changes its layout back and forth, which
 // moves more bytes than "neg" itself, and "shape" needs no kernel.
-const char *text = R"(
+const char *const text = R"(
 #wide = #plan.layout<"wide", padded = [4, 1024], strides = [1024, 1]>
 module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
                                    {name = "b", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
