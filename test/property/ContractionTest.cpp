@@ -121,7 +121,8 @@ struct Windows {
       window.push_back(1 + below(random, 3));
       strides.push_back(1 + below(random, 3));
       dilations.push_back(1 + below(random, 2));
-      input.push_back(4 + below(random, 8));
+      // No window is wider, so that each has a position.
+      input.push_back(5 + below(random, 7));
       before.push_back(below(random, std::min<int64_t>(window[i], 3)));
       after.push_back(below(random, std::min<int64_t>(window[i], 3)));
     }
