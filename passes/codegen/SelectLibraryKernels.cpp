@@ -57,7 +57,8 @@ private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
-  bool launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> epilogues);
+  /// Fails without a trace where the library has no code for it but plain loops.
+  bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
   FailureOr<LibraryKernel> keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies);
 
@@ -129,9 +130,15 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
     if (launch(op, call, epilogues))
       return true;
     if (epilogues.empty())
-      return false;
+      break;
     epilogues.pop_back();
   }
+  // What it cannot do well with the operands as they lie, it may do row-major.
+  if (call.onlyOnBlocked || !llvm::is_contained(call.operands, LayoutChoice::Given))
+    return false;
+  LibraryCall dense = call;
+  llvm::replace(dense.operands, LayoutChoice::Given, LayoutChoice::Dense);
+  return launch(op, dense, {});
 }
 
 SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryCall &call) {
@@ -164,7 +171,7 @@ SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryC
   return epilogues;
 }
 
-bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> epilogues) {
+bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues) {
   Operation *last = epilogues.empty() ? op : epilogues.back().op;
   OpBuilder builder(last);
   runtime::LibraryKernelQuery query;
@@ -244,6 +251,9 @@ bool ProgramWalk::launch(Operation *op, LibraryCall &call, ArrayRef<Epilogue> ep
   if (failed(kernel))
     kernel = kernels.get(query, threads);
   if (failed(kernel))
+    return false;
+  // Its plain loops are no better than ours, except where ours are plain loops too: in contractions.
+  if (!call.takesEpilogues && kernel->implementation.starts_with("ref"))
     return false;
 
   SmallVector<Value> operands;
