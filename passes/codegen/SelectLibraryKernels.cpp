@@ -18,6 +18,8 @@
 
 #include "runtime/drivers/cpu/OneDnnLayout.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace cleave {
@@ -28,6 +30,19 @@ namespace cleave {
 namespace {
 
 RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// The layout of a tensor of `shape` that is like `layout`: the same dimension cut into blocks of the same size, or the
+/// same order of dimensions; none where it is more complicated.
+std::optional<runtime::Layout> sameKindOfLayout(plan::LayoutAttr layout, const std::vector<int64_t> &shape) {
+  if (layout.getBlocks().size() == 1)
+    return runtime::blockedLayout(shape, layout.getDims()[0], layout.getBlocks()[0]);
+  if (!layout.getBlocks().empty() || layout.getStrides().size() != shape.size())
+    return std::nullopt;
+  std::vector<unsigned> order(shape.size());
+  std::iota(order.begin(), order.end(), 0u);
+  llvm::stable_sort(order, [&](unsigned a, unsigned b) { return layout.getStrides()[a] > layout.getStrides()[b]; });
+  return runtime::permutedLayout(shape, order);
+}
 
 /// An operator that joins a library call behind its routine.
 struct Epilogue {
@@ -212,11 +227,10 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   // Routines of several given operands want them alike.
   if (firstBlocked && op->getNumOperands() > 1 &&
       llvm::all_of(call.operands, [](LayoutChoice choice) { return choice == LayoutChoice::Given; })) {
-    auto layout = plan::getLayout(firstBlocked);
-    if (layout.getBlocks().size() != 1)
-      return false;
     for (runtime::TensorType &type : query.desc.inputs)
-      type.layout = runtime::blockedLayout(type.shape, layout.getDims()[0], layout.getBlocks()[0]);
+      type.layout = sameKindOfLayout(plan::getLayout(firstBlocked), type.shape);
+    if (!query.desc.inputs.front().layout)
+      return false;
   }
 
   // The bias is an argument of the routine, so it comes before those of the other epilogues.
