@@ -185,10 +185,9 @@ TEST(Movement, Concat) {
         });
         offset += input.getShape()[dim];
       }
-      cases.push_back({"  %y0 = dfg.concat " + operands + " {dim = " + std::to_string(dim) + " : i64} : (" +
-                           inputTypes + ") -> " + result.type(),
-                       inputs,
-                       {result}});
+      operands += " {dim = " + std::to_string(dim) + " : i64} : (";
+      operands += inputTypes + ") -> " + result.type();
+      cases.push_back({"  %y0 = dfg.concat " + operands, inputs, {result}});
     }
   expectKernels(cases);
 }

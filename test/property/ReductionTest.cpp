@@ -266,9 +266,11 @@ TEST(Reduction, BatchNorm) {
         auto of = [&](int i) { return inputs[i].real(index[1]); };
         y.setReal(y.position(index), of(1) * (x.real(index) - of(3)) / std::sqrt(of(4) + 0.01) + of(2));
       });
-      std::string vector = inputs[1].type();
-      KernelCase kernelCase{"  %y0 = dfg.batch_norm %a, %b, %c, %d, %e {epsilon = 0.01 : f64} : (" + x.type() + ", " +
-                                vector + ", " + vector + ", " + vector + ", " + vector + ") -> " + y.type(),
+      std::string operandTypes = x.type();
+      for (int i = 1; i < 5; ++i)
+        operandTypes += ", " + inputs[i].type();
+      KernelCase kernelCase{"  %y0 = dfg.batch_norm %a, %b, %c, %d, %e {epsilon = 0.01 : f64} : (" + operandTypes +
+                                ") -> " + y.type(),
                             inputs,
                             {y}};
       kernelCase.relative = 4 * std::ldexp(1.0, -precisionOf(element));
