@@ -5,6 +5,8 @@
 #ifndef CLEAVE_DIALECTS_DIST_DIST_H
 #define CLEAVE_DIALECTS_DIST_DIST_H
 
+#include "dialects/interfaces/SplitRule.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -24,6 +26,11 @@
 
 #include "dialects/dist/DistOpsInterfaces.h.inc"
 
+namespace cleave::dist {
+/// Verifies that operand and result of a collective are parts of one tensor, as its layouts say.
+llvm::LogicalResult verifyCollective(mlir::Operation *op, mlir::SymbolTableCollection &symbols);
+} // namespace cleave::dist
+
 #define GET_OP_CLASSES
 #include "dialects/dist/DistOps.h.inc"
 
@@ -39,6 +46,8 @@ inline constexpr llvm::StringLiteral devicesAttrName = "dist.devices";
 /// The attributes of a program's arguments and results: which input or output of the graph they are.
 inline constexpr llvm::StringLiteral inputAttrName = "dist.input";
 inline constexpr llvm::StringLiteral outputAttrName = "dist.output";
+/// The attribute of a program's arguments and results that holds their LayoutAttr.
+inline constexpr llvm::StringLiteral layoutAttrName = "dist.layout";
 
 /// A device of the machine, as the module's `dist.devices` describes it.
 struct Device {

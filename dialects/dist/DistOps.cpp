@@ -155,9 +155,12 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
 }
 
 static LogicalResult verifyIndex(Operation *op, NamedAttribute attribute, StringRef name) {
+  if (attribute.getName() == layoutAttrName && isa<LayoutAttr>(attribute.getValue()))
+    return success();
   if (attribute.getName() != name || !isa<IntegerAttr>(attribute.getValue()))
     return op->emitOpError("expects the integer attribute '")
-           << name << "', got '" << attribute.getName().getValue() << "'";
+           << name << "' or '" << layoutAttrName << "' with a #dist.layout, got '" << attribute.getName().getValue()
+           << "'";
   return success();
 }
 

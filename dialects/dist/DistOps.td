@@ -71,6 +71,38 @@ def Dist_PlaceAttr : Dist_Attr<"Place", "place"> {
   let assemblyFormat = "`<` $mesh `,` `by` `=` $by (`,` `split` `=` $split^)? `>`";
 }
 
+def Dist_PartAttr : Dist_Attr<"Part", "part"> {
+  let summary = "a factor of a tensor dimension, and the mesh axes that cut it";
+  let description = [{
+    Written only inside of `#dist.layout`. An axis of size p cuts into blocks of ceil(size / p), the next axis cuts each
+    block in the same way. Where `has_reach` is set, the axes cut the `count` results of a window operator, and a device
+    holds what they read: result i reads elements `step * i - before` to `step * i - before + extent - 1`.
+  }];
+  let parameters = (ins "int64_t":$size, OptionalArrayRefParameter<"::mlir::StringAttr">:$axes, "bool":$has_reach,
+                        "int64_t":$count, "int64_t":$step, "int64_t":$before, "int64_t":$extent);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
+  let summary = "which part of a tensor each device of a mesh holds";
+  let description = [{
+    A list with an entry a dimension: its size, and the axes by which it is cut. A dimension may be a product of factors,
+    the slowest varying first, of which any is cut. Devices that differ only in axes that are not named hold the same.
+    With `partial` they hold values that the combiner joins to the tensor's. `reach` is what a window operator reads:
+    the axes cut its `count` results, and blocks overlap.
+
+    ```mlir
+    #dist.layout<[64, 2048 by ["model"]]>
+    #dist.layout<[64 by ["data"], 3 * 12 by ["model"] * 64]>
+    #dist.layout<[64, 512], partial sum ["model"]>
+    #dist.layout<[1, 3, 224 by ["space"] reach (112 step 2 before 3 extent 7), 224]>
+    ```
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$dims, OptionalArrayRefParameter<"::mlir::StringAttr">:$partial,
+                        "::cleave::Combiner":$combiner);
+  let hasCustomAssemblyFormat = 1;
+}
+
 def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "a grid of devices with named axes";
   let description = [{
@@ -94,7 +126,8 @@ def Dist_ProgramOp : Dist_Op<"program", [AffineScope, IsolatedFromAbove, Functio
   let summary = "what each device of a mesh runs";
   let description = [{
     The attribute `dist.input` of an argument is the index of the graph's input that it holds, `dist.output` of a
-    result the index of the graph's output.
+    result the index of the graph's output. `dist.layout` on both says which part of it a device has; without it a device
+    has the whole. Types are the local ones.
 
     Transfers stand in the order of their channels in every program. Channels therefore give one global order with
     which all programs agree, and programs that execute their operators one by one, with sends that wait for their
@@ -154,14 +187,20 @@ def Dist_SendOp : Dist_Op<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
                                   DeclareOpInterfaceMethods<Dist_TransferInterface, ["getPeer"]>]> {
   let summary = "gives a tensor to another mesh";
   let description = [{
-    Pairs up with the one `dist.receive` of the same channel in the program of `target`.
+    Pairs up with the one `dist.receive` of the same channel in the program of `target`. Both say how the tensor lies on
+    the sender's mesh (`from`) and on the receiver's (`to`); only the pieces that a device needs move, straight from one
+    that has them. Without layouts both are whole.
 
     ```mlir
     dist.send %0 to @d1 channel 3 : tensor<4xf32>
+    dist.send %0 to @pair channel 4 from <[4 by ["x"]]> to <[4 by ["y"]]> : tensor<1xf32>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target, I64Attr:$channel);
-  let assemblyFormat = "$value `to` $target `channel` custom<Channel>($channel) attr-dict `:` type($value)";
+  let arguments = (ins AnyRankedTensor:$value, FlatSymbolRefAttr:$target, I64Attr:$channel,
+                       OptionalAttr<Dist_LayoutAttr>:$from, OptionalAttr<Dist_LayoutAttr>:$to);
+  let assemblyFormat = [{
+    $value `to` $target `channel` custom<Channel>($channel) (`from` $from^ `to` $to)? attr-dict `:` type($value)
+  }];
   let extraClassDefinition = [{
     ::mlir::FlatSymbolRefAttr $cppClass::getPeer() { return getTargetAttr(); }
   }];
@@ -171,15 +210,175 @@ def Dist_ReceiveOp : Dist_Op<"receive", [DeclareOpInterfaceMethods<SymbolUserOpI
                                   DeclareOpInterfaceMethods<Dist_TransferInterface, ["getPeer"]>]> {
   let summary = "takes a tensor from another mesh";
   let description = [{
+    What lies outside of the tensor in a device's part, its padding, is `fill` (zero where that is absent).
+
     ```mlir
     %0 = dist.receive from @d0 channel 3 : tensor<4xf32>
+    %1 = dist.receive from @grid channel 4 from <[4 by ["x"]]> to <[4 by ["y"]]> : tensor<2xf32>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$source, I64Attr:$channel);
+  let arguments = (ins FlatSymbolRefAttr:$source, I64Attr:$channel, OptionalAttr<Dist_LayoutAttr>:$from,
+                       OptionalAttr<Dist_LayoutAttr>:$to, OptionalAttr<F64Attr>:$fill);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "`from` $source `channel` custom<Channel>($channel) attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    `from` $source `channel` custom<Channel>($channel) (`from` $from^ `to` $to)? (`fill` $fill^)? attr-dict
+        `:` type($result)
+  }];
   let extraClassDefinition = [{
     ::mlir::FlatSymbolRefAttr $cppClass::getPeer() { return getSourceAttr(); }
+  }];
+}
+
+//===-- parts of tensors --------------------------------------------------------------------------------------===//
+
+def Dist_ShardOfOp : Dist_Op<"shard_of", [Pure, HasParent<"ProgramOp">,
+                                          DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a device's part of a parameter";
+  let description = [{
+    Padding is zero.
+
+    ```mlir
+    %w = dist.shard_of @fc1.weight <[512, 2048 by ["model"]]> : tensor<512x1024xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Dist_LayoutAttr:$layout);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$parameter $layout attr-dict `:` type($result)";
+}
+
+class Dist_IndexOp<string mnemonic> : Dist_Op<mnemonic, [Pure, HasParent<"ProgramOp">]> {
+  let arguments = (ins Dist_LayoutAttr:$layout, I64Attr:$dim, I64Attr:$part);
+  let results = (outs 0DTensorOf<[I64]>:$result);
+  let assemblyFormat = "$layout `dim` custom<Channel>($dim) `part` custom<Channel>($part) attr-dict `:` type($result)";
+}
+
+def Dist_StartOp : Dist_IndexOp<"start"> {
+  let summary = "where a device's block of a part begins";
+  let description = [{
+    ```mlir
+    %0 = dist.start <[7 by ["x"]]> dim 0 part 0 : tensor<i64>
+    ```
+  }];
+}
+
+def Dist_ExtentOp : Dist_IndexOp<"extent"> {
+  let summary = "how many elements of a device's block of a part are not padding";
+  let description = [{
+    ```mlir
+    %0 = dist.extent <[7 by ["x"]]> dim 0 part 0 : tensor<i64>
+    ```
+  }];
+}
+
+//===-- communication inside a mesh ---------------------------------------------------------------------------===//
+
+def Dist_CollectiveInterface : OpInterface<"Collective"> {
+  let cppNamespace = "::cleave::dist";
+  let description = [{
+    Operators in which all devices of the mesh take part together: each gives its part of a tensor in one layout and gets
+    its part in another.
+  }];
+  let methods = [
+    InterfaceMethod<"The layout of the operand.", "::cleave::dist::LayoutAttr", "getFromLayout">,
+    InterfaceMethod<"The layout of the result.", "::cleave::dist::LayoutAttr", "getToLayout">,
+    InterfaceMethod<"What positions outside of the tensor get.", "double", "getFillValue", (ins), [{}],
+                    [{ return 0.0; }]>];
+}
+
+class Dist_CollectiveOp<string mnemonic> : Dist_Op<mnemonic, [
+    Pure, HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<Dist_CollectiveInterface, ["getFromLayout", "getToLayout"]>]> {
+  let arguments = (ins AnyRankedTensor:$input, Dist_LayoutAttr:$from, Dist_LayoutAttr:$to);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input `from` $from `to` $to attr-dict `:` type($input) `->` type($result)";
+  let extraClassDefinition = [{
+    ::cleave::dist::LayoutAttr $cppClass::getFromLayout() { return getFrom(); }
+    ::cleave::dist::LayoutAttr $cppClass::getToLayout() { return getTo(); }
+    ::llvm::LogicalResult $cppClass::verifySymbolUses(::mlir::SymbolTableCollection &symbols) {
+      return verifyCollective(*this, symbols);
+    }
+  }];
+}
+
+def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce"> {
+  let summary = "joins partial values; every device gets the result";
+  let description = [{
+    The result's layout has fewer partial axes than the operand's and is the same otherwise.
+
+    ```mlir
+    %1 = dist.all_reduce %0 from <[64, 512], partial sum ["model"]> to <[64, 512]>
+        : tensor<64x512xf32> -> tensor<64x512xf32>
+    ```
+  }];
+}
+
+def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter"> {
+  let summary = "joins partial values; every device gets a part of the result";
+  let description = [{
+    Partial axes of the operand's layout cut a dimension of the result's.
+
+    ```mlir
+    %1 = dist.reduce_scatter %0 from <[64, 512], partial sum ["model"]> to <[64 by ["model"], 512]>
+        : tensor<64x512xf32> -> tensor<32x512xf32>
+    ```
+  }];
+}
+
+def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather"> {
+  let summary = "every device gets the parts of all along an axis";
+  let description = [{
+    ```mlir
+    %1 = dist.all_gather %0 from <[64 by ["model"], 512]> to <[64, 512]> : tensor<32x512xf32> -> tensor<64x512xf32>
+    ```
+  }];
+}
+
+def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all"> {
+  let summary = "an axis cuts another dimension than before";
+  let description = [{
+    ```mlir
+    %1 = dist.all_to_all %0 from <[64 by ["model"], 512]> to <[64, 512 by ["model"]]>
+        : tensor<32x512xf32> -> tensor<64x256xf32>
+    ```
+  }];
+}
+
+def Dist_SliceOp : Dist_CollectiveOp<"slice"> {
+  let summary = "every device keeps a part of what it has";
+  let description = [{
+    Nothing is communicated.
+
+    ```mlir
+    %1 = dist.slice %0 from <[64, 512]> to <[64 by ["model"], 512]> : tensor<64x512xf32> -> tensor<32x512xf32>
+    ```
+  }];
+}
+
+def Dist_PermuteOp : Dist_CollectiveOp<"permute"> {
+  let summary = "every device gets its part of another layout straight from those that have it";
+  let description = [{
+    The general case: any layout to any other, neither of them partial.
+
+    ```mlir
+    %1 = dist.permute %0 from <[64 by ["x", "y"]]> to <[64 by ["y", "x"]]> : tensor<16xf32> -> tensor<16xf32>
+    ```
+  }];
+}
+
+def Dist_HaloExchangeOp : Dist_CollectiveOp<"halo_exchange"> {
+  let summary = "every device gets what a window operator reads for its block of results";
+  let description = [{
+    Positions outside of the tensor are `fill`, as an operator's padding.
+
+    ```mlir
+    %1 = dist.halo_exchange %0 from <[8 by ["x"]]> to <[8 by ["x"] reach (8 step 1 before 1 extent 3)]> fill 0.0
+        : tensor<4xf32> -> tensor<6xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, Dist_LayoutAttr:$from, Dist_LayoutAttr:$to, F64Attr:$fill);
+  let assemblyFormat = "$input `from` $from `to` $to `fill` $fill attr-dict `:` type($input) `->` type($result)";
+  let extraClassDeclaration = [{
+    double getFillValue() { return getFill().convertToDouble(); }
   }];
 }
 

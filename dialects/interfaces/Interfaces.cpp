@@ -21,6 +21,12 @@ OpCost elementwiseCost(Operation *op, double flopsPerElement, CostClass costClas
   return cost;
 }
 
+FailureOr<SmallVector<Value>> localizeByCloning(Operation *op, OpBuilder &builder, const LocalInstance &instance) {
+  OperationState state(op->getLoc(), op->getName(), instance.operands, instance.results, op->getAttrs());
+  state.propertiesAttr = op->getPropertiesAsAttribute();
+  return SmallVector<Value>(builder.create(state)->getResults());
+}
+
 } // namespace cleave
 
 #include "dialects/interfaces/Interfaces.cpp.inc"

@@ -17,6 +17,10 @@ namespace cleave {
 /// The default cost: all operands read, all results written, `flopsPerElement` operations per result element.
 OpCost elementwiseCost(mlir::Operation *op, double flopsPerElement, CostClass costClass = CostClass::Elementwise);
 
+/// The default of SplitInterface::localize: the operator on its operands' parts, with the parts' types as results.
+llvm::FailureOr<llvm::SmallVector<mlir::Value>> localizeByCloning(mlir::Operation *op, mlir::OpBuilder &builder,
+                                                                  const LocalInstance &instance);
+
 } // namespace cleave
 
 #include "dialects/interfaces/Interfaces.h.inc"

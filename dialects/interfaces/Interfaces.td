@@ -14,8 +14,28 @@ def SplitInterface : OpInterface<"SplitInterface"> {
     The operator's factors (named iteration dimensions such as `batch`, `out_channel`, `k`), the kind of each, and the
     map from the dimensions of operands and results to them.
   }];
-  let methods = [InterfaceMethod<"The operator's split rule on its present shapes.", "::cleave::SplitRule",
-                                 "getSplitRule">];
+  let methods = [
+    InterfaceMethod<"The operator's split rule on its present shapes.", "::cleave::SplitRule", "getSplitRule">,
+    InterfaceMethod<[{
+      Builds what one device computes when factors are cut, and returns its parts of the results (partial ones where a
+      reduction factor is cut). By default the operator itself on the parts of its operands; operators whose attributes
+      speak of sizes or positions along factors that can be cut answer for themselves.
+    }], "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "localize",
+                    (ins "::mlir::OpBuilder &":$builder, "const ::cleave::LocalInstance &":$instance), [{}], [{
+      return ::cleave::localizeByCloning($_op.getOperation(), builder, instance);
+    }]>];
+}
+
+def DecomposeInterface : OpInterface<"DecomposeInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    Operators that consist of simpler ones. They are taken apart where a factor is cut that only the simpler ones can
+    have cut: a softmax along its dimension becomes two reductions, whose partial results are small.
+  }];
+  let methods = [InterfaceMethod<
+      "Builds the simpler operators on `operands` and returns one value a result.",
+      "::llvm::SmallVector<::mlir::Value>", "decompose",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands)>];
 }
 
 def CostInterface : OpInterface<"CostInterface"> {

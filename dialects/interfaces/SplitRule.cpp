@@ -20,6 +20,13 @@ unsigned SplitRule::addFactor(StringRef name, int64_t size, FactorKind kind, Com
   return factors.size() - 1;
 }
 
+std::optional<unsigned> SplitRule::find(StringRef name) const {
+  for (auto [index, factor] : llvm::enumerate(factors))
+    if (factor.name == name)
+      return static_cast<unsigned>(index);
+  return std::nullopt;
+}
+
 SplitRule SplitRule::fromIndexingMaps(ArrayRef<std::string> names, ArrayRef<int64_t> sizes, ArrayRef<AffineMap> maps,
                                       unsigned numOperands, Combiner combiner) {
   SplitRule rule;

@@ -7,11 +7,14 @@
 #define CLEAVE_DIALECTS_INTERFACES_SPLITRULE_H
 
 #include "mlir/IR/AffineMap.h"
-#include "mlir/IR/Value.h"
+#include "mlir/IR/TypeRange.h"
+#include "mlir/IR/ValueRange.h"
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
 #include <string>
 
 namespace cleave {
@@ -21,6 +24,7 @@ enum class FactorKind {
   Parallel,    ///< Every device computes its own part of the results.
   Reduction,   ///< Every device computes a partial result; `combiner` joins them.
   Window,      ///< Parallel, but a device also reads `haloBefore`/`haloAfter` elements of its neighbours.
+  Stepwise,    ///< Can be divided once the operator is taken apart (DecomposeInterface).
   Unsplittable ///< Every device needs the whole of it.
 };
 
@@ -33,8 +37,10 @@ struct Factor {
   int64_t size = 1;
   FactorKind kind = FactorKind::Parallel;
   Combiner combiner = Combiner::None;
-  /// Window factors: input elements needed before and after a device's own part, and input elements per output one.
+  /// Window factors: result element i reads the elements from `step * i - haloBefore` to `step * i + haloAfter` of the
+  /// first operand; those outside of it read as `fill`. A negative `haloAfter` says that the last ones are not read.
   int64_t haloBefore = 0, haloAfter = 0, step = 1;
+  double fill = 0;
 };
 
 /// The factors of one tensor dimension, the slowest varying first. Empty: the dimension is not divided by any factor
@@ -48,6 +54,12 @@ struct SplitRule {
   mlir::SmallVector<Factor, 4> factors;
   mlir::SmallVector<TensorFactors, 4> operands;
   mlir::SmallVector<TensorFactors, 2> results;
+  /// Sets of operands in which the first result is linear while all other operands are fixed: if each operand of a set
+  /// is a sum over devices of partial values, so is the result.
+  mlir::SmallVector<mlir::SmallVector<unsigned, 2>, 2> linear;
+
+  /// The index of the factor of that name; none where there is none.
+  std::optional<unsigned> find(llvm::StringRef name) const;
 
   /// Appends a factor and returns its index.
   unsigned addFactor(llvm::StringRef name, int64_t size, FactorKind kind = FactorKind::Parallel,
@@ -58,6 +70,22 @@ struct SplitRule {
   /// no result map mentions are reductions joined by `combiner`. A constant in a map is a broadcast dimension.
   static SplitRule fromIndexingMaps(llvm::ArrayRef<std::string> names, llvm::ArrayRef<int64_t> sizes,
                                     llvm::ArrayRef<mlir::AffineMap> maps, unsigned numOperands, Combiner combiner);
+};
+
+/// What an operator needs to know to become one device's part of itself. Sizes are those of a device: a factor of
+/// `size` elements cut into `ways` parts has `ceil(size / ways)`, and what lies beyond the factor's end is padding,
+/// whose results nobody reads.
+struct LocalInstance {
+  /// The device's parts of the operands. Padding along reduction factors holds the combiner's neutral element; along
+  /// window factors the part begins `haloBefore` elements before what the first result element is at, ends likewise,
+  /// and holds the factor's fill value outside of the operand.
+  mlir::ValueRange operands;
+  /// The types of the device's parts of the results.
+  mlir::TypeRange results;
+  /// By factor: into how many parts it is cut, and the size of a part.
+  llvm::ArrayRef<int64_t> ways, sizes;
+  /// An i64 scalar (a tensor without dimensions): the position of the device's first element along a factor.
+  llvm::function_ref<mlir::Value(unsigned factor)> start;
 };
 
 /// What kind of work an operator is: the machine's efficiency curves are given by class.
