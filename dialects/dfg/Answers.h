@@ -18,8 +18,8 @@ llvm::LogicalResult inferElementwise(std::optional<mlir::Location> location, llv
                                      mlir::ValueRange operands, mlir::Type elementType,
                                      llvm::SmallVectorImpl<mlir::Type> &types);
 
-/// Factors d0, d1, ... of the result's dimensions; broadcast dimensions carry none.
-SplitRule elementwiseSplitRule(mlir::Operation *op);
+/// Factors d0, d1, ... of the result's dimensions; broadcast dimensions carry none. `linear` is the rule's.
+SplitRule elementwiseSplitRule(mlir::Operation *op, llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linear = {});
 
 /// Lowers to one linalg.generic whose body is the operator's `buildElement`.
 llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerElementwise(ElementwiseInterface op, mlir::OpBuilder &builder,

@@ -94,6 +94,7 @@ SplitRule DotGeneralOp::getSplitRule() {
                                      FactorKind::Reduction, Combiner::Sum);
     rule.operands[0][dim] = rule.operands[1][getRhsContracting()[index]] = {factor};
   }
+  rule.linear = {{0}, {1}};
   return rule;
 }
 
@@ -131,7 +132,8 @@ static int64_t windowPositions(int64_t size, int64_t window, int64_t stride, int
 
 /// Appends the spatial factors that input and result share.
 static void addWindowFactors(SplitRule &rule, RankedTensorType input, RankedTensorType result, ArrayRef<int64_t> window,
-                             ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+                             ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+                             double fill = 0) {
   static constexpr StringRef names[] = {"height", "width", "depth"};
   for (size_t i = 0; i < window.size(); ++i) {
     std::string name = window.size() <= 3 ? names[i].str() : "space" + std::to_string(i);
@@ -139,7 +141,8 @@ static void addWindowFactors(SplitRule &rule, RankedTensorType input, RankedTens
     Factor &space = rule.factors[factor];
     space.step = strides[i];
     space.haloBefore = pads[i];
-    space.haloAfter = std::max<int64_t>(0, dilations[i] * (window[i] - 1) - pads[i]);
+    space.haloAfter = dilations[i] * (window[i] - 1) - pads[i];
+    space.fill = fill;
     if (space.haloBefore == 0 && space.haloAfter == 0 && space.step == 1)
       space.kind = FactorKind::Parallel;
     rule.operands[0].push_back({factor});
@@ -195,6 +198,7 @@ SplitRule ConvOp::getSplitRule() {
   for (int64_t size : filter.getShape().drop_front(2))
     rule.operands[1].push_back(
         {rule.addFactor("window" + std::to_string(rule.operands[1].size() - 2), size, FactorKind::Unsplittable)});
+  rule.linear = {{0}, {1}};
   return rule;
 }
 
@@ -299,8 +303,86 @@ SplitRule PoolOp::getSplitRule() {
   unsigned channel = rule.addFactor("channel", input.getDimSize(1));
   rule.operands.assign({{{batch}, {channel}}});
   rule.results.assign({{{batch}, {channel}}});
-  addWindowFactors(rule, input, result, getWindow(), getStrides(), getPads(), getDilations());
+  bool isMax = getKind() == PoolKind::Max;
+  addWindowFactors(rule, input, result, getWindow(), getStrides(), getPads(), getDilations(),
+                   isMax ? -std::numeric_limits<double>::infinity() : 0);
+  if (!isMax)
+    rule.linear = {{0}};
   return rule;
+}
+
+/// Pads with those of the dimensions that are cut at zero: their parts hold what lies around them.
+static SmallVector<int64_t> padsOfPart(const SplitRule &rule, ArrayRef<int64_t> pads, const LocalInstance &instance) {
+  SmallVector<int64_t> left(pads);
+  size_t rank = pads.size() / 2;
+  for (size_t i = 0; i < rank; ++i)
+    if (instance.ways[rule.results[0][i + 2].front()] > 1)
+      left[i] = left[rank + i] = 0;
+  return left;
+}
+
+FailureOr<SmallVector<Value>> ConvOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  // A group of channels less, or fewer of them: the number of groups follows from the filter.
+  SplitRule rule = getSplitRule();
+  auto groupFactor = rule.find("group");
+  int64_t groups = groupFactor ? instance.sizes[*groupFactor] : getGroups();
+  return SmallVector<Value>{ConvOp::create(builder, getLoc(), instance.operands[0], instance.operands[1], getStrides(),
+                                           padsOfPart(rule, getPads(), instance), getDilations(), groups)};
+}
+
+/// How many positions of each window lie on the input, as one value a position of the result along dimension `i + 2`.
+static Value windowCounts(PoolOp op, OpBuilder &builder, size_t i, int64_t size, Value start) {
+  Location loc = op.getLoc();
+  auto indexType = RankedTensorType::get({size}, builder.getI64Type());
+  auto scalar = [&](int64_t value) -> Value {
+    return ConstantOp::create(builder, loc,
+                              DenseElementsAttr::get(RankedTensorType::get({}, builder.getI64Type()), {value}));
+  };
+  Value position = IotaOp::create(builder, loc, indexType, 0);
+  if (start)
+    position = AddOp::create(builder, loc, position, start);
+  Value first = SubOp::create(builder, loc, MulOp::create(builder, loc, position, scalar(op.getStrides()[i])),
+                              scalar(op.getPads()[i]));
+  Value zero = scalar(0), limit = scalar(cast<RankedTensorType>(op.getInput().getType()).getDimSize(i + 2));
+  Type element = cast<RankedTensorType>(op.getType()).getElementType();
+  Value count;
+  for (int64_t k = 0; k != op.getWindow()[i]; ++k) {
+    Value at = AddOp::create(builder, loc, first, scalar(k * op.getDilations()[i]));
+    Value inside = AndOp::create(builder, loc, CompareOp::create(builder, loc, zero, at, Comparison::LessOrEqual),
+                                 CompareOp::create(builder, loc, at, limit, Comparison::Less));
+    Value one = CastOp::create(builder, loc, inside, element);
+    count = count ? AddOp::create(builder, loc, count, one).getResult() : one;
+  }
+  return count;
+}
+
+FailureOr<SmallVector<Value>> PoolOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  SplitRule rule = getSplitRule();
+  size_t rank = getWindow().size();
+  SmallVector<int64_t> pads = padsOfPart(rule, getPads(), instance);
+  bool counts = getKind() == PoolKind::Average && !getCountIncludePad() && ArrayRef(pads) != getPads();
+  Value result = PoolOp::create(builder, getLoc(), instance.operands[0], getKind(), getWindow(), getStrides(), pads,
+                                getDilations(), getCountIncludePad() || counts);
+  if (!counts)
+    return SmallVector<Value>{result};
+  // Averages over whole windows, corrected by how much of each window there is: one value a row, a column, ...
+  auto type = cast<RankedTensorType>(result.getType());
+  for (size_t i = 0; i < rank; ++i) {
+    unsigned factor = rule.results[0][i + 2].front();
+    int64_t size = type.getDimSize(i + 2);
+    Value start = instance.ways[factor] > 1 ? instance.start(factor) : Value();
+    Value count = windowCounts(*this, builder, i, size, start);
+    Value window = ConstantOp::create(
+        builder, getLoc(),
+        DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()),
+                               builder.getFloatAttr(type.getElementType(), static_cast<double>(getWindow()[i]))));
+    SmallVector<int64_t> shape(rank - i, 1);
+    shape[0] = size;
+    Value scale = DivOp::create(builder, getLoc(), window, count);
+    scale = ReshapeOp::create(builder, getLoc(), RankedTensorType::get(shape, type.getElementType()), scale);
+    result = MulOp::create(builder, getLoc(), result, scale);
+  }
+  return SmallVector<Value>{result};
 }
 
 OpCost PoolOp::getCost() {

@@ -38,6 +38,12 @@ def Dfg_NumberTensor : StaticShapeTensorOf<[I8, I16, I32, I64, F16, BF16, F32, F
 def Dfg_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Dfg_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
 
+/// Declared by operators that answer SplitInterface::localize for themselves.
+defvar Dfg_Localize = [{
+  ::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>> localize(::mlir::OpBuilder &builder,
+                                                                 const ::cleave::LocalInstance &instance);
+}];
+
 class Dfg_Op<string mnemonic, list<Trait> traits = []> : Op<Dfg_Dialect, mnemonic, traits>;
 
 /// A pure operator whose result type follows from operands and attributes, and that answers every question that the

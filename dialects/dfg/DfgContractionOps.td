@@ -47,6 +47,7 @@ def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<LibraryInterfac
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
                        DefaultValuedAttr<I64Attr, "1">:$groups);
   let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
 }
 
 def Dfg_ConvTransposeOp : Dfg_Operator<"conv_transpose", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
@@ -86,6 +87,7 @@ def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<LibraryInterfac
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
                        UnitAttr:$count_include_pad);
   let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
 }
 
 #endif // CLEAVE_DIALECTS_DFG_CONTRACTIONOPS

@@ -7,8 +7,8 @@
 
 include "dialects/dfg/DfgAttributes.td"
 
-/// Each operator writes `buildElement`; all else is the same for all (Answers.h).
-class Dfg_Elementwise<string mnemonic, list<Trait> traits = [], code elementType = "nullptr">
+/// Each operator writes `buildElement`; all else is the same for all (Answers.h). `linear` is SplitRule::linear.
+class Dfg_Elementwise<string mnemonic, list<Trait> traits = [], code elementType = "nullptr", code linear = "{}">
     : Dfg_Operator<mnemonic, !listconcat([
           DeclareOpInterfaceMethods<ElementwiseInterface>, DeclareOpInterfaceMethods<EvaluateInterface>,
           DeclareOpInterfaceMethods<CostInterface>], traits)> {
@@ -20,7 +20,7 @@ class Dfg_Elementwise<string mnemonic, list<Trait> traits = [], code elementType
       return ::cleave::dfg::inferElementwise(location, $cppClass::getOperationName(), adaptor.getOperands(),
                                              }] # elementType # [{, types);
     }
-    ::cleave::SplitRule $cppClass::getSplitRule() { return ::cleave::dfg::elementwiseSplitRule(*this); }
+    ::cleave::SplitRule $cppClass::getSplitRule() { return ::cleave::dfg::elementwiseSplitRule(*this, }] # linear # [{); }
     ::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>
     $cppClass::lowerToLinalg(::mlir::OpBuilder &builder, ::mlir::ValueRange operands) {
       return ::cleave::dfg::lowerElementwise(*this, builder, operands);
@@ -35,17 +35,19 @@ class Dfg_Elementwise<string mnemonic, list<Trait> traits = [], code elementType
   }];
 }
 
-class Dfg_Unary<string mnemonic, Type type, list<Trait> traits = []> : Dfg_Elementwise<mnemonic, traits> {
+class Dfg_Unary<string mnemonic, Type type, list<Trait> traits = [], code linear = "{}">
+    : Dfg_Elementwise<mnemonic, traits, "nullptr", linear> {
   let arguments = (ins type:$input);
   let results = (outs Dfg_Tensor:$result);
 }
 
-class Dfg_Binary<string mnemonic, Type type, list<Trait> traits = []> : Dfg_Elementwise<mnemonic, traits> {
+class Dfg_Binary<string mnemonic, Type type, list<Trait> traits = [], code linear = "{}">
+    : Dfg_Elementwise<mnemonic, traits, "nullptr", linear> {
   let arguments = (ins type:$lhs, type:$rhs);
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_NegOp : Dfg_Unary<"neg", Dfg_NumberTensor> {
+def Dfg_NegOp : Dfg_Unary<"neg", Dfg_NumberTensor, [], "{{0}}"> {
   let summary = "the negative";
   let description = [{
     `-x`.
@@ -311,7 +313,7 @@ def Dfg_CastOp : Dfg_Elementwise<"cast", [], "adaptor.getTo()"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_AddOp : Dfg_Binary<"add", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
+def Dfg_AddOp : Dfg_Binary<"add", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>], "{{0, 1}}"> {
   let summary = "the sum";
   let description = [{
     `a + b`; integers wrap.
@@ -322,7 +324,7 @@ def Dfg_AddOp : Dfg_Binary<"add", Dfg_NumberTensor, [Commutative, DeclareOpInter
   }];
 }
 
-def Dfg_SubOp : Dfg_Binary<"sub", Dfg_NumberTensor> {
+def Dfg_SubOp : Dfg_Binary<"sub", Dfg_NumberTensor, [], "{{0, 1}}"> {
   let summary = "the difference";
   let description = [{
     `a - b`; integers wrap.
@@ -333,7 +335,7 @@ def Dfg_SubOp : Dfg_Binary<"sub", Dfg_NumberTensor> {
   }];
 }
 
-def Dfg_MulOp : Dfg_Binary<"mul", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
+def Dfg_MulOp : Dfg_Binary<"mul", Dfg_NumberTensor, [Commutative, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>], "{{0}, {1}}"> {
   let summary = "the product";
   let description = [{
     `a * b`; integers wrap.
@@ -448,7 +450,7 @@ def Dfg_CompareOp : Dfg_Elementwise<"compare", [], "::mlir::IntegerType::get(con
   let results = (outs Dfg_BoolTensor:$result);
 }
 
-def Dfg_SelectOp : Dfg_Elementwise<"select"> {
+def Dfg_SelectOp : Dfg_Elementwise<"select", [], "nullptr", "{{1, 2}}"> {
   let summary = "chooses between two values";
   let description = [{
     `a` where the condition is true, else `b`.

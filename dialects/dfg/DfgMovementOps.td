@@ -86,6 +86,7 @@ def Dfg_SliceOp : Dfg_Movement<"slice"> {
   let arguments = (ins Dfg_Tensor:$input, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$limits,
                        DenseI64ArrayAttr:$strides);
   let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
 }
 
 def Dfg_ReverseOp : Dfg_Movement<"reverse"> {
@@ -125,6 +126,7 @@ def Dfg_GatherOp : Dfg_Movement<"gather"> {
   }];
   let arguments = (ins Dfg_Tensor:$input, Dfg_IndexTensor:$indices, I64Attr:$dim);
   let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
   let extraClassDefinition = "";
 }
 
@@ -137,6 +139,24 @@ def Dfg_IotaOp : Dfg_ShapedMovement<"iota"> {
   }];
   let arguments = (ins I64Attr:$dim);
   let results = (outs Dfg_NumberTensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
+}
+
+def Dfg_MaskOp : Dfg_Operator<"mask", [DeclareOpInterfaceMethods<CostInterface>]> {
+  let summary = "replaces the elements beyond given extents";
+  let description = [{
+    Each extent (an `i64` scalar) bounds a factor of a dimension: an element at index i of dimension `dims[k]` is beyond
+    it where `(i / inner[k]) % sizes[k] >= extents[k]`. Those elements become `fill`, infinities being the smallest and
+    largest value of integers. Devices mask the padding of their parts with it before they join along it.
+
+    ```mlir
+    %0 = dfg.mask %x, %rows {dims = array<i64: 0>, inner = array<i64: 1>, sizes = array<i64: 4>, fill = 0.0 : f64}
+         : (tensor<4x8xf32>, tensor<i64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_Tensor:$input, Variadic<0DTensorOf<[I64]>>:$extents, DenseI64ArrayAttr:$dims,
+                       DenseI64ArrayAttr:$inner, DenseI64ArrayAttr:$sizes, F64Attr:$fill);
+  let results = (outs Dfg_Tensor:$result);
 }
 
 #endif // CLEAVE_DIALECTS_DFG_MOVEMENTOPS

@@ -37,7 +37,7 @@ def Dfg_ArgReduceOp : Dfg_Operator<"arg_reduce", [DeclareOpInterfaceMethods<Cost
   let results = (outs Dfg_IndexTensor:$result);
 }
 
-def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<DecomposeInterface>, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "exponentials along a dimension, divided by their sum";
   let description = [{
@@ -51,7 +51,7 @@ def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<LibraryIn
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<DecomposeInterface>, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "the logarithm of softmax";
   let description = [{
@@ -65,7 +65,7 @@ def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<Li
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_LayerNormOp : Dfg_Operator<"layer_norm", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+def Dfg_LayerNormOp : Dfg_Operator<"layer_norm", [DeclareOpInterfaceMethods<DecomposeInterface>, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "shifts and scales to mean zero and variance one";
   let description = [{
@@ -110,6 +110,7 @@ def Dfg_LrnOp : Dfg_Operator<"lrn", [DeclareOpInterfaceMethods<LibraryInterface,
   }];
   let arguments = (ins Dfg_FloatTensor:$input, I64Attr:$size, F64Attr:$alpha, F64Attr:$beta, F64Attr:$k);
   let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
 }
 
 #endif // CLEAVE_DIALECTS_DFG_REDUCTIONOPS

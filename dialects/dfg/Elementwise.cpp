@@ -42,8 +42,9 @@ LogicalResult inferElementwise(std::optional<Location> location, StringRef name,
   return success();
 }
 
-SplitRule elementwiseSplitRule(Operation *op) {
+SplitRule elementwiseSplitRule(Operation *op, SmallVector<SmallVector<unsigned, 2>, 2> linear) {
   SplitRule rule;
+  rule.linear = std::move(linear);
   auto shape = cast<RankedTensorType>(op->getResult(0).getType()).getShape();
   for (auto [index, size] : llvm::enumerate(shape))
     rule.addFactor("d" + std::to_string(index), size);

@@ -131,4 +131,34 @@ Lowered IotaOp::lowerToLinalg(OpBuilder &builder, ValueRange) {
   })};
 }
 
+Lowered MaskOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgBuilder lower(builder, getLoc());
+  RankedTensorType type = tensorType(operands[0]);
+  if (type.getNumElements() == 0)
+    return SmallVector<Value>{operands[0]};
+  SmallVector<AffineMap> maps(operands.size(), AffineMap::get(type.getRank(), 0, builder.getContext()));
+  maps[0] = lower.identity(type.getRank());
+  double fill = getFill().convertToDouble();
+  return SmallVector<Value>{lower.map(
+      type.getShape(), type.getElementType(), operands, maps, [&](const ElementBuilder &e, ValueRange elements) {
+        OpBuilder &nested = e.getBuilder();
+        Type element = type.getElementType();
+        Value value = elements[0];
+        Value other =
+            std::isinf(fill) ? (fill < 0 ? e.lowest(element) : e.highest(element)) : e.constant(element, fill);
+        for (auto [k, dim] : llvm::enumerate(getDims())) {
+          Value index = arith::IndexCastOp::create(nested, e.getLocation(), nested.getI64Type(),
+                                                   linalg::IndexOp::create(nested, e.getLocation(), dim));
+          // Positions are below what the dimension holds, so most divisions have no effect.
+          int64_t inner = getInner()[k], size = getSizes()[k];
+          if (inner != 1)
+            index = e.div(index, e.integer(nested.getI64Type(), inner));
+          if (inner * size != type.getDimSize(dim))
+            index = e.remainder(index, e.integer(nested.getI64Type(), size));
+          value = e.select(e.less(index, elements[1 + k]), value, other);
+        }
+        return value;
+      })};
+}
+
 } // namespace cleave::dfg

@@ -69,6 +69,7 @@ SplitRule ReshapeOp::getSplitRule() {
         rule.results[0][k] = {rule.addFactor("to" + std::to_string(k), to[k], FactorKind::Unsplittable)};
     }
   }
+  rule.linear = {{0}};
   return rule;
 }
 
@@ -96,6 +97,7 @@ SplitRule TransposeOp::getSplitRule() {
   rule.results.emplace_back();
   for (int64_t dim : getPermutation())
     rule.results[0].push_back({static_cast<unsigned>(dim)});
+  rule.linear = {{0}};
   return rule;
 }
 
@@ -110,7 +112,7 @@ LogicalResult BroadcastOp::verify() {
   return success();
 }
 
-SplitRule BroadcastOp::getSplitRule() { return elementwiseSplitRule(*this); }
+SplitRule BroadcastOp::getSplitRule() { return elementwiseSplitRule(*this, {{0}}); }
 
 //===-- concat ------------------------------------------------------------------------------------------------===//
 
@@ -138,15 +140,28 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
   return success();
 }
 
+/// Inputs of one size lie behind each other as blocks: each block can be cut where all are.
 SplitRule ConcatOp::getSplitRule() {
   SplitRule rule;
   int64_t dim = getDim();
   rule.results.push_back(addDims(rule, tensorType(getResult()).getShape(), dim));
-  for (Value input : getInputs()) {
-    rule.operands.push_back(rule.results[0]);
-    rule.operands.back()[dim] = {rule.addFactor("part" + std::to_string(rule.operands.size() - 1),
-                                                tensorType(input).getDimSize(dim), FactorKind::Unsplittable)};
+  int64_t first = tensorType(getInputs().front()).getDimSize(dim);
+  bool alike = llvm::all_of(getInputs(), [&](Value input) { return tensorType(input).getDimSize(dim) == first; });
+  if (alike) {
+    Factor &inputs = rule.factors[rule.results[0][dim].front()];
+    inputs.name = "input";
+    inputs.size = static_cast<int64_t>(getInputs().size());
+    rule.results[0][dim].push_back(rule.addFactor("d" + std::to_string(dim), first));
   }
+  SmallVector<unsigned, 2> all;
+  for (Value input : getInputs()) {
+    all.push_back(rule.operands.size());
+    rule.operands.push_back(rule.results[0]);
+    rule.operands.back()[dim] = {alike ? rule.results[0][dim].back()
+                                       : rule.addFactor("part" + std::to_string(rule.operands.size() - 1),
+                                                        tensorType(input).getDimSize(dim), FactorKind::Unsplittable)};
+  }
+  rule.linear = {all};
   return rule;
 }
 
@@ -170,6 +185,12 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *, std::optional<Location> l
   return success();
 }
 
+/// Whether a slice takes one of several blocks of equal size of a dimension.
+static bool takesBlock(SliceOp op, int64_t dim) {
+  int64_t size = tensorType(op.getInput()).getDimSize(dim), part = tensorType(op.getResult()).getDimSize(dim);
+  return op.getStrides()[dim] == 1 && part > 0 && size % part == 0 && op.getStarts()[dim] % part == 0;
+}
+
 SplitRule SliceOp::getSplitRule() {
   SplitRule rule;
   auto input = tensorType(getInput()), result = tensorType(getResult());
@@ -177,16 +198,36 @@ SplitRule SliceOp::getSplitRule() {
   rule.results.emplace_back();
   for (int64_t i = 0; i < input.getRank(); ++i) {
     std::string name = "d" + std::to_string(i);
-    if (input.getDimSize(i) == result.getDimSize(i)) {
-      unsigned factor = rule.addFactor(name, input.getDimSize(i));
+    int64_t size = input.getDimSize(i), part = result.getDimSize(i);
+    if (size == part) {
+      unsigned factor = rule.addFactor(name, size);
       rule.operands[0].push_back({factor});
       rule.results[0].push_back({factor});
+    } else if (takesBlock(*this, i)) {
+      unsigned block = rule.addFactor("block" + std::to_string(i), size / part, FactorKind::Unsplittable);
+      unsigned factor = rule.addFactor(name, part);
+      rule.operands[0].push_back({block, factor});
+      rule.results[0].push_back({factor});
     } else {
-      rule.operands[0].push_back({rule.addFactor(name, input.getDimSize(i), FactorKind::Unsplittable)});
-      rule.results[0].push_back({rule.addFactor(name + "_part", result.getDimSize(i), FactorKind::Unsplittable)});
+      rule.operands[0].push_back({rule.addFactor(name, size, FactorKind::Unsplittable)});
+      rule.results[0].push_back({rule.addFactor(name + "_part", part, FactorKind::Unsplittable)});
     }
   }
+  rule.linear = {{0}};
   return rule;
+}
+
+FailureOr<SmallVector<Value>> SliceOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  auto input = tensorType(getInput()), result = tensorType(getResult());
+  auto part = cast<RankedTensorType>(instance.results[0]);
+  SmallVector<int64_t> starts(getStarts()), limits(getLimits());
+  for (int64_t i = 0; i < part.getRank(); ++i) {
+    if (part.getDimSize(i) == result.getDimSize(i))
+      continue;
+    starts[i] = input.getDimSize(i) == result.getDimSize(i) ? 0 : starts[i] / result.getDimSize(i) * part.getDimSize(i);
+    limits[i] = starts[i] + part.getDimSize(i);
+  }
+  return SmallVector<Value>{SliceOp::create(builder, getLoc(), instance.operands[0], starts, limits, getStrides())};
 }
 
 LogicalResult ReverseOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
@@ -262,6 +303,12 @@ SplitRule GatherOp::getSplitRule() {
   auto input = tensorType(getInput()), indices = tensorType(getIndices());
   int64_t dim = getDim();
   rule.operands.push_back(addDims(rule, input.getShape(), dim));
+  // Devices that have some of the positions give zero for the others. There is no sum of i1.
+  if (!input.getElementType().isInteger(1)) {
+    Factor &positions = rule.factors[rule.operands[0][dim].front()];
+    positions.kind = FactorKind::Reduction;
+    positions.combiner = Combiner::Sum;
+  }
   rule.operands.emplace_back();
   rule.results.emplace_back();
   for (int64_t i = 0; i < dim; ++i)
@@ -273,7 +320,49 @@ SplitRule GatherOp::getSplitRule() {
   }
   for (int64_t i = dim + 1; i < input.getRank(); ++i)
     rule.results[0].push_back(rule.operands[0][i]);
+  rule.linear = {{0}};
   return rule;
+}
+
+FailureOr<SmallVector<Value>> GatherOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  SplitRule rule = getSplitRule();
+  auto dim = static_cast<int64_t>(getDim());
+  unsigned factor = rule.operands[0][dim].front();
+  if (instance.ways[factor] == 1)
+    return localizeByCloning(*this, builder, instance);
+  Location loc = getLoc();
+  Type indexType = tensorType(getIndices()).getElementType();
+  auto scalar = [&](int64_t value) -> Value {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(RankedTensorType::get({}, indexType), builder.getIntegerAttr(indexType, value)));
+  };
+  int64_t size = tensorType(getInput()).getDimSize(dim);
+  Value zero = scalar(0);
+  // The position in the whole table, then in the device's part of it.
+  Value index = instance.operands[1];
+  Value fromEnd = AddOp::create(builder, loc, index, scalar(size));
+  index =
+      SelectOp::create(builder, loc, CompareOp::create(builder, loc, index, zero, Comparison::Less), fromEnd, index);
+  index = MinOp::create(builder, loc, MaxOp::create(builder, loc, index, zero), scalar(size - 1));
+  Value start = instance.start(factor);
+  if (!indexType.isInteger(64))
+    start = CastOp::create(builder, loc, start, indexType);
+  index = SubOp::create(builder, loc, index, start);
+  Value inside =
+      AndOp::create(builder, loc, CompareOp::create(builder, loc, zero, index, Comparison::LessOrEqual),
+                    CompareOp::create(builder, loc, index, scalar(instance.sizes[factor]), Comparison::Less));
+  Value nearest = MinOp::create(builder, loc, MaxOp::create(builder, loc, index, zero),
+                                scalar(std::max<int64_t>(instance.sizes[factor] - 1, 0)));
+  Value taken = GatherOp::create(builder, loc, instance.operands[0], nearest, dim);
+  auto type = tensorType(taken);
+  SmallVector<int64_t> shape(tensorType(inside).getShape());
+  shape.append(type.getRank() - dim - shape.size(), 1);
+  inside = ReshapeOp::create(builder, loc, RankedTensorType::get(shape, builder.getI1Type()), inside);
+  Value none = ConstantOp::create(builder, loc,
+                                  DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()),
+                                                         builder.getZeroAttr(type.getElementType())));
+  return SmallVector<Value>{SelectOp::create(builder, loc, inside, taken, none)};
 }
 
 OpCost GatherOp::getCost() {
@@ -292,7 +381,44 @@ LogicalResult IotaOp::verify() {
 
 SplitRule IotaOp::getSplitRule() {
   SplitRule rule;
-  rule.results.push_back(addDims(rule, tensorType(getResult()).getShape(), static_cast<int64_t>(getDim())));
+  rule.results.push_back(addDims(rule, tensorType(getResult()).getShape()));
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> IotaOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  auto type = cast<RankedTensorType>(instance.results[0]);
+  auto factor = static_cast<unsigned>(getDim());
+  if (instance.ways[factor] == 1)
+    return SmallVector<Value>{IotaOp::create(builder, getLoc(), type, getDim())};
+  auto positions = RankedTensorType::get(type.getShape(), builder.getI64Type());
+  Value index = IotaOp::create(builder, getLoc(), positions, getDim());
+  index = AddOp::create(builder, getLoc(), index, instance.start(factor));
+  if (type != positions)
+    index = CastOp::create(builder, getLoc(), index, type.getElementType());
+  return SmallVector<Value>{index};
+}
+
+//===-- mask --------------------------------------------------------------------------------------------------===//
+
+LogicalResult MaskOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  auto input = tensorType(adaptor.getInput());
+  size_t count = adaptor.getExtents().size();
+  auto positive = [](int64_t value) { return value > 0; };
+  if (adaptor.getDims().size() != count || adaptor.getInner().size() != count || adaptor.getSizes().size() != count ||
+      !llvm::all_of(adaptor.getInner(), positive) || !llvm::all_of(adaptor.getSizes(), positive) ||
+      llvm::any_of(adaptor.getDims(), [&](int64_t dim) { return dim < 0 || dim >= input.getRank(); }))
+    return emitOptionalError(location, "'dfg.mask' expects a dimension of ", input,
+                             ", an inner and a size, both positive, for each of ", count, " extents");
+  types.push_back(input);
+  return success();
+}
+
+SplitRule MaskOp::getSplitRule() {
+  SplitRule rule;
+  rule.operands.push_back(addDims(rule, tensorType(getInput()).getShape(), getDims()));
+  rule.operands.resize(1 + getExtents().size());
+  rule.results.push_back(rule.operands[0]);
   return rule;
 }
 

@@ -57,7 +57,7 @@ static SplitRule normalizationRule(RankedTensorType input, ArrayRef<int64_t> dim
   for (auto [index, size] : llvm::enumerate(input.getShape())) {
     bool whole = llvm::is_contained(dims, static_cast<int64_t>(index));
     rule.operands[0].push_back(
-        {rule.addFactor("d" + std::to_string(index), size, whole ? FactorKind::Unsplittable : FactorKind::Parallel)});
+        {rule.addFactor("d" + std::to_string(index), size, whole ? FactorKind::Stepwise : FactorKind::Parallel)});
   }
   rule.results.push_back(rule.operands[0]);
   return rule;
@@ -84,8 +84,11 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *, std::optional<Location> 
 
 SplitRule ReduceOp::getSplitRule() {
   static constexpr Combiner combiners[] = {Combiner::Sum, Combiner::Product, Combiner::Max, Combiner::Min};
-  return reductionRule(tensorType(getInput()), getDims(), getKeepDims(), FactorKind::Reduction,
-                       combiners[static_cast<unsigned>(getKind())]);
+  SplitRule rule = reductionRule(tensorType(getInput()), getDims(), getKeepDims(), FactorKind::Reduction,
+                                 combiners[static_cast<unsigned>(getKind())]);
+  if (getKind() == ReduceKind::Sum)
+    rule.linear = {{0}};
+  return rule;
 }
 
 OpCost ReduceOp::getCost() { return reductionCost(*this, 1.0); }
@@ -155,7 +158,30 @@ LogicalResult LrnOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc
   return success();
 }
 
-SplitRule LrnOp::getSplitRule() { return normalizationRule(tensorType(getInput()), 1); }
+SplitRule LrnOp::getSplitRule() {
+  SplitRule rule = normalizationRule(tensorType(getInput()), 1);
+  auto size = static_cast<int64_t>(getSize());
+  Factor &channel = rule.factors[1];
+  channel.name = "channel";
+  channel.kind = FactorKind::Window;
+  channel.haloBefore = (size - 1) / 2;
+  channel.haloAfter = size / 2;
+  return rule;
+}
+
+/// On a part with its neighbours' channels around it, whose own results are thrown away.
+FailureOr<SmallVector<Value>> LrnOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  auto made = localizeByCloning(*this, builder, instance);
+  if (instance.ways[1] == 1)
+    return made;
+  Value all = made->front();
+  all.setType(instance.operands[0].getType());
+  auto part = cast<RankedTensorType>(instance.results[0]);
+  SmallVector<int64_t> starts(part.getRank(), 0), limits(part.getShape()), strides(part.getRank(), 1);
+  starts[1] = (static_cast<int64_t>(getSize()) - 1) / 2;
+  limits[1] += starts[1];
+  return SmallVector<Value>{SliceOp::create(builder, getLoc(), all, starts, limits, strides)};
+}
 
 OpCost LrnOp::getCost() { return reductionCost(*this, 2.0 * static_cast<double>(getSize()) + 10.0); }
 
