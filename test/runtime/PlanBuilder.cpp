@@ -42,7 +42,8 @@ uint32_t PlanBuilder::device(const std::string &name, uint32_t cores) {
   plan.meshes.push_back(std::move(mesh));
   auto program = std::make_unique<fb::ProgramT>();
   program->mesh = index;
-  program->queues = {fb::QueueKind::Compute, fb::QueueKind::Send, fb::QueueKind::Receive, fb::QueueKind::Host};
+  program->queues = {fb::QueueKind::Compute, fb::QueueKind::Send, fb::QueueKind::Receive, fb::QueueKind::Host,
+                     fb::QueueKind::Collective};
   entry().programs.push_back(std::move(program));
   return index;
 }
@@ -152,7 +153,7 @@ Point PlanBuilder::copy(uint32_t device, const std::string &node, uint32_t sourc
 template <typename T> static T transfer(uint32_t buffer, uint32_t peer, uint32_t channel) {
   T transfer;
   transfer.buffer = buffer;
-  transfer.peer = peer;
+  transfer.mesh = peer;
   transfer.channel = channel;
   return transfer;
 }
@@ -191,8 +192,14 @@ Point PlanBuilder::storeOutput(uint32_t device, uint32_t output, uint32_t buffer
 std::vector<std::byte> PlanBuilder::bytes() const {
   flatbuffers::FlatBufferBuilder builder;
   fb::FinishPlanBuffer(builder, fb::Plan::Pack(builder, &plan));
-  auto span = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  return {span.begin(), span.end()};
+  return sealed(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())));
+}
+
+std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
+  std::vector<std::byte> file(bytes.begin(), bytes.end());
+  auto seal = planSeal(bytes);
+  file.insert(file.end(), seal.begin(), seal.end());
+  return file;
 }
 
 Plan PlanBuilder::read() const {

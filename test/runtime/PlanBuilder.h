@@ -11,7 +11,7 @@
 namespace cleave::runtime::test {
 
 /// The queues of every device that PlanBuilder makes.
-enum QueueIndex : uint32_t { ComputeQueue, SendQueue, ReceiveQueue, HostQueue };
+enum QueueIndex : uint32_t { ComputeQueue, SendQueue, ReceiveQueue, HostQueue, CollectiveQueue };
 
 /// A value of a queue's timeline, to wait for.
 struct Point {
@@ -67,6 +67,9 @@ private:
   std::string driver;
   Phase phase = Phase::Body;
 };
+
+/// A plan file from its FlatBuffer.
+std::vector<std::byte> sealed(std::span<const std::byte> bytes);
 
 /// a: x -> twice -> send; b: receive -> add a constant 1 -> y, so that y = 2 x + 1. Length 4.
 PlanBuilder pipelinePlan(const std::string &driver, const std::string &firstKernel = "twice");

@@ -33,11 +33,12 @@ private:
 
 class NullDevice : public Device {
 public:
-  NullDevice(DriverContext &context, const Site &site, Simulation &simulation)
-      : context(context), program(*site.program), simulation(simulation) {
+  NullDevice(DriverContext &context, uint32_t index, Simulation &simulation)
+      : context(context), site(context.sites[index]), simulation(simulation) {
     state.device = site.device;
+    state.index = index;
     std::set<uint32_t> busy;
-    for (const Instruction &instruction : program.body)
+    for (const Instruction &instruction : site.program->body)
       busy.insert(instruction.queue);
     state.bodyQueues = static_cast<unsigned>(busy.size());
   }
@@ -51,13 +52,13 @@ public:
   Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) override {
     Trace::Track *track = nullptr;
     if (context.options.trace)
-      track = &context.options.trace->add(context.plan, state.device, index, program.queues[index]);
+      track = &context.options.trace->add(context.plan, site, index);
     return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, track));
   }
 
 private:
   DriverContext &context;
-  const Program &program;
+  const Site &site;
   Simulation &simulation;
   SimulatedDevice state;
   uint64_t arenaBytes = 0;
@@ -67,7 +68,7 @@ class NullDriver : public Driver {
 public:
   explicit NullDriver(DriverContext &context) : context(context), simulation(context) {}
   Expected<std::unique_ptr<Device>> createDevice(uint32_t site) override {
-    return std::unique_ptr<Device>(std::make_unique<NullDevice>(context, context.sites[site], simulation));
+    return std::unique_ptr<Device>(std::make_unique<NullDevice>(context, site, simulation));
   }
 
 private:
