@@ -106,7 +106,8 @@ bool ProgramWalk::advance() {
       if (found->second != receive.getType()) {
         OpBuilder builder(op);
         auto laid = dist::ReceiveOp::create(builder, op->getLoc(), found->second, receive.getSourceAttr(),
-                                            receive.getChannelAttr());
+                                            receive.getChannelAttr(), receive.getFromAttr(), receive.getToAttr(),
+                                            receive.getFillAttr());
         laidOut[receive.getResult()] = laid;
         replaced.insert(op);
       }
