@@ -241,8 +241,7 @@ TEST(NullMesh, SimulatesGroups) {
 // A plan for 1,024 devices is one program; proving and simulating it needs one thread, and moderate time and memory.
 TEST(NullMesh, RunsAThousandDevices) {
   PlanBuilder builder = gatherPlan("null", {32, 32}, 1 << 20);
-  uint32_t grown = 200;
-  for (uint32_t i = 0; i != grown; ++i)
+  for (uint32_t i = 0; i != 200; ++i)
     builder.call(0, "more", 0, {0, 1}, {{CollectiveQueue, 1}});
   Plan plan = builder.read();
   Error error = verifyPlan(plan);
