@@ -42,8 +42,8 @@ public:
     auto objects = builder.CreateVector(tables.objects);
     auto kernels = builder.CreateVector(tables.kernels);
     auto entryList = builder.CreateVector(entries);
-    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, 1, producer, model, strategy, devices, meshes, parameters,
-                                                 objects, kernels, entryList));
+    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices,
+                                                 meshes, parameters, objects, kernels, entryList));
     return verified();
   }
 
@@ -51,6 +51,8 @@ private:
   /// The bytes, once the runtime's verifier has accepted them.
   llvm::Expected<std::vector<char>> verified() {
     std::vector<char> bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+    for (std::byte byte : runtime::planSeal(std::as_bytes(std::span(bytes))))
+      bytes.push_back(static_cast<char>(byte));
     auto plan = runtime::Plan::fromBytes(std::as_bytes(std::span(bytes)));
     runtime::Error error = plan ? runtime::verifyPlan(*plan) : plan.error();
     if (!error)
@@ -77,13 +79,13 @@ private:
         })
         .Case([&](plan::SendOp send) {
           return Action(fb::Action::Send,
-                        fb::CreateSend(builder, bufferOf(send.getBuffer()), tables.deviceOf(send.getTarget()),
+                        fb::CreateSend(builder, bufferOf(send.getBuffer()), tables.meshIndex(send.getTarget()),
                                        static_cast<uint32_t>(send.getChannel()))
                             .Union());
         })
         .Case([&](plan::ReceiveOp receive) {
           return Action(fb::Action::Receive,
-                        fb::CreateReceive(builder, bufferOf(receive.getBuffer()), tables.deviceOf(receive.getSource()),
+                        fb::CreateReceive(builder, bufferOf(receive.getBuffer()), tables.meshIndex(receive.getSource()),
                                           static_cast<uint32_t>(receive.getChannel()))
                             .Union());
         })

@@ -61,7 +61,6 @@ void PlanTables::writeMeshes() {
       axes.push_back(fb::CreateAxis(builder, text(name), static_cast<uint32_t>(size)));
     std::vector<uint32_t> indices(mesh.getDevices().begin(), mesh.getDevices().end());
     meshIndices[mesh.getSymName()] = static_cast<uint32_t>(meshes.size());
-    meshDevices[mesh.getSymName()] = indices.front();
     auto name = text(mesh.getSymName());
     auto axisList = builder.CreateVector(axes);
     meshes.push_back(fb::CreateMesh(builder, name, axisList, builder.CreateVector(indices)));

@@ -34,7 +34,6 @@ public:
 
   /// Indices by symbol; a mesh must have one device to name a peer.
   uint32_t meshIndex(llvm::StringRef mesh) const { return meshIndices.lookup(mesh); }
-  uint32_t deviceOf(llvm::StringRef mesh) const { return meshDevices.lookup(mesh); }
   uint32_t kernelIndex(llvm::StringRef kernel) const { return kernelIndices.lookup(kernel); }
   uint32_t parameterIndex(llvm::StringRef parameter) const { return parameterIndices.lookup(parameter); }
   uint32_t constantIndex(mlir::Attribute value) const { return constantIndices.lookup(value); }
@@ -63,7 +62,7 @@ private:
   const EmitOptions &options;
   flatbuffers::FlatBufferBuilder &builder;
   llvm::DenseMap<mlir::Type, flatbuffers::Offset<fb::TensorType>> types;
-  llvm::StringMap<uint32_t> meshIndices, meshDevices, kernelIndices, parameterIndices, objectIndices;
+  llvm::StringMap<uint32_t> meshIndices, kernelIndices, parameterIndices, objectIndices;
   llvm::MapVector<mlir::Attribute, uint32_t> constantIndices;
   uint64_t inlineBytes = 0;
 };
