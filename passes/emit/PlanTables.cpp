@@ -144,6 +144,30 @@ llvm::Error PlanTables::writeConstants() {
   return llvm::Error::success();
 }
 
+//===-- tiles -------------------------------------------------------------------------------------------------===//
+
+int32_t PlanTables::tileIndex(plan::TileAttr tile) {
+  if (!tile)
+    return -1;
+  return tileIndices.insert({tile, static_cast<int32_t>(tileIndices.size())}).first->second;
+}
+
+flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tile>>> PlanTables::writeTiles() {
+  std::vector<flatbuffers::Offset<fb::Tile>> tiles;
+  for (auto [tile, index] : tileIndices) {
+    std::vector<flatbuffers::Offset<fb::TileDim>> dims;
+    for (plan::TileDimAttr dim : tile.getDims()) {
+      std::vector<flatbuffers::Offset<fb::Cut>> cuts;
+      for (auto [axis, block] : llvm::zip_equal(dim.getAxes(), dim.getBlocks()))
+        cuts.push_back(fb::CreateCut(builder, static_cast<uint32_t>(axis), block));
+      dims.push_back(fb::CreateTileDim(builder, dim.getSize(), builder.CreateVector(cuts), dim.getLength(),
+                                       dim.getStep(), dim.getBefore()));
+    }
+    tiles.push_back(fb::CreateTile(builder, builder.CreateVector(dims)));
+  }
+  return builder.CreateVector(tiles);
+}
+
 //===-- objects and kernels -----------------------------------------------------------------------------------===//
 
 llvm::Error PlanTables::writeObjects() {
