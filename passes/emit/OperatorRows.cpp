@@ -6,11 +6,13 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
 #include "dialects/plan/Plan.h"
 #include "passes/schedule/NodeNames.h"
 #include "passes/schedule/WorkEstimate.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -60,19 +62,42 @@ private:
     row.name = name;
     row.kind = dfg::getNodeKind(op.getLoc());
     row.mesh = place.getMesh().getValue();
-    row.decidedBy = place.getBy().getValue();
-    if (place.getSplit())
-      llvm::raw_string_ostream(row.split) << place.getSplit().getFactors();
-    if (auto costed = dyn_cast<CostInterface>(op)) {
-      OpCost cost = costed.getCost();
-      row.flops += cost.flops;
-      row.bytes += cost.bytesRead + cost.bytesWritten;
+    OpCost cost;
+    if (auto costed = dyn_cast<CostInterface>(op))
+      cost = costed.getCost();
+    row.flops += cost.flops;
+    row.bytes += cost.bytesRead + cost.bytesWritten;
+    // The operator that does most of the node's work speaks for it.
+    auto [most, isFirst] = mainFlops.try_emplace(name, cost.flops);
+    if (isFirst || cost.flops > most->second) {
+      most->second = cost.flops;
+      row.decidedBy = place.getBy().getValue();
+      row.split = splitText(op, place);
     }
     row.resultBytes = 0;
     for (Type type : op.getResultTypes())
       row.resultBytes += static_cast<double>(tensorBytes(type));
     if (auto type = op.getNumResults() ? dyn_cast<RankedTensorType>(op.getResult(0).getType()) : nullptr)
       row.shape.assign(type.getShape().begin(), type.getShape().end());
+  }
+
+  /// "batch/data 2, out_channel/model 4"; a factor goes by its alias.
+  std::string splitText(Operation &op, dist::PlaceAttr place) {
+    auto splittable = dyn_cast<SplitInterface>(op);
+    auto mesh = symbols.lookup<dist::MeshOp>(place.getMesh().getValue());
+    if (!splittable || !mesh || !place.getSplit())
+      return "";
+    dist::MeshShape shape(mesh);
+    SmallVector<std::string> parts;
+    for (const Factor &factor : splittable.getSplitRule().factors) {
+      auto axes = place.getSplit().getFactors().getAs<ArrayAttr>(factor.name);
+      if (!axes)
+        continue;
+      std::string &text = parts.emplace_back(factor.alias.empty() ? factor.name : factor.alias);
+      for (auto axis : axes.getAsRange<StringAttr>())
+        text += ("/" + axis.getValue() + " " + Twine(shape.ways(axis))).str();
+    }
+    return llvm::join(parts, ", ");
   }
 
   void addInputs(OperatorRow &row, Operation &op) {
@@ -171,6 +196,8 @@ private:
   WorkEstimate work;
   std::vector<OperatorRow> rows;
   llvm::StringMap<uint32_t> indices;
+  /// The work of the operator that speaks for a node.
+  llvm::StringMap<double> mainFlops;
   llvm::StringMap<llvm::SetVector<Attribute>> parametersOf;
   llvm::StringMap<Candidate> candidates;
 };

@@ -25,11 +25,20 @@ struct MeshAxis {
 struct MeshSpec {
   /// What the mesh would like to be called; a device by itself is called by its index.
   std::string name;
+  /// Empty before it is known how many the machine has: all of them.
   std::vector<unsigned> devices;
   std::vector<MeshAxis> axes;
 
   /// A device by itself.
   static MeshSpec ofDevice(unsigned device) { return {"d" + std::to_string(device), {device}, {}}; }
+
+  /// Makes several devices one axis "x"; a single one is known by its index.
+  void nameAxes() {
+    if (devices.size() == 1)
+      *this = ofDevice(devices.front());
+    else
+      axes = {{"x", static_cast<int64_t>(devices.size())}};
+  }
 
   /// The axis's size; 0 where there is no such axis.
   int64_t sizeOf(llvm::StringRef axis) const {

@@ -15,6 +15,8 @@
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace cleave {
@@ -31,21 +33,37 @@ Location locationOf(const FilePosition &position, ModuleOp module) {
   return FileLineColLoc::get(module.getContext(), position.file, position.line, position.column);
 }
 
-/// All groups and the default must name devices of the machine.
-LogicalResult checkDevices(const Placement &placement, const Machine &machine, ModuleOp module) {
-  auto check = [&](const MeshSpec &mesh, const FilePosition &position, const Twine &subject) -> LogicalResult {
-    for (unsigned device : mesh.devices)
-      if (device >= machine.devices.size())
-        return emitError(locationOf(position, module))
-               << subject << " expects a device below " << machine.devices.size() << " of machine \"" << machine.name
-               << "\", got " << device;
+/// Gives a mesh of all devices the machine's, and checks that the others' are.
+LogicalResult fitToMachine(MeshSpec &mesh, const Machine &machine, const Twine &subject, Location location) {
+  size_t numDevices = machine.devices.size();
+  for (unsigned device : mesh.devices)
+    if (device >= numDevices)
+      return emitError(location) << subject << " expects a device below " << numDevices << " of machine \""
+                                 << machine.name << "\", got " << device;
+  if (!mesh.devices.empty())
     return success();
-  };
-  for (const PlacementGroup &group : placement.groups)
-    if (failed(check(group.mesh, group.position, "group \"" + group.name + "\"")))
+  mesh.devices.resize(numDevices);
+  std::iota(mesh.devices.begin(), mesh.devices.end(), 0u);
+  if (mesh.axes.empty()) {
+    mesh.nameAxes();
+    return success();
+  }
+  int64_t product = 1;
+  for (const MeshAxis &axis : mesh.axes)
+    product *= axis.size;
+  if (product == static_cast<int64_t>(numDevices))
+    return success();
+  return emitError(location) << subject << " expects axes whose sizes multiply to the " << numDevices
+                             << " devices of machine \"" << machine.name << "\", got " << product;
+}
+
+LogicalResult fitToMachine(Placement &placement, const Machine &machine, ModuleOp module) {
+  for (PlacementGroup &group : placement.groups)
+    if (failed(
+            fitToMachine(group.mesh, machine, "group \"" + group.name + "\"", locationOf(group.position, module))))
       return failure();
   if (placement.defaultMesh)
-    return check(*placement.defaultMesh, placement.defaultPosition, "\"default\"");
+    return fitToMachine(*placement.defaultMesh, machine, "\"default\"", locationOf(placement.defaultPosition, module));
   return success();
 }
 
@@ -192,7 +210,7 @@ std::optional<PlaceStrategy> findStrategy(StringRef name) {
   return found == std::end(strategyNames) ? std::nullopt : std::optional(found->first);
 }
 
-LogicalResult placeOperators(ModuleOp module, const PlaceOptions &options) {
+LogicalResult placeOperators(ModuleOp module, PlaceOptions options) {
   bool byHand = options.strategy == PlaceStrategy::Place;
   bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
   if (options.machine.devices.empty())
@@ -202,7 +220,7 @@ LogicalResult placeOperators(ModuleOp module, const PlaceOptions &options) {
                                    : "a placement file expects strategy place, got another strategy");
   if (!byDegrees && (options.degrees.data || options.degrees.model))
     return module.emitError("degrees expect strategy data or tensor, got " + strategyName(options.strategy));
-  if (byHand && failed(checkDevices(*options.placement, options.machine, module)))
+  if (byHand && failed(fitToMachine(*options.placement, options.machine, module)))
     return failure();
   if (failed(Placer(module, options).run()))
     return failure();

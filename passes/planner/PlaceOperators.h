@@ -42,7 +42,7 @@ struct PlaceOptions {
 /// every single device K in use, and a `dist.mesh` for every grid of several. All operators of one model node are on one
 /// mesh; splits are the operators' own. Reads of parameters and constants get
 /// none: they are copied to whoever needs them. Errors are diagnostics at the module or at the placement file's line.
-llvm::LogicalResult placeOperators(mlir::ModuleOp module, const PlaceOptions &options);
+llvm::LogicalResult placeOperators(mlir::ModuleOp module, PlaceOptions options);
 
 } // namespace cleave
 

@@ -89,9 +89,11 @@ static Error parseDevices(const YamlValue &value, StringRef subject, std::vector
   return Error::success();
 }
 
-/// A device, a range, or a list of both; each device once.
+/// A device, a range, or a list of both; each device once. None for `all`.
 static Expected<std::vector<unsigned>> parseDeviceList(const YamlValue &value, StringRef subject) {
   std::vector<unsigned> devices;
+  if (value.kind == YamlValue::Kind::Text && value.text == "all")
+    return devices;
   if (value.kind == YamlValue::Kind::List) {
     if (value.items.empty())
       return value.error(subject + " expects at least one device, got an empty list");
@@ -108,12 +110,12 @@ static Expected<std::vector<unsigned>> parseDeviceList(const YamlValue &value, S
   return devices;
 }
 
-/// A mesh of one axis "x", or a single device.
+/// A mesh of those devices whose axes are not said.
 static MeshSpec meshOf(StringRef name, std::vector<unsigned> devices) {
-  if (devices.size() == 1)
-    return MeshSpec::ofDevice(devices.front());
-  auto size = static_cast<int64_t>(devices.size());
-  return {name.str(), std::move(devices), {{"x", size}}};
+  MeshSpec mesh{name.str(), std::move(devices), {}};
+  if (!mesh.devices.empty())
+    mesh.nameAxes();
+  return mesh;
 }
 
 /// Reads the axes of a mesh, whose sizes must make up its devices.
@@ -131,7 +133,7 @@ static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh)
     if ((product *= size) > mostDevices)
       break;
   }
-  if (product != static_cast<int64_t>(mesh.devices.size()))
+  if (!mesh.devices.empty() && product != static_cast<int64_t>(mesh.devices.size()))
     return axes.error(subject + " expects axes whose sizes multiply to its " + Twine(mesh.devices.size()) +
                       " devices, got " + Twine(product));
   return Error::success();

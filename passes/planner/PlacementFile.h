@@ -6,8 +6,8 @@
 //   groups:
 //     front: ["conv*", "pool[12]"]    # names of model nodes; *, ?, [a-z]; the first pattern in the file that fits wins
 //     back: ["fc*"]
-//   devices: { front: 0, back: [1, 2] }  # a list is a mesh, whose one axis is "x"; a group that `groups` lacks is one
-//                                        # of the model's own (ctx_group)
+//   devices: { front: 0, back: [1, 2] }  # a list, a range 0..3 or `all` is a mesh, whose one axis is "x"; a group that
+//                                        # `groups` lacks is one of the model's own (ctx_group)
 //   meshes:                              # instead of `devices`, where axes have names
 //     middle: { devices: 0..3, axes: { data: 2, model: 2 } }
 //   default: 0                           # optional: everything else goes here, and nothing spreads from pins
