@@ -72,7 +72,7 @@ private:
     if (isFirst || cost.flops > most->second) {
       most->second = cost.flops;
       row.decidedBy = place.getBy().getValue();
-      row.split = splitText(op, place);
+      describeSplit(op, place, row);
     }
     row.resultBytes = 0;
     for (Type type : op.getResultTypes())
@@ -82,11 +82,13 @@ private:
   }
 
   /// "batch/data 2, out_channel/model 4"; a factor goes by its alias.
-  std::string splitText(Operation &op, dist::PlaceAttr place) {
+  void describeSplit(Operation &op, dist::PlaceAttr place, OperatorRow &row) {
+    row.split.clear();
+    row.ways = 1;
     auto splittable = dyn_cast<SplitInterface>(op);
     auto mesh = symbols.lookup<dist::MeshOp>(place.getMesh().getValue());
     if (!splittable || !mesh || !place.getSplit())
-      return "";
+      return;
     dist::MeshShape shape(mesh);
     SmallVector<std::string> parts;
     for (const Factor &factor : splittable.getSplitRule().factors) {
@@ -94,10 +96,12 @@ private:
       if (!axes)
         continue;
       std::string &text = parts.emplace_back(factor.alias.empty() ? factor.name : factor.alias);
-      for (auto axis : axes.getAsRange<StringAttr>())
+      for (auto axis : axes.getAsRange<StringAttr>()) {
         text += ("/" + axis.getValue() + " " + Twine(shape.ways(axis))).str();
+        row.ways *= static_cast<uint32_t>(shape.ways(axis));
+      }
     }
-    return llvm::join(parts, ", ");
+    row.split = llvm::join(parts, ", ");
   }
 
   void addInputs(OperatorRow &row, Operation &op) {
