@@ -42,7 +42,8 @@ Expected<MeshSpec> meshOfDegrees(const Degrees &degrees, StringRef ownAxis, cons
   int64_t own = (ownIsData ? degrees.data : degrees.model).value_or(std::max<int64_t>(1, available / other));
   if (own * other > available) {
     std::string product;
-    for (auto [name, size] : {std::pair(dataAxis, ownIsData ? own : other), std::pair(modelAxis, ownIsData ? other : own)})
+    for (auto [name, size] :
+         {std::pair(dataAxis, ownIsData ? own : other), std::pair(modelAxis, ownIsData ? other : own)})
       if (size > 1)
         product += (product.empty() ? "" : ",") + name.str() + "=" + std::to_string(size);
     return degreesError("degrees expect at most the " + Twine(available) + " devices of machine \"" + machine.name +

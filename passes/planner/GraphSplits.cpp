@@ -129,7 +129,8 @@ static SmallVector<ValueCut> cutsOf(const OperatorSplit &split, const TensorFact
         cut.extent = split.extents[factor];
         cut.axes = split.axes[factor];
         for (StringRef axis : cut.axes)
-          cut.decisions.push_back(llvm::find_if(split.decisions, [&](auto &entry) { return entry.first == axis; })->second);
+          cut.decisions.push_back(
+              llvm::find_if(split.decisions, [&](auto &entry) { return entry.first == axis; })->second);
       }
       offset *= split.rule.factors[factor].size;
     }
@@ -178,8 +179,7 @@ bool GraphSplits::follow(OperatorSplit &split, const TensorFactors &tensor, cons
     int64_t ways = split.mesh->sizeOf(axis);
     if (!ways || split.closed || split.uses(axis) || (onlyOpen && llvm::is_contained(split.settled, axis)))
       continue;
-    auto factor =
-        factorAt(split, tensor, value, ways, [&](unsigned candidate) { return mayFollow(split, candidate); });
+    auto factor = factorAt(split, tensor, value, ways, [&](unsigned candidate) { return mayFollow(split, candidate); });
     if (!factor)
       continue;
     cut(split, *factor, axis, decision, value.extent);

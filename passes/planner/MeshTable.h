@@ -21,7 +21,8 @@ public:
   /// The mesh's name; null, with an error, where another symbol has the name of a single device.
   mlir::FlatSymbolRefAttr get(const MeshSpec &mesh);
 
-  /// Adds the meshes that the module lacks at its beginning: single devices by index, then grids as they were asked for.
+  /// Adds the meshes that the module lacks at its beginning: single devices by index, then grids as they were asked
+  /// for.
   void write();
 
 private:

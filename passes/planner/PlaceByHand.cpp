@@ -107,8 +107,7 @@ private:
     if (placed == neighbours.end())
       return false;
     origins[index] = origins[*placed];
-    result.places[index] = {result.places[*placed].mesh,
-                            ("propagation from " + nodeName(nodes[origins[index]])).str()};
+    result.places[index] = {result.places[*placed].mesh, ("propagation from " + nodeName(nodes[origins[index]])).str()};
     return true;
   }
 };

@@ -6,9 +6,9 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
-#include "passes/planner/Passes.h"
 #include "passes/planner/GraphSplits.h"
 #include "passes/planner/MeshTable.h"
+#include "passes/planner/Passes.h"
 #include "passes/planner/PlaceByHand.h"
 #include "passes/planner/SplitByHand.h"
 #include "passes/planner/SplitByStrategy.h"
@@ -59,8 +59,7 @@ LogicalResult fitToMachine(MeshSpec &mesh, const Machine &machine, const Twine &
 
 LogicalResult fitToMachine(Placement &placement, const Machine &machine, ModuleOp module) {
   for (PlacementGroup &group : placement.groups)
-    if (failed(
-            fitToMachine(group.mesh, machine, "group \"" + group.name + "\"", locationOf(group.position, module))))
+    if (failed(fitToMachine(group.mesh, machine, "group \"" + group.name + "\"", locationOf(group.position, module))))
       return failure();
   if (placement.defaultMesh)
     return fitToMachine(*placement.defaultMesh, machine, "\"default\"", locationOf(placement.defaultPosition, module));
@@ -119,8 +118,7 @@ private:
       return success();
     case PlaceStrategy::Data:
     case PlaceStrategy::Tensor: {
-      StringRef axis = options.strategy == PlaceStrategy::Data ? dataAxis : modelAxis;
-      auto mesh = meshOfDegrees(options.degrees, axis, options.machine);
+      auto mesh = meshOfDegrees(options.degrees, axisOf(options.strategy), options.machine);
       if (!mesh)
         return module.emitError(llvm::toString(mesh.takeError()));
       turns = {std::move(*mesh)};
@@ -145,10 +143,9 @@ private:
 
   LogicalResult split(GraphSplits &splits, dfg::GraphOp graph) {
     if (options.strategy == PlaceStrategy::Place &&
-        failed(splitByHand(splits, *options.placement,
-                           [&](const FilePosition &position, DiagnosticSeverity severity) {
-                             return module.getContext()->getDiagEngine().emit(locationOf(position, module), severity);
-                           })))
+        failed(splitByHand(splits, *options.placement, [&](const FilePosition &position, DiagnosticSeverity severity) {
+          return module.getContext()->getDiagEngine().emit(locationOf(position, module), severity);
+        })))
       return failure();
     if (options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor) {
       if (turns.front().sizeOf(dataAxis))
@@ -204,6 +201,8 @@ constexpr std::pair<PlaceStrategy, StringLiteral> strategyNames[] = {{PlaceStrat
 StringRef strategyName(PlaceStrategy strategy) {
   return llvm::find_if(strategyNames, [&](auto &entry) { return entry.first == strategy; })->second;
 }
+
+StringRef axisOf(PlaceStrategy strategy) { return strategy == PlaceStrategy::Data ? dataAxis : modelAxis; }
 
 std::optional<PlaceStrategy> findStrategy(StringRef name) {
   auto found = llvm::find_if(strategyNames, [&](auto &entry) { return entry.second == name; });

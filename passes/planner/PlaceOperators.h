@@ -26,6 +26,8 @@ enum class PlaceStrategy {
 
 /// "single", "place", ….
 llvm::StringRef strategyName(PlaceStrategy strategy);
+/// The axis over which strategies Data and Tensor split by themselves.
+llvm::StringRef axisOf(PlaceStrategy strategy);
 /// The strategy of that name; none where there is none.
 std::optional<PlaceStrategy> findStrategy(llvm::StringRef name);
 
@@ -39,9 +41,9 @@ struct PlaceOptions {
 };
 
 /// Writes `dist.place` on every operator of the module's graphs, `dist.devices` on the module, a `dist.mesh @dK` for
-/// every single device K in use, and a `dist.mesh` for every grid of several. All operators of one model node are on one
-/// mesh; splits are the operators' own. Reads of parameters and constants get
-/// none: they are copied to whoever needs them. Errors are diagnostics at the module or at the placement file's line.
+/// every single device K in use, and a `dist.mesh` for every grid of several. All operators of one model node are on
+/// one mesh; splits are the operators' own. Reads of parameters and constants get none: they are copied to whoever
+/// needs them. Errors are diagnostics at the module or at the placement file's line.
 llvm::LogicalResult placeOperators(mlir::ModuleOp module, PlaceOptions options);
 
 } // namespace cleave

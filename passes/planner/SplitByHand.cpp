@@ -30,10 +30,9 @@ std::string describeFactors(const SplitRule &rule) {
 std::string describeAxes(const MeshSpec &mesh) {
   if (mesh.axes.empty())
     return "device " + std::to_string(mesh.devices.front()) + " by itself, which has no axes";
-  return llvm::join(llvm::map_range(mesh.axes,
-                                    [](const MeshAxis &axis) {
-                                      return "\"" + axis.name + "\" of " + std::to_string(axis.size);
-                                    }),
+  return llvm::join(llvm::map_range(
+                        mesh.axes,
+                        [](const MeshAxis &axis) { return "\"" + axis.name + "\" of " + std::to_string(axis.size); }),
                     ", ") +
          " of mesh \"" + mesh.name + "\"";
 }
@@ -141,8 +140,8 @@ private:
     for (const std::string &axis : request.axes) {
       if (auto other = split.factorCutBy(axis))
         return error() << "expects every axis on one factor of an operator, got \"" << axis << "\" for "
-                       << describe(split.rule.factors[*other]) << " and again for " << describe(factor)
-                       << " of node \"" << node << "\"";
+                       << describe(split.rule.factors[*other]) << " and again for " << describe(factor) << " of node \""
+                       << node << "\"";
       splits.cut(split, index, *axisName(split, axis), decision);
     }
     split.fixed[index] = true;
@@ -158,8 +157,8 @@ private:
     Operation *main = mainOperator(node);
     auto splittable = dyn_cast<SplitInterface>(main);
     InFlightDiagnostic diagnostic = diagnose(request.position, DiagnosticSeverity::Error);
-    diagnostic << "split \"" << pattern.pattern.text << "\" expects a factor of its operators, got \""
-               << request.factor << "\"; node \"" << nodeName(node) << "\" has "
+    diagnostic << "split \"" << pattern.pattern.text << "\" expects a factor of its operators, got \"" << request.factor
+               << "\"; node \"" << nodeName(node) << "\" has "
                << describeFactors(splittable ? splittable.getSplitRule() : SplitRule());
     return diagnostic;
   }

@@ -20,7 +20,8 @@ static bool reachesOnlyParallel(GraphSplits splits, BlockArgument input, unsigne
       for (const ValueCut &cut : splits.cutsOf(operand)) {
         if (!llvm::is_contained(cut.axes, axis))
           continue;
-        auto factor = GraphSplits::factorAt(split, tensor, cut, split.mesh->sizeOf(axis), [](unsigned) { return true; });
+        auto factor =
+            GraphSplits::factorAt(split, tensor, cut, split.mesh->sizeOf(axis), [](unsigned) { return true; });
         if (factor && split.rule.factors[*factor].kind != FactorKind::Parallel)
           return false;
       }
@@ -64,8 +65,8 @@ SmallVector<BlockArgument> splitBatch(GraphSplits &splits, dfg::GraphOp graph, S
       continue;
     }
     StringRef name = graph.getInputName(input.getArgNumber());
-    std::string text = "strategy data: batch of " + (name.empty() ? "input " + std::to_string(input.getArgNumber())
-                                                                  : name.str());
+    std::string text =
+        "strategy data: batch of " + (name.empty() ? "input " + std::to_string(input.getArgNumber()) : name.str());
     splits.cutInput(input, batch, axis, splits.decide(std::move(text)));
   }
   for (OperatorSplit &split : splits.getOperators())

@@ -188,6 +188,12 @@ Error ModelCompiler::place() {
   if (!degrees)
     return fromLlvm(Status::Usage, degrees.takeError());
   options.degrees = *degrees;
+  bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
+  if (!byDegrees && !target.degrees.empty())
+    return makeError(Status::Usage, "--degrees expects --strategy data or tensor, got ", result.strategy);
+  if (byDegrees)
+    if (auto mesh = meshOfDegrees(options.degrees, axisOf(options.strategy), options.machine); !mesh)
+      return fromLlvm(Status::Infeasible, mesh.takeError());
   return failed(placeOperators(*module, options)) ? alreadyPrinted(Status::Failure) : Error::success();
 }
 

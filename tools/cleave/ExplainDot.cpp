@@ -41,8 +41,8 @@ static std::vector<std::string> labelOf(const Operator &op) {
 
 static void writeOperators(raw_ostream &out, const PlanSummary &summary) {
   for (auto [i, op] : enumerate(summary.entry.operators)) {
-    out << "  n" << i << " [label=" << quoted(labelOf(op)) << ", fillcolor=\""
-        << colorOf(summary.deviceOf(op)) << "\", tooltip=" << quoted({summary.deviceNames(op) + ": " + op.decidedBy});
+    out << "  n" << i << " [label=" << quoted(labelOf(op)) << ", fillcolor=\"" << colorOf(summary.deviceOf(op))
+        << "\", tooltip=" << quoted({summary.deviceNames(op) + ": " + op.decidedBy});
     if (op.kernel.empty() || !op.fusedWith.empty())
       out << ", style=\"filled,rounded,dashed\"";
     out << "];\n";

@@ -100,7 +100,8 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
   if (several)
     columns.push_back({{"device", Align::Left, 6}, [&](const Operator &op) { return summary.deviceNames(op); }});
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
-    columns.push_back({{"split", Align::Left, 12}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
+    columns.push_back(
+        {{"split", Align::Left, 12}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
   if (!sameDecision(summary))
     columns.push_back({{"decided by", Align::Left, 10}, [](const Operator &op) { return op.decidedBy; }});
   columns.push_back({{"computed by", Align::Left, 12}, [&](const Operator &op) { return summary.computedBy(op); }});

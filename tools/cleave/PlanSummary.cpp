@@ -23,7 +23,7 @@ void PlanSummary::addOperators() {
     flops += op.flops;
     bytes += op.bytes;
     // Devices share the work out evenly, and repeat it where there are more than parts of it.
-    double share = 1.0 / op.ways;
+    double share = 1.0 / std::max(1u, op.ways);
     for (uint32_t index : plan.meshes[op.mesh].devices) {
       DeviceSummary &device = devices[index];
       ++device.operators;
