@@ -115,4 +115,24 @@ TEST_F(OperatorRows, AreInThePlan) {
   EXPECT_EQ(entry.programs[1].body.back().node, "output0");
 }
 
+// A split is told in the words of people; of a node's operators the one with most work speaks, whatever comes last.
+TEST(OperatorRowsOfMeshes, TellSplits) {
+  ModuleText module{R"(
+module {
+  dist.mesh @grid <["data" = 2, "model" = 4], devices = [0, 1, 2, 3, 4, 5, 6, 7]>
+  dfg.graph @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<4x16xf32> {
+    %0 = dfg.dot_general %x, %w {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>, dist.place = #dist.place<@grid, by = "splits fc", split = <{m = ["data"], n = ["model"]}>>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("fc"("Gemm"))
+    %1 = dfg.add %0, %b {dist.place = #dist.place<@grid, by = "default">} : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32> loc("fc"("Gemm"))
+    %2 = dfg.relu %1 {dist.place = #dist.place<@grid, by = "splits act", split = <{d1 = ["data", "model"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("act"("Relu"))
+    dfg.return %2 : tensor<4x16xf32>
+  }
+})"};
+  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].split, "batch/data 2, out_channel/model 4");
+  EXPECT_EQ(rows[0].decidedBy, "splits fc");
+  EXPECT_EQ(rows[0].ways, 8u);
+  EXPECT_EQ(rows[1].split, "d1/data 2/model 4");
+}
+
 } // namespace
