@@ -215,6 +215,7 @@ struct Operator {
   std::vector<uint32_t> inputs;
   double flops = 0, bytes = 0, receivedBytes = 0, parameterBytes = 0, resultBytes = 0, predictedSeconds = -1;
   std::vector<int64_t> shape;
+  uint32_t ways = 1;
 };
 
 struct Entry {

@@ -215,6 +215,7 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   to.resultBytes = from.result_bytes();
   to.predictedSeconds = from.predicted_seconds();
   to.shape = numbers<int64_t>(from.shape());
+  to.ways = from.ways();
   return to;
 }
 

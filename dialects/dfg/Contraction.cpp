@@ -66,6 +66,15 @@ LogicalResult DotGeneralOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   return success();
 }
 
+/// What a dense layer calls its factors: rows are samples, the outermost first; columns and depth are channels.
+static void nameAsLayer(SplitRule &rule) {
+  static constexpr std::pair<StringLiteral, StringLiteral> words[] = {
+      {"m", "batch"}, {"m0", "batch"}, {"n", "out_channel"}, {"k", "in_channel"}};
+  for (auto [name, alias] : words)
+    if (auto factor = rule.find(name); factor && !rule.find(alias))
+      rule.factors[*factor].alias = alias.str();
+}
+
 SplitRule DotGeneralOp::getSplitRule() {
   SplitRule rule;
   auto lhs = tensorType(getLhs()), rhs = tensorType(getRhs());
@@ -95,6 +104,7 @@ SplitRule DotGeneralOp::getSplitRule() {
     rule.operands[0][dim] = rule.operands[1][getRhsContracting()[index]] = {factor};
   }
   rule.linear = {{0}, {1}};
+  nameAsLayer(rule);
   return rule;
 }
 

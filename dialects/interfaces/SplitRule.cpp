@@ -27,6 +27,22 @@ std::optional<unsigned> SplitRule::find(StringRef name) const {
   return std::nullopt;
 }
 
+std::optional<unsigned> SplitRule::findWord(StringRef word) const {
+  if (auto named = find(word))
+    return named;
+  for (auto [index, factor] : llvm::enumerate(factors))
+    if (!factor.alias.empty() && factor.alias == word)
+      return static_cast<unsigned>(index);
+  unsigned dim = 0;
+  if ((!word.consume_front("dim ") && !word.consume_front("d")) || word.getAsInteger(10, dim))
+    return std::nullopt;
+  if (results.empty() || dim >= results.front().size() || results.front()[dim].empty())
+    return std::nullopt;
+  const DimFactors &candidates = results.front()[dim];
+  const unsigned *divisible = llvm::find_if(candidates, [&](unsigned factor) { return factors[factor].size > 1; });
+  return divisible == candidates.end() ? candidates.front() : *divisible;
+}
+
 SplitRule SplitRule::fromIndexingMaps(ArrayRef<std::string> names, ArrayRef<int64_t> sizes, ArrayRef<AffineMap> maps,
                                       unsigned numOperands, Combiner combiner) {
   SplitRule rule;

@@ -34,6 +34,9 @@ enum class Combiner { None, Sum, Product, Max, Min };
 /// One named iteration dimension of an operator.
 struct Factor {
   std::string name;
+  /// The word for it among those who build models, where that is another one: `out_channel` for the columns of a
+  /// product with weights. Empty where there is none.
+  std::string alias;
   int64_t size = 1;
   FactorKind kind = FactorKind::Parallel;
   Combiner combiner = Combiner::None;
@@ -60,6 +63,10 @@ struct SplitRule {
 
   /// The index of the factor of that name; none where there is none.
   std::optional<unsigned> find(llvm::StringRef name) const;
+
+  /// The factor that people mean by a word, the first that there is: a factor's name; an alias; `d1` or `dim 1`, which
+  /// is the slowest varying factor of more than one element of the first result's dimension 1.
+  std::optional<unsigned> findWord(llvm::StringRef word) const;
 
   /// Appends a factor and returns its index.
   unsigned addFactor(llvm::StringRef name, int64_t size, FactorKind kind = FactorKind::Parallel,

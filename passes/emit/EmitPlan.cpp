@@ -256,7 +256,7 @@ private:
     auto shape = builder.CreateVector(row.shape);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
-                              /*predicted_seconds=*/-1.0, shape);
+                              /*predicted_seconds=*/-1.0, shape, row.ways);
   }
 
   Offset<fb::Entry> entry(dfg::GraphOp graph) {

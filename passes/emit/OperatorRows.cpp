@@ -6,11 +6,13 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
 #include "dialects/plan/Plan.h"
 #include "passes/schedule/NodeNames.h"
 #include "passes/schedule/WorkEstimate.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -60,13 +62,17 @@ private:
     row.name = name;
     row.kind = dfg::getNodeKind(op.getLoc());
     row.mesh = place.getMesh().getValue();
-    row.decidedBy = place.getBy().getValue();
-    if (place.getSplit())
-      addSplit(row, place.getSplit());
-    if (auto costed = dyn_cast<CostInterface>(op)) {
-      OpCost cost = costed.getCost();
-      row.flops += cost.flops;
-      row.bytes += cost.bytesRead + cost.bytesWritten;
+    OpCost cost;
+    if (auto costed = dyn_cast<CostInterface>(op))
+      cost = costed.getCost();
+    row.flops += cost.flops;
+    row.bytes += cost.bytesRead + cost.bytesWritten;
+    // The operator that does most of the node's work speaks for it.
+    auto [most, isFirst] = mainFlops.try_emplace(name, cost.flops);
+    if (isFirst || cost.flops > most->second) {
+      most->second = cost.flops;
+      row.decidedBy = place.getBy().getValue();
+      describeSplit(op, place, row);
     }
     row.resultBytes = 0;
     for (Type type : op.getResultTypes())
@@ -75,19 +81,27 @@ private:
       row.shape.assign(type.getShape().begin(), type.getShape().end());
   }
 
-  /// "batch by data, k by model", and more behind a semicolon where a node's operators are split differently.
-  static void addSplit(OperatorRow &row, dist::SplitAttr split) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    llvm::interleaveComma(split.getFactors(), stream, [&](NamedAttribute factor) {
-      stream << factor.getName().getValue() << " by ";
-      llvm::interleave(cast<ArrayAttr>(factor.getValue()).getAsValueRange<StringAttr>(), stream, "*");
-    });
-    SmallVector<StringRef> known;
-    StringRef(row.split).split(known, "; ");
-    if (text.empty() || llvm::is_contained(known, text))
+  /// "batch/data 2, out_channel/model 4"; a factor goes by its alias.
+  void describeSplit(Operation &op, dist::PlaceAttr place, OperatorRow &row) {
+    row.split.clear();
+    row.ways = 1;
+    auto splittable = dyn_cast<SplitInterface>(op);
+    auto mesh = symbols.lookup<dist::MeshOp>(place.getMesh().getValue());
+    if (!splittable || !mesh || !place.getSplit())
       return;
-    row.split += (row.split.empty() ? "" : "; ") + text;
+    dist::MeshShape shape(mesh);
+    SmallVector<std::string> parts;
+    for (const Factor &factor : splittable.getSplitRule().factors) {
+      auto axes = place.getSplit().getFactors().getAs<ArrayAttr>(factor.name);
+      if (!axes)
+        continue;
+      std::string &text = parts.emplace_back(factor.alias.empty() ? factor.name : factor.alias);
+      for (auto axis : axes.getAsRange<StringAttr>()) {
+        text += ("/" + axis.getValue() + " " + Twine(shape.ways(axis))).str();
+        row.ways *= static_cast<uint32_t>(shape.ways(axis));
+      }
+    }
+    row.split = llvm::join(parts, ", ");
   }
 
   void addInputs(OperatorRow &row, Operation &op) {
@@ -200,6 +214,8 @@ private:
   WorkEstimate work;
   std::vector<OperatorRow> rows;
   llvm::StringMap<uint32_t> indices;
+  /// The work of the operator that speaks for a node.
+  llvm::StringMap<double> mainFlops;
   llvm::StringMap<llvm::SetVector<Attribute>> parametersOf;
   llvm::StringMap<Candidate> candidates;
 };

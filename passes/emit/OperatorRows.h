@@ -17,7 +17,9 @@ namespace cleave {
 struct OperatorRow {
   std::string name, kind;
   std::string mesh; ///< the symbol of its dist.mesh
+  /// Of its operator with most work: "batch/data 2, out_channel/model 4" or "", and who decided it.
   std::string split, decidedBy;
+  uint32_t ways = 1;            ///< the parts that this split makes
   std::string kernel;           ///< the symbol of the kernel that computes it in a step, or ""
   std::string fusedWith;        ///< the node whose kernel computes it, or ""
   std::vector<uint32_t> inputs; ///< rows that produce its operands, ascending

@@ -10,6 +10,10 @@ using namespace mlir;
 
 namespace cleave {
 
+StringRef nodeName(const ModelNode &node) {
+  return node.name.empty() ? node.operators.front()->getName().getStringRef() : node.name;
+}
+
 bool followsItsUsers(Operation *op) { return isa<dfg::ReadOp>(op) || op->hasTrait<OpTrait::ConstantLike>(); }
 
 std::vector<ModelNode> collectModelNodes(dfg::GraphOp graph) {

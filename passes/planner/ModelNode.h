@@ -23,6 +23,9 @@ struct ModelNode {
   llvm::SmallVector<unsigned, 4> producers, consumers;
 };
 
+/// What people call the node; the operator's kind where it has no name.
+llvm::StringRef nodeName(const ModelNode &node);
+
 /// Whether an operator has no place of its own: reads of parameters and constants, of which every user gets a copy.
 bool followsItsUsers(mlir::Operation *op);
 

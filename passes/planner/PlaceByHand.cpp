@@ -27,11 +27,11 @@ public:
     for (size_t index = 0; index < nodes.size(); ++index)
       pin(index);
     reportUnused();
-    if (!placement.defaultDevice)
+    if (!placement.defaultMesh)
       propagate();
     for (size_t index = 0; index < nodes.size(); ++index)
       if (origins[index] == unplaced)
-        result.places[index] = {placement.defaultDevice.value_or(0), "default"};
+        result.places[index] = {placement.defaultMesh ? &*placement.defaultMesh : &firstDevice(), "default"};
     return std::move(result);
   }
 
@@ -63,7 +63,7 @@ private:
         continue;
       matcher.used = true;
       if (!decided)
-        place(index, matcher.group->device, "pin " + matcher.pattern->text + " -> " + matcher.group->name);
+        place(index, matcher.group->mesh, "pin " + matcher.pattern->text + " -> " + matcher.group->name);
       decided = true;
     }
     if (node.group.empty())
@@ -72,11 +72,11 @@ private:
     if (modelGroups.insert(node.group).second && !own)
       result.unplacedGroups.push_back(node.group);
     if (!decided && own)
-      place(index, own->device, "ctx_group " + own->name);
+      place(index, own->mesh, "ctx_group " + own->name);
   }
 
-  void place(unsigned index, unsigned device, std::string by) {
-    result.places[index] = {device, std::move(by)};
+  void place(unsigned index, const MeshSpec &mesh, std::string by) {
+    result.places[index] = {&mesh, std::move(by)};
     origins[index] = index;
   }
 
@@ -85,7 +85,7 @@ private:
       if (!matcher.used)
         result.unusedPatterns.emplace_back(matcher.group, matcher.pattern);
     for (const PlacementGroup &group : placement.groups)
-      if (group.patterns.empty() && !modelGroups.contains(group.name))
+      if (group.patterns.empty() && !modelGroups.contains(group.name) && group.name != placement.defaultGroup)
         result.unknownGroups.push_back(&group);
   }
 
@@ -107,14 +107,17 @@ private:
     if (placed == neighbours.end())
       return false;
     origins[index] = origins[*placed];
-    const ModelNode &origin = nodes[origins[index]];
-    StringRef name = origin.name.empty() ? origin.operators.front()->getName().getStringRef() : origin.name;
-    result.places[index] = {result.places[*placed].device, ("propagation from " + name).str()};
+    result.places[index] = {result.places[*placed].mesh, ("propagation from " + nodeName(nodes[origins[index]])).str()};
     return true;
   }
 };
 
 } // namespace
+
+const MeshSpec &firstDevice() {
+  static const MeshSpec mesh = MeshSpec::ofDevice(0);
+  return mesh;
+}
 
 PlacedByHand placeByHand(ArrayRef<ModelNode> nodes, const Placement &placement) {
   return Placer(nodes, placement).run();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Decides the device of every model node from pins.
+// Decides the device or mesh of every model node from pins.
 //
 // In order, the first that applies decides:
 //
@@ -24,11 +24,15 @@
 
 namespace cleave {
 
-/// The device of a model node, and who decided it.
+/// The device or mesh of a model node, and who decided it.
 struct NodePlace {
-  unsigned device = 0;
+  /// Belongs to who decided.
+  const MeshSpec *mesh = nullptr;
   std::string by;
 };
+
+/// The mesh of device 0.
+const MeshSpec &firstDevice();
 
 /// What came of a placement, entry by entry.
 struct PlacedByHand {
@@ -42,7 +46,7 @@ struct PlacedByHand {
   std::vector<llvm::StringRef> unplacedGroups;
 };
 
-/// Decides the device of every node.
+/// Decides the mesh of every node. The result refers to the placement.
 PlacedByHand placeByHand(llvm::ArrayRef<ModelNode> nodes, const Placement &placement);
 
 } // namespace cleave

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the devices that a strategy chose on the operators.
+// Writes the meshes and splits that a strategy chose on the operators.
 
 #include "passes/planner/PlaceOperators.h"
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "passes/planner/GraphSplits.h"
+#include "passes/planner/MeshTable.h"
 #include "passes/planner/Passes.h"
 #include "passes/planner/PlaceByHand.h"
+#include "passes/planner/SplitByHand.h"
+#include "passes/planner/SplitByStrategy.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -25,19 +33,36 @@ Location locationOf(const FilePosition &position, ModuleOp module) {
   return FileLineColLoc::get(module.getContext(), position.file, position.line, position.column);
 }
 
-/// All groups and the default must name devices of the machine.
-LogicalResult checkDevices(const Placement &placement, const Machine &machine, ModuleOp module) {
-  auto check = [&](unsigned device, const FilePosition &position, const Twine &subject) -> LogicalResult {
-    if (device < machine.devices.size())
-      return success();
-    return emitError(locationOf(position, module)) << subject << " expects a device below " << machine.devices.size()
-                                                   << " of machine \"" << machine.name << "\", got " << device;
-  };
-  for (const PlacementGroup &group : placement.groups)
-    if (failed(check(group.device, group.position, "group \"" + group.name + "\"")))
+/// Gives a mesh of all devices the machine's, and checks that the others' are.
+LogicalResult fitToMachine(MeshSpec &mesh, const Machine &machine, const Twine &subject, Location location) {
+  size_t numDevices = machine.devices.size();
+  for (unsigned device : mesh.devices)
+    if (device >= numDevices)
+      return emitError(location) << subject << " expects a device below " << numDevices << " of machine \""
+                                 << machine.name << "\", got " << device;
+  if (!mesh.devices.empty())
+    return success();
+  mesh.devices.resize(numDevices);
+  std::iota(mesh.devices.begin(), mesh.devices.end(), 0u);
+  if (mesh.axes.empty()) {
+    mesh.nameAxes();
+    return success();
+  }
+  int64_t product = 1;
+  for (const MeshAxis &axis : mesh.axes)
+    product *= axis.size;
+  if (product == static_cast<int64_t>(numDevices))
+    return success();
+  return emitError(location) << subject << " expects axes whose sizes multiply to the " << numDevices
+                             << " devices of machine \"" << machine.name << "\", got " << product;
+}
+
+LogicalResult fitToMachine(Placement &placement, const Machine &machine, ModuleOp module) {
+  for (PlacementGroup &group : placement.groups)
+    if (failed(fitToMachine(group.mesh, machine, "group \"" + group.name + "\"", locationOf(group.position, module))))
       return failure();
-  if (placement.defaultDevice)
-    return check(*placement.defaultDevice, placement.defaultPosition, "\"default\"");
+  if (placement.defaultMesh)
+    return fitToMachine(*placement.defaultMesh, machine, "\"default\"", locationOf(placement.defaultPosition, module));
   return success();
 }
 
@@ -56,92 +81,148 @@ LogicalResult report(const PlacedByHand &placed, ModuleOp module) {
   return success(placed.unknownGroups.empty());
 }
 
-FailureOr<std::vector<NodePlace>> choosePlaces(ArrayRef<ModelNode> nodes, const PlaceOptions &options,
-                                               ModuleOp module) {
-  if (options.strategy == PlaceStrategy::Place) {
-    PlacedByHand placed = placeByHand(nodes, *options.placement);
-    if (failed(report(placed, module)))
-      return failure();
-    return std::move(placed.places);
-  }
-  std::vector<NodePlace> places;
-  for (size_t index = 0; index < nodes.size(); ++index) {
-    if (options.strategy == PlaceStrategy::Single)
-      places.push_back({0, "strategy single"});
-    else
-      places.push_back({static_cast<unsigned>(index % options.machine.devices.size()), "strategy alternate"});
-  }
-  return places;
-}
-
-/// The meshes of single devices, made when first asked for and kept in the order of their devices.
-class DeviceMeshes {
+/// Places the operators of the graphs of one module.
+class Placer {
 public:
-  explicit DeviceMeshes(ModuleOp module) : module(module) {}
+  Placer(ModuleOp module, const PlaceOptions &options) : module(module), options(options), meshes(module) {}
 
-  /// The mesh of a device; null, with an error, where another symbol has its name.
-  FlatSymbolRefAttr get(unsigned device) {
-    auto found = meshes.find(device);
-    if (found != meshes.end())
-      return found->second;
-    std::string name = "d" + std::to_string(device);
-    if (Operation *symbol = module.lookupSymbol(name)) {
-      auto mesh = dyn_cast<dist::MeshOp>(symbol);
-      if (!mesh || mesh.getDevices() != ArrayRef<int64_t>(device)) {
-        symbol->emitError("expects the name \"") << name << "\" to be free for the mesh of device " << device;
-        return nullptr;
-      }
-    }
-    return meshes[device] = FlatSymbolRefAttr::get(module.getContext(), name);
-  }
-
-  /// Adds the meshes that the module lacks at its beginning.
-  void write() {
-    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    for (auto &[device, name] : meshes)
-      if (!module.lookupSymbol(name.getAttr()))
-        dist::MeshOp::create(builder, module.getLoc(), name.getValue(), builder.getArrayAttr({}), ArrayRef<int64_t>(),
-                             ArrayRef<int64_t>(device));
+  LogicalResult run() {
+    if (failed(chooseMeshes()))
+      return failure();
+    // A graph without operators gives its inputs and parameters out: some device has to.
+    if (!meshes.get(firstDevice()))
+      return failure();
+    for (auto graph : module.getOps<dfg::GraphOp>())
+      if (failed(place(graph)))
+        return failure();
+    meshes.write();
+    return success();
   }
 
 private:
   ModuleOp module;
-  std::map<unsigned, FlatSymbolRefAttr> meshes;
+  const PlaceOptions &options;
+  MeshTable meshes;
+  /// What the strategy distributes nodes over, in turn.
+  std::vector<MeshSpec> turns;
+
+  LogicalResult chooseMeshes() {
+    switch (options.strategy) {
+    case PlaceStrategy::Single:
+    case PlaceStrategy::Place:
+      turns = {firstDevice()};
+      return success();
+    case PlaceStrategy::Alternate:
+      for (unsigned device = 0; device < options.machine.devices.size(); ++device)
+        turns.push_back(MeshSpec::ofDevice(device));
+      return success();
+    case PlaceStrategy::Data:
+    case PlaceStrategy::Tensor: {
+      auto mesh = meshOfDegrees(options.degrees, axisOf(options.strategy), options.machine);
+      if (!mesh)
+        return module.emitError(llvm::toString(mesh.takeError()));
+      turns = {std::move(*mesh)};
+      return success();
+    }
+    }
+    llvm_unreachable("strategies are listed above");
+  }
+
+  FailureOr<std::vector<NodePlace>> choosePlaces(ArrayRef<ModelNode> nodes) {
+    if (options.strategy == PlaceStrategy::Place) {
+      PlacedByHand placed = placeByHand(nodes, *options.placement);
+      if (failed(report(placed, module)))
+        return failure();
+      return std::move(placed.places);
+    }
+    std::vector<NodePlace> places;
+    for (size_t index = 0; index < nodes.size(); ++index)
+      places.push_back({&turns[index % turns.size()], ("strategy " + strategyName(options.strategy)).str()});
+    return places;
+  }
+
+  LogicalResult split(GraphSplits &splits, dfg::GraphOp graph) {
+    if (options.strategy == PlaceStrategy::Place &&
+        failed(splitByHand(splits, *options.placement, [&](const FilePosition &position, DiagnosticSeverity severity) {
+          return module.getContext()->getDiagEngine().emit(locationOf(position, module), severity);
+        })))
+      return failure();
+    if (options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor) {
+      if (turns.front().sizeOf(dataAxis))
+        for (BlockArgument input : splitBatch(splits, graph, dataAxis))
+          emitWarning(module.getLoc()) << "input \"" << graph.getInputName(input.getArgNumber())
+                                       << "\" has a batch of one sample, which strategy data cannot divide";
+      if (turns.front().sizeOf(modelAxis))
+        splitLayers(splits, modelAxis);
+    }
+    splits.propagate();
+    return success();
+  }
+
+  LogicalResult place(dfg::GraphOp graph) {
+    std::vector<ModelNode> nodes = collectModelNodes(graph);
+    auto places = choosePlaces(nodes);
+    if (failed(places))
+      return failure();
+    GraphSplits splits(graph, nodes, *places);
+    if (failed(split(splits, graph)))
+      return failure();
+    Builder builder(module.getContext());
+    for (const OperatorSplit &split : splits.getOperators()) {
+      FlatSymbolRefAttr mesh = meshes.get(*split.mesh);
+      if (!mesh)
+        return failure();
+      split.op->setAttr(dist::placeAttrName,
+                        dist::PlaceAttr::get(module.getContext(), mesh, builder.getStringAttr(splits.decidersOf(split)),
+                                             splitAttribute(split, builder)));
+    }
+    return success();
+  }
+
+  /// Null where the operator is whole.
+  static dist::SplitAttr splitAttribute(const OperatorSplit &split, Builder &builder) {
+    SmallVector<NamedAttribute> factors;
+    for (auto [factor, axes] : llvm::zip_equal(split.rule.factors, split.axes))
+      if (!axes.empty())
+        factors.push_back(builder.getNamedAttr(factor.name, builder.getStrArrayAttr(axes)));
+    return factors.empty() ? dist::SplitAttr()
+                           : dist::SplitAttr::get(builder.getContext(), builder.getDictionaryAttr(factors));
+  }
 };
+
+constexpr std::pair<PlaceStrategy, StringLiteral> strategyNames[] = {{PlaceStrategy::Single, "single"},
+                                                                     {PlaceStrategy::Place, "place"},
+                                                                     {PlaceStrategy::Data, "data"},
+                                                                     {PlaceStrategy::Tensor, "tensor"},
+                                                                     {PlaceStrategy::Alternate, "alternate"}};
 
 } // namespace
 
-LogicalResult placeOperators(ModuleOp module, const PlaceOptions &options) {
+StringRef strategyName(PlaceStrategy strategy) {
+  return llvm::find_if(strategyNames, [&](auto &entry) { return entry.first == strategy; })->second;
+}
+
+StringRef axisOf(PlaceStrategy strategy) { return strategy == PlaceStrategy::Data ? dataAxis : modelAxis; }
+
+std::optional<PlaceStrategy> findStrategy(StringRef name) {
+  auto found = llvm::find_if(strategyNames, [&](auto &entry) { return entry.second == name; });
+  return found == std::end(strategyNames) ? std::nullopt : std::optional(found->first);
+}
+
+LogicalResult placeOperators(ModuleOp module, PlaceOptions options) {
   bool byHand = options.strategy == PlaceStrategy::Place;
+  bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
   if (options.machine.devices.empty())
     return module.emitError("expects a machine with at least one device, got none");
   if (byHand != options.placement.has_value())
     return module.emitError(byHand ? "strategy place expects a placement file, got none"
                                    : "a placement file expects strategy place, got another strategy");
-  if (byHand && failed(checkDevices(*options.placement, options.machine, module)))
+  if (!byDegrees && (options.degrees.data || options.degrees.model))
+    return module.emitError("degrees expect strategy data or tensor, got " + strategyName(options.strategy));
+  if (byHand && failed(fitToMachine(*options.placement, options.machine, module)))
     return failure();
-
-  DeviceMeshes meshes(module);
-  // A graph without operators gives its inputs and parameters out: some device has to.
-  if (!meshes.get(0))
+  if (failed(Placer(module, options).run()))
     return failure();
-  Builder builder(module.getContext());
-  for (auto graph : module.getOps<dfg::GraphOp>()) {
-    std::vector<ModelNode> nodes = collectModelNodes(graph);
-    auto places = choosePlaces(nodes, options, module);
-    if (failed(places))
-      return failure();
-    for (auto [node, place] : llvm::zip(nodes, *places)) {
-      FlatSymbolRefAttr mesh = meshes.get(place.device);
-      if (!mesh)
-        return failure();
-      auto attribute =
-          dist::PlaceAttr::get(module.getContext(), mesh, builder.getStringAttr(place.by), dist::SplitAttr());
-      for (Operation *op : node.operators)
-        op->setAttr(dist::placeAttrName, attribute);
-    }
-  }
-  meshes.write();
   SmallVector<dist::Device> devices;
   for (const DeviceSpec &device : options.machine.devices)
     devices.push_back({device.name, device.driver, device.cores, static_cast<int64_t>(device.memoryLimit)});
@@ -162,6 +243,8 @@ private:
     if (failed(take(parseMachine(machine), options.machine)))
       return signalPassFailure();
     if (!placement.empty() && failed(take(readPlacementFile(placement), options.placement)))
+      return signalPassFailure();
+    if (failed(take(parseDegrees(degrees), options.degrees)))
       return signalPassFailure();
     if (failed(placeOperators(getOperation(), options)))
       signalPassFailure();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Puts every operator of a module's graphs on a device.
+// Puts every operator of a module's graphs on a device or mesh, and splits it there.
 
 #ifndef CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 #define CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 
+#include "passes/planner/Degrees.h"
 #include "passes/planner/Machine.h"
 #include "passes/planner/PlacementFile.h"
 
@@ -16,22 +17,34 @@ namespace cleave {
 
 /// How operators find their device.
 enum class PlaceStrategy {
-  Single,   ///< All on device 0.
-  Place,    ///< By hand: pins, and what follows from them.
-  Alternate ///< Model node i on device i mod N; for tests.
+  Single,    ///< All on device 0.
+  Place,     ///< By hand: pins and splits, and what follows from them.
+  Data,      ///< The batch in parts.
+  Tensor,    ///< Layers in parts, by columns and rows.
+  Alternate, ///< Model node i on device i mod N; for tests.
 };
+
+/// "single", "place", ….
+llvm::StringRef strategyName(PlaceStrategy strategy);
+/// The axis over which strategies Data and Tensor split by themselves.
+llvm::StringRef axisOf(PlaceStrategy strategy);
+/// The strategy of that name; none where there is none.
+std::optional<PlaceStrategy> findStrategy(llvm::StringRef name);
 
 struct PlaceOptions {
   PlaceStrategy strategy = PlaceStrategy::Single;
   Machine machine;
   /// What PlaceStrategy::Place asks for; nothing else takes it.
   std::optional<Placement> placement;
+  /// Into how many parts Data and Tensor split; nothing else takes it.
+  Degrees degrees;
 };
 
-/// Writes `dist.place` on every operator of the module's graphs, `dist.devices` on the module, and a `dist.mesh @dK`
-/// for every device K in use. All operators of one model node get one place. Reads of parameters and constants get
-/// none: they are copied to whoever needs them. Errors are diagnostics at the module or at the placement file's line.
-llvm::LogicalResult placeOperators(mlir::ModuleOp module, const PlaceOptions &options);
+/// Writes `dist.place` on every operator of the module's graphs, `dist.devices` on the module, a `dist.mesh @dK` for
+/// every single device K in use, and a `dist.mesh` for every grid of several. All operators of one model node are on
+/// one mesh; splits are the operators' own. Reads of parameters and constants get none: they are copied to whoever
+/// needs them. Errors are diagnostics at the module or at the placement file's line.
+llvm::LogicalResult placeOperators(mlir::ModuleOp module, PlaceOptions options);
 
 } // namespace cleave
 

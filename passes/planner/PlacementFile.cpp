@@ -4,6 +4,9 @@
 
 #include "passes/planner/PlacementFile.h"
 
+#include "passes/planner/Machine.h"
+
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
@@ -67,28 +70,199 @@ static Error parseGroup(const YamlValue &key, const YamlValue &patterns, Placeme
   return Error::success();
 }
 
-static Error parseGroupDevice(const YamlValue &key, const YamlValue &value, Placement &placement) {
-  std::string subject = "group \"" + key.text + "\"";
-  const YamlValue *index = &value;
+/// Appends a device, or the devices of a range `0..3`.
+static Error parseDevices(const YamlValue &value, StringRef subject, std::vector<unsigned> &devices) {
+  if (value.kind != YamlValue::Kind::Text || !StringRef(value.text).contains("..")) {
+    Expected<unsigned> device = parseDevice(value, subject);
+    if (!device)
+      return device.takeError();
+    devices.push_back(*device);
+    return Error::success();
+  }
+  auto [firstText, lastText] = StringRef(value.text).split("..");
+  unsigned first = 0, last = 0;
+  if (!to_integer(firstText.trim(), first, 10) || !to_integer(lastText.trim(), last, 10) || last < first ||
+      last - first >= mostDevices)
+    return value.error(subject + " expects a range of devices as 0..3, got \"" + value.text + "\"");
+  for (unsigned device = first; device <= last; ++device)
+    devices.push_back(device);
+  return Error::success();
+}
+
+/// A device, a range, or a list of both; each device once. None for `all`.
+static Expected<std::vector<unsigned>> parseDeviceList(const YamlValue &value, StringRef subject) {
+  std::vector<unsigned> devices;
+  if (value.kind == YamlValue::Kind::Text && value.text == "all")
+    return devices;
   if (value.kind == YamlValue::Kind::List) {
     if (value.items.empty())
       return value.error(subject + " expects at least one device, got an empty list");
-    if (value.items.size() > 1)
-      return value.error(subject + " expects one device, got a mesh of " + Twine(value.items.size()) +
-                         ": placement by hand puts whole operators on single devices; name one device a group");
-    index = &value.items.front();
+    for (const YamlValue &item : value.items)
+      if (Error failure = parseDevices(item, subject, devices))
+        return failure;
+  } else if (Error failure = parseDevices(value, subject, devices)) {
+    return failure;
   }
-  Expected<unsigned> device = parseDevice(*index, subject);
-  if (!device)
-    return device.takeError();
-  PlacementGroup *group = placement.find(key.text);
+  DenseSet<unsigned> seen;
+  for (unsigned device : devices)
+    if (!seen.insert(device).second)
+      return value.error(subject + " expects each device once, got " + Twine(device) + " again");
+  return devices;
+}
+
+/// A mesh of those devices whose axes are not said.
+static MeshSpec meshOf(StringRef name, std::vector<unsigned> devices) {
+  MeshSpec mesh{name.str(), std::move(devices), {}};
+  if (!mesh.devices.empty())
+    mesh.nameAxes();
+  return mesh;
+}
+
+/// Reads the axes of a mesh, whose sizes must make up its devices.
+static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh) {
+  if (Error failure = axes.expect(YamlValue::Kind::Map, (subject + " \"axes\"").str()))
+    return failure;
+  mesh.axes.clear();
+  int64_t product = 1;
+  for (auto &[key, value] : axes.entries) {
+    unsigned size = 0;
+    if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, size, 10) || size < 1 || size > mostDevices)
+      return value.error(subject + " expects a number of devices along axis \"" + key.text + "\"" +
+                         (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
+    mesh.axes.push_back({key.text, size});
+    if ((product *= size) > mostDevices)
+      break;
+  }
+  if (!mesh.devices.empty() && product != static_cast<int64_t>(mesh.devices.size()))
+    return axes.error(subject + " expects axes whose sizes multiply to its " + Twine(mesh.devices.size()) +
+                      " devices, got " + Twine(product));
+  return Error::success();
+}
+
+/// An entry of `meshes`.
+static Expected<MeshSpec> parseMesh(StringRef name, const YamlValue &value) {
+  std::string subject = ("mesh \"" + name + "\"").str();
+  if (Error failure = value.expect(YamlValue::Kind::Map, subject))
+    return failure;
+  if (Error failure = value.expectKeys({"devices", "axes"}, subject))
+    return failure;
+  const YamlValue *list = value.find("devices"), *axes = value.find("axes");
+  if (!list)
+    return value.error(subject + " expects the key \"devices\", found none");
+  Expected<std::vector<unsigned>> devices = parseDeviceList(*list, subject);
+  if (!devices)
+    return devices.takeError();
+  MeshSpec mesh = meshOf(name, std::move(*devices));
+  if (axes) {
+    mesh.name = name.str();
+    if (Error failure = parseAxes(*axes, subject, mesh))
+      return failure;
+  }
+  return mesh;
+}
+
+static void placeGroup(StringRef name, MeshSpec mesh, const FilePosition &position, Placement &placement) {
+  PlacementGroup *group = placement.find(name);
   if (!group) {
     group = &placement.groups.emplace_back();
-    group->name = key.text;
+    group->name = name.str();
   }
-  group->device = *device;
-  group->position = index->position;
+  group->mesh = std::move(mesh);
+  group->position = position;
+}
+
+/// An entry of `devices`.
+static Error parseGroupDevice(const YamlValue &key, const YamlValue &value, Placement &placement) {
+  Expected<std::vector<unsigned>> devices = parseDeviceList(value, "group \"" + key.text + "\"");
+  if (!devices)
+    return devices.takeError();
+  bool single = value.kind == YamlValue::Kind::List && value.items.size() == 1;
+  placeGroup(key.text, meshOf(key.text, std::move(*devices)), single ? value.items.front().position : value.position,
+             placement);
   return Error::success();
+}
+
+/// An axis, or a list of axes.
+static Error parseFactor(const YamlValue &key, const YamlValue &value, StringRef subject, SplitPattern &split) {
+  FactorSplit factor{key.text, key.position, {}};
+  if (value.kind == YamlValue::Kind::Text) {
+    factor.axes.push_back(value.text);
+  } else {
+    if (Error failure = value.expect(YamlValue::Kind::List, (subject + " factor \"" + key.text + "\"").str()))
+      return failure;
+    for (const YamlValue &axis : value.items) {
+      if (Error failure = axis.expect(YamlValue::Kind::Text, ("an axis of " + subject).str()))
+        return failure;
+      factor.axes.push_back(axis.text);
+    }
+  }
+  split.factors.push_back(std::move(factor));
+  return Error::success();
+}
+
+/// An entry of `splits`.
+static Error parseSplit(const YamlValue &key, const YamlValue &value, Placement &placement) {
+  std::string subject = "split \"" + key.text + "\"";
+  Expected<GlobPattern> glob = GlobPattern::create(key.text);
+  if (!glob || key.text.empty())
+    return key.error(subject + " expects a pattern of names with *, ? and [a-z]" +
+                     (glob ? std::string() : ": " + toString(glob.takeError())));
+  if (Error failure = value.expect(YamlValue::Kind::Map, subject))
+    return failure;
+  SplitPattern split{{key.text, key.position}, {}};
+  for (auto &[factor, axes] : value.entries)
+    if (Error failure = parseFactor(factor, axes, subject, split))
+      return failure;
+  placement.splits.push_back(std::move(split));
+  return Error::success();
+}
+
+/// A device, a list, or the name of a group whose mesh it is.
+static Error parseDefault(const YamlValue &value, Placement &placement) {
+  placement.defaultPosition = value.position;
+  if (const PlacementGroup *group = value.kind == YamlValue::Kind::Text ? placement.find(value.text) : nullptr) {
+    placement.defaultMesh = group->mesh;
+    placement.defaultGroup = group->name;
+    return Error::success();
+  }
+  Expected<std::vector<unsigned>> devices = parseDeviceList(value, "\"default\"");
+  if (!devices)
+    return devices.takeError();
+  placement.defaultMesh = meshOf("all", std::move(*devices));
+  return Error::success();
+}
+
+/// Calls a function with every entry of a section, which may be missing.
+static Error parseSection(const YamlValue &root, StringRef name,
+                          function_ref<Error(const YamlValue &key, const YamlValue &value)> parse) {
+  const YamlValue *section = root.find(name);
+  if (!section)
+    return Error::success();
+  if (Error failure = section->expect(YamlValue::Kind::Map, ("\"" + name + "\"").str()))
+    return failure;
+  for (auto &[key, value] : section->entries)
+    if (Error failure = parse(key, value))
+      return failure;
+  return Error::success();
+}
+
+/// Every group has its devices in one place.
+static Error checkGroups(const YamlValue &root) {
+  auto has = [&](StringRef section, const YamlValue &key) {
+    const YamlValue *map = root.find(section);
+    return map && map->find(key.text);
+  };
+  if (Error failure = parseSection(root, "meshes", [&](const YamlValue &key, const YamlValue &) -> Error {
+        if (has("devices", key))
+          return key.error("mesh \"" + key.text + "\" expects its devices here, found them in \"devices\" as well");
+        return Error::success();
+      }))
+    return failure;
+  return parseSection(root, "groups", [&](const YamlValue &key, const YamlValue &) -> Error {
+    if (!has("devices", key) && !has("meshes", key))
+      return key.error("group \"" + key.text + "\" expects a device in \"devices\", found none");
+    return Error::success();
+  });
 }
 
 Expected<Placement> parsePlacement(StringRef text, StringRef file) {
@@ -97,37 +271,34 @@ Expected<Placement> parsePlacement(StringRef text, StringRef file) {
     return root.takeError();
   if (Error failure = root->expect(YamlValue::Kind::Map, "a placement file"))
     return failure;
-  if (Error failure = root->expectKeys({"groups", "devices", "default"}, "a placement file"))
+  if (Error failure = root->expectKeys({"groups", "devices", "meshes", "default", "splits"}, "a placement file"))
     return failure;
   Placement placement;
-  if (const YamlValue *groups = root->find("groups")) {
-    if (Error failure = groups->expect(YamlValue::Kind::Map, "\"groups\""))
+  auto group = [&](const YamlValue &key, const YamlValue &value) { return parseGroup(key, value, placement); };
+  auto devices = [&](const YamlValue &key, const YamlValue &value) { return parseGroupDevice(key, value, placement); };
+  auto mesh = [&](const YamlValue &key, const YamlValue &value) -> Error {
+    Expected<MeshSpec> spec = parseMesh(key.text, value);
+    if (!spec)
+      return spec.takeError();
+    placeGroup(key.text, std::move(*spec), value.position, placement);
+    return Error::success();
+  };
+  auto split = [&](const YamlValue &key, const YamlValue &value) { return parseSplit(key, value, placement); };
+  if (Error failure = parseSection(*root, "groups", group))
+    return failure;
+  if (Error failure = parseSection(*root, "devices", devices))
+    return failure;
+  if (Error failure = parseSection(*root, "meshes", mesh))
+    return failure;
+  if (Error failure = checkGroups(*root))
+    return failure;
+  if (const YamlValue *rest = root->find("default"))
+    if (Error failure = parseDefault(*rest, placement))
       return failure;
-    for (auto &[key, patterns] : groups->entries)
-      if (Error failure = parseGroup(key, patterns, placement))
-        return failure;
-  }
-  const YamlValue *devices = root->find("devices");
-  if (devices) {
-    if (Error failure = devices->expect(YamlValue::Kind::Map, "\"devices\""))
-      return failure;
-    for (auto &[key, value] : devices->entries)
-      if (Error failure = parseGroupDevice(key, value, placement))
-        return failure;
-  }
-  if (const YamlValue *groups = root->find("groups"))
-    for (auto &[key, patterns] : groups->entries)
-      if (!devices || !devices->find(key.text))
-        return key.error("group \"" + key.text + "\" expects a device in \"devices\", found none");
-  if (const YamlValue *rest = root->find("default")) {
-    Expected<unsigned> device = parseDevice(*rest, "\"default\"");
-    if (!device)
-      return device.takeError();
-    placement.defaultDevice = *device;
-    placement.defaultPosition = rest->position;
-  }
-  if (placement.groups.empty() && !placement.defaultDevice)
+  if (placement.groups.empty() && !placement.defaultMesh)
     return root->error("a placement file expects groups with devices, or \"default\"; got neither");
+  if (Error failure = parseSection(*root, "splits", split))
+    return failure;
   return placement;
 }
 

@@ -13,6 +13,7 @@
 #include "passes/planner/PlaceOperators.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
+#include "tools/cleave/ExtraOutputs.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
 
@@ -34,10 +35,16 @@ void TargetOptions::addTo(CLI::App &command) {
   command
       .add_option("--strategy", strategy,
                   "how operators get their devices: single (all on the first); place (by --place, else the model's "
-                  "ctx_group, each group on the next device); alternate (in turn, for tests); default: place where "
-                  "there is something to go by")
-      ->check(CLI::IsMember({"single", "place", "alternate"}));
-  command.add_option("--place", placementFile, "pins operators to devices by name (YAML)")->type_name("FILE");
+                  "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
+                  "columns and rows); alternate (in turn, for tests); default: place where there is something to go by")
+      ->check(CLI::IsMember({"single", "place", "data", "tensor", "alternate"}));
+  command.add_option("--place", placementFile, "pins operators to devices and meshes, and splits them, by name (YAML)")
+      ->type_name("FILE");
+  command
+      .add_option("--degrees", degrees,
+                  "how many parts strategies data and tensor make: data=N, model=N or both; default: as many as there "
+                  "are devices")
+      ->type_name("AXIS=N,…");
   command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
   command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
   command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
@@ -68,7 +75,7 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
       return;
     PlacementGroup group;
     group.name = name.str();
-    group.device = static_cast<unsigned>(placement.groups.size() % numDevices);
+    group.mesh = MeshSpec::ofDevice(static_cast<unsigned>(placement.groups.size() % numDevices));
     placement.groups.push_back(std::move(group));
   });
   return placement;
@@ -150,6 +157,8 @@ Error ModelCompiler::import() {
 Error ModelCompiler::simplify() {
   if (Error error = runStage("graph", [](OpPassManager &manager) { buildGraphPipeline(manager); }))
     return error;
+  if (Error error = addOutputs(*module, request.extraOutputs))
+    return error;
   return request.lastStage == "graph" ? Error::success() : checkSupported(*module, importReport);
 }
 
@@ -177,9 +186,17 @@ Error ModelCompiler::place() {
     return makeError(Status::Usage, "--place expects --strategy place, got ", result.strategy);
   if (result.strategy != "place")
     options.placement.reset();
-  options.strategy = result.strategy == "place"    ? PlaceStrategy::Place
-                     : result.strategy == "single" ? PlaceStrategy::Single
-                                                   : PlaceStrategy::Alternate;
+  options.strategy = *findStrategy(result.strategy);
+  auto degrees = parseDegrees(target.degrees);
+  if (!degrees)
+    return fromLlvm(Status::Usage, degrees.takeError());
+  options.degrees = *degrees;
+  bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
+  if (!byDegrees && !target.degrees.empty())
+    return makeError(Status::Usage, "--degrees expects --strategy data or tensor, got ", result.strategy);
+  if (byDegrees)
+    if (auto mesh = meshOfDegrees(options.degrees, axisOf(options.strategy), options.machine); !mesh)
+      return fromLlvm(Status::Infeasible, mesh.takeError());
   return failed(placeOperators(*module, options)) ? alreadyPrinted(Status::Failure) : Error::success();
 }
 

@@ -12,11 +12,11 @@ namespace cleave::tool {
 
 /// What the command line says about where and how a model is to run.
 struct TargetOptions {
-  std::string machine = "host", strategy, placementFile;
+  std::string machine = "host", strategy, placementFile, degrees;
   bool reference = false, noLibraries = false;
   unsigned threads = 0; ///< that compile; 0: as many as the machine has cores
 
-  /// Adds --machine, --strategy, --place, --reference and --no-libraries to a command.
+  /// Adds --machine, --strategy, --place, --degrees, --reference and --no-libraries to a command.
   void addTo(CLI::App &command);
 };
 
@@ -38,6 +38,8 @@ struct CompileRequest {
   std::string planFile;
   /// One of irStages: stop after it.
   std::string lastStage;
+  /// Names of model nodes whose results are to be outputs, too (addOutputs).
+  std::vector<std::string> extraOutputs;
 };
 
 /// A plan and where its parameters are.

@@ -31,10 +31,18 @@ static std::string quoted(ArrayRef<std::string> lines) {
   return text + "\"";
 }
 
+/// What stands in an operator's box.
+static std::vector<std::string> labelOf(const Operator &op) {
+  std::vector<std::string> lines = {op.name, op.kind + " " + shapeText(op.shape)};
+  if (!op.split.empty())
+    lines.push_back(op.split);
+  return lines;
+}
+
 static void writeOperators(raw_ostream &out, const PlanSummary &summary) {
   for (auto [i, op] : enumerate(summary.entry.operators)) {
-    out << "  n" << i << " [label=" << quoted({op.name, op.kind + " " + shapeText(op.shape)}) << ", fillcolor=\""
-        << colorOf(summary.deviceOf(op)) << "\", tooltip=" << quoted({summary.deviceNames(op) + ": " + op.decidedBy});
+    out << "  n" << i << " [label=" << quoted(labelOf(op)) << ", fillcolor=\"" << colorOf(summary.deviceOf(op))
+        << "\", tooltip=" << quoted({summary.deviceNames(op) + ": " + op.decidedBy});
     if (op.kernel.empty() || !op.fusedWith.empty())
       out << ", style=\"filled,rounded,dashed\"";
     out << "];\n";

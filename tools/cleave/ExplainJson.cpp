@@ -19,7 +19,9 @@ static void writeOperator(json::OStream &json, const PlanSummary &summary, const
       for (uint32_t device : summary.plan.meshes[op.mesh].devices)
         json.value(summary.plan.devices[device].name);
     });
+    json.attribute("mesh", summary.plan.meshes[op.mesh].name);
     json.attribute("split", op.split);
+    json.attribute("ways", op.ways);
     json.attribute("decided_by", op.decidedBy);
     json.attribute("kernel", op.kernel);
     json.attribute("fused_with", op.fusedWith);
@@ -50,6 +52,23 @@ static void writeDevice(json::OStream &json, const PlanDevice &device, const Dev
     json.attribute("parameter_bytes", sums.parameterBytes);
     json.attribute("arena_bytes", sums.arenaBytes);
     json.attribute("live_bytes", sums.liveBytes);
+  });
+}
+
+static void writeMesh(json::OStream &json, const PlanSummary &summary, const runtime::Mesh &mesh) {
+  json.object([&] {
+    json.attribute("name", mesh.name);
+    json.attributeArray("axes", [&] {
+      for (const runtime::Axis &axis : mesh.axes)
+        json.object([&] {
+          json.attribute("name", axis.name);
+          json.attribute("size", axis.size);
+        });
+    });
+    json.attributeArray("devices", [&] {
+      for (uint32_t device : mesh.devices)
+        json.value(summary.plan.devices[device].name);
+    });
   });
 }
 
@@ -84,6 +103,10 @@ void writeSummary(json::OStream &json, const PlanSummary &summary) {
   json.attributeArray("devices", [&] {
     for (auto [device, sums] : zip(summary.plan.devices, summary.devices))
       writeDevice(json, device, sums);
+  });
+  json.attributeArray("meshes", [&] {
+    for (const runtime::Mesh &mesh : summary.plan.meshes)
+      writeMesh(json, summary, mesh);
   });
   json.attributeArray("stages", [&] { writeStages(json, summary); });
   json.attributeArray("ops", [&] {

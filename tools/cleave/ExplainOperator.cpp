@@ -103,8 +103,12 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
     return text;
   };
   out << op.name << ": " << op.kind << ", operator " << index + 1 << " of " << summary.entry.operators.size() << "\n";
-  printFact(out, "device", summary.deviceNames(op) + " (mesh " + summary.plan.meshes[op.mesh].name + ")");
-  printFact(out, "split", op.split.empty() ? "none: one device computes it whole" : op.split);
+  const runtime::Mesh &mesh = summary.plan.meshes[op.mesh];
+  printFact(out, "device", summary.deviceNames(op) + " (mesh " + meshText(mesh) + ")");
+  printFact(out, "split",
+            !op.split.empty()          ? op.split
+            : mesh.devices.size() == 1 ? "none: one device computes it whole"
+                                       : "none: every device computes it whole");
   printFact(out, "decided by", op.decidedBy);
   printFact(out, "result", shapeText(op.shape) + ", " + bytesText(op.resultBytes));
   printFact(out, "work", megaflops(op.flops));

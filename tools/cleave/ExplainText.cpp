@@ -48,6 +48,10 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
       << "strategy " << plan.strategy << ", " << counted(plan.devices.size(), "device") << ", "
       << counted(summary.entry.operators.size(), "operator") << ", " << number(summary.flops / 1e6, 2)
       << " Mflop a step\n";
+  for (const runtime::Mesh &mesh : plan.meshes)
+    if (!mesh.axes.empty())
+      out << "mesh " << shortened(meshText(mesh), lineWidth - 30) << ", " << counted(mesh.devices.size(), "device")
+          << "\n";
   if (!summary.entry.operators.empty() && sameDecision(summary))
     out << "every operator: decided by " << summary.entry.operators.front().decidedBy << "\n";
   auto printPorts = [&](StringRef what, const std::vector<runtime::Port> &ports) {
@@ -95,6 +99,9 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
   bool several = summary.plan.devices.size() > 1;
   if (several)
     columns.push_back({{"device", Align::Left, 6}, [&](const Operator &op) { return summary.deviceNames(op); }});
+  if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
+    columns.push_back(
+        {{"split", Align::Left, 12}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
   if (!sameDecision(summary))
     columns.push_back({{"decided by", Align::Left, 10}, [](const Operator &op) { return op.decidedBy; }});
   columns.push_back({{"computed by", Align::Left, 12}, [&](const Operator &op) { return summary.computedBy(op); }});

@@ -22,15 +22,14 @@ void PlanSummary::addOperators() {
   for (const Operator &op : entry.operators) {
     flops += op.flops;
     bytes += op.bytes;
-    // A mesh shares the work out evenly.
-    double share = 1.0 / static_cast<double>(plan.meshes[op.mesh].devices.size());
+    // Devices share the work out evenly, and repeat it where there are more than parts of it.
+    double share = 1.0 / std::max(1u, op.ways);
     for (uint32_t index : plan.meshes[op.mesh].devices) {
       DeviceSummary &device = devices[index];
       ++device.operators;
       device.flops += op.flops * share;
       device.bytes += op.bytes * share;
-      device.receivedBytes += op.receivedBytes * share;
-      device.parameterBytes += op.parameterBytes * share;
+      device.receivedBytes += op.receivedBytes / static_cast<double>(plan.meshes[op.mesh].devices.size());
     }
   }
 }
@@ -40,6 +39,9 @@ void PlanSummary::addPrograms() {
     for (uint32_t index : plan.meshes[program.mesh].devices) {
       devices[index].arenaBytes += program.arenaBytes;
       devices[index].liveBytes += program.liveBytes;
+      for (const Instruction &instruction : program.prepare)
+        if (const auto *load = std::get_if<LoadParameter>(&instruction.action))
+          devices[index].parameterBytes += static_cast<double>(program.buffers[load->buffer].bytes);
       for (const Instruction &instruction : program.body) {
         const auto *receive = std::get_if<Receive>(&instruction.action);
         if (!receive)
@@ -64,9 +66,16 @@ void PlanSummary::addPrograms() {
 }
 
 std::string PlanSummary::deviceNames(const Operator &op) const {
+  const std::vector<uint32_t> &devices = plan.meshes[op.mesh].devices;
   std::string names;
-  for (uint32_t device : plan.meshes[op.mesh].devices)
-    names += (names.empty() ? "" : ",") + plan.devices[device].name;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    names += (i == 0 ? "" : ",") + plan.devices[devices[i]].name;
+    size_t last = i;
+    while (last + 1 < devices.size() && devices[last + 1] == devices[last] + 1)
+      ++last;
+    if (last > i + 1)
+      names += ".." + plan.devices[devices[i = last]].name;
+  }
   return names;
 }
 
@@ -84,6 +93,13 @@ std::string PlanSummary::computedBy(const Operator &op) const {
   if (name.consume_front("native."))
     return ("native " + name.rsplit('.').first).str();
   return name.str();
+}
+
+std::string meshText(const Mesh &mesh) {
+  std::string text = mesh.name;
+  for (const Axis &axis : mesh.axes)
+    text += (axis.name == mesh.axes.front().name ? ": " : " x ") + axis.name + " " + std::to_string(axis.size);
+  return text;
 }
 
 std::vector<uint32_t> PlanSummary::consumersOf(uint32_t index) const {

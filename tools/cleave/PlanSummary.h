@@ -39,7 +39,7 @@ public:
 
   /// The first device of the operator's mesh.
   uint32_t deviceOf(const runtime::Operator &op) const { return plan.meshes[op.mesh].devices.front(); }
-  /// Names of the devices that compute the operator, joined by commas.
+  /// Names of the devices that compute the operator, joined by commas; three or more in a row as "cpu0..cpu3".
   std::string deviceNames(const runtime::Operator &op) const;
   /// What computes it, briefly: a library's operation ("convolution"), "native ADD" for compiled code, "in NODE" where
   /// another node's kernel does, or "-" where there is nothing to compute.
@@ -51,6 +51,9 @@ private:
   void addOperators();
   void addPrograms();
 };
+
+/// "grid: data 2 x model 4", or the mesh's name where it has no axes.
+std::string meshText(const runtime::Mesh &mesh);
 
 /// "64x56x56", or "scalar".
 std::string shapeText(const std::vector<int64_t> &shape);

@@ -2,7 +2,7 @@
 // RUN: cleave-opt %s | cleave-opt | FileCheck %s
 
 dist.mesh @grid <["a" = 2, "b" = 3], devices = [0, 1, 2, 3, 4, 5]>
-dfg.parameter @w : tensor<7x36xf32> = #dfg.constant<0.0>
+dfg.parameter @w : tensor<7x36xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 
 // CHECK-LABEL: dist.program @parts(
 // CHECK-SAME: %{{.*}}: tensor<4x8x2xf32> {dist.input = 0 : i64, dist.layout = #dist.layout<[7 by ["a"], 8, 4 by ["b"]]>}

@@ -61,10 +61,19 @@ dist.program @p() attributes {mesh = @pair} {
 
 // -----
 
-// expected-error @+1 {{expects 'sum', 'product', 'max' or 'min', and a list of axes}}
-"test.op"() {layout = #dist.layout<[4], partial mean ["x"]>} : () -> ()
+dist.mesh @pair <["x" = 2], devices = [0, 1]>
+dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
+  // expected-error @+1 {{expects 'sum', 'product', 'max' or 'min', and a list of axes}}
+  %0 = dist.all_reduce %x from <[4], partial mean ["x"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return
+}
 
 // -----
 
-// expected-error @+1 {{expects sizes that are not negative, and positive steps and extents}}
-"test.op"() {layout = #dist.layout<[4 by ["x"] reach (4 step 0 before 1 extent 3)]>} : () -> ()
+dist.mesh @pair <["x" = 2], devices = [0, 1]>
+dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
+  // expected-error @+2 {{expects sizes that are not negative, and positive steps and extents}}
+  %0 = dist.halo_exchange %x from <[8 by ["x"]]>
+      to <[8 by ["x"] reach (4 step 0 before 1 extent 3)]> fill 0.0 : tensor<4xf32> -> tensor<5xf32>
+  dist.return
+}

@@ -356,7 +356,7 @@ TEST(MeshProgram, DoesNotGrowWithTheMesh) {
   auto size = [](unsigned data, unsigned model, unsigned length) {
     return ModuleText(chainOf(data, model, length)).emit().size();
   };
-  EXPECT_EQ(size(128, 8, 20) - size(128, 8, 10), size(2, 2, 20) - size(2, 2, 10));
+  EXPECT_EQ(size(128, 8, 400) - size(128, 8, 200), size(2, 2, 400) - size(2, 2, 200));
   EXPECT_EQ(ModuleText(chainOf(2, 2, 20)).plan()->entries[0].tiles.size(), 2u);
 }
 

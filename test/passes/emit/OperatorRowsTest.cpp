@@ -115,7 +115,7 @@ TEST_F(OperatorRows, AreInThePlan) {
   EXPECT_EQ(entry.programs[1].body.back().node, "output0");
 }
 
-// On a mesh: how nodes are split, and what all devices together receive. The sum of 4x16 floats goes once around four
+// On a mesh: what all devices together receive. The sum of 4x16 floats goes once around four
 // devices in both phases; the gathered columns come from the three others; a slice brings nothing.
 TEST(OperatorRowsOnMeshes, CountCollectives) {
   ModuleText module(R"(
@@ -125,7 +125,7 @@ module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64,
   plan.library_kernel @neg "onednn" "eltwise" {} : (tensor<4x16xf32>) -> tensor<4x16xf32>
   plan.library_kernel @part "onednn" "eltwise" {} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   dfg.graph @main(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
-    %0 = dfg.neg %x {dist.place = #dist.place<@m, by = "test", split = <{k = ["x", "y"], m = ["z"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("sum"("Gemm"))
+    %0 = dfg.neg %x {dist.place = #dist.place<@m, by = "test", split = <{d0 = ["x", "y"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("sum"("Gemm"))
     %1 = dfg.neg %0 {dist.place = #dist.place<@m, by = "test", split = <{d1 = ["x", "y"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("cut"("Neg"))
     %2 = dfg.neg %1 {dist.place = #dist.place<@m, by = "test">} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("all"("Neg"))
     dfg.return %2 : tensor<4x16xf32>
@@ -142,12 +142,29 @@ module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64,
 })");
   std::vector<OperatorRow> rows = collectOperatorRows(module.get());
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0].split, "k by x*y, m by z");
-  EXPECT_EQ(rows[1].split, "d1 by x*y");
-  EXPECT_EQ(rows[2].split, "");
   EXPECT_EQ(rows[0].receivedBytes, 4 * (2 * 4 * 16 * 4 * 3 / 4));
   EXPECT_EQ(rows[1].receivedBytes, 0);
   EXPECT_EQ(rows[2].receivedBytes, 4 * (3 * 4 * 4 * 4));
+}
+
+// A split is told in the words of people; of a node's operators the one with most work speaks, whatever comes last.
+TEST(OperatorRowsOfMeshes, TellSplits) {
+  ModuleText module{R"(
+module {
+  dist.mesh @grid <["data" = 2, "model" = 4], devices = [0, 1, 2, 3, 4, 5, 6, 7]>
+  dfg.graph @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>) -> tensor<4x16xf32> {
+    %0 = dfg.dot_general %x, %w {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>, dist.place = #dist.place<@grid, by = "splits fc", split = <{m = ["data"], n = ["model"]}>>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("fc"("Gemm"))
+    %1 = dfg.add %0, %b {dist.place = #dist.place<@grid, by = "default">} : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32> loc("fc"("Gemm"))
+    %2 = dfg.relu %1 {dist.place = #dist.place<@grid, by = "splits act", split = <{d1 = ["data", "model"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("act"("Relu"))
+    dfg.return %2 : tensor<4x16xf32>
+  }
+})"};
+  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].split, "batch/data 2, out_channel/model 4");
+  EXPECT_EQ(rows[0].decidedBy, "splits fc");
+  EXPECT_EQ(rows[0].ways, 8u);
+  EXPECT_EQ(rows[1].split, "d1/data 2/model 4");
 }
 
 } // namespace

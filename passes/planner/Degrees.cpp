@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Degrees as text, and the mesh that they make.
+
+#include "passes/planner/Degrees.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <numeric>
+
+using namespace llvm;
+
+namespace cleave {
+
+static Error degreesError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
+
+Expected<Degrees> parseDegrees(StringRef text) {
+  Degrees degrees;
+  SmallVector<StringRef> items;
+  text.split(items, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!text.empty());
+  for (StringRef item : items) {
+    auto [name, sizeText] = item.split('=');
+    std::optional<int64_t> *degree = name == dataAxis ? &degrees.data : name == modelAxis ? &degrees.model : nullptr;
+    int64_t size = 0;
+    if (!degree)
+      return degreesError("degrees expect data=N, model=N or both, got \"" + item + "\"");
+    if (*degree)
+      return degreesError("degrees expect " + name + " once, got \"" + text + "\"");
+    if (!to_integer(sizeText, size, 10) || size < 1 || size > mostDevices)
+      return degreesError("degrees expect a number of devices from 1 to " + Twine(mostDevices) + " for " + name +
+                          ", got \"" + sizeText + "\"");
+    *degree = size;
+  }
+  return degrees;
+}
+
+Expected<MeshSpec> meshOfDegrees(const Degrees &degrees, StringRef ownAxis, const Machine &machine) {
+  auto available = static_cast<int64_t>(machine.devices.size());
+  bool ownIsData = ownAxis == dataAxis;
+  int64_t other = (ownIsData ? degrees.model : degrees.data).value_or(1);
+  int64_t own = (ownIsData ? degrees.data : degrees.model).value_or(std::max<int64_t>(1, available / other));
+  if (own * other > available) {
+    std::string product;
+    for (auto [name, size] :
+         {std::pair(dataAxis, ownIsData ? own : other), std::pair(modelAxis, ownIsData ? other : own)})
+      if (size > 1)
+        product += (product.empty() ? "" : ",") + name.str() + "=" + std::to_string(size);
+    return degreesError("degrees expect at most the " + Twine(available) + " devices of machine \"" + machine.name +
+                        "\", got " + product + ", which makes " + Twine(own * other));
+  }
+  if (own * other == 1)
+    return MeshSpec::ofDevice(0);
+  MeshSpec mesh{"mesh", std::vector<unsigned>(own * other), {}};
+  std::iota(mesh.devices.begin(), mesh.devices.end(), 0u);
+  if (int64_t data = ownIsData ? own : other; data > 1)
+    mesh.axes.push_back({dataAxis.str(), data});
+  if (int64_t model = ownIsData ? other : own; model > 1)
+    mesh.axes.push_back({modelAxis.str(), model});
+  return mesh;
+}
+
+} // namespace cleave

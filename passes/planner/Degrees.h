@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The text of `--degrees`: over how many devices each kind of split goes.
+
+#ifndef CLEAVE_PASSES_PLANNER_DEGREES_H
+#define CLEAVE_PASSES_PLANNER_DEGREES_H
+
+#include "passes/planner/Machine.h"
+#include "passes/planner/MeshSpec.h"
+
+#include <optional>
+
+namespace cleave {
+
+/// Names of axes, and keys of `--degrees`.
+inline constexpr llvm::StringLiteral dataAxis = "data", modelAxis = "model";
+
+/// How many parts the batch and the layers are split into; what is not said is open.
+struct Degrees {
+  std::optional<int64_t> data, model;
+};
+
+/// Reads "data=4,model=2", in any order; an empty text says nothing. The error names what is wrong.
+llvm::Expected<Degrees> parseDegrees(llvm::StringRef text);
+
+/// The mesh of those degrees on the machine's first devices: the axis `data` outermost, then `model`. The strategy's
+/// own axis, one of the two, takes all devices that the other leaves where its degree is open; the other is not split
+/// where its is. Fails where the machine has too few devices.
+llvm::Expected<MeshSpec> meshOfDegrees(const Degrees &degrees, llvm::StringRef ownAxis, const Machine &machine);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_PLANNER_DEGREES_H
