@@ -5,7 +5,7 @@ module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i
                                    {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
 dist.mesh @d0 <[], devices = [0]>
 dist.mesh @d1 <[], devices = [1]>
-dist.mesh @pair <["m" = 2], devices = [2, 3]>
+dist.mesh @pair <["m" = 2], devices = [0, 1]>
 dfg.parameter @wide : tensor<32x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
