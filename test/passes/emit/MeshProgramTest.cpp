@@ -323,6 +323,30 @@ TEST(MeshProgram, ConvolutionEqualsOneDevice) {
   expectEqualToOneDevice(3, R"(dist.mesh @m <["a" = 3, "b" = 1], devices = [0, 1, 2]>)", {someValues(858, 1)}, graph);
 }
 
+// Rows that are padding are not zero behind an exponential, also not when products of them are joined and scattered;
+// the sum over rows must not see them.
+TEST(MeshProgram, PaddingStaysOutOfSums) {
+  auto graph = [](const Place &place) {
+    return R"(
+  dfg.parameter @w : tensor<6x4xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 1>
+  dfg.graph @main(%x: tensor<7x6xf32>) -> tensor<4xf32> {
+    %w = dfg.read @w : tensor<6x4xf32>
+    %0 = dfg.exp %x {)" +
+           place("d0 = [\"a\"], d1 = [\"b\"]") + R"(} : (tensor<7x6xf32>) -> tensor<7x6xf32>
+    %1 = dfg.dot_general %0, %w {lhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_batch = array<i64>, rhs_contracting = array<i64: 0>, )" +
+           place("m = [\"a\"], k = [\"b\"]") +
+           R"(} : (tensor<7x6xf32>, tensor<6x4xf32>) -> tensor<7x4xf32>
+    %2 = dfg.reduce %1 {dims = array<i64: 0>, kind = #dfg.reduce_kind<sum>, )" +
+           place("d0 = [\"a\", \"b\"]") + R"(} : (tensor<7x4xf32>) -> tensor<4xf32>
+    dfg.return %2 : tensor<4xf32>
+  })";
+  };
+  Values small(42);
+  for (size_t i = 0; i != small.size(); ++i)
+    small[i] = static_cast<float>(i % 7) / 4;
+  expectEqualToOneDevice(4, R"(dist.mesh @m <["a" = 2, "b" = 2], devices = [0, 1, 2, 3]>)", {small}, graph);
+}
+
 /// A chain of products on a mesh of `data` x `model` devices, each joined over the latter.
 std::string chainOf(unsigned data, unsigned model, unsigned length) {
   unsigned numDevices = data * model;
