@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Moves bytes between devices.
+// Moves bytes between sites. What goes where is in the Channels from which a communicator is made; a communicator knows
+// how: shared memory, messages, a library. It may serve only some of the sites, those of its process.
 
 #ifndef CLEAVE_RUNTIME_COMMUNICATOR_H
 #define CLEAVE_RUNTIME_COMMUNICATOR_H
 
-#include "runtime/Error.h"
-#include "runtime/Plan.h"
+#include "runtime/Channels.h"
 
 namespace cleave::runtime {
 
@@ -17,16 +17,27 @@ struct Transfer {
   uint64_t step = 0;
 };
 
-/// Rendezvous transfers. Each end calls from a thread of its own and returns when the bytes have moved. Steps use a
-/// channel one after the other, in order.
+/// One site's end of a transfer.
+struct Participant {
+  uint32_t site = 0;
+  /// The buffers that the instruction names: a send has no target, a receive no source.
+  std::span<const std::byte> source;
+  std::span<std::byte> target;
+  /// The error that the site brings along, if any: it takes part, but gives the error instead of its bytes.
+  Error poison;
+};
+
+/// Rendezvous among sites. Each site of a channel calls from a thread of its own, once a step, and steps use a channel
+/// one after the other, in order. A call returns when everything that the site gives has been taken and everything that
+/// it gets is there. It returns the site's poison, or else an error of a site on which its target depends; targets then
+/// hold anything. Nobody hangs because another site brings an error, and the next step starts anew.
 class Communicator {
 public:
   virtual ~Communicator() = default;
-  /// Gives `bytes` to the receiver; if `poison` is an error, gives it that instead.
-  virtual Error send(const Transfer &transfer, std::span<const std::byte> bytes, const Error &poison) = 0;
-  /// Fills `bytes` from the sender, as many as it sends. The sender's error, if that is what it sent. With `poison`,
-  /// takes what is sent without filling `bytes` and returns `poison`.
-  virtual Error receive(const Transfer &transfer, std::span<std::byte> bytes, const Error &poison) = 0;
+  /// For an ExchangeChannel.
+  virtual Error exchange(const Transfer &transfer, const Participant &participant) = 0;
+  /// For a ReduceChannel. All members of a group get the same bits.
+  virtual Error reduce(const Transfer &transfer, const Participant &participant) = 0;
 };
 
 } // namespace cleave::runtime

@@ -13,7 +13,8 @@
 
 namespace cleave::runtime {
 
-/// A device of an executor. Made by its Driver for one program; used by one thread at a time until its queues run.
+/// A device of an executor. Made by its Driver for one program (one site); used by one thread at a time until its
+/// queues run.
 class Device {
 public:
   virtual ~Device() = default;

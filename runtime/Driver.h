@@ -9,7 +9,6 @@
 #include "runtime/Communicator.h"
 #include "runtime/Device.h"
 #include "runtime/Executor.h"
-#include "runtime/HappensBefore.h"
 
 namespace cleave::runtime {
 
@@ -18,9 +17,13 @@ struct DriverContext {
   Plan plan;
   const Entry *entry = nullptr;
   std::vector<Site> sites;
+  /// What the communicator of devices that compute knows; devices that simulate need neither.
+  std::unique_ptr<Channels> channels;
   ExecutorOptions options;
   ParameterSource *parameters = nullptr;
   std::unique_ptr<Communicator> communicator;
+
+  const Mesh &meshOf(const Site &site) const { return plan->meshes[site.program->mesh]; }
 };
 
 /// Makes devices of one kind.

@@ -16,7 +16,7 @@
 
 namespace cleave::runtime {
 
-/// A device and its queues; queues without instructions are there, but never get a step.
+/// A site's device and its queues; queues without instructions are there, but never get a step.
 struct Member {
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Queue>> queues;
@@ -58,12 +58,12 @@ public:
 static std::vector<uint32_t> buffersOf(const Action &action) {
   if (const auto *call = std::get_if<Call>(&action))
     return call->arguments;
-  if (const auto *copy = std::get_if<Copy>(&action))
-    return {copy->source, copy->target};
   return std::visit(
-      [](const auto &single) -> std::vector<uint32_t> {
-        if constexpr (requires { single.buffer; })
-          return {single.buffer};
+      [](const auto &other) -> std::vector<uint32_t> {
+        if constexpr (requires { other.buffer; })
+          return {other.buffer};
+        if constexpr (requires { other.source; })
+          return {other.source, other.target};
         return {};
       },
       action);
@@ -180,7 +180,6 @@ Error Executor::State::build(const Plan &plan, const std::string &name, Paramete
   context.sites = sitesOf(*plan, **entry);
   context.options = std::move(options);
   context.parameters = &parameters;
-  context.communicator = createLocalCommunicator(**entry);
   if (Error error = createDrivers())
     return error;
   members.resize(context.sites.size());
@@ -193,6 +192,10 @@ Error Executor::State::build(const Plan &plan, const std::string &name, Paramete
   });
   if (error)
     return error;
+  if (!drivers.count("null")) {
+    context.channels = std::make_unique<Channels>(*plan, **entry, context.sites);
+    context.communicator = createLocalCommunicator(*context.channels);
+  }
   for (uint32_t index = 0; index != members.size(); ++index)
     if (Error failed = createQueues(index))
       return failed;
@@ -261,13 +264,19 @@ Expected<StepTimes> Executor::wait(Ticket ticket) {
 const Entry &Executor::entry() const { return *state->context.entry; }
 
 std::vector<DeviceMemory> Executor::memory() const {
-  std::vector<DeviceMemory> memory;
+  std::map<uint32_t, DeviceMemory> ofDevice;
   for (size_t i = 0; i != state->members.size(); ++i) {
     const Site &site = state->context.sites[i];
-    memory.push_back({state->context.plan->devices[site.device].name, site.program->arenaBytes,
-                      state->members[i].device->allocatedBytes(), site.program->liveBytes});
+    DeviceMemory &memory = ofDevice[site.device];
+    memory.device = state->context.plan->devices[site.device].name;
+    memory.plannedBytes += site.program->arenaBytes;
+    memory.allocatedBytes += state->members[i].device->allocatedBytes();
+    memory.liveBytes += site.program->liveBytes;
   }
-  return memory;
+  std::vector<DeviceMemory> list;
+  for (auto &[device, memory] : ofDevice)
+    list.push_back(std::move(memory));
+  return list;
 }
 
 } // namespace cleave::runtime

@@ -21,8 +21,8 @@ struct ExecutorOptions {
   bool pin = true;
   /// Where each instruction's begin and end are recorded; null: nowhere.
   Trace *trace = nullptr;
-  /// Seconds that an instruction takes on `device` under the null driver; absent: none. A receive takes no time of its
-  /// own: it ends with its send.
+  /// Seconds that an instruction takes on `device` under the null driver; absent: none. A communication takes the
+  /// longest that one of its ends takes.
   std::function<double(uint32_t device, const Instruction &)> seconds;
 };
 
@@ -34,7 +34,7 @@ struct StepTimes {
   int64_t begin = 0, end = 0;
 };
 
-/// What one device's arena takes.
+/// What one device's arenas take, one for each of its programs.
 struct DeviceMemory {
   std::string device;
   uint64_t plannedBytes = 0, allocatedBytes = 0, liveBytes = 0;

@@ -19,7 +19,7 @@ static double unit(uint64_t seed, uint64_t counter) {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-/// Calls store(i, value) for the elements [begin, end) of `source`; begin is even.
+/// Calls store(i, value) for the elements [begin, end) of `source`.
 template <typename Store>
 static void produceRange(const GeneratedSource &source, uint64_t begin, uint64_t end, const Store &store) {
   switch (source.distribution) {
@@ -32,36 +32,40 @@ static void produceRange(const GeneratedSource &source, uint64_t begin, uint64_t
       store(i, source.a + (source.b - source.a) * unit(source.seed, i));
     return;
   case Distribution::Normal:
-    for (uint64_t i = begin; i < end; i += 2) {
+    for (uint64_t i = begin & ~uint64_t(1); i < end; i += 2) {
       double radius = std::sqrt(-2 * std::log(1 - unit(source.seed, i)));
       double angle = 2 * std::numbers::pi * unit(source.seed, i + 1);
-      store(i, source.a + source.b * radius * std::cos(angle));
-      if (i + 1 != end)
+      if (i >= begin)
+        store(i, source.a + source.b * radius * std::cos(angle));
+      if (i + 1 < end)
         store(i + 1, source.a + source.b * radius * std::sin(angle));
     }
     return;
   }
 }
 
-/// Calls store(i, value) for the first `count` elements, large numbers of them in parallel.
-template <typename Store> static void produce(const GeneratedSource &source, uint64_t count, const Store &store) {
+/// Calls store(i, value) for `count` elements from `first` on, large numbers of them in parallel.
+template <typename Store>
+static void produce(const GeneratedSource &source, uint64_t first, uint64_t count, const Store &store) {
   constexpr uint64_t part = 1 << 16;
   auto parts = static_cast<int64_t>((count + part - 1) / part);
 #pragma omp parallel for if (parts > 4)
   for (int64_t i = 0; i < parts; ++i)
-    produceRange(source, static_cast<uint64_t>(i) * part, std::min(count, static_cast<uint64_t>(i + 1) * part), store);
+    produceRange(source, first + static_cast<uint64_t>(i) * part,
+                 first + std::min(count, static_cast<uint64_t>(i + 1) * part), store);
 }
 
-void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target) {
+void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target, uint64_t first) {
   unsigned width = elementBytes(type);
   uint64_t count = target.size() / width;
   // Float parameters can be large: spare them the switch over element types.
   if (type == ElementType::F32)
-    return produce(source, count, [&](uint64_t i, double value) {
+    return produce(source, first, count, [&](uint64_t i, double value) {
       auto element = static_cast<float>(value);
-      std::memcpy(target.data() + i * sizeof(float), &element, sizeof(float));
+      std::memcpy(target.data() + (i - first) * sizeof(float), &element, sizeof(float));
     });
-  produce(source, count, [&](uint64_t i, double value) { storeElement(type, target.data() + i * width, value); });
+  produce(source, first, count,
+          [&](uint64_t i, double value) { storeElement(type, target.data() + (i - first) * width, value); });
 }
 
 } // namespace cleave::runtime

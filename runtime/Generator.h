@@ -16,8 +16,8 @@
 
 namespace cleave::runtime {
 
-/// Fills `target` with elements 0, 1, ... of `source`; its size must be a multiple of the element's.
-void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target);
+/// Fills `target` with elements `first`, `first` + 1, ... of `source`; its size must be a multiple of the element's.
+void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target, uint64_t first = 0);
 
 } // namespace cleave::runtime
 

@@ -9,35 +9,32 @@
 
 namespace cleave::runtime {
 
-std::vector<Site> sitesOf(const PlanContents &plan, const Entry &entry) {
-  std::vector<Site> sites;
-  for (const Program &program : entry.programs)
-    for (uint32_t device : plan.meshes[program.mesh].devices)
-      sites.push_back({device, &program});
-  return sites;
-}
-
-HappensBefore::HappensBefore(const PlanContents &plan, const std::vector<Site> &sites, Phase phase)
-    : plan(plan), sites(sites), phase(phase) {
+HappensBefore::HappensBefore(const PlanContents &plan, const Entry &entry, Phase phase)
+    : plan(plan), entry(entry), phase(phase) {
   number();
   pair();
   connect();
 }
 
 const Instruction &HappensBefore::instructionOf(Occurrence occurrence) const {
-  return sites[occurrence.site].program->instructions(phase)[occurrence.instruction];
+  return entry.programs[occurrence.program].instructions(phase)[occurrence.instruction];
+}
+
+bool HappensBefore::isSingle(uint32_t program) const {
+  return plan.meshes[entry.programs[program].mesh].devices.size() == 1;
 }
 
 /// Numbers nodes and queues, and each node's value on its queue's timeline.
 void HappensBefore::number() {
-  for (uint32_t site = 0; site != sites.size(); ++site) {
+  for (uint32_t index = 0; index != entry.programs.size(); ++index) {
+    const Program &program = entry.programs[index];
     firstNode.push_back(static_cast<uint32_t>(queueOf.size()));
     firstQueue.push_back(numQueues);
-    std::vector<uint32_t> values(sites[site].program->queues.size());
-    for (const Instruction &instruction : sites[site].program->instructions(phase)) {
+    std::vector<uint32_t> values(program.queues.size());
+    for (const Instruction &instruction : program.instructions(phase)) {
       queueOf.push_back(numQueues + instruction.queue);
       valueOf.push_back(++values[instruction.queue]);
-      siteOf.push_back(site);
+      programOf.push_back(index);
     }
     numQueues += values.size();
   }
@@ -48,7 +45,7 @@ void HappensBefore::pair() {
   std::map<uint32_t, uint32_t> eventOfChannel;
   eventOf.resize(queueOf.size());
   for (uint32_t node = 0; node != queueOf.size(); ++node) {
-    Occurrence occurrence{siteOf[node], node - firstNode[siteOf[node]]};
+    Occurrence occurrence{programOf[node], node - firstNode[programOf[node]]};
     const Action &action = instructionOf(occurrence).action;
     auto next = static_cast<uint32_t>(events.size());
     const auto *send = std::get_if<Send>(&action);
@@ -56,31 +53,52 @@ void HappensBefore::pair() {
     eventOf[node] = send      ? eventOfChannel.try_emplace(send->channel, next).first->second
                     : receive ? eventOfChannel.try_emplace(receive->channel, next).first->second
                               : next;
-    if (eventOf[node] == next)
+    if (eventOf[node] == next) {
       events.emplace_back();
+      merges.push_back(true);
+    }
     events[eventOf[node]].push_back(occurrence);
+    merges[eventOf[node]] = merges[eventOf[node]] && isSingle(occurrence.program);
   }
 }
 
-/// Adds an edge to each event from the events that it waits for.
+/// Adds an edge to each node and event from those that it waits for.
 void HappensBefore::connect() {
   std::vector<std::vector<uint32_t>> nodesOfQueue(numQueues);
   for (uint32_t node = 0; node != queueOf.size(); ++node)
     nodesOfQueue[queueOf[node]].push_back(node);
+  nodesBefore.resize(queueOf.size());
   predecessors.resize(events.size());
   successors.resize(events.size());
   auto addEdge = [&](uint32_t from, uint32_t to) {
-    predecessors[to].push_back(from);
-    successors[from].push_back(to);
+    nodesBefore[to].push_back(from);
+    predecessors[eventOf[to]].push_back(eventOf[from]);
+    successors[eventOf[from]].push_back(eventOf[to]);
   };
   for (uint32_t node = 0; node != queueOf.size(); ++node) {
     if (valueOf[node] > 1)
-      addEdge(eventOf[nodesOfQueue[queueOf[node]][valueOf[node] - 2]], eventOf[node]);
-    Occurrence occurrence{siteOf[node], node - firstNode[siteOf[node]]};
+      addEdge(nodesOfQueue[queueOf[node]][valueOf[node] - 2], node);
+    Occurrence occurrence{programOf[node], node - firstNode[programOf[node]]};
     for (const Wait &wait : instructionOf(occurrence).waits)
       if (wait.value > 0)
-        addEdge(eventOf[nodesOfQueue[firstQueue[siteOf[node]] + wait.queue][wait.value - 1]], eventOf[node]);
+        addEdge(nodesOfQueue[firstQueue[programOf[node]] + wait.queue][wait.value - 1], node);
   }
+}
+
+HappensBefore::Clock HappensBefore::clockOf(uint32_t node, const std::vector<std::vector<Clock>> &clocks) const {
+  Clock clock(numQueues);
+  for (uint32_t earlier : nodesBefore[node]) {
+    uint32_t event = eventOf[earlier];
+    for (size_t member = 0; member != events[event].size(); ++member) {
+      uint32_t other = nodeOf(events[event][member]);
+      if (other != earlier && !merges[event])
+        continue;
+      for (uint32_t queue = 0; queue != numQueues; ++queue)
+        clock[queue] = std::max(clock[queue], clocks[event][member][queue]);
+      clock[queueOf[other]] = std::max(clock[queueOf[other]], valueOf[other]);
+    }
+  }
+  return clock;
 }
 
 Error HappensBefore::walk(const Visitor &visit) const {
@@ -91,26 +109,22 @@ Error HappensBefore::walk(const Visitor &visit) const {
     if (missing[event] == 0)
       ready.push_back(event);
   }
-  // A clock says what is over before its event begins; it is dropped once every successor has merged it.
-  std::vector<Clock> clocks(events.size());
+  // A clock says what is over before its instruction begins; it is dropped once every successor has merged it.
+  std::vector<std::vector<Clock>> clocks(events.size());
   for (size_t next = 0; next != ready.size(); ++next) {
     uint32_t event = ready[next];
-    Clock &clock = clocks[event];
-    clock.assign(numQueues, 0);
-    for (uint32_t earlier : predecessors[event]) {
-      for (uint32_t queue = 0; queue != numQueues; ++queue)
-        clock[queue] = std::max(clock[queue], clocks[earlier][queue]);
-      for (Occurrence occurrence : events[earlier]) {
-        uint32_t node = nodeOf(occurrence);
-        clock[queueOf[node]] = std::max(clock[queueOf[node]], valueOf[node]);
-      }
+    for (Occurrence occurrence : events[event])
+      clocks[event].push_back(clockOf(nodeOf(occurrence), clocks));
+    for (uint32_t earlier : predecessors[event])
       if (--unread[earlier] == 0)
-        Clock().swap(clocks[earlier]);
-    }
-    if (Error error = visit(events[event], clock))
+        std::vector<Clock>().swap(clocks[earlier]);
+    if (merges[event] && clocks[event].size() == 2)
+      for (uint32_t queue = 0; queue != numQueues; ++queue)
+        clocks[event][0][queue] = clocks[event][1][queue] = std::max(clocks[event][0][queue], clocks[event][1][queue]);
+    if (Error error = visit(events[event], clocks[event]))
       return error;
     if (unread[event] == 0)
-      Clock().swap(clock);
+      std::vector<Clock>().swap(clocks[event]);
     for (uint32_t later : successors[event])
       if (--missing[later] == 0)
         ready.push_back(later);
@@ -141,10 +155,13 @@ Error HappensBefore::deadlock(const std::vector<uint32_t> &missing) const {
 }
 
 std::string HappensBefore::describe(Occurrence occurrence) const {
-  const Site &site = sites[occurrence.site];
+  const Program &program = entry.programs[occurrence.program];
+  const Mesh &mesh = plan.meshes[program.mesh];
   const Instruction &instruction = instructionOf(occurrence);
-  return "device \"" + plan.devices[site.device].name + "\" " + queueKindName(site.program->queues[instruction.queue]) +
-         " queue " + actionName(instruction.action) + " \"" + instruction.node + "\"";
+  std::string place =
+      isSingle(occurrence.program) ? "device \"" + plan.devices[mesh.devices.front()].name : "mesh \"" + mesh.name;
+  return place + "\" " + queueKindName(program.queues[instruction.queue]) + " queue " + kindName(instruction.action) +
+         " \"" + instruction.node + "\"";
 }
 
 } // namespace cleave::runtime

@@ -57,12 +57,25 @@ Expected<const Entry *> Plan::entry(const std::string &name) const {
 
 const char *actionName(const Action &action) {
   static constexpr std::array<const char *, std::variant_size_v<Action>> names = {
-      "call", "copy", "send", "receive", "load parameter", "load input", "store output"};
+      "call",         "copy",       "send",     "receive",    "load parameter", "load input",
+      "store output", "load index", "exchange", "all_reduce", "reduce_scatter"};
   return names[action.index()];
 }
 
+const char *kindName(const Action &action) {
+  static constexpr std::array<const char *, 7> names = {"exchange",      "all_gather", "all_to_all", "permute",
+                                                        "halo_exchange", "slice",      "broadcast"};
+  const auto *exchange = std::get_if<Exchange>(&action);
+  return exchange ? names[static_cast<unsigned>(exchange->kind)] : actionName(action);
+}
+
+const char *combinerName(Combiner combiner) {
+  static constexpr std::array<const char *, 4> names = {"sum", "product", "max", "min"};
+  return names[static_cast<unsigned>(combiner)];
+}
+
 const char *queueKindName(QueueKind kind) {
-  static constexpr std::array<const char *, 4> names = {"compute", "send", "receive", "host"};
+  static constexpr std::array<const char *, 5> names = {"compute", "send", "receive", "host", "collective"};
   return names[static_cast<unsigned>(kind)];
 }
 
@@ -71,6 +84,14 @@ uint64_t checksum(std::span<const std::byte> bytes) {
   for (std::byte byte : bytes)
     hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
   return hash;
+}
+
+std::array<std::byte, 8> planSeal(std::span<const std::byte> bytes) {
+  std::array<std::byte, 8> seal;
+  uint64_t hash = checksum(bytes);
+  for (unsigned i = 0; i != seal.size(); ++i)
+    seal[i] = static_cast<std::byte>(hash >> (8 * i));
+  return seal;
 }
 
 } // namespace cleave::runtime

@@ -7,6 +7,7 @@
 
 #include "runtime/TensorType.h"
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -107,7 +108,21 @@ struct PlanBuffer {
   int32_t viewOf = -1;
 };
 
-enum class QueueKind : uint8_t { Compute, Send, Receive, Host };
+/// The next three say what each device of a mesh holds of a tensor; plan.fbs defines them, Tile.h computes with them.
+struct Cut {
+  uint32_t axis = 0;
+  int64_t block = 0;
+};
+struct TileDim {
+  int64_t size = 0;
+  std::vector<Cut> cuts;
+  int64_t length = 0, step = 1, before = 0;
+};
+struct Tile {
+  std::vector<TileDim> dims;
+};
+
+enum class QueueKind : uint8_t { Compute, Send, Receive, Host, Collective };
 
 /// Holds an instruction until `queue` has finished the first `value` instructions of its list.
 struct Wait {
@@ -121,22 +136,54 @@ struct Call {
 struct Copy {
   uint32_t source = 0, target = 0;
 };
+/// A tile is an index in the entry's tiles, or -1: the whole tensor.
 struct Send {
-  uint32_t buffer = 0, peer = 0, channel = 0;
+  uint32_t buffer = 0, mesh = 0, channel = 0;
+  int32_t sourceTile = -1, targetTile = -1;
 };
 struct Receive {
-  uint32_t buffer = 0, peer = 0, channel = 0;
+  uint32_t buffer = 0, mesh = 0, channel = 0;
+  int32_t sourceTile = -1, targetTile = -1;
+  double fill = 0;
 };
 struct LoadParameter {
   uint32_t parameter = 0, buffer = 0;
+  int32_t tile = -1;
 };
 struct LoadInput {
   uint32_t input = 0, buffer = 0;
+  int32_t tile = -1;
 };
 struct StoreOutput {
   uint32_t output = 0, buffer = 0;
+  int32_t tile = -1;
 };
-using Action = std::variant<Call, Copy, Send, Receive, LoadParameter, LoadInput, StoreOutput>;
+enum class IndexKind : uint8_t { Start, Extent };
+struct LoadIndex {
+  uint32_t buffer = 0, tile = 0, dim = 0;
+  IndexKind what = IndexKind::Start;
+};
+enum class ExchangeKind : uint8_t { General, AllGather, AllToAll, Permute, HaloExchange, Slice, Broadcast };
+struct Exchange {
+  uint32_t source = 0, target = 0, channel = 0;
+  int32_t sourceTile = -1, targetTile = -1;
+  double fill = 0;
+  ExchangeKind kind = ExchangeKind::General;
+};
+enum class Combiner : uint8_t { Sum, Product, Max, Min };
+struct AllReduce {
+  uint32_t source = 0, target = 0, channel = 0;
+  std::vector<uint32_t> axes;
+  Combiner combiner = Combiner::Sum;
+};
+struct ReduceScatter {
+  uint32_t source = 0, target = 0, channel = 0;
+  std::vector<uint32_t> axes;
+  Combiner combiner = Combiner::Sum;
+  int32_t tile = -1;
+};
+using Action = std::variant<Call, Copy, Send, Receive, LoadParameter, LoadInput, StoreOutput, LoadIndex, Exchange,
+                            AllReduce, ReduceScatter>;
 
 struct Instruction {
   std::string node;
@@ -176,11 +223,18 @@ struct Entry {
   std::vector<Port> inputs, outputs;
   std::vector<Program> programs;
   std::vector<Operator> operators;
+  std::vector<Tile> tiles;
+
+  /// The tile of that index; null for -1.
+  const Tile *tile(int32_t index) const { return index < 0 ? nullptr : &tiles[static_cast<size_t>(index)]; }
 };
+
+/// The version of plan.fbs that this runtime reads.
+inline constexpr uint32_t planVersion = 2;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
 struct PlanContents {
-  uint32_t version = 1;
+  uint32_t version = planVersion;
   std::string producer, model, strategy;
   std::vector<PlanDevice> devices;
   std::vector<Mesh> meshes;
@@ -218,12 +272,19 @@ private:
   std::shared_ptr<const PlanContents> contents;
 };
 
-/// "call", "copy", "send", "receive", "load parameter", "load input" or "store output".
+/// "call", "copy", "send", "receive", "load parameter", "load input", "store output", "load index", "exchange",
+/// "all_reduce" or "reduce_scatter".
 const char *actionName(const Action &action);
-/// "compute", "send", "receive" or "host".
+/// What an action does, for people: an exchange's kind ("all_gather", "halo_exchange", ...), otherwise its name.
+const char *kindName(const Action &action);
+/// "sum", "product", "max" or "min".
+const char *combinerName(Combiner combiner);
+/// "compute", "send", "receive", "host" or "collective".
 const char *queueKindName(QueueKind kind);
 /// The 64-bit FNV-1a hash of `bytes` (Fowler, Noll, Vo), as NativeObject.checksum holds it.
 uint64_t checksum(std::span<const std::byte> bytes);
+/// What a plan file has after its FlatBuffer `bytes`: their checksum, so that any damage is noticed.
+std::array<std::byte, 8> planSeal(std::span<const std::byte> bytes);
 
 } // namespace cleave::runtime
 

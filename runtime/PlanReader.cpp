@@ -56,6 +56,7 @@ private:
   PlanBuffer buffer(const fb::Buffer &from);
   Program program(const fb::Program &from);
   Operator modelOperator(const fb::Operator &from);
+  Tile tile(const fb::Tile &from);
   Entry entry(const fb::Entry &from);
 
   bool charge(uint64_t bytes) {
@@ -131,15 +132,38 @@ Action Reader::action(const fb::Instruction &from) {
   if (auto *copy = from.action_as_Copy())
     return Copy{copy->source(), copy->target()};
   if (auto *send = from.action_as_Send())
-    return Send{send->buffer(), send->peer(), send->channel()};
+    return Send{send->buffer(), send->mesh(), send->channel(), send->source_tile(), send->target_tile()};
   if (auto *receive = from.action_as_Receive())
-    return Receive{receive->buffer(), receive->peer(), receive->channel()};
+    return Receive{receive->buffer(),      receive->mesh(),        receive->channel(),
+                   receive->source_tile(), receive->target_tile(), receive->fill()};
   if (auto *load = from.action_as_LoadParameter())
-    return LoadParameter{load->parameter(), load->buffer()};
+    return LoadParameter{load->parameter(), load->buffer(), load->tile()};
   if (auto *load = from.action_as_LoadInput())
-    return LoadInput{load->input(), load->buffer()};
+    return LoadInput{load->input(), load->buffer(), load->tile()};
   if (auto *store = from.action_as_StoreOutput())
-    return StoreOutput{store->output(), store->buffer()};
+    return StoreOutput{store->output(), store->buffer(), store->tile()};
+  if (auto *load = from.action_as_LoadIndex())
+    return LoadIndex{load->buffer(), load->tile(), load->dim(),
+                     enumerator<IndexKind>(load->what(), fb::IndexKind::MAX, "index kind")};
+  if (auto *exchange = from.action_as_Exchange())
+    return Exchange{exchange->source(),
+                    exchange->target(),
+                    exchange->channel(),
+                    exchange->source_tile(),
+                    exchange->target_tile(),
+                    exchange->fill(),
+                    enumerator<ExchangeKind>(exchange->kind(), fb::ExchangeKind::MAX, "exchange kind")};
+  auto combiner = [&](fb::Combiner raw) { return enumerator<Combiner>(raw, fb::Combiner::MAX, "combiner"); };
+  if (auto *reduce = from.action_as_AllReduce())
+    return AllReduce{reduce->source(), reduce->target(), reduce->channel(), numbers<uint32_t>(reduce->axes()),
+                     combiner(reduce->combiner())};
+  if (auto *reduce = from.action_as_ReduceScatter())
+    return ReduceScatter{reduce->source(),
+                         reduce->target(),
+                         reduce->channel(),
+                         numbers<uint32_t>(reduce->axes()),
+                         combiner(reduce->combiner()),
+                         reduce->tile()};
   fail("the instruction of node \"", text(from.node()), "\" has no known action");
   return {};
 }
@@ -195,6 +219,15 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   return to;
 }
 
+Tile Reader::tile(const fb::Tile &from) {
+  auto cut = [](const fb::Cut *element) { return Cut{element->axis(), element->block()}; };
+  auto dim = [&](const fb::TileDim *element) {
+    return TileDim{element->size(), list<Cut>(element->cuts(), cut), element->length(), element->step(),
+                   element->before()};
+  };
+  return {list<TileDim>(from.dims(), dim)};
+}
+
 Entry Reader::entry(const fb::Entry &from) {
   Entry to;
   auto port = [&](const fb::Port *element) {
@@ -206,6 +239,7 @@ Entry Reader::entry(const fb::Entry &from) {
   to.outputs = list<Port>(from.outputs(), port);
   to.programs = list<Program>(from.programs(), [&](const fb::Program *element) { return program(*element); });
   to.operators = list<Operator>(from.operators(), [&](const fb::Operator *element) { return modelOperator(*element); });
+  to.tiles = list<Tile>(from.tiles(), [&](const fb::Tile *element) { return tile(*element); });
   return to;
 }
 
@@ -238,20 +272,25 @@ PlanContents Reader::plan(const fb::Plan &from) {
 
 } // namespace
 
-Expected<PlanContents> readPlanContents(std::span<const std::byte> bytes) {
-  const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
-  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::PlanBufferHasIdentifier(data))
+Expected<PlanContents> readPlanContents(std::span<const std::byte> file) {
+  constexpr size_t sealBytes = std::tuple_size_v<decltype(planSeal({}))>;
+  const auto *data = reinterpret_cast<const uint8_t *>(file.data());
+  if (file.size() < 8 + sealBytes || file.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::PlanBufferHasIdentifier(data))
     return makeError(Status::Rejected, "not a plan: expected a FlatBuffer with identifier \"", fb::PlanIdentifier(),
-                     "\", got ", bytes.size(), " bytes of something else");
+                     "\", got ", file.size(), " bytes of something else");
+  auto bytes = file.first(file.size() - sealBytes);
   auto tables = static_cast<flatbuffers::uoffset_t>(std::max<size_t>(bytes.size(), 1000000));
   flatbuffers::Verifier verifier(data, bytes.size(), /*max_depth=*/64, tables);
   if (!fb::VerifyPlanBuffer(verifier))
-    return makeError(Status::Rejected, "plan is malformed: its tables do not fit into its ", bytes.size(),
+    return makeError(Status::Rejected, "plan is malformed: its tables do not fit into its ", file.size(),
                      " bytes; the file is damaged or incomplete");
   const fb::Plan &root = *fb::GetPlan(data);
-  if (root.version() != 1)
-    return makeError(Status::Rejected, "plan has version ", root.version(),
-                     ", expected 1; compile the model again with this version of Cleave");
+  if (root.version() != planVersion)
+    return makeError(Status::Rejected, "plan has version ", root.version(), ", expected ", planVersion,
+                     "; compile the model again with this version of Cleave");
+  if (!std::ranges::equal(planSeal(bytes), file.last(sealBytes)))
+    return makeError(Status::Rejected, "plan is damaged: the checksum at its end is not that of the ", bytes.size(),
+                     " bytes before it");
   Reader reader(bytes.size() * 64 + (16u << 20));
   PlanContents contents = reader.plan(root);
   if (reader.failure())

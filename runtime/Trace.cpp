@@ -11,13 +11,17 @@
 
 namespace cleave::runtime {
 
-Trace::Track &Trace::add(const Plan &plan, uint32_t device, uint32_t queue, QueueKind kind) {
+Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue) {
   this->plan = plan;
   Track &track = all.emplace_back();
-  track.device = device;
+  track.device = site.device;
   track.queue = queue;
-  track.deviceName = plan->devices[device].name;
-  track.queueName = queueKindName(kind);
+  track.thread = threads[site.device]++;
+  track.deviceName = plan->devices[site.device].name;
+  track.queueName = queueKindName(site.program->queues[queue]);
+  // A device in several meshes has several queues of a kind.
+  if (plan->meshes[site.program->mesh].devices.size() > 1)
+    track.queueName += " of " + plan->meshes[site.program->mesh].name;
   return track;
 }
 
@@ -42,11 +46,11 @@ void Trace::write(std::ostream &out) const {
       writeName(out, "process_name", track.device, 0, track.deviceName);
     }
     next();
-    writeName(out, "thread_name", track.device, track.queue, track.queueName);
+    writeName(out, "thread_name", track.device, track.thread, track.queueName);
     for (const Event &event : track.events) {
       next();
       out << "{\"ph\":\"X\",\"name\":" << JsonString{event.instruction->node} << ",\"cat\":\""
-          << actionName(event.instruction->action) << "\",\"pid\":" << track.device << ",\"tid\":" << track.queue
+          << kindName(event.instruction->action) << "\",\"pid\":" << track.device << ",\"tid\":" << track.thread
           << ",\"ts\":" << microseconds(event.begin - origin) << ",\"dur\":" << microseconds(event.end - event.begin)
           << ",\"args\":{\"phase\":\"" << (event.phase == Phase::Prepare ? "prepare" : "body")
           << "\",\"step\":" << event.step;

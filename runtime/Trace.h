@@ -6,10 +6,11 @@
 #ifndef CLEAVE_RUNTIME_TRACE_H
 #define CLEAVE_RUNTIME_TRACE_H
 
-#include "runtime/Plan.h"
+#include "runtime/Site.h"
 
 #include <deque>
 #include <iosfwd>
+#include <map>
 
 namespace cleave::runtime {
 
@@ -25,12 +26,13 @@ public:
   /// The events of one queue.
   struct Track {
     uint32_t device = 0, queue = 0;
+    uint32_t thread = 0; ///< distinct among the queues of all sites of the device
     std::string deviceName, queueName;
     std::vector<Event> events;
   };
 
-  /// A new track. The trace keeps `plan` alive, whose instructions the events refer to.
-  Track &add(const Plan &plan, uint32_t device, uint32_t queue, QueueKind kind);
+  /// A new track for a queue of a site. The trace keeps `plan` alive, whose instructions the events refer to.
+  Track &add(const Plan &plan, const Site &site, uint32_t queue);
   /// Not while a step is running.
   const std::deque<Track> &tracks() const { return all; }
   /// The events as JSON, in microseconds from the first begin. Not while a step is running.
@@ -39,6 +41,7 @@ public:
 private:
   Plan plan;
   std::deque<Track> all;
+  std::map<uint32_t, uint32_t> threads; ///< tracks of each device so far
 };
 
 } // namespace cleave::runtime

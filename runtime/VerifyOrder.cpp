@@ -3,7 +3,8 @@
 // The rules of memory in time. Each arena is cut into segments at the ends of its buffers; walking the events in an
 // order in which they can happen, each segment remembers its last write and the reads since. Every read must come
 // after a write that was meant for it, and every two accesses of which one writes must be ordered. A device begins a
-// step when all its queues have ended the one before, so only accesses of one step can race.
+// step of a program when all queues that it has for it have ended the one before, so only accesses of one step can
+// race. Devices of a mesh have equal arenas and run equal lists: looking at the program looks at all of them.
 
 #include "runtime/HappensBefore.h"
 #include "runtime/Verify.h"
@@ -15,6 +16,7 @@ namespace cleave::runtime {
 namespace {
 
 using Occurrence = HappensBefore::Occurrence;
+using Clock = HappensBefore::Clock;
 
 /// An instruction's use of a buffer.
 struct Access {
@@ -31,7 +33,7 @@ struct Segment {
   std::optional<Access> readAsPrepared;
 };
 
-/// The arena of one site.
+/// The arena of one program.
 struct Arena {
   std::vector<uint64_t> bounds;
   std::vector<Segment> segments;
@@ -56,17 +58,17 @@ struct Arena {
 
 class OrderChecker {
 public:
-  OrderChecker(const PlanContents &plan, const Entry &entry) : sites(sitesOf(plan, entry)), plan(plan) {
-    for (const Site &site : sites)
-      arenas.emplace_back(*site.program);
+  OrderChecker(const PlanContents &plan, const Entry &entry) : plan(plan), entry(entry) {
+    for (const Program &program : entry.programs)
+      arenas.emplace_back(program);
   }
 
   Error check(Phase phase) {
     current = phase;
-    HappensBefore order(plan, sites, phase);
+    HappensBefore order(plan, entry, phase);
     this->order = &order;
     Error error = order.walk(
-        [&](std::span<const Occurrence> event, const HappensBefore::Clock &clock) { return visit(event, clock); });
+        [&](std::span<const Occurrence> event, std::span<const Clock> clocks) { return visit(event, clocks); });
     // Everything in `prepare` is over before the body begins.
     for (Arena &arena : arenas)
       for (Segment &segment : arena.segments) {
@@ -78,9 +80,11 @@ public:
 
 private:
   const Instruction &instruction(Occurrence at) const {
-    return sites[at.site].program->instructions(current)[at.instruction];
+    return entry.programs[at.program].instructions(current)[at.instruction];
   }
-  const PlanBuffer &buffer(const Access &access) const { return sites[access.by.site].program->buffers[access.buffer]; }
+  const PlanBuffer &buffer(const Access &access) const {
+    return entry.programs[access.by.program].buffers[access.buffer];
+  }
   uint32_t root(const Access &access) const {
     int32_t viewOf = buffer(access).viewOf;
     return viewOf < 0 ? access.buffer : static_cast<uint32_t>(viewOf);
@@ -91,20 +95,23 @@ private:
     return error.atNode(instruction(access.by).node);
   }
 
-  Error visit(std::span<const Occurrence> event, const HappensBefore::Clock &clock) {
+  Error visit(std::span<const Occurrence> event, std::span<const Clock> clocks) {
     accesses.clear();
     for (Occurrence occurrence : event)
       collect(occurrence);
+    auto clockOf = [&](const Access &access) -> const Clock & {
+      return access.by.program == event.front().program ? clocks.front() : clocks.back();
+    };
     if (Error error = checkOverlaps(event))
       return error;
     // An instruction reads its inputs before it writes its outputs.
     for (const Access &access : accesses)
       if (!access.writes)
-        if (Error error = read(access, clock))
+        if (Error error = read(access, clockOf(access)))
           return error;
     for (const Access &access : accesses)
       if (access.writes)
-        if (Error error = write(access, clock))
+        if (Error error = write(access, clockOf(access)))
           return error;
     return Error::success();
   }
@@ -116,35 +123,39 @@ private:
       size_t numInputs = plan.kernels[call->kernel].inputs.size();
       for (size_t i = 0; i != call->arguments.size(); ++i)
         add(call->arguments[i], i >= numInputs);
-    } else if (const auto *copy = std::get_if<Copy>(&action)) {
-      add(copy->source, false);
-      add(copy->target, true);
     } else if (const auto *send = std::get_if<Send>(&action)) {
       add(send->buffer, false);
-    } else if (const auto *receive = std::get_if<Receive>(&action)) {
-      add(receive->buffer, true);
-    } else if (const auto *parameter = std::get_if<LoadParameter>(&action)) {
-      add(parameter->buffer, true);
-    } else if (const auto *input = std::get_if<LoadInput>(&action)) {
-      add(input->buffer, true);
     } else if (const auto *output = std::get_if<StoreOutput>(&action)) {
       add(output->buffer, false);
+    } else {
+      std::visit(
+          [&](const auto &other) {
+            if constexpr (requires { other.source; }) {
+              add(other.source, false);
+              add(other.target, true);
+            } else if constexpr (requires { other.buffer; }) {
+              add(other.buffer, true);
+            }
+          },
+          action);
     }
   }
 
-  /// Within one event: a kernel may write exactly the bytes of an input if both are the same buffer or views of it.
+  /// Within one event: a kernel or an all-reduce may write exactly the bytes of an input if both are the same buffer or
+  /// views of it.
   Error checkOverlaps(std::span<const Occurrence> event) const {
-    bool kernel = std::holds_alternative<Call>(instruction(event.front()).action);
+    const Action &action = instruction(event.front()).action;
+    bool elementwise = std::holds_alternative<Call>(action) || std::holds_alternative<AllReduce>(action);
     for (const Access &written : accesses) {
       if (!written.writes)
         continue;
       const PlanBuffer &target = buffer(written);
       for (const Access &other : accesses) {
         const PlanBuffer &source = buffer(other);
-        if (&other == &written || other.by.site != written.by.site || target.bytes == 0 || source.bytes == 0 ||
+        if (&other == &written || other.by.program != written.by.program || target.bytes == 0 || source.bytes == 0 ||
             source.offset >= target.offset + target.bytes || target.offset >= source.offset + source.bytes)
           continue;
-        bool inPlace = kernel && !other.writes && root(other) == root(written) && source.offset == target.offset &&
+        bool inPlace = elementwise && !other.writes && root(other) == root(written) && source.offset == target.offset &&
                        source.bytes == target.bytes;
         if (!inPlace)
           return fail(written, " over buffer \"", source.name,
@@ -155,8 +166,8 @@ private:
     return Error::success();
   }
 
-  Error read(const Access &access, const HappensBefore::Clock &clock) {
-    for (Segment &segment : arenas[access.by.site].under(buffer(access))) {
+  Error read(const Access &access, const Clock &clock) {
+    for (Segment &segment : arenas[access.by.program].under(buffer(access))) {
       if (!segment.lastWrite)
         return fail(access, ", which nothing has written before; write it first, or wait for its writer");
       if (!segment.fromPrepare && !order->precedes(segment.lastWrite->by, clock))
@@ -172,8 +183,8 @@ private:
     return Error::success();
   }
 
-  Error write(const Access &access, const HappensBefore::Clock &clock) {
-    for (Segment &segment : arenas[access.by.site].under(buffer(access))) {
+  Error write(const Access &access, const Clock &clock) {
+    for (Segment &segment : arenas[access.by.program].under(buffer(access))) {
       if (current == Phase::Body && segment.readAsPrepared)
         return fail(access, " over buffer \"", buffer(*segment.readAsPrepared).name, "\", which ",
                     order->describe(segment.readAsPrepared->by), " needs in every step as prepare left it");
@@ -192,11 +203,11 @@ private:
   }
 
   static bool isSameEvent(const Access &left, const Access &right) {
-    return left.by.site == right.by.site && left.by.instruction == right.by.instruction;
+    return left.by.program == right.by.program && left.by.instruction == right.by.instruction;
   }
 
-  std::vector<Site> sites;
   const PlanContents &plan;
+  const Entry &entry;
   std::vector<Arena> arenas;
   std::vector<Access> accesses;
   const HappensBefore *order = nullptr;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Buffers lie in their arena and have their type's size; instructions name things that exist and fit together; every
-// channel has one sender and one receiver; every output is stored once.
+// channel is one communication, with one end or two; every output is stored once.
 
 #include "runtime/VerifyProgram.h"
 
-#include "runtime/HappensBefore.h"
+#include "runtime/Reduction.h"
+#include "runtime/Tile.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace cleave::runtime {
 namespace {
@@ -41,7 +43,7 @@ Error checkBuffer(const Program &program, const PlanBuffer &buffer) {
   return Error::success();
 }
 
-Error checkArena(const PlanContents &plan, const Program &program) {
+Error checkArena(const Program &program) {
   uint64_t end = 0;
   for (const PlanBuffer &buffer : program.buffers) {
     if (Error error = checkBuffer(program, buffer))
@@ -52,12 +54,65 @@ Error checkArena(const PlanContents &plan, const Program &program) {
     return reject("arena has ", program.arenaBytes, " bytes, but its buffers end at ", end);
   if (program.liveBytes > program.arenaBytes)
     return reject("arena has ", program.arenaBytes, " bytes, fewer than the ", program.liveBytes, " live at once");
-  for (uint32_t index : plan.meshes[program.mesh].devices) {
-    const PlanDevice &device = plan.devices[index];
-    if (device.memoryLimit != 0 && program.arenaBytes > device.memoryLimit)
-      return makeError(Status::Infeasible, "device \"", device.name, "\" has a memory limit of ", device.memoryLimit,
-                       " bytes, but its arena needs ", program.arenaBytes);
+  return Error::success();
+}
+
+/// A device has an arena for each program that it runs.
+Error checkMemory(const PlanContents &plan, const Entry &entry) {
+  std::vector<uint64_t> needed(plan.devices.size());
+  for (const Program &program : entry.programs)
+    for (uint32_t index : plan.meshes[program.mesh].devices) {
+      const PlanDevice &device = plan.devices[index];
+      bool overflows = __builtin_add_overflow(needed[index], program.arenaBytes, &needed[index]);
+      if (device.memoryLimit != 0 && (overflows || needed[index] > device.memoryLimit))
+        return makeError(Status::Infeasible, "device \"", device.name, "\" has a memory limit of ", device.memoryLimit,
+                         " bytes, but its arenas need ", needed[index]);
+    }
+  return Error::success();
+}
+
+/// Tensor elements in the buffer's bytes, padding of its layout included.
+uint64_t elementsIn(const PlanBuffer &buffer) { return buffer.bytes / elementBytes(buffer.type.element); }
+
+/// Whether the buffer holds a tile of a mesh. `what` says whose tile it is.
+Error checkTiledBuffer(const Entry &entry, const Mesh &mesh, const PlanBuffer &buffer, int32_t index, bool windows,
+                       const char *what) {
+  if (index < -1 || index >= static_cast<int64_t>(entry.tiles.size()))
+    return reject("has ", what, " tile ", index, ", but the entry has ", entry.tiles.size());
+  if (index < 0)
+    return Error::success();
+  const Tile &tile = entry.tiles[static_cast<size_t>(index)];
+  if (Error error = checkTile(tile, mesh, windows))
+    return reject("has ", what, " tile ", index, ", whose ", error.message());
+  if (buffer.type.layout)
+    return reject("expects a dense buffer for a tile, got \"", buffer.name, "\" of ", buffer.type.text());
+  if (bufferElements(tile) != elementsIn(buffer))
+    return reject("has ", what, " tile ", index, " of ", bufferElements(tile).value_or(0), " elements for buffer \"",
+                  buffer.name, "\" of ", buffer.type.text());
+  if (!tensorElements(tile))
+    return reject("has ", what, " tile ", index, " of a tensor of more than 2^63-1 elements");
+  return Error::success();
+}
+
+/// Whether two tiled buffers are parts of the same tensor.
+Error checkSameTensor(const Entry &entry, const PlanBuffer &source, int32_t sourceTile, const PlanBuffer &target,
+                      int32_t targetTile) {
+  if (source.type.element != target.type.element)
+    return reject("expects equal element types on both ends, got ", source.type.text(), " and ", target.type.text());
+  if (sourceTile < 0 && targetTile < 0) {
+    if (source.bytes != target.bytes)
+      return reject("expects equal bytes on both ends, got ", source.bytes, " sent and ", target.bytes, " received");
+    return Error::success();
   }
+  for (const PlanBuffer *buffer : {&source, &target})
+    if (buffer->type.layout)
+      return reject("expects a dense buffer for a tile, got \"", buffer->name, "\" of ", buffer->type.text());
+  auto elements = [&](const PlanBuffer &buffer, int32_t tile) {
+    return tile < 0 ? elementsIn(buffer) : *tensorElements(*entry.tile(tile));
+  };
+  if (elements(source, sourceTile) != elements(target, targetTile))
+    return reject("expects tiles of the same tensor, got ", elements(source, sourceTile), " elements sent and ",
+                  elements(target, targetTile), " received");
   return Error::success();
 }
 
@@ -65,7 +120,7 @@ Error checkArena(const PlanContents &plan, const Program &program) {
 class InstructionChecker {
 public:
   InstructionChecker(const PlanContents &plan, const Entry &entry, const Program &program, Phase phase)
-      : plan(plan), entry(entry), program(program), phase(phase) {}
+      : plan(plan), entry(entry), program(program), mesh(plan.meshes[program.mesh]), phase(phase) {}
 
   Error operator()(const Call &call) const {
     if (call.kernel >= plan.kernels.size())
@@ -96,18 +151,68 @@ public:
       return error;
     return checkType(copy.target, program.buffers[copy.source].type);
   }
-  Error operator()(const Send &send) const { return checkTransfer(send.buffer, send.peer); }
-  Error operator()(const Receive &receive) const { return checkTransfer(receive.buffer, receive.peer); }
+  Error operator()(const Send &send) const {
+    return checkTransfer(send.buffer, send.mesh, send.sourceTile, /*windows=*/false, "source");
+  }
+  Error operator()(const Receive &receive) const {
+    return checkTransfer(receive.buffer, receive.mesh, receive.targetTile, /*windows=*/true, "target");
+  }
   Error operator()(const LoadParameter &load) const {
     if (load.parameter >= plan.parameters.size())
       return reject("loads parameter ", load.parameter, ", but the plan has ", plan.parameters.size());
-    return checkType(load.buffer, plan.parameters[load.parameter].type);
+    return checkPart(load.buffer, plan.parameters[load.parameter].type, load.tile, /*windows=*/true);
   }
   Error operator()(const LoadInput &load) const {
-    return checkPort("loads input ", load.input, load.buffer, entry.inputs);
+    return checkPort("loads input ", load.input, load.buffer, entry.inputs, load.tile, /*windows=*/true);
   }
   Error operator()(const StoreOutput &store) const {
-    return checkPort("stores output ", store.output, store.buffer, entry.outputs);
+    return checkPort("stores output ", store.output, store.buffer, entry.outputs, store.tile, /*windows=*/false);
+  }
+  Error operator()(const LoadIndex &load) const {
+    if (Error error = checkBuffer(load.buffer))
+      return error;
+    const PlanBuffer &buffer = program.buffers[load.buffer];
+    if (buffer.type.element != ElementType::I64 || buffer.bytes != sizeof(int64_t))
+      return reject("expects a buffer of one i64, got \"", buffer.name, "\" of ", buffer.type.text());
+    if (load.tile >= entry.tiles.size() || load.dim >= entry.tiles[load.tile].dims.size())
+      return reject("has dimension ", load.dim, " of tile ", load.tile, ", which is not there");
+    if (Error error = checkTile(entry.tiles[load.tile], mesh, /*windows=*/true))
+      return reject("has tile ", load.tile, ", whose ", error.message());
+    return Error::success();
+  }
+  Error operator()(const Exchange &exchange) const {
+    for (uint32_t buffer : {exchange.source, exchange.target})
+      if (Error error = checkBuffer(buffer))
+        return error;
+    const PlanBuffer &source = program.buffers[exchange.source], &target = program.buffers[exchange.target];
+    if (Error error = checkTiledBuffer(entry, mesh, source, exchange.sourceTile, /*windows=*/false, "source"))
+      return error;
+    if (Error error = checkTiledBuffer(entry, mesh, target, exchange.targetTile, /*windows=*/true, "target"))
+      return error;
+    return checkSameTensor(entry, source, exchange.sourceTile, target, exchange.targetTile);
+  }
+  Error operator()(const AllReduce &reduce) const {
+    if (Error error = checkBuffer(reduce.source))
+      return error;
+    if (Error error = checkType(reduce.target, program.buffers[reduce.source].type))
+      return error;
+    return checkReduction(reduce.source, reduce.axes, reduce.combiner);
+  }
+  Error operator()(const ReduceScatter &reduce) const {
+    for (uint32_t buffer : {reduce.source, reduce.target})
+      if (Error error = checkBuffer(buffer))
+        return error;
+    if (Error error = checkReduction(reduce.source, reduce.axes, reduce.combiner))
+      return error;
+    if (reduce.tile < 0)
+      return reject("expects a tile that says which part each device keeps");
+    if (Error error = checkPart(reduce.target, program.buffers[reduce.source].type, reduce.tile, /*windows=*/false))
+      return error;
+    for (uint32_t axis = 0; axis != mesh.axes.size(); ++axis)
+      if (cuts(*entry.tile(reduce.tile), axis) != (std::ranges::find(reduce.axes, axis) != reduce.axes.end()))
+        return reject("expects a tile that cuts along the axes of the reduction and no others; axis \"",
+                      mesh.axes[axis].name, "\" differs");
+    return Error::success();
   }
 
 private:
@@ -124,24 +229,63 @@ private:
                     program.buffers[buffer].type.text());
     return Error::success();
   }
-  Error checkTransfer(uint32_t buffer, uint32_t peer) const {
-    if (peer >= plan.devices.size())
-      return reject("has device ", peer, " as peer, but the plan has ", plan.devices.size());
-    return checkBuffer(buffer);
+  Error checkTransfer(uint32_t buffer, uint32_t peer, int32_t tile, bool windows, const char *what) const {
+    if (peer >= plan.meshes.size())
+      return reject("has mesh ", peer, " as peer, but the plan has ", plan.meshes.size());
+    if (peer == program.mesh)
+      return reject("has its own mesh as peer; use an exchange within a mesh");
+    if (Error error = checkBuffer(buffer))
+      return error;
+    return checkTiledBuffer(entry, mesh, program.buffers[buffer], tile, windows, what);
   }
-  Error checkPort(const char *what, uint32_t port, uint32_t buffer, const std::vector<Port> &ports) const {
+  Error checkReduction(uint32_t source, const std::vector<uint32_t> &axes, Combiner combiner) const {
+    std::set<uint32_t> seen;
+    for (uint32_t axis : axes)
+      if (axis >= mesh.axes.size() || !seen.insert(axis).second)
+        return reject("reduces over axis ", axis, ", expected different axes of mesh \"", mesh.name, "\", which has ",
+                      mesh.axes.size());
+    const TensorType &type = program.buffers[source].type;
+    if (!combines(type.element, combiner))
+      return reject("has combiner ", combinerName(combiner), " for ", type.text(), ", expected max (or) or min (and)");
+    return Error::success();
+  }
+  /// A buffer with a device's part of a tensor of that type.
+  Error checkPart(uint32_t buffer, const TensorType &whole, int32_t tile, bool windows) const {
+    if (tile == -1)
+      return checkType(buffer, whole);
+    if (Error error = checkBuffer(buffer))
+      return error;
+    const PlanBuffer &part = program.buffers[buffer];
+    if (Error error = checkTiledBuffer(entry, mesh, part, tile, windows, "a"))
+      return error;
+    if (whole.layout || part.type.element != whole.element)
+      return reject("expects a part of a dense tensor of its element type, got \"", part.name, "\" of ",
+                    part.type.text(), " for ", whole.text());
+    if (tensorElements(*entry.tile(tile)) != whole.elementCount())
+      return reject("expects a tile of ", whole.text(), ", got one of ", *tensorElements(*entry.tile(tile)),
+                    " elements");
+    return Error::success();
+  }
+  Error checkPort(const char *what, uint32_t port, uint32_t buffer, const std::vector<Port> &ports, int32_t tile,
+                  bool windows) const {
     if (phase == Phase::Prepare)
       return reject(what, port, " in prepare, expected that only in the body");
     if (port >= ports.size())
       return reject(what, port, ", but the entry has ", ports.size());
-    return checkType(buffer, ports[port].type);
+    return checkPart(buffer, ports[port].type, tile, windows);
   }
 
   const PlanContents &plan;
   const Entry &entry;
   const Program &program;
+  const Mesh &mesh;
   Phase phase;
 };
+
+bool isCollective(const Action &action) {
+  return std::holds_alternative<Exchange>(action) || std::holds_alternative<AllReduce>(action) ||
+         std::holds_alternative<ReduceScatter>(action);
+}
 
 bool fits(QueueKind kind, const Action &action) {
   if (std::holds_alternative<Send>(action))
@@ -150,6 +294,8 @@ bool fits(QueueKind kind, const Action &action) {
     return kind == QueueKind::Receive;
   if (std::holds_alternative<Call>(action) || std::holds_alternative<Copy>(action))
     return kind == QueueKind::Compute;
+  if (isCollective(action))
+    return kind == QueueKind::Collective;
   return kind == QueueKind::Host || kind == QueueKind::Compute;
 }
 
@@ -181,58 +327,79 @@ Error checkPhase(const PlanContents &plan, const Entry &entry, const Program &pr
       error = reject("has order ", instruction.order, ", expected at least ", instructions[i - 1].order,
                      ", that of the instruction before it");
     if (error)
-      return reject("instruction ", i, " of ", list, " (", actionName(instruction.action), ") ", error.message())
+      return reject("instruction ", i, " of ", list, " (", kindName(instruction.action), ") ", error.message())
           .atNode(instruction.node);
   }
   return Error::success();
 }
 
-/// One end of a channel.
+/// One end of a transfer between meshes: where it is, and where it says that the other is.
 struct End {
-  uint32_t device, peer;
-  uint64_t bytes;
-  const Instruction *instruction;
+  uint32_t mesh, peer;
+  int32_t sourceTile, targetTile;
+  const PlanBuffer *buffer;
 };
 
-Error checkChannel(const PlanContents &plan, uint32_t channel, const std::vector<End> &sends,
-                   const std::vector<End> &receives) {
-  const std::string &node = (sends.empty() ? receives : sends).front().instruction->node;
-  auto rejectChannel = [&](const auto &...parts) { return reject("channel ", channel, " ", parts...).atNode(node); };
-  if (sends.size() != 1 || receives.size() != 1)
-    return rejectChannel("expects one send and one receive, got ", sends.size(), " and ", receives.size());
-  const End &send = sends.front(), &receive = receives.front();
-  if (send.peer != receive.device || receive.peer != send.device)
-    return rejectChannel("is sent by device \"", plan.devices[send.device].name, "\" to \"",
-                         plan.devices[send.peer].name, "\", but received by \"", plan.devices[receive.device].name,
-                         "\" from \"", plan.devices[receive.peer].name, "\"");
-  if (send.bytes != receive.bytes)
-    return rejectChannel("expects equal bytes on both ends, got ", send.bytes, " sent and ", receive.bytes,
-                         " received");
-  return Error::success();
+/// The instructions that name a channel.
+struct ChannelUse {
+  std::vector<End> sends, receives;
+  unsigned collectives = 0;
+  const Instruction *first = nullptr;
+};
+
+Error checkChannel(const PlanContents &plan, const Entry &entry, const ChannelUse &use) {
+  if (use.collectives == 1 && use.sends.empty() && use.receives.empty())
+    return Error::success();
+  if (use.collectives != 0 || use.sends.size() != 1 || use.receives.size() != 1)
+    return reject("expects one send and one receive, or one collective, got ", use.sends.size(), " and ",
+                  use.receives.size(), ", or ", use.collectives);
+  const End &send = use.sends.front(), &receive = use.receives.front();
+  auto name = [&](uint32_t mesh) -> const std::string & { return plan.meshes[mesh].name; };
+  if (send.peer != receive.mesh || receive.peer != send.mesh)
+    return reject("is sent by mesh \"", name(send.mesh), "\" to \"", name(send.peer), "\", but received by \"",
+                  name(receive.mesh), "\" from \"", name(receive.peer), "\"");
+  if (send.sourceTile != receive.sourceTile || send.targetTile != receive.targetTile)
+    return reject("expects the same tiles on both ends, got ", send.sourceTile, " to ", send.targetTile, " sent and ",
+                  receive.sourceTile, " to ", receive.targetTile, " received");
+  return checkSameTensor(entry, *send.buffer, send.sourceTile, *receive.buffer, send.targetTile);
 }
 
-Error checkChannels(const PlanContents &plan, const std::vector<Site> &sites, Phase phase) {
-  std::map<uint32_t, std::pair<std::vector<End>, std::vector<End>>> channels;
-  for (const Site &site : sites)
-    for (const Instruction &instruction : site.program->instructions(phase)) {
+Error checkChannels(const PlanContents &plan, const Entry &entry, Phase phase) {
+  std::map<uint32_t, ChannelUse> channels;
+  for (const Program &program : entry.programs)
+    for (const Instruction &instruction : program.instructions(phase)) {
+      auto use = [&](uint32_t channel) -> ChannelUse & {
+        ChannelUse &found = channels[channel];
+        if (!found.first)
+          found.first = &instruction;
+        return found;
+      };
       auto end = [&](const auto &transfer) {
-        return End{site.device, transfer.peer, site.program->buffers[transfer.buffer].bytes, &instruction};
+        return End{program.mesh, transfer.mesh, transfer.sourceTile, transfer.targetTile,
+                   &program.buffers[transfer.buffer]};
       };
       if (const auto *send = std::get_if<Send>(&instruction.action))
-        channels[send->channel].first.push_back(end(*send));
+        use(send->channel).sends.push_back(end(*send));
       else if (const auto *receive = std::get_if<Receive>(&instruction.action))
-        channels[receive->channel].second.push_back(end(*receive));
+        use(receive->channel).receives.push_back(end(*receive));
+      else if (isCollective(instruction.action))
+        std::visit(
+            [&](const auto &collective) {
+              if constexpr (requires { collective.channel; })
+                ++use(collective.channel).collectives;
+            },
+            instruction.action);
     }
-  for (const auto &[channel, ends] : channels)
-    if (Error error = checkChannel(plan, channel, ends.first, ends.second))
-      return error;
+  for (const auto &[channel, use] : channels)
+    if (Error error = checkChannel(plan, entry, use))
+      return reject("channel ", channel, " ", error.message()).atNode(use.first->node);
   return Error::success();
 }
 
-Error checkOutputs(const Entry &entry, const std::vector<Site> &sites) {
+Error checkOutputs(const Entry &entry) {
   std::vector<unsigned> stores(entry.outputs.size());
-  for (const Site &site : sites)
-    for (const Instruction &instruction : site.program->body)
+  for (const Program &program : entry.programs)
+    for (const Instruction &instruction : program.body)
       if (const auto *store = std::get_if<StoreOutput>(&instruction.action))
         ++stores[store->output];
   for (size_t i = 0; i != stores.size(); ++i)
@@ -242,7 +409,7 @@ Error checkOutputs(const Entry &entry, const std::vector<Site> &sites) {
 }
 
 Error checkProgram(const PlanContents &plan, const Entry &entry, const Program &program) {
-  if (Error error = checkArena(plan, program))
+  if (Error error = checkArena(program))
     return error;
   for (Phase phase : {Phase::Prepare, Phase::Body})
     if (Error error = checkPhase(plan, entry, program, phase))
@@ -253,24 +420,23 @@ Error checkProgram(const PlanContents &plan, const Entry &entry, const Program &
 } // namespace
 
 Error verifyPrograms(const PlanContents &plan, const Entry &entry) {
-  std::vector<bool> busy(plan.devices.size());
+  std::vector<bool> busy(plan.meshes.size());
   for (const Program &program : entry.programs) {
     if (program.mesh >= plan.meshes.size())
       return reject("a program is on mesh ", program.mesh, ", but the plan has ", plan.meshes.size());
     const Mesh &mesh = plan.meshes[program.mesh];
-    for (uint32_t device : mesh.devices) {
-      if (busy[device])
-        return reject("device \"", plan.devices[device].name, "\" has two programs, expected at most one");
-      busy[device] = true;
-    }
+    if (busy[program.mesh])
+      return reject("mesh \"", mesh.name, "\" has two programs, expected at most one");
+    busy[program.mesh] = true;
     if (Error error = checkProgram(plan, entry, program))
       return Error(error.status(), "program on mesh \"" + mesh.name + "\": " + error.message(), error.node());
   }
-  std::vector<Site> sites = sitesOf(plan, entry);
+  if (Error error = checkMemory(plan, entry))
+    return error;
   for (Phase phase : {Phase::Prepare, Phase::Body})
-    if (Error error = checkChannels(plan, sites, phase))
+    if (Error error = checkChannels(plan, entry, phase))
       return error;
-  return checkOutputs(entry, sites);
+  return checkOutputs(entry);
 }
 
 } // namespace cleave::runtime

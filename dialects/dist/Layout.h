@@ -26,6 +26,7 @@ public:
   int64_t ways(llvm::ArrayRef<mlir::StringAttr> axes) const;
   /// The axes in the mesh's order.
   llvm::ArrayRef<mlir::StringAttr> getAxes() const { return names; }
+  llvm::ArrayRef<int64_t> getSizes() const { return sizes; }
   int64_t numDevices() const { return ways(names); }
 
 private:

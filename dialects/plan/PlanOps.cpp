@@ -2,16 +2,27 @@
 //
 // The plan dialect: registration and verification.
 
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
 #include "dialects/interfaces/SplitRule.h"
-#include "dialects/plan/Plan.h"
+#include "dialects/plan/TileVerification.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::plan;
+
+static ParseResult parseIndex(OpAsmParser &parser, IntegerAttr &index) {
+  int64_t value = 0;
+  if (parser.parseInteger(value))
+    return failure();
+  index = parser.getBuilder().getI64IntegerAttr(value);
+  return success();
+}
+
+static void printIndex(OpAsmPrinter &printer, Operation *, IntegerAttr index) { printer << index.getInt(); }
 
 #include "dialects/plan/PlanOpsDialect.cpp.inc"
 #include "dialects/plan/PlanOpsInterfaces.cpp.inc"
@@ -132,12 +143,113 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyMesh(*this, getMeshAttr(), symbols);
 }
 
+/// The mesh of the program around an instruction; null where there is none.
+static dist::MeshOp meshAround(Operation *op, SymbolTableCollection &symbols) {
+  auto program = op->getParentOfType<ProgramOp>();
+  return program ? symbols.lookupNearestSymbolFrom<dist::MeshOp>(op, program.getMeshAttr()) : dist::MeshOp();
+}
+
+/// Verifies both tiles of a transfer between two meshes. `buffer` is the end that stands in `op`'s program.
+static LogicalResult verifyTransfer(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr peer,
+                                    TileAttr source, TileAttr target, Value buffer, TileRole role) {
+  auto other = symbols.lookupNearestSymbolFrom<dist::MeshOp>(op, peer);
+  if (!other)
+    return verifyMesh(op, peer, symbols);
+  dist::MeshOp own = meshAround(op, symbols);
+  if (!own)
+    return success();
+  bool sends = role == TileRole::Source;
+  if (failed(verifyTile(op, source, sends ? own : other, sends ? buffer : Value(), TileRole::Source)) ||
+      failed(verifyTile(op, target, sends ? other : own, sends ? Value() : buffer, TileRole::Target)))
+    return failure();
+  return verifySameTensor(op, source, target);
+}
+
+/// Verifies the tile of a load or store.
+static LogicalResult verifyPart(Operation *op, SymbolTableCollection &symbols, TileAttr tile, Value buffer,
+                                TileRole role) {
+  dist::MeshOp mesh = meshAround(op, symbols);
+  return mesh ? verifyTile(op, tile, mesh, buffer, role) : success();
+}
+
 LogicalResult SendOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyMesh(*this, getTargetAttr(), symbols);
+  return verifyTransfer(*this, symbols, getTargetAttr(), getSourceTileAttr(), getTargetTileAttr(), getBuffer(),
+                        TileRole::Source);
 }
 
 LogicalResult ReceiveOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyMesh(*this, getSourceAttr(), symbols);
+  return verifyTransfer(*this, symbols, getSourceAttr(), getSourceTileAttr(), getTargetTileAttr(), getBuffer(),
+                        TileRole::Target);
+}
+
+LogicalResult ExchangeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  static constexpr StringLiteral kinds[] = {"general", "all_gather",    "all_to_all", "permute",
+                                            "slice",   "halo_exchange", "broadcast"};
+  if (!llvm::is_contained(kinds, getKind()))
+    return emitOpError("expects a kind of exchange, such as \"all_gather\", got \"") << getKind() << '"';
+  if (failed(verifyPart(*this, symbols, getSourceTileAttr(), getSource(), TileRole::Source)) ||
+      failed(verifyPart(*this, symbols, getTargetTileAttr(), getTarget(), TileRole::Target)))
+    return failure();
+  return verifySameTensor(*this, getSourceTileAttr(), getTargetTileAttr());
+}
+
+/// Verifies that a reduction has a combiner, and different axes of its mesh.
+static LogicalResult verifyReduction(Operation *op, SymbolTableCollection &symbols, StringRef combiner,
+                                     ArrayRef<int64_t> axes) {
+  auto found = dist::findCombiner(combiner);
+  if (!found || *found == Combiner::None)
+    return op->emitOpError("expects 'sum', 'product', 'max' or 'min', got '") << combiner << '\'';
+  dist::MeshOp mesh = meshAround(op, symbols);
+  if (!mesh)
+    return success();
+  auto count = static_cast<int64_t>(mesh.getAxisSizes().size());
+  SmallVector<int64_t> sorted(axes);
+  llvm::sort(sorted);
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() ||
+      (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= count)))
+    return op->emitOpError("expects different axes of mesh '")
+           << mesh.getSymName() << "', which has " << count << ", got [" << axes << ']';
+  return success();
+}
+
+LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getSource().getType() != getTarget().getType())
+    return emitOpError("expects buffers of one type, got ")
+           << getSource().getType() << " and " << getTarget().getType();
+  return verifyReduction(*this, symbols, getCombiner(), getAxes());
+}
+
+LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyReduction(*this, symbols, getCombiner(), getAxes())))
+    return failure();
+  auto source = cast<BufferType>(getSource().getType()).getTensor();
+  if (getTile().getTensorElements() != source.getNumElements())
+    return emitOpError("expects a tile of its source's ") << source.getNumElements() << " elements, got " << getTile();
+  return verifyPart(*this, symbols, getTile(), getTarget(), TileRole::Source);
+}
+
+LogicalResult LoadParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
+}
+
+LogicalResult LoadInputOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
+}
+
+LogicalResult StoreOutputOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Source);
+}
+
+LogicalResult LoadIndexOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getWhat() != "start" && getWhat() != "extent")
+    return emitOpError("expects 'start' or 'extent', got '") << getWhat() << '\'';
+  auto type = cast<BufferType>(getBuffer().getType()).getTensor();
+  if (type.getNumElements() != 1 || !type.getElementType().isInteger(64))
+    return emitOpError("expects a buffer of one i64, got ") << type;
+  auto dims = static_cast<int64_t>(getTile().getDims().size());
+  if (static_cast<int64_t>(getDim()) < 0 || static_cast<int64_t>(getDim()) >= dims)
+    return emitOpError("expects one of the tile's ") << dims << " dimensions, got " << getDim();
+  return verifyPart(*this, symbols, getTile(), Value(), TileRole::Target);
 }
 
 LogicalResult ProgramOp::verifyRegions() {

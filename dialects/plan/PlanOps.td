@@ -75,6 +75,47 @@ def Plan_PostOpAttr : Plan_Attr<"PostOp", "post_op"> {
   let assemblyFormat = "`<` $kind `,` `alpha` `=` $alpha `,` `beta` `=` $beta `,` `argument` `=` $argument `>`";
 }
 
+def Plan_TileDimAttr : Plan_Attr<"TileDim", "tile_dim"> {
+  let summary = "one dimension of a tile";
+  let description = [{
+    Written only inside of `#plan.tile`.
+  }];
+  let parameters = (ins "int64_t":$size, OptionalArrayRefParameter<"int64_t">:$axes,
+                        OptionalArrayRefParameter<"int64_t">:$blocks, "int64_t":$length, "int64_t":$step,
+                        "int64_t":$before);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    /// The innermost block, or the whole dimension.
+    int64_t getLastBlock() const { return getBlocks().empty() ? getSize() : getBlocks().back(); }
+    /// Whether positions of the buffer stand for other elements than those of the block.
+    bool isWindow() const { return getStep() != 1 || getBefore() != 0 || getLength() != getLastBlock(); }
+  }];
+}
+
+def Plan_TileAttr : Plan_Attr<"Tile", "tile"> {
+  let summary = "which part of a tensor a device's dense buffer holds, by its coordinates in the mesh";
+  let description = [{
+    A list of dimensions; a dimension of the tensor may be several here. Each has its size, and the mesh axes (by index,
+    the outermost first) that cut it with the block that a coordinate advances. A device holds the elements from
+    `start`, the sum of coordinate times block, to the end of its blocks, and padding behind them. In a window, position
+    i of `length` stands for element `step * start - before + i`. Axes that cut nothing hold the same. It is the table
+    `Tile` of the plan file.
+
+    ```mlir
+    #plan.tile<[64, 2048 by [0 of 1024]]>
+    #plan.tile<[64 by [0 of 32, 1 of 8], 512]>
+    #plan.tile<[1, 3, 224 by [0 of 56] window (117 step 2 before 3), 224]>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"::cleave::plan::TileDimAttr">:$dims);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// The elements of the whole tensor, and of one device's buffer.
+    int64_t getTensorElements() const;
+    int64_t getBufferElements() const;
+  }];
+}
+
 def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "a place in an arena that holds a tensor";
@@ -187,7 +228,7 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock,
   let description = [{
     First the buffers, then `plan.prepare` (once, when the plan is loaded) and `plan.body` (once a step). `arena_bytes`
     is the memory of one device, `live_bytes` the largest sum of bytes that are live at once. `queues` names the kind
-    of each queue: `compute`, `send`, `receive` or `host`.
+    of each queue: `compute`, `send`, `receive`, `collective` or `host`.
 
     ```mlir
     plan.program @main.d0 on @d0 queues ["compute"] arena 96 live 64 {
@@ -307,36 +348,122 @@ def Plan_CallOp : Plan_Instruction<"call", [DeclareOpInterfaceMethods<SymbolUser
   }];
 }
 
-def Plan_SendOp : Plan_Instruction<"send", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "gives a buffer's contents to another device";
+def Plan_CommunicationInterface : OpInterface<"Communication"> {
+  let cppNamespace = "::cleave::plan";
   let description = [{
+    An instruction by which devices get what others have.
+  }];
+  let methods = [
+    InterfaceMethod<"The buffer that it fills.", "::mlir::Value", "getFilledBuffer">,
+    InterfaceMethod<"Whether it joins the values of several devices: the last part of the operator that made them.",
+                    "bool", "joinsValues">,
+    InterfaceMethod<"The bytes that a device receives from others, on average over a mesh of these sizes.", "double",
+                    "getReceivedBytes", (ins "::llvm::ArrayRef<int64_t>":$axisSizes)>];
+}
+
+/// What the instructions that refer to tiles share: the verification of the tiles on their meshes.
+class Plan_TiledInstruction<string mnemonic, list<Trait> traits = []>
+    : Plan_Instruction<mnemonic, !listconcat([DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
+
+//===-- transfers between meshes ------------------------------------------------------------------------------===//
+
+def Plan_SendOp : Plan_TiledInstruction<"send"> {
+  let summary = "gives a buffer's contents to another mesh";
+  let description = [{
+    `source_tile` says what the sender's devices hold of the tensor, `target_tile` what the receiver's will; without one
+    they hold the whole.
+
     ```mlir
     plan.send %b0 to @d1 {channel = 3 : i64, order = 4 : i64, queue = 1 : i64} : !plan.buffer<tensor<8xf32>>
+    plan.send %b0 to @pair {channel = 4 : i64, order = 4 : i64, queue = 1 : i64, target_tile = #plan.tile<[8 by [0 of 4]]>}
+        : !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins Plan_BufferType:$buffer, FlatSymbolRefAttr:$target, I64Attr:$channel), scheduling);
+  let arguments = !con((ins Plan_BufferType:$buffer, FlatSymbolRefAttr:$target, I64Attr:$channel,
+                            OptionalAttr<Plan_TileAttr>:$source_tile, OptionalAttr<Plan_TileAttr>:$target_tile),
+                       scheduling);
   let assemblyFormat = "$buffer `to` $target attr-dict `:` type($buffer)";
 }
 
-def Plan_ReceiveOp : Plan_Instruction<"receive", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "fills a buffer with what another device sends";
+def Plan_ReceiveOp : Plan_TiledInstruction<"receive", [DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+  let summary = "fills a buffer with what another mesh sends";
   let description = [{
+    Both ends name both tiles. What the buffer has beyond the tensor becomes `fill`.
+
     ```mlir
     plan.receive %b0 from @d0 {channel = 3 : i64, order = 4 : i64, queue = 2 : i64} : !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins Plan_BufferType:$buffer, FlatSymbolRefAttr:$source, I64Attr:$channel), scheduling);
+  let arguments = !con((ins Plan_BufferType:$buffer, FlatSymbolRefAttr:$source, I64Attr:$channel,
+                            OptionalAttr<Plan_TileAttr>:$source_tile, OptionalAttr<Plan_TileAttr>:$target_tile,
+                            DefaultValuedAttr<F64Attr, "0.0">:$fill), scheduling);
   let assemblyFormat = "$buffer `from` $source attr-dict `:` type($buffer)";
 }
 
-def Plan_LoadParameterOp : Plan_Instruction<"load_parameter"> {
-  let summary = "fills a buffer with a parameter";
+//===-- communication inside a mesh ---------------------------------------------------------------------------===//
+
+def Plan_ExchangeOp : Plan_TiledInstruction<"exchange", [DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+  let summary = "brings a tensor from one tile to another";
+  let description = [{
+    All devices of the mesh take part; each gets what its target tile needs from devices that hold it. What lies outside
+    of the tensor becomes `fill`. `kind` names the case for people and libraries: `all_gather`, `all_to_all`, `permute`,
+    `halo_exchange`, `slice` (nothing is communicated), `broadcast` or `general`.
+
+    ```mlir
+    plan.exchange "all_gather" %b0 -> %b1 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64,
+        source_tile = #plan.tile<[8 by [0 of 4]]>} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins StrAttr:$kind, Plan_BufferType:$source, Plan_BufferType:$target, I64Attr:$channel,
+                            OptionalAttr<Plan_TileAttr>:$source_tile, OptionalAttr<Plan_TileAttr>:$target_tile,
+                            DefaultValuedAttr<F64Attr, "0.0">:$fill), scheduling);
+  let assemblyFormat = "$kind $source `->` $target attr-dict `:` type($source) `->` type($target)";
+}
+
+def Plan_AllReduceOp : Plan_TiledInstruction<"all_reduce", [DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+  let summary = "joins the buffers of devices that differ in some mesh axes; each gets the result";
+  let description = [{
+    `combiner` is `sum`, `product`, `max` or `min`. Source and target may be one buffer.
+
+    ```mlir
+    plan.all_reduce "sum" over [0] %b0 -> %b1 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64}
+        : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins StrAttr:$combiner, DenseI64ArrayAttr:$axes, Plan_BufferType:$source,
+                            Plan_BufferType:$target, I64Attr:$channel), scheduling);
+  let assemblyFormat = "$combiner `over` $axes $source `->` $target attr-dict `:` type($source) `->` type($target)";
+}
+
+def Plan_ReduceScatterOp : Plan_TiledInstruction<"reduce_scatter", [
+    DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+  let summary = "joins the buffers of devices that differ in some mesh axes; each gets a part of the result";
+  let description = [{
+    `tile` cuts the source's buffer along these axes.
+
+    ```mlir
+    plan.reduce_scatter "sum" over [0] %b0 -> %b1 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64,
+        tile = #plan.tile<[8 by [0 of 4]]>} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
+    ```
+  }];
+  let arguments = !con((ins StrAttr:$combiner, DenseI64ArrayAttr:$axes, Plan_BufferType:$source,
+                            Plan_BufferType:$target, I64Attr:$channel, Plan_TileAttr:$tile), scheduling);
+  let assemblyFormat = "$combiner `over` $axes $source `->` $target attr-dict `:` type($source) `->` type($target)";
+}
+
+//===-- loads and stores --------------------------------------------------------------------------------------===//
+
+def Plan_LoadParameterOp : Plan_TiledInstruction<"load_parameter"> {
+  let summary = "fills a buffer with a parameter, or the device's tile of it";
   let description = [{
     ```mlir
     plan.load_parameter @w -> %b0 {order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    plan.load_parameter @w -> %b0 {order = 0 : i64, queue = 0 : i64, tile = #plan.tile<[8 by [0 of 4]]>}
+        : !plan.buffer<tensor<4xf32>>
     ```
   }];
-  let arguments = !con((ins FlatSymbolRefAttr:$parameter, Plan_BufferType:$buffer), scheduling);
+  let arguments = !con((ins FlatSymbolRefAttr:$parameter, Plan_BufferType:$buffer, OptionalAttr<Plan_TileAttr>:$tile),
+                       scheduling);
   let assemblyFormat = "$parameter `->` $buffer attr-dict `:` type($buffer)";
 }
 
@@ -352,25 +479,42 @@ def Plan_LoadConstantOp : Plan_Instruction<"load_constant"> {
   let assemblyFormat = "$value `->` $buffer attr-dict `:` type($buffer)";
 }
 
-def Plan_LoadInputOp : Plan_Instruction<"load_input"> {
-  let summary = "fills a buffer with an input of the graph";
+def Plan_LoadIndexOp : Plan_TiledInstruction<"load_index"> {
+  let summary = "fills a buffer with a number that depends on the device's coordinates";
+  let description = [{
+    `what` is `start`, where the device's block of that dimension of the tile begins, or `extent`, how many elements its
+    buffer holds there besides padding.
+
+    ```mlir
+    plan.load_index "start" 0 of <[7 by [0 of 4]]> -> %b0 {order = 0 : i64, queue = 0 : i64}
+        : !plan.buffer<tensor<i64>>
+    ```
+  }];
+  let arguments = !con((ins StrAttr:$what, I64Attr:$dim, Plan_TileAttr:$tile, Plan_BufferType:$buffer), scheduling);
+  let assemblyFormat = "$what custom<Index>($dim) `of` $tile `->` $buffer attr-dict `:` type($buffer)";
+}
+
+def Plan_LoadInputOp : Plan_TiledInstruction<"load_input"> {
+  let summary = "fills a buffer with an input of the graph, or the device's tile of it";
   let description = [{
     ```mlir
     plan.load_input 0 -> %b0 {order = 1 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins I64Attr:$input, Plan_BufferType:$buffer), scheduling);
+  let arguments = !con((ins I64Attr:$input, Plan_BufferType:$buffer, OptionalAttr<Plan_TileAttr>:$tile), scheduling);
   let assemblyFormat = "$input `->` $buffer attr-dict `:` type($buffer)";
 }
 
-def Plan_StoreOutputOp : Plan_Instruction<"store_output"> {
-  let summary = "gives a buffer's contents out as an output of the graph";
+def Plan_StoreOutputOp : Plan_TiledInstruction<"store_output"> {
+  let summary = "gives a buffer's contents out as an output of the graph, or the device's tile of it";
   let description = [{
+    Of devices that hold the same, the one with coordinates 0 stores.
+
     ```mlir
     plan.store_output %b0 -> 0 {order = 9 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins Plan_BufferType:$buffer, I64Attr:$output), scheduling);
+  let arguments = !con((ins Plan_BufferType:$buffer, I64Attr:$output, OptionalAttr<Plan_TileAttr>:$tile), scheduling);
   let assemblyFormat = "$buffer `->` $output attr-dict `:` type($buffer)";
 }
 

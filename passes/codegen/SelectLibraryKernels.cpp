@@ -99,14 +99,15 @@ bool ProgramWalk::advance() {
   bool progress = false;
   while (!isDone()) {
     Operation *op = &*next;
-    if (auto receive = dyn_cast<dist::ReceiveOp>(op)) {
+    if (auto receive = dyn_cast<dist::ReceiveOp>(op); receive && !receive.getTo()) {
       auto found = sent.find(receive.getChannel());
       if (found == sent.end())
         return progress;
       if (found->second != receive.getType()) {
         OpBuilder builder(op);
         auto laid = dist::ReceiveOp::create(builder, op->getLoc(), found->second, receive.getSourceAttr(),
-                                            receive.getChannelAttr());
+                                            receive.getChannelAttr(), receive.getFromAttr(), receive.getToAttr(),
+                                            receive.getFillAttr());
         laidOut[receive.getResult()] = laid;
         replaced.insert(op);
       }
@@ -123,7 +124,8 @@ void ProgramWalk::visit(Operation *op) {
   if (auto library = dyn_cast<LibraryInterface>(op))
     if (auto call = library.getLibraryCall(); succeeded(call) && select(op, *call))
       return;
-  if (auto send = dyn_cast<dist::SendOp>(op)) {
+  // What is cut into pieces on its way is dense.
+  if (auto send = dyn_cast<dist::SendOp>(op); send && !send.getFrom()) {
     send.getValueMutable().assign(current(send.getValue()));
     sent[send.getChannel()] = tensorType(send.getValue());
     return;

@@ -7,6 +7,29 @@
 
 include "mlir/Pass/PassBase.td"
 
+def DecomposeSplitPass : Pass<"dist-decompose-split", "::mlir::ModuleOp"> {
+  let summary = "Take operators apart where their parts can be cut and they cannot";
+  let description = [{
+    A softmax whose split names its own dimension becomes two reductions and elementwise operators, cut in the same way;
+    their partial results are small. The simpler operators keep the location and who decided.
+
+    Before:
+    ```mlir
+    %0 = dfg.softmax %x {dim = 1 : i64, dist.place = #dist.place<@pair, by = "splits", split = <{d1 = ["x"]}>>}
+        : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    After:
+    ```mlir
+    %0 = dfg.reduce %x {kind = max, dims = [1], keep_dims, dist.place = … split = <{d1 = ["x"]}>} …
+    %1 = dfg.sub %x, %0 {dist.place = … split = <{d1 = ["x"]}>} …
+    %2 = dfg.exp %1 …
+    %3 = dfg.reduce %2 {kind = sum, …} …
+    %4 = dfg.div %2, %3 …
+    ```
+  }];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
   let summary = "Make one program a mesh, and transfers between them";
   let description = [{
@@ -14,6 +37,9 @@ def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
     receive where a value is used on another mesh than its producer's: once a value and mesh, straight from the producer.
     Reads of parameters, constants and the graph's inputs are copied to every program that uses them. The placed graph
     stays: it is the record that explanations are made from.
+
+    On a mesh of several devices the program computes on parts of tensors, as the operators' splits say, and collectives
+    bring values from the layout in which they are to that in which they are needed (see ProgramWriter.h).
 
     Before:
     ```mlir
@@ -36,7 +62,7 @@ def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
       dist.return %1 : tensor<4xf32>
     }
     ```
-    Requires: a `dist.place` without split on every operator but reads and constants, on meshes of one device.
+    Requires: a `dist.place` on every operator but reads and constants, with splits along factors that can be cut.
     Guarantees: every output of the graph is the result of one program; operators keep their locations and their order;
     channels are distinct in the module, and in the order of the channels in every program (see `dist.program`).
     Transfers carry the location of the value's producer.

@@ -13,6 +13,8 @@ using namespace mlir;
 namespace cleave {
 
 void buildDistributePipeline(OpPassManager &manager) {
+  // Before communication is inserted, which sees the simpler operators.
+  manager.addPass(createDecomposeSplitPass());
   // After placement, which it reads. No simplification may come between: it could join operators of two places. Before
   // all that looks at programs: nothing else makes them.
   manager.addPass(createInsertTransfersPass());

@@ -10,6 +10,8 @@ using namespace mlir;
 
 namespace cleave {
 
+using dist::Layout;
+
 FlatSymbolRefAttr meshOf(Operation *op) {
   dist::PlaceAttr place = dist::getPlace(op);
   return place ? place.getMesh() : FlatSymbolRefAttr();
@@ -27,166 +29,287 @@ LogicalResult checkPlaces(dfg::GraphOp graph) {
     }
     if (!place)
       return op.emitOpError("expects a 'dist.place', found none; run --dist-place-operators before");
-    if (place.getSplit() && !place.getSplit().getFactors().empty())
-      return op.emitOpError("expects to be whole on one device, got ") << place.getSplit();
     if (!known.insert(place.getMesh()).second)
       continue;
-    auto mesh = module.lookupSymbol<dist::MeshOp>(place.getMesh().getAttr());
-    if (!mesh)
+    if (!module.lookupSymbol<dist::MeshOp>(place.getMesh().getAttr()))
       return op.emitOpError("expects a 'dist.mesh' named '") << place.getMesh().getValue() << "', found none";
-    if (mesh.getDevices().size() != 1)
-      return op.emitOpError("expects a mesh of one device, got '")
-             << mesh.getSymName() << "' of " << mesh.getDevices().size();
   }
   return success();
 }
 
 //===-- what goes where ---------------------------------------------------------------------------------------===//
 
-void ProgramWriter::needOn(Value value, Attribute mesh) {
-  Operation *producer = value.getDefiningOp();
-  if (producer && meshOf(producer) == mesh)
-    return;
-  SmallVector<Attribute, 2> &meshes = users[value];
-  if (!llvm::is_contained(meshes, mesh))
-    meshes.push_back(mesh);
-}
-
-Attribute ProgramWriter::homeOf(Value output) {
-  Operation *producer = output.getDefiningOp();
-  FlatSymbolRefAttr mesh = producer ? meshOf(producer) : FlatSymbolRefAttr();
-  return mesh ? Attribute(mesh) : programs.front().first;
-}
-
-void ProgramWriter::collectUses() {
+LogicalResult ProgramWriter::collectMeshes() {
   auto module = graph->getParentOfType<ModuleOp>();
-  Block &body = graph.getBody().front();
   llvm::DenseSet<Attribute> used;
-  for (Operation &op : body.without_terminator())
+  for (Operation &op : graph.getBody().front().without_terminator())
     used.insert(meshOf(&op));
   bool empty = llvm::none_of(used, [](Attribute mesh) { return mesh != nullptr; });
   for (auto mesh : module.getOps<dist::MeshOp>()) {
     auto name = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
-    bool only = empty && programs.empty() && mesh.getDevices().size() == 1;
-    if (used.contains(name) || only)
-      programs[name];
+    if (used.contains(name) || (empty && programs.empty()))
+      programs[name] = std::make_unique<Program>(mesh);
   }
   if (programs.empty())
+    return graph.emitOpError("expects a 'dist.mesh' in the module, found none");
+  return success();
+}
+
+/// The layout without what windows read beyond their blocks: that is fetched inside of the mesh.
+static Layout withoutReach(Layout layout, const dist::MeshShape &mesh) {
+  for (dist::DimParts &parts : layout.dims)
+    for (dist::Part &part : parts)
+      part.reach.reset();
+  layout.canonicalize(mesh);
+  return layout;
+}
+
+static Layout withoutPartial(Layout layout) {
+  layout.partial.clear();
+  layout.combiner = Combiner::None;
+  return layout;
+}
+
+void ProgramWriter::need(Value value, Attribute mesh, const Layout &layout) {
+  Operation *producer = value.getDefiningOp();
+  if (producer && meshOf(producer) == mesh)
     return;
-  for (Operation &op : body.without_terminator())
-    if (Attribute mesh = meshOf(&op))
-      for (Value operand : op.getOperands())
-        needOn(operand, mesh);
+  Program &program = *programs[mesh];
+  std::vector<User> &known = users[value];
+  Layout plain = withoutReach(layout, program.getShape());
+  if (llvm::any_of(known, [&](const User &user) { return user.mesh == mesh && user.layout == plain; }))
+    return;
+  known.push_back({mesh, std::move(plain)});
+}
+
+/// All values of a set of operands in which the operator is linear must be partial over the same axes, and nobody else
+/// must use them: then one join of the result replaces theirs.
+void ProgramWriter::delayJoin(Operation &op, OperatorLayouts &layouts) {
+  FlatSymbolRefAttr mesh = meshOf(&op);
+  const dist::MeshShape &shape = programs[mesh]->getShape();
+  auto partialOf = [&](unsigned operand) -> const Layout * {
+    auto home = homes.find(op.getOperand(operand));
+    bool isPartial = home != homes.end() && home->second.mesh == mesh && !home->second.layout.partial.empty();
+    return isPartial && home->second.layout.combiner == Combiner::Sum ? &home->second.layout : nullptr;
+  };
+  for (ArrayRef<unsigned> set : layouts.rule.linear) {
+    const Layout *first = set.empty() ? nullptr : partialOf(set.front());
+    if (!first)
+      continue;
+    dist::Axes axes = first->partial;
+    int64_t bytes = 0;
+    bool fits = op.getNumResults() == 1 && llvm::all_of(set, [&](unsigned operand) {
+                  const Layout *layout = partialOf(operand);
+                  Value value = op.getOperand(operand);
+                  bytes += layouts.operands[operand].localBytes(cast<RankedTensorType>(value.getType()), shape);
+                  return layout && layout->partial == axes && value.hasOneUse();
+                });
+    Layout &result = layouts.results.front();
+    fits = fits && (result.partial.empty() || result.combiner == Combiner::Sum);
+    for (StringAttr axis : axes)
+      for (const dist::Axes &cut : layouts.axes)
+        fits = fits && !llvm::is_contained(cut, axis);
+    if (!fits || result.localBytes(cast<RankedTensorType>(op.getResult(0).getType()), shape) > bytes)
+      continue;
+    for (unsigned operand : set) {
+      layouts.operands[operand].partial = axes;
+      layouts.operands[operand].combiner = Combiner::Sum;
+    }
+    result.partial.append(axes);
+    result.combiner = Combiner::Sum;
+    result.canonicalize(shape);
+    return;
+  }
+}
+
+LogicalResult ProgramWriter::collectLayouts() {
+  Block &body = graph.getBody().front();
+  for (Operation &op : body.without_terminator()) {
+    FlatSymbolRefAttr mesh = meshOf(&op);
+    if (!mesh)
+      continue;
+    auto found = findLayouts(&op, programs[mesh]->getShape());
+    if (failed(found))
+      return failure();
+    delayJoin(op, *found);
+    for (auto [operand, layout] : llvm::zip_equal(op.getOperands(), found->operands))
+      need(operand, mesh, layout);
+    for (auto [result, layout] : llvm::zip_equal(op.getResults(), found->results))
+      homes[result] = {mesh, layout};
+    layoutsOf[&op] = std::move(*found);
+  }
   for (auto [index, output] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    Attribute home = homeOf(output);
-    needOn(output, home);
-    programs[home].outputs.push_back(index);
+    Home home = homeOf(output);
+    need(output, home.mesh, home.layout);
+    programs[home.mesh]->outputs.push_back({static_cast<unsigned>(index), home.layout});
   }
   for (BlockArgument input : body.getArguments())
-    for (Attribute mesh : users.lookup(input))
-      programs[mesh].inputs.push_back(input.getArgNumber());
+    for (const User &user : users.lookup(input))
+      programs[user.mesh]->inputs.push_back({input.getArgNumber(), user.layout});
+  return success();
+}
+
+ProgramWriter::Home ProgramWriter::homeOf(Value output) {
+  auto home = homes.find(output);
+  if (home == homes.end())
+    return {programs.front().first, Layout::whole(cast<ShapedType>(output.getType()))};
+  return {home->second.mesh, withoutPartial(home->second.layout)};
 }
 
 LogicalResult ProgramWriter::createPrograms() {
   auto module = graph->getParentOfType<ModuleOp>();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Block &body = graph.getBody().front();
-  for (auto &[meshName, program] : programs) {
-    auto mesh = cast<FlatSymbolRefAttr>(meshName);
-    std::string name = (graph.getSymName() + "." + mesh.getValue()).str();
+  for (auto &[meshName, entry] : programs) {
+    Program &program = *entry;
+    std::string name = (graph.getSymName() + "." + program.getMesh().getSymName()).str();
     if (Operation *symbol = module.lookupSymbol(name))
       return symbol->emitError("expects the name \"")
              << name << "\" to be free for the program of graph \"" << graph.getSymName() << "\" on mesh \""
-             << mesh.getValue() << "\"";
+             << program.getMesh().getSymName() << "\"";
     SmallVector<Type> inputs, outputs;
-    for (unsigned index : program.inputs)
-      inputs.push_back(body.getArgument(index).getType());
-    for (unsigned index : program.outputs)
-      outputs.push_back(body.getTerminator()->getOperand(index).getType());
-    program.op = dist::ProgramOp::create(builder, graph.getLoc(), name, builder.getFunctionType(inputs, outputs), mesh);
-    for (auto [position, index] : llvm::enumerate(program.inputs)) {
-      program.op.setArgAttr(position, dist::inputAttrName, builder.getI64IntegerAttr(index));
-      program.values.map(body.getArgument(index), program.op.getArgument(position));
+    auto localType = [&](Type type, const Layout &layout) {
+      return layout.localType(cast<RankedTensorType>(type), program.getShape());
+    };
+    for (const LocalProgram::Port &port : program.inputs)
+      inputs.push_back(localType(body.getArgument(port.index).getType(), port.layout));
+    for (const LocalProgram::Port &port : program.outputs)
+      outputs.push_back(localType(body.getTerminator()->getOperand(port.index).getType(), port.layout));
+    program.op = dist::ProgramOp::create(builder, graph.getLoc(), name, builder.getFunctionType(inputs, outputs),
+                                         program.getMeshName());
+    for (auto [position, port] : llvm::enumerate(program.inputs)) {
+      program.op.setArgAttr(position, dist::inputAttrName, builder.getI64IntegerAttr(port.index));
+      if (!port.layout.isWhole())
+        program.op.setArgAttr(position, dist::layoutAttrName, port.layout.toAttribute(builder.getContext()));
+      program.hold(body.getArgument(port.index), port.layout, program.op.getArgument(position), true);
     }
-    for (auto [position, index] : llvm::enumerate(program.outputs))
-      program.op.setResultAttr(position, dist::outputAttrName, builder.getI64IntegerAttr(index));
+    for (auto [position, port] : llvm::enumerate(program.outputs)) {
+      program.op.setResultAttr(position, dist::outputAttrName, builder.getI64IntegerAttr(port.index));
+      if (!port.layout.isWhole())
+        program.op.setResultAttr(position, dist::layoutAttrName, port.layout.toAttribute(builder.getContext()));
+    }
   }
   return success();
 }
 
 //===-- the walk ----------------------------------------------------------------------------------------------===//
 
+/// Layouts are said where one of them is not whole.
+static std::pair<dist::LayoutAttr, dist::LayoutAttr> transferLayouts(MLIRContext *context, const Layout &from,
+                                                                     const Layout &to) {
+  if (from.isWhole() && to.isWhole())
+    return {};
+  return {from.toAttribute(context), to.toAttribute(context)};
+}
+
 void ProgramWriter::receiveUpTo(int64_t channel, Program &program) {
-  OpBuilder builder = OpBuilder::atBlockEnd(&program.op.getBody().front());
+  OpBuilder builder = program.atEnd();
   while (!program.arrivals.empty() && program.arrivals.front().channel <= channel) {
     Arrival arrival = program.arrivals.front();
     program.arrivals.pop_front();
-    Value received = dist::ReceiveOp::create(builder, arrival.value.getLoc(), arrival.value.getType(), arrival.source,
-                                             builder.getI64IntegerAttr(arrival.channel));
-    program.values.map(arrival.value, received);
+    auto [from, to] = transferLayouts(graph.getContext(), arrival.from, arrival.to);
+    Value received = dist::ReceiveOp::create(
+        builder, arrival.value.getLoc(),
+        arrival.to.localType(cast<RankedTensorType>(arrival.value.getType()), program.getShape()),
+        arrival.source->getMeshName(), builder.getI64IntegerAttr(arrival.channel), from, to, FloatAttr());
+    program.hold(arrival.value, arrival.to, received, true);
   }
 }
 
-void ProgramWriter::sendResult(Value result, FlatSymbolRefAttr mesh, Program &program) {
-  OpBuilder builder = OpBuilder::atBlockEnd(&program.op.getBody().front());
-  for (Attribute target : users.lookup(result)) {
-    dist::SendOp::create(builder, result.getLoc(), program.values.lookup(result), cast<FlatSymbolRefAttr>(target),
-                         builder.getI64IntegerAttr(nextChannel));
-    programs[target].arrivals.push_back({result, mesh, nextChannel});
+void ProgramWriter::sendResult(Value result, Program &program) {
+  auto found = users.find(result);
+  if (found == users.end())
+    return;
+  Layout from = withoutPartial(homes[result].layout);
+  Value part = program.get(result, from);
+  OpBuilder builder = program.atEnd();
+  for (const User &user : found->second) {
+    Program &target = *programs[user.mesh];
+    auto [fromAttr, toAttr] = transferLayouts(graph.getContext(), from, user.layout);
+    dist::SendOp::create(builder, result.getLoc(), part, target.getMeshName(), builder.getI64IntegerAttr(nextChannel),
+                         fromAttr, toAttr);
+    target.arrivals.push_back({result, &program, from, user.layout, nextChannel});
     ++nextChannel;
   }
 }
 
-void ProgramWriter::copyOperator(Operation &op) {
-  FlatSymbolRefAttr mesh = meshOf(&op);
-  Program &program = programs[mesh];
+LogicalResult ProgramWriter::localize(Operation &op, const OperatorLayouts &layouts, Program &program) {
+  SmallVector<Value> operands;
+  for (OpOperand &operand : op.getOpOperands())
+    operands.push_back(program.getOperand(operand, layouts));
+  SmallVector<Type> types;
+  for (auto [result, layout] : llvm::zip_equal(op.getResults(), layouts.results))
+    types.push_back(layout.localType(cast<RankedTensorType>(result.getType()), program.getShape()));
+  OpBuilder builder = program.atEnd();
+  SmallVector<Value> results;
+  if (layouts.isCut()) {
+    auto start = [&](unsigned factor) {
+      Value made = program.start(op.getLoc(), {layouts.rule.factors[factor].size, layouts.axes[factor], {}});
+      builder.setInsertionPointToEnd(&program.op.getBody().front());
+      return made;
+    };
+    auto made = cast<SplitInterface>(op).localize(builder, {operands, types, layouts.ways, layouts.sizes, start});
+    if (failed(made))
+      return op.emitOpError("cannot be cut in this way; cut another factor, or none");
+    results = std::move(*made);
+    for (auto [value, type] : llvm::zip_equal(results, types))
+      if (value.getType() != type)
+        return op.emitOpError("expects its devices' parts to be ") << type << ", got " << value.getType();
+  } else {
+    Operation *copy = builder.clone(op);
+    copy->setOperands(operands);
+    results = llvm::to_vector_of<Value>(copy->getResults());
+  }
+  for (auto [result, layout, part] : llvm::zip_equal(op.getResults(), layouts.results, results)) {
+    if (Operation *made = part.getDefiningOp()) {
+      made->removeDiscardableAttr(dist::placeAttrName);
+      made->removeDiscardableAttr(dist::groupAttrName);
+    }
+    program.hold(result, layout, part, false);
+  }
+  return success();
+}
+
+LogicalResult ProgramWriter::writeOperator(Operation &op) {
+  Program &program = *programs[meshOf(&op)];
   bool sends = llvm::any_of(op.getResults(), [&](Value result) { return users.contains(result); });
   int64_t needed = sends ? nextChannel : -1;
   for (const Arrival &arrival : program.arrivals)
     if (llvm::is_contained(op.getOperands(), arrival.value))
       needed = std::max(needed, arrival.channel);
   receiveUpTo(needed, program);
-  Operation *copy = OpBuilder::atBlockEnd(&program.op.getBody().front()).clone(op, program.values);
-  copy->removeDiscardableAttr(dist::placeAttrName);
-  copy->removeDiscardableAttr(dist::groupAttrName);
+  if (failed(localize(op, layoutsOf[&op], program)))
+    return failure();
   for (Value result : op.getResults())
-    sendResult(result, mesh, program);
+    sendResult(result, program);
+  return success();
 }
 
 void ProgramWriter::copyToUsers(Operation &op) {
-  llvm::SmallSetVector<Attribute, 4> meshes;
   for (Value result : op.getResults())
-    for (Attribute mesh : users.lookup(result))
-      meshes.insert(mesh);
-  for (Attribute mesh : meshes) {
-    Program &program = programs[mesh];
-    Operation *copy = OpBuilder::atBlockEnd(&program.op.getBody().front()).clone(op, program.values);
-    copy->removeDiscardableAttr(dist::groupAttrName);
-  }
+    for (const User &user : users.lookup(result))
+      programs[user.mesh]->get(result, user.layout);
 }
 
 void ProgramWriter::finish() {
   Operation *terminator = graph.getBody().front().getTerminator();
   for (auto &[mesh, program] : programs) {
-    OpBuilder builder = OpBuilder::atBlockEnd(&program.op.getBody().front());
     SmallVector<Value> outputs;
-    for (unsigned index : program.outputs)
-      outputs.push_back(program.values.lookup(terminator->getOperand(index)));
+    for (const LocalProgram::Port &port : program->outputs)
+      outputs.push_back(program->get(terminator->getOperand(port.index), port.layout));
+    OpBuilder builder = program->atEnd();
     dist::ReturnOp::create(builder, terminator->getLoc(), outputs);
   }
 }
 
 LogicalResult ProgramWriter::write() {
-  collectUses();
-  if (programs.empty())
-    return graph.emitOpError("expects a 'dist.mesh' of one device in the module, found none");
-  if (failed(createPrograms()))
+  if (failed(collectMeshes()) || failed(collectLayouts()) || failed(createPrograms()))
     return failure();
   for (Operation &op : graph.getBody().front().without_terminator()) {
     if (followsItsUsers(&op))
       copyToUsers(op);
-    else
-      copyOperator(op);
+    else if (failed(writeOperator(op)))
+      return failure();
   }
   finish();
   return success();

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the programs of a placed graph, and the transfers between them.
+// Writes the programs of a placed graph, and the communication inside and between them.
+//
+// The operators' splits say in which layouts they take their operands and leave their results (OperatorLayouts.h). In
+// a program a value is held in one or more layouts; an operator that wants another gets it by the cheapest path from
+// one of those (dist::findReshard), which is then held, too. So no communication happens before somebody needs it, none
+// happens twice, and a reduction and a slice after it are one reduce-scatter. Partial sums stay partial through
+// operators that are linear in them where that makes what must be joined no larger. Parameters and inputs are loaded in
+// whatever layout is wanted.
 //
 // One walk over the graph's operators, in order. Each is appended to its mesh's program; a value that other meshes use
 // is sent to each of them right after its producer, under the next channel numbers, and waits there until its first
@@ -26,58 +33,123 @@
 #ifndef CLEAVE_PASSES_DISTRIBUTE_PROGRAMWRITER_H
 #define CLEAVE_PASSES_DISTRIBUTE_PROGRAMWRITER_H
 
+#include "passes/distribute/OperatorLayouts.h"
+
 #include "dialects/dfg/Dfg.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
+#include "dialects/dist/Reshard.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <deque>
 
 namespace cleave {
 
-/// Writes the programs of one graph. The operators must be placed on single devices (checkPlaces).
+/// A program in the making: what it holds of the graph's values, in which layouts.
+class LocalProgram {
+public:
+  LocalProgram(dist::MeshOp mesh) : mesh(mesh), shape(mesh) {}
+
+  /// An input of the graph, or an output, in one layout.
+  struct Port {
+    unsigned index;
+    dist::Layout layout;
+  };
+
+  const dist::MeshShape &getShape() const { return shape; }
+  dist::MeshOp getMesh() const { return mesh; }
+  mlir::FlatSymbolRefAttr getMeshName() { return mlir::FlatSymbolRefAttr::get(mesh.getSymNameAttr()); }
+  mlir::OpBuilder atEnd() { return mlir::OpBuilder::atBlockEnd(&op.getBody().front()); }
+
+  /// From now on the program holds `value` as `part`. `zeroPadded`: the padding of the part is zero.
+  void hold(mlir::Value value, const dist::Layout &layout, mlir::Value part, bool zeroPadded);
+  /// The program's part of a value in a layout, which is loaded or communicated where it is not held yet. `fill` is
+  /// what reads outside of the value give where the layout has a reach.
+  mlir::Value get(mlir::Value value, const dist::Layout &layout, double fill = 0);
+  /// `get` for an operand, whose padding along factors that the operator reduces is the neutral element.
+  mlir::Value getOperand(mlir::OpOperand &operand, const OperatorLayouts &layouts);
+  /// An i64 scalar: where the device's block of a factor begins.
+  mlir::Value start(mlir::Location location, const dist::Part &part);
+
+  dist::ProgramOp op;
+  /// The inputs that it loads, and the outputs that it gives out.
+  std::vector<Port> inputs, outputs;
+
+private:
+  struct Held {
+    dist::Layout layout;
+    mlir::Value part;
+  };
+
+  mlir::Value load(mlir::Value value, const dist::Layout &layout);
+  mlir::Value reshard(mlir::Value value, const dist::Layout &layout, double fill);
+  mlir::Value addStep(mlir::Value value, mlir::Value part, const dist::Layout &from, const dist::ReshardStep &step,
+                      double fill);
+  mlir::Value extent(mlir::Location location, const dist::Part &part);
+  dist::LayoutAttr attributeOf(const dist::Layout &layout) { return layout.toAttribute(mesh.getContext()); }
+
+  dist::MeshOp mesh;
+  dist::MeshShape shape;
+  llvm::DenseMap<mlir::Value, std::vector<Held>> held;
+  llvm::DenseSet<mlir::Value> zeroPadded;
+  /// Starts and extents by the layout of their factor.
+  llvm::DenseMap<dist::LayoutAttr, mlir::Value> starts, extents;
+};
+
+/// Writes the programs of one graph. The operators must be placed (checkPlaces).
 class ProgramWriter {
 public:
   /// `firstChannel`: the first free channel number of the module.
   ProgramWriter(dfg::GraphOp graph, int64_t firstChannel) : graph(graph), nextChannel(firstChannel) {}
 
-  /// Appends the programs to the module, meshes in the module's order. Fails, with a diagnostic, where a program's name
-  /// is taken or the module has no mesh.
+  /// Appends the programs to the module, meshes in the module's order. Fails, with a diagnostic, where a split does not
+  /// fit its operator, a program's name is taken or the module has no mesh.
   llvm::LogicalResult write();
 
   /// The first channel number that is free after write().
   int64_t getNextChannel() const { return nextChannel; }
 
 private:
+  /// A value that another mesh needs in a layout.
+  struct User {
+    mlir::Attribute mesh;
+    dist::Layout layout;
+  };
   /// A value that was sent to a program and is not yet received there.
   struct Arrival {
     mlir::Value value;
-    mlir::FlatSymbolRefAttr source;
+    LocalProgram *source;
+    dist::Layout from, to;
     int64_t channel;
   };
-
-  /// A program in the making. Values of the graph map to the program's.
-  struct Program {
-    dist::ProgramOp op;
-    mlir::IRMapping values;
+  struct Program : LocalProgram {
+    using LocalProgram::LocalProgram;
     std::deque<Arrival> arrivals;
-    llvm::SmallVector<unsigned> inputs, outputs;
+  };
+  /// Where an operator leaves a value.
+  struct Home {
+    mlir::Attribute mesh;
+    dist::Layout layout;
   };
 
-  /// Finds which meshes take part, and which need which value of another.
-  void collectUses();
-  /// Where an output that no operator computes is given out: the first mesh.
-  mlir::Attribute homeOf(mlir::Value output);
-  void needOn(mlir::Value value, mlir::Attribute mesh);
+  /// Finds which meshes take part.
+  llvm::LogicalResult collectMeshes();
+  /// Finds the layouts of all operators and values, and which meshes need which value of another.
+  llvm::LogicalResult collectLayouts();
+  /// Lets partial sums pass through a linear operator.
+  void delayJoin(mlir::Operation &op, OperatorLayouts &layouts);
+  void need(mlir::Value value, mlir::Attribute mesh, const dist::Layout &layout);
+  /// Where an output is given out, and how it lies there; that of one that no operator computes is the first mesh.
+  Home homeOf(mlir::Value output);
   llvm::LogicalResult createPrograms();
 
-  /// Copies an operator and what it sends.
-  void copyOperator(mlir::Operation &op);
+  /// Writes what the devices of its mesh compute of an operator, and what they send.
+  llvm::LogicalResult writeOperator(mlir::Operation &op);
+  llvm::LogicalResult localize(mlir::Operation &op, const OperatorLayouts &layouts, Program &program);
   /// Copies a read or a constant to all who use it.
   void copyToUsers(mlir::Operation &op);
-  void sendResult(mlir::Value result, mlir::FlatSymbolRefAttr mesh, Program &program);
+  void sendResult(mlir::Value result, Program &program);
   /// Receives what waits up to a channel.
   void receiveUpTo(int64_t channel, Program &program);
   void finish();
@@ -85,15 +157,17 @@ private:
   dfg::GraphOp graph;
   int64_t nextChannel;
   /// By mesh, in the module's order.
-  llvm::MapVector<mlir::Attribute, Program> programs;
-  /// The meshes that use a value and do not compute it, in the order of their first uses.
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Attribute, 2>> users;
+  llvm::MapVector<mlir::Attribute, std::unique_ptr<Program>> programs;
+  llvm::DenseMap<mlir::Operation *, OperatorLayouts> layoutsOf;
+  llvm::DenseMap<mlir::Value, Home> homes;
+  /// Who needs a value that it does not compute, in the order of their first uses.
+  llvm::DenseMap<mlir::Value, std::vector<User>> users;
 };
 
 /// The operator's mesh. Null for those that are copied to their users: reads of parameters, and constants.
 mlir::FlatSymbolRefAttr meshOf(mlir::Operation *op);
 
-/// Every operator must be placed, without a split, on a mesh of one device.
+/// Every operator must be placed on a mesh of the module.
 llvm::LogicalResult checkPlaces(dfg::GraphOp graph);
 
 } // namespace cleave

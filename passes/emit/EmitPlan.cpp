@@ -42,8 +42,8 @@ public:
     auto objects = builder.CreateVector(tables.objects);
     auto kernels = builder.CreateVector(tables.kernels);
     auto entryList = builder.CreateVector(entries);
-    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, 1, producer, model, strategy, devices, meshes, parameters,
-                                                 objects, kernels, entryList));
+    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices,
+                                                 meshes, parameters, objects, kernels, entryList));
     return verified();
   }
 
@@ -51,6 +51,8 @@ private:
   /// The bytes, once the runtime's verifier has accepted them.
   llvm::Expected<std::vector<char>> verified() {
     std::vector<char> bytes(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
+    for (std::byte byte : runtime::planSeal(std::as_bytes(std::span(bytes))))
+      bytes.push_back(static_cast<char>(byte));
     auto plan = runtime::Plan::fromBytes(std::as_bytes(std::span(bytes)));
     runtime::Error error = plan ? runtime::verifyPlan(*plan) : plan.error();
     if (!error)
@@ -77,35 +79,98 @@ private:
         })
         .Case([&](plan::SendOp send) {
           return Action(fb::Action::Send,
-                        fb::CreateSend(builder, bufferOf(send.getBuffer()), tables.deviceOf(send.getTarget()),
-                                       static_cast<uint32_t>(send.getChannel()))
+                        fb::CreateSend(builder, bufferOf(send.getBuffer()), tables.meshIndex(send.getTarget()),
+                                       static_cast<uint32_t>(send.getChannel()),
+                                       tables.tileIndex(send.getSourceTileAttr()),
+                                       tables.tileIndex(send.getTargetTileAttr()))
                             .Union());
         })
         .Case([&](plan::ReceiveOp receive) {
           return Action(fb::Action::Receive,
-                        fb::CreateReceive(builder, bufferOf(receive.getBuffer()), tables.deviceOf(receive.getSource()),
-                                          static_cast<uint32_t>(receive.getChannel()))
+                        fb::CreateReceive(
+                            builder, bufferOf(receive.getBuffer()), tables.meshIndex(receive.getSource()),
+                            static_cast<uint32_t>(receive.getChannel()), tables.tileIndex(receive.getSourceTileAttr()),
+                            tables.tileIndex(receive.getTargetTileAttr()), receive.getFill().convertToDouble())
+                            .Union());
+        })
+        .Case([&](plan::ExchangeOp exchange) {
+          return Action(fb::Action::Exchange,
+                        fb::CreateExchange(builder, bufferOf(exchange.getSource()), bufferOf(exchange.getTarget()),
+                                           static_cast<uint32_t>(exchange.getChannel()),
+                                           tables.tileIndex(exchange.getSourceTileAttr()),
+                                           tables.tileIndex(exchange.getTargetTileAttr()),
+                                           exchange.getFill().convertToDouble(), exchangeKind(exchange.getKind()))
+                            .Union());
+        })
+        .Case([&](plan::AllReduceOp reduce) {
+          auto axes = axisList(reduce.getAxes());
+          return Action(fb::Action::AllReduce,
+                        fb::CreateAllReduce(builder, bufferOf(reduce.getSource()), bufferOf(reduce.getTarget()),
+                                            static_cast<uint32_t>(reduce.getChannel()), axes,
+                                            combinerOf(reduce.getCombiner()))
+                            .Union());
+        })
+        .Case([&](plan::ReduceScatterOp reduce) {
+          auto axes = axisList(reduce.getAxes());
+          return Action(fb::Action::ReduceScatter,
+                        fb::CreateReduceScatter(builder, bufferOf(reduce.getSource()), bufferOf(reduce.getTarget()),
+                                                static_cast<uint32_t>(reduce.getChannel()), axes,
+                                                combinerOf(reduce.getCombiner()), tables.tileIndex(reduce.getTile()))
                             .Union());
         })
         .Case([&](plan::LoadParameterOp load) {
           uint32_t index = tables.parameterIndex(load.getParameter());
-          return Action(fb::Action::LoadParameter,
-                        fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer())).Union());
+          return Action(fb::Action::LoadParameter, fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer()),
+                                                                           tables.tileIndex(load.getTileAttr()))
+                                                       .Union());
         })
         .Case([&](plan::LoadConstantOp load) {
           uint32_t index = tables.constantIndex(load.getValue());
           return Action(fb::Action::LoadParameter,
                         fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer())).Union());
         })
+        .Case([&](plan::LoadIndexOp load) {
+          auto what = load.getWhat() == "start" ? fb::IndexKind::Start : fb::IndexKind::Extent;
+          auto tile = static_cast<uint32_t>(tables.tileIndex(load.getTile()));
+          return Action(fb::Action::LoadIndex, fb::CreateLoadIndex(builder, bufferOf(load.getBuffer()), tile,
+                                                                   static_cast<uint32_t>(load.getDim()), what)
+                                                   .Union());
+        })
         .Case([&](plan::LoadInputOp load) {
           auto index = static_cast<uint32_t>(load.getInput());
-          return Action(fb::Action::LoadInput, fb::CreateLoadInput(builder, index, bufferOf(load.getBuffer())).Union());
+          return Action(fb::Action::LoadInput, fb::CreateLoadInput(builder, index, bufferOf(load.getBuffer()),
+                                                                   tables.tileIndex(load.getTileAttr()))
+                                                   .Union());
         })
         .Case([&](plan::StoreOutputOp store) {
           auto index = static_cast<uint32_t>(store.getOutput());
-          return Action(fb::Action::StoreOutput,
-                        fb::CreateStoreOutput(builder, index, bufferOf(store.getBuffer())).Union());
+          return Action(fb::Action::StoreOutput, fb::CreateStoreOutput(builder, index, bufferOf(store.getBuffer()),
+                                                                       tables.tileIndex(store.getTileAttr()))
+                                                     .Union());
         });
+  }
+
+  flatbuffers::Offset<flatbuffers::Vector<uint32_t>> axisList(ArrayRef<int64_t> axes) {
+    return builder.CreateVector(std::vector<uint32_t>(axes.begin(), axes.end()));
+  }
+
+  static fb::ExchangeKind exchangeKind(StringRef name) {
+    return llvm::StringSwitch<fb::ExchangeKind>(name)
+        .Case("all_gather", fb::ExchangeKind::AllGather)
+        .Case("all_to_all", fb::ExchangeKind::AllToAll)
+        .Case("permute", fb::ExchangeKind::Permute)
+        .Case("halo_exchange", fb::ExchangeKind::HaloExchange)
+        .Case("slice", fb::ExchangeKind::Slice)
+        .Case("broadcast", fb::ExchangeKind::Broadcast)
+        .Default(fb::ExchangeKind::General);
+  }
+
+  static fb::Combiner combinerOf(StringRef name) {
+    return llvm::StringSwitch<fb::Combiner>(name)
+        .Case("product", fb::Combiner::Product)
+        .Case("max", fb::Combiner::Max)
+        .Case("min", fb::Combiner::Min)
+        .Default(fb::Combiner::Sum);
   }
 
   /// The node at whose place an instruction stands, or what it is for: a parameter, an input, an output.
@@ -156,6 +221,7 @@ private:
     return llvm::StringSwitch<fb::QueueKind>(name)
         .Case("send", fb::QueueKind::Send)
         .Case("receive", fb::QueueKind::Receive)
+        .Case("collective", fb::QueueKind::Collective)
         .Case("host", fb::QueueKind::Host)
         .Default(fb::QueueKind::Compute);
   }
@@ -214,7 +280,8 @@ private:
     auto inputList = builder.CreateVector(inputs);
     auto outputList = builder.CreateVector(outputs);
     auto programList = builder.CreateVector(programs);
-    return fb::CreateEntry(builder, name, inputList, outputList, programList, builder.CreateVector(operators));
+    auto operatorList = builder.CreateVector(operators);
+    return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tables.writeTiles());
   }
 
   ModuleOp module;

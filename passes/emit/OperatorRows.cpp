@@ -38,7 +38,7 @@ public:
       for (Operation &section : program.getBody().front())
         for (Region &region : section.getRegions())
           for (Operation &instruction : region.front())
-            addInstruction(instruction, isa<plan::BodyOp>(section));
+            addInstruction(instruction, isa<plan::BodyOp>(section), program.getMesh());
     for (OperatorRow &row : rows)
       nameKernel(row);
     return std::move(rows);
@@ -140,7 +140,7 @@ private:
            plan::withoutLayout(signature.inputs[0]) == plan::withoutLayout(signature.outputs[0]);
   }
 
-  void addInstruction(Operation &instruction, bool inBody) {
+  void addInstruction(Operation &instruction, bool inBody, StringRef mesh) {
     if (auto call = dyn_cast<plan::CallOp>(instruction)) {
       SmallVector<StringRef> names = getNodeNames(call.getLoc());
       Operation *kernel = symbols.lookup(call.getKernel());
@@ -153,9 +153,12 @@ private:
           best = candidate;
       }
     }
-    if (auto receive = dyn_cast<plan::ReceiveOp>(instruction); receive && inBody)
-      if (OperatorRow *row = consumerOf(receive))
-        row->receivedBytes += static_cast<double>(plan::storageBytes(receive.getBuffer().getType().getTensor()));
+    if (auto communication = dyn_cast<plan::Communication>(instruction); communication && inBody)
+      if (OperatorRow *row = beneficiaryOf(communication, mesh)) {
+        auto grid = symbols.lookup<dist::MeshOp>(mesh);
+        row->receivedBytes +=
+            communication.getReceivedBytes(grid.getAxisSizes()) * static_cast<double>(grid.getDevices().size());
+      }
   }
 
   void nameKernel(OperatorRow &row) {
@@ -167,22 +170,33 @@ private:
       row.fusedWith = found->second.anchor;
   }
 
-  /// The first node other than the producer that computes with what a receive brings: what changes its layout on
-  /// arrival carries the producer's name.
-  OperatorRow *consumerOf(plan::ReceiveOp receive) {
-    SmallVector<StringRef> producer = getNodeNames(receive.getLoc());
+  /// The node for which devices communicate: that of values that are joined, otherwise the one that reads what comes.
+  OperatorRow *beneficiaryOf(plan::Communication communication, StringRef mesh) {
+    SmallVector<StringRef> producer = getNodeNames(communication.getLoc());
+    OperatorRow *row = producer.empty() ? nullptr : rowOf(producer.front());
+    if (communication.joinsValues() && row)
+      return row;
+    OperatorRow *consumer = consumerOf(communication, producer);
+    return consumer || !row || row->mesh != mesh ? consumer : row;
+  }
+
+  /// The first node other than the producer that computes with what comes: what changes its layout on arrival carries
+  /// the producer's name.
+  OperatorRow *consumerOf(plan::Communication communication, ArrayRef<StringRef> producer) {
     llvm::SetVector<Value> received;
-    received.insert(receive.getBuffer());
+    received.insert(communication.getFilledBuffer());
     for (size_t next = 0; next != received.size(); ++next)
       for (Operation *user : received[next].getUsers())
         if (auto view = dyn_cast<plan::BufferOp>(user))
           received.insert(view.getBuffer());
-    for (Operation *op = receive->getNextNode(); op; op = op->getNextNode()) {
+    for (Operation *op = communication->getNextNode(); op; op = op->getNextNode()) {
+      if (auto next = dyn_cast<plan::ExchangeOp>(op); next && received.contains(next.getSource()))
+        received.insert(next.getTarget());
       auto call = dyn_cast<plan::CallOp>(op);
       if (!call || llvm::none_of(call.getInputs(), [&](Value input) { return received.contains(input); }))
         continue;
       SmallVector<StringRef> names = getNodeNames(call.getLoc());
-      if (names != producer)
+      if (ArrayRef<StringRef>(names) != producer)
         if (OperatorRow *row = names.empty() ? nullptr : rowOf(names.front()))
           return row;
       for (Value output : call.getOutputs()) {

@@ -61,7 +61,6 @@ void PlanTables::writeMeshes() {
       axes.push_back(fb::CreateAxis(builder, text(name), static_cast<uint32_t>(size)));
     std::vector<uint32_t> indices(mesh.getDevices().begin(), mesh.getDevices().end());
     meshIndices[mesh.getSymName()] = static_cast<uint32_t>(meshes.size());
-    meshDevices[mesh.getSymName()] = indices.front();
     auto name = text(mesh.getSymName());
     auto axisList = builder.CreateVector(axes);
     meshes.push_back(fb::CreateMesh(builder, name, axisList, builder.CreateVector(indices)));
@@ -143,6 +142,30 @@ llvm::Error PlanTables::writeConstants() {
     parameters.push_back(fb::CreateParameter(builder, name, type(tensor), fb::Source::InlineSource, source));
   }
   return llvm::Error::success();
+}
+
+//===-- tiles -------------------------------------------------------------------------------------------------===//
+
+int32_t PlanTables::tileIndex(plan::TileAttr tile) {
+  if (!tile)
+    return -1;
+  return tileIndices.insert({tile, static_cast<int32_t>(tileIndices.size())}).first->second;
+}
+
+flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tile>>> PlanTables::writeTiles() {
+  std::vector<flatbuffers::Offset<fb::Tile>> tiles;
+  for (auto [tile, index] : tileIndices) {
+    std::vector<flatbuffers::Offset<fb::TileDim>> dims;
+    for (plan::TileDimAttr dim : tile.getDims()) {
+      std::vector<flatbuffers::Offset<fb::Cut>> cuts;
+      for (auto [axis, block] : llvm::zip_equal(dim.getAxes(), dim.getBlocks()))
+        cuts.push_back(fb::CreateCut(builder, static_cast<uint32_t>(axis), block));
+      dims.push_back(fb::CreateTileDim(builder, dim.getSize(), builder.CreateVector(cuts), dim.getLength(),
+                                       dim.getStep(), dim.getBefore()));
+    }
+    tiles.push_back(fb::CreateTile(builder, builder.CreateVector(dims)));
+  }
+  return builder.CreateVector(tiles);
 }
 
 //===-- objects and kernels -----------------------------------------------------------------------------------===//

@@ -32,12 +32,16 @@ public:
   flatbuffers::Offset<flatbuffers::String> text(llvm::StringRef text);
   flatbuffers::Offset<fb::TensorType> type(mlir::RankedTensorType type);
 
-  /// Indices by symbol; a mesh must have one device to name a peer.
+  /// Indices by symbol.
   uint32_t meshIndex(llvm::StringRef mesh) const { return meshIndices.lookup(mesh); }
-  uint32_t deviceOf(llvm::StringRef mesh) const { return meshDevices.lookup(mesh); }
   uint32_t kernelIndex(llvm::StringRef kernel) const { return kernelIndices.lookup(kernel); }
   uint32_t parameterIndex(llvm::StringRef parameter) const { return parameterIndices.lookup(parameter); }
   uint32_t constantIndex(mlir::Attribute value) const { return constantIndices.lookup(value); }
+
+  /// The index of a tile in the entry's table, where it is added when first asked for; -1 for none.
+  int32_t tileIndex(plan::TileAttr tile);
+  /// The tiles that were asked for.
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tile>>> writeTiles();
 
   std::vector<flatbuffers::Offset<fb::Device>> devices;
   std::vector<flatbuffers::Offset<fb::Mesh>> meshes;
@@ -63,8 +67,9 @@ private:
   const EmitOptions &options;
   flatbuffers::FlatBufferBuilder &builder;
   llvm::DenseMap<mlir::Type, flatbuffers::Offset<fb::TensorType>> types;
-  llvm::StringMap<uint32_t> meshIndices, meshDevices, kernelIndices, parameterIndices, objectIndices;
+  llvm::StringMap<uint32_t> meshIndices, kernelIndices, parameterIndices, objectIndices;
   llvm::MapVector<mlir::Attribute, uint32_t> constantIndices;
+  llvm::MapVector<plan::TileAttr, int32_t> tileIndices;
   uint64_t inlineBytes = 0;
 };
 

@@ -90,11 +90,11 @@ std::vector<std::optional<LiveRange>> liveRanges(const Problem &problem, const P
   std::vector<ValueUses> uses = usesOf(problem);
   std::vector<std::optional<LiveRange>> ranges(problem.values.size());
   for (unsigned value = 0; value != problem.values.size(); ++value) {
-    auto [device, bytes] = problem.values[value];
+    unsigned device = problem.values[value].device;
     unsigned first = positions.of(uses[value].writer, device);
     if (first == nowhere)
       continue;
-    LiveRange range{bytes, first, positions.lastDuring(uses[value].writer, device)};
+    LiveRange range{problem.values[value].bytes, first, positions.lastDuring(uses[value].writer, device)};
     for (unsigned reader : uses[value].readers) {
       unsigned position = positions.of(reader, device);
       if (position == nowhere)

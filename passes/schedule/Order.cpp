@@ -52,9 +52,8 @@ namespace {
 class Simulation {
 public:
   Simulation(const Problem &problem, const std::vector<unsigned> &topological, const std::vector<bool> &prepare)
-      : tasks(problem.tasks), ready(problem.numDevices, TaskSet(Before{this})), readyTransfers(Before{this}),
-        computeFree(problem.numDevices, true), sendFree(problem.numDevices, true),
-        receiveFree(problem.numDevices, true) {
+      : tasks(problem.tasks), ready(2 * problem.numDevices, TaskSet(Before{this})), readyTransfers(Before{this}),
+        free(ready.size(), true), sendFree(problem.numDevices, true), receiveFree(problem.numDevices, true) {
     dependents = invert(dependenciesOf(problem, usesOf(problem)));
     missing.resize(tasks.size());
     timetable.start.resize(tasks.size());
@@ -91,8 +90,8 @@ private:
   };
   using TaskSet = std::set<unsigned, Before>;
 
-  /// A transfer is as urgent as the way from it to the end is long, any other task as the most urgent transfer that it
-  /// leads to on its own device.
+  /// Communication is as urgent as the way from it to the end is long, any other task as the most urgent communication
+  /// that it leads to on its own device.
   void rate(const std::vector<unsigned> &topological) {
     std::vector<double> way(tasks.size());
     urgency.resize(tasks.size());
@@ -102,12 +101,15 @@ private:
         urgency[*task] = std::max(urgency[*task], urgency[later]);
       }
       way[*task] += tasks[*task].seconds;
-      if (tasks[*task].target)
+      if (tasks[*task].communicates())
         urgency[*task] = way[*task];
     }
   }
 
-  void makeReady(unsigned task) { (tasks[task].target ? readyTransfers : ready[tasks[task].device]).insert(task); }
+  /// A device's compute queue and its collective queue.
+  static unsigned queueOf(const Task &task) { return 2 * task.device + task.collective; }
+
+  void makeReady(unsigned task) { (tasks[task].target ? readyTransfers : ready[queueOf(tasks[task])]).insert(task); }
 
   void begin(unsigned task) {
     timetable.order.push_back(task);
@@ -117,11 +119,11 @@ private:
   }
 
   void startAll() {
-    for (unsigned device = 0; device != ready.size(); ++device)
-      if (computeFree[device] && !ready[device].empty()) {
-        begin(*ready[device].begin());
-        ready[device].erase(ready[device].begin());
-        computeFree[device] = false;
+    for (unsigned queue = 0; queue != ready.size(); ++queue)
+      if (free[queue] && !ready[queue].empty()) {
+        begin(*ready[queue].begin());
+        ready[queue].erase(ready[queue].begin());
+        free[queue] = false;
       }
     for (auto next = readyTransfers.begin(); next != readyTransfers.end();) {
       const Task &transfer = tasks[*next];
@@ -139,7 +141,7 @@ private:
     if (tasks[task].target)
       sendFree[tasks[task].device] = receiveFree[*tasks[task].target] = true;
     else
-      computeFree[tasks[task].device] = true;
+      free[queueOf(tasks[task])] = true;
     for (unsigned later : dependents[task])
       if (--missing[later] == 0)
         makeReady(later);
@@ -149,9 +151,10 @@ private:
   std::vector<std::vector<unsigned>> dependents;
   std::vector<double> urgency;
   std::vector<size_t> missing;
+  /// By queueOf.
   std::vector<TaskSet> ready;
   TaskSet readyTransfers;
-  std::vector<bool> computeFree, sendFree, receiveFree;
+  std::vector<bool> free, sendFree, receiveFree;
   std::priority_queue<std::pair<double, unsigned>, std::vector<std::pair<double, unsigned>>, std::greater<>> running;
   Timetable timetable;
   double now = 0;

@@ -27,8 +27,8 @@ struct Timetable {
 
 /// Orders the tasks that are not in `prepare`. List scheduling (Graham 1969) on a simulated clock: whenever a queue is
 /// free, the most urgent task that is ready starts on it. Urgency is the longest way, in seconds, from the next
-/// transfer that the task leads to, to the end of the step. Tasks that no other device waits for, and tasks that lead
-/// to the same transfer, keep the model's order, in which intermediate values die soonest. Time: O(n log n).
+/// transfer or collective that the task leads to, to the end of the step. Tasks that lead to none, and tasks that lead
+/// to the same one, keep the model's order, in which intermediate values die soonest. Time: O(n log n).
 Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topological,
                        const std::vector<bool> &prepare);
 

@@ -17,8 +17,10 @@ def ScheduleProgramsPass : Pass<"plan-schedule", "::mlir::ModuleOp"> {
       temporary memory first; results keep their bytes for good.
     - All programs are ordered together by list scheduling on estimated times, so that devices work at the same time:
       what another device waits for goes first. One device by itself keeps the model's order.
-    - Kernels and host actions run on the compute queue, sends and receives on a queue each. An instruction waits for
-      instructions of other queues only, and for none that follows from another wait.
+    - Kernels and host actions run on the compute queue; sends, receives and collectives on a queue each. An instruction
+      waits for instructions of other queues only, and for none that follows from another wait.
+    - A collective gets a channel of its own, behind those of the transfers. Layouts become tiles. What an all-reduce
+      joins lies where its result does, unless somebody else reads it.
     - Values share bytes where they are not live at the same time; views share those of what they show. The arena is as
       small as a search over greedy placements makes it.
 
@@ -46,8 +48,9 @@ def ScheduleProgramsPass : Pass<"plan-schedule", "::mlir::ModuleOp"> {
       }
     }
     ```
-    Requires programs on meshes of one device that hold nothing but `dfg.read`, `dfg.constant`, `plan.launch`, views
-    (`plan.view`, `dfg.reshape`), `dist.send`, `dist.receive` and `dist.return`; anything else is an error that names it.
+    Requires programs that hold nothing but `dfg.read`, `dist.shard_of`, `dist.start`, `dist.extent`, `dfg.constant`,
+    `plan.launch`, views (`plan.view`, `dfg.reshape`), `dist.send`, `dist.receive`, collectives and `dist.return`;
+    anything else is an error that names it.
     Guarantees that the queues cannot deadlock, also where a send waits for its receive. Leaves everything else in the
     module as it is. Uses `dist.devices`, if it is there, for estimates only.
   }];

@@ -35,7 +35,7 @@ public:
 private:
   /// The compute queue is there always, the others where they have something to do.
   void numberQueues() {
-    static constexpr StringLiteral names[] = {"compute", "send", "receive"};
+    static constexpr StringLiteral names[] = {"compute", "send", "receive", "collective"};
     for (unsigned queue = 0; queue != schedule::numQueues; ++queue) {
       auto isUsed = [&](const schedule::Instruction &instruction) {
         return static_cast<unsigned>(instruction.queue) == queue;
@@ -75,26 +75,55 @@ private:
     return waits.empty() ? nullptr : builder.getArrayAttr(waits);
   }
 
+  IntegerAttr channelOf(int64_t channel) { return builder.getI64IntegerAttr(channel); }
+  FloatAttr fillOf(FloatAttr fill) { return fill ? fill : builder.getF64FloatAttr(0.0); }
+
   void writeInstruction(InputTask task, const schedule::Instruction &at) {
     plan::LoadInputOp::create(builder, task.argument.getLoc(), builder.getI64IntegerAttr(task.index),
-                              bufferOf(task.argument), queueOf(at), orderOf(at), waitsOf(at));
+                              bufferOf(task.argument), task.tile, queueOf(at), orderOf(at), waitsOf(at));
   }
   void writeInstruction(OutputTask task, const schedule::Instruction &at) {
     plan::StoreOutputOp::create(builder, task.value.getLoc(), bufferOf(task.value),
-                                builder.getI64IntegerAttr(task.index), queueOf(at), orderOf(at), waitsOf(at));
+                                builder.getI64IntegerAttr(task.index), task.tile, queueOf(at), orderOf(at),
+                                waitsOf(at));
   }
   void writeInstruction(TransferTask task, const schedule::Instruction &at) {
     if (at.queue == Queue::Send)
       plan::SendOp::create(builder, task.send.getLoc(), bufferOf(task.send.getValue()), task.send.getTargetAttr(),
-                           task.send.getChannelAttr(), queueOf(at), orderOf(at), waitsOf(at));
+                           task.send.getChannelAttr(), task.source, task.target, queueOf(at), orderOf(at), waitsOf(at));
     else
       plan::ReceiveOp::create(builder, task.receive.getLoc(), bufferOf(task.receive.getResult()),
-                              task.receive.getSourceAttr(), task.receive.getChannelAttr(), queueOf(at), orderOf(at),
-                              waitsOf(at));
+                              task.receive.getSourceAttr(), task.receive.getChannelAttr(), task.source, task.target,
+                              fillOf(task.receive.getFillAttr()), queueOf(at), orderOf(at), waitsOf(at));
   }
-  void writeInstruction(dfg::ReadOp read, const schedule::Instruction &at) {
-    plan::LoadParameterOp::create(builder, read.getLoc(), read.getParameterAttr(), bufferOf(read.getResult()),
+  void writeInstruction(const ExchangeTask &task, const schedule::Instruction &at) {
+    dist::Collective op = task.op;
+    plan::ExchangeOp::create(builder, op->getLoc(), builder.getStringAttr(op->getName().stripDialect()),
+                             bufferOf(op->getOperand(0)), bufferOf(op->getResult(0)), channelOf(task.channel),
+                             task.source, task.target, builder.getF64FloatAttr(op.getFillValue()), queueOf(at),
+                             orderOf(at), waitsOf(at));
+  }
+  void writeInstruction(const ReductionTask &task, const schedule::Instruction &at) {
+    dist::Collective op = task.op;
+    Location location = op->getLoc();
+    Value source = bufferOf(op->getOperand(0)), target = bufferOf(op->getResult(0));
+    StringAttr combiner = builder.getStringAttr(task.combiner);
+    auto axes = builder.getDenseI64ArrayAttr(task.axes);
+    if (task.tile)
+      plan::ReduceScatterOp::create(builder, location, combiner, axes, source, target, channelOf(task.channel),
+                                    task.tile, queueOf(at), orderOf(at), waitsOf(at));
+    else
+      plan::AllReduceOp::create(builder, location, combiner, axes, source, target, channelOf(task.channel), queueOf(at),
+                                orderOf(at), waitsOf(at));
+  }
+  void writeInstruction(const ParameterTask &task, const schedule::Instruction &at) {
+    plan::LoadParameterOp::create(builder, task.value.getLoc(), task.parameter, bufferOf(task.value), task.tile,
                                   queueOf(at), orderOf(at), waitsOf(at));
+  }
+  void writeInstruction(const IndexTask &task, const schedule::Instruction &at) {
+    plan::LoadIndexOp::create(builder, task.value.getLoc(), builder.getStringAttr(task.what),
+                              builder.getI64IntegerAttr(task.dim), task.tile, bufferOf(task.value), queueOf(at),
+                              orderOf(at), waitsOf(at));
   }
   void writeInstruction(dfg::ConstantOp constant, const schedule::Instruction &at) {
     plan::LoadConstantOp::create(builder, constant.getLoc(), constant.getValueAttr(), bufferOf(constant.getResult()),
@@ -130,6 +159,9 @@ private:
   /// others are views.
   Value bufferOf(Value value) {
     unsigned index = tasks.getValue(value);
+    // A value in the place of another is the same buffer.
+    while (auto before = tasks.getProblem().values[index].inPlaceOf)
+      index = *before;
     auto type = cast<RankedTensorType>(value.getType());
     Value &buffer = buffersOfTypes[{index, type}];
     if (buffer)

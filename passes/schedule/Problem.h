@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What there is to schedule, free of any IR: tasks on devices, and the values that they write and read. All programs of
-// a module are one problem, because sends and receives tie their orders together.
+// a module are one problem, because sends and receives tie their orders together. A device of the problem stands for
+// all devices of a program's mesh: they run the same list, each on its own memory.
 
 #ifndef CLEAVE_PASSES_SCHEDULE_PROBLEM_H
 #define CLEAVE_PASSES_SCHEDULE_PROBLEM_H
@@ -17,13 +18,16 @@ namespace cleave::schedule {
 struct Value {
   unsigned device = 0;
   uint64_t bytes = 0;
+  /// The value whose bytes this one takes over: the same number, read last by the task that writes this one.
+  std::optional<unsigned> inPlaceOf;
 };
 
-/// A kernel or host action on the compute queue of `device`, or, with a `target`, a transfer: a send on the send queue
-/// of `device` that meets a receive on the receive queue of `target`.
+/// A kernel or host action on the compute queue of `device`, or a collective on its collective queue, or, with a
+/// `target`, a transfer: a send on the send queue of `device` that meets a receive on the receive queue of `target`.
 struct Task {
   unsigned device = 0;
   std::optional<unsigned> target;
+  bool collective = false;
   /// The estimated duration.
   double seconds = 0;
   /// Belongs to every step, whatever it depends on: inputs and outputs.
@@ -32,6 +36,9 @@ struct Task {
   bool early = false;
   /// Indices of values. A transfer reads one value of `device` and writes one of `target`.
   std::vector<unsigned> reads, writes;
+
+  /// Whether it leaves the compute queue free while other devices are waited for.
+  bool communicates() const { return target || collective; }
 };
 
 struct Problem {

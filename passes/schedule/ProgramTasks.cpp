@@ -4,6 +4,8 @@
 
 #include "passes/schedule/ProgramTasks.h"
 
+#include "dialects/plan/Tile.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -12,9 +14,19 @@ namespace cleave {
 
 static int64_t bytesOf(Value value) { return plan::storageBytes(cast<RankedTensorType>(value.getType())); }
 
+/// Whether a value shows the bytes of another.
+static bool isView(Value value) { return isa_and_present<dfg::ReshapeOp, plan::ViewOp>(value.getDefiningOp()); }
+
 FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module) {
   ProgramTasks tasks(module);
-  llvm::append_range(tasks.programs, module.getOps<dist::ProgramOp>());
+  SmallVector<dist::Device> devices = dist::getDevices(module);
+  for (auto program : module.getOps<dist::ProgramOp>()) {
+    auto mesh = tasks.symbols.lookup<dist::MeshOp>(program.getMesh());
+    auto first = static_cast<size_t>(mesh.getDevices().front());
+    tasks.programs.push_back(program);
+    tasks.meshes.emplace_back(mesh);
+    tasks.cores.push_back(first < devices.size() ? devices[first].cores : 1);
+  }
   tasks.problem.numDevices = static_cast<unsigned>(tasks.programs.size());
   if (failed(tasks.pairChannels()))
     return failure();
@@ -48,22 +60,37 @@ LogicalResult ProgramTasks::pairChannels() {
     Operation *end = channel.send ? channel.send.getOperation() : channel.receive.getOperation();
     if (!channel.send || !channel.receive)
       return end->emitOpError("expects its channel ") << index << " to have a send and a receive, found one of them";
-    dist::ProgramOp from = programs[channel.from], to = programs[channel.to];
-    if (channel.from == channel.to || channel.send.getTargetAttr() != to.getMeshAttr() ||
-        channel.receive.getSourceAttr() != from.getMeshAttr() ||
-        channel.send.getValue().getType() != channel.receive.getType())
-      return end->emitOpError("expects channel ")
-             << index << " to lead from '" << channel.receive.getSource() << "' to '" << channel.send.getTarget()
-             << "' with one type, got " << channel.send.getValue().getType() << " from '" << from.getMesh() << "' and "
-             << channel.receive.getType() << " in '" << to.getMesh() << "'";
+    if (failed(checkChannel(index, channel)))
+      return failure();
+    nextChannel = std::max(nextChannel, index + 1);
   }
+  return success();
+}
+
+LogicalResult ProgramTasks::checkChannel(int64_t index, const Channel &channel) {
+  dist::SendOp send = channel.send;
+  dist::ReceiveOp receive = channel.receive;
+  dist::ProgramOp from = programs[channel.from], to = programs[channel.to];
+  // Without layouts both ends are whole.
+  bool oneType = send.getFrom() || send.getValue().getType() == receive.getType();
+  if (channel.from == channel.to || send.getTargetAttr() != to.getMeshAttr() ||
+      receive.getSourceAttr() != from.getMeshAttr() || !oneType)
+    return send.emitOpError("expects channel ")
+           << index << " to lead from '" << receive.getSource() << "' to '" << send.getTarget()
+           << "' with one type, got " << send.getValue().getType() << " from '" << from.getMesh() << "' and "
+           << receive.getType() << " in '" << to.getMesh() << "'";
+  if (send.getFromAttr() != receive.getFromAttr() || send.getToAttr() != receive.getToAttr())
+    return send.emitOpError("expects the layouts of its receive on channel ") << index;
+  for (dist::LayoutAttr layout : {send.getFromAttr(), send.getToAttr()})
+    if (layout && !layout.getPartial().empty())
+      return send.emitOpError("expects values that are not partial, got ") << layout << "; join them before";
   return success();
 }
 
 //===-- tasks -------------------------------------------------------------------------------------------------===//
 
 unsigned ProgramTasks::addBytes(unsigned device, int64_t bytes) {
-  problem.values.push_back({device, static_cast<uint64_t>(bytes)});
+  problem.values.push_back({device, static_cast<uint64_t>(bytes), {}});
   return static_cast<unsigned>(problem.values.size()) - 1;
 }
 
@@ -81,21 +108,16 @@ schedule::Task &ProgramTasks::addTask(unsigned device, TaskSource source, double
   return task;
 }
 
-int64_t ProgramTasks::coresOf(unsigned device) {
-  SmallVector<dist::Device> devices = dist::getDevices(module);
-  auto mesh = symbols.lookup<dist::MeshOp>(programs[device].getMesh());
-  auto index = static_cast<size_t>(mesh.getDevices().front());
-  return index < devices.size() ? devices[index].cores : 1;
+plan::TileAttr ProgramTasks::tileOf(unsigned device, Attribute layout) {
+  auto attribute = cast_if_present<dist::LayoutAttr>(layout);
+  if (!attribute)
+    return {};
+  return plan::toTileUnlessWhole(dist::Layout::of(attribute), meshes[device], module.getContext());
 }
 
 LogicalResult ProgramTasks::addProgram(unsigned device) {
-  dist::ProgramOp program = programs[device];
-  auto mesh = symbols.lookup<dist::MeshOp>(program.getMesh());
-  if (mesh.getDevices().size() != 1)
-    return program.emitOpError("expects a mesh of one device, got '")
-           << mesh.getSymName() << "' of " << mesh.getDevices().size();
   addInputs(device);
-  for (Operation &op : program.getBody().front())
+  for (Operation &op : programs[device].getBody().front())
     if (failed(addOperation(device, op)))
       return failure();
   return success();
@@ -111,7 +133,9 @@ void ProgramTasks::addInputs(unsigned device) {
         arguments.insert(argument);
   for (BlockArgument argument : arguments) {
     unsigned value = addValue(device, argument);
-    schedule::Task &task = addTask(device, InputTask{argument, program.getInputIndex(argument.getArgNumber())},
+    unsigned number = argument.getArgNumber();
+    plan::TileAttr tile = tileOf(device, program.getArgAttr(number, dist::layoutAttrName));
+    schedule::Task &task = addTask(device, InputTask{argument, program.getInputIndex(number), tile},
                                    WorkEstimate::copySeconds(bytesOf(argument)));
     task.everyStep = task.early = true;
     task.writes = {value};
@@ -119,16 +143,18 @@ void ProgramTasks::addInputs(unsigned device) {
 }
 
 void ProgramTasks::addOutput(unsigned device, OpOperand &operand) {
-  int64_t index = programs[device].getOutputIndex(operand.getOperandNumber());
-  schedule::Task &task =
-      addTask(device, OutputTask{operand.get(), index}, WorkEstimate::copySeconds(bytesOf(operand.get())));
+  dist::ProgramOp program = programs[device];
+  unsigned number = operand.getOperandNumber();
+  plan::TileAttr tile = tileOf(device, program.getResultAttr(number, dist::layoutAttrName));
+  schedule::Task &task = addTask(device, OutputTask{operand.get(), program.getOutputIndex(number), tile},
+                                 WorkEstimate::copySeconds(bytesOf(operand.get())));
   task.everyStep = task.early = true;
   task.reads = {getValue(operand.get())};
 }
 
 void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
   Operation *kernel = symbols.lookup(launch.getKernel());
-  schedule::Task &task = addTask(device, launch, work.callSeconds(kernel, launch.getLoc(), coresOf(device)));
+  schedule::Task &task = addTask(device, launch, work.callSeconds(kernel, launch.getLoc(), cores[device]));
   for (Value operand : launch.getOperands())
     task.reads.push_back(getValue(operand));
   for (Value output : launch.getOutputs())
@@ -150,11 +176,79 @@ void ProgramTasks::addTransfer(dist::SendOp send) {
   Channel &channel = channels[send.getChannel()];
   auto found = values.find(channel.receive.getResult());
   unsigned value = found != values.end() ? found->second : addValue(channel.to, channel.receive.getResult());
-  schedule::Task &task = addTask(channel.from, TransferTask{send, channel.receive},
-                                 WorkEstimate::transferSeconds(bytesOf(send.getValue())));
+  plan::TileAttr source = tileOf(channel.from, send.getFromAttr()), target = tileOf(channel.to, send.getToAttr());
+  schedule::Task &task = addTask(channel.from, TransferTask{send, channel.receive, source, target},
+                                 WorkEstimate::transferSeconds(bytesOf(channel.receive.getResult())));
   task.target = channel.to;
   task.reads = {getValue(send.getValue())};
   task.writes = {value};
+}
+
+schedule::Task &ProgramTasks::addLoad(unsigned device, Value value, TaskSource source) {
+  unsigned index = addValue(device, value);
+  schedule::Task &task = addTask(device, std::move(source), WorkEstimate::copySeconds(bytesOf(value)));
+  task.writes = {index};
+  return task;
+}
+
+void ProgramTasks::addIndex(unsigned device, Value value, StringRef what, dist::LayoutAttr attribute, int64_t dim,
+                            int64_t part) {
+  dist::Layout layout = dist::Layout::of(attribute);
+  layout.partial.clear();
+  for (const dist::DimParts &parts : ArrayRef(layout.dims).take_front(static_cast<size_t>(dim)))
+    part += static_cast<int64_t>(parts.size());
+  plan::TileAttr tile = plan::toTile(layout, meshes[device], module.getContext());
+  addLoad(device, value, IndexTask{value, what, tile, part});
+}
+
+//===-- collectives -------------------------------------------------------------------------------------------===//
+
+LogicalResult ProgramTasks::addReduction(unsigned device, dist::Collective op, const dist::Layout &from,
+                                         const dist::Layout &to) {
+  dist::Axes joined;
+  for (StringAttr axis : from.partial)
+    if (!llvm::is_contained(to.partial, axis))
+      joined.push_back(axis);
+  const dist::MeshShape &mesh = meshes[device];
+  Value operand = op->getOperand(0), result = op->getResult(0);
+  ReductionTask task{op, nextChannel++, plan::axisIndices(joined, mesh), dist::combinerName(from.combiner), {}};
+  bool scatters = from.dims != to.dims;
+  if (scatters) {
+    auto tile = plan::toScatterTile(from, to, joined, mesh, module.getContext());
+    if (!tile)
+      return op->emitOpError("expects its result to cut the blocks of its operand along the axes that it joins, got ")
+             << op.getFromLayout() << " and " << op.getToLayout();
+    task.tile = *tile;
+  }
+  unsigned value = addValue(device, result), source = getValue(operand);
+  // What nobody else reads is joined where it lies.
+  if (!scatters && operand.hasOneUse() && !isView(operand))
+    problem.values[value].inPlaceOf = source;
+  double seconds = WorkEstimate::reductionSeconds(bytesOf(operand), mesh.ways(joined), scatters);
+  schedule::Task &made = addTask(device, std::move(task), seconds);
+  made.collective = true;
+  made.reads = {source};
+  made.writes = {value};
+  return success();
+}
+
+/// Channels are numbered in the order of the programs, which all devices of a mesh share.
+LogicalResult ProgramTasks::addCollective(unsigned device, dist::Collective op) {
+  dist::Layout from = dist::Layout::of(op.getFromLayout()), to = dist::Layout::of(op.getToLayout());
+  if (from.partial != to.partial)
+    return addReduction(device, op, from, to);
+  ExchangeTask task{op, nextChannel++, tileOf(device, op.getFromLayout()), tileOf(device, op.getToLayout())};
+  Value result = op->getResult(0);
+  unsigned value = addValue(device, result);
+  plan::ExchangeTraffic traffic = plan::trafficOf(task.source, task.target, meshes[device].getSizes());
+  auto type = cast<RankedTensorType>(result.getType());
+  double seconds =
+      WorkEstimate::exchangeSeconds(traffic.elements * ((type.getElementTypeBitWidth() + 7) / 8), traffic.peers);
+  schedule::Task &made = addTask(device, task, seconds);
+  made.collective = true;
+  made.reads = {getValue(op->getOperand(0))};
+  made.writes = {value};
+  return success();
 }
 
 LogicalResult ProgramTasks::addView(Operation &op) {
@@ -167,14 +261,28 @@ LogicalResult ProgramTasks::addView(Operation &op) {
 }
 
 LogicalResult ProgramTasks::addOperation(unsigned device, Operation &op) {
-  auto addLoad = [&](auto load) {
-    Value result = load.getResult();
-    unsigned value = addValue(device, result);
-    addTask(device, load, WorkEstimate::copySeconds(bytesOf(result))).writes = {value};
-    return success();
-  };
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-      .Case<dfg::ReadOp, dfg::ConstantOp>(addLoad)
+      .Case([&](dfg::ReadOp read) {
+        addLoad(device, read, ParameterTask{read, read.getParameterAttr(), {}});
+        return success();
+      })
+      .Case([&](dist::ShardOfOp shard) {
+        addLoad(device, shard, ParameterTask{shard, shard.getParameterAttr(), tileOf(device, shard.getLayout())});
+        return success();
+      })
+      .Case([&](dfg::ConstantOp constant) {
+        addLoad(device, constant, constant);
+        return success();
+      })
+      .Case([&](dist::StartOp start) {
+        addIndex(device, start, "start", start.getLayout(), start.getDim(), start.getPart());
+        return success();
+      })
+      .Case([&](dist::ExtentOp extent) {
+        addIndex(device, extent, "extent", extent.getLayout(), extent.getDim(), extent.getPart());
+        return success();
+      })
+      .Case([&](dist::Collective collective) { return addCollective(device, collective); })
       .Case<dfg::ReshapeOp, plan::ViewOp>([&](auto) { return addView(op); })
       .Case([&](plan::LaunchOp launch) {
         addLaunch(device, launch);
@@ -195,8 +303,8 @@ LogicalResult ProgramTasks::addOperation(unsigned device, Operation &op) {
         return success();
       })
       .Default([](Operation *other) {
-        return other->emitOpError("is left in a program, expected only kernel launches, parameters, constants, views "
-                                  "and transfers; give it a kernel before scheduling");
+        return other->emitOpError("is left in a program, expected only kernel launches, parameters, constants, views, "
+                                  "transfers and collectives; give it a kernel before scheduling");
       });
 }
 

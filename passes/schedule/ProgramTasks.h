@@ -15,20 +15,52 @@
 
 namespace cleave {
 
+// Tiles say which part of a tensor a device has; null: the whole.
 struct InputTask {
   mlir::BlockArgument argument;
   int64_t index = 0; ///< of the graph's input
+  plan::TileAttr tile;
 };
 struct OutputTask {
   mlir::Value value;
   int64_t index = 0; ///< of the graph's output
+  plan::TileAttr tile;
 };
 struct TransferTask {
   dist::SendOp send;
   dist::ReceiveOp receive;
+  plan::TileAttr source, target;
+};
+struct ParameterTask {
+  mlir::Value value;
+  mlir::FlatSymbolRefAttr parameter;
+  plan::TileAttr tile;
+};
+/// Loads where a device's block of a dimension of the tile begins, or how many elements it has there.
+struct IndexTask {
+  mlir::Value value;
+  llvm::StringRef what;
+  plan::TileAttr tile;
+  int64_t dim = 0;
+};
+/// A collective that joins no values.
+struct ExchangeTask {
+  dist::Collective op;
+  int64_t channel = 0;
+  plan::TileAttr source, target;
+};
+/// A collective that joins the values of devices that differ in these mesh axes; `tile`, if it is there, says which
+/// part of its operand's buffer each keeps.
+struct ReductionTask {
+  dist::Collective op;
+  int64_t channel = 0;
+  llvm::SmallVector<int64_t> axes;
+  llvm::StringRef combiner;
+  plan::TileAttr tile;
 };
 /// What a task is in the IR.
-using TaskSource = std::variant<InputTask, OutputTask, TransferTask, dfg::ReadOp, dfg::ConstantOp, plan::LaunchOp>;
+using TaskSource = std::variant<InputTask, OutputTask, TransferTask, ParameterTask, IndexTask, ExchangeTask,
+                                ReductionTask, dfg::ConstantOp, plan::LaunchOp>;
 
 class ProgramTasks {
 public:
@@ -37,7 +69,7 @@ public:
   static llvm::FailureOr<ProgramTasks> read(mlir::ModuleOp module);
 
   const schedule::Problem &getProblem() const { return problem; }
-  /// Devices of the problem are programs.
+  /// Devices of the problem are programs, each of which stands for all devices of its mesh.
   llvm::ArrayRef<dist::ProgramOp> getPrograms() const { return programs; }
   const TaskSource &getSource(unsigned task) const { return sources[task]; }
   /// The problem's value that holds an SSA value; views of a value are the same.
@@ -55,26 +87,39 @@ private:
   };
 
   mlir::LogicalResult pairChannels();
+  mlir::LogicalResult checkChannel(int64_t index, const Channel &channel);
   mlir::LogicalResult addProgram(unsigned device);
   mlir::LogicalResult addOperation(unsigned device, mlir::Operation &op);
   void addInputs(unsigned device);
   void addOutput(unsigned device, mlir::OpOperand &operand);
   void addLaunch(unsigned device, plan::LaunchOp launch);
   void addTransfer(dist::SendOp send);
+  void addIndex(unsigned device, mlir::Value value, llvm::StringRef what, dist::LayoutAttr layout, int64_t dim,
+                int64_t part);
+  mlir::LogicalResult addCollective(unsigned device, dist::Collective op);
+  mlir::LogicalResult addReduction(unsigned device, dist::Collective op, const dist::Layout &from,
+                                   const dist::Layout &to);
+  schedule::Task &addLoad(unsigned device, mlir::Value value, TaskSource source);
   schedule::Task &addTask(unsigned device, TaskSource source, double seconds);
   unsigned addValue(unsigned device, mlir::Value value);
   unsigned addBytes(unsigned device, int64_t bytes);
   mlir::LogicalResult addView(mlir::Operation &op);
-  int64_t coresOf(unsigned device);
+  /// The tile of a layout on a device's mesh; null where the layout is, and where it is whole.
+  plan::TileAttr tileOf(unsigned device, mlir::Attribute layout);
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
   WorkEstimate work;
   schedule::Problem problem;
   llvm::SmallVector<dist::ProgramOp> programs;
+  /// By device.
+  llvm::SmallVector<dist::MeshShape> meshes;
+  llvm::SmallVector<int64_t> cores;
   std::vector<TaskSource> sources;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::MapVector<int64_t, Channel> channels;
+  /// The channel of the next collective: behind those of all transfers.
+  int64_t nextChannel = 0;
 };
 
 } // namespace cleave

@@ -12,8 +12,21 @@
 namespace cleave::schedule {
 namespace {
 
-void planArenas(const Problem &problem, const PhaseOrders &orders, Schedule &schedule) {
+/// Gives the range of a value to the one whose bytes it takes over: from the first to the last of such values.
+void joinInPlace(const Problem &problem, const std::vector<unsigned> &topological,
+                 std::vector<std::optional<LiveRange>> &ranges) {
+  for (auto task = topological.rbegin(); task != topological.rend(); ++task)
+    for (unsigned value : problem.tasks[*task].writes)
+      if (auto before = problem.values[value].inPlaceOf; before && ranges[value]) {
+        ranges[*before]->last = std::max(ranges[*before]->last, ranges[value]->last);
+        ranges[value].reset();
+      }
+}
+
+void planArenas(const Problem &problem, const PhaseOrders &orders, const std::vector<unsigned> &topological,
+                Schedule &schedule) {
   std::vector<std::optional<LiveRange>> ranges = liveRanges(problem, orders);
+  joinInPlace(problem, topological, ranges);
   for (unsigned device = 0; device != problem.numDevices; ++device) {
     std::vector<LiveRange> local;
     std::vector<unsigned> values;
@@ -28,6 +41,10 @@ void planArenas(const Problem &problem, const PhaseOrders &orders, Schedule &sch
     schedule.devices[device].arenaBytes = plan.bytes;
     schedule.devices[device].liveBytes = largestLiveSet(local);
   }
+  for (unsigned task : topological)
+    for (unsigned value : problem.tasks[task].writes)
+      if (auto before = problem.values[value].inPlaceOf)
+        schedule.offsets[value] = schedule.offsets[*before];
 }
 
 /// Turns the tasks of one phase into instructions.
@@ -41,7 +58,8 @@ public:
   template <typename List> void append(unsigned index, List list) {
     const Task &task = problem.tasks[index];
     if (!task.target) {
-      list(task.device).push_back(instruction(index, task.device, Queue::Compute, task.reads, task.writes));
+      Queue queue = task.collective ? Queue::Collective : Queue::Compute;
+      list(task.device).push_back(instruction(index, task.device, queue, task.reads, task.writes));
     } else {
       list(task.device).push_back(instruction(index, task.device, Queue::Send, task.reads, {}));
       list(*task.target).push_back(instruction(index, *task.target, Queue::Receive, {}, task.writes));
@@ -104,7 +122,7 @@ std::optional<Schedule> solve(const Problem &problem) {
   Schedule schedule;
   schedule.devices.resize(problem.numDevices);
   schedule.offsets.resize(problem.values.size());
-  planArenas(problem, orders, schedule);
+  planArenas(problem, orders, *topological, schedule);
 
   PhaseBuilder prepareBuilder(problem, schedule, 0);
   for (unsigned task : orders.prepare)

@@ -12,8 +12,8 @@
 namespace cleave::schedule {
 
 /// A device's queues. Their values are the queue numbers in a TimelinePoint.
-enum class Queue : unsigned { Compute, Send, Receive };
-inline constexpr unsigned numQueues = 3;
+enum class Queue : unsigned { Compute, Send, Receive, Collective };
+inline constexpr unsigned numQueues = 4;
 
 /// A task, or one end of a transfer, on a queue of a device.
 struct Instruction {
@@ -43,12 +43,13 @@ struct Schedule {
 
 /// Solves the problem; nothing when tasks depend on each other in a circle. Deterministic.
 ///
-/// The result cannot deadlock. Call a transfer's two ends one event. Every queue runs its instructions in the global
-/// order of events, and every wait points to an event that is earlier in that order: data flows forward in it, and a
-/// value takes over bytes only from values that were written earlier, whose uses are earlier too, because their live
-/// ranges ended. So in the graph of events, with an edge from each event to those that follow on the same queue or
-/// wait for it, all edges lead forward; it has no cycle, and some event can always happen, also when a send waits for
-/// its receive. Steps follow each other a device at a time, hence the order repeats without a cycle, too.
+/// The result cannot deadlock. Call a transfer's two ends one event, and a collective one. Every queue runs its
+/// instructions in the global order of events, and every wait points to an event that is earlier in that order: data
+/// flows forward in it, and a value takes over bytes only from values that were written earlier, whose uses are earlier
+/// too, because their live ranges ended. So in the graph of events, with an edge from each event to those that follow
+/// on the same queue or wait for it, all edges lead forward; it has no cycle, and some event can always happen, also
+/// when a send waits for its receive. Steps follow each other a device at a time, hence the order repeats without a
+/// cycle, too. The devices of a mesh run the same list: a cycle among them would be one among the lists.
 std::optional<Schedule> solve(const Problem &problem);
 
 } // namespace cleave::schedule

@@ -4,6 +4,7 @@
 
 #include "passes/schedule/WorkEstimate.h"
 
+#include "dialects/dist/Reshard.h"
 #include "passes/schedule/NodeNames.h"
 
 using namespace mlir;
@@ -34,12 +35,26 @@ KernelSignature getKernelSignature(Operation *kernel) {
   return signature;
 }
 
+/// Into how many parts an operator's place divides it.
+static int64_t waysOf(ModuleOp module, Operation *op) {
+  dist::PlaceAttr place = dist::getPlace(op);
+  auto mesh = place ? module.lookupSymbol<dist::MeshOp>(place.getMesh().getAttr()) : dist::MeshOp();
+  if (!mesh || !place.getSplit())
+    return 1;
+  dist::MeshShape shape(mesh);
+  int64_t ways = 1;
+  for (NamedAttribute factor : place.getSplit().getFactors())
+    for (auto axis : cast<ArrayAttr>(factor.getValue()).getAsRange<StringAttr>())
+      ways *= shape.ways(axis);
+  return ways;
+}
+
 WorkEstimate::WorkEstimate(ModuleOp module) {
   for (auto graph : module.getOps<dfg::GraphOp>())
     for (Operation &op : graph.getBody().front())
       if (auto costed = dyn_cast<CostInterface>(op))
         if (OpCost cost = costed.getCost(); cost.costClass == CostClass::Contraction)
-          contractionFlops[dfg::getNodeName(op.getLoc())] += cost.flops;
+          contractionFlops[dfg::getNodeName(op.getLoc())] += cost.flops / static_cast<double>(waysOf(module, &op));
 }
 
 double WorkEstimate::flopsOf(Operation *kernel, Location location) {
@@ -70,6 +85,17 @@ double WorkEstimate::callSeconds(Operation *kernel, Location location, int64_t c
 
 double WorkEstimate::transferSeconds(int64_t bytes) {
   return transferOverhead + static_cast<double>(bytes) / linkBytesPerSecond;
+}
+
+double WorkEstimate::reductionSeconds(int64_t bytes, int64_t ways, bool scatters) {
+  dist::LinkCost link;
+  double messages = static_cast<double>(ways - 1) * (scatters ? 1 : 2);
+  return messages * (link.latency + static_cast<double>(bytes) / static_cast<double>(ways) / link.bandwidth);
+}
+
+double WorkEstimate::exchangeSeconds(double bytes, int64_t peers) {
+  dist::LinkCost link;
+  return callOverhead + static_cast<double>(peers) * link.latency + bytes / link.bandwidth;
 }
 
 double WorkEstimate::copySeconds(int64_t bytes) {

@@ -7,7 +7,7 @@
 #define CLEAVE_PASSES_SCHEDULE_WORKESTIMATE_H
 
 #include "dialects/dfg/Dfg.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
 #include "dialects/plan/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -23,15 +23,21 @@ public:
 
   /// A call of `kernel` at `location`, on a device of `cores` cores.
   double callSeconds(mlir::Operation *kernel, mlir::Location location, int64_t cores);
-  /// A transfer to another device.
+  /// A transfer to another mesh, of which a device receives `bytes`.
   static double transferSeconds(int64_t bytes);
+  /// A reduction of `bytes` a device over groups of `ways` devices, each of which gets all of it or, if it scatters, a
+  /// part; as a ring (Thakur, Rabenseifner, Gropp 2005).
+  static double reductionSeconds(int64_t bytes, int64_t ways, bool scatters);
+  /// An exchange in which a device receives `bytes` from `peers` others.
+  static double exchangeSeconds(double bytes, int64_t peers);
   /// A copy on the same device.
   static double copySeconds(int64_t bytes);
 
 private:
   double flopsOf(mlir::Operation *kernel, mlir::Location location);
 
-  /// The flops of contractions by model node: what a library kernel computes is known from the graph alone.
+  /// The flops of contractions by model node, of one device's share: what a library kernel computes is known from the
+  /// graph alone.
   llvm::StringMap<double> contractionFlops;
   /// The flops of native kernels.
   llvm::DenseMap<mlir::Operation *, double> nativeFlops;

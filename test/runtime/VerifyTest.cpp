@@ -59,7 +59,7 @@ constexpr Broken structure[] = {
     {"MeshAxis", [](PlanBuilder &b) { b.plan.meshes[0]->axes.push_back(std::make_unique<fb::AxisT>()); },
      "has size 0, expected at least 1"},
     {"ProgramMesh", [](PlanBuilder &b) { b.program(0).mesh = 7; }, "a program is on mesh 7, but the plan has 2"},
-    {"TwoPrograms", [](PlanBuilder &b) { b.program(1).mesh = 0; }, "device \"a\" has two programs"},
+    {"TwoPrograms", [](PlanBuilder &b) { b.program(1).mesh = 0; }, "mesh \"a\" has two programs"},
     {"ParameterBytes",
      [](PlanBuilder &b) {
        fb::FileSourceT file;
@@ -137,7 +137,7 @@ constexpr Broken structure[] = {
        b.bufferAt(0, "w", 4, 0, 2);
      },
      "which is a view itself"},
-    {"Queue", [](PlanBuilder &b) { bodyOf(b, 0, 0).queue = 8; }, "is on queue 8, but the program has 4"},
+    {"Queue", [](PlanBuilder &b) { bodyOf(b, 0, 0).queue = 8; }, "is on queue 8, but the program has 5"},
     {"QueueKind", [](PlanBuilder &b) { bodyOf(b, 0, 1).queue = SendQueue; }, "does not fit a send queue"},
     {"WaitQueue", [](PlanBuilder &b) { bodyOf(b, 0, 1).waits[0]->queue = 6; }, "waits for value 1 of queue 6"},
     {"WaitValue", [](PlanBuilder &b) { bodyOf(b, 0, 1).waits[0]->value = 2; }, "which is never reached"},
@@ -167,11 +167,18 @@ constexpr Broken structure[] = {
      "stores output 2, but the entry has 1"},
     {"OutputMissing", [](PlanBuilder &b) { b.program(1).body.pop_back(); }, "expects to be stored once a step, got 0"},
     {"OutputTwice", [](PlanBuilder &b) { b.storeOutput(1, 0, 2, {{ComputeQueue, 1}}); }, "once a step, got 2"},
-    {"Peer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->peer = 5; }, "has device 5 as peer"},
-    {"WrongPeer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->peer = 0; },
-     "is sent by device \"a\" to \"a\", but received by \"b\" from \"a\""},
+    {"Peer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->mesh = 5; },
+     "has mesh 5 as peer, but the plan has 2"},
+    {"OwnMesh", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->mesh = 0; },
+     "has its own mesh as peer; use an exchange"},
+    {"WrongPeer",
+     [](PlanBuilder &b) {
+       b.device("c");
+       bodyOf(b, 0, 2).action.AsSend()->mesh = 2;
+     },
+     "is sent by mesh \"a\" to \"c\", but received by \"b\" from \"a\""},
     {"ChannelOneEnd", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->channel = 3; },
-     "channel 0 expects one send and one receive, got 0 and 1"},
+     "channel 0 expects one send and one receive, or one collective, got 0 and 1, or 0"},
     {"ChannelBytes", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->buffer = b.buffer(0, "long", 8); },
      "expects equal bytes on both ends, got 32 sent and 16 received"},
     {"Order", [](PlanBuilder &b) { bodyOf(b, 0, 0).order = 3; }, "has order 0, expected at least 3"},

@@ -2,6 +2,7 @@
 //
 // Runs a plan file. Links the runtime alone: a machine that only runs plans needs no compiler.
 
+#include "runtime/CollectiveBench.h"
 #include "runtime/RunCommand.h"
 
 #include <CLI/CLI.hpp>
@@ -15,7 +16,23 @@ static int run(int argc, char **argv) {
   CLI::App app("Runs a plan on tensor files; what it found goes to standard output.");
   std::string file;
   RunOptions options;
-  app.add_option("PLAN", file, "the plan file")->required();
+  CollectiveBenchOptions collectives;
+  CLI::Option *planOption = app.add_option("PLAN", file, "the plan file");
+  bool measuresCollectives = false;
+  CLI::Option *collectivesFlag =
+      app.add_flag("--collectives", measuresCollectives, "measure collectives between devices of this process instead");
+  app.add_option("--operations", collectives.operations, "which collectives, by commas; otherwise all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(collectiveNames()))
+      ->needs(collectivesFlag);
+  app.add_option("--sizes", collectives.sizes, "sizes by commas, as in 64KiB,64MiB")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(collectivesFlag);
+  app.add_option("--devices", collectives.devices, "how many devices")
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str()
+      ->needs(collectivesFlag);
   app.add_option("--entry", options.entry, "which entry of the plan to run; not needed when there is one");
   app.add_option("--input", options.inputs, "an input: NAME=FILE, or @0=FILE by position")
       ->type_name("NAME=FILE")
@@ -42,6 +59,14 @@ static int run(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Status::Usage);
+  }
+  if (collectivesFlag->count() == planOption->count()) {
+    std::cerr << "error: expected either a plan or --collectives; cleave-run --help shows more\n";
+    return static_cast<int>(Status::Usage);
+  }
+  if (collectivesFlag->count() != 0) {
+    collectives.jsonFile = options.jsonFile;
+    return runCollectiveBench(collectives, std::cout, std::cerr);
   }
   auto plan = Plan::read(file);
   if (!plan) {

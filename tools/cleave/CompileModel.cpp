@@ -13,6 +13,7 @@
 #include "passes/planner/PlaceOperators.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
+#include "tools/cleave/ExtraOutputs.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
 
@@ -155,6 +156,8 @@ Error ModelCompiler::import() {
 
 Error ModelCompiler::simplify() {
   if (Error error = runStage("graph", [](OpPassManager &manager) { buildGraphPipeline(manager); }))
+    return error;
+  if (Error error = addOutputs(*module, request.extraOutputs))
     return error;
   return request.lastStage == "graph" ? Error::success() : checkSupported(*module, importReport);
 }

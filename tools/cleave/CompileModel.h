@@ -38,6 +38,8 @@ struct CompileRequest {
   std::string planFile;
   /// One of irStages: stop after it.
   std::string lastStage;
+  /// Names of model nodes whose results are to be outputs, too (addOutputs).
+  std::vector<std::string> extraOutputs;
 };
 
 /// A plan and where its parameters are.

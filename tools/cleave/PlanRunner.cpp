@@ -9,10 +9,17 @@
 #include "tools/cleave/InputFiles.h"
 
 #include <chrono>
+#include <fstream>
 
 namespace cleave::tool {
 
 using runtime::HostTensor;
+
+bool isPlanFile(const std::string &path) {
+  char head[8] = {};
+  std::ifstream(path, std::ios::binary).read(head, sizeof(head));
+  return std::string_view(head + 4, 4) == "CLVP";
+}
 
 static Expected<HostTensor> randomTensor(const runtime::TensorType &type, uint64_t seed) {
   auto tensor = HostTensor::allocate(type);

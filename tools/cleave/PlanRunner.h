@@ -9,6 +9,9 @@
 
 namespace cleave::tool {
 
+/// Whether a file says of itself that it is a plan.
+bool isPlanFile(const std::string &path);
+
 /// A tensor for every input: the file that a binding "NAME=FILE" or "@N=FILE" gives, else deterministic random numbers
 /// (floats standard normal, other types 0 or 1).
 runtime::Expected<std::vector<runtime::HostTensor>> makeInputs(const runtime::Entry &entry,

@@ -46,7 +46,12 @@ void PlanSummary::addPrograms() {
         const auto *receive = std::get_if<Receive>(&instruction.action);
         if (!receive)
           continue;
-        Transfer transfer{instruction.node, receive->peer, index, program.buffers[receive->buffer].bytes, {}};
+        // Of a mesh, its first device stands for all.
+        Transfer transfer{instruction.node,
+                          plan.meshes[receive->mesh].devices.front(),
+                          index,
+                          program.buffers[receive->buffer].bytes,
+                          {}};
         std::set<std::string> seen;
         for (const Operator &op : entry.operators) {
           bool reads =

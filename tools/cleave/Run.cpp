@@ -4,12 +4,12 @@
 
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
+#include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/PlanWeights.h"
 
 #include "runtime/RunCommand.h"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 
 namespace cleave::tool {
 namespace {
@@ -19,13 +19,6 @@ struct RunCommandOptions {
   TargetOptions target;
   runtime::RunOptions run;
 };
-
-/// Whether the file says of itself that it is a plan.
-bool isPlan(const std::string &path) {
-  char head[8] = {};
-  std::ifstream(path, std::ios::binary).read(head, sizeof(head));
-  return std::string_view(head + 4, 4) == "CLVP";
-}
 
 int runPlanFile(const RunCommandOptions &options) {
   auto plan = runtime::Plan::read(options.model.model);
@@ -81,7 +74,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
   command->add_option("--json", run.jsonFile, "where the results go as JSON")->type_name("FILE");
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
-      if (!isPlan(options->model.model))
+      if (!isPlanFile(options->model.model))
         return runModel(*options);
       for (const char *name : {"--machine", "--strategy", "--place", "--dim", "--reference", "--no-libraries"})
         if (command->count(name))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // `cleave verify`: proves that a plan can run, and with --numeric that its results are those of the plainest plan for
-// the same model on one device.
+// the same model on one device. A model is compiled in memory for it, and any tensor inside can be compared, too.
 
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
@@ -21,9 +21,10 @@ namespace cleave::tool {
 namespace {
 
 struct VerifyOptions {
-  std::string plan, json;
+  std::string subject, json; ///< a plan or a model
   ModelOptions model;
-  std::vector<std::string> inputs;
+  TargetOptions target;
+  std::vector<std::string> inputs, tensors;
   bool numeric = false;
   double rtol = 1e-3, atol = 1e-5;
 };
@@ -52,7 +53,7 @@ struct OutputDifference {
 };
 
 void printProofs(llvm::raw_ostream &out, const VerifyOptions &options, const runtime::PlanContents &plan) {
-  out << options.plan << ": verified\n";
+  out << options.subject << ": verified\n";
   for (const runtime::Entry &entry : plan.entries) {
     EntryCounts counts(entry);
     out << "entry \"" << entry.name << "\"\n"
@@ -89,8 +90,46 @@ Expected<std::vector<runtime::HostTensor>> outputsOf(const runtime::Plan &plan, 
   return outputs;
 }
 
+/// What is verified: a plan and where its parameters are.
+struct Subject {
+  std::optional<CompiledModel> compiled; ///< in memory, of a model
+  std::optional<runtime::Plan> plan;
+  std::unique_ptr<runtime::ParameterSource> parameters;
+};
+
+Expected<Subject> openSubject(const VerifyOptions &options) {
+  Subject subject;
+  if (isPlanFile(options.subject)) {
+    auto plan = runtime::Plan::read(options.subject);
+    if (!plan)
+      return plan.error();
+    subject.plan = std::move(*plan);
+    subject.parameters = std::make_unique<runtime::FolderSource>(subject.plan->folder());
+    return subject;
+  }
+  auto inputs = InputFiles::create(options.inputs);
+  if (!inputs)
+    return inputs.error();
+  CompileRequest request;
+  request.model = options.model;
+  request.model.model = options.subject;
+  request.target = options.target;
+  request.inputs = &*inputs;
+  request.extraOutputs = options.tensors;
+  auto compiled = compileModel(request);
+  if (!compiled)
+    return compiled.error();
+  subject.compiled = std::move(*compiled);
+  auto plan = openPlan(*subject.compiled);
+  if (!plan)
+    return plan.error();
+  subject.plan = std::move(*plan);
+  subject.parameters = std::make_unique<WeightsSource>(subject.compiled->imported);
+  return subject;
+}
+
 /// The reference plan for the plan's model: one device, plain loops. Dimensions are those of the plan's ports.
-Expected<CompiledModel> compileReference(const VerifyOptions &options, const runtime::Plan &plan,
+Expected<CompiledModel> compileReference(const VerifyOptions &options, const Subject &subject,
                                          const runtime::Entry &entry) {
   auto inputs = InputFiles::create(options.inputs);
   if (!inputs)
@@ -99,20 +138,24 @@ Expected<CompiledModel> compileReference(const VerifyOptions &options, const run
     inputs->setShape(port.name, port.type.shape);
   CompileRequest request;
   request.model = options.model;
-  if (request.model.model.empty())
-    request.model.model = (plan.folder() / plan->model).string();
+  if (subject.compiled)
+    request.model.model = options.subject;
+  else if (request.model.model.empty())
+    request.model.model = (subject.plan->folder() / (*subject.plan)->model).string();
   request.target.machine = "host:1x1";
   request.target.strategy = "single";
   request.target.reference = true;
   request.inputs = &*inputs;
+  request.extraOutputs = options.tensors;
   return compileModel(request);
 }
 
-Expected<std::vector<OutputDifference>> compareWithReference(const VerifyOptions &options, const runtime::Plan &plan) {
+Expected<std::vector<OutputDifference>> compareWithReference(const VerifyOptions &options, const Subject &subject) {
+  const runtime::Plan &plan = *subject.plan;
   auto entry = plan.entry("");
   if (!entry)
     return entry.error();
-  auto compiled = compileReference(options, plan, **entry);
+  auto compiled = compileReference(options, subject, **entry);
   if (!compiled)
     return compiled.error();
   auto reference = openPlan(*compiled);
@@ -133,8 +176,7 @@ Expected<std::vector<OutputDifference>> compareWithReference(const VerifyOptions
   auto inputs = makeInputs(**entry, options.inputs);
   if (!inputs)
     return inputs.error();
-  runtime::FolderSource parameters(plan.folder());
-  auto actual = outputsOf(plan, **entry, parameters, *inputs);
+  auto actual = outputsOf(plan, **entry, *subject.parameters, *inputs);
   if (!actual)
     return actual.error();
   WeightsSource referenceParameters(compiled->imported);
@@ -178,25 +220,26 @@ void writeReport(llvm::json::OStream &json, const runtime::PlanContents &plan,
 }
 
 Error verify(const VerifyOptions &options) {
-  auto plan = runtime::Plan::read(options.plan);
-  if (!plan)
-    return plan.error();
-  if (Error error = verifyPlan(*plan))
+  auto subject = openSubject(options);
+  if (!subject)
+    return subject.error();
+  const runtime::Plan &plan = *subject->plan;
+  if (Error error = verifyPlan(plan))
     return error;
   std::vector<OutputDifference> differences;
   if (options.numeric) {
-    auto compared = compareWithReference(options, *plan);
+    auto compared = compareWithReference(options, *subject);
     if (!compared)
       return compared.error();
     differences = std::move(*compared);
   }
   Error error = writeOutput("-", [&](llvm::raw_ostream &out) {
-    printProofs(out, options, **plan);
+    printProofs(out, options, *plan);
     for (const OutputDifference &difference : differences)
       out << "output \"" << difference.name << "\" and one device's: " << difference.comparison.text() << "\n";
   });
   if (!error && !options.json.empty())
-    error = writeJson(options.json, [&](llvm::json::OStream &json) { writeReport(json, **plan, differences); });
+    error = writeJson(options.json, [&](llvm::json::OStream &json) { writeReport(json, *plan, differences); });
   if (error)
     return error;
   for (const OutputDifference &difference : differences)
@@ -211,12 +254,22 @@ Error verify(const VerifyOptions &options) {
 void addVerifyCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App *command = app.add_subcommand("verify", "Proves that a plan has no deadlock, no race and sound memory.");
-  command->add_option("PLAN", options->plan, "a plan file")->required();
+  command->add_option("PLAN|MODEL", options->subject, "a plan file; or a model, which is compiled in memory")
+      ->required();
   CLI::Option *numeric = command->add_flag("--numeric", options->numeric,
                                            "also run it, and its model as plain loops on one device, and compare");
   command->add_option("--model", options->model.model, "the plan's model, if it is no longer where the plan says")
       ->type_name("FILE")
       ->needs(numeric);
+  command
+      ->add_option("--tensor", options->tensors,
+                   "of a model, compare also the results of these nodes, by name with * and ?; what is fused with "
+                   "them is no longer")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->needs(numeric);
+  options->target.addTo(*command);
+  options->model.addDimTo(*command);
   options->model.addBindTo(*command);
   command->add_option("--input", options->inputs, "an input's tensor; random numbers otherwise")
       ->type_name("NAME=FILE")
@@ -229,7 +282,15 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json, "where the report goes as JSON")->type_name("FILE");
-  command->callback([options, &chosen] { chosen = [options] { return report(verify(*options)); }; });
+  command->callback([options, command, &chosen] {
+    chosen = [options, command] {
+      if (isPlanFile(options->subject))
+        for (const char *name : {"--machine", "--strategy", "--place", "--reference", "--no-libraries", "--tensor"})
+          if (command->count(name))
+            return report(makeError(Status::Usage, name, " expects a model; a plan is what it is"));
+      return report(verify(*options));
+    };
+  });
 }
 
 } // namespace cleave::tool

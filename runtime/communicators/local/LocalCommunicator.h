@@ -11,8 +11,8 @@
 
 namespace cleave::runtime {
 
-/// A communicator for the channels of an entry that has passed verifyPlan.
-std::unique_ptr<Communicator> createLocalCommunicator(const Entry &entry);
+/// A communicator for all sites of `channels`, which must outlive it.
+std::unique_ptr<Communicator> createLocalCommunicator(const Channels &channels);
 
 } // namespace cleave::runtime
 

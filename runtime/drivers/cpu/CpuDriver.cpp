@@ -9,6 +9,7 @@
 #include "runtime/drivers/cpu/CpuQueue.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace cleave::runtime {
@@ -19,17 +20,16 @@ constexpr std::chrono::microseconds briefSpin(20);
 
 class CpuDevice : public Device {
 public:
-  CpuDevice(DriverContext &shared, const Site &site, NativeLibraries &libraries, unsigned threads, CoreSet cores,
+  CpuDevice(DriverContext &shared, uint32_t index, NativeLibraries &libraries, unsigned threads, CoreSet cores,
             std::chrono::nanoseconds spin)
       : libraries(libraries) {
     context.shared = &shared;
-    context.program = site.program;
-    context.device = site.device;
+    context.index = index;
     context.threads = threads;
     context.cores = std::move(cores);
     context.spin = spin;
     std::set<uint32_t> busy;
-    for (const Instruction &instruction : site.program->body)
+    for (const Instruction &instruction : context.site().program->body)
       busy.insert(instruction.queue);
     context.bodyQueues = static_cast<uint32_t>(busy.size());
   }
@@ -44,7 +44,7 @@ public:
   uint64_t allocatedBytes() const override { return arena.bytes().size(); }
   Buffer place(const PlanBuffer &buffer) const override { return {arena.bytes().data() + buffer.offset, buffer.bytes}; }
   Error load() override {
-    auto loaded = CpuExecutable::load(context.shared->plan, *context.program, libraries, context.threads);
+    auto loaded = CpuExecutable::load(context.shared->plan, *context.site().program, libraries, context.threads);
     if (!loaded)
       return loaded.error();
     executable = std::move(*loaded);
@@ -65,25 +65,25 @@ private:
 class CpuDriver : public Driver {
 public:
   explicit CpuDriver(DriverContext &context) : context(context), libraries(context.plan), cores(availableCores()) {
-    for (const Site &site : context.sites) {
-      firstCore.push_back(wanted);
-      wanted += threadsOf(site);
-    }
+    for (const Site &site : context.sites)
+      if (firstCore.try_emplace(site.device, wanted).second)
+        wanted += threadsOf(site);
   }
 
   Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
     const Site &site = context.sites[index];
     unsigned threads = threadsOf(site);
-    // A single device has no neighbour to be kept away from; the system places it better than a fixed choice would,
-    // which a second process would make as well.
+    // The sites of a device take turns on its cores. A single device has no neighbour to be kept away from; the system
+    // places it better than a fixed choice would, which a second process would make as well.
     CoreSet own;
-    if (context.options.pin && context.sites.size() > 1 && wanted <= cores.size())
-      own.assign(cores.begin() + static_cast<ptrdiff_t>(firstCore[index]),
-                 cores.begin() + static_cast<ptrdiff_t>(firstCore[index] + threads));
+    if (context.options.pin && firstCore.size() > 1 && wanted <= cores.size()) {
+      auto first = cores.begin() + static_cast<ptrdiff_t>(firstCore.at(site.device));
+      own.assign(first, first + threads);
+    }
     // With no core to spare, a compute thread that spins would keep a transfer from making progress.
     auto spin = wanted < cores.size() ? std::chrono::nanoseconds(briefSpin) : std::chrono::nanoseconds(0);
     return std::unique_ptr<Device>(
-        std::make_unique<CpuDevice>(context, site, libraries, threads, std::move(own), spin));
+        std::make_unique<CpuDevice>(context, index, libraries, threads, std::move(own), spin));
   }
 
 private:
@@ -96,7 +96,7 @@ private:
   DriverContext &context;
   NativeLibraries libraries;
   const CoreSet cores;
-  std::vector<size_t> firstCore;
+  std::map<uint32_t, size_t> firstCore; ///< by device
   size_t wanted = 0;
 };
 

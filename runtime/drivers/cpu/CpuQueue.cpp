@@ -4,7 +4,6 @@
 
 #include "runtime/drivers/cpu/CpuQueue.h"
 
-#include "runtime/Generator.h"
 #include "runtime/Step.h"
 
 #include <cstring>
@@ -13,10 +12,10 @@
 namespace cleave::runtime {
 
 CpuQueue::CpuQueue(CpuQueueContext &context, uint32_t index)
-    : context(context), kind(context.program->queues[index]),
+    : context(context), kind(context.site().program->queues[index]),
       spin(kind == QueueKind::Compute ? context.spin : std::chrono::nanoseconds(0)) {
   if (context.shared->options.trace)
-    track = &context.shared->options.trace->add(context.shared->plan, context.device, index, kind);
+    track = &context.shared->options.trace->add(context.shared->plan, context.site(), index);
 }
 
 CpuQueue::~CpuQueue() {
@@ -36,6 +35,9 @@ Error CpuQueue::record(Phase phase, std::vector<Command> commands) {
     Task &task = list.emplace_back();
     for (const Buffer &buffer : command.buffers)
       task.arguments.push_back(buffer.data);
+    const Site &site = context.site();
+    task.load = tileLoadOf(*context.shared->entry, *site.program, context.shared->meshOf(site), site.member,
+                           command.instruction->action);
     task.command = std::move(command);
   }
   return Error::success();
@@ -118,36 +120,61 @@ Error CpuQueue::await(const Step &step, uint32_t value, std::chrono::nanoseconds
   return failedAt.load(std::memory_order_acquire) <= value ? failure : Error::success();
 }
 
-/// A poisoned instruction does nothing, but for transfers: the other end must not wait forever.
+std::optional<Error> CpuQueue::communicate(const Task &task, const Step &step, const Error &poison) const {
+  const Action &action = task.command.instruction->action;
+  Communicator &communicator = *context.shared->communicator;
+  auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
+  Participant participant{context.index, {}, {}, poison};
+  if (const auto *send = std::get_if<Send>(&action)) {
+    participant.source = buffer(0);
+    return communicator.exchange({step.phase, send->channel, step.number}, participant);
+  }
+  if (const auto *receive = std::get_if<Receive>(&action)) {
+    participant.target = buffer(0);
+    return communicator.exchange({step.phase, receive->channel, step.number}, participant);
+  }
+  if (task.command.buffers.size() != 2)
+    return std::nullopt;
+  participant.source = buffer(0);
+  participant.target = buffer(1);
+  if (const auto *exchange = std::get_if<Exchange>(&action))
+    return communicator.exchange({step.phase, exchange->channel, step.number}, participant);
+  if (const auto *all = std::get_if<AllReduce>(&action))
+    return communicator.reduce({step.phase, all->channel, step.number}, participant);
+  if (const auto *scatter = std::get_if<ReduceScatter>(&action))
+    return communicator.reduce({step.phase, scatter->channel, step.number}, participant);
+  return std::nullopt;
+}
+
+/// A poisoned instruction does nothing, but for transfers: the other ends must not wait forever.
 Error CpuQueue::execute(const Task &task, Step &step, const Error &poison) const {
   const Action &action = task.command.instruction->action;
   auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
-  if (const auto *send = std::get_if<Send>(&action))
-    return context.shared->communicator->send({step.phase, send->channel, step.number}, buffer(0), poison);
-  if (const auto *receive = std::get_if<Receive>(&action))
-    return context.shared->communicator->receive({step.phase, receive->channel, step.number}, buffer(0), poison);
+  if (auto outcome = communicate(task, step, poison))
+    return *outcome;
   if (poison)
     return poison;
   if (const auto *call = std::get_if<Call>(&action))
     return context.executable->call(call->kernel, task.arguments.data());
-  auto move = [](std::span<std::byte> target, std::span<const std::byte> source) {
-    if (!source.empty())
-      std::memcpy(target.data(), source.data(), source.size());
-    return Error::success();
-  };
-  if (std::holds_alternative<Copy>(action))
-    return move(buffer(1), buffer(0));
-  if (const auto *input = std::get_if<LoadInput>(&action))
-    return move(buffer(0), step.inputs[input->input].bytes());
-  if (const auto *output = std::get_if<StoreOutput>(&action))
-    return move(step.outputs[output->output].bytes(), buffer(0));
-  return load(context.shared->plan->parameters[std::get<LoadParameter>(action).parameter], buffer(0));
+  if (std::holds_alternative<Copy>(action)) {
+    if (!buffer(0).empty())
+      std::memcpy(buffer(1).data(), buffer(0).data(), buffer(0).size());
+  } else if (const auto *input = std::get_if<LoadInput>(&action)) {
+    loadTile(task.load, step.inputs[input->input].bytes(), buffer(0));
+  } else if (const auto *output = std::get_if<StoreOutput>(&action)) {
+    storeTile(task.load, buffer(0), step.outputs[output->output].bytes());
+  } else if (std::holds_alternative<LoadIndex>(action)) {
+    std::memcpy(buffer(0).data(), &task.load.index, sizeof task.load.index);
+  } else {
+    return load(task, context.shared->plan->parameters[std::get<LoadParameter>(action).parameter], buffer(0));
+  }
+  return Error::success();
 }
 
-Error CpuQueue::load(const Parameter &parameter, std::span<std::byte> target) const {
+Error CpuQueue::load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const {
   std::span<const std::byte> bytes;
   if (const auto *made = std::get_if<GeneratedSource>(&parameter.source)) {
-    generate(*made, parameter.type.element, target);
+    generateTile(task.load, *made, parameter.type.element, target);
     return Error::success();
   }
   if (const auto *data = std::get_if<InlineSource>(&parameter.source)) {
@@ -158,8 +185,7 @@ Error CpuQueue::load(const Parameter &parameter, std::span<std::byte> target) co
       return Error(found.error().status(), "parameter \"" + parameter.name + "\": " + found.error().message());
     bytes = *found;
   }
-  if (!bytes.empty())
-    std::memcpy(target.data(), bytes.data(), bytes.size());
+  loadTile(task.load, bytes, target);
   return Error::success();
 }
 

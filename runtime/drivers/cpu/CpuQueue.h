@@ -6,6 +6,7 @@
 #define CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
 
 #include "runtime/Driver.h"
+#include "runtime/TileLoad.h"
 #include "runtime/Timeline.h"
 #include "runtime/Trace.h"
 #include "runtime/drivers/cpu/CoreSet.h"
@@ -19,8 +20,9 @@ namespace cleave::runtime {
 /// What the queues of a cpu device share.
 struct CpuQueueContext {
   DriverContext *shared = nullptr;
-  const Program *program = nullptr;
-  uint32_t device = 0;
+  /// Which of the shared context's sites the device is.
+  uint32_t index = 0;
+  const Site &site() const { return shared->sites[index]; }
   Executable *executable = nullptr;
   /// OpenMP threads of a compute queue, and the cores that it keeps to (none: any).
   unsigned threads = 1;
@@ -46,6 +48,7 @@ private:
   struct Task {
     Command command;
     std::vector<void *> arguments;
+    TileLoad load;
   };
   using List = std::vector<Task>;
 
@@ -54,7 +57,9 @@ private:
   /// Waits for a value of the step that runs; the error that the value carries.
   Error await(const Step &step, uint32_t value, std::chrono::nanoseconds spin) const;
   Error execute(const Task &task, Step &step, const Error &poison) const;
-  Error load(const Parameter &parameter, std::span<std::byte> target) const;
+  /// What a transfer does; nothing when the action is none. Poisoned transfers take part as well.
+  std::optional<Error> communicate(const Task &task, const Step &step, const Error &poison) const;
+  Error load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const;
   /// Where the timeline stands before the step begins.
   uint32_t base(const Step &step) const;
 

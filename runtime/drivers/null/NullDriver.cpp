@@ -13,7 +13,8 @@ namespace {
 
 class NullQueue : public Queue {
 public:
-  NullQueue(Simulation &simulation, SimulatedDevice &device, Trace::Track *track) : simulation(simulation) {
+  NullQueue(Simulation &simulation, SimulatedDevice &device, uint32_t index, Trace::Track *track)
+      : simulation(simulation), index(index) {
     state.owner = this;
     state.device = &device;
     state.track = track;
@@ -21,23 +22,25 @@ public:
   }
   ~NullQueue() override { simulation.settle(); }
   Error record(Phase phase, std::vector<Command> commands) override {
-    state.lists[static_cast<unsigned>(phase)] = std::move(commands);
+    state.lists[static_cast<unsigned>(phase)] = simulation.share(state, index, phase, commands);
     return Error::success();
   }
   void submit(std::shared_ptr<Step> step) override { simulation.submit(state, std::move(step)); }
 
 private:
   Simulation &simulation;
+  const uint32_t index;
   SimulatedQueue state;
 };
 
 class NullDevice : public Device {
 public:
-  NullDevice(DriverContext &context, const Site &site, Simulation &simulation)
-      : context(context), program(*site.program), simulation(simulation) {
+  NullDevice(DriverContext &context, uint32_t index, Simulation &simulation)
+      : context(context), site(context.sites[index]), simulation(simulation) {
     state.device = site.device;
+    state.index = index;
     std::set<uint32_t> busy;
-    for (const Instruction &instruction : program.body)
+    for (const Instruction &instruction : site.program->body)
       busy.insert(instruction.queue);
     state.bodyQueues = static_cast<unsigned>(busy.size());
   }
@@ -51,13 +54,13 @@ public:
   Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) override {
     Trace::Track *track = nullptr;
     if (context.options.trace)
-      track = &context.options.trace->add(context.plan, state.device, index, program.queues[index]);
-    return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, track));
+      track = &context.options.trace->add(context.plan, site, index);
+    return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, index, track));
   }
 
 private:
   DriverContext &context;
-  const Program &program;
+  const Site &site;
   Simulation &simulation;
   SimulatedDevice state;
   uint64_t arenaBytes = 0;
@@ -67,7 +70,7 @@ class NullDriver : public Driver {
 public:
   explicit NullDriver(DriverContext &context) : context(context), simulation(context) {}
   Expected<std::unique_ptr<Device>> createDevice(uint32_t site) override {
-    return std::unique_ptr<Device>(std::make_unique<NullDevice>(context, context.sites[site], simulation));
+    return std::unique_ptr<Device>(std::make_unique<NullDevice>(context, site, simulation));
   }
 
 private:

@@ -4,6 +4,8 @@
 
 #include "runtime/drivers/null/Simulation.h"
 
+#include "runtime/Tile.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +18,21 @@ Simulation::~Simulation() {
   }
   arrived.notify_one();
   thread.join();
+}
+
+const SimulatedList *Simulation::share(const SimulatedQueue &queue, uint32_t index, Phase phase,
+                                       const std::vector<Command> &commands) {
+  auto [entry, first] = lists.try_emplace({context.sites[queue.device->index].program, index, phase});
+  if (!first)
+    return &entry->second;
+  for (const Command &command : commands) {
+    SimulatedCommand &to = entry->second.emplace_back(SimulatedCommand{command.instruction, {}});
+    for (const TimelinePoint &point : command.waits) {
+      auto other = std::ranges::find(queue.device->queues, point.queue, &SimulatedQueue::owner);
+      to.waits.push_back({static_cast<uint32_t>(other - queue.device->queues.begin()), point.value});
+    }
+  }
+  return &entry->second;
 }
 
 void Simulation::submit(SimulatedQueue &queue, std::shared_ptr<Step> step) {
@@ -63,7 +80,7 @@ void Simulation::wake(SimulatedQueue &queue) {
 
 void Simulation::advance(SimulatedQueue &queue) {
   while (!queue.steps.empty() && begin(queue)) {
-    while (queue.ends.size() != queue.lists[static_cast<unsigned>(queue.step->phase)].size())
+    while (queue.ends.size() != queue.lists[static_cast<unsigned>(queue.step->phase)]->size())
       if (!runNext(queue))
         return;
     finish(queue);
@@ -88,52 +105,93 @@ bool Simulation::begin(SimulatedQueue &queue) {
   return true;
 }
 
-const Command &Simulation::nextCommand(const SimulatedQueue &queue) {
-  return queue.lists[static_cast<unsigned>(queue.step->phase)][queue.ends.size()];
+const SimulatedCommand &Simulation::nextCommand(const SimulatedQueue &queue) {
+  return (*queue.lists[static_cast<unsigned>(queue.step->phase)])[queue.ends.size()];
 }
 
 /// When the command can begin, if its waits have been simulated already.
-std::optional<int64_t> Simulation::readyTime(const SimulatedQueue &queue, const Command &command) const {
+std::optional<int64_t> Simulation::readyTime(const SimulatedQueue &queue, const SimulatedCommand &command) const {
   int64_t ready = queue.time;
-  for (const TimelinePoint &point : command.waits) {
-    auto other = std::find_if(queue.device->queues.begin(), queue.device->queues.end(),
-                              [&](const SimulatedQueue *candidate) { return candidate->owner == point.queue; });
-    if ((*other)->step != queue.step || (*other)->ends.size() < point.value)
+  for (const Wait &wait : command.waits) {
+    const SimulatedQueue &other = *queue.device->queues[wait.queue];
+    if (other.step != queue.step || other.ends.size() < wait.value)
       return std::nullopt;
-    ready = std::max(ready, (*other)->ends[point.value - 1]);
+    ready = std::max(ready, other.ends[wait.value - 1]);
   }
   return ready;
 }
 
 /// Simulates the queue's next command; false when it has to wait.
 bool Simulation::runNext(SimulatedQueue &queue) {
-  const Command &command = nextCommand(queue);
+  const SimulatedCommand &command = nextCommand(queue);
   auto ready = readyTime(queue, command);
   if (!ready)
     return false;
-  const Action &action = command.instruction->action;
-  if (const auto *send = std::get_if<Send>(&action))
-    return meet(queue, send->channel, *ready);
-  if (const auto *receive = std::get_if<Receive>(&action))
-    return meet(queue, receive->channel, *ready);
+  if (auto group = groupOf(queue, command.instruction->action))
+    return meet(queue, group->first, group->second, *ready);
   complete(queue, *ready, *ready + duration(queue));
   return true;
 }
 
-/// Ends both sides of a transfer if the other side is there already.
-bool Simulation::meet(SimulatedQueue &queue, uint32_t channel, int64_t ready) {
-  auto key = std::tuple(queue.step->phase, queue.step->number, channel);
-  auto [entry, first] = meetings.try_emplace(key, Meeting{&queue, ready});
-  Meeting other = entry->second;
-  if (first || other.queue == &queue)
+/// The channel of a communication, and the sites that meet there: those that differ only in the axes that matter.
+std::optional<std::pair<uint32_t, Simulation::Group>> Simulation::groupOf(const SimulatedQueue &queue,
+                                                                          const Action &action) const {
+  const Site &site = context.sites[queue.device->index];
+  const Mesh &mesh = context.meshOf(site);
+  auto both = [&](uint32_t channel, uint32_t peer) {
+    auto size = static_cast<uint32_t>(mesh.devices.size() + context.plan->meshes[peer].devices.size());
+    return std::pair(channel, Group{0, size});
+  };
+  auto along = [&](uint32_t channel, const auto &matters) {
+    Coordinates at = coordinatesOf(mesh, site.member);
+    Group group{0, 1};
+    for (uint32_t axis = 0; axis != at.size(); ++axis)
+      if (matters(axis)) {
+        group.size *= mesh.axes[axis].size;
+        at[axis] = 0;
+      }
+    group.number = memberAt(mesh, at);
+    return std::pair(channel, group);
+  };
+  auto among = [](const std::vector<uint32_t> &axes) {
+    return [&](uint32_t axis) { return std::ranges::find(axes, axis) != axes.end(); };
+  };
+  if (const auto *send = std::get_if<Send>(&action))
+    return both(send->channel, send->mesh);
+  if (const auto *receive = std::get_if<Receive>(&action))
+    return both(receive->channel, receive->mesh);
+  if (const auto *all = std::get_if<AllReduce>(&action))
+    return along(all->channel, among(all->axes));
+  if (const auto *scatter = std::get_if<ReduceScatter>(&action))
+    return along(scatter->channel, among(scatter->axes));
+  if (const auto *exchange = std::get_if<Exchange>(&action)) {
+    // Only axes that the source cuts separate a device from what it needs.
+    const Tile *source = context.entry->tile(exchange->sourceTile);
+    return along(exchange->channel, [&](uint32_t axis) { return source && cuts(*source, axis); });
+  }
+  return std::nullopt;
+}
+
+/// Ends a communication for all its ends if this is the last of them to come.
+bool Simulation::meet(SimulatedQueue &queue, uint32_t channel, Group group, int64_t ready) {
+  auto [entry, first] = meetings.try_emplace({queue.step->phase, queue.step->number, channel, group.number});
+  Meeting &meeting = entry->second;
+  if (queue.meeting)
     return false;
+  queue.meeting = true;
+  meeting.queues.push_back(&queue);
+  meeting.ready = std::max(meeting.ready, ready);
+  meeting.duration = std::max(meeting.duration, duration(queue));
+  if (meeting.queues.size() != group.size)
+    return false;
+  Meeting complete = std::move(meeting);
   meetings.erase(entry);
-  bool sends = std::holds_alternative<Send>(nextCommand(queue).instruction->action);
-  int64_t begin = std::max(ready, other.ready);
-  int64_t end = begin + duration(sends ? queue : *other.queue);
-  complete(queue, begin, end);
-  complete(*other.queue, begin, end);
-  wake(*other.queue);
+  for (SimulatedQueue *other : complete.queues) {
+    other->meeting = false;
+    this->complete(*other, complete.ready, complete.ready + complete.duration);
+    if (other != &queue)
+      wake(*other);
+  }
   return true;
 }
 

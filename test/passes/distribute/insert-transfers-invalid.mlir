@@ -25,23 +25,55 @@ dfg.graph @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 dist.mesh @pair <["model" = 2], devices = [0, 1]>
 
-// A mesh of several devices without a split would compute everything twice.
-dfg.graph @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{expects a mesh of one device, got 'pair' of 2}}
-  %0 = dfg.relu %x {dist.place = #dist.place<@pair, by = "test">} : (tensor<4xf32>) -> tensor<4xf32>
-  dfg.return %0 : tensor<4xf32>
+// A factor that the operator does not have: the message lists those that it has.
+dfg.graph @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // expected-error @+1 {{expects its split to name its factors (d0 of 4, d1 of 6), got 'batch'}}
+  %0 = dfg.relu %x {dist.place = #dist.place<@pair, by = "test", split = <{batch = ["model"]}>>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  dfg.return %0 : tensor<4x6xf32>
 }
 
 // -----
 
 dist.mesh @pair <["model" = 2], devices = [0, 1]>
 
-// A split operator must not be taken for a whole one.
-dfg.graph @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{expects to be whole on one device, got #dist.split<{d0 = ["model"]}>}}
-  %0 = dfg.relu %x {dist.place = #dist.place<@pair, by = "test", split = <{d0 = ["model"]}>>}
-       : (tensor<4xf32>) -> tensor<4xf32>
-  dfg.return %0 : tensor<4xf32>
+// An axis of another mesh.
+dfg.graph @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // expected-error @+1 {{expects axes of its mesh, got "data"}}
+  %0 = dfg.relu %x {dist.place = #dist.place<@pair, by = "test", split = <{d0 = ["data"]}>>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  dfg.return %0 : tensor<4x6xf32>
+}
+
+// -----
+
+dist.mesh @pair <["model" = 2], devices = [0, 1]>
+
+// An axis cannot cut two factors.
+dfg.graph @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // expected-error @+1 {{expects an axis to cut one factor, got "model" twice}}
+  %0 = dfg.relu %x {dist.place = #dist.place<@pair, by = "test", split = <{d0 = ["model"], d1 = ["model"]}>>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  dfg.return %0 : tensor<4x6xf32>
+}
+
+// -----
+
+dist.mesh @pair <["model" = 2], devices = [0, 1]>
+
+// Reversing needs the whole dimension.
+dfg.graph @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // expected-error @+1 {{cannot be cut along 'd1', because every device needs all of it; cut another factor, or none}}
+  %0 = dfg.reverse %x {dims = array<i64: 1>, dist.place = #dist.place<@pair, by = "test", split = <{d1 = ["model"]}>>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  dfg.return %0 : tensor<4x6xf32>
+}
+
+// -----
+
+dist.mesh @pair <["model" = 2], devices = [0, 1]>
+
+// --distribute takes a softmax apart before.
+dfg.graph @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  // expected-error @+1 {{cannot be cut along 'd1', only once the operator is taken apart}}
+  %0 = dfg.softmax %x {dim = 1 : i64, dist.place = #dist.place<@pair, by = "test", split = <{d1 = ["model"]}>>} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  dfg.return %0 : tensor<4x6xf32>
 }
 
 // -----
@@ -58,7 +90,7 @@ dfg.graph @main() -> tensor<4xf32> {
 // -----
 
 // No device that could give the output.
-// expected-error @+1 {{expects a 'dist.mesh' of one device in the module, found none}}
+// expected-error @+1 {{expects a 'dist.mesh' in the module, found none}}
 dfg.graph @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   dfg.return %x : tensor<4xf32>
 }

@@ -14,10 +14,11 @@
 
 namespace cleave {
 
-/// A module that was parsed, and scheduled if it holds programs.
+/// A module that was parsed, and scheduled if it holds programs; with kernels, its operators have got theirs before.
 class ModuleText {
 public:
-  explicit ModuleText(const std::string &text);
+  enum Kernels { WithoutKernels, WithKernels };
+  explicit ModuleText(const std::string &text, Kernels kernels = WithoutKernels);
 
   mlir::ModuleOp get() const { return *module; }
   /// The bytes of its plan; fails the test when there is none.

@@ -41,6 +41,13 @@ Problem randomProblem(uint64_t seed, unsigned numLaunches) {
     values.push_back(builder.launch(device, reads, size(), 0.1 * (1 + below(30))));
     if (below(5) == 0)
       builder.also(size());
+    if (below(6) == 0)
+      values.push_back(builder.collective(values.back(), 0.1 * (1 + below(30))));
+    // A value that nobody else reads.
+    if (below(6) == 0)
+      values.push_back(builder.collectiveInPlace(
+          builder.launch(device, {valueOn(values.back(), device)}, size(), 0.1 * (1 + below(30))),
+          0.1 * (1 + below(30))));
     if (below(8) == 0)
       builder.output(values.back());
   }

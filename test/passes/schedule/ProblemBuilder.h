@@ -16,23 +16,36 @@ class ProblemBuilder {
 public:
   explicit ProblemBuilder(unsigned numDevices) { problem.numDevices = numDevices; }
 
-  unsigned parameter(unsigned device, uint64_t bytes) { return add({device, {}, 1, false, false, {}, {}}, bytes); }
-  unsigned input(unsigned device, uint64_t bytes) { return add({device, {}, 1, true, true, {}, {}}, bytes); }
+  unsigned parameter(unsigned device, uint64_t bytes) {
+    return add({device, {}, false, 1, false, false, {}, {}}, bytes);
+  }
+  unsigned input(unsigned device, uint64_t bytes) { return add({device, {}, false, 1, true, true, {}, {}}, bytes); }
   unsigned launch(unsigned device, std::vector<unsigned> reads, uint64_t bytes, double seconds = 1) {
-    return add({device, {}, seconds, false, false, std::move(reads), {}}, bytes);
+    return add({device, {}, false, seconds, false, false, std::move(reads), {}}, bytes);
+  }
+  /// Reads a value of its device and writes another of that size.
+  unsigned collective(unsigned value, double seconds = 1) {
+    return add({problem.values[value].device, {}, true, seconds, false, false, {value}, {}},
+               problem.values[value].bytes);
+  }
+  /// A collective that writes its result over what it reads.
+  unsigned collectiveInPlace(unsigned value, double seconds = 1) {
+    unsigned result = collective(value, seconds);
+    problem.values[result].inPlaceOf = value;
+    return result;
   }
   unsigned transfer(unsigned value, unsigned target, double seconds = 1) {
-    return add({problem.values[value].device, target, seconds, false, false, {value}, {}}, problem.values[value].bytes,
-               target);
+    return add({problem.values[value].device, target, false, seconds, false, false, {value}, {}},
+               problem.values[value].bytes, target);
   }
   void output(unsigned value) {
-    problem.tasks.push_back({problem.values[value].device, {}, 0.5, true, true, {value}, {}});
+    problem.tasks.push_back({problem.values[value].device, {}, false, 0.5, true, true, {value}, {}});
   }
   /// Another value that the last task writes: a second result, or scratch memory.
   unsigned also(uint64_t bytes) {
     Task &task = problem.tasks.back();
     task.writes.push_back(static_cast<unsigned>(problem.values.size()));
-    problem.values.push_back({task.device, bytes});
+    problem.values.push_back({task.device, bytes, {}});
     return task.writes.back();
   }
   /// The task that writes a value.
@@ -43,7 +56,7 @@ public:
 private:
   unsigned add(Task task, uint64_t bytes, std::optional<unsigned> device = {}) {
     auto value = static_cast<unsigned>(problem.values.size());
-    problem.values.push_back({device.value_or(task.device), bytes});
+    problem.values.push_back({device.value_or(task.device), bytes, {}});
     task.writes.push_back(value);
     problem.tasks.push_back(std::move(task));
     return value;

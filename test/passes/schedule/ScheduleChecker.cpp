@@ -58,7 +58,8 @@ private:
   std::string checkInstruction(unsigned device, const Instruction &instruction) const {
     const Task &task = problem.tasks[instruction.task];
     bool isSend = task.target && task.device == device;
-    Queue expected = !task.target ? Queue::Compute : isSend ? Queue::Send : Queue::Receive;
+    Queue local = task.collective ? Queue::Collective : Queue::Compute;
+    Queue expected = !task.target ? local : isSend ? Queue::Send : Queue::Receive;
     if (instruction.queue != expected)
       return "a task is on the wrong queue";
     for (TimelinePoint wait : instruction.waits) {
@@ -192,8 +193,13 @@ private:
     uint64_t begin = *schedule.offsets[value], end = begin + problem.values[value].bytes;
     if (begin % 64 != 0 || end > schedule.devices[problem.values[value].device].arenaBytes)
       return "a place is outside the arena or not aligned";
+    if (auto before = problem.values[value].inPlaceOf; before && schedule.offsets[*before] != schedule.offsets[value])
+      return "a value is not in the place of the one that it takes over";
     for (unsigned other = 0; other != value; ++other) {
       if (problem.values[other].device != problem.values[value].device || !schedule.offsets[other])
+        continue;
+      // The task that writes the one reads the other last.
+      if (problem.values[value].inPlaceOf == other)
         continue;
       uint64_t otherBegin = *schedule.offsets[other], otherEnd = otherBegin + problem.values[other].bytes;
       if (otherBegin < end && begin < otherEnd && !isOver(value, other) && !isOver(other, value))

@@ -48,12 +48,14 @@ private:
   void addProgram(unsigned device) {
     rt::Program program;
     program.mesh = device;
-    program.queues = {rt::QueueKind::Compute, rt::QueueKind::Send, rt::QueueKind::Receive};
+    program.queues = {rt::QueueKind::Compute, rt::QueueKind::Send, rt::QueueKind::Receive, rt::QueueKind::Collective};
     program.arenaBytes = schedule.devices[device].arenaBytes;
     program.liveBytes = schedule.devices[device].liveBytes;
     buffers.assign(problem.values.size(), 0);
     for (unsigned value = 0; value != problem.values.size(); ++value)
-      if (problem.values[value].device == device && schedule.offsets[value]) {
+      if (auto before = problem.values[value].inPlaceOf) {
+        buffers[value] = buffers[*before];
+      } else if (problem.values[value].device == device && schedule.offsets[value]) {
         buffers[value] = static_cast<uint32_t>(program.buffers.size());
         program.buffers.push_back(
             {std::to_string(value), typeOf(value), *schedule.offsets[value], problem.values[value].bytes, -1});
@@ -82,6 +84,9 @@ private:
       return rt::Send{buffers[task.reads.front()], *task.target, instruction.task};
     if (instruction.queue == Queue::Receive)
       return rt::Receive{buffers[task.writes.front()], task.device, instruction.task};
+    if (instruction.queue == Queue::Collective)
+      return rt::AllReduce{
+          buffers[task.reads.front()], buffers[task.writes.front()], instruction.task, {}, rt::Combiner::Sum};
     if (task.writes.empty()) {
       auto &outputs = plan.entries.front().outputs;
       outputs.push_back({std::to_string(outputs.size()), typeOf(task.reads.front())});

@@ -4,7 +4,7 @@
 // An operator without a kernel cannot be scheduled.
 dist.mesh @d0 <[], devices = [0]>
 dist.program @main(%x: tensor<8xf32>) -> tensor<8xf32> attributes {mesh = @d0} {
-  // expected-error @+1 {{'dfg.relu' op is left in a program, expected only kernel launches, parameters, constants, views and transfers; give it a kernel before scheduling}}
+  // expected-error @+1 {{'dfg.relu' op is left in a program, expected only kernel launches, parameters, constants, views, transfers and collectives; give it a kernel before scheduling}}
   %0 = dfg.relu %x : (tensor<8xf32>) -> tensor<8xf32>
   dist.return %0 : tensor<8xf32>
 }
@@ -67,11 +67,42 @@ dist.program @second() attributes {mesh = @d1} {
 
 // -----
 
-// A split program has no schedule yet.
-dist.mesh @pair <["model" = 2], devices = [0, 1]>
-// expected-error @+1 {{'dist.program' op expects a mesh of one device, got 'pair' of 2}}
-dist.program @main() attributes {mesh = @pair} {
+// Both ends must know of the same parts.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @pair <["x" = 2], devices = [1, 2]>
+dist.program @first(%x: tensor<8xf32>) attributes {mesh = @d0} {
+  // expected-error @+1 {{'dist.send' op expects the layouts of its receive on channel 0}}
+  dist.send %x to @pair channel 0 from <[8]> to <[8 by ["x"]]> : tensor<8xf32>
   dist.return
+}
+dist.program @second() attributes {mesh = @pair} {
+  %0 = dist.receive from @d0 channel 0 from <[8]> to <[8]> : tensor<8xf32>
+  dist.return
+}
+
+// -----
+
+// Nobody knows which of several partial values to send.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @pair <["x" = 2], devices = [1, 2]>
+dist.program @first(%x: tensor<8xf32>) attributes {mesh = @pair} {
+  // expected-error @+1 {{'dist.send' op expects values that are not partial, got #dist.layout<[8], partial sum ["x"]>; join them before}}
+  dist.send %x to @d0 channel 0 from <[8], partial sum ["x"]> to <[8]> : tensor<8xf32>
+  dist.return
+}
+dist.program @second() attributes {mesh = @d0} {
+  %0 = dist.receive from @pair channel 0 from <[8], partial sum ["x"]> to <[8]> : tensor<8xf32>
+  dist.return
+}
+
+// -----
+
+// A scatter keeps blocks of what the device has: here it would move others'.
+dist.mesh @grid <["x" = 2, "y" = 2], devices = [0, 1, 2, 3]>
+dist.program @main(%x: tensor<4x8xf32>) -> tensor<8x2xf32> attributes {mesh = @grid} {
+  // expected-error @+1 {{'dist.reduce_scatter' op expects its result to cut the blocks of its operand along the axes that it joins, got #dist.layout<[8 by ["x"], 8], partial sum ["y"]> and #dist.layout<[8, 8 by ["x", "y"]]>}}
+  %0 = dist.reduce_scatter %x from <[8 by ["x"], 8], partial sum ["y"]> to <[8, 8 by ["x", "y"]]> : tensor<4x8xf32> -> tensor<8x2xf32>
+  dist.return %0 : tensor<8x2xf32>
 }
 
 // -----

@@ -92,3 +92,44 @@ module {
     dist.return %1, %x : tensor<8xf32>, tensor<2x4xf32>
   }
 }
+
+// -----
+
+// On a mesh: parts are loaded by tiles, what no step changes once; collectives have a queue and channels behind those of
+// the transfers; a sum that nobody else reads lies where it was made, so the arena needs no second place for it.
+// CHECK-LABEL: plan.program @main.grid on @grid queues ["compute", "send", "collective"]
+// CHECK-DAG: %[[W:.*]] = plan.buffer "w" offset {{[0-9]+}} bytes 64
+// CHECK-DAG: %[[X:.*]] = plan.buffer "x" offset {{[0-9]+}} bytes 16
+// CHECK-DAG: %[[I:.*]] = plan.buffer "start" offset {{[0-9]+}} bytes 8
+// CHECK: plan.prepare {
+// CHECK-DAG: plan.load_parameter @w -> %[[W]] {order = {{.*}}, tile = #plan.tile<[8 by [1 of 4], 8 by [0 of 4]]>}
+// CHECK-DAG: plan.load_index "start" 0 of <[8 by [1 of 4]]> -> %[[I]]
+// CHECK: plan.body {
+// CHECK-NEXT: plan.load_input 0 -> %[[X]] {{.*}}tile = #plan.tile<[1, 8 by [1 of 4]]>
+// CHECK-NEXT: plan.call @fc(%[[X]], %[[W]], %[[I]]) -> (%[[Y:.*]]) {
+// CHECK-NEXT: plan.all_reduce "sum" over [1] %[[Y]] -> %[[Y]] {channel = 5 : i64, order = {{.*}}, queue = 2 : i64, waits = [#plan.wait<queue = 0, value = 2>]}
+// CHECK-NEXT: plan.exchange "all_gather" %[[Y]] -> %[[G:.*]] {channel = 6 : i64, {{.*}}source_tile = #plan.tile<[1, 8 by [0 of 4]]>}
+// CHECK-NEXT: plan.send %[[Y]] to @d4 {channel = 4 : i64, order = {{.*}}, queue = 1 : i64, source_tile = #plan.tile<[1, 8 by [0 of 4]]>, waits = [#plan.wait<queue = 2, value = 1>]}
+// CHECK-NEXT: plan.store_output %[[G]] -> 0 {{.*}}waits = [#plan.wait<queue = 2, value = 2>]
+// CHECK-LABEL: plan.program @main.d4 on @d4
+// CHECK: plan.receive %{{.*}} from @grid {channel = 4 : i64, {{.*}}source_tile = #plan.tile<[1, 8 by [0 of 4]]>}
+module {
+  dist.mesh @grid <["a" = 2, "b" = 2], devices = [0, 1, 2, 3]>
+  dist.mesh @d4 <[], devices = [4]>
+  dfg.parameter @w : tensor<8x8xf32> = #dfg.fill<value = 1.0 : f64>
+  plan.library_kernel @fc "test" "fc" {} : (tensor<1x4xf32>, tensor<4x4xf32>, tensor<i64>) -> tensor<1x4xf32>
+  dist.program @main.grid(%x: tensor<1x4xf32> {dist.input = 0 : i64, dist.layout = #dist.layout<[1, 8 by ["b"]]>} loc("x"("Input")))
+      -> (tensor<1x8xf32> {dist.output = 0 : i64}) attributes {mesh = @grid} {
+    %w = dist.shard_of @w <[8 by ["b"], 8 by ["a"]]> : tensor<4x4xf32> loc("w"("Parameter"))
+    %i = dist.start <[8 by ["b"]]> dim 0 part 0 : tensor<i64> loc("start"("Start"))
+    %0 = plan.launch @fc(%x, %w, %i) : (tensor<1x4xf32>, tensor<4x4xf32>, tensor<i64>) -> tensor<1x4xf32> loc("fc"("Gemm"))
+    %1 = dist.all_reduce %0 from <[1, 8 by ["a"]], partial sum ["b"]> to <[1, 8 by ["a"]]> : tensor<1x4xf32> -> tensor<1x4xf32> loc("fc"("Gemm"))
+    %2 = dist.all_gather %1 from <[1, 8 by ["a"]]> to <[1, 8]> : tensor<1x4xf32> -> tensor<1x8xf32> loc("fc"("Gemm"))
+    dist.send %1 to @d4 channel 4 from <[1, 8 by ["a"]]> to <[1, 8]> : tensor<1x4xf32> loc("fc"("Gemm"))
+    dist.return %2 : tensor<1x8xf32>
+  }
+  dist.program @main.d4() -> (tensor<1x8xf32> {dist.output = 1 : i64}) attributes {mesh = @d4} {
+    %0 = dist.receive from @grid channel 4 from <[1, 8 by ["a"]]> to <[1, 8]> : tensor<1x8xf32> loc("fc"("Gemm"))
+    dist.return %0 : tensor<1x8xf32>
+  }
+}

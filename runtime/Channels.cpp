@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chooses an owner for every piece, and gathers each site's part in each channel.
+
+#include "runtime/Channels.h"
+
+#include <algorithm>
+#include <map>
+
+namespace cleave::runtime {
+
+/// The device of the source's mesh that gives `block` to the target's device `member`.
+static uint32_t ownerOf(const ExchangeSide &source, const Tile &tile, const Coordinates &block,
+                        const ExchangeSide &target, uint32_t member) {
+  Coordinates owner = block;
+  std::vector<uint32_t> replicaAxes;
+  uint64_t replicas = 1;
+  for (uint32_t axis = 0; axis != owner.size(); ++axis)
+    if (!cuts(tile, axis)) {
+      replicaAxes.push_back(axis);
+      replicas *= source.mesh->axes[axis].size;
+    }
+  if (source.firstSite == target.firstSite) {
+    Coordinates own = coordinatesOf(*target.mesh, member);
+    for (uint32_t axis : replicaAxes)
+      owner[axis] = own[axis];
+    return memberAt(*source.mesh, owner);
+  }
+  const std::vector<uint32_t> &devices = source.mesh->devices;
+  auto own = std::ranges::find(devices, target.mesh->devices[member]);
+  if (own != devices.end()) {
+    auto candidate = static_cast<uint32_t>(own - devices.begin());
+    Coordinates at = coordinatesOf(*source.mesh, candidate);
+    bool holds = true;
+    for (uint32_t axis = 0; axis != at.size(); ++axis)
+      holds &= at[axis] == block[axis] || !cuts(tile, axis);
+    if (holds)
+      return candidate;
+  }
+  uint64_t replica = member * replicas / target.mesh->devices.size();
+  for (size_t i = replicaAxes.size(); i-- != 0;) {
+    owner[replicaAxes[i]] = static_cast<uint32_t>(replica % source.mesh->axes[replicaAxes[i]].size);
+    replica /= source.mesh->axes[replicaAxes[i]].size;
+  }
+  return memberAt(*source.mesh, owner);
+}
+
+std::vector<Piece> piecesInto(const ExchangeSide &source, const ExchangeSide &target, uint32_t member,
+                              unsigned elementBytes, uint64_t elements) {
+  auto whole = [&](const Tile *other) { return other ? wholeTile(*other) : wholeTile(elements); };
+  Tile sourceTile = source.tile ? *source.tile : whole(target.tile);
+  Tile targetTile = target.tile ? *target.tile : whole(source.tile);
+  std::vector<Piece> pieces;
+  for (Fragment &fragment :
+       fragmentsOf(sourceTile, *source.mesh, targetTile, coordinatesOf(*target.mesh, member), elementBytes)) {
+    uint32_t owner = ownerOf(source, sourceTile, fragment.block, target, member);
+    for (StridedCopy &box : fragment.boxes)
+      pieces.push_back({source.firstSite + owner, target.firstSite + member, std::move(box)});
+  }
+  std::ranges::stable_sort(pieces, {}, &Piece::from);
+  return pieces;
+}
+
+std::vector<std::vector<uint32_t>> groupsAlong(const Mesh &mesh, const std::vector<uint32_t> &axes) {
+  std::map<Coordinates, std::vector<uint32_t>> groups;
+  for (uint32_t member = 0; member != mesh.devices.size(); ++member) {
+    Coordinates key = coordinatesOf(mesh, member);
+    for (uint32_t axis : axes)
+      key[axis] = 0;
+    groups[key].push_back(member);
+  }
+  std::vector<std::vector<uint32_t>> list;
+  for (auto &[key, members] : groups)
+    list.push_back(std::move(members));
+  return list;
+}
+
+/// Goes through the instructions of an entry and makes a channel of each communication.
+class ChannelBuilder {
+public:
+  ChannelBuilder(const PlanContents &plan, const Entry &entry, Channels &channels,
+                 const std::function<bool(uint32_t)> &isHere)
+      : plan(plan), entry(entry), channels(channels), isHere(isHere) {
+    for (uint32_t site = 0; site != channels.allSites.size(); ++site)
+      if (channels.allSites[site].member == 0)
+        firstSite[channels.allSites[site].program->mesh] = site;
+  }
+
+  void build() {
+    for (Phase phase : {Phase::Prepare, Phase::Body})
+      for (const Program &program : entry.programs)
+        for (const Instruction &instruction : program.instructions(phase))
+          add(program, instruction.action, channels.channels[static_cast<unsigned>(phase)]);
+  }
+
+private:
+  void add(const Program &program, const Action &action, std::unordered_map<uint32_t, Channel> &list) {
+    auto type = [&](uint32_t buffer) -> const TensorType & { return program.buffers[buffer].type; };
+    auto side = [&](uint32_t mesh, int32_t tile) {
+      return ExchangeSide{&plan.meshes[mesh], entry.tile(tile), firstSite.at(mesh)};
+    };
+    if (const auto *exchange = std::get_if<Exchange>(&action))
+      list[exchange->channel] =
+          exchangeChannel(side(program.mesh, exchange->sourceTile), side(program.mesh, exchange->targetTile),
+                          type(exchange->target), exchange->fill);
+    else if (const auto *receive = std::get_if<Receive>(&action))
+      list[receive->channel] =
+          exchangeChannel(side(receive->mesh, receive->sourceTile), side(program.mesh, receive->targetTile),
+                          type(receive->buffer), receive->fill);
+    else if (const auto *all = std::get_if<AllReduce>(&action))
+      list[all->channel] = reduceChannel(program, all->axes, all->combiner, type(all->source), nullptr);
+    else if (const auto *scatter = std::get_if<ReduceScatter>(&action))
+      list[scatter->channel] =
+          reduceChannel(program, scatter->axes, scatter->combiner, type(scatter->source), entry.tile(scatter->tile));
+  }
+
+  ExchangeChannel exchangeChannel(const ExchangeSide &source, const ExchangeSide &target, const TensorType &type,
+                                  double fill) const {
+    ExchangeChannel channel;
+    channel.element = type.element;
+    unsigned width = elementBytes(type.element);
+    channel.fill.resize(width);
+    storeElement(type.element, channel.fill.data(), fill);
+    for (const ExchangeSide *side : {&source, &target})
+      for (uint32_t member = 0; member != side->mesh->devices.size(); ++member)
+        if (isHere(side->firstSite + member))
+          channel.parts[side->firstSite + member];
+    for (uint32_t member = 0; member != target.mesh->devices.size(); ++member) {
+      uint32_t site = target.firstSite + member;
+      if (target.tile && isHere(site))
+        channel.parts[site].padding = paddingOf(*target.tile, coordinatesOf(*target.mesh, member), width);
+      for (Piece &piece : piecesInto(source, target, member, width, *type.byteSize() / width)) {
+        if (!isHere(piece.from) && !isHere(piece.to))
+          continue;
+        auto index = static_cast<uint32_t>(channel.pieces.size());
+        if (isHere(piece.to))
+          channel.parts[piece.to].incoming.push_back(index);
+        if (isHere(piece.from))
+          channel.parts[piece.from].outgoing.push_back(index);
+        channel.pieces.push_back(std::move(piece));
+      }
+    }
+    return channel;
+  }
+
+  ReduceChannel reduceChannel(const Program &program, const std::vector<uint32_t> &axes, Combiner combiner,
+                              const TensorType &type, const Tile *tile) const {
+    ReduceChannel channel;
+    const Mesh &mesh = plan.meshes[program.mesh];
+    uint32_t first = firstSite.at(program.mesh);
+    unsigned width = elementBytes(type.element);
+    channel.scatters = tile != nullptr;
+    channel.combiner = combiner;
+    channel.element = type.element;
+    channel.elements = *type.byteSize() / width;
+    channel.groups = groupsAlong(mesh, axes);
+    for (uint32_t group = 0; group != channel.groups.size(); ++group)
+      for (uint32_t place = 0; place != channel.groups[group].size(); ++place) {
+        uint32_t member = channel.groups[group][place];
+        channel.groups[group][place] += first;
+        if (!isHere(first + member))
+          continue;
+        ReduceChannel::Part &part = channel.parts[first + member];
+        part.group = group;
+        part.place = place;
+        if (!tile)
+          continue;
+        Coordinates at = coordinatesOf(mesh, member);
+        part.share = intersect(wholeTile(*tile), at, *tile, at, width);
+        part.padding = paddingOf(*tile, at, width);
+      }
+    return channel;
+  }
+
+  const PlanContents &plan;
+  const Entry &entry;
+  Channels &channels;
+  const std::function<bool(uint32_t)> &isHere;
+  std::unordered_map<uint32_t, uint32_t> firstSite;
+};
+
+Channels::Channels(const PlanContents &plan, const Entry &entry, std::vector<Site> sites,
+                   const std::function<bool(uint32_t)> &isHere)
+    : allSites(std::move(sites)) {
+  ChannelBuilder(plan, entry, *this, isHere).build();
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A load is the intersection of the whole tensor with the device's tile, a store the opposite.
+
+#include "runtime/TileLoad.h"
+
+#include "runtime/Generator.h"
+
+namespace cleave::runtime {
+
+/// The whole buffer as one run.
+static std::vector<StridedCopy> wholeBuffer(const PlanBuffer &buffer) { return {{0, 0, {}, buffer.bytes}}; }
+
+TileLoad tileLoadOf(const Entry &entry, const Program &program, const Mesh &mesh, uint32_t member,
+                    const Action &action) {
+  TileLoad result;
+  Coordinates at = coordinatesOf(mesh, member);
+  auto load = [&](uint32_t index, int32_t tileIndex) {
+    const PlanBuffer &buffer = program.buffers[index];
+    const Tile *tile = entry.tile(tileIndex);
+    result.elementBytes = elementBytes(buffer.type.element);
+    result.boxes = tile ? intersect(wholeTile(*tile), at, *tile, at, result.elementBytes) : wholeBuffer(buffer);
+    if (tile)
+      result.padding = paddingOf(*tile, at, result.elementBytes);
+  };
+  if (const auto *parameter = std::get_if<LoadParameter>(&action)) {
+    load(parameter->buffer, parameter->tile);
+  } else if (const auto *input = std::get_if<LoadInput>(&action)) {
+    load(input->buffer, input->tile);
+  } else if (const auto *output = std::get_if<StoreOutput>(&action)) {
+    const PlanBuffer &buffer = program.buffers[output->buffer];
+    const Tile *tile = entry.tile(output->tile);
+    result.elementBytes = elementBytes(buffer.type.element);
+    if (isFirstReplica(tile, at))
+      result.boxes = tile ? intersect(*tile, at, wholeTile(*tile), at, result.elementBytes) : wholeBuffer(buffer);
+  } else if (const auto *index = std::get_if<LoadIndex>(&action)) {
+    const TileDim &dim = entry.tiles[index->tile].dims[index->dim];
+    result.index = index->what == IndexKind::Start ? startOf(dim, at) : spanOf(dim, at).extent;
+  }
+  return result;
+}
+
+static void fillPadding(const TileLoad &load, std::span<std::byte> buffer) {
+  const std::vector<std::byte> zero(load.elementBytes);
+  for (const StridedCopy &box : load.padding)
+    fillBox(box, zero, buffer.data());
+}
+
+void loadTile(const TileLoad &load, std::span<const std::byte> tensor, std::span<std::byte> buffer) {
+  fillPadding(load, buffer);
+  for (const StridedCopy &box : load.boxes)
+    copyBox(box, tensor.data(), buffer.data());
+}
+
+void storeTile(const TileLoad &store, std::span<const std::byte> buffer, std::span<std::byte> tensor) {
+  for (const StridedCopy &box : store.boxes)
+    copyBox(box, buffer.data(), tensor.data());
+}
+
+void generateTile(const TileLoad &load, const GeneratedSource &source, ElementType element,
+                  std::span<std::byte> buffer) {
+  fillPadding(load, buffer);
+  for (const StridedCopy &box : load.boxes)
+    if (box.runBytes != 0)
+      forEachRun(box, [&](uint64_t from, uint64_t to) {
+        generate(source, element, buffer.subspan(to, box.runBytes), from / load.elementBytes);
+      });
+}
+
+} // namespace cleave::runtime

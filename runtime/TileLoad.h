@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads and stores of a device's part of a tensor that lies whole in the host's memory.
+
+#ifndef CLEAVE_RUNTIME_TILELOAD_H
+#define CLEAVE_RUNTIME_TILELOAD_H
+
+#include "runtime/Tile.h"
+
+namespace cleave::runtime {
+
+/// What an instruction moves between a tensor in the host's memory and the buffer of a device, worked out once.
+struct TileLoad {
+  /// From the tensor to the buffer for a load, from the buffer to the tensor for a store.
+  std::vector<StridedCopy> boxes;
+  /// Boxes of the buffer that a load fills with zeros.
+  std::vector<StridedCopy> padding;
+  /// For LoadIndex: the value.
+  int64_t index = 0;
+  unsigned elementBytes = 1;
+};
+
+/// The geometry of a LoadParameter, LoadInput, StoreOutput or LoadIndex on one device; nothing to move for a replica
+/// that does not store, and for other actions.
+TileLoad tileLoadOf(const Entry &entry, const Program &program, const Mesh &mesh, uint32_t member,
+                    const Action &action);
+
+/// Copies the load's boxes and fills its padding.
+void loadTile(const TileLoad &load, std::span<const std::byte> tensor, std::span<std::byte> buffer);
+/// Copies the store's boxes.
+void storeTile(const TileLoad &store, std::span<const std::byte> buffer, std::span<std::byte> tensor);
+/// Makes the elements of the load's boxes, and fills its padding.
+void generateTile(const TileLoad &load, const GeneratedSource &source, ElementType element,
+                  std::span<std::byte> buffer);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TILELOAD_H
