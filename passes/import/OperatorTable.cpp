@@ -20,6 +20,11 @@ const OperatorTable &OperatorTable::get() {
     addReductionOperators(result);
     addReshapeOperators(result);
     addMovementOperators(result);
+    addIndexingOperators(result);
+    addKnownDataOperators(result);
+    addResizeOperators(result);
+    addSamplingOperators(result);
+    addLossOperators(result);
     addPaddingOperators(result);
     addCreationOperators(result);
     return result;

@@ -55,6 +55,11 @@ void addNormalizationOperators(OperatorTable &table);
 void addReductionOperators(OperatorTable &table);
 void addReshapeOperators(OperatorTable &table);
 void addMovementOperators(OperatorTable &table);
+void addIndexingOperators(OperatorTable &table);
+void addKnownDataOperators(OperatorTable &table);
+void addResizeOperators(OperatorTable &table);
+void addSamplingOperators(OperatorTable &table);
+void addLossOperators(OperatorTable &table);
 void addPaddingOperators(OperatorTable &table);
 void addCreationOperators(OperatorTable &table);
 
