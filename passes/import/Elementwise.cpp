@@ -142,7 +142,7 @@ void addElementwiseOperators(OperatorTable &table) {
   table.add("Neg", {importUnary<dfg::NegOp>, 1, 1, Elements::Number});
   table.add("Abs", {importUnary<dfg::AbsOp>, 1, 1, Elements::Number});
   table.add("Sign", {importUnary<dfg::SignOp>, 1, 1, Elements::Number, 9});
-  table.add("Not", {importUnary<dfg::NotOp>, 1, 1, Elements::Bool});
+  table.add("Not", {importUnary<dfg::NotOp>, 1, 1, Elements::Bool, 1});
   table.add("Exp", {importUnary<dfg::ExpOp>, 1, 1, Elements::Float});
   table.add("Log", {importUnary<dfg::LogOp>, 1, 1, Elements::Float});
   table.add("Sqrt", {importUnary<dfg::SqrtOp>, 1, 1, Elements::Float});

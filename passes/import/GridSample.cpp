@@ -148,6 +148,8 @@ static ImportResults importGridSample(NodeImporter &node) {
   if (rank < 3 || node.rank(1) != rank || node.shape(1).back() != rank - 2 || node.shape(0)[0] != node.shape(1)[0] ||
       !isa<FloatType>(node.type(1).getElementType()))
     return node.error("expects an image and a grid of positions in it");
+  if (rank > 5)
+    return node.unsupported("images of more than three dimensions are not known");
   if (productOf(node.shape(0).drop_front(2)) == 0)
     return node.error("expects an image that is not empty");
   return GridSampler(node, mode, padding, node.integer("align_corners", 0)).run();

@@ -182,9 +182,9 @@ static ImportResults importOneHot(NodeImporter &node) {
   FailureOr<double> depth = node.knownNumber(1);
   if (failed(axis) || failed(depth))
     return failure();
+  if (!(*depth >= 0 && *depth < 1e15))
+    return node.error("expects a depth of a tensor's size, got " + std::to_string(*depth));
   auto size = static_cast<int64_t>(*depth);
-  if (size < 0)
-    return node.error("expects a depth that is not negative");
   if (node.type(2).getNumElements() != 2)
     return node.error("expects two values, for cold and for hot");
   SmallVector<int64_t> shape(node.shape(0)), whole(node.shape(0)), along(node.rank(0) + 1, 1);
@@ -278,6 +278,82 @@ static ImportResults importReverseSequence(NodeImporter &node) {
   return oneResult(node.emit<dfg::GatherElementsOp>({node.input(0), source}, node.attr("dim", *time)));
 }
 
+//===-- blocks of images --------------------------------------------------------------------------------------===//
+
+namespace {
+/// A dimension of an image of which blocks are taken at regular places.
+struct BlockDim {
+  int64_t image, block, stride, dilation, before, places;
+};
+} // namespace
+
+/// For each element of a block, and in each of those for each place, where in the image it lies; behind the image's end
+/// where it lies outside.
+static SmallVector<int64_t> positionsOfBlocks(ArrayRef<BlockDim> dims) {
+  SmallVector<int64_t> blocks, places, images;
+  for (const BlockDim &dim : dims) {
+    blocks.push_back(dim.block);
+    places.push_back(dim.places);
+    images.push_back(dim.image);
+  }
+  SmallVector<int64_t> positions;
+  for (int64_t element = 0, elements = productOf(blocks); element < elements; ++element)
+    for (int64_t place = 0, count = productOf(places); place < count; ++place) {
+      int64_t position = 0, step = 1, restOfElement = element, restOfPlace = place;
+      bool isInside = true;
+      for (const BlockDim &dim : llvm::reverse(dims)) {
+        int64_t at = restOfPlace % dim.places * dim.stride - dim.before + restOfElement % dim.block * dim.dilation;
+        isInside &= at >= 0 && at < dim.image;
+        position += at * step;
+        step *= dim.image;
+        restOfElement /= dim.block;
+        restOfPlace /= dim.places;
+      }
+      positions.push_back(isInside ? position : productOf(images));
+    }
+  return positions;
+}
+
+/// Adds blocks up to the image that they were taken from.
+static ImportResults importCol2Im(NodeImporter &node) {
+  FailureOr<SmallVector<int64_t>> image = node.knownIntegers(1), block = node.knownIntegers(2);
+  if (failed(image) || failed(block))
+    return failure();
+  size_t space = image->size();
+  SmallVector<int64_t> ones(space, 1), zeros(2 * space, 0);
+  SmallVector<int64_t> strides = node.integers("strides").value_or(ones), pads = node.integers("pads").value_or(zeros);
+  SmallVector<int64_t> dilations = node.integers("dilations").value_or(ones);
+  auto isOneOf = [](ArrayRef<int64_t> list, size_t count, int64_t lowest) {
+    return list.size() == count &&
+           llvm::all_of(list, [&](int64_t value) { return value >= lowest && value < int64_t(1) << 30; });
+  };
+  if (space == 0 || node.rank(0) != 3 || !isOneOf(*image, space, 1) || !isOneOf(*block, space, 1) ||
+      !isOneOf(strides, space, 1) || !isOneOf(dilations, space, 1) || !isOneOf(pads, 2 * space, 0))
+    return node.error("expects blocks, and positive sizes, strides and dilations for each dimension of an image");
+  ArrayRef<int64_t> shape = node.shape(0);
+  SmallVector<BlockDim> dims;
+  int64_t places = 1, elements = 1, size = 1;
+  for (size_t i = 0; i < space; ++i) {
+    int64_t room = (*image)[i] + pads[i] + pads[space + i] - dilations[i] * ((*block)[i] - 1) - 1;
+    dims.push_back({(*image)[i], (*block)[i], strides[i], dilations[i], pads[i], room < 0 ? 0 : room / strides[i] + 1});
+    bool tooMany = __builtin_mul_overflow(elements, dims.back().block, &elements) || elements > shape[1];
+    tooMany |= __builtin_mul_overflow(places, dims.back().places, &places) || places > shape[2];
+    if (tooMany || __builtin_mul_overflow(size, dims.back().image, &size))
+      return node.error("expects an element of its input for each element of each block");
+  }
+  if (shape[2] != places || shape[1] % elements != 0)
+    return node.error("expects blocks of " + Twine(elements) + " elements at " + Twine(places) + " places");
+  int64_t lines = shape[0] * (shape[1] / elements), count = elements * places;
+  Value zero = node.broadcast(node.scalar(node.type(0).getElementType(), 0.0), {lines, size});
+  auto sum = dfg::ReduceKindAttr::get(node.getContext(), dfg::ReduceKind::Sum);
+  Value added = scatterElements(node, zero, integerConstant(node, positionsOfBlocks(dims), {1, count}),
+                                node.reshape(node.input(0), {lines, count}), 1,
+                                {node.getBuilder().getNamedAttr("reduction", sum)});
+  SmallVector<int64_t> result = {shape[0], shape[1] / elements};
+  llvm::append_range(result, *image);
+  return oneResult(node.reshape(added, result));
+}
+
 void addIndexingOperators(OperatorTable &table) {
   table.add("GatherElements", {importGatherElements, 2, 2, Elements::Any, 11});
   table.add("ScatterElements", {importScatterElements, 3, 3, Elements::Any, 11});
@@ -288,6 +364,7 @@ void addIndexingOperators(OperatorTable &table) {
   table.add("Hardmax", {importHardmax, 1, 1, Elements::Float});
   table.add("CumSum", {importCumSum, 2, 2, Elements::Number, 11});
   table.add("TopK", {importTopK, 1, 2, Elements::Number});
+  table.add("Col2Im", {importCol2Im, 3, 3, Elements::Number, 18});
   table.add("ReverseSequence", {importReverseSequence, 2, 2, Elements::Any, 10});
 }
 

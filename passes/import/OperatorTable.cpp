@@ -25,6 +25,7 @@ const OperatorTable &OperatorTable::get() {
     addResizeOperators(result);
     addSamplingOperators(result);
     addLossOperators(result);
+    addQuantizationOperators(result);
     addPaddingOperators(result);
     addCreationOperators(result);
     return result;

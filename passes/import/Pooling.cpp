@@ -94,6 +94,8 @@ static Value positionsOfMax(NodeImporter &node, const Window &window, bool colum
     for (int64_t i = 0; i < result[dim]; ++i)
       values.push_back(start + i * step);
     along[dim] = result[dim];
+    if (llvm::all_of(values, [](int64_t value) { return value == 0; }))
+      return;
     sum = node.emit<dfg::AddOp>({sum, integerConstant(node, values, along)});
   };
   int64_t image = productOf(spatial);
@@ -158,12 +160,13 @@ static ImportResults importMaxUnpool(NodeImporter &node) {
   int64_t rank = node.rank(0), count = node.type(0).getNumElements();
   SmallVector<int64_t> shape(node.shape(0).take_front(2));
   for (int64_t i = 0; i < rank - 2; ++i) {
-    int64_t size = (node.shape(0)[i + 2] - 1) * window->strides[i] + window->sizes[i] - window->pads[i] -
-                   window->pads[rank - 2 + i];
-    if (size < 0)
-      return node.error("expects no more padding than its result is large");
+    int64_t size = 0, rest = window->sizes[i] - window->pads[i] - window->pads[rank - 2 + i];
+    if (__builtin_mul_overflow(node.shape(0)[i + 2] - 1, window->strides[i], &size) || (size += rest) < 0)
+      return node.error("expects padding and strides of a tensor's size");
     shape.push_back(size);
   }
+  if (auto type = makeTensorType(shape, node.type(0).getElementType()); !type)
+    return node.error("gives a tensor that " + llvm::toString(type.takeError()));
   Type element = node.type(0).getElementType();
   Value zeros = node.broadcast(node.scalar(element, 0.0), productOf(shape));
   Value result = node.emit<dfg::ScatterElementsOp>(
@@ -233,8 +236,8 @@ void addPoolingOperators(OperatorTable &table) {
   table.add("MaxUnpool", {importMaxUnpool, 2, 3, Elements::Float, 9});
   table.add("LpPool", {importLpPool, 1, 1, Elements::Float});
   table.add("GlobalLpPool", {importGlobalLpPool, 1, 1, Elements::Float});
-  table.add("GlobalMaxPool", {importGlobalPool<dfg::PoolKind::Max>, 1, 1, Elements::Float});
-  table.add("GlobalAveragePool", {importGlobalPool<dfg::PoolKind::Average>, 1, 1, Elements::Float});
+  table.add("GlobalMaxPool", {importGlobalPool<dfg::PoolKind::Max>, 1, 1, Elements::Float, 1});
+  table.add("GlobalAveragePool", {importGlobalPool<dfg::PoolKind::Average>, 1, 1, Elements::Float, 1});
 }
 
 } // namespace cleave

@@ -14,6 +14,9 @@ using namespace mlir;
 
 namespace cleave {
 
+/// Of how many positions, or weights between positions, tables are made at import.
+static constexpr int64_t mostPositions = int64_t(1) << 24;
+
 namespace {
 /// How a tensor is resampled, by the names of ONNX.
 struct Method {
@@ -102,16 +105,15 @@ static SmallVector<Tap> tapsOf(const Method &method, const Resampled &dim, doubl
   return taps;
 }
 
-/// Resamples one dimension.
-static Value resample(NodeImporter &node, Value value, int64_t dim, const Method &method, const Resampled &size) {
-  SmallVector<SmallVector<Tap>> taps;
+/// One dimension as a sum of look-ups, one for each of the elements that an output element is made of.
+static Value resampleByLookUp(NodeImporter &node, Value value, int64_t dim, ArrayRef<SmallVector<Tap>> taps,
+                              bool isWeighted) {
+  auto length = static_cast<int64_t>(taps.size());
+  SmallVector<int64_t> along(NodeImporter::typeOf(value).getRank() - dim, 1);
+  along[0] = length;
   size_t most = 1;
-  for (int64_t i = 0; i < size.to; ++i) {
-    taps.push_back(tapsOf(method, size, sourceOf(method, size, i)));
-    most = std::max(most, taps.back().size());
-  }
-  SmallVector<int64_t> perPosition(NodeImporter::typeOf(value).getRank() - dim, 1);
-  perPosition[0] = size.to;
+  for (const SmallVector<Tap> &of : taps)
+    most = std::max(most, of.size());
   Value sum;
   for (size_t number = 0; number < most; ++number) {
     SmallVector<int64_t> positions;
@@ -121,12 +123,40 @@ static Value resample(NodeImporter &node, Value value, int64_t dim, const Method
       positions.push_back(tap.position);
       weights.push_back(tap.weight);
     }
-    Value part = node.emit<dfg::GatherOp>({value, integerConstant(node, positions, size.to)}, node.attr("dim", dim));
-    if (method.mode != "nearest")
-      part = node.emit<dfg::MulOp>({part, realConstant(node, NodeImporter::elementOf(value), weights, perPosition)});
+    Value part = node.emit<dfg::GatherOp>({value, integerConstant(node, positions, length)}, node.attr("dim", dim));
+    if (isWeighted)
+      part = node.emit<dfg::MulOp>({part, realConstant(node, NodeImporter::elementOf(value), weights, along)});
     sum = sum ? node.emit<dfg::AddOp>({sum, part}) : part;
   }
   return sum;
+}
+
+/// One dimension as a matrix product, where an output element is made of many.
+static Value resampleByProduct(NodeImporter &node, Value value, int64_t dim, ArrayRef<SmallVector<Tap>> taps) {
+  RankedTensorType type = NodeImporter::typeOf(value);
+  auto from = type.getDimSize(dim), to = static_cast<int64_t>(taps.size());
+  SmallVector<double> matrix(from * to, 0.0);
+  for (int64_t i = 0; i < to; ++i)
+    for (const Tap &tap : taps[i])
+      matrix[tap.position * to + i] += tap.weight;
+  Value weights = realConstant(node, type.getElementType(), matrix, {from, to}),
+        product = node.emit<dfg::DotGeneralOp>({value, weights}, {node.attr("lhs_batch", ArrayRef<int64_t>()),
+                                                                  node.attr("rhs_batch", ArrayRef<int64_t>()),
+                                                                  node.attr("lhs_contracting", ArrayRef<int64_t>(dim)),
+                                                                  node.attr("rhs_contracting", ArrayRef<int64_t>(0))});
+  // The product has its dimension last.
+  SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1));
+  permutation.insert(permutation.begin() + dim, type.getRank() - 1);
+  return node.transpose(product, permutation);
+}
+
+static Value resample(NodeImporter &node, Value value, int64_t dim, const Method &method, const Resampled &size) {
+  SmallVector<SmallVector<Tap>> taps;
+  for (int64_t i = 0; i < size.to; ++i)
+    taps.push_back(tapsOf(method, size, sourceOf(method, size, i)));
+  if (method.antialias && size.scale < 1.0)
+    return resampleByProduct(node, value, dim, taps);
+  return resampleByLookUp(node, value, dim, taps, method.mode != "nearest");
 }
 
 /// Elements whose position along a dimension is outside the input get the value for it.
@@ -158,6 +188,9 @@ static ImportResults resampleAll(NodeImporter &node, const Method &method, Array
       continue;
     if (size.from == 0)
       return node.error("expects elements to resize in dimension " + Twine(dim));
+    int64_t work = 0;
+    if (__builtin_mul_overflow(size.to, method.antialias ? size.from : 1, &work) || work > mostPositions)
+      return node.unsupported("resizing of more than " + Twine(mostPositions) + " positions is not known");
     if (!value)
       return failure();
     value = resample(node, value, dim, method, size);

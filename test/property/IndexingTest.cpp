@@ -28,6 +28,14 @@ Tensor randomTensor(Random &random, const std::string &element, const Shape &sha
   return Tensor(element, shape).fill(random, 0, element == "i1" ? 1 : 20);
 }
 
+/// Whole numbers, of which sums and products are exact.
+Tensor wholeTensor(Random &random, const std::string &element, const Shape &shape, double low, double high) {
+  Tensor tensor = Tensor(element, shape).fill(random, low, high);
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.setReal(i, std::round(tensor.real(i)));
+  return tensor;
+}
+
 std::string dimText(size_t dim) { return "dim = " + std::to_string(dim) + " : i64"; }
 
 /// The index of `shape` that stands for `index` in all dimensions but those of size one, with `position` in `dim`.
@@ -79,7 +87,7 @@ double joined(const std::string &kind, double a, double b) {
   return kind == "sum" ? a + b : kind == "product" ? a * b : kind == "max" ? std::max(a, b) : std::min(a, b);
 }
 
-// Many updates of few elements, in order; updates outside are dropped.
+// Many updates of few whole numbers, in order; updates outside are dropped.
 TEST(Indexing, ScatterElements) {
   Random random(32);
   std::vector<KernelCase> cases;
@@ -89,13 +97,14 @@ TEST(Indexing, ScatterElements) {
         if (element == "i1" && kind == "sum")
           continue;
         bool small = kind == "product" || element == "i8";
-        Tensor x = Tensor(element, randomShape(random)).fill(random, 0, element == "i1" ? 1 : small ? 2 : 20);
+        double largest = element == "i1" ? 1 : small ? 2 : 20;
+        Tensor x = wholeTensor(random, element, randomShape(random), 0, largest);
         size_t dim = random() % x.getShape().size();
         int64_t size = x.getShape()[dim], count = static_cast<int64_t>(random() % (small ? 5 : 20));
         Tensor indices = randomIndices(random, "i64", x.getShape(), dim, count, shared);
         Shape shape(x.getShape());
         shape[dim] = count;
-        Tensor updates = Tensor(element, shape).fill(random, 0, element == "i1" ? 1 : small ? 2 : 20), y = x;
+        Tensor updates = wholeTensor(random, element, shape, 0, largest), y = x;
         forEachIndex(shape, [&](const Shape &index) {
           int64_t at = indices.integer(lineIndex(index, indices.getShape(), dim, index[dim]));
           at = at < 0 ? at + size : at;
@@ -120,7 +129,7 @@ TEST(Indexing, CumulativeSum) {
   for (const std::string element : numbers)
     for (bool exclusive : {false, true})
       for (int repeat = 0; repeat < 2; ++repeat) {
-        Tensor x = Tensor(element, randomShape(random)).fill(random, -8, 8), y = x;
+        Tensor x = wholeTensor(random, element, randomShape(random), -8, 8), y = x;
         size_t dim = random() % x.getShape().size();
         forEachIndex(x.getShape(), [&](const Shape &index) {
           double sum = 0;
@@ -142,7 +151,7 @@ TEST(Indexing, ArgSort) {
   std::vector<KernelCase> cases;
   for (const std::string element : numbers)
     for (bool descending : {false, true})
-      for (int64_t size : {0, 1, 2, 3, 7, 8, 33, 100}) {
+      for (int64_t size : {0, 1, 3, 8, 33}) {
         Shape shape = randomShape(random);
         size_t dim = random() % shape.size();
         shape[dim] = size;
