@@ -24,6 +24,7 @@ const OperatorTable &OperatorTable::get() {
     addKnownDataOperators(result);
     addResizeOperators(result);
     addSamplingOperators(result);
+    addRegionOperators(result);
     addLossOperators(result);
     addQuantizationOperators(result);
     addPaddingOperators(result);

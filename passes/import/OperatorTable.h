@@ -60,6 +60,7 @@ void addIndexingOperators(OperatorTable &table);
 void addKnownDataOperators(OperatorTable &table);
 void addResizeOperators(OperatorTable &table);
 void addSamplingOperators(OperatorTable &table);
+void addRegionOperators(OperatorTable &table);
 void addLossOperators(OperatorTable &table);
 void addQuantizationOperators(OperatorTable &table);
 void addPaddingOperators(OperatorTable &table);

@@ -19,6 +19,7 @@ try:
     import numpy
     import onnx
     import torch
+    import torchvision
     from onnx import helper, numpy_helper
     from torch.nn import functional
 except ImportError as missing:
@@ -74,6 +75,18 @@ def sampling_cases():
         theta = torch.randn(2, len(shape) - 2, len(shape) - 1)
         yield case(f"affine-grid-{len(shape) - 2}d-{align}", "AffineGrid", 20, [theta, integers(*shape)],
                    functional.affine_grid(theta, list(shape), align_corners=align), known=[1], align_corners=int(align))
+
+
+def region_cases():
+    x, corner, extent = torch.randn(3, 5, 20, 31), 40 * torch.rand(7, 2) - 5, 30 * torch.rand(7, 2)
+    images = torch.randint(0, 3, (7,))
+    rois = torch.cat([corner, corner + extent], 1)
+    for aligned in (False, True):
+        expected = torchvision.ops.roi_align(x, torch.cat([images.reshape(-1, 1).float(), rois], 1), (4, 6), 0.5, 3,
+                                             aligned)
+        yield case(f"roi-align-{aligned}", "RoiAlign", 16, [x, rois, images], expected, output_height=4, output_width=6,
+                   sampling_ratio=3, spatial_scale=0.5,
+                   coordinate_transformation_mode="half_pixel" if aligned else "output_half_pixel")
 
 
 def pooling_cases():
@@ -169,7 +182,7 @@ def main():
     options = parser.parse_args()
     program()
     torch.manual_seed(7)
-    families = [resize_cases, sampling_cases, pooling_cases, indexing_cases, loss_cases]
+    families = [resize_cases, sampling_cases, region_cases, pooling_cases, indexing_cases, loss_cases]
     cases = [item for family in families for item in family() if fnmatch.fnmatch(item.name, options.only)]
     with tempfile.TemporaryDirectory() as folder:
         problems = list(filter(None, parallel(lambda item: run(item, folder), cases)))
