@@ -8,6 +8,7 @@
 include "dialects/dfg/DfgContractionOps.td"
 include "dialects/dfg/DfgElementwiseOps.td"
 include "dialects/dfg/DfgGraphOps.td"
+include "dialects/dfg/DfgIndexingOps.td"
 include "dialects/dfg/DfgMovementOps.td"
 include "dialects/dfg/DfgReductionOps.td"
 

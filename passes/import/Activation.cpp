@@ -149,7 +149,7 @@ void addActivationOperators(OperatorTable &table) {
   table.add("Relu", {importUnary<dfg::ReluOp>, 1, 1, Elements::Number});
   table.add("Sigmoid", {importUnary<dfg::SigmoidOp>, 1, 1, Elements::Float});
   table.add("Tanh", {importUnary<dfg::TanhOp>, 1, 1, Elements::Float});
-  table.add("Softplus", {importUnary<dfg::SoftplusOp>, 1, 1, Elements::Float});
+  table.add("Softplus", {importUnary<dfg::SoftplusOp>, 1, 1, Elements::Float, 1});
   table.add("LeakyRelu", {importLeakyRelu, 1, 1, Elements::Float});
   table.add("Elu", {importElu, 1, 1, Elements::Float});
   table.add("Selu", {importSelu, 1, 1, Elements::Float});
@@ -158,7 +158,7 @@ void addActivationOperators(OperatorTable &table) {
   table.add("ThresholdedRelu", {importThresholdedRelu, 1, 1, Elements::Float, 10});
   table.add("HardSigmoid", {importHardSigmoid, 1, 1, Elements::Float});
   table.add("HardSwish", {importHardSwish, 1, 1, Elements::Float, 14});
-  table.add("Softsign", {importSoftsign, 1, 1, Elements::Float});
+  table.add("Softsign", {importSoftsign, 1, 1, Elements::Float, 1});
   table.add("Mish", {importMish, 1, 1, Elements::Float, 18});
   table.add("Gelu", {importGelu, 1, 1, Elements::Float, 20});
   table.add("Clip", {importClip, 1, 3, Elements::Number});

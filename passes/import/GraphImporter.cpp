@@ -50,9 +50,9 @@ static FailureOr<int64_t> checkVersions(GraphImporter &importer, const onnx::Mod
   auto found = scope.versions.find("");
   if (found == scope.versions.end())
     return int64_t(0);
-  if (found->second < 6 || found->second > 23)
+  if (found->second < 1 || found->second > 23)
     return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported,
-                                            "the model expects operator set 6 to 23, got " + Twine(found->second)));
+                                            "the model expects operator set 1 to 23, got " + Twine(found->second)));
   return found->second;
 }
 

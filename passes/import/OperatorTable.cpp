@@ -20,6 +20,13 @@ const OperatorTable &OperatorTable::get() {
     addReductionOperators(result);
     addReshapeOperators(result);
     addMovementOperators(result);
+    addIndexingOperators(result);
+    addKnownDataOperators(result);
+    addResizeOperators(result);
+    addSamplingOperators(result);
+    addRegionOperators(result);
+    addLossOperators(result);
+    addQuantizationOperators(result);
     addPaddingOperators(result);
     addCreationOperators(result);
     return result;

@@ -25,6 +25,7 @@ struct OperatorRule {
   /// Inputs without which the node is malformed, and how many there may be at most.
   unsigned minInputs = 1, maxInputs = 1;
   Elements elements = Elements::Any;
+  /// Before version 6 most operators were written otherwise; those that were not say so.
   int64_t minVersion = 6, maxVersion = 23;
 };
 
@@ -55,6 +56,13 @@ void addNormalizationOperators(OperatorTable &table);
 void addReductionOperators(OperatorTable &table);
 void addReshapeOperators(OperatorTable &table);
 void addMovementOperators(OperatorTable &table);
+void addIndexingOperators(OperatorTable &table);
+void addKnownDataOperators(OperatorTable &table);
+void addResizeOperators(OperatorTable &table);
+void addSamplingOperators(OperatorTable &table);
+void addRegionOperators(OperatorTable &table);
+void addLossOperators(OperatorTable &table);
+void addQuantizationOperators(OperatorTable &table);
 void addPaddingOperators(OperatorTable &table);
 void addCreationOperators(OperatorTable &table);
 
