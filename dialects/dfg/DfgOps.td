@@ -10,5 +10,6 @@ include "dialects/dfg/DfgElementwiseOps.td"
 include "dialects/dfg/DfgGraphOps.td"
 include "dialects/dfg/DfgMovementOps.td"
 include "dialects/dfg/DfgReductionOps.td"
+include "dialects/dfg/DfgTrigonometricOps.td"
 
 #endif // CLEAVE_DIALECTS_DFG_OPS
