@@ -22,6 +22,12 @@ const OperatorTable &OperatorTable::get() {
     addMovementOperators(result);
     addPaddingOperators(result);
     addCreationOperators(result);
+    addEinsumOperators(result);
+    addRecurrentOperators(result);
+    addAttentionOperators(result);
+    addSignalOperators(result);
+    addControlFlowOperators(result);
+    addOptimizerOperators(result);
     return result;
   }();
   return table;
