@@ -30,6 +30,9 @@ RUNS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
         "two devices": ["--machine", "host:2x1", "--strategy", "alternate"]}
 TOLERANCE = ["--rtol", "1e-3", "--atol", "1e-7"]
 
+# Cases whose files are wrong in this release, and how: they count as unsupported.
+WRONG = {"node/test_adam_multiple": "the case's model lacks its epsilon"}  # mended in ONNX by pull request 7763
+
 Outcome = collections.namedtuple("Outcome", "case kind why")
 
 
@@ -42,6 +45,8 @@ def numbered(folder, kind):
 def run_case(case):
     """Passed if every data set of the case agrees in both runs; else the first thing that did not."""
     folder = os.path.join(DATA, case)
+    if case in WRONG:
+        return Outcome(case, "unsupported", WRONG[case])
     for data in sorted(glob.glob(os.path.join(folder, "test_data_set_*"))):
         files = []
         for position, path in numbered(data, "input"):
