@@ -58,10 +58,14 @@ protected:
   Value addProduct(Value value, Value state, Value weights) {
     return state ? add(value, node.dot(state, weights, {}, {}, {1}, {1})) : value;
   }
+  Value apply(const Activation &activation, Value value) {
+    return value ? activation.function->build(node, value, activation.alpha, activation.beta) : Value();
+  }
+  /// The activation of a gate, whose input is clipped where the node says so.
   Value activate(const Activation &activation, Value value) {
     if (clip > 0)
       value = node.emit<dfg::ClampOp>(value, {node.real64("low", -clip), node.real64("high", clip)});
-    return value ? activation.function->build(node, value, activation.alpha, activation.beta) : Value();
+    return apply(activation, value);
   }
   Value add(Value a, Value b) { return node.emit<dfg::AddOp>({a, b}); }
   Value mul(Value a, Value b) { return node.emit<dfg::MulOp>({a, b}); }
@@ -310,7 +314,8 @@ private:
       next.cell = add(mul(forget, state.cell), next.cell);
     }
     Value output = activate(f, peep(gate(all, 1), 1, next.cell));
-    next.hidden = mul(output, activate(h, next.cell));
+    // ONNX says that "clip" is for inputs of activations; ONNX Runtime leaves the cell's as it is, and so does this.
+    next.hidden = mul(output, apply(h, next.cell));
     return next;
   }
 
