@@ -270,7 +270,8 @@ static ImportResults importScan(NodeImporter &node) {
 /// input the lengths of their sequences.
 static ImportResults importBatchedScan(NodeImporter &node) {
   const onnx::GraphProto *body = node.subgraph("body");
-  int64_t numSequences = node.integer("num_scan_inputs", 0), numStates = node.getNumInputs() - 1 - numSequences;
+  int64_t numSequences = node.integer("num_scan_inputs", 0), numInputs = node.getNumInputs(),
+          numStates = numInputs - 1 - numSequences;
   if (!body || numSequences < 1 || numStates < 0 || body->output_size() < numStates)
     return node.error("expects \"num_scan_inputs\" to be from 1 to the number of inputs behind the first");
   if (node.hasInput(0))

@@ -164,13 +164,17 @@ static ImportResults importDft(NodeImporter &node) {
   bool isInput = node.getVersion() >= 20;
   int64_t given = isInput ? -2 : node.integer("axis", 1);
   if (isInput && node.hasInput(2)) {
-    FailureOr<double> number = node.knownNumber(2);
-    if (failed(number))
+    FailureOr<SmallVector<int64_t>> axis = node.knownIntegers(2);
+    if (failed(axis))
       return failure();
-    given = static_cast<int64_t>(*number);
+    if (axis->size() != 1)
+      return node.error("expects one axis, got " + Twine(axis->size()));
+    given = axis->front();
   }
   FailureOr<int64_t> dim = node.axis(given, node.rank(0));
-  if (failed(dim) || *dim == node.rank(0) - 1)
+  if (failed(dim))
+    return failure();
+  if (*dim == node.rank(0) - 1)
     return node.error("expects an axis before the last, which holds the parts");
   int64_t size = node.shape(0)[*dim];
   bool isHalf = node.integer("onesided", 0);
