@@ -11,5 +11,6 @@ include "dialects/dfg/DfgGraphOps.td"
 include "dialects/dfg/DfgIndexingOps.td"
 include "dialects/dfg/DfgMovementOps.td"
 include "dialects/dfg/DfgReductionOps.td"
+include "dialects/dfg/DfgTrigonometricOps.td"
 
 #endif // CLEAVE_DIALECTS_DFG_OPS

@@ -153,6 +153,14 @@ void addElementwiseOperators(OperatorTable &table) {
   table.add("Sin", {importUnary<dfg::SinOp>, 1, 1, Elements::Float, 7});
   table.add("Cos", {importUnary<dfg::CosOp>, 1, 1, Elements::Float, 7});
   table.add("Tan", {importTan, 1, 1, Elements::Float, 7});
+  table.add("Asin", {importUnary<dfg::AsinOp>, 1, 1, Elements::Float, 7});
+  table.add("Acos", {importUnary<dfg::AcosOp>, 1, 1, Elements::Float, 7});
+  table.add("Atan", {importUnary<dfg::AtanOp>, 1, 1, Elements::Float, 7});
+  table.add("Sinh", {importUnary<dfg::SinhOp>, 1, 1, Elements::Float, 9});
+  table.add("Cosh", {importUnary<dfg::CoshOp>, 1, 1, Elements::Float, 9});
+  table.add("Asinh", {importUnary<dfg::AsinhOp>, 1, 1, Elements::Float, 9});
+  table.add("Acosh", {importUnary<dfg::AcoshOp>, 1, 1, Elements::Float, 9});
+  table.add("Atanh", {importUnary<dfg::AtanhOp>, 1, 1, Elements::Float, 9});
   table.add("Erf", {importUnary<dfg::ErfOp>, 1, 1, Elements::Float, 9});
   table.add("IsInf", {importIsInf, 1, 1, Elements::Float, 10});
   table.add("IsNaN", {importIsNan, 1, 1, Elements::Float, 9});

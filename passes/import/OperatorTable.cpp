@@ -29,6 +29,12 @@ const OperatorTable &OperatorTable::get() {
     addQuantizationOperators(result);
     addPaddingOperators(result);
     addCreationOperators(result);
+    addEinsumOperators(result);
+    addRecurrentOperators(result);
+    addAttentionOperators(result);
+    addSignalOperators(result);
+    addControlFlowOperators(result);
+    addOptimizerOperators(result);
     return result;
   }();
   return table;

@@ -29,7 +29,7 @@ struct OperatorRule {
   int64_t minVersion = 6, maxVersion = 23;
 };
 
-/// All operators that Cleave knows, by their names in ONNX's default domain.
+/// All operators that Cleave knows, by their names in ONNX's default domain; those of another domain by "domain.name".
 class OperatorTable {
 public:
   static constexpr unsigned anyNumber = ~0u;
@@ -39,6 +39,8 @@ public:
 
   /// The rule for an operator; null where there is none in this version.
   const OperatorRule *find(llvm::StringRef name, int64_t version) const;
+
+  bool hasKind(llvm::StringRef name) const { return rules.contains(name); }
 
   void add(llvm::StringRef name, OperatorRule rule) { rules[name].push_back(rule); }
 
@@ -65,6 +67,12 @@ void addLossOperators(OperatorTable &table);
 void addQuantizationOperators(OperatorTable &table);
 void addPaddingOperators(OperatorTable &table);
 void addCreationOperators(OperatorTable &table);
+void addEinsumOperators(OperatorTable &table);
+void addRecurrentOperators(OperatorTable &table);
+void addAttentionOperators(OperatorTable &table);
+void addSignalOperators(OperatorTable &table);
+void addControlFlowOperators(OperatorTable &table);
+void addOptimizerOperators(OperatorTable &table);
 
 } // namespace cleave
 

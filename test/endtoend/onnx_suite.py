@@ -31,8 +31,10 @@ RUNS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
 TOLERANCE = ["--rtol", "1e-3", "--atol", "1e-7"]
 
 # Cases whose data is not what the standard asks for: ONNX 1.12 made bfloat16 by dropping bits, where the standard says
-# to round to nearest, and gave CastLike's second input one element in files of a shape of twelve.
-WRONG_DATA = {"node/test_cast_FLOAT_to_BFLOAT16": "bfloat16 outputs that are cut off, not rounded",
+# to round to nearest, and gave CastLike's second input one element in files of a shape of twelve; its model of Adam lacks
+# the epsilon that its outputs were made with.
+WRONG_DATA = {"node/test_adam_multiple": "models without an attribute that their outputs need",
+              "node/test_cast_FLOAT_to_BFLOAT16": "bfloat16 outputs that are cut off, not rounded",
               **{f"node/test_castlike_{kind}": "CastLike cases whose files have another shape than their model"
                  for kind in ("BFLOAT16_to_FLOAT", "BFLOAT16_to_FLOAT_expanded", "FLOAT_to_BFLOAT16",
                               "FLOAT_to_BFLOAT16_expanded")}}
