@@ -101,7 +101,7 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
     columns.push_back({{"device", Align::Left, 6}, [&](const Operator &op) { return summary.deviceNames(op); }});
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
     columns.push_back(
-        {{"split", Align::Left, 12}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
+        {{"split", Align::Left, 16}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
   if (!sameDecision(summary))
     columns.push_back({{"decided by", Align::Left, 10}, [](const Operator &op) { return op.decidedBy; }});
   columns.push_back({{"computed by", Align::Left, 12}, [&](const Operator &op) { return summary.computedBy(op); }});
