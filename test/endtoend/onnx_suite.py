@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# ONNX's own backend tests (Debian's libonnx-testdata), every case on one device and again with its operators
-# alternating over two. Counts passed, failed and unsupported by group; fails if a case fails or if fewer pass than
+# ONNX's own backend tests (Debian's libonnx-testdata), every case on one device, with its operators alternating over
+# two, and with every operator that can be split over two, three and four. Counts passed, failed and unsupported by group; fails if a case fails or if fewer pass than
 # onnx-suite.expected records.
 #
 #   python3 test/endtoend/onnx_suite.py [--only PATTERN] [--list] [--table FILE] [--record]
@@ -25,9 +25,10 @@ from cleave_process import DONE, UNSUPPORTED, cleave, parallel, program, skip
 DATA = "/usr/share/libonnx-testdata/data"
 GROUPS = ["node", "simple", "pytorch-operator", "pytorch-converted"]
 EXPECTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx-suite.expected")
-# Both runs of every case. Tolerances are those of ONNX's own runner.
+# The runs of every case. Tolerances are those of ONNX's own runner.
 RUNS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
-        "two devices": ["--machine", "host:2x1", "--strategy", "alternate"]}
+        "two devices": ["--machine", "host:2x1", "--strategy", "alternate"],
+        **{f"{count} devices, split": ["--machine", f"host:{count}x1", "--strategy", "split"] for count in (2, 3, 4)}}
 TOLERANCE = ["--rtol", "1e-3", "--atol", "1e-7"]
 
 # Cases whose data is not what the standard asks for: ONNX 1.12 made bfloat16 by dropping bits, where the standard says
@@ -121,8 +122,9 @@ def write_table(outcomes, path):
         file.write(f"""# ONNX's backend tests
 
 Every case of ONNX 1.12's backend tests (Debian's `libonnx-testdata`) that comes with its model, on
-one device and again with its operators alternating over two, under the tolerances of ONNX's own
-runner (1e-3 relative plus 1e-7 absolute). A case passes if all its outputs agree in both runs; it
+one device, with its operators alternating over two, and with every operator that can be split cut over two, three and
+four, under the tolerances of ONNX's own runner (1e-3 relative plus 1e-7 absolute). A case passes if all its outputs
+agree in all runs; it
 is unsupported if `cleave run` says so (exit code 3); anything else is a failure. This page is
 written by
 

@@ -98,11 +98,44 @@ def two_devices(folder, rounds):
     return "\n".join(rows)
 
 
+def at_once(folder, model, cores, repeat):
+    """Runs a model on one device in as many processes as there are cores, each on a core of its own, at the same time;
+    returns each one's milliseconds a step."""
+    paths = [os.path.join(folder, f"core{core}.json") for core in cores]
+    runs = [subprocess.Popen(["taskset", "-c", str(core), CLEAVE, "run", model, "--machine", "host:1x1", "--strategy",
+                              "single", "--repeat", str(repeat), "--json", path],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for core, path in zip(cores, paths)]
+    if any(run.wait() for run in runs):
+        raise RuntimeError(f"cleave run {model} failed")
+    milliseconds = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            milliseconds.append(json.load(file)["latency_ms"]["median"])
+    return milliseconds
+
+
+def split_by_data(folder, rounds):
+    whole, half = os.path.join(folder, "vgg8.onnx"), os.path.join(folder, "vgg4.onnx")
+    cleave("zoo", "vgg16", "--batch", 8, "-o", whole)
+    cleave("zoo", "vgg16", "--batch", 4, "-o", half)
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    split, ceiling = [], []
+    for _ in range(rounds):
+        result = report(folder, "run", whole, "--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2",
+                        "--repeat", 5)
+        split.append(8e3 / result["latency_ms"]["median"])
+        ceiling.append(sum(4e3 / milliseconds for milliseconds in at_once(folder, half, cores, 5)))
+    ratio = statistics.median(ours / limit for ours, limit in zip(split, ceiling))
+    return statistics.median(split), statistics.median(ceiling), ratio
+
+
 def page(folder, rounds):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     peer = against_peer(folder, rounds)
     compile_seconds, start_seconds = compile_and_start(folder, rounds)
+    split, ceiling, ratio = split_by_data(folder, rounds)
     return f"""# Performance
 
 Measured on {len(os.sched_getaffinity(0))} cores of {cpu}, medians of {rounds} rounds, by
@@ -132,6 +165,12 @@ Devices of one core each, `examples/inception-branches.place.yaml` and
 device's compute queue runs a kernel, from a trace (`cleave run … --trace FILE`).
 
 {two_devices(folder, rounds)}
+
+## Split by data
+
+VGG-16, batch 8, `--strategy data --degrees data=2` over two devices of one core each: {split:.2f} images/s. The
+ceiling, two independent processes of one core and batch 4 at the same time, is {ceiling:.2f} images/s together; the
+split reaches {ratio:.0%} of it.
 """
 
 
