@@ -258,11 +258,8 @@ void copyBytes(const std::byte *source, std::byte *target, uint64_t bytes, bool 
     std::memcpy(target, source, bytes);
 }
 
-bool exceedsCaches(uint64_t bytes) {
-  static const uint64_t caches = [] {
-    long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return static_cast<uint64_t>(std::max({last, sysconf(_SC_LEVEL2_CACHE_SIZE), 0L}));
-  }();
+bool exceedsOwnCaches(uint64_t bytes) {
+  static const uint64_t caches = [] { return static_cast<uint64_t>(std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 0L)); }();
   return caches != 0 && bytes > caches;
 }
 

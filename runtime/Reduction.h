@@ -13,8 +13,8 @@ namespace cleave::runtime {
 bool combines(ElementType element, Combiner combiner);
 
 /// Writes the combination of `elements` elements of every source to every target. Sources are combined in their order;
-/// f16 and bf16 in f32, integers wrap, NaN wins. A target may be a source. `streams`: the targets' old bytes and their
-/// place in the caches are of no use to anyone, because all of them together exceed the caches.
+/// f16 and bf16 in f32, integers wrap, NaN wins. A target may be a source. `streams`: past the caches, for targets that
+/// are larger than these anyway.
 void combine(ElementType element, Combiner combiner, std::span<const std::byte *const> sources,
              std::span<std::byte *const> targets, uint64_t elements, bool streams);
 
@@ -27,8 +27,9 @@ void narrow(ElementType element, const float *source, std::byte *target, uint64_
 /// Copies `bytes` bytes; if `streams`, past the caches. The buffers do not overlap.
 void copyBytes(const std::byte *source, std::byte *target, uint64_t bytes, bool streams);
 
-/// Whether so many bytes exceed the processor's last cache, as far as the system knows its size.
-bool exceedsCaches(uint64_t bytes);
+/// Whether so many bytes exceed the caches that belong to one core alone, as far as the system knows their size: what
+/// others share, a virtual machine sees but does not own.
+bool exceedsOwnCaches(uint64_t bytes);
 
 } // namespace cleave::runtime
 

@@ -89,8 +89,14 @@ void fillBox(const StridedCopy &box, std::span<const std::byte> element, std::by
   if (box.runBytes == 0)
     return;
   forEachRun(box, [&](uint64_t, uint64_t to) {
-    for (uint64_t i = 0; i != box.runBytes; i += element.size())
-      std::memcpy(target + to + i, element.data(), element.size());
+    // Each copy doubles what is filled, up to what the nearest cache holds.
+    constexpr uint64_t most = 4096;
+    std::memcpy(target + to, element.data(), element.size());
+    for (uint64_t done = element.size(); done != box.runBytes;) {
+      uint64_t next = std::min({done, most, box.runBytes - done});
+      std::memcpy(target + to + done, target + to, next);
+      done += next;
+    }
   });
 }
 

@@ -79,6 +79,21 @@ TEST_F(CleaveRunTest, ReportsFailures) {
   EXPECT_EQ(run("pipeline.plan --input z=x.npy"), 2);
 }
 
+// Collectives are measured without a plan; a plan as well, or neither, is a mistake.
+TEST_F(CleaveRunTest, MeasuresCollectives) {
+  EXPECT_EQ(run("--collectives --operations all_reduce,all_gather,reduce_scatter,all_to_all,broadcast,permute,send "
+                "--sizes 48KiB --devices 3 --json c.json"),
+            0)
+      << read("err");
+  for (const char *part : {"all_reduce           49152", "send                 49152"})
+    EXPECT_NE(read("out").find(part), std::string::npos) << read("out");
+  EXPECT_NE(read("c.json").find("\"busbw\": "), std::string::npos);
+  EXPECT_EQ(run("--collectives pipeline.plan"), 2);
+  EXPECT_EQ(run("--collectives --sizes 10"), 2);
+  EXPECT_NE(read("err").find("expects sizes that 2 devices can share"), std::string::npos);
+  EXPECT_EQ(run("--collectives --operations dance"), 2);
+}
+
 // The parameters' files are looked for beside the plan, wherever it is run from.
 TEST_F(CleaveRunTest, FindsParametersBesidePlan) {
   std::filesystem::create_directories(folder / "sub");

@@ -29,16 +29,60 @@ PlanBuilder::PlanBuilder(std::string driver) : driver(std::move(driver)) {
   plan.objects.push_back(std::move(object));
 }
 
-uint32_t PlanBuilder::device(const std::string &name, uint32_t cores) {
-  auto index = static_cast<uint32_t>(plan.devices.size());
+uint32_t PlanBuilder::addDevice(const std::string &name, uint32_t cores) {
   auto device = std::make_unique<fb::DeviceT>();
   device->name = name;
   device->driver = driver;
   device->cores = cores;
   plan.devices.push_back(std::move(device));
+  return static_cast<uint32_t>(plan.devices.size() - 1);
+}
+
+uint32_t PlanBuilder::device(const std::string &name, uint32_t cores) {
   auto mesh = std::make_unique<fb::MeshT>();
   mesh->name = name;
-  mesh->devices = {index};
+  mesh->devices = {addDevice(name, cores)};
+  return addProgram(std::move(mesh));
+}
+
+uint32_t PlanBuilder::mesh(const std::string &name, const std::vector<uint32_t> &axes, uint32_t firstDevice) {
+  auto mesh = std::make_unique<fb::MeshT>();
+  mesh->name = name;
+  uint32_t count = 1;
+  for (uint32_t size : axes) {
+    auto axis = std::make_unique<fb::AxisT>();
+    axis->name = "axis" + std::to_string(mesh->axes.size());
+    axis->size = size;
+    mesh->axes.push_back(std::move(axis));
+    count *= size;
+  }
+  while (plan.devices.size() < firstDevice + count)
+    addDevice("d" + std::to_string(plan.devices.size()), 1);
+  for (uint32_t i = 0; i != count; ++i)
+    mesh->devices.push_back(firstDevice + i);
+  return addProgram(std::move(mesh));
+}
+
+int32_t PlanBuilder::tile(const Tile &tile) {
+  auto made = std::make_unique<fb::TileT>();
+  for (const TileDim &dim : tile.dims) {
+    auto &to = *made->dims.emplace_back(std::make_unique<fb::TileDimT>());
+    to.size = dim.size;
+    to.length = dim.length;
+    to.step = dim.step;
+    to.before = dim.before;
+    for (const Cut &cut : dim.cuts) {
+      auto &element = *to.cuts.emplace_back(std::make_unique<fb::CutT>());
+      element.axis = cut.axis;
+      element.block = cut.block;
+    }
+  }
+  entry().tiles.push_back(std::move(made));
+  return static_cast<int32_t>(entry().tiles.size() - 1);
+}
+
+uint32_t PlanBuilder::addProgram(std::unique_ptr<fb::MeshT> mesh) {
+  auto index = static_cast<uint32_t>(plan.meshes.size());
   plan.meshes.push_back(std::move(mesh));
   auto program = std::make_unique<fb::ProgramT>();
   program->mesh = index;
@@ -91,6 +135,20 @@ uint32_t PlanBuilder::kernel(const std::string &symbol, unsigned inputs, int64_t
   return static_cast<uint32_t>(plan.kernels.size() - 1);
 }
 
+uint32_t PlanBuilder::buffer(uint32_t program, const std::string &name, ElementType element,
+                             std::vector<int64_t> shape) {
+  uint32_t index = buffer(program, name, 0);
+  fb::BufferT &buffer = *this->program(program).buffers[index];
+  buffer.type->element = static_cast<fb::ElementType>(element);
+  buffer.bytes = elementBytes(element);
+  for (int64_t size : shape)
+    buffer.bytes *= static_cast<uint64_t>(size);
+  buffer.type->shape = std::move(shape);
+  uint64_t &arena = this->program(program).arena_bytes;
+  arena = std::max(arena, (buffer.offset + buffer.bytes + 63) / 64 * 64);
+  return index;
+}
+
 uint32_t PlanBuilder::buffer(uint32_t device, const std::string &name, int64_t length) {
   return bufferAt(device, name, length, program(device).arena_bytes);
 }
@@ -112,26 +170,6 @@ uint32_t PlanBuilder::bufferAt(uint32_t device, const std::string &name, int64_t
 PlanBuilder &PlanBuilder::into(Phase phase) {
   this->phase = phase;
   return *this;
-}
-
-template <typename T>
-Point PlanBuilder::add(uint32_t device, const std::string &node, uint32_t queue, T action, std::vector<Point> waits) {
-  auto &list = phase == Phase::Prepare ? program(device).prepare : program(device).body;
-  auto instruction = std::make_unique<fb::InstructionT>();
-  instruction->node = node;
-  instruction->queue = queue;
-  for (Point point : waits) {
-    auto wait = std::make_unique<fb::WaitT>();
-    wait->queue = point.queue;
-    wait->value = point.value;
-    instruction->waits.push_back(std::move(wait));
-  }
-  instruction->action.Set(std::move(action));
-  list.push_back(std::move(instruction));
-  uint32_t value = 0;
-  for (const auto &element : list)
-    value += element->queue == queue;
-  return {queue, value};
 }
 
 Point PlanBuilder::call(uint32_t device, const std::string &node, uint32_t kernel, std::vector<uint32_t> arguments,

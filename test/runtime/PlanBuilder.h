@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds small plans for tests: devices with one queue of each kind, f32 vectors, one entry "main".
+// Builds small plans for tests: devices and meshes with one queue of each kind, f32 vectors, one entry "main".
 
 #ifndef CLEAVE_TEST_RUNTIME_PLANBUILDER_H
 #define CLEAVE_TEST_RUNTIME_PLANBUILDER_H
@@ -26,6 +26,14 @@ public:
 
   /// A device, its mesh, and its program in the entry: all three have the same index.
   uint32_t device(const std::string &name, uint32_t cores = 1);
+  /// A mesh of axes of these sizes, over devices "d0", "d1", ... from `firstDevice` on (made if need be), and its
+  /// program: both have the same index, which is what instructions go by.
+  uint32_t mesh(const std::string &name, const std::vector<uint32_t> &axes, uint32_t firstDevice = 0);
+  /// A tile of the entry.
+  int32_t tile(const Tile &tile);
+  /// A buffer of any type after the last one of the arena.
+  uint32_t buffer(uint32_t program, const std::string &name, ElementType element, std::vector<int64_t> shape);
+
   uint32_t input(const std::string &name, int64_t length);
   uint32_t output(const std::string &name, int64_t length);
   /// A parameter whose elements are all `value`.
@@ -51,6 +59,13 @@ public:
   Point loadInput(uint32_t device, uint32_t input, uint32_t buffer, std::vector<Point> waits = {});
   Point storeOutput(uint32_t device, uint32_t output, uint32_t buffer, std::vector<Point> waits = {});
 
+  /// Any other action, on the queue where it belongs, or another.
+  template <typename T>
+  Point act(uint32_t program, const std::string &node, T action, std::vector<Point> waits = {},
+            uint32_t queue = CollectiveQueue) {
+    return add(program, node, queue, std::move(action), std::move(waits));
+  }
+
   std::vector<std::byte> bytes() const;
   /// The plan as the runtime reads it; a failure to read it fails the test.
   Plan read() const;
@@ -61,12 +76,34 @@ public:
   cleave::fb::PlanT plan;
 
 private:
+  uint32_t addDevice(const std::string &name, uint32_t cores);
+  uint32_t addProgram(std::unique_ptr<cleave::fb::MeshT> mesh);
   template <typename T>
   Point add(uint32_t device, const std::string &node, uint32_t queue, T action, std::vector<Point> waits);
 
   std::string driver;
   Phase phase = Phase::Body;
 };
+
+template <typename T>
+Point PlanBuilder::add(uint32_t device, const std::string &node, uint32_t queue, T action, std::vector<Point> waits) {
+  auto &list = phase == Phase::Prepare ? program(device).prepare : program(device).body;
+  auto instruction = std::make_unique<cleave::fb::InstructionT>();
+  instruction->node = node;
+  instruction->queue = queue;
+  for (Point point : waits) {
+    auto wait = std::make_unique<cleave::fb::WaitT>();
+    wait->queue = point.queue;
+    wait->value = point.value;
+    instruction->waits.push_back(std::move(wait));
+  }
+  instruction->action.Set(std::move(action));
+  list.push_back(std::move(instruction));
+  uint32_t value = 0;
+  for (const auto &element : list)
+    value += element->queue == queue;
+  return {queue, value};
+}
 
 /// A plan file from its FlatBuffer.
 std::vector<std::byte> sealed(std::span<const std::byte> bytes);

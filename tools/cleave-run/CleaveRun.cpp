@@ -2,6 +2,7 @@
 //
 // Runs a plan file. Links the runtime alone: a machine that only runs plans needs no compiler.
 
+#include "runtime/CollectiveBench.h"
 #include "runtime/Processes.h"
 #include "runtime/RunCommand.h"
 #if defined(CLEAVE_MPI)
@@ -55,7 +56,23 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
                "the plan's devices.");
   std::string file;
   RunOptions options;
-  app.add_option("PLAN", file, "the plan file")->required();
+  CollectiveBenchOptions collectives;
+  CLI::Option *planOption = app.add_option("PLAN", file, "the plan file");
+  bool measuresCollectives = false;
+  CLI::Option *collectivesFlag =
+      app.add_flag("--collectives", measuresCollectives, "measure collectives between devices of this process instead");
+  app.add_option("--operations", collectives.operations, "which collectives, by commas; otherwise all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(collectiveNames()))
+      ->needs(collectivesFlag);
+  app.add_option("--sizes", collectives.sizes, "sizes by commas, as in 64KiB,64MiB")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(collectivesFlag);
+  app.add_option("--devices", collectives.devices, "how many devices")
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str()
+      ->needs(collectivesFlag);
   app.add_option("--entry", options.entry, "which entry of the plan to run; not needed when there is one");
   app.add_option("--input", options.inputs, "an input: NAME=FILE, or @0=FILE by position")
       ->type_name("NAME=FILE")
@@ -94,6 +111,16 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
     bool isFirst = !processes || processes->rank() == 0;
     int code = isFirst ? app.exit(error) : app.exit(error, nowhere, nowhere);
     return code == 0 ? 0 : static_cast<int>(Status::Usage);
+  }
+  if (collectivesFlag->count() == planOption->count()) {
+    if (!processes || processes->rank() == 0)
+      std::cerr << "error: expected either a plan or --collectives; cleave-run --help shows more\n";
+    return static_cast<int>(Status::Usage);
+  }
+  if (collectivesFlag->count() != 0) {
+    collectives.jsonFile = options.jsonFile;
+    collectives.processes = processes.get();
+    return runCollectiveBench(collectives, std::cout, std::cerr);
   }
   return runFile(file, options, processes.get());
 }

@@ -2,7 +2,7 @@
 //
 // `cleave bench`: how long a model takes on one device, alone or next to a peer. Ours and the peer take turns: in each
 // round ours runs first, then the peer in a process that ends before the next round, so that neither disturbs the
-// other. A result is the median over the rounds' medians.
+// other. A result is the median over the rounds' medians. Or, with --collectives, how fast devices exchange.
 
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
@@ -12,6 +12,7 @@
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/TextTable.h"
 
+#include "runtime/CollectiveBench.h"
 #include "runtime/RunReport.h"
 #include "runtime/Verify.h"
 
@@ -19,6 +20,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <iostream>
 
 namespace cleave::tool {
 namespace {
@@ -28,7 +30,8 @@ struct BenchOptions {
   std::vector<unsigned> threads = {1};
   unsigned repeat = 20, warmup = 3, rounds = 5;
   std::string against, peerScript, json;
-  bool reference = false, noLibraries = false;
+  bool reference = false, noLibraries = false, measuresCollectives = false;
+  runtime::CollectiveBenchOptions collectives;
 };
 
 struct BenchResult {
@@ -218,15 +221,41 @@ Error bench(const BenchOptions &options) {
   return writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json, options, results, peerVersion); });
 }
 
+int run(BenchOptions &options) {
+  if (options.measuresCollectives == !options.models.empty())
+    return report(Error(Status::Usage, "expected either models or --collectives; cleave bench --help shows more"));
+  if (!options.measuresCollectives)
+    return report(bench(options));
+  options.collectives.rounds = options.rounds;
+  options.collectives.jsonFile = options.json;
+  return runtime::runCollectiveBench(options.collectives, std::cout, std::cerr);
+}
+
+void addCollectiveOptions(CLI::App &command, BenchOptions &options) {
+  CLI::Option *flag = command.add_flag("--collectives", options.measuresCollectives,
+                                       "measure collectives between devices of this process instead");
+  command.add_option("--operations", options.collectives.operations, "which collectives, by commas; otherwise all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(runtime::collectiveNames()))
+      ->needs(flag);
+  command.add_option("--sizes", options.collectives.sizes, "their sizes by commas, as in 64KiB,64MiB")
+      ->delimiter(',')
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(flag);
+  command.add_option("--devices", options.collectives.devices, "between how many devices")
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str()
+      ->needs(flag);
+}
+
 } // namespace
 
 void addBenchCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App *command = app.add_subcommand("bench", "Measures models on one device, alone or against a peer.");
-  command
-      ->add_option("MODEL", options->models,
-                   "ONNX models; inputs come from test_data_set_0 beside them where that exists")
-      ->required();
+  CLI::App *command =
+      app.add_subcommand("bench", "Measures models on one device, alone or against a peer; or collectives.");
+  command->add_option("MODEL", options->models,
+                      "ONNX models; inputs come from test_data_set_0 beside them where that exists");
   command->add_option("--dim", options->dims, "the size of a symbolic dimension")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
@@ -246,7 +275,8 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   command->add_flag("--no-libraries", options->noLibraries, "measure compiled kernels only");
   command->add_option("--peer-script", options->peerScript, "the script that runs the peer")->type_name("FILE");
   command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
-  command->callback([options, &chosen] { chosen = [options] { return report(bench(*options)); }; });
+  addCollectiveOptions(*command, *options);
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 
 } // namespace cleave::tool

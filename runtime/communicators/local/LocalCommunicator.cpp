@@ -147,7 +147,7 @@ private:
       targets.push_back(place.target.data() + begin * width);
     }
     combine(channel.element, channel.combiner, sources, targets, end - begin,
-            exceedsCaches(channel.elements * width * size));
+            exceedsOwnCaches(channel.elements * width * size));
   }
 
   void scatter(Group &group, const ReduceChannel::Part &part, const Participant &participant) const {
@@ -160,7 +160,7 @@ private:
           sources[i] = group.places[i].source.data() + from;
         target = participant.target.data() + to;
         combine(channel.element, channel.combiner, sources, std::span(&target, 1), box.runBytes / width,
-                exceedsCaches(channel.elements * width));
+                exceedsOwnCaches(channel.elements * width));
       });
     std::vector<std::byte> zero(width);
     for (const StridedCopy &box : part.padding)

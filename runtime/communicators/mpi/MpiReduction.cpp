@@ -230,7 +230,7 @@ void MpiReduction::takeAll(size_t member) {
   if (wire != channel.element)
     narrow(channel.element, reinterpret_cast<const float *>(processes.scratch.data()), target, channel.elements);
   else if (member != 0)
-    copyBytes(gathering(), target, channel.elements * width(), exceedsCaches(channel.elements * width()));
+    copyBytes(gathering(), target, channel.elements * width(), exceedsOwnCaches(channel.elements * width()));
 }
 
 void MpiReduction::takeShare(size_t member, const ReduceChannel::Part &part) {

@@ -13,7 +13,8 @@ namespace {
 
 class NullQueue : public Queue {
 public:
-  NullQueue(Simulation &simulation, SimulatedDevice &device, Trace::Track *track) : simulation(simulation) {
+  NullQueue(Simulation &simulation, SimulatedDevice &device, uint32_t index, Trace::Track *track)
+      : simulation(simulation), index(index) {
     state.owner = this;
     state.device = &device;
     state.track = track;
@@ -21,13 +22,14 @@ public:
   }
   ~NullQueue() override { simulation.settle(); }
   Error record(Phase phase, std::vector<Command> commands) override {
-    state.lists[static_cast<unsigned>(phase)] = std::move(commands);
+    state.lists[static_cast<unsigned>(phase)] = simulation.share(state, index, phase, commands);
     return Error::success();
   }
   void submit(std::shared_ptr<Step> step) override { simulation.submit(state, std::move(step)); }
 
 private:
   Simulation &simulation;
+  const uint32_t index;
   SimulatedQueue state;
 };
 
@@ -53,7 +55,7 @@ public:
     Trace::Track *track = nullptr;
     if (context.options.trace)
       track = &context.options.trace->add(context.plan, site, index);
-    return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, track));
+    return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, index, track));
   }
 
 private:

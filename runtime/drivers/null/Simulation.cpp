@@ -20,6 +20,21 @@ Simulation::~Simulation() {
   thread.join();
 }
 
+const SimulatedList *Simulation::share(const SimulatedQueue &queue, uint32_t index, Phase phase,
+                                       const std::vector<Command> &commands) {
+  auto [entry, first] = lists.try_emplace({context.sites[queue.device->index].program, index, phase});
+  if (!first)
+    return &entry->second;
+  for (const Command &command : commands) {
+    SimulatedCommand &to = entry->second.emplace_back(SimulatedCommand{command.instruction, {}});
+    for (const TimelinePoint &point : command.waits) {
+      auto other = std::ranges::find(queue.device->queues, point.queue, &SimulatedQueue::owner);
+      to.waits.push_back({static_cast<uint32_t>(other - queue.device->queues.begin()), point.value});
+    }
+  }
+  return &entry->second;
+}
+
 void Simulation::submit(SimulatedQueue &queue, std::shared_ptr<Step> step) {
   {
     std::lock_guard lock(mutex);
@@ -65,7 +80,7 @@ void Simulation::wake(SimulatedQueue &queue) {
 
 void Simulation::advance(SimulatedQueue &queue) {
   while (!queue.steps.empty() && begin(queue)) {
-    while (queue.ends.size() != queue.lists[static_cast<unsigned>(queue.step->phase)].size())
+    while (queue.ends.size() != queue.lists[static_cast<unsigned>(queue.step->phase)]->size())
       if (!runNext(queue))
         return;
     finish(queue);
@@ -90,26 +105,25 @@ bool Simulation::begin(SimulatedQueue &queue) {
   return true;
 }
 
-const Command &Simulation::nextCommand(const SimulatedQueue &queue) {
-  return queue.lists[static_cast<unsigned>(queue.step->phase)][queue.ends.size()];
+const SimulatedCommand &Simulation::nextCommand(const SimulatedQueue &queue) {
+  return (*queue.lists[static_cast<unsigned>(queue.step->phase)])[queue.ends.size()];
 }
 
 /// When the command can begin, if its waits have been simulated already.
-std::optional<int64_t> Simulation::readyTime(const SimulatedQueue &queue, const Command &command) const {
+std::optional<int64_t> Simulation::readyTime(const SimulatedQueue &queue, const SimulatedCommand &command) const {
   int64_t ready = queue.time;
-  for (const TimelinePoint &point : command.waits) {
-    auto other = std::find_if(queue.device->queues.begin(), queue.device->queues.end(),
-                              [&](const SimulatedQueue *candidate) { return candidate->owner == point.queue; });
-    if ((*other)->step != queue.step || (*other)->ends.size() < point.value)
+  for (const Wait &wait : command.waits) {
+    const SimulatedQueue &other = *queue.device->queues[wait.queue];
+    if (other.step != queue.step || other.ends.size() < wait.value)
       return std::nullopt;
-    ready = std::max(ready, (*other)->ends[point.value - 1]);
+    ready = std::max(ready, other.ends[wait.value - 1]);
   }
   return ready;
 }
 
 /// Simulates the queue's next command; false when it has to wait.
 bool Simulation::runNext(SimulatedQueue &queue) {
-  const Command &command = nextCommand(queue);
+  const SimulatedCommand &command = nextCommand(queue);
   auto ready = readyTime(queue, command);
   if (!ready)
     return false;

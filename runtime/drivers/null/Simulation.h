@@ -34,12 +34,20 @@ struct SimulatedDevice {
   std::array<int64_t, 2> stepEnd = {};
 };
 
+/// An instruction, and what it waits for: values of the device's queues, by their indices. All devices of a program
+/// share them.
+struct SimulatedCommand {
+  const Instruction *instruction = nullptr;
+  std::vector<Wait> waits;
+};
+using SimulatedList = std::vector<SimulatedCommand>;
+
 /// A queue's list and how far it is.
 struct SimulatedQueue {
   const Queue *owner = nullptr;
   SimulatedDevice *device = nullptr;
   Trace::Track *track = nullptr;
-  std::array<std::vector<Command>, 2> lists;
+  std::array<const SimulatedList *, 2> lists = {};
   std::deque<std::shared_ptr<Step>> steps;
   bool runnable = false;            ///< the simulation will look at it
   bool begun = false;               ///< the first of `steps`
@@ -55,6 +63,9 @@ class Simulation {
 public:
   explicit Simulation(DriverContext &context) : context(context), thread([this] { serve(); }) {}
   ~Simulation();
+  /// What a queue of that index runs in a phase; the same list for all devices of its program. Before the first submit.
+  const SimulatedList *share(const SimulatedQueue &queue, uint32_t index, Phase phase,
+                             const std::vector<Command> &commands);
   /// Queues the step; the thread takes it from there.
   void submit(SimulatedQueue &queue, std::shared_ptr<Step> step);
   /// Waits until the thread has nothing more to do, so that queues can go.
@@ -77,16 +88,17 @@ private:
   void wake(SimulatedQueue &queue);
   void advance(SimulatedQueue &queue);
   bool begin(SimulatedQueue &queue);
-  std::optional<int64_t> readyTime(const SimulatedQueue &queue, const Command &command) const;
+  std::optional<int64_t> readyTime(const SimulatedQueue &queue, const SimulatedCommand &command) const;
   bool runNext(SimulatedQueue &queue);
   bool meet(SimulatedQueue &queue, uint32_t channel, Group group, int64_t ready);
   std::optional<std::pair<uint32_t, Group>> groupOf(const SimulatedQueue &queue, const Action &action) const;
   void complete(SimulatedQueue &queue, int64_t begin, int64_t end);
   void finish(SimulatedQueue &queue);
   int64_t duration(const SimulatedQueue &queue) const;
-  static const Command &nextCommand(const SimulatedQueue &queue);
+  static const SimulatedCommand &nextCommand(const SimulatedQueue &queue);
 
   DriverContext &context;
+  std::map<std::tuple<const Program *, uint32_t, Phase>, SimulatedList> lists;
   // Only the thread touches these.
   std::deque<SimulatedQueue *> runnable;
   std::map<MeetingKey, Meeting> meetings;
