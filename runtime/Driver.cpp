@@ -22,9 +22,10 @@ struct Registration {
 
 static constexpr std::array<Registration, 2> drivers = {{{"cpu", createCpuDriver}, {"null", createNullDriver}}};
 
+bool DriverContext::hasOthers() const { return options.processes && options.processes->count() > 1; }
+
 bool DriverContext::isHere(const Site &site) const {
-  return !options.processes || options.processes->count() == 1 ||
-         options.rankOfDevice[site.device] == options.processes->rank();
+  return !hasOthers() || options.rankOfDevice[site.device] == options.processes->rank();
 }
 
 Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context) {

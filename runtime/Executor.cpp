@@ -122,7 +122,7 @@ Error Executor::State::agree(const Error &error) const {
 
 Error Executor::State::agreeOnStep(const Error &error) const {
   Error agreed = agree(error);
-  if (!agreed || !context.options.processes || context.options.processes->count() == 1)
+  if (!agreed || !context.hasOthers())
     return agreed;
   return Error(Status::Lost, agreed.message(), agreed.node());
 }
@@ -142,7 +142,7 @@ Error Executor::State::createDrivers() {
   if (kinds.size() > 1 && kinds.count("null"))
     return makeError(Status::Unsupported, "entry \"", context.entry->name,
                      "\" mixes the null driver with others; simulate all devices or none");
-  if (kinds.count("null") && context.options.processes && context.options.processes->count() > 1)
+  if (kinds.count("null") && context.hasOthers())
     return makeError(Status::Unsupported, "the null driver simulates all devices in one process, got ",
                      context.options.processes->count(), "; run it without mpirun");
   return Error::success();
@@ -240,15 +240,14 @@ Error Executor::State::createCommunicator() {
     return Error::success();
   context.channels = std::make_unique<Channels>(*context.plan, *context.entry, context.sites,
                                                 [&](uint32_t site) { return context.isHere(context.sites[site]); });
-  Processes *processes = context.options.processes;
-  if (!processes || processes->count() == 1) {
+  if (!context.hasOthers()) {
     context.communicator = createLocalCommunicator(*context.channels);
     return Error::success();
   }
   std::vector<uint32_t> rankOfSite;
   for (const Site &site : context.sites)
     rankOfSite.push_back(context.options.rankOfDevice[site.device]);
-  auto communicator = processes->createCommunicator(*context.channels, rankOfSite);
+  auto communicator = context.options.processes->createCommunicator(*context.channels, rankOfSite);
   if (!communicator)
     return communicator.error();
   context.communicator = std::move(*communicator);
@@ -323,7 +322,7 @@ Expected<StepTimes> Executor::wait(Ticket ticket) {
   state->inFlight.erase(found);
   if (Error error = state->agreeOnStep(times.error()))
     return error;
-  if (const Processes *processes = state->context.options.processes; processes && processes->count() > 1)
+  if (state->context.hasOthers())
     times->end = now();
   state->lastEnd = std::max(state->lastEnd, times->end);
   return times;

@@ -3,6 +3,7 @@
 // Runs a plan file. Links the runtime alone: a machine that only runs plans needs no compiler.
 
 #include "runtime/CollectiveBench.h"
+#include "runtime/CrashReport.h"
 #include "runtime/Processes.h"
 #include "runtime/RunCommand.h"
 #if defined(CLEAVE_MPI)
@@ -103,6 +104,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   if (!started)
     return report(started.error(), true);
   processes = std::move(*started);
+  if (processes)
+    reportCrashes(processes->rank());
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

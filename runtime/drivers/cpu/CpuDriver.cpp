@@ -4,7 +4,6 @@
 
 #include "runtime/drivers/cpu/CpuDriver.h"
 
-#include "runtime/Processes.h"
 #include "runtime/drivers/cpu/CpuArena.h"
 #include "runtime/drivers/cpu/CpuExecutable.h"
 #include "runtime/drivers/cpu/CpuQueue.h"
@@ -78,13 +77,13 @@ public:
     // places it better than a fixed choice would, which a second process would make as well. Of several processes that
     // run a plan together each makes its choice without the others, so what starts them places them.
     CoreSet own;
-    bool alone = !context.options.processes || context.options.processes->count() == 1;
-    if (context.options.pin && alone && firstCore.size() > 1 && wanted <= cores.size()) {
+    if (context.options.pin && !context.hasOthers() && firstCore.size() > 1 && wanted <= cores.size()) {
       auto first = cores.begin() + static_cast<ptrdiff_t>(firstCore.at(site.device));
       own.assign(first, first + threads);
     }
     // With no core to spare, a compute thread that spins would keep a transfer from making progress.
-    auto spin = alone && wanted < cores.size() ? std::chrono::nanoseconds(briefSpin) : std::chrono::nanoseconds(0);
+    auto spin = !context.hasOthers() && wanted < cores.size() ? std::chrono::nanoseconds(briefSpin)
+                                                              : std::chrono::nanoseconds(0);
     return std::unique_ptr<Device>(
         std::make_unique<CpuDevice>(context, index, libraries, threads, std::move(own), spin));
   }
