@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Measures collectives between the devices of one process: `cleave-run --collectives` and `cleave bench --collectives`.
+// Measures collectives between devices of one process, or of several: `cleave-run --collectives`, also under mpirun,
+// and `cleave bench --collectives`.
 
 #ifndef CLEAVE_RUNTIME_COLLECTIVEBENCH_H
 #define CLEAVE_RUNTIME_COLLECTIVEBENCH_H
@@ -38,6 +39,8 @@ struct CollectiveResult {
   /// How long all devices' cores together need to read and write, without any exchange, as many bytes as the operation
   /// must read and write; and at what rate.
   double ceilingSeconds = 0, ceilingRate = 0;
+  /// What MPI's own operation takes in the same run, where there is a process for each device; otherwise 0.
+  double peerSeconds = 0;
 };
 
 /// "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute", "send".
@@ -47,7 +50,8 @@ std::vector<std::string> collectiveNames();
 /// Status::Infeasible when memory is short.
 Expected<std::vector<CollectiveResult>> measureCollectives(const CollectiveBenchOptions &options);
 
-/// Measures, prints a table to `out` and writes the JSON file if there is one. Returns the exit code.
+/// Measures, prints a table to `out` and writes the JSON file if there is one; of several processes rank 0 does.
+/// Returns the exit code.
 int runCollectiveBench(const CollectiveBenchOptions &options, std::ostream &out, std::ostream &err);
 
 } // namespace cleave::runtime

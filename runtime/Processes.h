@@ -7,13 +7,14 @@
 
 #include "runtime/Communicator.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace cleave::runtime {
 
 /// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset and abort is called by
-/// all processes together, in the same order, from one thread of each.
+/// all processes together, in the same order, from one thread of each; what peerOf gives as well.
 class Processes {
 public:
   virtual ~Processes() = default;
@@ -25,6 +26,12 @@ public:
   virtual Error agree(const Error &error) = 0;
   /// The bytes of every process, by rank, at rank 0; nothing at the others.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes) = 0;
+  /// The largest of the processes' values.
+  virtual double maximum(double value) = 0;
+  /// Does once what the transport itself has for a collective of runtime/CollectiveBench.h on f32, with a device in
+  /// each process, to be measured beside ours. Empty where it has none.
+  virtual std::function<void()> peerOf(std::string_view collective, std::span<const std::byte> source,
+                                       std::span<std::byte> target) = 0;
   /// What to add to this process's steady clock to have rank 0's, in nanoseconds; 0 if they cannot be told apart.
   virtual int64_t clockOffset() const = 0;
   /// A communicator for the sites of this process: those with rankOfSite[site] == rank(). `channels`, which must

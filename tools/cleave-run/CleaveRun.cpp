@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <new>
@@ -61,7 +62,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   CLI::Option *planOption = app.add_option("PLAN", file, "the plan file");
   bool measuresCollectives = false;
   CLI::Option *collectivesFlag =
-      app.add_flag("--collectives", measuresCollectives, "measure collectives between devices of this process instead");
+      app.add_flag("--collectives", measuresCollectives,
+                   "measure collectives instead, between devices of this process or, under mpirun, of all");
   app.add_option("--operations", collectives.operations, "which collectives, by commas; otherwise all")
       ->delimiter(',')
       ->check(CLI::IsMember(collectiveNames()))
@@ -70,10 +72,11 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       ->delimiter(',')
       ->transform(CLI::AsSizeValue(false))
       ->needs(collectivesFlag);
-  app.add_option("--devices", collectives.devices, "how many devices")
-      ->check(CLI::Range(2, 1024))
-      ->capture_default_str()
-      ->needs(collectivesFlag);
+  CLI::Option *devicesOption =
+      app.add_option("--devices", collectives.devices, "how many devices; under mpirun, otherwise one a process")
+          ->check(CLI::Range(2, 1024))
+          ->capture_default_str()
+          ->needs(collectivesFlag);
   app.add_option("--entry", options.entry, "which entry of the plan to run; not needed when there is one");
   app.add_option("--input", options.inputs, "an input: NAME=FILE, or @0=FILE by position")
       ->type_name("NAME=FILE")
@@ -123,6 +126,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   if (collectivesFlag->count() != 0) {
     collectives.jsonFile = options.jsonFile;
     collectives.processes = processes.get();
+    if (processes && devicesOption->count() == 0)
+      collectives.devices = std::max(collectives.devices, processes->count());
     return runCollectiveBench(collectives, std::cout, std::cerr);
   }
   return runFile(file, options, processes.get());

@@ -5,6 +5,7 @@
 #include "runtime/communicators/mpi/MpiProcesses.h"
 
 #include "runtime/communicators/mpi/MpiCommunicator.h"
+#include "runtime/communicators/mpi/MpiPeer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -80,6 +81,18 @@ public:
                  from, 0, control, MPI_STATUS_IGNORE);
     }
     return all;
+  }
+
+  double maximum(double value) override {
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, control, &request);
+    waiter.wait(std::span(&request, 1));
+    return value;
+  }
+
+  std::function<void()> peerOf(std::string_view collective, std::span<const std::byte> source,
+                               std::span<std::byte> target) override {
+    return mpiPeerOf(collective, source, target, control);
   }
 
   Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &channels,
