@@ -30,8 +30,8 @@ public:
     for (MPI_Comm &comm : messages)
       MPI_Comm_free(&comm);
     for (auto &[key, group] : groups)
-      if (group.comm != MPI_COMM_NULL)
-        MPI_Comm_free(&group.comm);
+      if (group.transport.comm != MPI_COMM_NULL)
+        MPI_Comm_free(&group.transport.comm);
   }
 
   Error create() {
@@ -135,10 +135,11 @@ private:
       std::vector<int> ranks(group.ranks.begin(), group.ranks.end());
       MPI_Group members;
       MPI_Group_incl(everybody, static_cast<int>(ranks.size()), ranks.data(), &members);
-      MPI_Comm_create_group(world, members, 0, &group.comm);
+      MPI_Comm_create_group(world, members, 0, &group.transport.comm);
       MPI_Group_free(&members);
-      group.own = static_cast<int>(std::ranges::find(group.ranks, rank) - group.ranks.begin());
-      group.waiter = &waiter;
+      group.transport.own = static_cast<size_t>(std::ranges::find(group.ranks, rank) - group.ranks.begin());
+      group.transport.count = group.ranks.size();
+      group.transport.waiter = &waiter;
     }
     MPI_Group_free(&everybody);
     for (const auto &[key, channel] : ordered)

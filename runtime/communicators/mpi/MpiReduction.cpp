@@ -74,19 +74,32 @@ static ElementType wireType(ElementType element) {
 
 MpiReduction::MpiReduction(const ReduceChannel &channel, uint32_t group, const std::vector<uint32_t> &rankOfSite,
                            MpiGroup &processes, const MpiOperations &operations)
-    : channel(channel), processes(processes), wire(wireType(channel.element)),
-      operation(operations.of(channel.combiner, channel.element)), type(mpiType(channel.element)) {
+    : channel(channel), processes(processes), wire(channel.element),
+      operation(operations.of(channel.combiner, channel.element)) {
+  listShares(group, rankOfSite);
+  if (!channel.scatters)
+    parts = MpiParts::equal(channel.elements, width(), processes.ranks.size());
+  inParts = arePartsLarge(parts, width());
+  // What the members of a process have combined is not rounded yet.
+  bool oneEach = channel.groups[group].size() == processes.ranks.size();
+  if (!inParts || !oneEach)
+    wire = wireType(channel.element);
+  type = mpiType(wire);
+  members.resize(sites.size());
+  inOrder &= channel.scatters && sites.size() == 1 && wire == channel.element;
+  uint64_t scratch =
+      channel.scatters ? (inOrder ? 0 : parts.elements()) : (wire == channel.element ? 0 : channel.elements);
+  processes.scratch.resize(std::max<size_t>(processes.scratch.size(), scratch * wireWidth()));
+}
+
+/// The members here, and for a reduce-scatter what each process's members get.
+void MpiReduction::listShares(uint32_t group, const std::vector<uint32_t> &rankOfSite) {
   uint64_t elements = 0;
-  inOrder = true;
   for (uint32_t rank : processes.ranks) {
-    bool own = rank == processes.ranks[static_cast<size_t>(processes.own)];
-    uint64_t before = elements;
-    if (own)
-      ownOffset = elements;
     for (uint32_t site : channel.groups[group]) {
       if (rankOfSite[site] != rank)
         continue;
-      if (own)
+      if (rank == processes.ranks[processes.transport.own])
         sites.push_back(site);
       for (const StridedCopy &box : channel.parts.at(site).share) {
         inOrder &= box.dims.empty() && box.sourceOffset == elements * width();
@@ -94,12 +107,8 @@ MpiReduction::MpiReduction(const ReduceChannel &channel, uint32_t group, const s
         elements += box.bytes() / width();
       }
     }
-    counts.push_back(static_cast<int>(elements - before));
+    parts.add(elements - parts.elements());
   }
-  members.resize(sites.size());
-  inOrder &= sites.size() == 1 && wire == channel.element;
-  uint64_t scratch = channel.scatters ? (inOrder ? 0 : elements) : wire == channel.element ? 0 : channel.elements;
-  processes.scratch.resize(std::max<size_t>(processes.scratch.size(), scratch * wireWidth()));
 }
 
 Error MpiReduction::run(const Participant &participant, uint32_t turn) {
@@ -134,20 +143,20 @@ Error MpiReduction::run(const Participant &participant, uint32_t turn) {
 /// The error of the first process of the group that has one.
 Error MpiReduction::agree(const Error &error) const {
   auto count = static_cast<int>(processes.ranks.size());
-  int failed = error ? count - processes.own : 0;
+  int failed = error ? count - processes.own() : 0;
   MPI_Request request;
-  MPI_Iallreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, processes.comm, &request);
-  processes.waiter->wait(std::span(&request, 1));
+  MPI_Iallreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, processes.transport.comm, &request);
+  processes.transport.waiter->wait(std::span(&request, 1));
   if (failed == 0)
     return Error::success();
   int first = count - failed;
   std::vector<std::byte> packed;
-  if (first == processes.own)
+  if (first == processes.own())
     packed = packError(atRank(error, processes.ranks[static_cast<size_t>(first)]));
   auto size = static_cast<int>(packed.size());
-  MPI_Bcast(&size, 1, MPI_INT, first, processes.comm);
+  MPI_Bcast(&size, 1, MPI_INT, first, processes.transport.comm);
   packed.resize(static_cast<size_t>(size));
-  MPI_Bcast(packed.data(), size, MPI_BYTE, first, processes.comm);
+  MPI_Bcast(packed.data(), size, MPI_BYTE, first, processes.transport.comm);
   return unpackError(packed);
 }
 
@@ -200,29 +209,50 @@ void MpiReduction::acrossProcesses() {
   if (channel.scatters)
     reduceScatter();
   else
-    allReduce(gathering());
+    allReduce();
 }
 
-void MpiReduction::allReduce(std::byte *values) const {
+void MpiReduction::allReduce() {
+  std::byte *values = gathering();
+  bool gathered = members.size() > 1 || wire != channel.element;
+  const std::byte *source = gathered ? values : members.front().source.data();
+  if (inParts)
+    combineParts(processes.transport, parts, wire, channel.combiner, source,
+                 values + parts.begin(processes.transport.own) * wireWidth(), values);
+  else
+    allReduceByMpi(source, values);
+}
+
+void MpiReduction::allReduceByMpi(const std::byte *source, std::byte *values) const {
   constexpr uint64_t most = 1 << 30;
-  const std::byte *source = members.front().source.data();
-  bool inPlace = members.size() > 1 || wire != channel.element || source == values;
   for (uint64_t begin = 0; begin < channel.elements; begin += most) {
     uint64_t offset = begin * wireWidth();
-    MPI_Allreduce(inPlace ? MPI_IN_PLACE : source + offset, values + offset,
-                  static_cast<int>(std::min(most, channel.elements - begin)), type, operation, processes.comm);
+    MPI_Allreduce(source == values ? MPI_IN_PLACE : source + offset, values + offset,
+                  static_cast<int>(std::min(most, channel.elements - begin)), type, operation,
+                  processes.transport.comm);
   }
 }
 
+/// Into the target, or to where this process's part of the scratch begins.
 void MpiReduction::reduceScatter() {
   const ReduceChannel::Part &part = channel.parts.at(sites.front());
-  if (inOrder) {
-    uint64_t offset = part.share.empty() ? 0 : part.share.front().targetOffset;
-    MPI_Reduce_scatter(members.front().source.data(), members.front().target.data() + offset, counts.data(), type,
-                       operation, processes.comm);
-  } else {
-    MPI_Reduce_scatter(MPI_IN_PLACE, processes.scratch.data(), counts.data(), type, operation, processes.comm);
+  std::byte *scratch = processes.scratch.data();
+  const std::byte *source = inOrder ? members.front().source.data() : scratch;
+  std::byte *target = inOrder
+                          ? members.front().target.data() + (part.share.empty() ? 0 : part.share.front().targetOffset)
+                          : scratch + parts.begin(processes.transport.own) * wireWidth();
+  if (inParts) {
+    combineParts(processes.transport, parts, wire, channel.combiner, source, target, nullptr);
+    return;
   }
+  std::vector<int> counts;
+  for (size_t process = 0; process != processes.ranks.size(); ++process)
+    counts.push_back(static_cast<int>(parts.size(process)));
+  // Between different places of one buffer MPI must not move anything.
+  std::vector<std::byte> result(inOrder ? 0 : parts.size(processes.transport.own) * wireWidth());
+  MPI_Reduce_scatter(source, inOrder ? target : result.data(), counts.data(), type, operation,
+                     processes.transport.comm);
+  std::ranges::copy(result, target);
 }
 
 void MpiReduction::takeAll(size_t member) {
@@ -243,7 +273,7 @@ void MpiReduction::takeShare(size_t member, const ReduceChannel::Part &part) {
   for (const Share &share : shares) {
     if (share.box < part.share.data() || share.box >= part.share.data() + part.share.size())
       continue;
-    const std::byte *values = processes.scratch.data() + (share.offset - ownOffset) * wireWidth();
+    const std::byte *values = processes.scratch.data() + share.offset * wireWidth();
     if (wire == channel.element) {
       unpackBox(*share.box, values, target);
       continue;

@@ -7,18 +7,18 @@
 
 #include "runtime/Communicator.h"
 #include "runtime/Timeline.h"
-#include "runtime/communicators/mpi/MpiWaiter.h"
+#include "runtime/communicators/mpi/MpiParts.h"
 
 namespace cleave::runtime {
 
 /// The processes of a group of sites, in the order of each one's first site. Reductions that use one do so one after
 /// the other, in the same order in each of its processes.
 struct MpiGroup {
-  MPI_Comm comm = MPI_COMM_NULL;
-  std::vector<uint32_t> ranks; ///< of the run, by their number in `comm`
-  int own = 0;                 ///< this process's number in `comm`
-  MpiWaiter *waiter = nullptr;
+  MpiPartsTransport transport;
+  std::vector<uint32_t> ranks; ///< of the run, by their number in the transport
   std::vector<std::byte> scratch;
+
+  int own() const { return static_cast<int>(transport.own); }
 };
 
 /// The four operations as MPI knows them. Maxima and minima of floats are our own, in which NaN wins.
@@ -54,11 +54,13 @@ private:
   void combineShare(size_t member);
   void packShares(size_t member);
   void acrossProcesses();
-  void allReduce(std::byte *values) const;
+  void allReduce();
+  void allReduceByMpi(const std::byte *source, std::byte *values) const;
   void reduceScatter();
   void takeAll(size_t member);
   void takeShare(size_t member, const ReduceChannel::Part &part);
 
+  void listShares(uint32_t group, const std::vector<uint32_t> &rankOfSite);
   std::vector<const std::byte *> sources(uint64_t offset) const;
   /// Where the members' combination is put together: in the first one's target if that can be, else in the scratch.
   std::byte *gathering() const;
@@ -67,19 +69,20 @@ private:
 
   const ReduceChannel &channel;
   MpiGroup &processes;
-  /// The type in which elements are combined and travel: f32 for the 16-bit floats.
-  const ElementType wire;
+  MpiParts parts;
+  /// Whether each process combines its part (MpiParts.h), or MPI does it all.
+  bool inParts = false;
+  /// The type in which elements travel: f32 for the 16-bit floats, unless all sources are combined at once.
+  ElementType wire;
   const MPI_Op operation;
-  const MPI_Datatype type;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
   /// For a reduce-scatter: the boxes of each process's members one after the other, and each one's place in that order.
   struct Share {
     const StridedCopy *box = nullptr;
     uint64_t offset = 0; ///< elements
   };
   std::vector<Share> shares;
-  std::vector<int> counts; ///< elements of each process
-  uint64_t ownOffset = 0;  ///< where those of this process begin
-  bool inOrder = false;    ///< the shares follow each other in the source already, each in one run
+  bool inOrder = true; ///< the shares follow each other in the source already, each in one run
 
   std::vector<uint32_t> sites; ///< the members here
   std::vector<Member> members;
