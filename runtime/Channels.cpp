@@ -90,11 +90,12 @@ public:
     for (Phase phase : {Phase::Prepare, Phase::Body})
       for (const Program &program : entry.programs)
         for (const Instruction &instruction : program.instructions(phase))
-          add(program, instruction.action, channels.channels[static_cast<unsigned>(phase)]);
+          add(program, instruction, channels.channels[static_cast<unsigned>(phase)]);
   }
 
 private:
-  void add(const Program &program, const Action &action, std::unordered_map<uint32_t, Channel> &list) {
+  void add(const Program &program, const Instruction &instruction, std::unordered_map<uint32_t, Channel> &list) {
+    const Action &action = instruction.action;
     auto type = [&](uint32_t buffer) -> const TensorType & { return program.buffers[buffer].type; };
     auto side = [&](uint32_t mesh, int32_t tile) {
       return ExchangeSide{&plan.meshes[mesh], entry.tile(tile), firstSite.at(mesh)};
@@ -108,10 +109,11 @@ private:
           exchangeChannel(side(receive->mesh, receive->sourceTile), side(program.mesh, receive->targetTile),
                           type(receive->buffer), receive->fill);
     else if (const auto *all = std::get_if<AllReduce>(&action))
-      list[all->channel] = reduceChannel(program, all->axes, all->combiner, type(all->source), nullptr);
+      list[all->channel] =
+          reduceChannel(program, instruction.queue, all->axes, all->combiner, type(all->source), nullptr);
     else if (const auto *scatter = std::get_if<ReduceScatter>(&action))
-      list[scatter->channel] =
-          reduceChannel(program, scatter->axes, scatter->combiner, type(scatter->source), entry.tile(scatter->tile));
+      list[scatter->channel] = reduceChannel(program, instruction.queue, scatter->axes, scatter->combiner,
+                                             type(scatter->source), entry.tile(scatter->tile));
   }
 
   ExchangeChannel exchangeChannel(const ExchangeSide &source, const ExchangeSide &target, const TensorType &type,
@@ -143,32 +145,35 @@ private:
     return channel;
   }
 
-  ReduceChannel reduceChannel(const Program &program, const std::vector<uint32_t> &axes, Combiner combiner,
-                              const TensorType &type, const Tile *tile) const {
+  ReduceChannel reduceChannel(const Program &program, uint32_t queue, const std::vector<uint32_t> &axes,
+                              Combiner combiner, const TensorType &type, const Tile *tile) const {
     ReduceChannel channel;
     const Mesh &mesh = plan.meshes[program.mesh];
     uint32_t first = firstSite.at(program.mesh);
     unsigned width = elementBytes(type.element);
+    channel.queue = queue;
     channel.scatters = tile != nullptr;
     channel.combiner = combiner;
     channel.element = type.element;
     channel.elements = *type.byteSize() / width;
     channel.groups = groupsAlong(mesh, axes);
-    for (uint32_t group = 0; group != channel.groups.size(); ++group)
-      for (uint32_t place = 0; place != channel.groups[group].size(); ++place) {
-        uint32_t member = channel.groups[group][place];
-        channel.groups[group][place] += first;
-        if (!isHere(first + member))
-          continue;
-        ReduceChannel::Part &part = channel.parts[first + member];
+    for (uint32_t group = 0; group != channel.groups.size(); ++group) {
+      std::vector<uint32_t> members = channel.groups[group];
+      for (uint32_t &site : channel.groups[group])
+        site += first;
+      if (std::ranges::none_of(channel.groups[group], isHere))
+        continue;
+      for (uint32_t place = 0; place != members.size(); ++place) {
+        ReduceChannel::Part &part = channel.parts[first + members[place]];
         part.group = group;
         part.place = place;
         if (!tile)
           continue;
-        Coordinates at = coordinatesOf(mesh, member);
+        Coordinates at = coordinatesOf(mesh, members[place]);
         part.share = intersect(wholeTile(*tile), at, *tile, at, width);
         part.padding = paddingOf(*tile, at, width);
       }
+    }
     return channel;
   }
 
@@ -183,6 +188,36 @@ Channels::Channels(const PlanContents &plan, const Entry &entry, std::vector<Sit
                    const std::function<bool(uint32_t)> &isHere)
     : allSites(std::move(sites)) {
   ChannelBuilder(plan, entry, *this, isHere).build();
+}
+
+static ExchangeChannel within(const ExchangeChannel &channel, const std::function<bool(uint32_t)> &isHere) {
+  ExchangeChannel inner;
+  inner.element = channel.element;
+  inner.fill = channel.fill;
+  for (const auto &[site, part] : channel.parts)
+    if (isHere(site))
+      inner.parts[site].padding = part.padding;
+  for (const Piece &piece : channel.pieces) {
+    if (!isHere(piece.from) || !isHere(piece.to))
+      continue;
+    auto index = static_cast<uint32_t>(inner.pieces.size());
+    inner.parts[piece.to].incoming.push_back(index);
+    inner.parts[piece.from].outgoing.push_back(index);
+    inner.pieces.push_back(piece);
+  }
+  return inner;
+}
+
+Channels Channels::within(const std::function<bool(uint32_t)> &isHere) const {
+  Channels inner;
+  inner.allSites = allSites;
+  for (size_t phase = 0; phase != channels.size(); ++phase)
+    for (const auto &[number, channel] : channels[phase])
+      if (const auto *exchange = std::get_if<ExchangeChannel>(&channel))
+        inner.channels[phase][number] = runtime::within(*exchange, isHere);
+      else
+        inner.channels[phase][number] = channel;
+  return inner;
 }
 
 } // namespace cleave::runtime

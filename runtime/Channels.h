@@ -43,7 +43,9 @@ struct ReduceChannel {
     std::vector<StridedCopy> share, padding;
   };
   std::vector<std::vector<uint32_t>> groups; ///< sites that combine their sources
-  std::unordered_map<uint32_t, Part> parts;  ///< by site
+  std::unordered_map<uint32_t, Part> parts;  ///< by site, of all members of a group that has one here
+  /// The program's queue on which it runs. Reductions of one queue and one group of sites run one after the other.
+  uint32_t queue = 0;
   bool scatters = false;
   Combiner combiner = Combiner::Sum;
   ElementType element = ElementType::F32;
@@ -55,11 +57,14 @@ using Channel = std::variant<ExchangeChannel, ReduceChannel>;
 /// All channels of an entry of a plan that has passed verifyPlan. Immutable once made.
 class Channels {
 public:
-  /// `isHere` tells which sites this process runs: pieces and parts that concern none of them are left out. Groups of
-  /// reductions are always complete.
+  /// `isHere` tells which sites this process runs: pieces that concern none of them are left out, and so are parts.
+  /// Groups of reductions are always complete.
   Channels(
       const PlanContents &plan, const Entry &entry, std::vector<Site> sites,
       const std::function<bool(uint32_t site)> &isHere = [](uint32_t) { return true; });
+
+  /// The same sites and channels, less the pieces that come from elsewhere or go there.
+  Channels within(const std::function<bool(uint32_t site)> &isHere) const;
 
   const std::vector<Site> &sites() const { return allSites; }
   /// The channels of a phase by their numbers.
@@ -67,6 +72,7 @@ public:
 
 private:
   friend class ChannelBuilder;
+  Channels() = default;
   std::vector<Site> allSites;
   std::array<std::unordered_map<uint32_t, Channel>, 2> channels;
 };

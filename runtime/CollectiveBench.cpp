@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Each operation is a plan with one communication, run without an executor by a thread a device. The ceiling is the
-// same number of threads that only copy.
+// same number of threads that only copy. Several processes measure together; the slowest one's time counts.
 
 #include "runtime/CollectiveBench.h"
 
 #include "runtime/FileReplacement.h"
 #include "runtime/HostTensor.h"
 #include "runtime/Json.h"
+#include "runtime/Processes.h"
 #include "runtime/Reduction.h"
 #include "runtime/communicators/local/LocalCommunicator.h"
 
@@ -126,9 +127,12 @@ constexpr std::array<Operation, 7> operations = {{{"all_reduce", allReduce},
 
 /// Seconds that work(thread, iteration) takes on all threads at once, the best mean of several rounds. As many
 /// iterations as take about a twentieth of a second.
-double bestSeconds(uint32_t threads, unsigned rounds, const std::function<void(uint32_t, uint64_t)> &work) {
+double bestSeconds(uint32_t threads, const CollectiveBenchOptions &options,
+                   const std::function<void(uint32_t, uint64_t)> &work) {
   uint64_t done = 0;
+  auto slowest = [&](double seconds) { return options.processes ? options.processes->maximum(seconds) : seconds; };
   auto run = [&](uint64_t iterations) {
+    (void)slowest(0); // all begin together
     std::vector<std::thread> running;
     auto begin = std::chrono::steady_clock::now();
     for (uint32_t thread = 0; thread != threads; ++thread)
@@ -139,13 +143,13 @@ double bestSeconds(uint32_t threads, unsigned rounds, const std::function<void(u
     for (std::thread &thread : running)
       thread.join();
     done += iterations;
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return slowest(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   };
   uint64_t iterations = 1;
   while (run(iterations) < 0.05 && iterations < 1 << 16)
     iterations *= 2;
   double best = run(iterations);
-  for (unsigned round = 1; round < rounds; ++round)
+  for (unsigned round = 1; round < options.rounds; ++round)
     best = std::min(best, run(iterations));
   return best / static_cast<double>(iterations);
 }
@@ -156,8 +160,9 @@ Expected<HostTensor> buffer(uint64_t bytes) {
 
 /// Seconds in which the threads together read `reads` and write `writes` bytes, past the caches or not, whichever is
 /// faster. Copies as much as is written, and reads the rest.
-Expected<double> ceiling(uint32_t threads, unsigned rounds, uint64_t reads, uint64_t writes) {
-  uint64_t copied = writes / threads, extra = (reads - std::min(reads, writes)) / threads;
+Expected<double> ceiling(uint32_t threads, const CollectiveBenchOptions &options, uint64_t reads, uint64_t writes) {
+  uint32_t parts = std::max(1u, threads);
+  uint64_t copied = writes / parts, extra = (reads - std::min(reads, writes)) / parts;
   std::vector<HostTensor> sources, targets;
   for (uint32_t i = 0; i != threads; ++i) {
     auto source = buffer(copied + extra), target = buffer(copied);
@@ -169,7 +174,7 @@ Expected<double> ceiling(uint32_t threads, unsigned rounds, uint64_t reads, uint
   std::vector<std::byte> sinks(threads * 64);
   double best = 0;
   for (bool streams : {false, true}) {
-    double seconds = bestSeconds(threads, rounds, [&](uint32_t thread, uint64_t) {
+    double seconds = bestSeconds(threads, options, [&](uint32_t thread, uint64_t) {
       const std::byte *source = sources[thread].bytes().data();
       copyBytes(source, targets[thread].bytes().data(), copied, streams);
       // The largest of all bytes: nothing but reading.
@@ -187,14 +192,16 @@ Expected<double> ceiling(uint32_t threads, unsigned rounds, uint64_t reads, uint
   return best;
 }
 
-Expected<CollectiveResult> measure(const Operation &operation, uint64_t bytes, const CollectiveBenchOptions &options) {
-  Setup setup = operation.setup(options.devices, static_cast<int64_t>(bytes / sizeof(float)));
-  const Entry &entry = setup.plan.entries[0];
-  Channels channels(setup.plan, entry, sitesOf(setup.plan, entry));
-  auto communicator = createLocalCommunicator(channels);
-  std::vector<Participant> participants;
-  std::vector<HostTensor> tensors;
+Error agree(const CollectiveBenchOptions &options, const Error &error) {
+  return options.processes ? options.processes->agree(error) : error;
+}
+
+/// A participant for each site that is here, with buffers of its own.
+Error makeParticipants(const Channels &channels, const std::function<bool(uint32_t)> &isHere,
+                       std::vector<Participant> &participants, std::vector<HostTensor> &tensors) {
   for (uint32_t site = 0; site != channels.sites().size(); ++site) {
+    if (!isHere(site))
+      continue;
     const Program &program = *channels.sites()[site].program;
     const Action &action = program.body[0].action;
     Participant participant{site, {}, {}, {}};
@@ -211,17 +218,51 @@ Expected<CollectiveResult> measure(const Operation &operation, uint64_t bytes, c
     }
     participants.push_back(participant);
   }
+  return Error::success();
+}
+
+/// What the transport's own operation takes; 0 where it has none.
+double peerSeconds(const Operation &operation, const std::vector<Participant> &participants,
+                   const CollectiveBenchOptions &options) {
+  Participant own = participants.empty() ? Participant() : participants.front();
+  auto peer = options.processes->peerOf(operation.name, own.source, own.target);
+  return peer ? bestSeconds(1, options, [&](uint32_t, uint64_t) { peer(); }) : 0;
+}
+
+Expected<CollectiveResult> measure(const Operation &operation, uint64_t bytes, const CollectiveBenchOptions &options) {
+  Setup setup = operation.setup(options.devices, static_cast<int64_t>(bytes / sizeof(float)));
+  const Entry &entry = setup.plan.entries[0];
+  auto rankOfDevice = divideDevices(options.devices, options.processes ? options.processes->count() : 1, {});
+  if (!rankOfDevice)
+    return rankOfDevice.error();
+  std::vector<uint32_t> rankOfSite;
+  for (const Site &site : sitesOf(setup.plan, entry))
+    rankOfSite.push_back((*rankOfDevice)[site.device]);
+  uint32_t rank = options.processes ? options.processes->rank() : 0;
+  auto isHere = [&](uint32_t site) { return rankOfSite[site] == rank; };
+  Channels channels(setup.plan, entry, sitesOf(setup.plan, entry), isHere);
+  std::vector<Participant> participants;
+  std::vector<HostTensor> tensors;
+  if (Error error = agree(options, makeParticipants(channels, isHere, participants, tensors)))
+    return error;
+  auto communicator = options.processes ? options.processes->createCommunicator(channels, rankOfSite)
+                                        : Expected(createLocalCommunicator(channels));
+  if (!communicator)
+    return communicator.error();
   bool reduces = std::holds_alternative<ReduceChannel>(channels.of(Phase::Body).at(0));
   auto threads = static_cast<uint32_t>(participants.size());
   CollectiveResult result{operation.name, bytes};
-  result.seconds = bestSeconds(threads, options.rounds, [&](uint32_t thread, uint64_t step) {
+  result.seconds = bestSeconds(threads, options, [&](uint32_t thread, uint64_t step) {
     Transfer transfer{Phase::Body, 0, step};
-    (void)(reduces ? communicator->reduce(transfer, participants[thread])
-                   : communicator->exchange(transfer, participants[thread]));
+    (void)(reduces ? (*communicator)->reduce(transfer, participants[thread])
+                   : (*communicator)->exchange(transfer, participants[thread]));
   });
   result.algbw = static_cast<double>(bytes) / result.seconds;
   result.busbw = result.algbw * setup.busShare;
-  auto ceilingSeconds = ceiling(threads, options.rounds, setup.reads, setup.writes);
+  if (options.processes && options.processes->count() == options.devices)
+    result.peerSeconds = peerSeconds(operation, participants, options);
+  uint64_t sites = channels.sites().size();
+  auto ceilingSeconds = ceiling(threads, options, setup.reads * threads / sites, setup.writes * threads / sites);
   if (!ceilingSeconds)
     return ceilingSeconds.error();
   result.ceilingSeconds = *ceilingSeconds;
@@ -229,28 +270,44 @@ Expected<CollectiveResult> measure(const Operation &operation, uint64_t bytes, c
   return result;
 }
 
-void print(const std::vector<CollectiveResult> &results, uint32_t devices, std::ostream &out) {
+std::string peerText(const CollectiveResult &result) {
   std::ostringstream text;
-  text << devices << " devices, f32; GB/s; ceiling: their cores reading and writing the same number of bytes\n"
-       << "operation            bytes      time us    algbw    busbw  ceiling us  ceiling   time/ceiling\n"
-       << std::fixed;
+  if (result.peerSeconds != 0)
+    text << std::fixed << std::setprecision(1) << std::setw(13) << result.peerSeconds * 1e6 << std::setprecision(2)
+         << std::setw(10) << result.seconds / result.peerSeconds;
+  return text.str();
+}
+
+void print(const std::vector<CollectiveResult> &results, const CollectiveBenchOptions &options, std::ostream &out) {
+  std::ostringstream text;
+  if (options.processes)
+    text << options.processes->count() << " processes, ";
+  text << options.devices << " devices, f32; GB/s; ceiling: their cores reading and writing the same number of bytes\n"
+       << "operation            bytes      time us    algbw    busbw  ceiling us  ceiling   time/ceiling"
+       << (options.processes ? "       MPI us  time/MPI\n" : "\n") << std::fixed;
   for (const CollectiveResult &result : results)
     text << std::left << std::setw(14) << result.operation << std::right << std::setw(12) << result.bytes
          << std::setprecision(1) << std::setw(13) << result.seconds * 1e6 << std::setprecision(2) << std::setw(9)
          << result.algbw / 1e9 << std::setw(9) << result.busbw / 1e9 << std::setprecision(1) << std::setw(12)
          << result.ceilingSeconds * 1e6 << std::setprecision(2) << std::setw(9) << result.ceilingRate / 1e9
-         << std::setw(15) << result.seconds / result.ceilingSeconds << "\n";
+         << std::setw(15) << result.seconds / result.ceilingSeconds << peerText(result) << "\n";
   out << text.str();
 }
 
-void writeJson(const std::vector<CollectiveResult> &results, uint32_t devices, std::ostream &out) {
-  out << "{\n  \"devices\": " << devices << ",\n  \"collectives\": [";
-  for (size_t i = 0; i != results.size(); ++i)
+void writeJson(const std::vector<CollectiveResult> &results, const CollectiveBenchOptions &options, std::ostream &out) {
+  out << "{\n  \"devices\": " << options.devices
+      << ",\n  \"processes\": " << (options.processes ? options.processes->count() : 1) << ",\n  \"collectives\": [";
+  for (size_t i = 0; i != results.size(); ++i) {
     out << (i ? "," : "") << "\n    {\"operation\": " << JsonString{results[i].operation}
         << ", \"bytes\": " << results[i].bytes << ", \"seconds\": " << JsonNumber{results[i].seconds}
         << ", \"algbw\": " << JsonNumber{results[i].algbw} << ", \"busbw\": " << JsonNumber{results[i].busbw}
         << ", \"ceiling_seconds\": " << JsonNumber{results[i].ceilingSeconds}
-        << ", \"ceiling_bytes_per_second\": " << JsonNumber{results[i].ceilingRate} << "}";
+        << ", \"ceiling_bytes_per_second\": " << JsonNumber{results[i].ceilingRate}
+        << (results[i].peerSeconds != 0 ? ", \"mpi_seconds\": " : "");
+    if (results[i].peerSeconds != 0)
+      out << JsonNumber{results[i].peerSeconds};
+    out << "}";
+  }
   out << "\n  ]\n}\n";
 }
 
@@ -288,13 +345,13 @@ Expected<std::vector<CollectiveResult>> measureCollectives(const CollectiveBench
 int runCollectiveBench(const CollectiveBenchOptions &options, std::ostream &out, std::ostream &err) {
   auto results = measureCollectives(options);
   Error error = results.error();
-  if (!error) {
-    print(*results, options.devices, out);
+  bool isFirst = !options.processes || options.processes->rank() == 0;
+  if (!error && isFirst) {
+    print(*results, options, out);
     if (!options.jsonFile.empty())
-      error =
-          replaceTextFile(options.jsonFile, [&](std::ostream &file) { writeJson(*results, options.devices, file); });
+      error = replaceTextFile(options.jsonFile, [&](std::ostream &file) { writeJson(*results, options, file); });
   }
-  if (error)
+  if (error && isFirst)
     err << "error: " << error.message() << "\n";
   return static_cast<int>(error.status());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Measures collectives between the devices of one process: `cleave-run --collectives` and `cleave bench --collectives`.
+// Measures collectives between devices of one process, or of several: `cleave-run --collectives`, also under mpirun,
+// and `cleave bench --collectives`.
 
 #ifndef CLEAVE_RUNTIME_COLLECTIVEBENCH_H
 #define CLEAVE_RUNTIME_COLLECTIVEBENCH_H
@@ -13,6 +14,8 @@
 
 namespace cleave::runtime {
 
+class Processes;
+
 struct CollectiveBenchOptions {
   /// Names of operations; none: all of collectiveNames().
   std::vector<std::string> operations;
@@ -22,6 +25,8 @@ struct CollectiveBenchOptions {
   /// Each measurement is the best of this many rounds.
   unsigned rounds = 5;
   std::string jsonFile;
+  /// Among which the devices are divided; null for one alone.
+  Processes *processes = nullptr;
 };
 
 /// One operation at one size. Rates in bytes a second.
@@ -34,6 +39,8 @@ struct CollectiveResult {
   /// How long all devices' cores together need to read and write, without any exchange, as many bytes as the operation
   /// must read and write; and at what rate.
   double ceilingSeconds = 0, ceilingRate = 0;
+  /// What MPI's own operation takes in the same run, where there is a process for each device; otherwise 0.
+  double peerSeconds = 0;
 };
 
 /// "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute", "send".
@@ -43,7 +50,8 @@ std::vector<std::string> collectiveNames();
 /// Status::Infeasible when memory is short.
 Expected<std::vector<CollectiveResult>> measureCollectives(const CollectiveBenchOptions &options);
 
-/// Measures, prints a table to `out` and writes the JSON file if there is one. Returns the exit code.
+/// Measures, prints a table to `out` and writes the JSON file if there is one; of several processes rank 0 does.
+/// Returns the exit code.
 int runCollectiveBench(const CollectiveBenchOptions &options, std::ostream &out, std::ostream &err);
 
 } // namespace cleave::runtime

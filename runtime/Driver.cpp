@@ -4,6 +4,7 @@
 
 #include "runtime/Driver.h"
 
+#include "runtime/Processes.h"
 #include "runtime/drivers/cpu/CpuDriver.h"
 #include "runtime/drivers/null/NullDriver.h"
 
@@ -20,6 +21,12 @@ struct Registration {
 } // namespace
 
 static constexpr std::array<Registration, 2> drivers = {{{"cpu", createCpuDriver}, {"null", createNullDriver}}};
+
+bool DriverContext::hasOthers() const { return options.processes && options.processes->count() > 1; }
+
+bool DriverContext::isHere(const Site &site) const {
+  return !hasOthers() || options.rankOfDevice[site.device] == options.processes->rank();
+}
 
 Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context) {
   std::string known;

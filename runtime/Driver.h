@@ -23,6 +23,10 @@ struct DriverContext {
   ParameterSource *parameters = nullptr;
   std::unique_ptr<Communicator> communicator;
 
+  /// Whether other processes run devices of the plan.
+  bool hasOthers() const;
+  /// Whether this process runs the device of a site.
+  bool isHere(const Site &site) const;
   const Mesh &meshOf(const Site &site) const { return plan->meshes[site.program->mesh]; }
 };
 

@@ -5,18 +5,27 @@
 #include "runtime/Executor.h"
 
 #include "runtime/Driver.h"
+#include "runtime/Processes.h"
 #include "runtime/Step.h"
 #include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 
 namespace cleave::runtime {
 
-/// A site's device and its queues; queues without instructions are there, but never get a step.
+static int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// A site's device and its queues; queues without instructions are there, but never get a step. Nothing for a site of
+/// another process.
 struct Member {
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Queue>> queues;
@@ -28,6 +37,8 @@ public:
   Error checkTensors(const std::vector<Port> &ports, const std::vector<HostTensor> &tensors, const char *what) const;
   std::shared_ptr<Step> start(Phase phase, Ticket number, std::vector<HostTensor> inputs,
                               std::vector<HostTensor> outputs);
+  /// An error of a step: with several processes, that of a rank that has failed and is lost to the others.
+  Error agreeOnStep(const Error &error) const;
   ~State() {
     for (auto &[ticket, step] : inFlight)
       (void)step->wait();
@@ -41,7 +52,12 @@ public:
   std::map<Ticket, std::shared_ptr<Step>> inFlight;
 
 private:
+  /// The error of the first of all processes that has one.
+  Error agree(const Error &error) const;
   Error createDrivers();
+  Error createMembers();
+  Error createCommunicator();
+  Error prepare();
   Error createMember(uint32_t site);
   Error createQueues(uint32_t site);
   std::vector<std::vector<Command>> bind(const Member &member, const Program &program, Phase phase) const;
@@ -100,19 +116,35 @@ std::vector<std::vector<Command>> Executor::State::bind(const Member &member, co
   return commands;
 }
 
+Error Executor::State::agree(const Error &error) const {
+  return context.options.processes ? context.options.processes->agree(error) : error;
+}
+
+Error Executor::State::agreeOnStep(const Error &error) const {
+  Error agreed = agree(error);
+  if (!agreed || !context.hasOthers())
+    return agreed;
+  return Error(Status::Lost, agreed.message(), agreed.node());
+}
+
 Error Executor::State::createDrivers() {
+  std::set<std::string> kinds;
   for (const Site &site : context.sites) {
     const std::string &name = context.plan->devices[site.device].driver;
-    if (drivers.count(name))
+    kinds.insert(name);
+    if (!context.isHere(site) || drivers.count(name))
       continue;
     auto driver = createDriver(name, context);
     if (!driver)
       return driver.error();
     drivers[name] = std::move(*driver);
   }
-  if (drivers.size() > 1 && drivers.count("null"))
+  if (kinds.size() > 1 && kinds.count("null"))
     return makeError(Status::Unsupported, "entry \"", context.entry->name,
                      "\" mixes the null driver with others; simulate all devices or none");
+  if (kinds.count("null") && context.hasOthers())
+    return makeError(Status::Unsupported, "the null driver simulates all devices in one process, got ",
+                     context.options.processes->count(), "; run it without mpirun");
   return Error::success();
 }
 
@@ -174,31 +206,63 @@ Error Executor::State::build(const Plan &plan, const std::string &name, Paramete
                              ExecutorOptions options) {
   auto entry = plan.entry(name);
   if (!entry)
-    return entry.error();
+    return entry.error(); // the same in all processes
   context.plan = plan;
   context.entry = *entry;
   context.sites = sitesOf(*plan, **entry);
   context.options = std::move(options);
   context.parameters = &parameters;
-  if (Error error = createDrivers())
-    return error;
+  Error error = createDrivers();
+  if (Error failed = agree(error ? error : createMembers()))
+    return failed;
+  if (Error failed = agree(createCommunicator()))
+    return failed;
+  return agreeOnStep(prepare());
+}
+
+Error Executor::State::createMembers() {
   members.resize(context.sites.size());
-  Error error = inParallel(static_cast<uint32_t>(members.size()), [&](uint32_t index) {
+  return inParallel(static_cast<uint32_t>(members.size()), [&](uint32_t index) {
+    const Site &site = context.sites[index];
+    if (!context.isHere(site))
+      return Error::success();
     Error failed = createMember(index);
     if (!failed)
       return failed;
-    const std::string &device = context.plan->devices[context.sites[index].device].name;
+    const std::string &device = context.plan->devices[site.device].name;
     return Error(failed.status(), "device \"" + device + "\": " + failed.message(), failed.node());
   });
-  if (error)
-    return error;
-  if (!drivers.count("null")) {
-    context.channels = std::make_unique<Channels>(*plan, **entry, context.sites);
+}
+
+/// Devices that simulate have none.
+Error Executor::State::createCommunicator() {
+  if (drivers.count("null"))
+    return Error::success();
+  context.channels = std::make_unique<Channels>(*context.plan, *context.entry, context.sites,
+                                                [&](uint32_t site) { return context.isHere(context.sites[site]); });
+  if (!context.hasOthers()) {
     context.communicator = createLocalCommunicator(*context.channels);
+    return Error::success();
   }
-  for (uint32_t index = 0; index != members.size(); ++index)
-    if (Error failed = createQueues(index))
-      return failed;
+  std::vector<uint32_t> rankOfSite;
+  for (const Site &site : context.sites)
+    rankOfSite.push_back(context.options.rankOfDevice[site.device]);
+  auto communicator = context.options.processes->createCommunicator(*context.channels, rankOfSite);
+  if (!communicator)
+    return communicator.error();
+  context.communicator = std::move(*communicator);
+  return Error::success();
+}
+
+/// Makes the queues and runs the phase that comes before the first step. Where queues cannot be made there is nobody to
+/// communicate with the other processes, which must not begin then.
+Error Executor::State::prepare() {
+  Error error;
+  for (uint32_t index = 0; index != members.size() && !error; ++index)
+    if (context.isHere(context.sites[index]))
+      error = createQueues(index);
+  if (Error failed = agree(error))
+    return failed;
   auto prepared = start(Phase::Prepare, 0, {}, {})->wait();
   if (prepared)
     lastEnd = prepared->end;
@@ -256,8 +320,11 @@ Expected<StepTimes> Executor::wait(Ticket ticket) {
     return makeError(Status::Failure, "ticket ", ticket, " is not in flight; wait once for each submitted step");
   auto times = found->second->wait();
   state->inFlight.erase(found);
-  if (times)
-    state->lastEnd = std::max(state->lastEnd, times->end);
+  if (Error error = state->agreeOnStep(times.error()))
+    return error;
+  if (state->context.hasOthers())
+    times->end = now();
+  state->lastEnd = std::max(state->lastEnd, times->end);
   return times;
 }
 
@@ -267,6 +334,8 @@ std::vector<DeviceMemory> Executor::memory() const {
   std::map<uint32_t, DeviceMemory> ofDevice;
   for (size_t i = 0; i != state->members.size(); ++i) {
     const Site &site = state->context.sites[i];
+    if (!state->context.isHere(site))
+      continue;
     DeviceMemory &memory = ofDevice[site.device];
     memory.device = state->context.plan->devices[site.device].name;
     memory.plannedBytes += site.program->arenaBytes;

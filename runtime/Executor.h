@@ -14,6 +14,7 @@
 
 namespace cleave::runtime {
 
+class Processes;
 class Trace;
 
 struct ExecutorOptions {
@@ -24,6 +25,9 @@ struct ExecutorOptions {
   /// Seconds that an instruction takes on `device` under the null driver; absent: none. A communication takes the
   /// longest that one of its ends takes.
   std::function<double(uint32_t device, const Instruction &)> seconds;
+  /// Those that run the plan together, and which of them runs each device; null: this one runs all.
+  Processes *processes = nullptr;
+  std::vector<uint32_t> rankOfDevice;
 };
 
 /// A submitted step: its number, counted from 0.
@@ -40,7 +44,8 @@ struct DeviceMemory {
   uint64_t plannedBytes = 0, allocatedBytes = 0, liveBytes = 0;
 };
 
-/// An entry of a plan, ready to run. Made once; used by one thread at a time.
+/// An entry of a plan, ready to run. Made once; used by one thread at a time. With several processes each makes one and
+/// calls it as the others do; creating and waiting then end at all together, with the same error.
 class Executor {
 public:
   /// Allocates the arenas, loads the kernels and runs `prepare` on all devices. The plan must have passed verifyPlan.
@@ -58,7 +63,7 @@ public:
   Expected<StepTimes> wait(Ticket ticket);
   /// The entry that runs.
   const Entry &entry() const;
-  /// One element for each device of the entry, in the order of the plan's devices.
+  /// One element for each device of the entry that this process runs, in the order of the plan's devices.
   std::vector<DeviceMemory> memory() const;
 
 private:

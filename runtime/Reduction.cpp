@@ -91,6 +91,28 @@ struct MinOf {
 
 constexpr uint64_t chunkBytes = 8192;
 
+/// The combination of `count` elements from `begin` on.
+template <typename Element, typename Operation>
+void combineChunk(std::span<const std::byte *const> sources, uint64_t begin, uint64_t count,
+                  typename Element::Value *values) {
+  using Stored = typename Element::Stored;
+  auto at = [&](size_t source) { return reinterpret_cast<const Stored *>(sources[source]) + begin; };
+  const Stored *first = at(0);
+  if (sources.size() == 1) {
+    for (uint64_t i = 0; i != count; ++i)
+      values[i] = Element::load(first[i]);
+  } else {
+    const Stored *second = at(1);
+    for (uint64_t i = 0; i != count; ++i)
+      values[i] = Operation()(Element::load(first[i]), Element::load(second[i]));
+  }
+  for (size_t source = 2; source < sources.size(); ++source) {
+    const Stored *next = at(source);
+    for (uint64_t i = 0; i != count; ++i)
+      values[i] = Operation()(values[i], Element::load(next[i]));
+  }
+}
+
 template <typename Element, typename Operation>
 void combineAs(std::span<const std::byte *const> sources, std::span<std::byte *const> targets, uint64_t elements,
                bool streams) {
@@ -101,27 +123,42 @@ void combineAs(std::span<const std::byte *const> sources, std::span<std::byte *c
   alignas(64) Stored results[chunk];
   for (uint64_t begin = 0; begin < elements; begin += chunk) {
     uint64_t count = std::min(chunk, elements - begin);
-    auto at = [&](size_t source) { return reinterpret_cast<const Stored *>(sources[source]) + begin; };
-    const Stored *first = at(0);
-    if (sources.size() == 1) {
-      for (uint64_t i = 0; i != count; ++i)
-        values[i] = Element::load(first[i]);
-    } else {
-      const Stored *second = at(1);
-      for (uint64_t i = 0; i != count; ++i)
-        values[i] = Operation()(Element::load(first[i]), Element::load(second[i]));
-    }
-    for (size_t source = 2; source < sources.size(); ++source) {
-      const Stored *next = at(source);
-      for (uint64_t i = 0; i != count; ++i)
-        values[i] = Operation()(values[i], Element::load(next[i]));
-    }
+    combineChunk<Element, Operation>(sources, begin, count, values);
     for (uint64_t i = 0; i != count; ++i)
       results[i] = Element::store(values[i]);
     for (std::byte *target : targets)
       copyBytes(reinterpret_cast<const std::byte *>(results), target + begin * sizeof(Stored), count * sizeof(Stored),
                 streams);
   }
+}
+
+template <typename Element, typename Operation>
+void combineWideAs(std::span<const std::byte *const> sources, float *target, uint64_t elements) {
+  constexpr uint64_t chunk = chunkBytes / sizeof(float);
+  for (uint64_t begin = 0; begin < elements; begin += chunk)
+    combineChunk<Element, Operation>(sources, begin, std::min(chunk, elements - begin), target + begin);
+}
+
+using CombineWide = void (*)(std::span<const std::byte *const>, float *, uint64_t);
+
+template <typename Element> CombineWide wideWith(Combiner combiner) {
+  switch (combiner) {
+  case Combiner::Sum:
+    return combineWideAs<Element, SumOf>;
+  case Combiner::Product:
+    return combineWideAs<Element, ProductOf>;
+  case Combiner::Max:
+    return combineWideAs<Element, MaxOf>;
+  case Combiner::Min:
+    return combineWideAs<Element, MinOf>;
+  }
+  return nullptr;
+}
+
+template <typename Element> void narrowAs(const float *source, std::byte *target, uint64_t elements) {
+  auto *stored = reinterpret_cast<typename Element::Stored *>(target);
+  for (uint64_t i = 0; i != elements; ++i)
+    stored[i] = Element::store(source[i]);
 }
 
 using Combine = void (*)(std::span<const std::byte *const>, std::span<std::byte *const>, uint64_t, bool);
@@ -178,6 +215,19 @@ void combine(ElementType element, Combiner combiner, std::span<const std::byte *
   if (streams)
     _mm_sfence();
 #endif
+}
+
+void combineWide(ElementType element, Combiner combiner, std::span<const std::byte *const> sources, float *target,
+                 uint64_t elements) {
+  auto function = element == ElementType::F16 ? wideWith<Float16>(combiner) : wideWith<BFloat16>(combiner);
+  function(sources, target, elements);
+}
+
+void narrow(ElementType element, const float *source, std::byte *target, uint64_t elements) {
+  if (element == ElementType::F16)
+    narrowAs<Float16>(source, target, elements);
+  else
+    narrowAs<BFloat16>(source, target, elements);
 }
 
 void copyBytes(const std::byte *source, std::byte *target, uint64_t bytes, bool streams) {

@@ -18,6 +18,12 @@ bool combines(ElementType element, Combiner combiner);
 void combine(ElementType element, Combiner combiner, std::span<const std::byte *const> sources,
              std::span<std::byte *const> targets, uint64_t elements, bool streams);
 
+/// The combination of f16 or bf16 sources, in f32 and not rounded yet: for what is to be combined further.
+void combineWide(ElementType element, Combiner combiner, std::span<const std::byte *const> sources, float *target,
+                 uint64_t elements);
+/// Rounds to f16 or bf16.
+void narrow(ElementType element, const float *source, std::byte *target, uint64_t elements);
+
 /// Copies `bytes` bytes; if `streams`, past the caches. The buffers do not overlap.
 void copyBytes(const std::byte *source, std::byte *target, uint64_t bytes, bool streams);
 

@@ -6,6 +6,7 @@
 
 #include "runtime/FileReplacement.h"
 #include "runtime/Generator.h"
+#include "runtime/JoinResults.h"
 #include "runtime/RunReport.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
@@ -113,6 +114,36 @@ public:
   RunCommand(const Plan &plan, const RunOptions &options, std::ostream &err) : plan(plan), options(options), err(err) {}
 
   Error run(ParameterSource &parameters) {
+    if (Error error = agree(prepare()))
+      return error;
+    if (processes)
+      if (Error error = checkSame(*processes, plan, commonOptions()))
+        return error;
+    if (Error error = execute(parameters))
+      return error;
+    if (processes)
+      join();
+    return isFirst() ? finish() : Error::success();
+  }
+
+  /// Whether this process reports.
+  bool isFirst() const { return !processes || processes->rank() == 0; }
+
+  RunReport report;
+
+private:
+  Error agree(const Error &error) const { return processes ? processes->agree(error) : error; }
+
+  std::string commonOptions() const {
+    std::string text = "--entry " + entry->name + " --repeat " + std::to_string(options.repeat) + " --in-flight " +
+                       std::to_string(options.inFlight) + (options.traceFile.empty() ? "" : " --trace");
+    for (const std::string &devices : options.devicesOfRank)
+      text += " --devices-of-rank " + devices;
+    return text;
+  }
+
+  /// Everything that each process does without the others.
+  Error prepare() {
     if (options.repeat == 0 || options.inFlight == 0)
       return makeError(Status::Usage, "a run expects at least one step and one in flight, got ", options.repeat,
                        " and ", options.inFlight);
@@ -122,16 +153,16 @@ public:
     if (!found)
       return found.error();
     entry = *found;
+    auto divided = divideDevices(static_cast<uint32_t>(plan->devices.size()), processes ? processes->count() : 1,
+                                 options.devicesOfRank);
+    if (!divided)
+      return divided.error();
+    rankOfDevice = *divided;
     if (Error error = readFiles())
       return error;
-    if (Error error = execute(parameters))
-      return error;
-    return finish();
+    return allocateOutputs();
   }
 
-  RunReport report;
-
-private:
   Error readFiles() {
     auto inputFiles = bind(options.inputs, entry->inputs, "--input");
     if (!inputFiles)
@@ -147,9 +178,10 @@ private:
       auto tensor = readIfBound((*inputFiles)[i], entry->inputs[i]);
       if (!tensor)
         return tensor.error();
-      if (!*tensor) {
+      if (!*tensor && isFirst())
         err << "notice: input \"" << entry->inputs[i].name << "\" " << entry->inputs[i].type.text()
             << " has no file; filled with random numbers\n";
+      if (!*tensor) {
         auto filled = randomTensor(entry->inputs[i], i);
         if (!filled)
           return filled.error();
@@ -158,7 +190,7 @@ private:
       inputs.push_back(**tensor);
     }
     for (size_t i = 0; i != entry->outputs.size(); ++i) {
-      auto tensor = readIfBound((*expectFiles)[i], entry->outputs[i]);
+      auto tensor = readIfBound(isFirst() ? (*expectFiles)[i] : std::nullopt, entry->outputs[i]);
       if (!tensor)
         return tensor.error();
       expected.push_back(*tensor);
@@ -168,6 +200,8 @@ private:
 
   Error execute(ParameterSource &parameters) {
     ExecutorOptions executorOptions;
+    executorOptions.processes = processes;
+    executorOptions.rankOfDevice = rankOfDevice;
     executorOptions.trace = options.traceFile.empty() ? nullptr : &trace;
     auto executor = Executor::create(plan, options.entry, parameters, std::move(executorOptions));
     if (!executor)
@@ -181,16 +215,20 @@ private:
     return measure(**executor);
   }
 
-  /// Runs the steps; each of those in flight has output tensors of its own.
-  Error measure(Executor &executor) {
-    unsigned slots = std::min(options.inFlight, options.repeat);
-    std::vector<std::vector<HostTensor>> outputsOf;
-    for (unsigned i = 0; i != slots; ++i) {
-      auto tensors = allocateAll(entry->outputs);
-      if (!tensors)
-        return tensors.error();
-      outputsOf.push_back(*tensors);
+  /// Each of the steps in flight has output tensors of its own.
+  Error allocateOutputs() {
+    outputsOf.resize(std::min(options.inFlight, options.repeat));
+    for (std::vector<HostTensor> &tensors : outputsOf) {
+      auto allocated = allocateAll(entry->outputs);
+      if (!allocated)
+        return allocated.error();
+      tensors = *allocated;
     }
+    return Error::success();
+  }
+
+  Error measure(Executor &executor) {
+    auto slots = static_cast<unsigned>(outputsOf.size());
     std::vector<int64_t> submitted(slots);
     std::vector<Ticket> tickets(slots);
     std::vector<double> milliseconds;
@@ -216,6 +254,15 @@ private:
     report.stepsPerSecond = last > first ? options.repeat / (static_cast<double>(last - first) / 1e9) : 0;
     outputs = outputsOf[(options.repeat - 1) % slots];
     return Error::success();
+  }
+
+  /// Brings what other processes have found out to rank 0.
+  void join() {
+    for (uint32_t i = 0; i != outputs.size(); ++i)
+      joinOutput(*processes, plan, *entry, rankOfDevice, i, outputs[i]);
+    report.devices = joinMemory(*processes, plan, *entry, rankOfDevice, report.devices);
+    if (!options.traceFile.empty())
+      joinTrace(*processes, plan, *entry, trace);
   }
 
   Error finish() {
@@ -245,8 +292,11 @@ private:
   const Plan &plan;
   const RunOptions &options;
   std::ostream &err;
+  Processes *const processes = options.processes && options.processes->count() > 1 ? options.processes : nullptr;
+  std::vector<uint32_t> rankOfDevice;
   const Entry *entry = nullptr;
   std::vector<HostTensor> inputs, outputs;
+  std::vector<std::vector<HostTensor>> outputsOf; ///< by slot: as many as steps in flight
   std::vector<std::optional<HostTensor>> expected;
   Files outputFiles;
   Trace trace;
@@ -258,9 +308,9 @@ int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &opt
             std::ostream &err) {
   RunCommand command(plan, options, err);
   Error error = command.run(parameters);
-  if (!error || error.status() == Status::Different)
+  if (command.isFirst() && (!error || error.status() == Status::Different))
     command.report.print(out);
-  if (error) {
+  if (error && command.isFirst()) {
     err << "error: " << error.message() << "\n";
     if (!error.node().empty())
       err << "note: at node \"" << error.node() << "\"\n";

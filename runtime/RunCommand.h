@@ -13,6 +13,8 @@
 
 namespace cleave::runtime {
 
+class Processes;
+
 /// What the user asked for. Bindings are "NAME=FILE", where NAME is a port's name or "@" and its position.
 struct RunOptions {
   std::string entry;
@@ -21,11 +23,15 @@ struct RunOptions {
   unsigned repeat = 1;
   unsigned inFlight = 1;
   std::string traceFile, jsonFile;
+  /// Those that run the plan together, null for one alone, and their devices (see divideDevices).
+  Processes *processes = nullptr;
+  std::vector<std::string> devicesOfRank;
 };
 
 /// Runs the plan: verifies it, fills inputs that have no file with deterministic random numbers (with a notice), runs
 /// `repeat` steps of which at most `inFlight` at a time, writes outputs, compares |a - b| <= atol + rtol |b| where b is
-/// the expected value (NaN equals NaN). Results go to `out`, notices and errors to `err`. Returns the exit code.
+/// the expected value (NaN equals NaN). Results go to `out`, notices and errors to `err`. Returns the exit code. Of
+/// several processes rank 0 compares, writes and reports for all.
 int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &options, std::ostream &out,
             std::ostream &err);
 

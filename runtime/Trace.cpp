@@ -7,6 +7,7 @@
 #include "runtime/Json.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 namespace cleave::runtime {
@@ -15,6 +16,8 @@ Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue) {
   this->plan = plan;
   Track &track = all.emplace_back();
   track.device = site.device;
+  track.program = site.programIndex;
+  track.member = site.member;
   track.queue = queue;
   track.thread = threads[site.device]++;
   track.deviceName = plan->devices[site.device].name;
@@ -28,6 +31,44 @@ Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue) {
 static void writeName(std::ostream &out, const char *what, uint32_t process, uint32_t thread, std::string_view name) {
   out << "{\"ph\":\"M\",\"name\":\"" << what << "\",\"pid\":" << process << ",\"tid\":" << thread
       << ",\"args\":{\"name\":" << JsonString{name} << "}}";
+}
+
+std::vector<std::byte> Trace::pack(const Entry &entry, int64_t offset) const {
+  std::vector<int64_t> numbers;
+  for (const Track &track : all) {
+    const Program &program = entry.programs[track.program];
+    numbers.insert(numbers.end(),
+                   {track.program, track.member, track.queue, static_cast<int64_t>(track.events.size())});
+    for (const Event &event : track.events)
+      numbers.insert(numbers.end(),
+                     {static_cast<int64_t>(event.phase), event.instruction - program.instructions(event.phase).data(),
+                      static_cast<int64_t>(event.step), event.begin + offset, event.end + offset});
+  }
+  auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+void Trace::unpack(const Plan &plan, const Entry &entry, std::span<const std::byte> bytes) {
+  auto next = [&] {
+    int64_t number;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    bytes = bytes.subspan(sizeof number);
+    return number;
+  };
+  while (!bytes.empty()) {
+    auto index = static_cast<uint32_t>(next()), member = static_cast<uint32_t>(next());
+    const Program &program = entry.programs[index];
+    uint32_t device = plan->meshes[program.mesh].devices[member];
+    Track &track = add(plan, {device, &program, index, member}, static_cast<uint32_t>(next()));
+    for (int64_t events = next(); events != 0; --events) {
+      Event &event = track.events.emplace_back();
+      event.phase = static_cast<Phase>(next());
+      event.instruction = &program.instructions(event.phase)[static_cast<size_t>(next())];
+      event.step = static_cast<uint64_t>(next());
+      event.begin = next();
+      event.end = next();
+    }
+  }
 }
 
 void Trace::write(std::ostream &out) const {

@@ -25,8 +25,8 @@ public:
   };
   /// The events of one queue.
   struct Track {
-    uint32_t device = 0, queue = 0;
-    uint32_t thread = 0; ///< distinct among the queues of all sites of the device
+    uint32_t device = 0, program = 0, member = 0, queue = 0; ///< as in Site
+    uint32_t thread = 0;                                     ///< distinct among the queues of all sites of the device
     std::string deviceName, queueName;
     std::vector<Event> events;
   };
@@ -35,6 +35,10 @@ public:
   Track &add(const Plan &plan, const Site &site, uint32_t queue);
   /// Not while a step is running.
   const std::deque<Track> &tracks() const { return all; }
+  /// The events as bytes for another process with the same plan and entry, with `offset` added to their times.
+  std::vector<std::byte> pack(const Entry &entry, int64_t offset) const;
+  /// Adds the events that another process has packed.
+  void unpack(const Plan &plan, const Entry &entry, std::span<const std::byte> bytes);
   /// The events as JSON, in microseconds from the first begin. Not while a step is running.
   void write(std::ostream &out) const;
 

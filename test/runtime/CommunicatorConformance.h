@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What every communicator must do. An implementation opts in by a line in CommunicatorConformanceTest.cpp, or in a test
-// program of its own that links it.
+// What every communicator must do. An implementation opts in by a file that instantiates the tests for it, in a test
+// program of its own if it needs one.
 
 #ifndef CLEAVE_TEST_RUNTIME_COMMUNICATORCONFORMANCE_H
 #define CLEAVE_TEST_RUNTIME_COMMUNICATORCONFORMANCE_H

@@ -9,7 +9,6 @@
 #include "TileReference.h"
 
 #include "runtime/Reduction.h"
-#include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,10 +16,6 @@
 
 namespace cleave::runtime::test {
 namespace {
-
-const CommunicatorKind kinds[] = {{"local", [](uint32_t) { return true; }, createLocalCommunicator}};
-INSTANTIATE_TEST_SUITE_P(Communicators, CommunicatorConformanceTest, testing::ValuesIn(kinds),
-                         [](const auto &info) { return info.param.name; });
 
 const std::vector<std::vector<uint32_t>> meshes = {{1}, {2}, {3}, {4}, {2, 2}};
 constexpr ElementType allTypes[] = {ElementType::I1,  ElementType::I8,  ElementType::U8,  ElementType::I16,
@@ -279,6 +274,54 @@ TEST_P(CommunicatorConformanceTest, ReduceScatters) {
         }
 }
 
+// Buffers that do not fit into any message or cache, in place and not, whole and in rows that do not divide.
+TEST_P(CommunicatorConformanceTest, ReducesLargeBuffers) {
+  for (const auto &axes : meshes)
+    for (const auto &over : axisSets(meshOf(axes)))
+      for (ElementType type : {ElementType::F32, ElementType::F16}) {
+        constexpr int64_t rows = 200003, size = 3 * rows;
+        Mesh mesh = meshOf(axes);
+        Tile tile = {{blocks(rows, over, mesh), {3, {}, 3}}};
+        PlanBuilder builder;
+        uint32_t program = builder.mesh("m", axes);
+        fb::AllReduceT reduce;
+        reduce.source = builder.buffer(program, "s", type, {size});
+        reduce.target = builder.buffer(program, "t", type, {size});
+        reduce.axes = over;
+        builder.act(program, "r", reduce);
+        fb::ReduceScatterT scatter;
+        scatter.source = reduce.source;
+        scatter.target = builder.buffer(program, "u", type, {static_cast<int64_t>(*bufferElements(tile))});
+        scatter.axes = over;
+        scatter.channel = 1;
+        scatter.tile = builder.tile(tile);
+        builder.act(program, "s", scatter);
+        create(builder);
+        onAllSites(2, [&](uint32_t site, uint64_t step) {
+          unsigned width = elementBytes(type);
+          auto source = sourceBuffer(site, size, step, type), again = source, expected = source;
+          // Sources repeat after three elements.
+          for (int64_t e = 0; e != size; ++e)
+            if (e < 3)
+              storeElement(type, expected.data() + e * width,
+                           reducedValue(mesh, over, site, e, step, type, Combiner::Sum));
+            else
+              std::copy_n(expected.data() + (e - 3) * width, width, expected.data() + e * width);
+          std::vector<std::byte> other(source.size());
+          bool inPlace = step == 0;
+          EXPECT_FALSE(communicator->reduce({Phase::Body, 0, step}, {site, source, inPlace ? source : other, {}}));
+          EXPECT_TRUE((inPlace ? source : other) == expected) << elementName(type) << " on " << axes.size() << " axes";
+          auto held = elementsHeld(tile, coordinatesOf(mesh, site));
+          std::vector<std::byte> rowsExpected(held.size() * width), target(rowsExpected.size(), std::byte(0xee));
+          for (size_t e = 0; e != held.size(); ++e)
+            if (held[e])
+              std::copy_n(expected.data() + *held[e] * width, width, rowsExpected.data() + e * width);
+          EXPECT_FALSE(communicator->reduce({Phase::Body, 1, step}, {site, again, target, {}}));
+          EXPECT_TRUE(target == rowsExpected) << elementName(type) << " on " << axes.size() << " axes";
+        });
+      }
+}
+
 // One participant brings an error: it comes back to it and to all who depend on it, with its message; nobody hangs, the
 // others get their values, and the next step is as good as ever.
 TEST_P(CommunicatorConformanceTest, CarriesErrors) {
@@ -317,7 +360,8 @@ TEST_P(CommunicatorConformanceTest, CarriesErrors) {
       Error error = communicator->exchange({Phase::Body, 0, step}, {site, source, target, poison});
       EXPECT_EQ(bool(error), fetches) << site << " in step " << step;
       if (error) {
-        EXPECT_EQ(error.message(), "the disk of " + std::to_string(broken) + " is gone");
+        // After the rank of another process, if it is from there.
+        EXPECT_TRUE(error.message().ends_with("the disk of " + std::to_string(broken) + " is gone")) << error.text();
       } else {
         EXPECT_EQ(target, expected);
       }

@@ -2,6 +2,7 @@
 //
 // Native kernels for the runtime's tests, with the calling convention of plan.fbs. All tensors are f32 vectors.
 
+#include <signal.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -36,4 +37,12 @@ void rangeLength(void **arguments, int64_t begin, int64_t end) {
   float *out = arguments[0];
   for (int64_t i = begin; i < end; ++i)
     out[i] = (float)(end - begin);
+}
+
+/// does not return
+void crash(void **arguments, int64_t begin, int64_t end) {
+  (void)arguments;
+  (void)begin;
+  (void)end;
+  raise(SIGSEGV);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every site of a channel has a place where it shows the addresses of its buffers, or its error. In an exchange whoever
-// needs a piece waits for its giver to show them and copies; the giver leaves when all have taken theirs. In a
-// reduction each member combines its share of the elements from all sources, and writes the result to all targets at
-// once: every source is read and every target written exactly once. Waiting is sleeping: the cores may be needed for
-// computing.
+// needs a piece waits for its giver to show them and copies; the giver leaves when all have taken theirs. In an
+// all-reduce the members take parts of the elements in turns, combine a part from all sources, and write the result to
+// all targets at once: every source is read and every target written exactly once. Waiting is sleeping: the cores may
+// be needed for computing.
 
 #include "runtime/communicators/local/LocalCommunicator.h"
 
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <deque>
 
 namespace cleave::runtime {
@@ -112,6 +113,9 @@ public:
     Group &group = groups[part.group];
     auto size = static_cast<uint32_t>(group.places.size());
     group.places[part.place].show(participant, turn);
+    // After everyone has left the step before, and before anyone can pass the wait below.
+    if (part.place == 0)
+      group.nextPart = 0;
     group.arrived.increment();
     group.arrived.wait(turn * size);
     Error error = participant.poison;
@@ -119,7 +123,7 @@ public:
       if (!error)
         error = place.poison;
     if (!error)
-      channel.scatters ? scatter(group, part, participant) : combineShare(group, part);
+      channel.scatters ? scatter(group, part, participant) : combineParts(group);
     group.done.increment();
     group.done.wait(turn * size);
     return error;
@@ -130,24 +134,28 @@ private:
     explicit Group(size_t members) : places(members) {}
     std::deque<Place> places;
     Timeline arrived, done;
+    std::atomic<uint64_t> nextPart{0}; ///< the first part of the elements that nobody has taken
   };
 
-  /// One of as many shares of the elements as there are members, in whole cache lines.
-  void combineShare(Group &group, const ReduceChannel::Part &part) const {
+  /// Takes parts, in whole cache lines, until none is left.
+  void combineParts(Group &group) const {
     unsigned width = elementBytes(channel.element);
     uint64_t line = 64 / width, lines = (channel.elements + line - 1) / line, size = group.places.size();
-    uint64_t begin = lines * part.place / size * line;
-    uint64_t end = std::min(channel.elements, lines * (part.place + 1) / size * line);
-    if (begin >= end)
-      return;
-    std::vector<const std::byte *> sources;
-    std::vector<std::byte *> targets;
-    for (const Place &place : group.places) {
-      sources.push_back(place.source.data() + begin * width);
-      targets.push_back(place.target.data() + begin * width);
+    uint64_t parts = partsEach * size;
+    bool streams = exceedsOwnCaches(channel.elements * width * size);
+    std::vector<const std::byte *> sources(size);
+    std::vector<std::byte *> targets(size);
+    for (uint64_t part = group.nextPart++; part < parts; part = group.nextPart++) {
+      uint64_t begin = lines * part / parts * line;
+      uint64_t end = std::min(channel.elements, lines * (part + 1) / parts * line);
+      if (begin >= end)
+        continue;
+      for (size_t i = 0; i != size; ++i) {
+        sources[i] = group.places[i].source.data() + begin * width;
+        targets[i] = group.places[i].target.data() + begin * width;
+      }
+      combine(channel.element, channel.combiner, sources, targets, end - begin, streams);
     }
-    combine(channel.element, channel.combiner, sources, targets, end - begin,
-            exceedsOwnCaches(channel.elements * width * size));
   }
 
   void scatter(Group &group, const ReduceChannel::Part &part, const Participant &participant) const {
@@ -166,6 +174,9 @@ private:
     for (const StridedCopy &box : part.padding)
       fillBox(box, zero, participant.target.data());
   }
+
+  /// Parts for each member: one whose core is busy elsewhere leaves some of its own to the others.
+  static constexpr uint64_t partsEach = 8;
 
   const ReduceChannel &channel;
   std::deque<Group> groups;

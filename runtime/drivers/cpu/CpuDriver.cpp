@@ -66,7 +66,7 @@ class CpuDriver : public Driver {
 public:
   explicit CpuDriver(DriverContext &context) : context(context), libraries(context.plan), cores(availableCores()) {
     for (const Site &site : context.sites)
-      if (firstCore.try_emplace(site.device, wanted).second)
+      if (context.isHere(site) && firstCore.try_emplace(site.device, wanted).second)
         wanted += threadsOf(site);
   }
 
@@ -74,14 +74,16 @@ public:
     const Site &site = context.sites[index];
     unsigned threads = threadsOf(site);
     // The sites of a device take turns on its cores. A single device has no neighbour to be kept away from; the system
-    // places it better than a fixed choice would, which a second process would make as well.
+    // places it better than a fixed choice would, which a second process would make as well. Of several processes that
+    // run a plan together each makes its choice without the others, so what starts them places them.
     CoreSet own;
-    if (context.options.pin && firstCore.size() > 1 && wanted <= cores.size()) {
+    if (context.options.pin && !context.hasOthers() && firstCore.size() > 1 && wanted <= cores.size()) {
       auto first = cores.begin() + static_cast<ptrdiff_t>(firstCore.at(site.device));
       own.assign(first, first + threads);
     }
     // With no core to spare, a compute thread that spins would keep a transfer from making progress.
-    auto spin = wanted < cores.size() ? std::chrono::nanoseconds(briefSpin) : std::chrono::nanoseconds(0);
+    auto spin = !context.hasOthers() && wanted < cores.size() ? std::chrono::nanoseconds(briefSpin)
+                                                              : std::chrono::nanoseconds(0);
     return std::unique_ptr<Device>(
         std::make_unique<CpuDevice>(context, index, libraries, threads, std::move(own), spin));
   }

@@ -59,6 +59,7 @@ void CpuQueue::serve() {
     stayOn(context.cores);
     omp_set_num_threads(static_cast<int>(context.threads));
   }
+  RunningInstruction running(context.device());
   for (uint32_t served = 0;; ++served) {
     arrivals.wait(served + 1, spin);
     std::shared_ptr<Step> step;
@@ -69,7 +70,7 @@ void CpuQueue::serve() {
       step = std::move(steps.front());
       steps.pop_front();
     }
-    run(*step);
+    run(*step, running);
   }
 }
 
@@ -84,7 +85,7 @@ uint32_t CpuQueue::base(const Step &step) const {
   return static_cast<uint32_t>(lists[0].size() + step.number * lists[1].size());
 }
 
-void CpuQueue::run(Step &step) {
+void CpuQueue::run(Step &step, RunningInstruction &running) {
   if (step.phase == Phase::Body && context.bodyQueues > 1)
     context.endedSteps.wait(static_cast<uint32_t>(step.number * context.bodyQueues), spin);
   failedAt.store(UINT32_MAX, std::memory_order_relaxed);
@@ -96,6 +97,7 @@ void CpuQueue::run(Step &step) {
     for (const TimelinePoint &point : task.command.waits)
       if (Error carried = static_cast<CpuQueue *>(point.queue)->await(step, point.value, spin); carried && !error)
         error = carried;
+    running.set(task.command.instruction);
     int64_t begin = track ? now() : 0;
     Error outcome = execute(task, step, error);
     if (track)
@@ -109,6 +111,7 @@ void CpuQueue::run(Step &step) {
     if (task.command.signals)
       timeline.signal(start + value);
   }
+  running.set(nullptr);
   times.end = now();
   if (step.phase == Phase::Body && context.bodyQueues > 1)
     context.endedSteps.increment();
@@ -146,14 +149,26 @@ std::optional<Error> CpuQueue::communicate(const Task &task, const Step &step, c
   return std::nullopt;
 }
 
-/// A poisoned instruction does nothing, but for transfers: the other ends must not wait forever.
+/// A poisoned instruction does nothing, but for transfers: the other ends must not wait forever. Other processes have
+/// to be told which device an error is from.
 Error CpuQueue::execute(const Task &task, Step &step, const Error &poison) const {
   const Action &action = task.command.instruction->action;
-  auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
   if (auto outcome = communicate(task, step, poison))
     return *outcome;
   if (poison)
     return poison;
+  Error error = compute(task, step);
+  if (!error || !context.shared->hasOthers())
+    return error;
+  return Error(error.status(),
+               "device \"" + context.device().name + "\", " + actionName(action) + ": " + error.message(),
+               error.node());
+}
+
+/// What an instruction does on the device alone.
+Error CpuQueue::compute(const Task &task, Step &step) const {
+  const Action &action = task.command.instruction->action;
+  auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
   if (const auto *call = std::get_if<Call>(&action))
     return context.executable->call(call->kernel, task.arguments.data());
   if (std::holds_alternative<Copy>(action)) {

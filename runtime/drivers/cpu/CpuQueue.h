@@ -5,6 +5,7 @@
 #ifndef CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
 #define CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
 
+#include "runtime/CrashReport.h"
 #include "runtime/Driver.h"
 #include "runtime/TileLoad.h"
 #include "runtime/Timeline.h"
@@ -23,6 +24,7 @@ struct CpuQueueContext {
   /// Which of the shared context's sites the device is.
   uint32_t index = 0;
   const Site &site() const { return shared->sites[index]; }
+  const PlanDevice &device() const { return shared->plan->devices[site().device]; }
   Executable *executable = nullptr;
   /// OpenMP threads of a compute queue, and the cores that it keeps to (none: any).
   unsigned threads = 1;
@@ -53,10 +55,11 @@ private:
   using List = std::vector<Task>;
 
   void serve();
-  void run(Step &step);
+  void run(Step &step, RunningInstruction &running);
   /// Waits for a value of the step that runs; the error that the value carries.
   Error await(const Step &step, uint32_t value, std::chrono::nanoseconds spin) const;
   Error execute(const Task &task, Step &step, const Error &poison) const;
+  Error compute(const Task &task, Step &step) const;
   /// What a transfer does; nothing when the action is none. Poisoned transfers take part as well.
   std::optional<Error> communicate(const Task &task, const Step &step, const Error &poison) const;
   Error load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Agreeing, gathering and comparing clocks over a communicator of their own.
+
+#include "runtime/communicators/mpi/MpiProcesses.h"
+
+#include "runtime/communicators/mpi/MpiCommunicator.h"
+#include "runtime/communicators/mpi/MpiPeer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+namespace cleave::runtime {
+namespace {
+
+constexpr uint64_t largestPart = uint64_t(1) << 30;
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class MpiProcesses : public Processes {
+public:
+  MpiProcesses() {
+    MPI_Comm_dup(MPI_COMM_WORLD, &control);
+    MPI_Comm_rank(control, &ownRank);
+    MPI_Comm_size(control, &size);
+    compareClocks();
+  }
+  ~MpiProcesses() override {
+    MPI_Comm_free(&control);
+    MPI_Finalize();
+  }
+
+  uint32_t rank() const override { return static_cast<uint32_t>(ownRank); }
+  uint32_t count() const override { return static_cast<uint32_t>(size); }
+  int64_t clockOffset() const override { return offset; }
+
+  Error agree(const Error &error) override {
+    // The smallest counts: an own error before one that has come from another process, that before none; and whether
+    // there is a process without an error of its own.
+    bool own = error && !namesRank(error);
+    int smallest[] = {!error ? 2 * size : own ? ownRank : size + ownRank, own ? 1 : 0};
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, smallest, 2, MPI_INT, MPI_MIN, control, &request);
+    waiter.wait(std::span(&request, 1));
+    if (smallest[0] == 2 * size)
+      return Error::success();
+    int root = smallest[0] % size;
+    std::vector<std::byte> packed;
+    if (root == ownRank)
+      packed = packError(smallest[1] == 1 ? error : atRank(error, rank()));
+    auto bytes = static_cast<int>(packed.size());
+    MPI_Bcast(&bytes, 1, MPI_INT, root, control);
+    packed.resize(static_cast<size_t>(bytes));
+    MPI_Bcast(packed.data(), bytes, MPI_BYTE, root, control);
+    return unpackError(packed);
+  }
+
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes) override {
+    uint64_t own = bytes.size();
+    std::vector<uint64_t> sizes(static_cast<size_t>(size));
+    MPI_Gather(&own, 1, MPI_UINT64_T, sizes.data(), 1, MPI_UINT64_T, 0, control);
+    if (ownRank != 0) {
+      for (uint64_t begin = 0; begin < own; begin += largestPart)
+        MPI_Send(bytes.data() + begin, static_cast<int>(std::min(largestPart, own - begin)), MPI_BYTE, 0, 0, control);
+      return {};
+    }
+    std::vector<std::vector<std::byte>> all;
+    for (int from = 0; from != size; ++from) {
+      std::vector<std::byte> &received = all.emplace_back();
+      if (from == 0) {
+        received.assign(bytes.begin(), bytes.end());
+        continue;
+      }
+      received.resize(sizes[static_cast<size_t>(from)]);
+      for (uint64_t begin = 0; begin < received.size(); begin += largestPart)
+        MPI_Recv(received.data() + begin, static_cast<int>(std::min(largestPart, received.size() - begin)), MPI_BYTE,
+                 from, 0, control, MPI_STATUS_IGNORE);
+    }
+    return all;
+  }
+
+  double maximum(double value) override {
+    MPI_Request request;
+    MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, control, &request);
+    waiter.wait(std::span(&request, 1));
+    return value;
+  }
+
+  std::function<void()> peerOf(std::string_view collective, std::span<const std::byte> source,
+                               std::span<std::byte> target) override {
+    return mpiPeerOf(collective, source, target, control);
+  }
+
+  Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &channels,
+                                                             const std::vector<uint32_t> &rankOfSite) override {
+    return createMpiCommunicator(channels, rankOfSite, control, waiter);
+  }
+
+  void abort(Status status) override {
+    MPI_Abort(control, static_cast<int>(status));
+    std::_Exit(static_cast<int>(status));
+  }
+
+private:
+  /// Asks rank 0 for its time some times; the fastest answer counts, and only if it shows a difference (F. Cristian,
+  /// "Probabilistic clock synchronization", 1989).
+  void compareClocks() {
+    constexpr int rounds = 10;
+    for (int other = 1; other != size; ++other) {
+      int64_t shortest = INT64_MAX;
+      for (int round = 0; round != rounds && (ownRank == 0 || ownRank == other); ++round) {
+        int64_t theirs = 0, asked = now();
+        if (ownRank == 0) {
+          MPI_Recv(&theirs, 1, MPI_INT64_T, other, 0, control, MPI_STATUS_IGNORE);
+          theirs = now();
+          MPI_Send(&theirs, 1, MPI_INT64_T, other, 0, control);
+          continue;
+        }
+        MPI_Send(&theirs, 1, MPI_INT64_T, 0, 0, control);
+        MPI_Recv(&theirs, 1, MPI_INT64_T, 0, 0, control, MPI_STATUS_IGNORE);
+        int64_t answered = now();
+        if (answered - asked >= shortest)
+          continue;
+        shortest = answered - asked;
+        bool apart = theirs < asked || theirs > answered;
+        offset = apart ? theirs - asked - shortest / 2 : 0;
+      }
+    }
+  }
+
+  MPI_Comm control = MPI_COMM_NULL;
+  int ownRank = 0, size = 1;
+  int64_t offset = 0;
+  MpiWaiter waiter;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<Processes>> startMpi() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (provided < MPI_THREAD_MULTIPLE) {
+    MPI_Finalize();
+    return makeError(Status::Unsupported,
+                     "runs on several processes expect an MPI that several threads may call at "
+                     "the same time (MPI_THREAD_MULTIPLE), got level ",
+                     provided, "; use an MPI built with threads");
+  }
+  return std::unique_ptr<Processes>(std::make_unique<MpiProcesses>());
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The first thread that has to wait polls. When its own requests are over it leaves the polling to one that still
+// waits.
+
+#include "runtime/communicators/mpi/MpiWaiter.h"
+
+#include <algorithm>
+#include <sched.h>
+
+namespace cleave::runtime {
+
+/// Rounds of polling, about a microsecond together, before the core is offered to others after every round.
+constexpr unsigned patience = 32;
+
+bool MpiWaiter::Waiting::test() {
+  int flag = 0;
+  MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag, statuses);
+  return flag != 0;
+}
+
+void MpiWaiter::wait(std::span<MPI_Request> requests, MPI_Status *statuses) {
+  Waiting own{requests, statuses};
+  if (requests.empty() || own.test())
+    return;
+  std::unique_lock lock(mutex);
+  waiting.push_back(&own);
+  while (!own.over)
+    if (polls)
+      changed.wait(lock);
+    else
+      poll(own, lock);
+}
+
+void MpiWaiter::poll(const Waiting &own, std::unique_lock<std::mutex> &lock) {
+  polls = true;
+  for (unsigned idle = 0; !own.over;) {
+    // Nobody leaves before `over` is set, which only happens below.
+    std::vector<Waiting *> round = waiting, over;
+    lock.unlock();
+    for (Waiting *each : round)
+      if (each->test())
+        over.push_back(each);
+    idle = over.empty() ? idle + 1 : 0;
+    if (idle > patience)
+      sched_yield();
+    lock.lock();
+    for (Waiting *each : over) {
+      each->over = true;
+      std::erase(waiting, each);
+    }
+    if (!over.empty())
+      changed.notify_all();
+  }
+  polls = false;
+  changed.notify_all();
+}
+
+} // namespace cleave::runtime
