@@ -8,7 +8,9 @@
 include "dialects/dfg/DfgContractionOps.td"
 include "dialects/dfg/DfgElementwiseOps.td"
 include "dialects/dfg/DfgGraphOps.td"
+include "dialects/dfg/DfgIndexingOps.td"
 include "dialects/dfg/DfgMovementOps.td"
 include "dialects/dfg/DfgReductionOps.td"
+include "dialects/dfg/DfgTrigonometricOps.td"
 
 #endif // CLEAVE_DIALECTS_DFG_OPS

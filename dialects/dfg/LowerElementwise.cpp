@@ -157,6 +157,38 @@ Value RoundOp::buildElement(OpBuilder &builder, ValueRange x) {
 Value SinOp::buildElement(OpBuilder &builder, ValueRange x) { return Elements(builder, *this).call<math::SinOp>(x[0]); }
 Value CosOp::buildElement(OpBuilder &builder, ValueRange x) { return Elements(builder, *this).call<math::CosOp>(x[0]); }
 
+Value AsinOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::AsinOp>(x[0]);
+}
+
+Value AcosOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::AcosOp>(x[0]);
+}
+
+Value AtanOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::AtanOp>(x[0]);
+}
+
+Value SinhOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::SinhOp>(x[0]);
+}
+
+Value CoshOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::CoshOp>(x[0]);
+}
+
+Value AsinhOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::AsinhOp>(x[0]);
+}
+
+Value AcoshOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::AcoshOp>(x[0]);
+}
+
+Value AtanhOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).call<math::AtanhOp>(x[0]);
+}
+
 Value TanhOp::buildElement(OpBuilder &builder, ValueRange x) {
   return Elements(builder, *this).call<math::TanhOp>(x[0]);
 }

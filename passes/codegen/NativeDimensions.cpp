@@ -47,12 +47,6 @@ void SharedDimensions::number(Block &block) {
     classes.insert(i);
 }
 
-void SharedDimensions::poison(Value tensor) {
-  if (isTracked(tensor))
-    for (unsigned dim = 0; dim < shapeOf(tensor).size(); ++dim)
-      poisoned.insert(node(tensor, dim));
-}
-
 /// A slice and the tensor that it is a part of: the dimensions of which it has all are the same.
 void SharedDimensions::connectSlice(Value slice, Value whole) {
   for (unsigned dim = 0; dim < shapeOf(whole).size(); ++dim) {
@@ -110,8 +104,17 @@ void SharedDimensions::connectOperands(linalg::LinalgOp op) {
     connectMap(operand.get(), op.getMatchingIndexingMap(&operand));
   for (OpResult result : op->getResults())
     connectMap(result, op.getMatchingIndexingMap(op.getDpsInitOperand(result.getResultNumber())));
-  // Elements that the body reads by itself lie anywhere.
-  op.getBlock()->walk([&](tensor::ExtractOp extract) { poison(extract.getTensor()); });
+  // Elements that the body reads by itself lie anywhere, unless the index is that of a loop.
+  op.getBlock()->walk([&](tensor::ExtractOp extract) {
+    if (!isTracked(extract.getTensor()))
+      return;
+    for (auto [dim, position] : llvm::enumerate(extract.getIndices())) {
+      if (auto loop = position.getDefiningOp<linalg::IndexOp>())
+        classes.unionSets(node(extract.getTensor(), dim), first + loop.getDim());
+      else
+        poisoned.insert(node(extract.getTensor(), dim));
+    }
+  });
 }
 
 std::optional<CommonDimension> SharedDimensions::commonAt(Node loop) const {

@@ -36,7 +36,6 @@ private:
   void connect(mlir::Operation &op);
   void connectSlice(mlir::Value slice, mlir::Value whole);
   void connectOperands(mlir::linalg::LinalgOp op);
-  void poison(mlir::Value tensor);
   bool isTracked(mlir::Value tensor) const { return tensorNodes.count(tensor); }
   Node node(mlir::Value tensor, unsigned dim) const { return tensorNodes.lookup(tensor) + dim; }
   std::optional<CommonDimension> commonAt(Node loop) const;

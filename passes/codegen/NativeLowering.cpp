@@ -111,6 +111,14 @@ LogicalResult lowerToLlvmDialect(ModuleOp module, bool exactFunctions) {
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   arith::populateArithToLLVMConversionPatterns(converter, patterns);
   populateMathToLLVMConversionPatterns(converter, patterns);
+  patterns.add<LibmCall<math::AcosOp>>(converter, context, "acos");
+  patterns.add<LibmCall<math::AcoshOp>>(converter, context, "acosh");
+  patterns.add<LibmCall<math::AsinOp>>(converter, context, "asin");
+  patterns.add<LibmCall<math::AsinhOp>>(converter, context, "asinh");
+  patterns.add<LibmCall<math::AtanOp>>(converter, context, "atan");
+  patterns.add<LibmCall<math::AtanhOp>>(converter, context, "atanh");
+  patterns.add<LibmCall<math::CoshOp>>(converter, context, "cosh");
+  patterns.add<LibmCall<math::SinhOp>>(converter, context, "sinh");
   patterns.add<LibmCall<math::ErfOp>>(converter, context, "erf");
   patterns.add<LibmCall<math::ExpM1Op>>(converter, context, "expm1");
   patterns.add<LibmCall<math::Log1pOp>>(converter, context, "log1p");

@@ -211,6 +211,26 @@ static void allowReassociation(Operation *op) {
     mul.setFastmathAttr(flags);
 }
 
+Value NestEmitter::loopIndex(linalg::IndexOp position) {
+  Value value = loopIndices[position.getDim()];
+  return value ? value : index(0);
+}
+
+/// The same inside the loops of a body.
+void NestEmitter::replaceReads(Operation *cloned) {
+  OpBuilder::InsertionGuard guard(builder);
+  cloned->walk([&](Operation *inner) {
+    builder.setInsertionPoint(inner);
+    if (auto position = dyn_cast<linalg::IndexOp>(inner))
+      position.replaceAllUsesWith(loopIndex(position));
+    else if (auto extract = dyn_cast<tensor::ExtractOp>(inner))
+      extract.replaceAllUsesWith(loadElement(extract.getTensor(), extract.getIndices()));
+    else
+      return;
+    inner->erase();
+  });
+}
+
 SmallVector<Value> NestEmitter::cloneBody(const Nest &nest, IRMapping &mapping) {
   linalg::LinalgOp op = nest.op;
   Block *body = op.getBlock();
@@ -225,13 +245,12 @@ SmallVector<Value> NestEmitter::cloneBody(const Nest &nest, IRMapping &mapping) 
   });
   for (Operation &inner : body->without_terminator()) {
     if (auto position = dyn_cast<linalg::IndexOp>(inner)) {
-      Value value = loopIndices[position.getDim()];
-      mapping.map(position.getResult(), value ? value : index(0));
+      mapping.map(position.getResult(), loopIndex(position));
     } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
       auto indices = llvm::map_to_vector(extract.getIndices(), [&](Value i) { return mapping.lookupOrDefault(i); });
       mapping.map(extract.getResult(), loadElement(extract.getTensor(), indices));
     } else {
-      builder.clone(inner, mapping);
+      replaceReads(builder.clone(inner, mapping));
     }
   }
   SmallVector<Value> results;

@@ -35,6 +35,8 @@ private:
   void emitBody(const Nest &nest, const Offsets &offsets, llvm::SmallVectorImpl<mlir::Value> &carried, bool isCarried);
   llvm::SmallVector<mlir::Value> cloneBody(const Nest &nest, mlir::IRMapping &mapping);
   mlir::Value loadElement(mlir::Value tensor, mlir::ValueRange indices);
+  mlir::Value loopIndex(mlir::linalg::IndexOp position);
+  void replaceReads(mlir::Operation *cloned);
   Offsets advanced(const Nest &nest, const Level &level, mlir::Value index, const Offsets &offsets);
 
   /// Where a level starts and ends.

@@ -112,7 +112,9 @@ Value LocalProgram::addStep(Value value, Value part, const Layout &from, const d
   case StepKind::HaloExchange:
     return dist::HaloExchangeOp::create(builder, location, type, part, before, after, builder.getF64FloatAttr(fill));
   }
-  hold(value, step.to, made, step.kind != StepKind::AllReduce || zeroPadded.contains(part));
+  // Reductions join whatever the padding of their operands holds; all else fills padding with zero.
+  bool joins = step.kind == StepKind::AllReduce || step.kind == StepKind::ReduceScatter;
+  hold(value, step.to, made, !joins || zeroPadded.contains(part));
   return made;
 }
 

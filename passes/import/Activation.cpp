@@ -2,6 +2,7 @@
 //
 // Activation functions, clipping, and dropout (which does nothing at inference).
 
+#include "passes/import/ActivationFunctions.h"
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
 
@@ -33,13 +34,58 @@ static Value shift(NodeImporter &node, Value value, double amount) {
   return value ? node.emit<dfg::AddOp>({value, node.scalar(NodeImporter::elementOf(value), amount)}) : Value();
 }
 
-static Value isBelow(NodeImporter &node, Value lhs, Value rhs) {
-  auto less = dfg::ComparisonAttr::get(node.getContext(), dfg::Comparison::Less);
-  return node.emit<dfg::CompareOp>({lhs, rhs}, node.getBuilder().getNamedAttr("comparison", less));
+static Value isBelow(NodeImporter &node, Value lhs, Value rhs) { return node.compare(lhs, rhs, dfg::Comparison::Less); }
+
+static Value leakyRelu(NodeImporter &node, Value value, double alpha) {
+  return node.emit<dfg::LeakyReluOp>(value, node.real64("alpha", alpha));
+}
+
+static Value thresholdedRelu(NodeImporter &node, Value value, double alpha) {
+  if (!value)
+    return {};
+  Type element = NodeImporter::elementOf(value);
+  Value isAbove = isBelow(node, node.scalar(element, alpha), value);
+  return node.emit<dfg::SelectOp>({isAbove, value, node.scalar(element, 0.0)});
+}
+
+static Value hardSigmoid(NodeImporter &node, Value value, double alpha, double beta) {
+  return clamp(node, shift(node, scale(node, value, alpha), beta), 0.0, 1.0);
+}
+
+static Value softsign(NodeImporter &node, Value value) {
+  return node.emit<dfg::DivOp>({value, shift(node, node.emit<dfg::AbsOp>(value), 1.0)});
+}
+
+template <typename OpTy> static Value buildUnary(NodeImporter &node, Value value, double, double) {
+  return node.emit<OpTy>(value);
+}
+
+const ActivationFunction *findActivationFunction(StringRef name) {
+  constexpr std::nullopt_t none = std::nullopt;
+  static const ActivationFunction functions[] = {
+      {"Relu", none, none, buildUnary<dfg::ReluOp>},
+      {"Tanh", none, none, buildUnary<dfg::TanhOp>},
+      {"Sigmoid", none, none, buildUnary<dfg::SigmoidOp>},
+      {"Softplus", none, none, buildUnary<dfg::SoftplusOp>},
+      {"Softsign", none, none, [](NodeImporter &node, Value x, double, double) { return softsign(node, x); }},
+      {"Elu", 1.0, none, [](NodeImporter &node, Value x, double alpha, double) { return elu(node, x, alpha); }},
+      {"LeakyRelu", 0.01, none,
+       [](NodeImporter &node, Value x, double alpha, double) { return leakyRelu(node, x, alpha); }},
+      {"ThresholdedRelu", 1.0, none,
+       [](NodeImporter &node, Value x, double alpha, double) { return thresholdedRelu(node, x, alpha); }},
+      {"HardSigmoid", 0.2, 0.5, hardSigmoid},
+      {"Affine", 1.0, 0.0,
+       [](NodeImporter &node, Value x, double alpha, double beta) { return shift(node, scale(node, x, alpha), beta); }},
+      {"ScaledTanh", 1.0, 1.0, [](NodeImporter &node, Value x, double alpha, double beta) {
+         return scale(node, node.emit<dfg::TanhOp>(scale(node, x, beta)), alpha);
+       }}};
+  const auto *found =
+      llvm::find_if(functions, [&](const ActivationFunction &one) { return one.name.equals_insensitive(name); });
+  return found == std::end(functions) ? nullptr : found;
 }
 
 static ImportResults importLeakyRelu(NodeImporter &node) {
-  return oneResult(node.emit<dfg::LeakyReluOp>(node.input(0), node.real64("alpha", node.real("alpha", 0.01))));
+  return oneResult(leakyRelu(node, node.input(0), node.real("alpha", 0.01)));
 }
 
 static ImportResults importElu(NodeImporter &node) {
@@ -68,15 +114,11 @@ static ImportResults importPRelu(NodeImporter &node) {
 }
 
 static ImportResults importThresholdedRelu(NodeImporter &node) {
-  Value input = node.input(0);
-  Type element = node.type(0).getElementType();
-  Value bound = node.scalar(element, node.real("alpha", 1.0));
-  return oneResult(node.emit<dfg::SelectOp>({isBelow(node, bound, input), input, node.scalar(element, 0.0)}));
+  return oneResult(thresholdedRelu(node, node.input(0), node.real("alpha", 1.0)));
 }
 
 static ImportResults importHardSigmoid(NodeImporter &node) {
-  double alpha = node.real("alpha", 0.2), beta = node.real("beta", 0.5);
-  return oneResult(clamp(node, shift(node, scale(node, node.input(0), alpha), beta), 0.0, 1.0));
+  return oneResult(hardSigmoid(node, node.input(0), node.real("alpha", 0.2), node.real("beta", 0.5)));
 }
 
 static ImportResults importHardSwish(NodeImporter &node) {
@@ -85,10 +127,7 @@ static ImportResults importHardSwish(NodeImporter &node) {
   return oneResult(node.emit<dfg::MulOp>({input, gate}));
 }
 
-static ImportResults importSoftsign(NodeImporter &node) {
-  Value input = node.input(0);
-  return oneResult(node.emit<dfg::DivOp>({input, shift(node, node.emit<dfg::AbsOp>(input), 1.0)}));
-}
+static ImportResults importSoftsign(NodeImporter &node) { return oneResult(softsign(node, node.input(0))); }
 
 static ImportResults importMish(NodeImporter &node) {
   Value input = node.input(0);
@@ -149,7 +188,7 @@ void addActivationOperators(OperatorTable &table) {
   table.add("Relu", {importUnary<dfg::ReluOp>, 1, 1, Elements::Number});
   table.add("Sigmoid", {importUnary<dfg::SigmoidOp>, 1, 1, Elements::Float});
   table.add("Tanh", {importUnary<dfg::TanhOp>, 1, 1, Elements::Float});
-  table.add("Softplus", {importUnary<dfg::SoftplusOp>, 1, 1, Elements::Float});
+  table.add("Softplus", {importUnary<dfg::SoftplusOp>, 1, 1, Elements::Float, 1});
   table.add("LeakyRelu", {importLeakyRelu, 1, 1, Elements::Float});
   table.add("Elu", {importElu, 1, 1, Elements::Float});
   table.add("Selu", {importSelu, 1, 1, Elements::Float});
@@ -158,7 +197,7 @@ void addActivationOperators(OperatorTable &table) {
   table.add("ThresholdedRelu", {importThresholdedRelu, 1, 1, Elements::Float, 10});
   table.add("HardSigmoid", {importHardSigmoid, 1, 1, Elements::Float});
   table.add("HardSwish", {importHardSwish, 1, 1, Elements::Float, 14});
-  table.add("Softsign", {importSoftsign, 1, 1, Elements::Float});
+  table.add("Softsign", {importSoftsign, 1, 1, Elements::Float, 1});
   table.add("Mish", {importMish, 1, 1, Elements::Float, 18});
   table.add("Gelu", {importGelu, 1, 1, Elements::Float, 20});
   table.add("Clip", {importClip, 1, 3, Elements::Number});

@@ -147,8 +147,8 @@ static ImportResults importRandomNormal(NodeImporter &node) {
   if (failed(type))
     return failure();
   OpBuilder &builder = node.getBuilder();
-  Attribute init = dfg::NormalAttr::get(node.getContext(), builder.getF64FloatAttr(node.real("mean", 0.0)),
-                                        builder.getF64FloatAttr(node.real("scale", 1.0)), randomSeed(node));
+  Attribute init = dfg::NormalAttr::get(node.getContext(), builder.getF64FloatAttr(node.exactReal("mean", 0.0)),
+                                        builder.getF64FloatAttr(node.exactReal("scale", 1.0)), randomSeed(node));
   return SmallVector<NodeResult, 1>{NodeResult(*type, init)};
 }
 
@@ -157,8 +157,8 @@ static ImportResults importRandomUniform(NodeImporter &node) {
   if (failed(type))
     return failure();
   OpBuilder &builder = node.getBuilder();
-  Attribute init = dfg::UniformAttr::get(node.getContext(), builder.getF64FloatAttr(node.real("low", 0.0)),
-                                         builder.getF64FloatAttr(node.real("high", 1.0)), randomSeed(node));
+  Attribute init = dfg::UniformAttr::get(node.getContext(), builder.getF64FloatAttr(node.exactReal("low", 0.0)),
+                                         builder.getF64FloatAttr(node.exactReal("high", 1.0)), randomSeed(node));
   return SmallVector<NodeResult, 1>{NodeResult(*type, init)};
 }
 

@@ -5,6 +5,8 @@
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace cleave {
@@ -108,6 +110,25 @@ static ImportResults importIsNan(NodeImporter &node) {
   return oneResult(node.emit<dfg::NotOp>(node.emit<dfg::CompareOp>({node.input(0), node.input(0)}, equal)));
 }
 
+/// Infinities of the signs that count; an integer is none.
+static ImportResults importIsInf(NodeImporter &node) {
+  Value input = node.input(0);
+  Type element = node.type(0).getElementType();
+  auto equals = [&](double infinity) {
+    auto equal = dfg::ComparisonAttr::get(node.getContext(), dfg::Comparison::Equal);
+    return node.emit<dfg::CompareOp>({input, node.scalar(element, infinity)},
+                                     node.getBuilder().getNamedAttr("comparison", equal));
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  bool positive = node.integer("detect_positive", 1), negative = node.integer("detect_negative", 1);
+  if (positive && negative)
+    return oneResult(node.emit<dfg::OrOp>({equals(infinity), equals(-infinity)}));
+  if (positive || negative)
+    return oneResult(equals(positive ? infinity : -infinity));
+  Value never = node.splat(RankedTensorType::get({}, node.getBuilder().getI1Type()), 0.0);
+  return oneResult(node.broadcast(never, node.shape(0)));
+}
+
 static ImportResults importTan(NodeImporter &node) {
   Value input = node.input(0);
   return oneResult(node.emit<dfg::DivOp>({node.emit<dfg::SinOp>(input), node.emit<dfg::CosOp>(input)}));
@@ -121,7 +142,7 @@ void addElementwiseOperators(OperatorTable &table) {
   table.add("Neg", {importUnary<dfg::NegOp>, 1, 1, Elements::Number});
   table.add("Abs", {importUnary<dfg::AbsOp>, 1, 1, Elements::Number});
   table.add("Sign", {importUnary<dfg::SignOp>, 1, 1, Elements::Number, 9});
-  table.add("Not", {importUnary<dfg::NotOp>, 1, 1, Elements::Bool});
+  table.add("Not", {importUnary<dfg::NotOp>, 1, 1, Elements::Bool, 1});
   table.add("Exp", {importUnary<dfg::ExpOp>, 1, 1, Elements::Float});
   table.add("Log", {importUnary<dfg::LogOp>, 1, 1, Elements::Float});
   table.add("Sqrt", {importUnary<dfg::SqrtOp>, 1, 1, Elements::Float});
@@ -132,7 +153,16 @@ void addElementwiseOperators(OperatorTable &table) {
   table.add("Sin", {importUnary<dfg::SinOp>, 1, 1, Elements::Float, 7});
   table.add("Cos", {importUnary<dfg::CosOp>, 1, 1, Elements::Float, 7});
   table.add("Tan", {importTan, 1, 1, Elements::Float, 7});
+  table.add("Asin", {importUnary<dfg::AsinOp>, 1, 1, Elements::Float, 7});
+  table.add("Acos", {importUnary<dfg::AcosOp>, 1, 1, Elements::Float, 7});
+  table.add("Atan", {importUnary<dfg::AtanOp>, 1, 1, Elements::Float, 7});
+  table.add("Sinh", {importUnary<dfg::SinhOp>, 1, 1, Elements::Float, 9});
+  table.add("Cosh", {importUnary<dfg::CoshOp>, 1, 1, Elements::Float, 9});
+  table.add("Asinh", {importUnary<dfg::AsinhOp>, 1, 1, Elements::Float, 9});
+  table.add("Acosh", {importUnary<dfg::AcoshOp>, 1, 1, Elements::Float, 9});
+  table.add("Atanh", {importUnary<dfg::AtanhOp>, 1, 1, Elements::Float, 9});
   table.add("Erf", {importUnary<dfg::ErfOp>, 1, 1, Elements::Float, 9});
+  table.add("IsInf", {importIsInf, 1, 1, Elements::Float, 10});
   table.add("IsNaN", {importIsNan, 1, 1, Elements::Float, 9});
   table.add("Add", {importBinary<dfg::AddOp>, 2, 2, Elements::Number});
   table.add("Sub", {importBinary<dfg::SubOp>, 2, 2, Elements::Number});

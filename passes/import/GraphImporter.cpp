@@ -50,9 +50,9 @@ static FailureOr<int64_t> checkVersions(GraphImporter &importer, const onnx::Mod
   auto found = scope.versions.find("");
   if (found == scope.versions.end())
     return int64_t(0);
-  if (found->second < 6 || found->second > 23)
+  if (found->second < 1 || found->second > 23)
     return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported,
-                                            "the model expects operator set 6 to 23, got " + Twine(found->second)));
+                                            "the model expects operator set 1 to 23, got " + Twine(found->second)));
   return found->second;
 }
 
@@ -83,7 +83,7 @@ FailureOr<OwningOpRef<ModuleOp>> GraphImporter::run() {
   countUses(scope, model->graph().node());
   for (const onnx::ValueInfoProto &output : model->graph().output())
     ++scope.uses[output.name()];
-  if (failed(importInitializers(scope)) || failed(importInputs(scope)) ||
+  if (failed(importInitializers(scope, model->graph())) || failed(importInputs(scope)) ||
       failed(importNodes(scope, model->graph().node())) || failed(finish(scope)))
     return failure();
   return std::move(module);
@@ -98,7 +98,7 @@ LogicalResult GraphImporter::importNodes(Scope &scope,
       definedBelow.try_emplace(output, &node);
   for (const onnx::NodeProto &node : nodes) {
     for (const std::string &input : node.input())
-      if (!input.empty() && !scope.values.count(input)) {
+      if (!input.empty() && !scope.find(input)) {
         std::string name = node.name().empty() && node.output_size() ? node.output(0) : node.name();
         std::string where = definedBelow.count(input)
                                 ? "which is computed only later: the graph has a cycle, or its nodes are out of order"
@@ -141,19 +141,20 @@ LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &pro
                                              " nodes once its functions are inlined");
   SmallVector<ImportedValue *> inputs;
   for (const std::string &input : proto.input())
-    inputs.push_back(input.empty() ? nullptr : scope.values.lookup(input));
+    inputs.push_back(input.empty() ? nullptr : scope.find(input));
 
   if (const onnx::FunctionProto *function = findFunction(proto))
     return importCall(scope, proto, *function, name, inputs);
   std::string domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-  ++report.operators[domain.empty() ? proto.op_type() : domain + "." + proto.op_type()];
+  std::string kind = domain.empty() ? proto.op_type() : domain + "." + proto.op_type();
+  ++report.operators[kind];
   auto version = scope.versions.find(domain);
   if (domain.empty() && version == scope.versions.end())
     return fail(ImportFailure::Rejected, "node \"" + name + "\" (" + proto.op_type() +
                                              ") is of the default operator set, which the model does not import");
-  NodeImporter node(*this, proto, name, version == scope.versions.end() ? 1 : version->second, inputs);
-  LogicalResult result = domain.empty()
-                             ? importKnownKind(scope, node)
+  NodeImporter node(*this, scope, proto, name, version == scope.versions.end() ? 1 : version->second, inputs);
+  LogicalResult result = domain.empty() || OperatorTable::get().hasKind(kind)
+                             ? importKnownKind(scope, node, kind)
                              : importOpaque(scope, node, "operators of the domain " + domain + " are not known");
   if (failed(result))
     return failure();
@@ -177,8 +178,8 @@ static bool fits(Elements elements, Type type) {
   return false;
 }
 
-LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node) {
-  const OperatorRule *rule = OperatorTable::get().find(node.getKind(), node.getVersion());
+LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node, StringRef kind) {
+  const OperatorRule *rule = OperatorTable::get().find(kind, node.getVersion());
   if (!rule)
     return importOpaque(scope, node, "the operator is not known in operator set " + std::to_string(node.getVersion()));
   if (node.getNumInputs() > rule->maxInputs)

@@ -20,7 +20,7 @@ namespace cleave {
 
 class NodeImporter;
 
-/// The names of the main graph, or of one call of a function of the model.
+/// The names of the main graph, of one call of a function of the model, or of one run of a node's subgraph.
 struct Scope {
   /// What is put before names of nodes and values: "" or the calls' names, each with a slash.
   std::string prefix;
@@ -32,6 +32,16 @@ struct Scope {
   unsigned depth = 0;
   /// The group (`ctx_group`) of the call, for nodes of the body that name none.
   std::string group;
+  /// The scope around a subgraph, whose values its nodes may read, too.
+  const Scope *outer = nullptr;
+
+  /// The value of this name here or around; null where there is none.
+  ImportedValue *find(llvm::StringRef name) const {
+    for (const Scope *scope = this; scope; scope = scope->outer)
+      if (ImportedValue *value = scope->values.lookup(name))
+        return value;
+    return nullptr;
+  }
 };
 
 /// Imports one model.
@@ -62,21 +72,28 @@ private:
   friend class NodeImporter;
 
   // Declarations: inputs, initializers, outputs (GraphInputs.cpp).
-  mlir::LogicalResult importInitializers(Scope &scope);
+  mlir::LogicalResult importInitializers(Scope &scope, const onnx::GraphProto &proto);
   mlir::LogicalResult importInputs(Scope &scope);
   llvm::FailureOr<mlir::RankedTensorType> inputType(const onnx::ValueInfoProto &input,
                                                     llvm::SmallVectorImpl<std::string> &unbound);
   mlir::LogicalResult checkOptions();
   mlir::LogicalResult bindInput(ImportedValue &input, const HostTensor &value);
 
-  // Nodes (GraphImporter.cpp, Functions.cpp, OpaqueNodes.cpp).
+  // Nodes (GraphImporter.cpp, Functions.cpp, Subgraphs.cpp, OpaqueNodes.cpp).
   mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   mlir::LogicalResult importNode(Scope &scope, const onnx::NodeProto &proto);
-  mlir::LogicalResult importKnownKind(Scope &scope, NodeImporter &node);
+  mlir::LogicalResult importKnownKind(Scope &scope, NodeImporter &node, llvm::StringRef kind);
   mlir::LogicalResult importOpaque(Scope &scope, NodeImporter &node, llvm::StringRef reason);
   mlir::LogicalResult importCall(Scope &scope, const onnx::NodeProto &call, const onnx::FunctionProto &function,
                                  llvm::StringRef name, llvm::ArrayRef<ImportedValue *> inputs);
   const onnx::FunctionProto *findFunction(const onnx::NodeProto &node) const;
+  /// A scope with the initializers of a node's subgraph, which all its runs share.
+  llvm::FailureOr<Scope> openSubgraph(const Scope &scope, NodeImporter &node, const onnx::GraphProto &subgraph);
+  /// Imports the subgraph's nodes once, their names below `name`, and gives the subgraph's outputs.
+  llvm::FailureOr<llvm::SmallVector<ImportedValue *>> importSubgraph(const Scope &shared, NodeImporter &node,
+                                                                     const onnx::GraphProto &subgraph,
+                                                                     llvm::StringRef name,
+                                                                     llvm::ArrayRef<ImportedValue *> arguments);
   std::optional<onnx::TypeProto> opaqueType(const std::string &output);
   std::string groupOf(const Scope &scope, const onnx::NodeProto &proto, llvm::StringRef name) const;
 

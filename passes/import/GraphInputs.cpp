@@ -11,24 +11,24 @@ using namespace mlir;
 
 namespace cleave {
 
-LogicalResult GraphImporter::importInitializers(Scope &scope) {
-  if (model->graph().sparse_initializer_size() > 0)
+LogicalResult GraphImporter::importInitializers(Scope &scope, const onnx::GraphProto &proto) {
+  if (proto.sparse_initializer_size() > 0)
     return fail(ImportFailure::Unsupported, "the model has sparse initializers, which Cleave does not support");
-  for (const onnx::TensorProto &proto : model->graph().initializer()) {
-    if (proto.name().empty())
+  for (const onnx::TensorProto &initializer : proto.initializer()) {
+    if (initializer.name().empty())
       return fail(ImportFailure::Rejected, "an initializer has no name");
-    auto tensor = reader.read(proto);
+    auto tensor = reader.read(initializer);
     if (!tensor) {
       llvm::Error problem = tensor.takeError();
       ImportFailure failure = problem.isA<UnsupportedTensor>() ? ImportFailure::Unsupported : ImportFailure::Rejected;
-      return fail(failure, "the initializer \"" + proto.name() + "\" " + llvm::toString(std::move(problem)));
+      return fail(failure, "the initializer \"" + initializer.name() + "\" " + llvm::toString(std::move(problem)));
     }
-    ImportedValue *value = addValue(proto.name(), tensor->tensor.getType());
+    ImportedValue *value = addValue(scope.prefix + initializer.name(), tensor->tensor.getType());
     value->known = tensor->tensor;
     value->isWeight = isa<FloatType>(value->type.getElementType());
     value->file = tensor->file;
     value->offset = tensor->offset;
-    if (failed(define(scope, proto.name(), value)))
+    if (failed(define(scope, initializer.name(), value)))
       return failure();
   }
   return success();

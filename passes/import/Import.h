@@ -59,7 +59,7 @@ struct ImportReport {
   std::vector<std::string> inputsToBind;
 };
 
-/// Reads an ONNX model (IR 3 to 13, operator set 6 to 23) into a module with one `dfg.parameter` for every weight and
+/// Reads an ONNX model (IR 3 to 13, operator set 1 to 23) into a module with one `dfg.parameter` for every weight and
 /// one `dfg.graph @main`. `weights` receives the parameters' bytes. Errors are diagnostics that name the node or
 /// tensor; `report.failure` then says of what kind they are. Operators that Cleave does not know become `dfg.opaque`.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, llvm::StringRef path,

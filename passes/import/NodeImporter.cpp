@@ -15,25 +15,22 @@ using namespace mlir;
 
 namespace cleave {
 
-NodeImporter::NodeImporter(GraphImporter &graph, const onnx::NodeProto &proto, std::string name, int64_t version,
-                           ArrayRef<ImportedValue *> inputs)
-    : graph(graph), proto(proto), name(std::move(name)), version(version), inputs(inputs),
+NodeImporter::NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeProto &proto, std::string name,
+                           int64_t version, ArrayRef<ImportedValue *> inputs)
+    : graph(graph), scope(scope), proto(proto), name(std::move(name)), version(version), inputs(inputs),
       location(dfg::getNodeLocation(graph.getContext(), this->name, proto.op_type())), builder(graph.builderAtEnd()) {}
 
 //===-- inputs ------------------------------------------------------------------------------------------------===//
 
-Value NodeImporter::input(unsigned index) {
-  if (!hasInput(index))
-    return {};
-  ImportedValue *value = inputs[index];
-  if (value->value && !value->isKnown())
-    return value->value;
+Value NodeImporter::use(ImportedValue &value) {
+  if (value.value && !value.isKnown())
+    return value.value;
   // What is known becomes an operator only when it is clear whether this node is left to run time.
-  Value &placeholder = placeholderOf[value];
+  Value &placeholder = placeholderOf[&value];
   if (!placeholder) {
     placeholder =
-        UnrealizedConversionCastOp::create(builder, location, TypeRange(value->type), ValueRange()).getResult(0);
-    placeholders[placeholder] = value;
+        UnrealizedConversionCastOp::create(builder, location, TypeRange(value.type), ValueRange()).getResult(0);
+    placeholders[placeholder] = &value;
   }
   return placeholder;
 }
@@ -51,22 +48,26 @@ FailureOr<HostTensor> NodeImporter::known(unsigned index) {
     return *tensor;
   if (!hasInput(index))
     return FailureOr<HostTensor>(error("expects input " + Twine(index)));
+  return known(*inputs[index]);
+}
+
+FailureOr<HostTensor> NodeImporter::known(ImportedValue &value, StringRef what) {
+  if (HostTensor tensor = value.getKnown())
+    return tensor;
   SmallVector<std::string> missing;
-  ImportedValue *value = inputs[index];
   FailureOr<HostTensor> bound = failure();
-  if (value->value)
-    bound = graph.bindValue(value->value, missing);
+  if (value.value)
+    bound = graph.bindValue(value.value, missing);
   if (succeeded(bound)) {
-    value->known = *bound;
+    value.known = *bound;
     return bound;
   }
   if (hasFailed() || missing.empty())
-    return FailureOr<HostTensor>(
-        unsupported("the result's shape depends on \"" + value->name + "\", which is computed from data"));
+    return FailureOr<HostTensor>(unsupported(what + " depends on \"" + value.name + "\", which is computed from data"));
   std::string flags;
   for (const std::string &input : missing)
     flags += " --bind " + input + "=FILE";
-  (void)error("needs the value of \"" + value->name + "\" to know a shape; give it with" + flags);
+  (void)error("needs the value of \"" + value.name + "\" to know " + what + "; give it with" + flags);
   graph.noteFailure(ImportFailure::Diagnosed);
   return failure();
 }
@@ -149,6 +150,11 @@ double NodeImporter::real(StringRef attribute, double fallback) {
   return value;
 }
 
+double NodeImporter::exactReal(StringRef attribute, double fallback) {
+  const onnx::AttributeProto *found = find(attribute, onnx::AttributeProto::FLOAT);
+  return found ? found->f() : fallback;
+}
+
 std::string NodeImporter::text(StringRef attribute, StringRef fallback) {
   const onnx::AttributeProto *found = find(attribute, onnx::AttributeProto::STRING);
   return found ? found->s() : fallback.str();
@@ -166,6 +172,20 @@ std::optional<SmallVector<float>> NodeImporter::reals(StringRef attribute) {
   if (!found)
     return std::nullopt;
   return SmallVector<float>(found->floats().begin(), found->floats().end());
+}
+
+std::optional<SmallVector<std::string>> NodeImporter::texts(StringRef attribute) {
+  const onnx::AttributeProto *found = find(attribute, onnx::AttributeProto::STRINGS);
+  if (!found)
+    return std::nullopt;
+  return SmallVector<std::string>(found->strings().begin(), found->strings().end());
+}
+
+const onnx::GraphProto *NodeImporter::subgraph(StringRef attribute) {
+  const onnx::AttributeProto *found = find(attribute, onnx::AttributeProto::GRAPH);
+  if (!found)
+    (void)error("expects the subgraph \"" + attribute + "\"");
+  return found ? &found->g() : nullptr;
 }
 
 const onnx::TensorProto *NodeImporter::tensor(StringRef attribute) {
@@ -239,7 +259,8 @@ Value NodeImporter::create(StringRef operation, ValueRange operands, Type type, 
 
 void NodeImporter::eraseOperations() {
   for (Operation *op : llvm::reverse(operations))
-    op->erase();
+    if (op->use_empty()) // What a subgraph reads stays, unused.
+      op->erase();
   operations.clear();
 }
 
@@ -303,6 +324,33 @@ Value NodeImporter::cast(Value value, Type elementType) {
   if (!value || elementOf(value) == elementType)
     return value;
   return emit<dfg::CastOp>(value, builder.getNamedAttr("to", TypeAttr::get(elementType)));
+}
+
+Value NodeImporter::slice(Value value, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
+  if (!value || (start == 0 && limit == typeOf(value).getDimSize(dim) && stride == 1))
+    return value;
+  ArrayRef<int64_t> shape = typeOf(value).getShape();
+  SmallVector<int64_t> starts(shape.size(), 0), limits(shape), strides(shape.size(), 1);
+  starts[dim] = start;
+  limits[dim] = limit;
+  strides[dim] = stride;
+  return emit<dfg::SliceOp>(value, {attr("starts", starts), attr("limits", limits), attr("strides", strides)});
+}
+
+Value NodeImporter::concat(ArrayRef<Value> values, int64_t dim) {
+  return values.size() == 1 ? values.front() : emit<dfg::ConcatOp>(values, attr("dim", dim));
+}
+
+Value NodeImporter::compare(Value lhs, Value rhs, dfg::Comparison comparison) {
+  auto kind = dfg::ComparisonAttr::get(getContext(), comparison);
+  return emit<dfg::CompareOp>({lhs, rhs}, builder.getNamedAttr("comparison", kind));
+}
+
+Value NodeImporter::dot(Value lhs, Value rhs, ArrayRef<int64_t> lhsBatch, ArrayRef<int64_t> rhsBatch,
+                        ArrayRef<int64_t> lhsContracting, ArrayRef<int64_t> rhsContracting) {
+  return emit<dfg::DotGeneralOp>({lhs, rhs},
+                                 {attr("lhs_batch", lhsBatch), attr("rhs_batch", rhsBatch),
+                                  attr("lhs_contracting", lhsContracting), attr("rhs_contracting", rhsContracting)});
 }
 
 Value NodeImporter::reduce(Value value, dfg::ReduceKind kind, ArrayRef<int64_t> dims, bool keepDims) {

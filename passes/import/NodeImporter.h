@@ -16,12 +16,13 @@
 namespace cleave {
 
 class GraphImporter;
+struct Scope;
 
 /// What the import functions see of a node. Building operators never aborts: `emit` gives a null value and reports an
 /// error where operands do not fit, and null operands give null results, so that only a function's end has to check.
 class NodeImporter {
 public:
-  NodeImporter(GraphImporter &graph, const onnx::NodeProto &proto, std::string name, int64_t version,
+  NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeProto &proto, std::string name, int64_t version,
                llvm::ArrayRef<ImportedValue *> inputs);
 
   llvm::StringRef getName() const { return name; }
@@ -36,7 +37,9 @@ public:
   unsigned getNumInputs() const { return inputs.size(); }
   bool hasInput(unsigned index) const { return index < inputs.size() && inputs[index]; }
   /// The value of an input; null where it is absent.
-  mlir::Value input(unsigned index);
+  mlir::Value input(unsigned index) { return hasInput(index) ? use(*inputs[index]) : mlir::Value(); }
+  /// A value of the model as an operand.
+  mlir::Value use(ImportedValue &value);
   /// The type of an input that is present.
   mlir::RankedTensorType type(unsigned index) const { return inputs[index]->type; }
   llvm::ArrayRef<int64_t> shape(unsigned index) const { return type(index).getShape(); }
@@ -52,6 +55,8 @@ public:
   /// The elements of an input, which must be known. Where a graph input fixes them, its value is asked for; where they
   /// are computed from data, the node is not supported.
   llvm::FailureOr<HostTensor> known(unsigned index);
+  /// The same for any value of the model; `what` follows from it.
+  llvm::FailureOr<HostTensor> known(ImportedValue &value, llvm::StringRef what = "the result's shape");
   /// The elements of an input of integers, which must be known.
   llvm::FailureOr<llvm::SmallVector<int64_t>> knownIntegers(unsigned index);
   /// The only element of an input, as a double, which must be known.
@@ -66,10 +71,14 @@ public:
   bool hasAttribute(llvm::StringRef attribute) const;
   int64_t integer(llvm::StringRef attribute, int64_t fallback);
   double real(llvm::StringRef attribute, double fallback);
+  /// The float itself where `real` gives the shortest decimal that names it.
+  double exactReal(llvm::StringRef attribute, double fallback);
   std::string text(llvm::StringRef attribute, llvm::StringRef fallback);
   std::optional<llvm::SmallVector<int64_t>> integers(llvm::StringRef attribute);
   std::optional<llvm::SmallVector<float>> reals(llvm::StringRef attribute);
+  std::optional<llvm::SmallVector<std::string>> texts(llvm::StringRef attribute);
   const onnx::TensorProto *tensor(llvm::StringRef attribute);
+  const onnx::GraphProto *subgraph(llvm::StringRef attribute);
   /// Reads a tensor attribute's elements.
   llvm::FailureOr<HostTensor> read(const onnx::TensorProto &tensor);
 
@@ -77,6 +86,18 @@ public:
   llvm::FailureOr<int64_t> axis(int64_t axis, int64_t rank);
   /// The same for several, which must be distinct; sorted.
   llvm::FailureOr<llvm::SmallVector<int64_t>> axes(llvm::ArrayRef<int64_t> axes, int64_t rank);
+
+  //===-- subgraphs ------------------------------------------------------------------------------------------===//
+
+  /// A scope with the subgraph's initializers, which all its runs share.
+  llvm::FailureOr<Scope> open(const onnx::GraphProto &subgraph);
+  /// Imports the subgraph once, in a scope that `open` gave; nodes are named below the node's name and `part`.
+  llvm::FailureOr<llvm::SmallVector<ImportedValue *>> run(const Scope &shared, const onnx::GraphProto &subgraph,
+                                                          llvm::StringRef part,
+                                                          llvm::ArrayRef<ImportedValue *> arguments);
+  /// A value that a subgraph reads: one that the node computed, or a known one.
+  ImportedValue *argument(llvm::StringRef name, mlir::Value value);
+  ImportedValue *argument(llvm::StringRef name, HostTensor known);
 
   //===-- errors ---------------------------------------------------------------------------------------------===//
 
@@ -138,6 +159,12 @@ public:
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> permutation);
   mlir::Value cast(mlir::Value value, mlir::Type elementType);
+  /// Elements [start, limit) of one dimension, every `stride`th.
+  mlir::Value slice(mlir::Value value, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
+  mlir::Value concat(llvm::ArrayRef<mlir::Value> values, int64_t dim);
+  mlir::Value compare(mlir::Value lhs, mlir::Value rhs, dfg::Comparison comparison);
+  mlir::Value dot(mlir::Value lhs, mlir::Value rhs, llvm::ArrayRef<int64_t> lhsBatch, llvm::ArrayRef<int64_t> rhsBatch,
+                  llvm::ArrayRef<int64_t> lhsContracting, llvm::ArrayRef<int64_t> rhsContracting);
   mlir::Value reduce(mlir::Value value, dfg::ReduceKind kind, llvm::ArrayRef<int64_t> dims, bool keepDims);
   /// The mean over `dims`.
   mlir::Value mean(mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepDims);
@@ -165,6 +192,7 @@ private:
   const onnx::AttributeProto *find(llvm::StringRef attribute, int type);
 
   GraphImporter &graph;
+  Scope &scope;
   const onnx::NodeProto &proto;
   std::string name;
   int64_t version;

@@ -25,10 +25,11 @@ struct OperatorRule {
   /// Inputs without which the node is malformed, and how many there may be at most.
   unsigned minInputs = 1, maxInputs = 1;
   Elements elements = Elements::Any;
+  /// Before version 6 most operators were written otherwise; those that were not say so.
   int64_t minVersion = 6, maxVersion = 23;
 };
 
-/// All operators that Cleave knows, by their names in ONNX's default domain.
+/// All operators that Cleave knows, by their names in ONNX's default domain; those of another domain by "domain.name".
 class OperatorTable {
 public:
   static constexpr unsigned anyNumber = ~0u;
@@ -38,6 +39,8 @@ public:
 
   /// The rule for an operator; null where there is none in this version.
   const OperatorRule *find(llvm::StringRef name, int64_t version) const;
+
+  bool hasKind(llvm::StringRef name) const { return rules.contains(name); }
 
   void add(llvm::StringRef name, OperatorRule rule) { rules[name].push_back(rule); }
 
@@ -55,8 +58,21 @@ void addNormalizationOperators(OperatorTable &table);
 void addReductionOperators(OperatorTable &table);
 void addReshapeOperators(OperatorTable &table);
 void addMovementOperators(OperatorTable &table);
+void addIndexingOperators(OperatorTable &table);
+void addKnownDataOperators(OperatorTable &table);
+void addResizeOperators(OperatorTable &table);
+void addSamplingOperators(OperatorTable &table);
+void addRegionOperators(OperatorTable &table);
+void addLossOperators(OperatorTable &table);
+void addQuantizationOperators(OperatorTable &table);
 void addPaddingOperators(OperatorTable &table);
 void addCreationOperators(OperatorTable &table);
+void addEinsumOperators(OperatorTable &table);
+void addRecurrentOperators(OperatorTable &table);
+void addAttentionOperators(OperatorTable &table);
+void addSignalOperators(OperatorTable &table);
+void addControlFlowOperators(OperatorTable &table);
+void addOptimizerOperators(OperatorTable &table);
 
 } // namespace cleave
 

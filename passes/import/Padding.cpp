@@ -132,6 +132,33 @@ static ImportResults importPad(NodeImporter &node) {
   return oneResult(node.emit<dfg::PadOp>({value, fill}, {node.attr("low", pads->low), node.attr("high", pads->high)}));
 }
 
-void addPaddingOperators(OperatorTable &table) { table.add("Pad", {importPad, 1, 4}); }
+/// Cuts or pads both ends of some dimensions alike; where that cannot be, the end gets one element more than the start.
+static ImportResults importCenterCropPad(NodeImporter &node) {
+  FailureOr<SmallVector<int64_t>> sizes = node.knownIntegers(1);
+  if (failed(sizes))
+    return failure();
+  int64_t rank = node.rank(0);
+  SmallVector<int64_t> axes = node.integers("axes").value_or(llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  if (failed(node.axes(axes, rank)))
+    return failure();
+  if (axes.size() != sizes->size())
+    return node.error("expects " + Twine(axes.size()) + " sizes, got " + Twine(sizes->size()));
+  Pads pads{SmallVector<int64_t>(rank, 0), SmallVector<int64_t>(rank, 0)};
+  for (auto [axis, size] : llvm::zip(axes, *sizes)) {
+    if (size < 0 || size > largestPad)
+      return node.error("expects sizes that are not negative, got " + Twine(size));
+    int64_t dim = axis < 0 ? axis + rank : axis, more = size - node.shape(0)[dim];
+    pads.low[dim] = more / 2;
+    pads.high[dim] = more - more / 2;
+  }
+  Value value = crop(node, node.input(0), pads);
+  Value zero = node.scalar(node.type(0).getElementType(), 0.0);
+  return oneResult(node.emit<dfg::PadOp>({value, zero}, {node.attr("low", pads.low), node.attr("high", pads.high)}));
+}
+
+void addPaddingOperators(OperatorTable &table) {
+  table.add("Pad", {importPad, 1, 4});
+  table.add("CenterCropPad", {importCenterCropPad, 2, 2, Elements::Any, 18});
+}
 
 } // namespace cleave

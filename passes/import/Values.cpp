@@ -56,18 +56,29 @@ LogicalResult GraphImporter::define(Scope &scope, StringRef name, ImportedValue 
   return success();
 }
 
+/// Calls `visit` with every name that the node reads, also inside its subgraphs and as their outputs.
+static void forEachRead(const onnx::NodeProto &node, llvm::function_ref<void(const std::string &)> visit) {
+  for (const std::string &input : node.input())
+    visit(input);
+  for (const onnx::AttributeProto &attribute : node.attribute()) {
+    for (const onnx::NodeProto &inner : attribute.g().node())
+      forEachRead(inner, visit);
+    for (const onnx::ValueInfoProto &output : attribute.g().output())
+      visit(output.name());
+  }
+}
+
 void GraphImporter::countUses(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
   for (const onnx::NodeProto &node : nodes)
-    for (const std::string &input : node.input())
-      ++scope.uses[input];
+    forEachRead(node, [&](const std::string &name) { ++scope.uses[name]; });
 }
 
 void GraphImporter::releaseUses(Scope &scope, const onnx::NodeProto &node) {
-  for (const std::string &input : node.input()) {
-    ImportedValue *value = scope.values.lookup(input);
+  forEachRead(node, [&](const std::string &name) {
+    ImportedValue *value = scope.values.lookup(name);
     if (value && --value->usesLeft == 0 && !value->value)
       value->known = HostTensor();
-  }
+  });
 }
 
 //===-- evaluation --------------------------------------------------------------------------------------------===//
@@ -79,12 +90,23 @@ bool GraphImporter::takeFoldedBytes(uint64_t bytes) {
   return true;
 }
 
+/// Whether the node's operators read only what is known and each other, and only they read what they compute.
+static bool dependsOnKnown(NodeImporter &node) {
+  llvm::SmallPtrSet<Operation *, 16> own(node.getOperations().begin(), node.getOperations().end());
+  return llvm::all_of(node.getOperations(), [&](Operation *op) {
+    return llvm::all_of(op->getOperands(),
+                        [&](Value operand) {
+                          return node.getPlaceholders().count(operand) || own.contains(operand.getDefiningOp());
+                        }) &&
+           llvm::all_of(op->getUsers(), [&](Operation *user) { return own.contains(user); });
+  });
+}
+
 std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &node, ArrayRef<NodeResult> results) {
   if (node.getOperations().empty() || node.getPlaceholders().empty())
     return std::nullopt;
-  for (unsigned i = 0; i < node.getNumInputs(); ++i)
-    if (node.hasInput(i) && !node.imported(i)->isKnown())
-      return std::nullopt;
+  if (!dependsOnKnown(node))
+    return std::nullopt;
   uint64_t bytes = 0;
   for (auto [placeholder, value] : node.getPlaceholders())
     if (!value->known)
@@ -200,6 +222,9 @@ void GraphImporter::useAtRunTime(NodeImporter &node) {
       continue;
     OpBuilder builder(placeholder.getDefiningOp());
     Value placed = materialize(*value, builder);
+    // A subgraph of the node may have placed it further down.
+    if (Operation *op = placed.getDefiningOp(); op && placeholder.getDefiningOp()->isBeforeInBlock(op))
+      op->moveBefore(placeholder.getDefiningOp());
     Value(placeholder).replaceAllUsesWith(placed);
   }
 }

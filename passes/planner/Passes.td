@@ -13,7 +13,8 @@ def PlaceOperatorsPass : Pass<"dist-place-operators", "::mlir::ModuleOp"> {
     Decides the mesh of every operator of every `dfg.graph` and the factors that the mesh's axes cut, as the strategy
     says: `single` puts all on device 0, `place` follows a placement file, the model's own groups (`dist.group`) and
     propagation from both, `data` splits the batch over axis `data`, `tensor` splits layers by columns and rows over axis
-    `model`, `alternate` puts model node i on device i mod N, for tests. `degrees` gives the sizes of the axes; with both
+    `model`, `alternate` puts model node i on device i mod N and `split` cuts every operator along its factors in turn,
+    both for tests. `degrees` gives the sizes of the axes; with both
     axes, batch and layers are split. All operators of one model node are on one mesh. What nobody splits follows its
     neighbours along the factors of the split rules.
 
@@ -65,7 +66,8 @@ def PlaceOperatorsPass : Pass<"dist-place-operators", "::mlir::ModuleOp"> {
              clEnumValN(::cleave::PlaceStrategy::Place, "place", "by hand, from a placement file"),
              clEnumValN(::cleave::PlaceStrategy::Data, "data", "the batch in parts"),
              clEnumValN(::cleave::PlaceStrategy::Tensor, "tensor", "layers in parts, by columns and rows"),
-             clEnumValN(::cleave::PlaceStrategy::Alternate, "alternate", "model node i on device i mod N"))}]>,
+             clEnumValN(::cleave::PlaceStrategy::Alternate, "alternate", "model node i on device i mod N"),
+             clEnumValN(::cleave::PlaceStrategy::Split, "split", "every operator in parts, by its factors in turn"))}]>,
     Option<"placement", "placement", "std::string", [{""}], "the placement file of strategy place">,
     Option<"degrees", "degrees", "std::string", [{""}], "data=N,model=N: the parts of strategies data and tensor">,
     Option<"machine", "machine", "std::string", [{"host"}], "host, host:N, host:NxC, null:N, or a machine file">

@@ -116,6 +116,8 @@ private:
       for (unsigned device = 0; device < options.machine.devices.size(); ++device)
         turns.push_back(MeshSpec::ofDevice(device));
       return success();
+    case PlaceStrategy::Split:
+      return fitToMachine(turns.emplace_back(), options.machine, "strategy split", module.getLoc());
     case PlaceStrategy::Data:
     case PlaceStrategy::Tensor: {
       auto mesh = meshOfDegrees(options.degrees, axisOf(options.strategy), options.machine);
@@ -154,6 +156,10 @@ private:
                                        << "\" has a batch of one sample, which strategy data cannot divide";
       if (turns.front().sizeOf(modelAxis))
         splitLayers(splits, modelAxis);
+    }
+    if (options.strategy == PlaceStrategy::Split) {
+      splitEverything(splits);
+      return success();
     }
     splits.propagate();
     return success();
@@ -194,7 +200,8 @@ constexpr std::pair<PlaceStrategy, StringLiteral> strategyNames[] = {{PlaceStrat
                                                                      {PlaceStrategy::Place, "place"},
                                                                      {PlaceStrategy::Data, "data"},
                                                                      {PlaceStrategy::Tensor, "tensor"},
-                                                                     {PlaceStrategy::Alternate, "alternate"}};
+                                                                     {PlaceStrategy::Alternate, "alternate"},
+                                                                     {PlaceStrategy::Split, "split"}};
 
 } // namespace
 

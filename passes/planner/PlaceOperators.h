@@ -22,6 +22,7 @@ enum class PlaceStrategy {
   Data,      ///< The batch in parts.
   Tensor,    ///< Layers in parts, by columns and rows.
   Alternate, ///< Model node i on device i mod N; for tests.
+  Split,     ///< Every operator in parts, by its factors in turn; for tests.
 };
 
 /// "single", "place", ….

@@ -173,4 +173,19 @@ private:
 
 void splitLayers(GraphSplits &splits, StringRef axis) { LayerSplitter(splits, axis).run(); }
 
+//===-- everything --------------------------------------------------------------------------------------------===//
+
+void splitEverything(GraphSplits &splits) {
+  size_t turn = 0;
+  for (OperatorSplit &split : splits.getOperators()) {
+    SmallVector<unsigned> factors;
+    for (auto [index, factor] : llvm::enumerate(split.rule.factors))
+      if (factor.kind != FactorKind::Unsplittable && factor.size > 1)
+        factors.push_back(index);
+    for (const MeshAxis &axis : split.mesh->axes)
+      if (!factors.empty())
+        splits.cut(split, factors[turn++ % factors.size()], axis.name, splits.decide("strategy split", split.node));
+  }
+}
+
 } // namespace cleave

@@ -26,6 +26,9 @@ llvm::SmallVector<mlir::BlockArgument> splitBatch(GraphSplits &splits, dfg::Grap
 /// What stands between follows its operands: elementwise operators, attention by its heads.
 void splitLayers(GraphSplits &splits, llvm::StringRef axis);
 
+/// Cuts every operator along its factors in turn, whatever communication that brings: for tests.
+void splitEverything(GraphSplits &splits);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_PLANNER_SPLITBYSTRATEGY_H

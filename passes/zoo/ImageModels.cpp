@@ -50,6 +50,26 @@ onnx::ModelProto buildAlexnet(ModelBuilder &builder) {
   return builder.finish("output", builder.apply("softmax", "Softmax", layer));
 }
 
+/// Simonyan, Zisserman: Very Deep Convolutional Networks for Large-Scale Image Recognition, 2014, configuration D.
+onnx::ModelProto buildVgg16(ModelBuilder &builder) {
+  static constexpr int64_t channels[] = {64, 128, 256, 512, 512}, convolutions[] = {2, 2, 3, 3, 3};
+  int64_t size = builder["image-size"];
+  Layer layer = builder.input("input", {builder["batch"], 3, size, size});
+  for (int64_t stage = 0; stage < 5; ++stage) {
+    std::string name = std::to_string(stage + 1);
+    for (int64_t i = 0; i < convolutions[stage]; ++i)
+      layer =
+          relu(builder, builder.conv("conv" + name + "_" + std::to_string(i + 1), layer, channels[stage], {3, 1, 1}));
+    layer = builder.pool("pool" + name, layer, "MaxPool", {2, 2});
+  }
+  layer = builder.flatten("flatten", layer);
+  for (const char *name : {"6", "7"}) {
+    layer = relu(builder, builder.dense(std::string("fc") + name, layer, 4096));
+    layer = builder.apply(std::string("drop") + name, "Dropout", layer);
+  }
+  return builder.finish("output", builder.dense("fc8", layer, builder["classes"]));
+}
+
 namespace {
 /// Channels of an inception module's branches: 1x1; 3x3 and the reduction before it; 5x5 likewise; after the pool.
 struct Inception {

@@ -10,23 +10,21 @@
 
 namespace cleave {
 
-static constexpr int64_t irVersion = 8, operatorSet = 17;
-
-static void setInt(onnx::NodeProto &node, const std::string &name, int64_t value) {
+void setInt(onnx::NodeProto &node, const std::string &name, int64_t value) {
   onnx::AttributeProto &attribute = *node.add_attribute();
   attribute.set_name(name);
   attribute.set_type(onnx::AttributeProto::INT);
   attribute.set_i(value);
 }
 
-static void setFloat(onnx::NodeProto &node, const std::string &name, float value) {
+void setFloat(onnx::NodeProto &node, const std::string &name, float value) {
   onnx::AttributeProto &attribute = *node.add_attribute();
   attribute.set_name(name);
   attribute.set_type(onnx::AttributeProto::FLOAT);
   attribute.set_f(value);
 }
 
-static void setInts(onnx::NodeProto &node, const std::string &name, const std::vector<int64_t> &values) {
+void setInts(onnx::NodeProto &node, const std::string &name, const std::vector<int64_t> &values) {
   onnx::AttributeProto &attribute = *node.add_attribute();
   attribute.set_name(name);
   attribute.set_type(onnx::AttributeProto::INTS);
@@ -34,27 +32,40 @@ static void setInts(onnx::NodeProto &node, const std::string &name, const std::v
     attribute.add_ints(value);
 }
 
+void setTensor(onnx::NodeProto &node, int elementType, const std::vector<int64_t> &shape, std::string bytes) {
+  onnx::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name("value");
+  attribute.set_type(onnx::AttributeProto::TENSOR);
+  attribute.mutable_t()->set_data_type(elementType);
+  for (int64_t size : shape)
+    attribute.mutable_t()->add_dims(size);
+  attribute.mutable_t()->set_raw_data(std::move(bytes));
+}
+
 static void setType(onnx::ValueInfoProto &info, const Layer &layer) {
   info.set_name(layer.name);
   onnx::TypeProto::Tensor &type = *info.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx::TensorProto::FLOAT);
+  type.set_elem_type(layer.elementType);
   for (int64_t size : layer.shape)
     type.mutable_shape()->add_dim()->set_dim_value(size);
 }
 
-static int64_t product(const std::vector<int64_t> &shape, size_t from = 0) {
+int64_t product(const std::vector<int64_t> &shape, size_t from) {
   return std::accumulate(shape.begin() + static_cast<ptrdiff_t>(from), shape.end(), int64_t(1),
                          std::multiplies<int64_t>());
 }
 
 ModelBuilder::ModelBuilder(const std::string &name, const ZooOptions &options, std::map<std::string, int64_t> numbers)
     : options(options), numbers(std::move(numbers)) {
-  model.set_ir_version(irVersion);
   model.set_producer_name("cleave");
-  onnx::OperatorSetIdProto &set = *model.add_opset_import();
-  set.set_domain("");
-  set.set_version(operatorSet);
+  model.add_opset_import()->set_domain("");
+  setVersion(17, 8);
   model.mutable_graph()->set_name(name);
+}
+
+void ModelBuilder::setVersion(int64_t operatorSet, int64_t irVersion) {
+  model.mutable_opset_import(0)->set_version(operatorSet);
+  model.set_ir_version(irVersion);
 }
 
 onnx::NodeProto &ModelBuilder::node(const std::string &kind, const std::string &name,
@@ -119,83 +130,57 @@ std::string ModelBuilder::weight(const std::string &name, const std::vector<int6
   return name;
 }
 
-std::string ModelBuilder::zeros(const std::string &name, int64_t size) {
+std::string ModelBuilder::filled(const std::string &name, const std::vector<int64_t> &shape, float value) {
   if (options.weights) {
-    addInitializer(*model.mutable_graph(), name, onnx::TensorProto::FLOAT, {size},
-                   std::string(static_cast<size_t>(size) * sizeof(float), '\0'));
+    std::string bytes;
+    for (int64_t i = 0; i < product(shape); ++i)
+      bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
+    addInitializer(*model.mutable_graph(), name, onnx::TensorProto::FLOAT, shape, std::move(bytes));
     return name;
   }
-  std::string shape(sizeof(int64_t), '\0');
-  std::memcpy(shape.data(), &size, sizeof(size));
-  addInitializer(*model.mutable_graph(), name + ".shape", onnx::TensorProto::INT64, {1}, shape);
-  node("ConstantOfShape", name, {name + ".shape"});
+  onnx::NodeProto &fill = node("ConstantOfShape", name, {integers(name + ".shape", shape)});
+  if (value != 0.0f)
+    setTensor(fill, onnx::TensorProto::FLOAT, {1}, std::string(reinterpret_cast<const char *>(&value), sizeof(value)));
+  return name;
+}
+
+std::string ModelBuilder::integers(const std::string &name, const std::vector<int64_t> &values) {
+  addInitializer(*model.mutable_graph(), name, onnx::TensorProto::INT64, {static_cast<int64_t>(values.size())},
+                 std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int64_t)));
+  return name;
+}
+
+std::string ModelBuilder::number(const std::string &name, float value) {
+  setTensor(node("Constant", name, {}), onnx::TensorProto::FLOAT, {},
+            std::string(reinterpret_cast<const char *>(&value), sizeof(value)));
   return name;
 }
 
 //===-- layers ------------------------------------------------------------------------------------------------===//
 
-Layer ModelBuilder::input(const std::string &name, std::vector<int64_t> shape) {
-  Layer layer{name, std::move(shape)};
+Layer ModelBuilder::input(const std::string &name, std::vector<int64_t> shape, int elementType) {
+  Layer layer{name, std::move(shape), elementType};
   setType(*model.mutable_graph()->add_input(), layer);
   return layer;
 }
 
-/// The image's size after a window slid over it.
-static int64_t slideOver(int64_t size, const Slide &slide) {
-  int64_t room = size + 2 * slide.pad - slide.window;
-  return (slide.ceil ? (room + slide.stride - 1) / slide.stride : room / slide.stride) + 1;
-}
-
-static void setSlide(onnx::NodeProto &node, const Slide &slide) {
-  setInts(node, "kernel_shape", {slide.window, slide.window});
-  setInts(node, "strides", {slide.stride, slide.stride});
-  setInts(node, "pads", {slide.pad, slide.pad, slide.pad, slide.pad});
-}
-
-Layer ModelBuilder::conv(const std::string &name, const Layer &input, int64_t channels, Slide slide, int64_t groups) {
-  int64_t perGroup = input.shape[1] / groups;
-  std::string filter = weight(name + ".weight", {channels, perGroup, slide.window, slide.window},
-                              perGroup * slide.window * slide.window);
-  std::string bias = zeros(name + ".bias", channels);
-  onnx::NodeProto &conv = node("Conv", name, {input.name, filter, bias});
-  setSlide(conv, slide);
-  setInt(conv, "group", groups);
-  return {name, {input.shape[0], channels, slideOver(input.shape[2], slide), slideOver(input.shape[3], slide)}};
-}
-
-Layer ModelBuilder::dense(const std::string &name, const Layer &input, int64_t units) {
-  std::string matrix = weight(name + ".weight", {input.shape[1], units}, input.shape[1]);
-  std::string bias = zeros(name + ".bias", units);
-  node("Gemm", name, {input.name, matrix, bias});
-  return {name, {input.shape[0], units}};
-}
-
-Layer ModelBuilder::pool(const std::string &name, const Layer &input, const std::string &kind, Slide slide) {
-  onnx::NodeProto &pool = node(kind, name, {input.name});
-  setSlide(pool, slide);
-  if (slide.ceil)
-    setInt(pool, "ceil_mode", 1);
-  return {name, {input.shape[0], input.shape[1], slideOver(input.shape[2], slide), slideOver(input.shape[3], slide)}};
-}
-
-Layer ModelBuilder::globalAverage(const std::string &name, const Layer &input) {
-  node("GlobalAveragePool", name, {input.name});
-  return {name, {input.shape[0], input.shape[1], 1, 1}};
-}
-
-Layer ModelBuilder::normalizeResponse(const std::string &name, const Layer &input, int64_t size, float alpha,
-                                      float beta) {
-  onnx::NodeProto &lrn = node("LRN", name, {input.name});
-  setInt(lrn, "size", size);
-  setFloat(lrn, "alpha", alpha);
-  setFloat(lrn, "beta", beta);
-  setFloat(lrn, "bias", 1.0f);
-  return {name, input.shape};
-}
-
-Layer ModelBuilder::flatten(const std::string &name, const Layer &input) {
-  node("Flatten", name, {input.name});
-  return {name, {input.shape[0], product(input.shape, 1)}};
+Layer ModelBuilder::dense(const std::string &name, const Layer &input, int64_t units, bool bias) {
+  int64_t inputs = input.shape.back();
+  std::string matrix = weight(name + ".weight", {inputs, units}, inputs);
+  std::vector<int64_t> shape = input.shape;
+  shape.back() = units;
+  if (input.shape.size() == 2) {
+    std::vector<std::string> operands = {input.name, matrix};
+    if (bias)
+      operands.push_back(filled(name + ".bias", {units}, 0.0f));
+    node("Gemm", name, operands);
+    return {name, shape};
+  }
+  node("MatMul", name, {input.name, matrix});
+  if (!bias)
+    return {name, shape};
+  node("Add", name + ".add", {name, filled(name + ".bias", {units}, 0.0f)});
+  return {name + ".add", shape};
 }
 
 Layer ModelBuilder::concat(const std::string &name, const std::vector<Layer> &inputs) {
@@ -215,9 +200,19 @@ Layer ModelBuilder::apply(const std::string &name, const std::string &kind, cons
   return {name, input.shape};
 }
 
-onnx::ModelProto ModelBuilder::finish(const std::string &name, const Layer &output) {
+Layer ModelBuilder::join(const std::string &name, const std::string &kind, const Layer &input,
+                         const std::string &operand) {
+  node(kind, name, {input.name, operand});
+  return {name, input.shape};
+}
+
+void ModelBuilder::addOutput(const std::string &name, const Layer &output) {
   node("Identity", name, {output.name});
   setType(*model.mutable_graph()->add_output(), {name, output.shape});
+}
+
+onnx::ModelProto ModelBuilder::finish(const std::string &name, const Layer &output) {
+  addOutput(name, output);
   return std::move(model);
 }
 

@@ -15,6 +15,7 @@ namespace cleave {
 struct Layer {
   std::string name;
   std::vector<int64_t> shape;
+  int elementType = onnx::TensorProto::FLOAT;
 };
 
 /// How a convolution or pooling slides over an image, the same in both directions.
@@ -22,6 +23,16 @@ struct Slide {
   int64_t window = 1, stride = 1, pad = 0;
   bool ceil = false;
 };
+
+// Attributes of nodes.
+void setInt(onnx::NodeProto &node, const std::string &name, int64_t value);
+void setFloat(onnx::NodeProto &node, const std::string &name, float value);
+void setInts(onnx::NodeProto &node, const std::string &name, const std::vector<int64_t> &values);
+/// Sets "value".
+void setTensor(onnx::NodeProto &node, int elementType, const std::vector<int64_t> &shape, std::string bytes);
+
+/// The number of elements from a dimension on.
+int64_t product(const std::vector<int64_t> &shape, size_t from = 0);
 
 /// Builds one model. Every method adds the nodes of a layer under the layer's name and returns its result.
 class ModelBuilder {
@@ -32,26 +43,58 @@ public:
   int64_t operator[](const std::string &name) const { return numbers.at(name); }
   /// Standard deviation of the weights made from now on; 0: sqrt(2 / inputs of a unit) (He et al. 2015).
   void setDeviation(double value) { deviation = value; }
+  /// The versions that the model is written for: 17 and 8 where nothing else is said.
+  void setVersion(int64_t operatorSet, int64_t irVersion);
 
-  Layer input(const std::string &name, std::vector<int64_t> shape);
-  Layer conv(const std::string &name, const Layer &input, int64_t channels, Slide slide, int64_t groups = 1);
-  Layer dense(const std::string &name, const Layer &input, int64_t units);
+  Layer input(const std::string &name, std::vector<int64_t> shape, int elementType = onnx::TensorProto::FLOAT);
+  /// A product with a matrix of weights over the last dimension.
+  Layer dense(const std::string &name, const Layer &input, int64_t units, bool bias = true);
+  Layer concat(const std::string &name, const std::vector<Layer> &inputs);
+  /// A node of one input that keeps its shape.
+  Layer apply(const std::string &name, const std::string &kind, const Layer &input);
+  /// A node of two inputs that has the first's shape.
+  Layer join(const std::string &name, const std::string &kind, const Layer &input, const std::string &operand);
+
+  // Layers of convolutional networks (ImageLayers.cpp).
+  Layer conv(const std::string &name, const Layer &input, int64_t channels, Slide slide, int64_t groups = 1,
+             bool bias = true);
+  /// A transposed convolution that makes images larger by `factor`.
+  Layer upConv(const std::string &name, const Layer &input, int64_t channels, int64_t factor);
+  Layer batchNorm(const std::string &name, const Layer &input);
   Layer pool(const std::string &name, const Layer &input, const std::string &kind, Slide slide);
   Layer globalAverage(const std::string &name, const Layer &input);
   Layer normalizeResponse(const std::string &name, const Layer &input, int64_t size, float alpha, float beta);
   Layer flatten(const std::string &name, const Layer &input);
-  Layer concat(const std::string &name, const std::vector<Layer> &inputs);
-  /// A node of one input that keeps its shape.
-  Layer apply(const std::string &name, const std::string &kind, const Layer &input);
 
-  /// Declares the model's output and gives the model.
+  // Layers of sequence models (SequenceLayers.cpp).
+  /// Rows of a table of weights, looked up; the table is `name`.weight.
+  Layer embedding(const std::string &name, const Layer &indices, int64_t rows, int64_t width);
+  /// A table of weights that is added to the input, whose last dimensions it has.
+  Layer addTable(const std::string &name, const Layer &input, const std::vector<int64_t> &shape);
+  /// Over the last dimension.
+  Layer layerNorm(const std::string &name, const Layer &input);
+  Layer reshape(const std::string &name, const Layer &input, std::vector<int64_t> shape);
+  Layer transpose(const std::string &name, const Layer &input, const std::vector<int64_t> &order);
+  /// A stack of matrix products; a first operand of less rank, or with sizes of one, repeats.
+  Layer matmul(const std::string &name, const Layer &lhs, const Layer &rhs);
+  /// Sequence x batch x inputs to sequence x batch x hidden.
+  Layer lstm(const std::string &name, const Layer &input, int64_t hidden);
+
+  // Operands of nodes.
+  std::string weight(const std::string &name, const std::vector<int64_t> &shape, int64_t inputs);
+  /// Weights that are all the same at first.
+  std::string filled(const std::string &name, const std::vector<int64_t> &shape, float value);
+  std::string integers(const std::string &name, const std::vector<int64_t> &values);
+  /// A constant of rank 0.
+  std::string number(const std::string &name, float value);
+
+  onnx::NodeProto &node(const std::string &kind, const std::string &name, const std::vector<std::string> &inputs);
+
+  void addOutput(const std::string &name, const Layer &output);
+  /// Declares the model's (last) output and gives the model.
   onnx::ModelProto finish(const std::string &name, const Layer &output);
 
 private:
-  onnx::NodeProto &node(const std::string &kind, const std::string &name, const std::vector<std::string> &inputs);
-  std::string weight(const std::string &name, const std::vector<int64_t> &shape, int64_t inputs);
-  std::string zeros(const std::string &name, int64_t size);
-
   onnx::ModelProto model;
   ZooOptions options;
   std::map<std::string, int64_t> numbers;
@@ -64,6 +107,13 @@ onnx::ModelProto buildMlp(ModelBuilder &builder);
 onnx::ModelProto buildLenet(ModelBuilder &builder);
 onnx::ModelProto buildAlexnet(ModelBuilder &builder);
 onnx::ModelProto buildInception(ModelBuilder &builder);
+onnx::ModelProto buildVgg16(ModelBuilder &builder);
+onnx::ModelProto buildResnet(ModelBuilder &builder);
+onnx::ModelProto buildUnet(ModelBuilder &builder);
+onnx::ModelProto buildLstm(ModelBuilder &builder);
+onnx::ModelProto buildGpt(ModelBuilder &builder);
+onnx::ModelProto buildBert(ModelBuilder &builder);
+onnx::ModelProto buildMoe(ModelBuilder &builder);
 
 } // namespace cleave
 

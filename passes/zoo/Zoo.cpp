@@ -14,14 +14,53 @@ namespace cleave {
 static constexpr uint64_t largestModel = uint64_t(1) << 31;
 
 namespace {
+using Numbers = std::map<std::string, int64_t>;
+
 struct Entry {
   ZooModel model;
   onnx::ModelProto (*build)(ModelBuilder &);
+  /// What the model expects of its numbers beyond their ranges; empty: it holds. Null: nothing.
+  std::string (*check)(const Numbers &) = nullptr;
 };
 } // namespace
 
+static std::string checkResnet(const Numbers &numbers) {
+  int64_t layers = numbers.at("layers");
+  return layers == 50 || layers == 101 ? "" : "50 or 101 layers, got " + std::to_string(layers);
+}
+
+static std::string checkUnet(const Numbers &numbers) {
+  int64_t size = numbers.at("image-size");
+  return size % 16 == 0 ? "" : "image-size to be a multiple of 16, got " + std::to_string(size);
+}
+
+static std::string checkTransformer(const Numbers &numbers) {
+  int64_t hidden = numbers.at("hidden"), heads = numbers.at("heads");
+  if (hidden % heads != 0)
+    return "heads to divide hidden (" + std::to_string(hidden) + "), got " + std::to_string(heads);
+  if (numbers.count("top") && numbers.at("top") > numbers.at("experts"))
+    return "top to be at most experts (" + std::to_string(numbers.at("experts")) + "), got " +
+           std::to_string(numbers.at("top"));
+  return "";
+}
+
 static llvm::ArrayRef<Entry> entries() {
   static const ZooNumber batch = {"batch", 1, "examples in a batch"};
+  static const ZooNumber classes = {"classes", 1000, "outputs"};
+  static const ZooNumber tied = {"tied", 1, "1: the head's table is the embedding's", 1, 0};
+  auto transformer = [](int64_t layers, int64_t hidden, int64_t heads, int64_t sequence, int64_t vocabulary) {
+    return llvm::SmallVector<ZooNumber>{batch,
+                                        {"layers", layers, "layers", 1 << 16},
+                                        {"hidden", hidden, "units of inner layers"},
+                                        {"heads", heads, "heads of attention; they divide the hidden units"},
+                                        {"sequence", sequence, "tokens in a sequence"},
+                                        {"vocabulary", vocabulary, "different tokens"}};
+  };
+  auto with = [](llvm::SmallVector<ZooNumber> numbers, std::initializer_list<ZooNumber> more) {
+    numbers.append(more);
+    return numbers;
+  };
+  static const ZooNumber imageSize = {"image-size", 224, "rows and columns of an image", 1 << 14, 32};
   static const std::vector<Entry> all = {
       {{"mlp",
         "dense layers with rectifiers",
@@ -33,7 +72,52 @@ static llvm::ArrayRef<Entry> entries() {
        buildMlp},
       {{"lenet", "LeNet on images of 28 x 28", {batch, {"classes", 10, "outputs"}}}, buildLenet},
       {{"alexnet", "AlexNet on images of 224 x 224", {batch, {"classes", 1000, "outputs"}}}, buildAlexnet},
-      {{"inception", "GoogLeNet on images of 224 x 224", {batch, {"classes", 1000, "outputs"}}}, buildInception}};
+      {{"inception", "GoogLeNet on images of 224 x 224", {batch, {"classes", 1000, "outputs"}}}, buildInception},
+      {{"vgg16", "VGG-16", {batch, imageSize, classes}}, buildVgg16},
+      {{"resnet50",
+        "residual network of bottlenecks",
+        {batch,
+         {"layers", 50, "50 or 101 layers", 101, 50},
+         {"width", 1, "factor of inner channels", 64},
+         imageSize,
+         classes}},
+       buildResnet,
+       checkResnet},
+      {{"wide-resnet",
+        "residual network of wide bottlenecks",
+        {batch,
+         {"layers", 50, "50 or 101 layers", 101, 50},
+         {"width", 2, "factor of inner channels", 64},
+         imageSize,
+         classes}},
+       buildResnet,
+       checkResnet},
+      {{"unet",
+        "U-Net for images of a multiple of 16 pixels",
+        {batch,
+         {"image-size", 256, "rows and columns of an image", 1 << 14, 16},
+         {"channels", 1, "channels of an image"},
+         {"features", 64, "channels after the first layer", 1 << 12},
+         {"classes", 2, "outputs a pixel"}}},
+       buildUnet,
+       checkUnet},
+      {{"lstm",
+        "embedding, layers of LSTM, decoder",
+        {batch,
+         {"layers", 2, "layers", 1 << 16},
+         {"hidden", 650, "units of inner layers"},
+         {"sequence", 35, "tokens in a sequence", 1 << 14},
+         {"vocabulary", 10000, "different tokens"}}},
+       buildLstm},
+      {{"gpt", "pre-norm decoder of GPT-2", with(transformer(12, 768, 12, 1024, 50257), {tied})},
+       buildGpt,
+       checkTransformer},
+      {{"bert", "encoder of BERT, with pooler", transformer(12, 768, 12, 512, 30522)}, buildBert, checkTransformer},
+      {{"moe", "decoder with mixtures of experts",
+        with(transformer(12, 768, 12, 1024, 50257),
+             {tied, {"experts", 8, "experts of a mixture", 1 << 12}, {"top", 1, "experts of a token", 8}})},
+       buildMoe,
+       checkTransformer}};
   return all;
 }
 
@@ -58,9 +142,9 @@ static llvm::Expected<std::map<std::string, int64_t>> chooseNumbers(const ZooMod
       return llvm::createStringError(model.name + " expects the numbers " + llvm::join(names, ", ") + ", got " + name);
     }
     const ZooNumber &number = *llvm::find_if(model.numbers, [&](const ZooNumber &one) { return one.name == name; });
-    if (value < 1 || value > number.largest)
-      return llvm::createStringError(model.name + " expects " + name + " from 1 to " + std::to_string(number.largest) +
-                                     ", got " + std::to_string(value));
+    if (value < number.smallest || value > number.largest)
+      return llvm::createStringError(model.name + " expects " + name + " from " + std::to_string(number.smallest) +
+                                     " to " + std::to_string(number.largest) + ", got " + std::to_string(value));
     numbers[name] = value;
   }
   return numbers;
@@ -73,6 +157,8 @@ llvm::Expected<onnx::ModelProto> buildZooModel(llvm::StringRef name, const ZooOp
     auto numbers = chooseNumbers(entry.model, options);
     if (!numbers)
       return numbers.takeError();
+    if (std::string problem = entry.check ? entry.check(*numbers) : ""; !problem.empty())
+      return llvm::createStringError(entry.model.name + " expects " + problem);
     // The bytes of the weights are known from the model without them.
     if (options.weights) {
       ZooOptions sketch = options;

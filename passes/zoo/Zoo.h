@@ -31,7 +31,7 @@ struct ZooNumber {
   std::string name;
   int64_t value;
   std::string meaning;
-  int64_t largest = 1 << 24;
+  int64_t largest = 1 << 24, smallest = 1;
 };
 
 /// A model that the zoo can build.

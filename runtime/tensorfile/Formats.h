@@ -32,7 +32,8 @@ Expected<HostTensor> readNpz(Bytes file, std::string_view member, const TensorTy
 /// Writes the archive `previous` (empty: none) with the member added or replaced.
 Error writeNpz(FileWriter &out, Bytes previous, std::string_view member, const HostTensor &tensor);
 
-Expected<HostTensor> readTensorProto(Bytes file);
+/// `expected` decides whether elements called uint16 are bfloat16; may be null.
+Expected<HostTensor> readTensorProto(Bytes file, const TensorType *expected);
 /// The message's bytes before the elements, which stand last.
 std::string tensorProtoHeader(const TensorType &type);
 

@@ -113,7 +113,7 @@ Expected<HostTensor> readFormat(Format format, Bytes file, const std::string &me
   case Format::Npz:
     return readNpz(file, member, expected);
   case Format::Proto:
-    return readTensorProto(file);
+    return readTensorProto(file, expected);
   case Format::Idx:
     return readIdx(file);
   case Format::IdxGzip:

@@ -11,7 +11,8 @@
 //
 // A name with none of these endings is told by its first bytes. bfloat16 has no name in NumPy: it is written as uint16
 // with the remark "# bfloat16" in the header, which NumPy skips and this reader knows; a uint16 or 2-byte void array is
-// also read as bfloat16 where the caller expects that.
+// also read as bfloat16 where the caller expects that, and so is a TensorProto of uint16, as which programs in NumPy
+// write it.
 
 #ifndef CLEAVE_RUNTIME_TENSORFILE_TENSORFILE_H
 #define CLEAVE_RUNTIME_TENSORFILE_TENSORFILE_H

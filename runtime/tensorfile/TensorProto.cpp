@@ -233,10 +233,13 @@ template <typename T> Bytes bytesOf(const std::vector<T> &values) { return std::
 
 } // namespace
 
-Expected<HostTensor> readTensorProto(Bytes file) {
+Expected<HostTensor> readTensorProto(Bytes file, const TensorType *expected) {
+  constexpr int64_t uint16Code = 4, bfloat16Code = 16;
   auto message = MessageReader(file).read();
   if (!message)
     return message.error();
+  if (message->dataType == uint16Code && expected && expected->element == ElementType::BF16)
+    message->dataType = bfloat16Code;
   const Code *code = nullptr;
   for (const Code &row : codes)
     if (row.code == message->dataType)

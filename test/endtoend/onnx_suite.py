@@ -30,6 +30,15 @@ RUNS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
         "two devices": ["--machine", "host:2x1", "--strategy", "alternate"]}
 TOLERANCE = ["--rtol", "1e-3", "--atol", "1e-7"]
 
+# Cases whose data is not what the standard asks for: ONNX 1.12 made bfloat16 by dropping bits, where the standard says
+# to round to nearest, and gave CastLike's second input one element in files of a shape of twelve; its model of Adam lacks
+# the epsilon that its outputs were made with.
+WRONG_DATA = {"node/test_adam_multiple": "models without an attribute that their outputs need",
+              "node/test_cast_FLOAT_to_BFLOAT16": "bfloat16 outputs that are cut off, not rounded",
+              **{f"node/test_castlike_{kind}": "CastLike cases whose files have another shape than their model"
+                 for kind in ("BFLOAT16_to_FLOAT", "BFLOAT16_to_FLOAT_expanded", "FLOAT_to_BFLOAT16",
+                              "FLOAT_to_BFLOAT16_expanded")}}
+
 Outcome = collections.namedtuple("Outcome", "case kind why")
 
 
@@ -41,6 +50,8 @@ def numbered(folder, kind):
 
 def run_case(case):
     """Passed if every data set of the case agrees in both runs; else the first thing that did not."""
+    if case in WRONG_DATA:
+        return Outcome(case, "unsupported", WRONG_DATA[case])
     folder = os.path.join(DATA, case)
     for data in sorted(glob.glob(os.path.join(folder, "test_data_set_*"))):
         files = []
@@ -78,8 +89,7 @@ def expected_counts():
 # What the message of an unsupported case blames.
 REASONS = [(r"cannot run: ([\w.]+)", r"\1"), (r"node \S+ \((\w+)\) is not known", r"\1"),
            (r"has elements of (\w+)", r"inputs of \1"), (r"is not a tensor", "inputs that are no tensors"),
-           (r"operator set 6 to 23, got (\d+)", r"operator set \1"),
-           (r"got data_type 4", "bfloat16 tensors that the case's files call uint16")]
+           (r"operator set 1 to 23, got (\d+)", r"operator set \1")]
 
 
 def reasons(outcomes):

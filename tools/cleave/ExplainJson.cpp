@@ -113,6 +113,15 @@ void writeSummary(json::OStream &json, const PlanSummary &summary) {
     for (const Operator &op : summary.entry.operators)
       writeOperator(json, summary, op);
   });
+  json.attributeArray("collectives", [&] {
+    for (const CollectiveSummary &collective : summary.collectives)
+      json.object([&] {
+        json.attribute("node", collective.node);
+        json.attribute("kind", collective.kind);
+        json.attribute("mesh", summary.plan.meshes[collective.mesh].name);
+        json.attribute("bytes", collective.bytes);
+      });
+  });
   json.attributeArray("transfers", [&] {
     for (const Transfer &transfer : summary.transfers)
       json.object([&] {

@@ -133,6 +133,10 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
       printFact(out, "sent to",
                 summary.plan.devices[transfer.to].name + ", " + bytesText(static_cast<double>(transfer.bytes)) +
                     " a step");
+  for (const CollectiveSummary &collective : summary.collectives)
+    if (collective.node == op.name)
+      printFact(out, "collective",
+                collective.kind + ", after which a device has " + bytesText(static_cast<double>(collective.bytes)));
   printInstructions(out, summary, op.fusedWith.empty() ? op.name : op.fusedWith);
 }
 

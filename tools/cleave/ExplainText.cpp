@@ -101,7 +101,7 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
     columns.push_back({{"device", Align::Left, 6}, [&](const Operator &op) { return summary.deviceNames(op); }});
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
     columns.push_back(
-        {{"split", Align::Left, 12}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
+        {{"split", Align::Left, 16}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
   if (!sameDecision(summary))
     columns.push_back({{"decided by", Align::Left, 10}, [](const Operator &op) { return op.decidedBy; }});
   columns.push_back({{"computed by", Align::Left, 12}, [&](const Operator &op) { return summary.computedBy(op); }});
@@ -167,6 +167,25 @@ static void printTransfers(raw_ostream &out, const PlanSummary &summary) {
   table.print(out);
 }
 
+/// "6 collectives a step: 2 all_gather, 4 all_reduce", and each.
+static void printCollectives(raw_ostream &out, const PlanSummary &summary) {
+  if (summary.collectives.empty())
+    return;
+  std::map<std::string, size_t> kinds;
+  for (const CollectiveSummary &collective : summary.collectives)
+    ++kinds[collective.kind];
+  out << "\n" << counted(summary.collectives.size(), "collective") << " a step";
+  for (auto [i, kind] : enumerate(kinds))
+    out << (i == 0 ? ": " : ", ") << kind.second << " " << kind.first;
+  out << "\n";
+  TextTable table(
+      {{"collective", Align::Left}, {"of", Align::Left, 14}, {"mesh", Align::Left, 6}, {"KiB a device", Align::Right}});
+  for (const CollectiveSummary &collective : summary.collectives)
+    table.addRow({collective.kind, collective.node, summary.plan.meshes[collective.mesh].name,
+                  number(static_cast<double>(collective.bytes) / 1024, 1)});
+  table.print(out);
+}
+
 /// The three operators with most of something.
 static void printLargest(raw_ostream &out, const PlanSummary &summary, StringRef title, double Operator::*cost,
                          double total, double unit, StringRef unitName) {
@@ -193,6 +212,7 @@ void explainAsText(raw_ostream &out, const PlanSummary &summary) {
   printOperators(out, summary);
   printKernels(out, summary);
   printTransfers(out, summary);
+  printCollectives(out, summary);
   printLargest(out, summary, "largest by work", &Operator::flops, summary.flops, 1e6, "Mflop");
   printLargest(out, summary, "largest by bytes moved", &Operator::bytes, summary.bytes, 1024, "KiB");
 }

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <optional>
 #include <set>
 
 namespace cleave::tool {
@@ -34,8 +35,27 @@ void PlanSummary::addOperators() {
   }
 }
 
+/// The buffer that a collective fills; none where the action is no collective.
+static std::optional<uint32_t> targetOf(const Action &action) {
+  if (const auto *exchange = std::get_if<Exchange>(&action))
+    return exchange->kind == ExchangeKind::Slice ? std::nullopt : std::optional(exchange->target);
+  if (const auto *reduce = std::get_if<AllReduce>(&action))
+    return reduce->target;
+  if (const auto *scatter = std::get_if<ReduceScatter>(&action))
+    return scatter->target;
+  return std::nullopt;
+}
+
+void PlanSummary::addCollectives(const Program &program) {
+  for (const Instruction &instruction : program.body)
+    if (auto target = targetOf(instruction.action))
+      collectives.push_back(
+          {instruction.node, kindName(instruction.action), program.mesh, program.buffers[*target].bytes});
+}
+
 void PlanSummary::addPrograms() {
   for (const Program &program : entry.programs) {
+    addCollectives(program);
     for (uint32_t index : plan.meshes[program.mesh].devices) {
       devices[index].arenaBytes += program.arenaBytes;
       devices[index].liveBytes += program.liveBytes;

@@ -26,6 +26,14 @@ struct Transfer {
   std::vector<std::string> consumers; ///< operators on `to` that read the node's results
 };
 
+/// Communication inside of a mesh in every step.
+struct CollectiveSummary {
+  std::string node; ///< the model node that it is for
+  std::string kind; ///< "all_reduce", "all_gather", …
+  uint32_t mesh = 0;
+  uint64_t bytes = 0; ///< what each device holds afterwards
+};
+
 /// A verified plan's entry, summed up. Refers to the plan, which must outlive it.
 class PlanSummary {
 public:
@@ -33,9 +41,10 @@ public:
 
   const runtime::PlanContents &plan;
   const runtime::Entry &entry;
-  std::vector<DeviceSummary> devices; ///< one a device of the plan
-  std::vector<Transfer> transfers;    ///< in the plan's order
-  double flops = 0, bytes = 0;        ///< sums over all operators, a step
+  std::vector<DeviceSummary> devices;         ///< one a device of the plan
+  std::vector<Transfer> transfers;            ///< in the plan's order
+  std::vector<CollectiveSummary> collectives; ///< in the plan's order; not those in which nothing moves
+  double flops = 0, bytes = 0;                ///< sums over all operators, a step
 
   /// The first device of the operator's mesh.
   uint32_t deviceOf(const runtime::Operator &op) const { return plan.meshes[op.mesh].devices.front(); }
@@ -50,6 +59,7 @@ public:
 private:
   void addOperators();
   void addPrograms();
+  void addCollectives(const runtime::Program &program);
 };
 
 /// "grid: data 2 x model 4", or the mesh's name where it has no axes.

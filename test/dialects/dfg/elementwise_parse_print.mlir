@@ -16,6 +16,14 @@
 // CHECK: dfg.round %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: dfg.sin %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: dfg.cos %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.asin %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.acos %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.atan %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.sinh %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.cosh %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.asinh %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.acosh %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: dfg.atanh %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: dfg.tanh %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: dfg.erf %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
 // CHECK: dfg.relu %{{.*}} : (tensor<4xf32>) -> tensor<4xf32>
@@ -34,6 +42,14 @@ dfg.graph @unary(%a: tensor<4xf32>) {
   %9 = dfg.round %a : (tensor<4xf32>) -> tensor<4xf32>
   %10 = dfg.sin %a : (tensor<4xf32>) -> tensor<4xf32>
   %11 = dfg.cos %a : (tensor<4xf32>) -> tensor<4xf32>
+  %asin = dfg.asin %a : (tensor<4xf32>) -> tensor<4xf32>
+  %acos = dfg.acos %a : (tensor<4xf32>) -> tensor<4xf32>
+  %atan = dfg.atan %a : (tensor<4xf32>) -> tensor<4xf32>
+  %sinh = dfg.sinh %a : (tensor<4xf32>) -> tensor<4xf32>
+  %cosh = dfg.cosh %a : (tensor<4xf32>) -> tensor<4xf32>
+  %asinh = dfg.asinh %a : (tensor<4xf32>) -> tensor<4xf32>
+  %acosh = dfg.acosh %a : (tensor<4xf32>) -> tensor<4xf32>
+  %atanh = dfg.atanh %a : (tensor<4xf32>) -> tensor<4xf32>
   %12 = dfg.tanh %a : (tensor<4xf32>) -> tensor<4xf32>
   %13 = dfg.erf %a : (tensor<4xf32>) -> tensor<4xf32>
   %14 = dfg.relu %a : (tensor<4xf32>) -> tensor<4xf32>

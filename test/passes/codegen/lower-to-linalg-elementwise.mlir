@@ -95,6 +95,70 @@ dfg.graph @cos(%x: tensor<4xf32>) -> tensor<4xf32> {
   dfg.return %0 : tensor<4xf32>
 }
 
+// The inverse sine.
+// CHECK-LABEL: dfg.graph @asin
+// CHECK: math.asin %{{.*}} : f32
+dfg.graph @asin(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.asin %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The inverse cosine.
+// CHECK-LABEL: dfg.graph @acos
+// CHECK: math.acos %{{.*}} : f32
+dfg.graph @acos(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.acos %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The inverse tangent.
+// CHECK-LABEL: dfg.graph @atan
+// CHECK: math.atan %{{.*}} : f32
+dfg.graph @atan(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.atan %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The hyperbolic sine.
+// CHECK-LABEL: dfg.graph @sinh
+// CHECK: math.sinh %{{.*}} : f32
+dfg.graph @sinh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.sinh %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The hyperbolic cosine.
+// CHECK-LABEL: dfg.graph @cosh
+// CHECK: math.cosh %{{.*}} : f32
+dfg.graph @cosh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.cosh %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The inverse hyperbolic sine.
+// CHECK-LABEL: dfg.graph @asinh
+// CHECK: math.asinh %{{.*}} : f32
+dfg.graph @asinh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.asinh %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The inverse hyperbolic cosine.
+// CHECK-LABEL: dfg.graph @acosh
+// CHECK: math.acosh %{{.*}} : f32
+dfg.graph @acosh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.acosh %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
+// The inverse hyperbolic tangent.
+// CHECK-LABEL: dfg.graph @atanh
+// CHECK: math.atanh %{{.*}} : f32
+dfg.graph @atanh(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.atanh %x : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %0 : tensor<4xf32>
+}
+
 // The hyperbolic tangent.
 // CHECK-LABEL: dfg.graph @tanh
 // CHECK: math.tanh %{{.*}} : f32

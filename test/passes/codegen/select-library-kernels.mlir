@@ -5,6 +5,8 @@ module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i
                                    {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
 dist.mesh @d0 <[], devices = [0]>
 dist.mesh @d1 <[], devices = [1]>
+dist.mesh @pair <["m" = 2], devices = [0, 1]>
+dfg.parameter @wide : tensor<32x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
@@ -56,6 +58,31 @@ dist.program @dense(%x: tensor<4x64xf32>) -> tensor<4x10xf32> attributes {mesh =
 dist.program @elementwise(%x: tensor<4x64xf32>) -> tensor<4x64xf32> attributes {mesh = @d0} {
   %0 = dfg.relu %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
   dist.return %0 : tensor<4x64xf32>
+}
+
+// A device's part of a weight is brought into the library's layout like a whole one; what devices join, and what is cut
+// into pieces on its way to another mesh, is row-major.
+// CHECK-LABEL: dist.program @sharded
+// CHECK: %[[W:.*]] = dist.shard_of @wide
+// CHECK: plan.launch @onednn.reorder.{{[0-9]+}}(%[[W]])
+// CHECK: %[[C:.*]] = plan.launch @onednn.convolution.{{[0-9]+}}
+// CHECK-NEXT: %[[D:.*]] = plan.launch @onednn.reorder.{{[0-9]+}}(%[[C]]) {{.*}} -> tensor<1x16x14x14xf32>
+// CHECK: dist.all_reduce %[[D]]
+// CHECK: dist.send %[[D]] to @d1 channel 1
+dist.program @sharded(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attributes {mesh = @pair} {
+  %w = dist.shard_of @wide <[32 by ["m"], 16, 3, 3]> : tensor<16x16x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x14x14xf32>
+  %1 = dist.all_reduce %0 from <[1, 16, 14, 14], partial sum ["m"]> to <[1, 16, 14, 14]> : tensor<1x16x14x14xf32> -> tensor<1x16x14x14xf32>
+  dist.send %0 to @d1 channel 1 from <[1, 32 by ["m"], 14, 14]> to <[1, 32, 14, 14]> : tensor<1x16x14x14xf32>
+  dist.return %1 : tensor<1x16x14x14xf32>
+}
+
+// Such a transfer ends row-major too, whatever its first reader is.
+// CHECK-LABEL: dist.program @parts
+// CHECK: dist.receive from @pair channel 1 {{.*}} : tensor<1x32x14x14xf32>
+dist.program @parts() -> tensor<1x32x14x14xf32> attributes {mesh = @d1} {
+  %0 = dist.receive from @pair channel 1 from <[1, 32 by ["m"], 14, 14]> to <[1, 32, 14, 14]> : tensor<1x32x14x14xf32>
+  dist.return %0 : tensor<1x32x14x14xf32>
 }
 
 // CHECK: plan.library_kernel @[[CONV]] "onednn" "convolution"

@@ -8,6 +8,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
 #include "passes/codegen/Pipeline.h"
+#include "passes/distribute/Pipeline.h"
 #include "passes/schedule/Pipeline.h"
 
 #include "mlir/Parser/Parser.h"
@@ -19,13 +20,15 @@ using namespace mlir;
 
 namespace cleave {
 
-ModuleText::ModuleText(const std::string &text, Kernels kernels) : context(std::make_unique<MLIRContext>()) {
+ModuleText::ModuleText(const std::string &text, Stage first) : context(std::make_unique<MLIRContext>()) {
   context->loadDialect<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
   module = parseSourceString<ModuleOp>(text, context.get());
   if (!module)
     throw std::runtime_error("the module of the test does not parse");
   PassManager manager(context.get());
-  if (kernels == WithKernels)
+  if (first == Distribute)
+    buildDistributePipeline(manager);
+  if (first != Schedule)
     buildCodegenPipeline(manager, {});
   buildSchedulePipeline(manager);
   if (failed(manager.run(*module)))

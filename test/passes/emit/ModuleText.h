@@ -14,11 +14,11 @@
 
 namespace cleave {
 
-/// A module that was parsed, and scheduled if it holds programs; with kernels, its operators have got theirs before.
+/// A module that was parsed, and went through the stages up to schedule, from the one that is named.
 class ModuleText {
 public:
-  enum Kernels { WithoutKernels, WithKernels };
-  explicit ModuleText(const std::string &text, Kernels kernels = WithoutKernels);
+  enum Stage { Distribute, Codegen, Schedule };
+  explicit ModuleText(const std::string &text, Stage first = Schedule);
 
   mlir::ModuleOp get() const { return *module; }
   /// The bytes of its plan; fails the test when there is none.

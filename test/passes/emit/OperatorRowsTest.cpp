@@ -115,6 +115,38 @@ TEST_F(OperatorRows, AreInThePlan) {
   EXPECT_EQ(entry.programs[1].body.back().node, "output0");
 }
 
+// On a mesh: what all devices together receive. The sum of 4x16 floats goes once around four
+// devices in both phases; the gathered columns come from the three others; a slice brings nothing.
+TEST(OperatorRowsOnMeshes, CountCollectives) {
+  ModuleText module(R"(
+module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64, memory = 0 : i64}, {name = "b", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                   {name = "c", driver = "cpu", cores = 1 : i64, memory = 0 : i64}, {name = "d", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+  dist.mesh @m <["x" = 2, "y" = 2], devices = [0, 1, 2, 3]>
+  plan.library_kernel @neg "onednn" "eltwise" {} : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  plan.library_kernel @part "onednn" "eltwise" {} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  dfg.graph @main(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+    %0 = dfg.neg %x {dist.place = #dist.place<@m, by = "test", split = <{d0 = ["x", "y"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("sum"("Gemm"))
+    %1 = dfg.neg %0 {dist.place = #dist.place<@m, by = "test", split = <{d1 = ["x", "y"]}>>} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("cut"("Neg"))
+    %2 = dfg.neg %1 {dist.place = #dist.place<@m, by = "test">} : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("all"("Neg"))
+    dfg.return %2 : tensor<4x16xf32>
+  }
+  dist.program @main.m(%x: tensor<4x16xf32>) -> tensor<4x16xf32> attributes {mesh = @m} {
+    %0 = plan.launch @neg(%x) : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("sum"("Gemm"))
+    %1 = dist.all_reduce %0 from <[4, 16], partial sum ["x", "y"]> to <[4, 16]> : tensor<4x16xf32> -> tensor<4x16xf32> loc("sum"("Gemm"))
+    %2 = dist.slice %1 from <[4, 16]> to <[4, 16 by ["x", "y"]]> : tensor<4x16xf32> -> tensor<4x4xf32> loc("sum"("Gemm"))
+    %3 = plan.launch @part(%2) : (tensor<4x4xf32>) -> tensor<4x4xf32> loc("cut"("Neg"))
+    %4 = dist.all_gather %3 from <[4, 16 by ["x", "y"]]> to <[4, 16]> : tensor<4x4xf32> -> tensor<4x16xf32> loc("cut"("Neg"))
+    %5 = plan.launch @neg(%4) : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("all"("Neg"))
+    dist.return %5 : tensor<4x16xf32>
+  }
+})");
+  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].receivedBytes, 4 * (2 * 4 * 16 * 4 * 3 / 4));
+  EXPECT_EQ(rows[1].receivedBytes, 0);
+  EXPECT_EQ(rows[2].receivedBytes, 4 * (3 * 4 * 4 * 4));
+}
+
 // A split is told in the words of people; of a node's operators the one with most work speaks, whatever comes last.
 TEST(OperatorRowsOfMeshes, TellSplits) {
   ModuleText module{R"(

@@ -8,6 +8,7 @@
 //   --exits N               succeed if the import ends with exit code N, and fail if not
 //   --report                print what was found instead of the module
 //   --cases DIR...          import every DIR/*/model.onnx with its test_data_set_0, and count
+//   --wrong NAME            with --cases: leave a case out whose files are wrong
 //   --least N               with --cases: fail if fewer than N import, or if one is rejected or differs
 //   --fold                  with --cases: fix all inputs, and compare the outputs that fold with output_N.pb
 
@@ -29,7 +30,7 @@ using namespace mlir;
 namespace {
 struct Arguments {
   std::string model, weights, bindFrom;
-  std::vector<std::string> cases;
+  std::vector<std::string> cases, wrong;
   ImportOptions options;
   bool report = false, fold = false;
   int exits = 0;
@@ -155,7 +156,8 @@ static int importCases(MLIRContext &context, const Arguments &arguments) {
       folders.push_back(entry->path());
     llvm::sort(folders);
     for (const std::string &folder : folders) {
-      if (!llvm::sys::fs::exists(folder + "/model.onnx"))
+      if (!llvm::sys::fs::exists(folder + "/model.onnx") ||
+          llvm::is_contained(arguments.wrong, llvm::sys::path::filename(folder)))
         continue;
       ImportOptions options;
       bindFromFolder(context, folder + "/model.onnx", folder + "/test_data_set_0", options);
@@ -200,6 +202,8 @@ static bool parse(MLIRContext &context, int argc, char **argv, Arguments &argume
       arguments.report = true;
     } else if (option == "--least") {
       arguments.least = static_cast<unsigned>(std::atoi(argv[++i]));
+    } else if (option == "--wrong") {
+      arguments.wrong.push_back(argv[++i]);
     } else if (option == "--exits") {
       arguments.exits = std::atoi(argv[++i]);
     } else if (option == "--fold") {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Writes an ONNX model from ONNX's textual syntax, so that tests can be read. Lines before the one that begins with
-// `<` (the model's header) are the test's own. Options change what the syntax cannot say:
+// `<` (the model's header) are the test's own. An input of a node that is named _ is absent. Options change what the
+// syntax cannot say:
 //   --external NAME=FILE[:OFFSET[:LENGTH]]   keep an initializer in a file, which is not written
 //   --group NODE=GROUP                       metadata of a node, by its first output
 //   --tensor NAME                            write an initializer alone, as a tensor file
@@ -27,6 +28,13 @@ static std::string readModelText(const std::string &path) {
       text += line + "\n";
   }
   return text;
+}
+
+static void removeAbsent(onnx::GraphProto &graph) {
+  for (onnx::NodeProto &node : *graph.mutable_node())
+    for (std::string &input : *node.mutable_input())
+      if (input == "_")
+        input.clear();
 }
 
 static void makeExternal(onnx::ModelProto &model, const std::string &argument) {
@@ -86,6 +94,7 @@ int main(int argc, char **argv) {
     std::cerr << input << ": " << status.ErrorMessage() << "\n";
     return 1;
   }
+  removeAbsent(*model.mutable_graph());
   for (const std::string &external : externals)
     makeExternal(model, external);
   for (const std::string &group : groups)

@@ -45,6 +45,14 @@ TEST_F(TensorProtoTest, ReadsRawData) {
   read(16, little(0x3f80, 2) + little(0xc020, 2), ElementType::BF16, 1, -2.5);
 }
 
+// Programs in NumPy call bfloat16 uint16: it is read as what the caller expects.
+TEST_F(TensorProtoTest, ReadsBfloat16CalledUint16) {
+  std::string bytes = start(4) + delimited(9, little(0x3f80, 2) + little(0xc020, 2));
+  TensorType type = dense(ElementType::BF16, {2, 1});
+  expectTensor(file("a.pb", bytes), type, {1, -2.5}, &type);
+  expectFailure(file("a.pb", bytes), Status::Unsupported, "data_type 4");
+}
+
 // Numbers in the typed fields, packed and one by one; half floats and small integers share int32_data.
 TEST_F(TensorProtoTest, ReadsTypedData) {
   auto read = [&](char code, const std::string &data, ElementType element, double a, double b) {

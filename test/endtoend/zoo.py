@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The zoo's models: as many weights as the literature says, and small ones with the outputs that ONNX Runtime computes, on
+# one device and with operators alternating over two; with drawn weights as with written ones.
+#
+#   python3 test/endtoend/zoo.py [MODEL...]
+
+import os
+import sys
+import tempfile
+
+import numpy
+import onnx
+from onnx import numpy_helper
+
+import peer
+from cleave_process import DONE, Result, cleave, report
+
+# Weights of the models at their default sizes, without running statistics, and who says so.
+COUNTS = {
+    "alexnet": (60965224, "Krizhevsky 2012 (two groups)"),
+    "vgg16": (138357544, "torchvision vgg16"),
+    "resnet50": (25557032, "torchvision resnet50"),
+    "wide-resnet": (68883240, "torchvision wide_resnet50_2"),
+    "unet": (31030658, "Ronneberger 2015: 31,030,593 for one class, 65 more for the second"),
+    "lstm": (6500000 + 2 * (4 * 650 * 1300 + 8 * 650) + 6510000, "Zaremba 2014, medium; two biases a gate"),
+    "gpt": (124439808, "GPT-2 small"),
+    "bert": (109482240, "bert-base-uncased with pooler"),
+}
+
+# Sizes small enough to write weights and compute quickly.
+SMALL = {
+    "vgg16": {"image-size": 32, "classes": 10, "batch": 2},
+    "resnet50": {"image-size": 64, "classes": 10, "batch": 2},
+    "wide-resnet": {"image-size": 64, "classes": 10},
+    "unet": {"image-size": 32, "features": 8, "batch": 2},
+    "lstm": {"layers": 2, "hidden": 24, "sequence": 7, "batch": 3, "vocabulary": 50},
+    "gpt": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
+    "gpt untied": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "tied": 0},
+    "bert": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
+    "moe": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50, "experts": 4},
+    "moe top 2": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "experts": 4, "top": 2},
+}
+
+
+def count_weights(path):
+    """Elements of the weights that a model without weights describes."""
+    graph = onnx.load(path).graph
+    shapes = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    total = 0
+    for node in graph.node:
+        if node.output[0].endswith((".mean", ".variance")):
+            continue
+        if node.op_type == "RandomNormal":
+            total += int(numpy.prod(next(a.ints for a in node.attribute if a.name == "shape")))
+        elif node.op_type == "ConstantOfShape":
+            total += int(numpy.prod(shapes[node.input[0]]))
+    return total
+
+
+def make_inputs(model, sizes):
+    """An array for every input: words below the vocabulary, images of any number."""
+    generator, arrays = numpy.random.default_rng(7), []
+    for value in model.graph.input:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            arrays.append(generator.standard_normal(shape).astype(numpy.float32))
+        elif value.type.tensor_type.elem_type == onnx.TensorProto.BOOL:
+            arrays.append(generator.integers(0, 2, shape).astype(bool))
+        else:
+            arrays.append(generator.integers(0, sizes["vocabulary"] if value.name == "tokens" else 2, shape))
+    return arrays
+
+
+def main():
+    failures, passed = [], 0
+
+    def note(subject, result):
+        nonlocal passed
+        passed += result.code == DONE
+        if result.code != DONE:
+            failures.append((subject, result))
+
+    wanted = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        for name, (count, source) in COUNTS.items():
+            if wanted and name not in wanted:
+                continue
+            note(f"{name}, file", cleave("zoo", name, "-o", path))
+            found = count_weights(path)
+            text = f"expected {count} weights ({source}), got {found}"
+            note(f"{name}, number of weights", Result(DONE if found == count else 1, "", text))
+        for name, sizes in SMALL.items():
+            if wanted and name.split()[0] not in wanted:
+                continue
+            numbers = [f"--{key}={value}" for key, value in sizes.items()]
+            drawn = os.path.join(folder, "drawn.onnx")
+            note(f"{name}, file", cleave("zoo", name.split()[0], *numbers, "--weights", "-o", path))
+            note(f"{name}, file without weights", cleave("zoo", name.split()[0], *numbers, "-o", drawn))
+            model = onnx.load(path)
+            inputs = peer.write_inputs(make_inputs(model, sizes), folder)
+            peer.run_peer(path, inputs, folder)
+            outputs = range(len(model.graph.output))
+            for run in peer.RUNS:
+                for what, file in (("written", path), ("drawn", drawn)):
+                    note(f"{name} on {run}, {what} weights", peer.compare(file, inputs, folder, outputs, run))
+    report(failures, passed)
+
+
+if __name__ == "__main__":
+    main()
