@@ -85,6 +85,15 @@ void addUnaries(TemplateList &list) {
   addUnary<dfg::SigmoidOp>(list, Elements::Float, {-10, 10}, Rounding::Inexact, [](Bounds) { return Bounds{0, 1}; });
   addUnary<dfg::SoftplusOp>(list, Elements::Float, wide, Rounding::Inexact,
                             [](Bounds b) { return Bounds{0, largest(b) + 1}; });
+  addUnary<dfg::AsinOp>(list, Elements::Float, {-0.95, 0.95}, Rounding::Inexact, monotonous(std::asin));
+  addUnary<dfg::AcosOp>(list, Elements::Float, {-0.95, 0.95}, Rounding::Inexact, monotonous(std::acos));
+  addUnary<dfg::AtanOp>(list, Elements::Float, {-10, 10}, Rounding::Inexact, monotonous(std::atan));
+  addUnary<dfg::SinhOp>(list, Elements::Float, {-3, 3}, Rounding::Inexact, monotonous(std::sinh));
+  addUnary<dfg::CoshOp>(list, Elements::Float, {-3, 3}, Rounding::Inexact,
+                        [](Bounds b) { return Bounds{1, std::cosh(largest(b))}; });
+  addUnary<dfg::AsinhOp>(list, Elements::Float, {-10, 10}, Rounding::Inexact, monotonous(std::asinh));
+  addUnary<dfg::AcoshOp>(list, Elements::Float, {1.1, 10}, Rounding::Inexact, monotonous(std::acosh));
+  addUnary<dfg::AtanhOp>(list, Elements::Float, {-0.9, 0.9}, Rounding::Inexact, monotonous(std::atanh));
 }
 
 /// Operators with attributes.

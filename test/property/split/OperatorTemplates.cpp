@@ -46,6 +46,7 @@ const TemplateList &operatorTemplates() {
     TemplateList made;
     addElementwiseTemplates(made);
     addContractionTemplates(made);
+    addIndexingTemplates(made);
     addMovementTemplates(made);
     addReductionTemplates(made);
     return made;

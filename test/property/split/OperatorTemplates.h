@@ -35,6 +35,7 @@ struct OperatorTemplate {
 using TemplateList = std::vector<OperatorTemplate>;
 void addElementwiseTemplates(TemplateList &list);
 void addContractionTemplates(TemplateList &list);
+void addIndexingTemplates(TemplateList &list);
 void addMovementTemplates(TemplateList &list);
 void addReductionTemplates(TemplateList &list);
 
