@@ -279,6 +279,14 @@ SplitRule ConvTransposeOp::getSplitRule() {
   return rule;
 }
 
+FailureOr<SmallVector<Value>> ConvTransposeOp::localize(OpBuilder &builder, const LocalInstance &instance) {
+  auto groupFactor = getSplitRule().find("group");
+  int64_t groups = groupFactor ? instance.sizes[*groupFactor] : getGroups();
+  return SmallVector<Value>{ConvTransposeOp::create(builder, getLoc(), instance.operands[0], instance.operands[1],
+                                                    getStrides(), getPads(), getDilations(), getOutputPadding(),
+                                                    groups)};
+}
+
 OpCost ConvTransposeOp::getCost() {
   auto input = tensorType(getInput()), filter = tensorType(getFilter());
   OpCost cost = elementwiseCost(*this, 0.0, CostClass::Contraction);

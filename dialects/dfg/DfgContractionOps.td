@@ -68,6 +68,7 @@ def Dfg_ConvTransposeOp : Dfg_Operator<"conv_transpose", [DeclareOpInterfaceMeth
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$output_padding,
                        DefaultValuedAttr<I64Attr, "1">:$groups);
   let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
 }
 
 def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,

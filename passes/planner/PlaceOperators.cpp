@@ -196,12 +196,9 @@ private:
   }
 };
 
-constexpr std::pair<PlaceStrategy, StringLiteral> strategyNames[] = {{PlaceStrategy::Single, "single"},
-                                                                     {PlaceStrategy::Place, "place"},
-                                                                     {PlaceStrategy::Data, "data"},
-                                                                     {PlaceStrategy::Tensor, "tensor"},
-                                                                     {PlaceStrategy::Alternate, "alternate"},
-                                                                     {PlaceStrategy::Split, "split"}};
+constexpr std::pair<PlaceStrategy, StringLiteral> strategyNames[] = {
+    {PlaceStrategy::Single, "single"}, {PlaceStrategy::Place, "place"},         {PlaceStrategy::Data, "data"},
+    {PlaceStrategy::Tensor, "tensor"}, {PlaceStrategy::Alternate, "alternate"}, {PlaceStrategy::Split, "split"}};
 
 } // namespace
 

@@ -43,9 +43,13 @@ struct Task {
 
 struct Problem {
   unsigned numDevices = 0;
+  /// Whether a device of the problem stands for several; absent: it does not.
+  std::vector<bool> standsForSeveral;
   std::vector<Value> values;
   /// Each device's tasks in the model's order.
   std::vector<Task> tasks;
+
+  bool isSeveral(unsigned device) const { return device < standsForSeveral.size() && standsForSeveral[device]; }
 };
 
 /// Who writes a value, and who reads it in ascending order.

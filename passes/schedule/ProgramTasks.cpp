@@ -26,6 +26,7 @@ FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module) {
     tasks.programs.push_back(program);
     tasks.meshes.emplace_back(mesh);
     tasks.cores.push_back(first < devices.size() ? devices[first].cores : 1);
+    tasks.problem.standsForSeveral.push_back(mesh.getDevices().size() > 1);
   }
   tasks.problem.numDevices = static_cast<unsigned>(tasks.programs.size());
   if (failed(tasks.pairChannels()))

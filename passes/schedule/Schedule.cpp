@@ -63,7 +63,9 @@ public:
     } else {
       list(task.device).push_back(instruction(index, task.device, Queue::Send, task.reads, {}));
       list(*task.target).push_back(instruction(index, *task.target, Queue::Receive, {}, task.writes));
-      past.meet(queueOf(task.device, Queue::Send), queueOf(*task.target, Queue::Receive));
+      // Of several devices, the one that got something from here need not be the one that gave something back.
+      if (!problem.isSeveral(task.device) && !problem.isSeveral(*task.target))
+        past.meet(queueOf(task.device, Queue::Send), queueOf(*task.target, Queue::Receive));
     }
     ++order;
   }

@@ -33,10 +33,11 @@ void TargetOptions::addTo(CLI::App &command) {
       .add_option("--machine", machine, "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a file")
       ->capture_default_str();
   command
-      .add_option("--strategy", strategy,
-                  "how operators get their devices: single (all on the first); place (by --place, else the model's "
-                  "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
-                  "columns and rows); alternate and split (for tests); default: place where there is something to go by")
+      .add_option(
+          "--strategy", strategy,
+          "how operators get their devices: single (all on the first); place (by --place, else the model's "
+          "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
+          "columns and rows); alternate and split (for tests); default: place where there is something to go by")
       ->check(CLI::IsMember({"single", "place", "data", "tensor", "alternate", "split"}));
   command.add_option("--place", placementFile, "pins operators to devices and meshes, and splits them, by name (YAML)")
       ->type_name("FILE");

@@ -100,6 +100,22 @@ TEST(Schedule, WaitsAcrossQueuesOnly) {
   EXPECT_TRUE(schedule->devices[1].body.back().waits.empty());
 }
 
+// What comes back from a mesh may come from a device that has its part already, while others still read: memory is free
+// once the send itself is over.
+TEST(Schedule, WaitsForSendsToMeshes) {
+  ProblemBuilder builder(2);
+  builder.problem.standsForSeveral = {false, true};
+  unsigned value = builder.launch(0, {builder.input(0, 64)}, 64);
+  unsigned there = builder.transfer(value, 1);
+  unsigned back = builder.transfer(builder.launch(1, {there}, 64), 0);
+  unsigned result = builder.launch(0, {back}, 192);
+  builder.output(result);
+  auto schedule = solve(builder.problem);
+  ASSERT_LT(schedule->devices[0].arenaBytes, 64u + 64u + 192u);
+  EXPECT_EQ(instructionOf(schedule->devices[0].body, builder.writerOf(result)).waits,
+            (std::vector<TimelinePoint>{{1, 1}, {2, 1}}));
+}
+
 /// A chain on device 0 whose first value is also sent.
 Problem sendBesideAChain(double seconds) {
   ProblemBuilder builder(2);

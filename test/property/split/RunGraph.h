@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a module with a placed graph to the values of its outputs.
+
+#ifndef CLEAVE_TEST_PROPERTY_SPLIT_RUNGRAPH_H
+#define CLEAVE_TEST_PROPERTY_SPLIT_RUNGRAPH_H
+
+#include "test/property/Tensor.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/Error.h"
+
+namespace cleave::test {
+
+/// The values that the graph's inputs say they have.
+std::vector<Tensor> makeInputs(mlir::ModuleOp module);
+
+/// Compiles the module, which is not what it was afterwards, and runs it: two steps in flight, which must give the same
+/// bits. The error begins with the stage that failed.
+llvm::Expected<std::vector<Tensor>> runGraph(mlir::ModuleOp module, const std::vector<Tensor> &inputs, bool optimized);
+
+} // namespace cleave::test
+
+#endif // CLEAVE_TEST_PROPERTY_SPLIT_RUNGRAPH_H

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Operators in all their splits, and graphs of many operators.
+
+#include "test/property/split/SplitCases.h"
+
+#include "test/property/split/Placements.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace cleave::test {
+namespace {
+
+/// An operator that changes nothing, and that can be divided like any other.
+Operation *passThrough(OpBuilder &builder, Value value, Dice &dice) {
+  Location location = value.getLoc();
+  if (dice.oneIn(2))
+    return dfg::ReshapeOp::create(builder, location, value.getType(), value);
+  return dfg::BroadcastOp::create(builder, location, value.getType(), value);
+}
+
+/// The operator under test in one more split.
+class Branch {
+public:
+  Branch(Operation *original, ArrayRef<dist::MeshOp> meshes, Dice &dice)
+      : original(original), meshes(meshes), dice(dice), builder(original->getBlock(), original->getBlock()->end()) {}
+
+  Value add(dist::MeshOp mesh, dist::SplitAttr split) {
+    IRMapping mapping;
+    for (Value operand : original->getOperands())
+      if (dice.oneIn(2) && !mapping.contains(operand))
+        mapping.map(operand, elsewhere(operand, mesh));
+    Operation *op = builder.clone(*original, mapping);
+    place(op, mesh, split);
+    return dice.oneIn(2) ? elsewhere(op->getResult(0), mesh) : op->getResult(0);
+  }
+
+private:
+  /// The value in another layout; in one of two cases also on another mesh.
+  Value elsewhere(Value value, dist::MeshOp mesh) {
+    Operation *op = passThrough(builder, value, dice);
+    placeAtRandom(op, dice.oneIn(2) ? mesh : dice.of<dist::MeshOp>(meshes), dice);
+    return op->getResult(0);
+  }
+
+  Operation *original;
+  ArrayRef<dist::MeshOp> meshes;
+  Dice &dice;
+  OpBuilder builder;
+};
+
+struct Way {
+  dist::MeshOp mesh;
+  dist::SplitAttr split;
+};
+
+std::vector<Way> someWays(Operation *op, ArrayRef<dist::MeshOp> meshes, Dice &dice, unsigned most) {
+  std::vector<Way> ways;
+  for (dist::MeshOp mesh : meshes)
+    for (dist::SplitAttr split : allSplits(op, mesh))
+      if (split || dice.oneIn(4))
+        ways.push_back({mesh, split});
+  dice.shuffle(ways);
+  if (ways.size() > most)
+    ways.resize(most);
+  if (ways.empty())
+    ways.push_back({meshes.front(), {}});
+  return ways;
+}
+
+} // namespace
+
+SplitCase makeOperatorCase(MLIRContext &context, const OperatorTemplate &chosen, uint64_t seed, unsigned most) {
+  GraphBuilder graph(context, seed);
+  Type element = chosen.randomElement(Builder(&context), graph.dice);
+  Value operand = graph.fresh(element, graph.shape(chosen.minRank, chosen.maxRank), chosen.bounds);
+  Operation *op = chosen.build(graph, operand).getDefiningOp();
+  Dice dice = graph.dice;
+  OwningOpRef<ModuleOp> module = graph.finish(op->getResult(0));
+  addDevices(*module, 4);
+  std::vector<dist::MeshOp> meshes = addMeshes(*module, dice);
+  for (Operation &before : op->getBlock()->without_terminator())
+    placeAtRandom(&before, dice.of<dist::MeshOp>(meshes), dice);
+
+  Operation *end = op->getBlock()->getTerminator();
+  end->remove();
+  Branch branch(op, meshes, dice);
+  std::vector<Way> ways = someWays(op, meshes, dice, most);
+  SmallVector<Value> outputs;
+  for (const Way &way : ways)
+    outputs.push_back(branch.add(way.mesh, way.split));
+  Block *block = op->getBlock();
+  block->push_back(end);
+  end->setOperands(outputs);
+  if (op->use_empty())
+    op->erase();
+  auto parent = cast<dfg::GraphOp>(block->getParentOp());
+  parent.setFunctionType(FunctionType::get(&context, block->getArgumentTypes(), ValueRange(outputs).getTypes()));
+  removeUnusedMeshes(*module);
+  return {chosen.name.str(), std::move(module), static_cast<unsigned>(ways.size())};
+}
+
+/// Some value that the operator can be computed on, brought to where it is defined.
+static Value chooseOperand(GraphBuilder &graph, const OperatorTemplate &chosen) {
+  std::vector<Value> fitting;
+  for (Value value : graph.getValues())
+    if (chosen.accepts(cast<RankedTensorType>(value.getType())) && (!chosen.jumps || graph.isExact(value)))
+      fitting.push_back(value);
+  if (fitting.empty())
+    return {};
+  // Later values are likelier, so that graphs are deep.
+  size_t index = std::max(graph.dice.below(fitting.size()), graph.dice.below(fitting.size()));
+  return graph.within(fitting[index], chosen.bounds);
+}
+
+/// Values that nobody uses, and some others.
+static std::vector<Value> chooseOutputs(Block &block, Dice &dice) {
+  std::vector<Value> outputs;
+  for (Operation &op : block)
+    if (isPlaced(&op) && (op.use_empty() || dice.oneIn(10)))
+      outputs.push_back(op.getResult(0));
+  return outputs;
+}
+
+SplitCase makeGraphCase(MLIRContext &context, uint64_t seed) {
+  constexpr int64_t largest = 4096;
+  GraphBuilder graph(context, seed);
+  Builder builder(&context);
+  for (int64_t i = graph.dice.between(1, 3); i > 0; --i)
+    graph.fresh(builder.getF32Type(), graph.shape(i == 1 ? 3 : 0, 4), {-2, 2});
+  for (int64_t left = graph.dice.between(3, 30); left > 0;) {
+    const OperatorTemplate &chosen = graph.dice.of<OperatorTemplate>(operatorTemplates());
+    Value operand = chooseOperand(graph, chosen);
+    if (!operand) {
+      if (graph.dice.oneIn(8))
+        graph.fresh(chosen.randomElement(builder, graph.dice), graph.shape(chosen.minRank, chosen.maxRank),
+                    chosen.bounds);
+      continue;
+    }
+    Value made = chosen.build(graph, operand);
+    --left;
+    // Large tensors do not become larger.
+    if (cast<RankedTensorType>(made.getType()).getNumElements() > largest)
+      graph.forget(made);
+  }
+  Block *block = graph.at().getInsertionBlock();
+  Dice dice = graph.dice;
+  std::vector<Value> outputs = chooseOutputs(*block, dice);
+  OwningOpRef<ModuleOp> module = graph.finish(outputs);
+  addDevices(*module, 4);
+  std::vector<dist::MeshOp> meshes = addMeshes(*module, dice);
+  // A graph runs on few of them.
+  dice.shuffle(meshes);
+  meshes.resize(dice.between(1, 4));
+  for (Operation &op : block->without_terminator())
+    placeAtRandom(&op, dice.of<dist::MeshOp>(meshes), dice);
+  removeUnusedMeshes(*module);
+  return {"graph", std::move(module), 1};
+}
+
+} // namespace cleave::test
