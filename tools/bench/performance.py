@@ -130,12 +130,47 @@ def split_by_data(folder, rounds):
     return statistics.median(split), statistics.median(ceiling), ratio
 
 
+def thousand_devices(folder):
+    """Seconds and MiB that it takes to distribute a GPT of 96 layers over 1,024 simulated devices, and the plan's MiB."""
+    model, plan = os.path.join(folder, "gpt96.onnx"), os.path.join(folder, "gpt96.plan")
+    cleave("zoo", "gpt", "--layers", 96, "--hidden", 12288, "--heads", 96, "--sequence", 2048, "--batch", 128, "-o", model)
+    begin = time.monotonic()
+    pid = os.spawnv(os.P_NOWAIT, CLEAVE, [CLEAVE, "compile", model, "--machine", "null:1024", "--strategy", "tensor",
+                                          "--degrees", "data=128,model=8", "-o", plan])
+    _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise RuntimeError("cleave compile of the 96-layer GPT failed")
+    return time.monotonic() - begin, usage.ru_maxrss / 1024, os.path.getsize(plan) / 2**20
+
+
+def all_reduce(folder, rounds):
+    """An all-reduce of 64 MiB: between two devices of one process, against the time that both cores need to read and
+    write twice as much; and between two processes, against MPI_Allreduce. Medians of the rounds' ratios, and seconds."""
+    path = os.path.join(folder, "collectives.json")
+    flags = ["--collectives", "--sizes", "64MiB", "--operations", "all_reduce", "--json", path]
+    runner = os.path.join(os.path.dirname(CLEAVE), "cleave-run")
+    commands = {"ceiling_seconds": [CLEAVE, "bench", *flags],
+                "mpi_seconds": ["mpirun", "--allow-run-as-root", "-n", "2", runner, *flags]}
+    medians = []
+    for peer, command in commands.items():
+        results = []
+        for _ in range(rounds):
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with open(path, encoding="utf-8") as file:
+                results.append(json.load(file)["collectives"][0])
+        medians.append((statistics.median(result["seconds"] for result in results),
+                        statistics.median(result["seconds"] / result[peer] for result in results)))
+    return medians
+
+
 def page(folder, rounds):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     peer = against_peer(folder, rounds)
     compile_seconds, start_seconds = compile_and_start(folder, rounds)
     split, ceiling, ratio = split_by_data(folder, rounds)
+    (local_seconds, local_ratio), (mpi_seconds, mpi_ratio) = all_reduce(folder, rounds)
+    gpt_seconds, gpt_memory, gpt_plan = thousand_devices(folder)
     return f"""# Performance
 
 Measured on {len(os.sched_getaffinity(0))} cores of {cpu}, medians of {rounds} rounds, by
@@ -171,6 +206,19 @@ device's compute queue runs a kernel, from a trace (`cleave run … --trace FILE
 VGG-16, batch 8, `--strategy data --degrees data=2` over two devices of one core each: {split:.2f} images/s. The
 ceiling, two independent processes of one core and batch 4 at the same time, is {ceiling:.2f} images/s together; the
 split reaches {ratio:.0%} of it.
+
+## Collectives
+
+An all-reduce of 64 MiB between two devices of one process takes {local_seconds * 1e3:.1f} ms, {local_ratio:.2f} times as long as
+both cores together need to read 128 MiB and write 128 MiB. Between two processes it takes
+{mpi_seconds * 1e3:.1f} ms, {mpi_ratio:.2f} times as long as Open MPI's own `MPI_Allreduce`. Both peers are measured in the
+same run: `cleave bench --collectives`, `mpirun -n 2 cleave-run --collectives`.
+
+## Many devices
+
+A GPT of 96 layers, 12,288 hidden units and batch 128 over 1,024 simulated devices (`--machine
+null:1024 --strategy tensor --degrees data=128,model=8`): {gpt_seconds:.1f} s and {gpt_memory:.0f} MiB from ONNX file to a plan of
+{gpt_plan:.1f} MiB, which holds each program once.
 """
 
 
