@@ -14,8 +14,10 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <atomic>
+#include <csignal>
 #include <map>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +86,7 @@ private:
       processes[process] = job;
       return;
     }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     work(job);
     _exit(0);
   }
@@ -101,8 +104,10 @@ private:
       if (done % unitsInAContext == 0)
         context = makeContext();
       SplitCase made = make(*context, unit);
-      if (!checkCase(*made.module, optionsOf(unit)).empty())
+      if (std::string found = checkCase(*made.module, optionsOf(unit)); !found.empty()) {
+        llvm::errs() << "unit " << unit << " (" << made.name << ") fails: " << found << "\n";
         noteFailure(unit);
+      }
       (isGraph(unit) ? progress->graphs : progress->cases) += made.count;
       progress->optimized += optionsOf(unit).optimized ? made.count : 0;
     }

@@ -49,7 +49,7 @@ SmallVector<int64_t> GraphBuilder::shape(int64_t minRank, int64_t maxRank) {
   for (int64_t i = 0, rank = dice.between(minRank, maxRank); i < rank; ++i) {
     int64_t next = size();
     while (elements * next > 2048)
-      next = next / 2 + 1;
+      next = (next + 1) / 2;
     sizes.push_back(next);
     elements *= next;
   }

@@ -13,39 +13,74 @@ using namespace mlir;
 namespace cleave::test {
 namespace {
 
-/// An operator that changes nothing, and that can be divided like any other.
-Operation *passThrough(OpBuilder &builder, Value value, Dice &dice) {
+/// An operator on a value of these bounds whose result has them, too, and that can be divided like any other. One in
+/// three leaves something else than zero in the padding of devices' parts, which whoever joins them must not see.
+Operation *passThrough(OpBuilder &builder, Value value, Bounds bounds, Dice &dice) {
   Location location = value.getLoc();
-  if (dice.oneIn(2))
+  Type element = elementOf(value);
+  switch (dice.below(3)) {
+  case 0:
     return dfg::ReshapeOp::create(builder, location, value.getType(), value);
-  return dfg::BroadcastOp::create(builder, location, value.getType(), value);
+  case 1:
+    return dfg::BroadcastOp::create(builder, location, value.getType(), value);
+  default:
+    if (element.isInteger(1))
+      return dfg::NotOp::create(builder, location, value);
+    double least = bounds.low + 0.6 * (bounds.high - bounds.low);
+    return dfg::ClampOp::create(builder, location, value, builder.getF64FloatAttr(least),
+                                builder.getF64FloatAttr(bounds.high));
+  }
+}
+
+/// The split of an operator of the operand's shape that leaves its result where an operator wants it, so that nothing
+/// happens in between: its padding, too, is there.
+dist::SplitAttr splitOfOperand(Operation *op, unsigned operand, dist::SplitAttr split) {
+  SplitRule rule = cast<SplitInterface>(op).getSplitRule();
+  Builder builder(op->getContext());
+  SmallVector<NamedAttribute> entries;
+  for (auto [dim, factors] : llvm::enumerate(rule.operands[operand]))
+    if (factors.size() == 1)
+      if (Attribute axes = split.getFactors().get(rule.factors[factors.front()].name))
+        entries.push_back(builder.getNamedAttr("d" + std::to_string(dim), axes));
+  return entries.empty() ? dist::SplitAttr()
+                         : dist::SplitAttr::get(op->getContext(), builder.getDictionaryAttr(entries));
 }
 
 /// The operator under test in one more split.
 class Branch {
 public:
-  Branch(Operation *original, ArrayRef<dist::MeshOp> meshes, Dice &dice)
-      : original(original), meshes(meshes), dice(dice), builder(original->getBlock(), original->getBlock()->end()) {}
+  Branch(Operation *original, const GraphBuilder &graph, ArrayRef<dist::MeshOp> meshes, Dice &dice)
+      : original(original), graph(graph), meshes(meshes), dice(dice),
+        builder(original->getBlock(), original->getBlock()->end()) {}
 
   Value add(dist::MeshOp mesh, dist::SplitAttr split) {
     IRMapping mapping;
-    for (Value operand : original->getOperands())
-      if (dice.oneIn(2) && !mapping.contains(operand))
-        mapping.map(operand, elsewhere(operand, mesh));
+    bool inPlace = split && dice.oneIn(3);
+    for (OpOperand &operand : original->getOpOperands()) {
+      Value value = operand.get();
+      if (mapping.contains(value) || (!inPlace && dice.oneIn(2)))
+        continue;
+      Value made = elsewhere(value, graph.boundsOf(value), mesh);
+      if (inPlace)
+        place(made.getDefiningOp(), mesh, splitOfOperand(original, operand.getOperandNumber(), split));
+      mapping.map(value, made);
+    }
     Operation *op = builder.clone(*original, mapping);
     place(op, mesh, split);
-    return dice.oneIn(2) ? elsewhere(op->getResult(0), mesh) : op->getResult(0);
+    Bounds bounds = graph.boundsOf(original->getResult(0));
+    return dice.oneIn(2) ? elsewhere(op->getResult(0), bounds, mesh) : op->getResult(0);
   }
 
 private:
   /// The value in another layout; in one of two cases also on another mesh.
-  Value elsewhere(Value value, dist::MeshOp mesh) {
-    Operation *op = passThrough(builder, value, dice);
+  Value elsewhere(Value value, Bounds bounds, dist::MeshOp mesh) {
+    Operation *op = passThrough(builder, value, bounds, dice);
     placeAtRandom(op, dice.oneIn(2) ? mesh : dice.of<dist::MeshOp>(meshes), dice);
     return op->getResult(0);
   }
 
   Operation *original;
+  const GraphBuilder &graph;
   ArrayRef<dist::MeshOp> meshes;
   Dice &dice;
   OpBuilder builder;
@@ -86,7 +121,7 @@ SplitCase makeOperatorCase(MLIRContext &context, const OperatorTemplate &chosen,
 
   Operation *end = op->getBlock()->getTerminator();
   end->remove();
-  Branch branch(op, meshes, dice);
+  Branch branch(op, graph, meshes, dice);
   std::vector<Way> ways = someWays(op, meshes, dice, most);
   SmallVector<Value> outputs;
   for (const Way &way : ways)
