@@ -122,11 +122,10 @@ def write_table(outcomes, path):
         file.write(f"""# ONNX's backend tests
 
 Every case of ONNX 1.12's backend tests (Debian's `libonnx-testdata`) that comes with its model, on
-one device, with its operators alternating over two, and with every operator that can be split cut over two, three and
-four, under the tolerances of ONNX's own runner (1e-3 relative plus 1e-7 absolute). A case passes if all its outputs
-agree in all runs; it
-is unsupported if `cleave run` says so (exit code 3); anything else is a failure. This page is
-written by
+one device, with its operators alternating over two, and with every operator that can be split cut
+over two, three and four, under the tolerances of ONNX's own runner (1e-3 relative plus 1e-7
+absolute). A case passes if all its outputs agree in all runs; it is unsupported if `cleave run` says
+so (exit code 3); anything else is a failure. This page is written by
 
 ```
 python3 test/endtoend/onnx_suite.py --table docs/onnx-suite.md
