@@ -94,17 +94,18 @@ struct OperatorColumn {
 /// The columns that tell operators apart: names get the room of those that would say the same in every row.
 static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
   const std::vector<Operator> &operators = summary.entry.operators;
-  std::vector<OperatorColumn> columns = {{{"node", Align::Left, 24}, [](const Operator &op) { return op.name; }},
-                                         {{"kind", Align::Left, 8}, [](const Operator &op) { return op.kind; }}};
+  std::vector<OperatorColumn> columns = {{{"node", Align::Left, 18}, [](const Operator &op) { return op.name; }},
+                                         {{"kind", Align::Left, 5}, [](const Operator &op) { return op.kind; }}};
   bool several = summary.plan.devices.size() > 1;
-  if (several)
-    columns.push_back({{"device", Align::Left, 6}, [&](const Operator &op) { return summary.deviceNames(op); }});
+  bool severalMeshes = any_of(operators, [&](const Operator &op) { return op.mesh != operators.front().mesh; });
+  if (severalMeshes)
+    columns.push_back({{"device", Align::Left, 5}, [&](const Operator &op) { return summary.deviceNames(op); }});
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
-    columns.push_back(
-        {{"split", Align::Left, 16}, [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
+    columns.push_back({{"split", Align::Left, severalMeshes ? 14u : 22u},
+                       [](const Operator &op) { return op.split.empty() ? "-" : op.split; }});
   if (!sameDecision(summary))
-    columns.push_back({{"decided by", Align::Left, 10}, [](const Operator &op) { return op.decidedBy; }});
-  columns.push_back({{"computed by", Align::Left, 12}, [&](const Operator &op) { return summary.computedBy(op); }});
+    columns.push_back({{"decided by", Align::Left, 8}, [](const Operator &op) { return op.decidedBy; }});
+  columns.push_back({{"computed by", Align::Left, 8}, [&](const Operator &op) { return summary.computedBy(op); }});
   columns.push_back({{"Mflop", Align::Right}, [](const Operator &op) { return number(op.flops / 1e6, 2); }});
   columns.push_back({{"KiB moved", Align::Right}, [](const Operator &op) { return number(op.bytes / 1024, 1); }});
   if (several)
