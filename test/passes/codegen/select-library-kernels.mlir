@@ -85,6 +85,18 @@ dist.program @parts() -> tensor<1x32x14x14xf32> attributes {mesh = @d1} {
   dist.return %0 : tensor<1x32x14x14xf32>
 }
 
+// One elementwise operator joins the routine: oneDNN 2.6 gives a second one the constants of the first.
+// CHECK-LABEL: dist.program @clamps
+// CHECK: %[[FIRST:.*]] = plan.launch @onednn.convolution
+// CHECK-NEXT: plan.launch @onednn.eltwise.clip{{.*}}(%[[FIRST]])
+dist.program @clamps(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attributes {mesh = @d0} {
+  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x14x14xf32>
+  %1 = dfg.clamp %0 {high = 2.000000e+01 : f64, low = -2.000000e+01 : f64} : (tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32>
+  %2 = dfg.clamp %1 {high = 2.000000e+00 : f64, low = -2.000000e+00 : f64} : (tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32>
+  dist.return %2 : tensor<1x16x14x14xf32>
+}
+
 // CHECK: plan.library_kernel @[[CONV]] "onednn" "convolution"
 // CHECK-SAME: post_ops = [#plan.post_op<"relu"
 }
