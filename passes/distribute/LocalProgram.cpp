@@ -127,26 +127,23 @@ static Layout layoutOf(const Part &part) {
   return layout;
 }
 
+/// The scalar that `Op` gives for a factor, made once.
+template <typename Op>
+static Value scalarOf(Value &made, OpBuilder builder, Location location, dist::LayoutAttr layout) {
+  if (!made)
+    made = Op::create(builder, location, RankedTensorType::get({}, builder.getI64Type()), layout,
+                      builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(0));
+  return made;
+}
+
 Value LocalProgram::start(Location location, const Part &part) {
   dist::LayoutAttr layout = attributeOf(layoutOf(part));
-  Value &made = starts[layout];
-  if (!made) {
-    OpBuilder builder = atEnd();
-    made = dist::StartOp::create(builder, location, RankedTensorType::get({}, builder.getI64Type()), layout,
-                                 builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(0));
-  }
-  return made;
+  return scalarOf<dist::StartOp>(starts[layout], atEnd(), location, layout);
 }
 
 Value LocalProgram::extent(Location location, const Part &part) {
   dist::LayoutAttr layout = attributeOf(layoutOf(part));
-  Value &made = extents[layout];
-  if (!made) {
-    OpBuilder builder = atEnd();
-    made = dist::ExtentOp::create(builder, location, RankedTensorType::get({}, builder.getI64Type()), layout,
-                                  builder.getI64IntegerAttr(0), builder.getI64IntegerAttr(0));
-  }
-  return made;
+  return scalarOf<dist::ExtentOp>(extents[layout], atEnd(), location, layout);
 }
 
 static double neutralOf(Combiner combiner) {
