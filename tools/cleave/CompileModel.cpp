@@ -51,6 +51,16 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
 }
 
+const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
+  std::vector<const char *> names = {"--machine",   "--strategy",     "--place",          "--degrees",
+                                     "--reference", "--no-libraries", "--compile-threads"};
+  names.insert(names.end(), others);
+  for (const char *name : names)
+    if (command.count(name))
+      return name;
+  return nullptr;
+}
+
 double CompiledModel::totalSeconds() const {
   double total = 0;
   for (const StageTime &time : times)

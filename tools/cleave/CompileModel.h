@@ -18,6 +18,8 @@ struct TargetOptions {
 
   /// Adds --machine, --strategy, --place, --degrees, --reference and --no-libraries to a command.
   void addTo(CLI::App &command);
+  /// The first of these options, or of `others`, that the command line has; null where it has none. A plan takes none.
+  static const char *findGiven(const CLI::App &command, std::initializer_list<const char *> others = {});
 };
 
 /// Seconds that a stage took.

@@ -76,9 +76,8 @@ void addRunCommand(CLI::App &app, Action &chosen) {
     chosen = [options, command] {
       if (!isPlanFile(options->model.model))
         return runModel(*options);
-      for (const char *name : {"--machine", "--strategy", "--place", "--dim", "--reference", "--no-libraries"})
-        if (command->count(name))
-          return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
+      if (const char *name = TargetOptions::findGiven(*command, {"--dim"}))
+        return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
       return runPlanFile(*options);
     };
   });

@@ -285,9 +285,8 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
       if (isPlanFile(options->subject))
-        for (const char *name : {"--machine", "--strategy", "--place", "--reference", "--no-libraries", "--tensor"})
-          if (command->count(name))
-            return report(makeError(Status::Usage, name, " expects a model; a plan is what it is"));
+        if (const char *name = TargetOptions::findGiven(*command, {"--tensor"}))
+          return report(makeError(Status::Usage, name, " expects a model; a plan is what it is"));
       return report(verify(*options));
     };
   });
