@@ -10,6 +10,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -215,7 +216,44 @@ struct Operator {
   std::vector<uint32_t> inputs;
   double flops = 0, bytes = 0, receivedBytes = 0, parameterBytes = 0, resultBytes = 0, predictedSeconds = -1;
   std::vector<int64_t> shape;
+  uint32_t ways = 1, stage = 0;
+  double communicationSeconds = -1, alternativeSeconds = -1;
+  std::string alternative;
+};
+
+/// What the planner expects of an entry. Seconds, and bytes of each device; plan.fbs explains every field.
+struct MemoryUse {
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
+  double total() const { return parameters + gradients + optimizer + activations + transient; }
+};
+struct PlanStage {
+  uint32_t mesh = 0;
+  double forward = 0, backwardInput = 0, backwardWeight = 0, send = 0, perStep = 0;
+  uint32_t inFlight = 1;
+  MemoryUse memory;
+  std::string recompute;
+  uint32_t zero = 0;
+};
+struct Alternative {
+  std::string name;
+  double seconds = -1, peakBytes = 0;
+  std::string whyNot;
+};
+struct Degree {
+  std::string name;
   uint32_t ways = 1;
+};
+struct Prediction {
+  std::string machine;
+  bool training = false;
+  double stepSeconds = -1, lowerBoundSeconds = -1, modelFlops = 0;
+  uint32_t microbatches = 1;
+  std::string schedule;
+  std::vector<Degree> degrees;
+  std::vector<PlanStage> stages;
+  std::vector<Alternative> alternatives;
+  double memoryLimit = 0;
+  std::vector<double> peakBytes;
 };
 
 struct Entry {
@@ -224,6 +262,7 @@ struct Entry {
   std::vector<Program> programs;
   std::vector<Operator> operators;
   std::vector<Tile> tiles;
+  std::optional<Prediction> prediction;
 
   /// The tile of that index; null for -1.
   const Tile *tile(int32_t index) const { return index < 0 ? nullptr : &tiles[static_cast<size_t>(index)]; }

@@ -56,6 +56,8 @@ private:
   PlanBuffer buffer(const fb::Buffer &from);
   Program program(const fb::Program &from);
   Operator modelOperator(const fb::Operator &from);
+  PlanStage stage(const fb::Stage &from);
+  Prediction prediction(const fb::Prediction &from);
   Tile tile(const fb::Tile &from);
   Entry entry(const fb::Entry &from);
 
@@ -216,6 +218,47 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   to.predictedSeconds = from.predicted_seconds();
   to.shape = numbers<int64_t>(from.shape());
   to.ways = from.ways();
+  to.stage = from.stage();
+  to.communicationSeconds = from.communication_seconds();
+  to.alternative = text(from.alternative());
+  to.alternativeSeconds = from.alternative_seconds();
+  return to;
+}
+
+PlanStage Reader::stage(const fb::Stage &from) {
+  PlanStage to;
+  to.mesh = from.mesh();
+  to.forward = from.forward();
+  to.backwardInput = from.backward_input();
+  to.backwardWeight = from.backward_weight();
+  to.send = from.send();
+  to.perStep = from.per_step();
+  to.inFlight = from.in_flight();
+  if (const fb::MemoryUse *memory = from.memory())
+    to.memory = {memory->parameters(), memory->gradients(), memory->optimizer(), memory->activations(),
+                 memory->transient()};
+  to.recompute = text(from.recompute());
+  to.zero = from.zero();
+  return to;
+}
+
+Prediction Reader::prediction(const fb::Prediction &from) {
+  Prediction to;
+  to.machine = text(from.machine());
+  to.training = from.training();
+  to.stepSeconds = from.step_seconds();
+  to.lowerBoundSeconds = from.lower_bound_seconds();
+  to.modelFlops = from.model_flops();
+  to.microbatches = from.microbatches();
+  to.schedule = text(from.schedule());
+  to.degrees =
+      list<Degree>(from.degrees(), [&](const fb::Degree *degree) { return Degree{text(degree->name()), degree->ways()}; });
+  to.stages = list<PlanStage>(from.stages(), [&](const fb::Stage *element) { return stage(*element); });
+  to.alternatives = list<Alternative>(from.alternatives(), [&](const fb::Alternative *other) {
+    return Alternative{text(other->name()), other->seconds(), other->peak_bytes(), text(other->why_not())};
+  });
+  to.memoryLimit = from.memory_limit();
+  to.peakBytes = numbers<double>(from.peak_bytes());
   return to;
 }
 
@@ -240,6 +283,8 @@ Entry Reader::entry(const fb::Entry &from) {
   to.programs = list<Program>(from.programs(), [&](const fb::Program *element) { return program(*element); });
   to.operators = list<Operator>(from.operators(), [&](const fb::Operator *element) { return modelOperator(*element); });
   to.tiles = list<Tile>(from.tiles(), [&](const fb::Tile *element) { return tile(*element); });
+  if (const fb::Prediction *expected = from.prediction())
+    to.prediction = prediction(*expected);
   return to;
 }
 

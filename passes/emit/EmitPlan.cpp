@@ -254,9 +254,45 @@ private:
          fusedWith = tables.text(row.fusedWith);
     auto inputs = builder.CreateVector(row.inputs);
     auto shape = builder.CreateVector(row.shape);
+    OperatorReport expected = options.report ? options.report->operators.lookup(row.name) : OperatorReport();
+    auto alternative = tables.text(expected.alternative);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
-                              /*predicted_seconds=*/-1.0, shape, row.ways);
+                              expected.seconds, shape, row.ways, expected.stage, expected.communicationSeconds,
+                              alternative, expected.alternativeSeconds);
+  }
+
+  Offset<fb::Stage> stage(const runtime::PlanStage &from, StringRef mesh) {
+    auto memory = fb::CreateMemoryUse(builder, from.memory.parameters, from.memory.gradients, from.memory.optimizer,
+                                      from.memory.activations, from.memory.transient);
+    auto recompute = tables.text(from.recompute);
+    return fb::CreateStage(builder, tables.meshIndex(mesh), from.forward, from.backwardInput, from.backwardWeight,
+                           from.send, from.perStep, from.inFlight, memory, recompute, from.zero);
+  }
+
+  Offset<fb::Prediction> prediction(const PlanReport &report) {
+    const runtime::Prediction &from = report.prediction;
+    std::vector<Offset<fb::Degree>> degrees;
+    for (const runtime::Degree &degree : from.degrees) {
+      auto name = tables.text(degree.name);
+      degrees.push_back(fb::CreateDegree(builder, name, degree.ways));
+    }
+    std::vector<Offset<fb::Stage>> stages;
+    for (auto [expected, mesh] : llvm::zip_equal(from.stages, report.stageMeshes))
+      stages.push_back(stage(expected, mesh));
+    std::vector<Offset<fb::Alternative>> alternatives;
+    for (const runtime::Alternative &other : from.alternatives) {
+      auto name = tables.text(other.name), whyNot = tables.text(other.whyNot);
+      alternatives.push_back(fb::CreateAlternative(builder, name, other.seconds, other.peakBytes, whyNot));
+    }
+    auto machine = tables.text(from.machine), schedule = tables.text(from.schedule);
+    auto degreeList = builder.CreateVector(degrees);
+    auto stageList = builder.CreateVector(stages);
+    auto alternativeList = builder.CreateVector(alternatives);
+    auto peaks = builder.CreateVector(from.peakBytes);
+    return fb::CreatePrediction(builder, machine, from.training, from.stepSeconds, from.lowerBoundSeconds,
+                                from.modelFlops, from.microbatches, schedule, degreeList, stageList, alternativeList,
+                                from.memoryLimit, peaks);
   }
 
   Offset<fb::Entry> entry(dfg::GraphOp graph) {
@@ -281,7 +317,9 @@ private:
     auto outputList = builder.CreateVector(outputs);
     auto programList = builder.CreateVector(programs);
     auto operatorList = builder.CreateVector(operators);
-    return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tables.writeTiles());
+    auto tileList = tables.writeTiles();
+    Offset<fb::Prediction> expected = options.report ? prediction(*options.report) : Offset<fb::Prediction>();
+    return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tileList, expected);
   }
 
   ModuleOp module;

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_PASSES_EMIT_EMITPLAN_H
 #define CLEAVE_PASSES_EMIT_EMITPLAN_H
 
+#include "passes/planner/PlanReport.h"
 #include "runtime/Error.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -22,6 +23,8 @@ struct EmitOptions {
   std::string producer = "cleave", model, strategy;
   /// The file, relative to the plan's folder, that holds the bytes of a `#dfg.file` path; empty: the path itself.
   std::function<std::string(llvm::StringRef path)> fileOf;
+  /// What the planner expects of the plan; null where nobody predicted anything.
+  const PlanReport *report = nullptr;
 };
 
 /// Why there is no plan. `Status::Infeasible` when a device's memory does not suffice; else `Status::Internal`: the

@@ -5,7 +5,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_DEGREES_H
 #define CLEAVE_PASSES_PLANNER_DEGREES_H
 
-#include "passes/planner/Machine.h"
+#include "passes/cost/Machine.h"
 #include "passes/planner/MeshSpec.h"
 
 #include <optional>

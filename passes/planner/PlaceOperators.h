@@ -6,7 +6,7 @@
 #define CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 
 #include "passes/planner/Degrees.h"
-#include "passes/planner/Machine.h"
+#include "passes/cost/Machine.h"
 #include "passes/planner/PlacementFile.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -4,7 +4,7 @@
 
 #include "passes/planner/PlacementFile.h"
 
-#include "passes/planner/Machine.h"
+#include "passes/cost/Machine.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"

@@ -18,7 +18,7 @@
 #define CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
 
 #include "passes/planner/MeshSpec.h"
-#include "passes/planner/YamlValue.h"
+#include "passes/cost/YamlValue.h"
 
 #include <optional>
 

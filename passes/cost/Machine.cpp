@@ -2,18 +2,33 @@
 //
 // Machines by name: this host's cores, and devices that compute nothing.
 
-#include "passes/planner/Machine.h"
+#include "passes/cost/Machine.h"
 
-#include "passes/planner/MachineFile.h"
+#include "passes/cost/MachineFile.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 using namespace llvm;
 
 namespace cleave {
+
+double EfficiencyCurve::at(double size) const {
+  if (points.empty())
+    return 1;
+  auto above = std::upper_bound(points.begin(), points.end(), size,
+                                [](double value, const Point &point) { return value < point.size; });
+  if (above == points.begin())
+    return points.front().share;
+  if (above == points.end())
+    return points.back().share;
+  const Point &below = *std::prev(above);
+  double part = std::log(size / below.size) / std::log(above->size / below.size);
+  return below.share + part * (above->share - below.share);
+}
 
 static constexpr unsigned mostCores = 4096;
 

@@ -12,10 +12,10 @@
 //
 // A device kind may also name the runtime's `driver` (default: null) and the `cores` of a device (default: 1).
 
-#ifndef CLEAVE_PASSES_PLANNER_MACHINEFILE_H
-#define CLEAVE_PASSES_PLANNER_MACHINEFILE_H
+#ifndef CLEAVE_PASSES_COST_MACHINEFILE_H
+#define CLEAVE_PASSES_COST_MACHINEFILE_H
 
-#include "passes/planner/Machine.h"
+#include "passes/cost/Machine.h"
 
 namespace cleave {
 
@@ -29,4 +29,4 @@ llvm::Expected<Machine> readMachineFile(llvm::StringRef path);
 
 } // namespace cleave
 
-#endif // CLEAVE_PASSES_PLANNER_MACHINEFILE_H
+#endif // CLEAVE_PASSES_COST_MACHINEFILE_H

@@ -2,9 +2,9 @@
 //
 // Reads machine files: quantities with units, device kinds, hosts, the network.
 
-#include "passes/planner/MachineFile.h"
+#include "passes/cost/MachineFile.h"
 
-#include "passes/planner/YamlValue.h"
+#include "passes/cost/YamlValue.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -134,12 +134,15 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
     return failure;
   if (Error failure = readQuantities(value, "peak", speedUnits, subject, kind.peak))
     return failure;
-  if (Error failure = readQuantities(value, "efficiency", noUnit, subject, kind.efficiency))
+  std::map<std::string, double> efficiency;
+  if (Error failure = readQuantities(value, "efficiency", noUnit, subject, efficiency))
     return failure;
-  for (auto &[share, part] : kind.efficiency)
+  for (auto &[share, part] : efficiency) {
+    kind.efficiency[share].points = {{1, part}};
     if (part > 1)
       return value.find("efficiency")
           ->error(subject + " efficiency " + share + " expects at most 1, got " + Twine(std::to_string(part)));
+  }
   if (Error failure = readCount(value, "cores", subject, kind.cores))
     return failure;
   if (const YamlValue *driver = value.find("driver")) {

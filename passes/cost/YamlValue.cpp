@@ -2,7 +2,7 @@
 //
 // Reads YAML into values with positions.
 
-#include "passes/planner/YamlValue.h"
+#include "passes/cost/YamlValue.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -2,8 +2,8 @@
 //
 // A YAML file as a tree of values that know where they stand, so that every error names a line and a column.
 
-#ifndef CLEAVE_PASSES_PLANNER_YAMLVALUE_H
-#define CLEAVE_PASSES_PLANNER_YAMLVALUE_H
+#ifndef CLEAVE_PASSES_COST_YAMLVALUE_H
+#define CLEAVE_PASSES_COST_YAMLVALUE_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -78,4 +78,4 @@ llvm::Expected<std::string> readTextFile(llvm::StringRef path);
 
 } // namespace cleave
 
-#endif // CLEAVE_PASSES_PLANNER_YAMLVALUE_H
+#endif // CLEAVE_PASSES_COST_YAMLVALUE_H

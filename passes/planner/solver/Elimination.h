@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Exact minimisation by variable elimination (bucket elimination: Dechter 1999, "Bucket elimination: a unifying
+// framework for reasoning"; nonserial dynamic programming: Bertelè, Brioschi 1972) in min-fill order. A variable is
+// removed by writing down, for all choices of its neighbours, its best choice and cost. The cost is the sum of
+// k^(w + 1) for k choices and width w, and models are nearly chains.
+
+#ifndef CLEAVE_PASSES_PLANNER_SOLVER_ELIMINATION_H
+#define CLEAVE_PASSES_PLANNER_SOLVER_ELIMINATION_H
+
+#include "passes/planner/solver/ChoiceProblem.h"
+
+#include <memory>
+#include <optional>
+
+namespace cleave::solver {
+
+struct EliminationOptions {
+  /// Seconds that a byte costs, added to every choice: the multiplier of the memory limit.
+  double secondsPerByte = 0;
+  /// The most entries that all tables may have; an elimination that needs more is not begun.
+  uint64_t mostEntries = 1u << 26;
+};
+
+/// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of the
+/// kept ones.
+class Elimination {
+public:
+  /// Nothing where the width is too large for `options.mostEntries`.
+  static std::optional<Elimination> run(const ChoiceProblem &problem, const std::vector<unsigned> &kept = {},
+                                        const EliminationOptions &options = {});
+  Elimination(Elimination &&) noexcept;
+  Elimination &operator=(Elimination &&) noexcept;
+  ~Elimination();
+
+  /// The width of the order, and the entries of all tables.
+  unsigned width() const;
+  uint64_t numEntries() const;
+  /// Of the kept variables' choices, the last one varying fastest: the least seconds + secondsPerByte * bytes, which
+  /// includes the kept variables' own costs. One entry where none are kept.
+  const std::vector<double> &values() const;
+  /// The choices of all variables that attain values() at those of the kept ones. Of several that do, always the same.
+  std::vector<unsigned> choicesAt(const std::vector<unsigned> &kept) const;
+
+private:
+  struct State;
+  explicit Elimination(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::solver
+
+#endif // CLEAVE_PASSES_PLANNER_SOLVER_ELIMINATION_H

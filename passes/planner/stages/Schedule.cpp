@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Names of schedules, and their microbatches in flight.
+
+#include "passes/planner/stages/Schedule.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace cleave::stages {
+
+static constexpr std::pair<Schedule, std::string_view> names[] = {
+    {Schedule::GPipe, "gpipe"},          {Schedule::OneForwardOneBackward, "1f1b"},
+    {Schedule::Interleaved, "interleaved"}, {Schedule::ZeroBubbleH1, "zb-h1"},
+    {Schedule::ZeroBubbleH2, "zb-h2"},   {Schedule::ZeroBubbleAutomatic, "zb-auto"}};
+
+std::string_view scheduleName(Schedule schedule) {
+  return std::find_if(std::begin(names), std::end(names), [&](auto &entry) { return entry.first == schedule; })->second;
+}
+
+std::optional<Schedule> findSchedule(std::string_view name) {
+  auto found = std::find_if(std::begin(names), std::end(names), [&](auto &entry) { return entry.second == name; });
+  return found == std::end(names) ? std::nullopt : std::optional(found->first);
+}
+
+unsigned microbatchesInFlight(Schedule schedule, unsigned stage, unsigned stages, unsigned microbatches) {
+  unsigned after = stages - stage;
+  switch (schedule) {
+  case Schedule::GPipe:
+    return microbatches;
+  case Schedule::ZeroBubbleH2:
+    return std::min(2 * after - 1, microbatches);
+  case Schedule::OneForwardOneBackward:
+  case Schedule::Interleaved:
+  case Schedule::ZeroBubbleH1:
+  case Schedule::ZeroBubbleAutomatic:
+    return std::min(after, microbatches);
+  }
+  return microbatches;
+}
+
+} // namespace cleave::stages

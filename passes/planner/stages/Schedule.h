@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Pipeline schedules by name, and how many microbatches each keeps in flight.
+
+#ifndef CLEAVE_PASSES_PLANNER_STAGES_SCHEDULE_H
+#define CLEAVE_PASSES_PLANNER_STAGES_SCHEDULE_H
+
+#include <optional>
+#include <string_view>
+
+namespace cleave::stages {
+
+/// In which order a stage works on its microbatches.
+enum class Schedule {
+  GPipe,                  ///< All forward, then all backward (Huang et al. 2019).
+  OneForwardOneBackward,  ///< 1F1B (Narayanan et al. 2019).
+  Interleaved,            ///< 1F1B with several chunks of layers a device (Narayanan et al. 2021).
+  ZeroBubbleH1,           ///< Weight gradients fill the bubble, the memory of 1F1B (Qi et al. 2024).
+  ZeroBubbleH2,           ///< The same with twice the memory.
+  ZeroBubbleAutomatic     ///< Weight gradients wherever they fit, under a memory limit.
+};
+
+/// "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto".
+std::string_view scheduleName(Schedule schedule);
+std::optional<Schedule> findSchedule(std::string_view name);
+
+/// Microbatches whose activations stage `stage` of `stages` keeps at most.
+unsigned microbatchesInFlight(Schedule schedule, unsigned stage, unsigned stages, unsigned microbatches);
+
+} // namespace cleave::stages
+
+#endif // CLEAVE_PASSES_PLANNER_STAGES_SCHEDULE_H
