@@ -23,7 +23,8 @@ struct LinkLevel {
 ///   tree           2 ceil(log2 n) latency + 2 S/B
 ///   hierarchical   reduce-scatter inside, all-reduce across on S/g, all-gather inside; g devices inside
 double allReduceSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
-/// Ring: (n-1) latency + (n-1)/n S/B; over several levels the cheaper of the ring over all and one level after the other.
+/// Ring: (n-1) latency + (n-1)/n S/B; over several levels the cheaper of the ring over all and one level after the
+/// other.
 double allGatherSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 double reduceScatterSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 /// (n-1) latency + (n-1)/n^2 S/B.

@@ -47,7 +47,7 @@ struct DeviceKind {
   /// By cost class ("contraction", "elementwise", "reduction", "movement"): for contractions the share of the peak by
   /// operations, for the others the share of the bandwidth by bytes read and written.
   std::map<std::string, EfficiencyCurve> efficiency;
-  double launch = 0;           ///< Seconds of every call besides its work.
+  double launch = 0; ///< Seconds of every call besides its work.
   /// While a device computes and communicates at once, both take this many times as long.
   double overlapSlowdown = 1;
   std::string driver = "null"; ///< The runtime's driver.

@@ -22,8 +22,8 @@ struct EliminationOptions {
   uint64_t mostEntries = 1u << 26;
 };
 
-/// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of the
-/// kept ones.
+/// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of
+/// the kept ones.
 class Elimination {
 public:
   /// Nothing where the width is too large for `options.mostEntries`.
