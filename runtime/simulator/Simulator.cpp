@@ -426,6 +426,9 @@ void Simulator::endEvent(uint32_t site, uint32_t number) {
 }
 
 void Simulator::finishDevices() {
+  result.classOfDevice.assign(plan.devices.size(), noDevice);
+  for (size_t site = 0; site != all.size(); ++site)
+    result.classOfDevice[all[site].device] = like.sites[like.classOfSite[site]].device;
   for (uint32_t device = 0; device != devices.size(); ++device)
     account(device);
 }

@@ -26,7 +26,7 @@ struct SimulatedEvent {
   double begin = 0, end = 0;                    ///< seconds
   uint32_t cause = UINT32_MAX;
 };
-inline constexpr uint32_t noEvent = UINT32_MAX;
+inline constexpr uint32_t noEvent = UINT32_MAX, noDevice = UINT32_MAX;
 
 /// Sites that behaved alike.
 struct SimulatedSite {
@@ -52,7 +52,9 @@ struct SimulationResult {
   std::vector<std::pair<double, double>> steps;
   std::vector<SimulatedSite> sites;
   std::vector<SimulatedDevice> devices;
-  std::vector<SimulatedEvent> events; ///< in the order in which they ended
+  /// By device of the plan: a place in `devices`, or noDevice where the entry does not use it.
+  std::vector<uint32_t> classOfDevice;
+  std::vector<SimulatedEvent> events; ///< in the order in which they began
 
   /// The median time of a step.
   double stepSeconds() const;

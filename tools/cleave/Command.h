@@ -24,6 +24,7 @@ void addCompileCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
+void addSimulateCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);
 
