@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Numbers with units, as machine files have them: "16 GiB", "25 Gb/s", "15.7 TFLOP/s", "3 us".
+
+#ifndef CLEAVE_PASSES_COST_QUANTITY_H
+#define CLEAVE_PASSES_COST_QUANTITY_H
+
+#include "passes/cost/YamlValue.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+namespace cleave {
+
+struct Unit {
+  llvm::StringLiteral name;
+  double factor;
+};
+
+/// B, kB to TB, KiB to TiB.
+extern const llvm::ArrayRef<Unit> sizeUnits;
+/// B/s to TB/s, GiB/s, and Kb/s to Tb/s for bits.
+extern const llvm::ArrayRef<Unit> bandwidthUnits;
+/// FLOP/s to PFLOP/s.
+extern const llvm::ArrayRef<Unit> speedUnits;
+/// FLOP to PFLOP.
+extern const llvm::ArrayRef<Unit> workUnits;
+/// s, ms, us, ns.
+extern const llvm::ArrayRef<Unit> timeUnits;
+/// Shares and factors have none.
+extern const llvm::ArrayRef<Unit> noUnit;
+
+/// A finite number that is not negative, in one of `units`. `subject` begins the message.
+llvm::Expected<double> parseQuantity(const YamlValue &value, llvm::ArrayRef<Unit> units, llvm::StringRef subject);
+
+/// The shortest text that reads back as exactly this number.
+std::string printQuantity(double value, llvm::ArrayRef<Unit> units);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_COST_QUANTITY_H
