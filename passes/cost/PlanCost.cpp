@@ -21,7 +21,8 @@ static DeviceKind ordinaryKind(unsigned cores) {
   return kind;
 }
 
-PlanCost::PlanCost(const Machine &machine) : machine(machine) {
+PlanCost::PlanCost(const Machine &machine)
+    : machine(machine), topology(machine), linkBandwidths(topology.numLinks(), 1.0) {
   std::map<std::pair<std::string, unsigned>, uint32_t> indices;
   for (const DeviceSpec &device : this->machine.devices) {
     auto [entry, isNew] = indices.try_emplace({device.kind, device.cores}, static_cast<uint32_t>(kinds.size()));
@@ -36,7 +37,6 @@ PlanCost::PlanCost(const Machine &machine) : machine(machine) {
     if (kind.peak.empty())
       kind.peak = ordinary.peak;
   }
-  addLinks();
 }
 
 //===-- devices -----------------------------------------------------------------------------------------------===//
@@ -62,6 +62,9 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
     return kind.launch + moving("movement");
   const runtime::Kernel &kernel = *work.kernel;
   const char *name = runtime::costClassName(kernel.costClass);
+  const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
+  if (library && StringRef(library->operation).ends_with("convolution") && kind.efficiency.count("convolution"))
+    name = "convolution";
   if (kernel.costClass != runtime::CostClass::Contraction)
     return kind.launch + moving(name);
   std::string element = kernel.outputs.empty() ? "f32" : std::string(elementName(kernel.outputs.front().element));
@@ -71,17 +74,14 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
 
 double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }
 
-//===-- links -------------------------------------------------------------------------------------------------===//
-
-void PlanCost::addLinks() {
-  for (size_t device = 0; device != machine.devices.size(); ++device)
-    allLinks.insert(allLinks.end(), 2, runtime::Link{1e10, 2.5e-6});
-}
-
-void PlanCost::appendPath(uint32_t from, uint32_t to, std::vector<uint32_t> &links) const {
-  if (from != to)
-    links.push_back(2 * from);
-  links.push_back(2 * to + 1);
+void PlanCost::findWay(uint32_t from, uint32_t to, runtime::Way &way) const {
+  Topology::Way found = topology.way(from, to);
+  way.latency = found.link.latency;
+  way.bandwidth = found.link.bandwidth;
+  for (const Topology::Way::Part &part : found.parts) {
+    way.links.push_back(static_cast<uint32_t>(part.number));
+    linkBandwidths[part.number] = part.bandwidth;
+  }
 }
 
 } // namespace cleave

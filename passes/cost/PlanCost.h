@@ -6,7 +6,7 @@
 #ifndef CLEAVE_PASSES_COST_PLANCOST_H
 #define CLEAVE_PASSES_COST_PLANCOST_H
 
-#include "passes/cost/Machine.h"
+#include "passes/cost/Topology.h"
 
 #include "runtime/simulator/MachineModel.h"
 
@@ -19,22 +19,21 @@ public:
   explicit PlanCost(const Machine &machine);
 
   uint32_t kindOf(uint32_t device) const override { return kindIndices[device]; }
-  uint32_t hostOf(uint32_t device) const override { return machine.devices[device].host; }
+  uint32_t hostOf(uint32_t device) const override { return machine.hosts.empty() ? 0 : machine.devices[device].host; }
   double seconds(uint32_t device, const runtime::LocalWork &work) const override;
-  std::span<const runtime::Link> links() const override { return allLinks; }
-  void appendPath(uint32_t from, uint32_t to, std::vector<uint32_t> &links) const override;
+  void findWay(uint32_t from, uint32_t to, runtime::Way &way) const override;
+  std::span<const double> bandwidths() const override { return linkBandwidths; }
   double overlapSlowdown(uint32_t device) const override;
 
 protected:
   const DeviceKind &kind(uint32_t device) const { return kinds[kindIndices[device]]; }
 
 private:
-  void addLinks();
-
   const Machine machine;
+  const Topology topology;
   std::vector<DeviceKind> kinds;
-  std::vector<uint32_t> kindIndices; ///< by device
-  std::vector<runtime::Link> allLinks;
+  std::vector<uint32_t> kindIndices;          ///< by device
+  mutable std::vector<double> linkBandwidths; ///< of the links of all ways so far
 };
 
 } // namespace cleave

@@ -11,28 +11,28 @@
 
 namespace cleave::runtime {
 
-double LoadSum::add(uint32_t from, uint32_t to, double bytes) {
-  path.clear();
-  model.appendPath(from, to, path);
-  double latency = 0;
-  for (uint32_t link : path) {
-    latency += model.links()[link].latency;
-    if (bytes > 0)
-      loads.push_back({link, bytes});
+double LoadSum::add(uint32_t from, uint32_t to, double bytes, double ways) {
+  way = Way();
+  model.findWay(from, to, way);
+  if (bytes > 0) {
+    sum.seconds = std::max(sum.seconds, bytes / (ways * way.bandwidth));
+    for (uint32_t link : way.links)
+      sum.loads.push_back({link, bytes});
   }
-  return latency;
+  return way.latency;
 }
 
-std::vector<LinkLoad> LoadSum::take() {
+TrafficPhase LoadSum::take(double latency) {
+  std::vector<LinkLoad> loads = std::move(sum.loads);
   std::ranges::sort(loads, {}, &LinkLoad::link);
-  std::vector<LinkLoad> sums;
+  TrafficPhase phase{latency, sum.seconds, {}};
   for (const LinkLoad &load : loads)
-    if (!sums.empty() && sums.back().link == load.link)
-      sums.back().bytes += load.bytes;
+    if (!phase.loads.empty() && phase.loads.back().link == load.link)
+      phase.loads.back().bytes += load.bytes;
     else
-      sums.push_back(load);
-  loads.clear();
-  return sums;
+      phase.loads.push_back(load);
+  sum = {};
+  return phase;
 }
 
 namespace {
@@ -57,7 +57,7 @@ public:
     for (size_t i = 0; i != group.size(); ++i)
       latency = std::max(latency, sum.add(group[i], group[(i + 1) % group.size()], 2 * bytes));
     auto depth = static_cast<double>(std::bit_width(group.size() - 1));
-    return Phases{{2 * depth * latency, 0, sum.take()}};
+    return Phases{sum.take(2 * depth * latency)};
   }
 
   /// Inside hosts, then between them on what each device has then, then inside hosts again.
@@ -84,18 +84,24 @@ private:
   /// How often everything goes round a ring: an all-reduce scatters and gathers.
   double rounds() const { return kind == GroupWork::Kind::AllReduce ? 2 : 1; }
 
-  /// All rings at once, each device passing on (n-1)/n of `ringBytes` a round.
+  /// All rings at once, each device passing on (n-1)/n of `ringBytes` a round. Between hosts all devices of the ring
+  /// may pass on a part.
   TrafficPhase ringPhase(const std::vector<Group> &rings, double rounds, double ringBytes) const {
     LoadSum sum(model);
     double latency = 0;
     for (const Group &ring : rings) {
+      std::map<uint32_t, double> onHost;
+      for (uint32_t device : ring)
+        ++onHost[model.hostOf(device)];
       auto n = static_cast<double>(ring.size());
       for (size_t i = 0; i != ring.size(); ++i) {
-        double way = sum.add(ring[i], ring[(i + 1) % ring.size()], rounds * (n - 1) / n * ringBytes);
+        uint32_t from = ring[i], to = ring[(i + 1) % ring.size()], host = model.hostOf(from), next = model.hostOf(to);
+        double ways = host == next ? 1 : std::min(onHost[host], onHost[next]);
+        double way = sum.add(from, to, rounds * (n - 1) / n * ringBytes, ways);
         latency = std::max(latency, rounds * (n - 1) * way);
       }
     }
-    return {latency, 0, sum.take()};
+    return sum.take(latency);
   }
 
   std::vector<Group> byHost(const Group &group) const {
@@ -118,16 +124,17 @@ double secondsOf(const MachineModel &model, const std::vector<Phases> &groups) {
   double seconds = 0;
   for (size_t phase = 0; phase != groups.front().size(); ++phase) {
     std::vector<LinkLoad> loads;
-    double latency = 0, transfer = 0;
+    double latency = 0, transfer = 0; // of the slowest group
     for (const Phases &phases : groups) {
       latency = std::max(latency, phases[phase].latency);
+      transfer = std::max(transfer, phases[phase].seconds);
       loads.insert(loads.end(), phases[phase].loads.begin(), phases[phase].loads.end());
     }
     std::ranges::sort(loads, {}, &LinkLoad::link);
     double onLink = 0;
     for (size_t i = 0; i != loads.size(); ++i) {
       onLink = i != 0 && loads[i - 1].link == loads[i].link ? onLink + loads[i].bytes : loads[i].bytes;
-      transfer = std::max(transfer, onLink / model.links()[loads[i].link].bandwidth);
+      transfer = std::max(transfer, onLink / model.bandwidths()[loads[i].link]);
     }
     seconds += latency + transfer;
   }

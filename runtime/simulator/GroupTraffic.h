@@ -9,19 +9,19 @@
 
 namespace cleave::runtime {
 
-/// Adds up the bytes that cross each link.
+/// Adds up what crosses each link at the same time.
 class LoadSum {
 public:
   explicit LoadSum(const MachineModel &model) : model(model) {}
-  /// `bytes` from a device to another; the seconds of the way's latency.
-  double add(uint32_t from, uint32_t to, double bytes);
-  /// What has been added, which is forgotten.
-  std::vector<LinkLoad> take();
+  /// `bytes` from a device to another, over `ways` such ways side by side; the latency.
+  double add(uint32_t from, uint32_t to, double bytes, double ways = 1);
+  /// All that has been added, which is forgotten. It takes no less than the longest of the ways alone.
+  TrafficPhase take(double latency);
 
 private:
   const MachineModel &model;
-  std::vector<LinkLoad> loads;
-  std::vector<uint32_t> path;
+  TrafficPhase sum;
+  Way way;
 };
 
 /// The phases of each group's communication; `groups` hold devices.

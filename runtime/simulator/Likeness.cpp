@@ -34,9 +34,8 @@ public:
   void start(bool each) {
     for (size_t site = 0; site != sites.size(); ++site)
       siteColours.push_back(each ? mix(1, site) : mix(sites[site].programIndex, model.kindOf(sites[site].device)));
-    for (size_t link = 0; link != model.links().size(); ++link)
-      linkColours.push_back(each ? mix(2, link)
-                                 : mix(bitsOf(model.links()[link].bandwidth), bitsOf(model.links()[link].latency)));
+    for (size_t link = 0; link != model.bandwidths().size(); ++link)
+      linkColours.push_back(each ? mix(2, link) : mix(bitsOf(model.bandwidths()[link])));
   }
 
   void refine() {
@@ -146,7 +145,7 @@ Likeness Refinement::result() {
   likeness.hosts = static_cast<uint32_t>(hostClasses.size());
   for (size_t link = 0; link != linkColours.size(); ++link)
     if (numberOf(linkClasses, linkColours[link]) == likeness.bandwidth.size())
-      likeness.bandwidth.push_back(model.links()[link].bandwidth);
+      likeness.bandwidth.push_back(model.bandwidths()[link]);
   for (uint32_t list = 0; list != meetingColours.size(); ++list)
     addMeetings(likeness, list, linkClasses);
   return likeness;

@@ -8,16 +8,19 @@
 
 #include "runtime/Plan.h"
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace cleave::runtime {
 
-/// One direction of a connection.
-struct Link {
-  double bandwidth = 0; ///< Bytes a second; infinite: it holds nothing up.
-  double latency = 0;   ///< Seconds.
+/// How bytes get from one device to another, or to itself.
+struct Way {
+  double latency = 0;                                         ///< Seconds.
+  double bandwidth = std::numeric_limits<double>::infinity(); ///< Bytes a second while nothing else is under way.
+  /// The links that they cross, which others may cross as well: directions of connections, by their numbers.
+  std::vector<uint32_t> links;
 };
 
 /// What an instruction does on its device alone: a kernel's call, or bytes that are copied, loaded or stored.
@@ -46,10 +49,10 @@ public:
   /// Seconds of the work on a device while nothing else runs.
   virtual double seconds(uint32_t device, const LocalWork &work) const = 0;
 
-  /// All links, by their numbers.
-  virtual std::span<const Link> links() const = 0;
-  /// Adds the links that bytes cross from one device to another, or to itself.
-  virtual void appendPath(uint32_t from, uint32_t to, std::vector<uint32_t> &links) const = 0;
+  /// Makes `way` that from one device to another.
+  virtual void findWay(uint32_t from, uint32_t to, Way &way) const = 0;
+  /// Bytes a second of all links, by their numbers. Those that no way has crossed yet may be anything.
+  virtual std::span<const double> bandwidths() const = 0;
   /// Seconds of a communication within a group where that is known as a whole; otherwise it follows from the links.
   virtual std::optional<double> groupSeconds(const GroupWork &) const { return std::nullopt; }
 

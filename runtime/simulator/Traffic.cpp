@@ -159,21 +159,19 @@ std::vector<Meeting> Traffic::direct(const ExchangeSide &source, const ExchangeS
     for (uint32_t member = 0; member != side->mesh->devices.size(); ++member)
       if (uint32_t site = side->firstSite + member; side == &source || source.firstSite != target.firstSite)
         meetings[components.find(site)].sites.push_back(site);
+  std::map<uint32_t, double> latencies;
   double latency = 0;
   for (size_t i = 0; i != ways.size(); ++i) {
     auto [taker, giver, bytes] = ways[i];
     uint32_t root = components.find(taker);
     double way = sums.try_emplace(root, model).first->second.add(deviceOf(giver), deviceOf(taker), bytes);
     latency = i != 0 && std::get<0>(ways[i - 1]) == taker ? latency + way : way;
-    Meeting &meeting = meetings[root];
-    meeting.phases.resize(1);
-    meeting.phases.front().latency = std::max(meeting.phases.front().latency, latency);
+    latencies[root] = std::max(latencies[root], latency);
   }
   std::vector<Meeting> list;
   for (auto &[root, meeting] : meetings) {
-    meeting.phases.resize(1);
     if (auto sum = sums.find(root); sum != sums.end())
-      meeting.phases.front().loads = sum->second.take();
+      meeting.phases.push_back(sum->second.take(latencies[root]));
     std::ranges::sort(meeting.sites);
     list.push_back(std::move(meeting));
   }

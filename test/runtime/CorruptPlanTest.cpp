@@ -23,8 +23,8 @@ public:
   uint32_t kindOf(uint32_t) const override { return 0; }
   uint32_t hostOf(uint32_t) const override { return 0; }
   double seconds(uint32_t, const LocalWork &) const override { return 1; }
-  std::span<const Link> links() const override { return {}; }
-  void appendPath(uint32_t, uint32_t, std::vector<uint32_t> &) const override {}
+  std::span<const double> bandwidths() const override { return {}; }
+  void findWay(uint32_t, uint32_t, Way &) const override {}
 };
 
 /// Takes the bytes as far as they go: read, verify, simulate, and run if all devices are simulated. Whether they were

@@ -22,31 +22,29 @@ namespace {
 /// Hosts of `perHost` devices; each device has a link out (2 d), one in (2 d + 1), and each host one out and one in.
 class TableMachine : public MachineModel {
 public:
-  explicit TableMachine(uint32_t devices, uint32_t perHost = 1000) : devices(devices), perHost(perHost) {
-    table.assign(2 * devices, deviceLink);
-    table.resize(2 * devices + 2 * ((devices + perHost - 1) / perHost), hostLink);
-  }
+  explicit TableMachine(uint32_t devices, uint32_t perHost = 1000)
+      : table(2 * devices + 2 * ((devices + perHost - 1) / perHost), 1000.0), devices(devices), perHost(perHost) {}
   uint32_t kindOf(uint32_t device) const override { return kinds(device); }
   uint32_t hostOf(uint32_t device) const override { return device / perHost; }
   double seconds(uint32_t device, const LocalWork &work) const override { return work.kernel ? call(device) : 0; }
-  std::span<const Link> links() const override { return table; }
-  void appendPath(uint32_t from, uint32_t to, std::vector<uint32_t> &path) const override {
+  std::span<const double> bandwidths() const override { return table; }
+  void findWay(uint32_t from, uint32_t to, Way &way) const override {
     if (from == to)
       return;
-    path.push_back(2 * from);
-    if (hostOf(from) != hostOf(to)) {
-      path.push_back(2 * devices + 2 * hostOf(from));
-      path.push_back(2 * devices + 2 * hostOf(to) + 1);
-    }
-    path.push_back(2 * to + 1);
+    way.latency = latency;
+    way.links = {2 * from, 2 * to + 1};
+    if (hostOf(from) == hostOf(to))
+      return;
+    way.links.push_back(2 * devices + 2 * hostOf(from));
+    way.links.push_back(2 * devices + 2 * hostOf(to) + 1);
   }
   double overlapSlowdown(uint32_t) const override { return overlap; }
   double contention(uint32_t, const LocalWork &) const override { return neighbours; }
   double wakeSeconds(uint32_t) const override { return wake; }
 
-  /// 1000 B/s and no latency, unless a test says otherwise before anything is simulated.
-  static constexpr Link deviceLink = {1000, 0}, hostLink = {1000, 0};
-  std::vector<Link> table;
+  /// By link: 1000 B/s, unless a test says otherwise.
+  std::vector<double> table;
+  double latency = 0; ///< of every way
   std::function<uint32_t(uint32_t)> kinds = [](uint32_t) { return 0; };
   std::function<double(uint32_t)> call = [](uint32_t) { return 1.0; };
   double overlap = 1, neighbours = 1, wake = 0;
@@ -188,8 +186,7 @@ PlanBuilder allReducePlan(const std::vector<uint32_t> &axes, std::vector<uint32_
 TEST(Simulator, ReducesAlongRing) {
   for (uint32_t n : {2, 3, 5, 8}) {
     TableMachine machine(n);
-    for (Link &link : machine.table)
-      link.latency = 1e-6;
+    machine.latency = 2e-6;
     double expected = 2.0 * (n - 1) * 2e-6 + 2.0 * (n - 1) / n * 40000 / 1000;
     EXPECT_NEAR(lastEnd(simulated(allReducePlan({n}, {0}, 40000), machine)), expected, 1e-9) << n;
   }
@@ -198,8 +195,8 @@ TEST(Simulator, ReducesAlongRing) {
 // With few bytes a tree has fewer latencies than a ring: 2 log2(n).
 TEST(Simulator, ReducesLittleAlongTree) {
   TableMachine machine(64);
-  for (Link &link : machine.table)
-    link = {1e6, 0.5};
+  machine.table.assign(machine.table.size(), 1e6);
+  machine.latency = 1;
   EXPECT_NEAR(lastEnd(simulated(allReducePlan({64}, {0}, 40), machine)), 2 * 6 * 1.0 + 2 * 40 / 1e6, 1e-9);
 }
 
@@ -251,7 +248,8 @@ TEST(Simulator, SimulatesManyDevices) {
 // A pipeline of two devices with k steps in flight: the slower one sets the pace as soon as k is 2.
 TEST(Simulator, OverlapsPipeline) {
   TableMachine machine(2);
-  machine.table.assign(machine.table.size(), {std::numeric_limits<double>::infinity(), 0.25});
+  machine.table.assign(machine.table.size(), std::numeric_limits<double>::infinity());
+  machine.latency = 0.5;
   machine.kinds = [](uint32_t device) { return device; };
   machine.call = [](uint32_t device) { return device == 0 ? 1.0 : 2.0; };
   PlanBuilder builder = pipelinePlan("null");
@@ -282,7 +280,8 @@ TEST(Simulator, AgreesWithNullDriver) {
         builder.send(i, "t", out, i + 1, i, {done});
     }
     TableMachine machine(count);
-    machine.table.assign(machine.table.size(), {std::numeric_limits<double>::infinity(), 0.25});
+    machine.table.assign(machine.table.size(), std::numeric_limits<double>::infinity());
+    machine.latency = 0.5;
     machine.kinds = [](uint32_t device) { return device; };
     machine.call = [&](uint32_t device) { return static_cast<double>(lengths[device]); };
     unsigned steps = 5, inFlight = 1 + random() % 4;
@@ -332,11 +331,9 @@ TEST(Simulator, AddsUpMemory) {
   builder.copy(d, "uses weights", weights, builder.buffer(d, "copy", 1000), {second});
   SimulationResult result = simulated(builder, TableMachine(1));
   const SimulatedDevice &device = result.devices[0];
-  std::vector<double> levels;
-  for (auto [time, bytes] : device.memory)
-    levels.push_back(bytes);
-  EXPECT_EQ(levels, (std::vector<double>{4800, 8000, 4000}));
+  EXPECT_EQ(device.memory.front().second, 4000 + 800);
   EXPECT_EQ(device.peakBytes, 8000);
+  EXPECT_EQ(device.memory.back().second, 4000);
   EXPECT_GE(device.arenaBytes, device.peakBytes);
 }
 
