@@ -23,6 +23,7 @@ void addCheckCommand(CLI::App &app, Action &chosen);
 void addCompileCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
+void addProfileCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addSimulateCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
