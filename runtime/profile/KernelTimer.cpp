@@ -15,12 +15,13 @@
 #include <cstring>
 #include <omp.h>
 #include <thread>
+#include <unistd.h>
 
 namespace cleave::runtime {
 namespace {
 
 constexpr size_t warmups = 3, fewestSamples = 7, mostSamples = 40;
-constexpr double enoughSeconds = 0.04;
+constexpr double enoughSeconds = 0.03;
 /// Copies of operands take no more than this, but at least two are made.
 constexpr uint64_t mostBytes = uint64_t(1) << 30;
 
@@ -29,19 +30,32 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Fills with a harmless value: 0.5 where the elements are real, so that nothing is denormal; 0 where they may be
-/// indices. By all threads of the team, as a kernel would have.
+/// indices. What is large enough, by all threads of the team, as a kernel would write it.
 void fill(ElementType element, std::byte *to, uint64_t bytes) {
+  static constexpr uint64_t worthATeam = 1 << 16;
   unsigned width = elementBytes(element);
   alignas(64) std::array<std::byte, 4096> pattern = {};
   if (isFloatingPoint(element))
-    for (size_t at = 0; at + width <= pattern.size(); at += width)
+    for (size_t at = 0; at + width <= std::min<uint64_t>(pattern.size(), bytes); at += width)
       storeElement(element, pattern.data() + at, 0.5);
   auto chunks = static_cast<int64_t>((bytes + pattern.size() - 1) / pattern.size());
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (bytes >= worthATeam)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     uint64_t begin = static_cast<uint64_t>(chunk) * pattern.size();
     std::memcpy(to + begin, pattern.data(), std::min<uint64_t>(pattern.size(), bytes - begin));
   }
+}
+
+uint64_t cacheBytes(int level) {
+  long bytes = sysconf(level);
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+/// Bytes that lie between two uses so that the second finds what a step leaves in the caches: beyond a few times a core's
+/// own caches all distances are alike, until they exceed the last one.
+uint64_t distanceOf(uint64_t stepBytes) {
+  static const uint64_t own = 4 * cacheBytes(_SC_LEVEL2_CACHE_SIZE), last = cacheBytes(_SC_LEVEL3_CACHE_SIZE);
+  return own != 0 && stepBytes > own && stepBytes <= last ? own : stepBytes;
 }
 
 /// One use's operands: several copies of what lasts, and several of what passes.
@@ -55,8 +69,8 @@ public:
     operands.lastingStride = lasting;
     operands.passingStride = passing;
     // Between two uses of a weight a step touches what else lasts and all that passes.
-    operands.lastingCopies = copies(lasting, use.lastingBytes + use.passingBytes);
-    operands.passingCopies = copies(passing, use.passingBytes);
+    operands.lastingCopies = copies(lasting, distanceOf(use.lastingBytes + use.passingBytes));
+    operands.passingCopies = copies(passing, distanceOf(use.passingBytes));
     auto memory = CpuArena::allocate(operands.lastingCopies * lasting + operands.passingCopies * passing + padded(1));
     if (!memory)
       return memory.error();
