@@ -99,8 +99,8 @@ struct SearchOptions {
 /// The formula above for given stages; their `inFlight` is set by the schedule.
 double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages);
 
-/// Finds the best stages: a dynamic programme over (stages left, first layer, devices left) for one bound of the longest
-/// stage after the other, in increasing order, until microbatches times the bound exceeds the best step.
+/// Finds the best stages: a dynamic programme over (stages left, first layer, devices left) for one bound of the
+/// longest stage after the other, in increasing order, until microbatches times the bound exceeds the best step.
 StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const SearchOptions &options = {});
 
 } // namespace cleave::stages
