@@ -52,15 +52,15 @@ public:
     while (!cells.empty()) {
       Cell cell = cells.top();
       if (cell.bound >= cutOff())
-        return best.seconds;
+        break;
       if (best.mustEnd())
-        return std::min(cell.bound, best.seconds);
+        return std::min({cell.bound, unresolved, best.seconds});
       cells.pop();
       uint64_t before = program.work();
       explore(cell);
       best.work += program.work() - before;
     }
-    return best.seconds;
+    return std::min(unresolved, best.seconds);
   }
 
 private:
@@ -109,6 +109,10 @@ private:
     if (!path.isFeasible() || !canWin(cell, path.sum))
       return;
     if (!program.isPermitted(path)) {
+      if (!program.canBeExact()) {
+        divide(cell, path.sum);
+        return;
+      }
       path = program.exact();
       if (!path.isFeasible() || !canWin(cell, path.sum))
         return;
@@ -148,6 +152,14 @@ private:
       pushHalves(path.sum, {cell.longest.low, longest - 1}, cell.perStep);
   }
 
+  /// What is too large may be small enough with smaller bounds; a cell that cannot be divided stays unresolved.
+  void divide(const Cell &cell, double leastSum) {
+    if (cell.longest.low == cell.longest.high && cell.perStep.low == cell.perStep.high)
+      unresolved = std::min(unresolved, boundOf(leastSum, cell.longest, cell.perStep));
+    else
+      pushHalves(leastSum, cell.longest, cell.perStep);
+  }
+
   /// Cuts the range that makes more of a difference.
   void pushHalves(double leastSum, Range longest, Range perStep) {
     double spread = repeated(times[longest.high] - times[longest.low]);
@@ -167,6 +179,7 @@ private:
   StageProgram program;
   std::vector<double> times, perSteps;
   std::priority_queue<Cell> cells;
+  double unresolved = std::numeric_limits<double>::infinity(); ///< The bound of cells that were given up.
 };
 
 } // namespace

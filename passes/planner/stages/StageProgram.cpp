@@ -11,6 +11,8 @@ namespace cleave::stages {
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 static constexpr unsigned unreachable = std::numeric_limits<unsigned>::max();
+/// Entries of all levels: a quarter of a GiB.
+static constexpr size_t mostEntries = size_t(1) << 25;
 
 //===-- selection ---------------------------------------------------------------------------------------------===//
 
@@ -170,8 +172,22 @@ StagePath StageProgram::relaxed() {
   return pathFrom(0, true);
 }
 
+/// The most stages that a path of selected edges can have.
+unsigned StageProgram::mostStages() const {
+  std::vector<unsigned> fewest(edges.groups.size(), unreachable);
+  for (const std::vector<Step> &from : stepsFrom)
+    for (const Step &step : from)
+      fewest[step.edge->group] = std::min(fewest[step.edge->group], step.units);
+  unsigned most = 0;
+  for (const Part &part : parts)
+    most += (part.high - part.low) / fewest[part.group];
+  return std::min({most, edges.lastCut(), mostStagesOf(problem)});
+}
+
+bool StageProgram::canBeExact() const { return rows.back() * (mostStages() + 1) <= mostEntries; }
+
 StagePath StageProgram::exact() {
-  unsigned most = mostStagesOf(problem);
+  unsigned most = mostStages();
   bool fixed = problem.numStages.has_value();
   beginLevels();
   for (unsigned stagesLeft = 1; stagesLeft <= most; ++stagesLeft) {

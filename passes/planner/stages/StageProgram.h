@@ -43,6 +43,8 @@ public:
   /// The least sum where only so many microbatches are in flight as the least possible number of stages keeps, and any
   /// number of stages is good: no path's sum is smaller. It may be one that the problem permits (`isPermitted`).
   StagePath relaxed();
+  /// Whether the least sum can be found in the memory that this may take.
+  bool canBeExact() const;
   /// The least sum.
   StagePath exact();
   bool isPermitted(const StagePath &path) const;
@@ -65,6 +67,7 @@ private:
   void dropDominated(std::vector<Step> &from) const;
   bool findBands();
   void improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);
+  unsigned mostStages() const;
   void beginLevels();
   /// Only positions that can be there are stored.
   size_t at(unsigned cut, unsigned position) const { return rows[cut] + position - lowest[cut]; }
