@@ -48,6 +48,19 @@ void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const 
     }
 }
 
+/// "batch/data 2, out_channel/model 4"; "whole" where nothing is cut.
+static std::string splitText(const SplitRule &rule, ArrayRef<unsigned> factors, ArrayRef<MeshAxis> axes) {
+  std::string text;
+  for (auto [axis, factor] : llvm::zip(axes, factors)) {
+    if (factor == search::none)
+      continue;
+    const Factor &known = rule.factors[factor];
+    text += (text.empty() ? "" : ", ") + (known.alias.empty() ? known.name : known.alias) + "/" + axis.name + " " +
+            std::to_string(axis.size);
+  }
+  return text.empty() ? "whole" : text;
+}
+
 PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &plan,
                     const search::SearchRequest &request, StringRef machine) {
   PlanReport report;
@@ -85,11 +98,21 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
   }
   for (const search::Considered &other : plan.considered)
     to.alternatives.push_back({other.name, other.seconds, other.bytes, other.whyNot});
-  std::vector<unsigned> stages = stagesOf(graph, plan);
-  for (auto [op, stage] : llvm::zip_equal(graph.operators, stages)) {
-    OperatorReport &made = report.operators[graph.nodes[op.node].name];
-    made.stage = stage;
-  }
+  double microbatches = static_cast<double>(plan.microbatches);
+  for (auto [number, stage] : llvm::enumerate(plan.stages))
+    for (unsigned index = stage.first; index != stage.last; ++index) {
+      const search::Operator &op = graph.operators[index];
+      const search::OperatorExpectation &expected = stage.operators[index - stage.first];
+      OperatorReport &made = report.operators[graph.nodes[op.node].name];
+      made.stage = number;
+      made.seconds = std::max(made.seconds, 0.0) + expected.seconds * microbatches;
+      made.communicationSeconds = std::max(made.communicationSeconds, 0.0) + expected.exchange * microbatches;
+      // The operator that speaks for the node is the one with most work.
+      if (!expected.alternative || mainOperator(graph.nodes[op.node]) != op.op)
+        continue;
+      made.alternative = splitText(op.rule, *expected.alternative, stage.axes);
+      made.alternativeSeconds = expected.alternativeSeconds;
+    }
   return report;
 }
 

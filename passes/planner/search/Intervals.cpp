@@ -31,17 +31,23 @@ struct Intervals::Table {
     made.weights = weights;
     solver::EliminationOptions options;
     options.secondsPerByte = weights.secondsPerByte;
-    if (weights.reduction == 0) {
-      made.elimination = solver::Elimination::run(piece->problem, kept, options);
-    } else {
-      solver::ChoiceProblem weighted = piece->problem;
-      for (size_t variable = 0; variable != weighted.variables.size(); ++variable)
-        for (size_t choice = 0; choice != weighted.domains[weighted.variables[variable]].size(); ++choice)
-          weighted.domains[weighted.variables[variable]][choice].seconds +=
-              weights.reduction * piece->reductions[variable][choice];
-      made.elimination = solver::Elimination::run(weighted, kept, options);
-    }
+    made.elimination = weights.reduction == 0 ? solver::Elimination::run(piece->problem, kept, options)
+                                              : solver::Elimination::run(weighted(weights), kept, options);
     return made;
+  }
+
+  /// The piece's problem with the joining of gradients counted.
+  solver::ChoiceProblem weighted(const Weights &weights) const {
+    solver::ChoiceProblem problem = piece->problem;
+    for (size_t variable = 0; weights.reduction != 0 && variable != problem.variables.size(); ++variable)
+      for (size_t choice = 0; choice != problem.domainOf(variable).size(); ++choice)
+        problem.domains[problem.variables[variable]][choice].seconds +=
+            weights.reduction * piece->reductions[variable][choice];
+    return problem;
+  }
+
+  std::vector<unsigned> choicesAt(const Weights &weights, unsigned entry, unsigned exit) {
+    return solve(weights).elimination->choicesAt(keptChoices(entry, exit));
   }
 
   std::vector<unsigned> keptChoices(unsigned entry, unsigned exit) const {
@@ -184,7 +190,7 @@ const Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting
     unsigned entry = made.from[exit];
     auto [sums, isNew] = solved.sums.try_emplace({entry, exit});
     if (isNew)
-      sums->second = table.piece->sumsOf(solved.elimination->choicesAt(table.keptChoices(entry, exit)));
+      sums->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
     IntervalSums &to = made.sums[exit];
     to = previous.sums[entry];
     to.add(sums->second);
@@ -202,29 +208,96 @@ const IntervalSums *Intervals::best(unsigned first, unsigned last, unsigned sett
   return products.best == none ? nullptr : &products.sums[products.best];
 }
 
-std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, unsigned last, unsigned setting,
-                                                               const Weights &weights) {
-  std::vector<std::vector<std::array<unsigned, mostAxes>>> parts;
+std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, unsigned setting,
+                                                const Weights &weights) {
+  std::vector<Step> steps;
   unsigned node = nodeOf(first, last);
   unsigned exit = productsOf(node, setting, weights).best;
   while (node != 0) {
     unsigned entry = productsOf(node, setting, weights).from[exit];
-    Table &table = tableOf(nodes[node].piece, setting);
-    parts.push_back(
-        table.piece->factorsOf(table.solve(weights).elimination->choicesAt(table.keptChoices(entry, exit))));
+    steps.push_back({&tableOf(nodes[node].piece, setting), nodes[node].piece, entry, exit});
     exit = entry;
     node = nodes[node].parent;
   }
+  return steps;
+}
+
+std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, unsigned last, unsigned setting,
+                                                               const Weights &weights) {
   std::vector<std::array<unsigned, mostAxes>> all;
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part)
-    all.insert(all.end(), part->begin(), part->end());
+  for (const Step &step : llvm::reverse(stepsOf(first, last, setting, weights))) {
+    auto part = step.table->piece->factorsOf(step.table->choicesAt(weights, step.entry, step.exit));
+    all.insert(all.end(), part.begin(), part.end());
+  }
   return all;
 }
 
-std::unique_ptr<Piece> Intervals::wholePiece(unsigned first, unsigned last, unsigned setting) const {
-  const Setting &known = settings[setting];
-  return std::make_unique<Piece>(graph, graph.boundaries[first].at, graph.boundaries[last].at, none, none, *known.grid,
-                                 *known.cost, known.options, fixed);
+/// The problem with a variable's choice made.
+static void restrict(solver::ChoiceProblem &problem, unsigned variable, unsigned choice) {
+  if (variable == none)
+    return;
+  std::vector<solver::Choice> single = {problem.domainOf(variable)[choice]};
+  problem.variables[variable] = problem.domains.size();
+  problem.domains.push_back(std::move(single));
+  for (solver::Edge &edge : problem.edges) {
+    if (edge.first != variable && edge.second != variable)
+      continue;
+    const solver::PairTable &table = problem.pairs[edge.table];
+    solver::PairTable part;
+    part.rows = edge.first == variable ? 1 : table.rows;
+    part.columns = edge.second == variable ? 1 : table.columns;
+    for (unsigned a = 0; a != part.rows; ++a)
+      for (unsigned b = 0; b != part.columns; ++b)
+        part.seconds.push_back(table.at(edge.first == variable ? choice : a, edge.second == variable ? choice : b));
+    edge.table = problem.pairs.size();
+    problem.pairs.push_back(std::move(part));
+  }
+}
+
+std::vector<Intervals::OperatorFacts> Intervals::factsOf(const Step &step, const Weights &weights) {
+  const Piece &piece = *step.table->piece;
+  std::vector<unsigned> choices = step.table->choicesAt(weights, step.entry, step.exit);
+  std::vector<OperatorTime> times = piece.timesOf(choices);
+  std::vector<OperatorFacts> facts(times.size());
+  for (auto [fact, time] : llvm::zip_equal(facts, times))
+    fact.time = time;
+  solver::ChoiceProblem problem = step.table->weighted(weights);
+  restrict(problem, piece.entryVariable, step.entry);
+  restrict(problem, piece.exitVariable, step.exit);
+  solver::EliminationOptions options;
+  options.secondsPerByte = weights.secondsPerByte;
+  for (unsigned variable = 0; variable != choices.size(); ++variable) {
+    unsigned op = piece.operatorOf(variable);
+    if (op == none || problem.domainOf(variable).size() < 2)
+      continue;
+    auto elimination = solver::Elimination::run(problem, {variable}, options);
+    if (!elimination)
+      continue;
+    const std::vector<double> &values = elimination->values();
+    unsigned other = none;
+    for (unsigned choice = 0; choice != values.size(); ++choice)
+      if (choice != choices[variable] && values[choice] != solver::forbidden &&
+          (other == none || values[choice] < values[other]))
+        other = choice;
+    if (other == none)
+      continue;
+    facts[op].alternative = piece.factorsOf(variable, other);
+    facts[op].more = std::max(0.0, values[other] - values[choices[variable]]);
+  }
+  return facts;
+}
+
+std::vector<Intervals::OperatorFacts> Intervals::facts(unsigned first, unsigned last, unsigned setting,
+                                                       const Weights &weights) {
+  std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<OperatorFacts>> known;
+  std::vector<OperatorFacts> all;
+  for (const Step &step : llvm::reverse(stepsOf(first, last, setting, weights))) {
+    auto [entry, isNew] = known.try_emplace({step.piece, step.entry, step.exit});
+    if (isNew)
+      entry->second = factsOf(step, weights);
+    all.insert(all.end(), entry->second.begin(), entry->second.end());
+  }
+  return all;
 }
 
 } // namespace cleave::search

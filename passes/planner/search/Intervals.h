@@ -53,8 +53,16 @@ public:
   /// By operator of the layers and axis: the factor that is cut by these choices, or none.
   std::vector<std::array<unsigned, mostAxes>> factors(unsigned first, unsigned last, unsigned setting,
                                                       const Weights &weights);
-  /// The layers as one problem.
-  std::unique_ptr<Piece> wholePiece(unsigned first, unsigned last, unsigned setting) const;
+  /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest of
+  /// its piece being split anew for that.
+  struct OperatorFacts {
+    OperatorTime time;
+    /// By axis: the factors of the other way; empty where there is none.
+    std::optional<std::array<unsigned, mostAxes>> alternative;
+    double more = 0; ///< Seconds of a microbatch that it would take more, with its part of what `weights` count.
+  };
+  /// By operator of the layers.
+  std::vector<OperatorFacts> facts(unsigned first, unsigned last, unsigned setting, const Weights &weights);
 
 private:
   struct Table;
@@ -65,7 +73,13 @@ private:
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
   const Products &productsOf(unsigned node, unsigned setting, const Weights &weights);
-  std::vector<unsigned> choicesOf(Table &table, const Weights &weights, unsigned entry, unsigned exit);
+  /// The pieces of an interval with the states at their ends, from its end to its beginning.
+  struct Step {
+    Table *table;
+    unsigned piece, entry, exit;
+  };
+  std::vector<Step> stepsOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  std::vector<OperatorFacts> factsOf(const Step &step, const Weights &weights);
 
   const SearchGraph &graph;
   const FixedFactors fixed;

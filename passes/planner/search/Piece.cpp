@@ -259,10 +259,14 @@ private:
     std::vector<States> chosen;
     for (unsigned position = 0; position != made.operators.size(); ++position) {
       const Operator &op = graph.operators[made.operators[position]];
-      Factors own = position == 0 ? factors : follow(made, op, assignment, chosen, sums);
+      Sums before = sums;
+      Factors own = position == 0 ? factors : follow(made, op, chosen, sums);
       chosen.push_back(statesOf(op, own));
       assignment.factors.push_back(own);
       addWork(made.operators[position], own, chosen.back(), sums);
+      assignment.times.push_back({sums.forward + sums.backward - before.forward - before.backward,
+                                  sums.forwardExchange + sums.backwardExchange - before.forwardExchange -
+                                      before.backwardExchange});
     }
     made.assignments.push_back(std::move(assignment));
     made.sums.push_back(sums);
@@ -270,8 +274,7 @@ private:
   }
 
   /// A follower's factors: those at the places where its operand is cut. What it cannot follow is gathered.
-  Factors follow(const Variable &made, const Operator &op, const Assignment &, const std::vector<States> &chosen,
-                 Sums &sums) const {
+  Factors follow(const Variable &made, const Operator &op, const std::vector<States> &chosen, Sums &sums) const {
     Factors factors;
     factors.fill(none);
     for (auto [operand, tensorFactors] : llvm::zip_equal(op.operands, op.rule.operands)) {
@@ -535,7 +538,8 @@ private:
 
   //===-- edges -----------------------------------------------------------------------------------------------===//
 
-  void addEdge(unsigned from, unsigned to, llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost) {
+  void addEdge(unsigned from, unsigned to, unsigned forOperator,
+               llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost) {
     solver::PairTable table;
     table.rows = piece.problem.domainOf(from).size();
     table.columns = piece.problem.domainOf(to).size();
@@ -549,6 +553,7 @@ private:
     piece.problem.edges.push_back({from, to, static_cast<unsigned>(piece.problem.pairs.size())});
     piece.problem.pairs.push_back(std::move(table));
     piece.forwardTables.push_back(std::move(forward));
+    piece.edgeOperators.push_back(forOperator - piece.first);
   }
 
   static State joined(State state) {
@@ -584,12 +589,12 @@ private:
     auto own = tensorVariable.find(index);
     if (own != tensorVariable.end()) {
       const std::vector<TensorState> &all = tensorStates[index];
-      addEdge(producer, own->second,
+      addEdge(producer, own->second, tensor.producer,
               [&](unsigned a, unsigned b) { return between(tensor, *resultState(index, a), all[b]); });
       connectReaders(index);
     } else {
       for (auto [user, operand] : usesOf(index))
-        addEdge(producer, variableOf.lookup(user), [&, user = user, operand = operand](unsigned a, unsigned b) {
+        addEdge(producer, variableOf.lookup(user), user, [&, user = user, operand = operand](unsigned a, unsigned b) {
           return between(tensor, *resultState(index, a), operandState(user, operand, b));
         });
     }
@@ -604,9 +609,10 @@ private:
     const Tensor &tensor = graph.tensors[index];
     const std::vector<TensorState> &all = tensorStates[index];
     for (auto [user, operand] : usesOf(index))
-      addEdge(tensorVariable[index], variableOf.lookup(user), [&, user = user, operand = operand](unsigned a, unsigned b) {
-        return between(tensor, all[a], operandState(user, operand, b));
-      });
+      addEdge(tensorVariable[index], variableOf.lookup(user), user,
+              [&, user = user, operand = operand](unsigned a, unsigned b) {
+                return between(tensor, all[a], operandState(user, operand, b));
+              });
   }
 
   /// What leaves the piece is no partial value.
@@ -618,6 +624,9 @@ private:
       domain[choice].seconds += seconds;
       piece.variables[producer].sums[choice].forward += seconds;
       piece.variables[producer].sums[choice].forwardExchange += seconds;
+      OperatorTime &time = piece.variables[producer].assignments[choice].times.back();
+      time.seconds += seconds;
+      time.exchange += seconds;
     }
   }
 };
@@ -653,6 +662,20 @@ std::vector<Factors> Piece::factorsOf(const std::vector<unsigned> &choices) cons
       for (auto [index, own] : llvm::zip_equal(variable.operators, variable.assignments[choice].factors))
         factors[index - first] = own;
   return factors;
+}
+
+std::vector<OperatorTime> Piece::timesOf(const std::vector<unsigned> &choices) const {
+  std::vector<OperatorTime> times(last - first);
+  for (auto [variable, choice] : llvm::zip_equal(variables, choices))
+    if (!variable.operators.empty())
+      for (auto [index, own] : llvm::zip_equal(variable.operators, variable.assignments[choice].times))
+        times[index - first] = own;
+  for (auto [edge, op] : llvm::zip_equal(problem.edges, edgeOperators)) {
+    double seconds = problem.pairs[edge.table].at(choices[edge.first], choices[edge.second]);
+    times[op].seconds += seconds;
+    times[op].exchange += seconds;
+  }
+  return times;
 }
 
 } // namespace cleave::search

@@ -67,6 +67,12 @@ struct Sums {
   void add(const Sums &other);
 };
 
+/// What one operator takes in a microbatch, forward and backward.
+struct OperatorTime {
+  double seconds = 0;  ///< With communication.
+  double exchange = 0; ///< Bringing its operands into place, and joining its result where several read it.
+};
+
 /// Operators [first, last) on a grid.
 class Piece {
 public:
@@ -87,12 +93,23 @@ public:
   Sums sumsOf(const std::vector<unsigned> &choices) const;
   /// By operator of the piece and axis: the factor that is cut, or none.
   std::vector<std::array<unsigned, mostAxes>> factorsOf(const std::vector<unsigned> &choices) const;
+  /// By operator of the piece.
+  std::vector<OperatorTime> timesOf(const std::vector<unsigned> &choices) const;
+  /// The operator whose choice a variable is, relative to the piece; none for a tensor's.
+  unsigned operatorOf(unsigned variable) const {
+    return variables[variable].operators.empty() ? none : variables[variable].operators.front() - first;
+  }
+  /// By axis, the factors of that operator in a choice.
+  const std::array<unsigned, mostAxes> &factorsOf(unsigned variable, unsigned choice) const {
+    return variables[variable].assignments[choice].factors.front();
+  }
 
 private:
   class Builder;
   struct Assignment {
     /// By operator of the variable: first, then followers.
     std::vector<std::array<unsigned, mostAxes>> factors;
+    std::vector<OperatorTime> times;
   };
   struct Variable {
     /// Relative to the piece; empty for a tensor's variable.
@@ -102,8 +119,9 @@ private:
   };
   unsigned first = 0, last = 0;
   std::vector<Variable> variables;
-  /// By edge: what is exchanged forward.
+  /// By edge: what is exchanged forward, and the operator for which, relative to the piece.
   std::vector<std::vector<double>> forwardTables;
+  std::vector<unsigned> edgeOperators;
 };
 
 } // namespace cleave::search

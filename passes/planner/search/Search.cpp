@@ -175,6 +175,7 @@ private:
   double lowerBoundOf(int64_t microbatches);
   double singleStageBound(Costs &costs, int64_t microbatches);
   SearchFailure infeasible() const;
+  void addExpectations();
   bool outOfTime() const {
     return request.timeBudget > 0 &&
            static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
@@ -192,6 +193,7 @@ private:
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   std::vector<Choice> choices;
   std::optional<FoundPlan> best;
+  std::vector<Choice> bestChoices, describedChoices;
   double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
   std::clock_t begin;
 };
@@ -509,6 +511,7 @@ void Searcher::tryMicrobatches(int64_t microbatches) {
   if (best && best->seconds <= found.seconds)
     return;
   best = std::move(found);
+  bestChoices = std::move(describedChoices);
   if (request.progress)
     request.progress(llvm::formatv("{0} stages, {1} microbatches: {2:f3} ms", best->stages.size(), microbatches,
                                    best->seconds * 1e3));
@@ -537,6 +540,7 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
 
 FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches) {
   FoundPlan found;
+  describedChoices.clear();
   found.microbatches = microbatches;
   found.schedule = problemOf(microbatches).schedule;
   found.seconds = plan.seconds;
@@ -547,6 +551,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     // Options are shared by intervals of one class.
     choice.first = from.first;
     choice.last = from.last;
+    describedChoices.push_back(choice);
     const IntervalSums &sums = *intervals.best(choice.first, choice.last, choice.setting, choice.weights);
     FoundStage &stage = found.stages.emplace_back();
     stage.first = graph.boundaries[from.first].at;
@@ -620,6 +625,25 @@ static std::string bytesText(double bytes) {
   return llvm::formatv("{0:f2} GiB", bytes / 1073741824.0);
 }
 
+/// What is expected of every operator of the best plan.
+void Searcher::addExpectations() {
+  double longest = 0;
+  for (const FoundStage &stage : best->stages)
+    longest = std::max(longest, stage.forward + stage.backward);
+  for (auto [stage, choice] : llvm::zip_equal(best->stages, bestChoices)) {
+    double own = stage.forward + stage.backward;
+    for (const Intervals::OperatorFacts &facts :
+         intervals.facts(choice.first, choice.last, choice.setting, choice.weights)) {
+      OperatorExpectation &made = stage.operators.emplace_back();
+      made.seconds = facts.time.seconds;
+      made.exchange = facts.time.exchange;
+      made.alternative = facts.alternative;
+      double later = std::max(0.0, own + facts.more - longest) * static_cast<double>(best->microbatches - 1);
+      made.alternativeSeconds = best->seconds + facts.more + later;
+    }
+  }
+}
+
 SearchFailure Searcher::infeasible() const {
   double limit = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
@@ -652,6 +676,7 @@ std::variant<FoundPlan, SearchFailure> Searcher::run() {
   for (int64_t microbatches : microbatchNumbers())
     bound = std::min(bound, lowerBoundOf(microbatches));
   best->lowerBound = std::min(bound, best->seconds);
+  addExpectations();
   return std::move(*best);
 }
 

@@ -56,6 +56,14 @@ struct SearchRequest {
   std::function<void(const std::string &)> progress;
 };
 
+/// What the plan expects of one operator.
+struct OperatorExpectation {
+  double seconds = 0, exchange = 0; ///< Of a microbatch, forward and backward; of these, communication.
+  /// By axis: the factors of the best other way to split it; nothing where there is none.
+  std::optional<std::array<unsigned, 5>> alternative;
+  double alternativeSeconds = 0; ///< Of a step with it.
+};
+
 /// Operators [first, last) of the graph on a grid of devices.
 struct FoundStage {
   unsigned first = 0, last = 0;
@@ -63,6 +71,7 @@ struct FoundStage {
   std::vector<MeshAxis> axes;
   /// By operator and axis: the factor that is cut, or none.
   std::vector<std::array<unsigned, 5>> factors;
+  std::vector<OperatorExpectation> operators;
   double forward = 0, backward = 0; ///< Seconds of a microbatch, with communication.
   double backwardWeights = 0;       ///< Of `backward`, gradients of parameters.
   double exchange = 0;              ///< Of these, communication.
