@@ -58,7 +58,8 @@ struct ChoiceSolution {
   double seconds = forbidden, bytes = 0;
   /// No choices within the limit cost less. Equal to `seconds` where the solution is proven to be optimal.
   double lowerBound = 0;
-  /// Where there is no solution: the least bytes that any choices need.
+  /// Where there is no solution: the least bytes that any choices need (or a lower bound of them, where the width was
+  /// too large); infinite where the limit is not to blame, since all choices are forbidden.
   double leastBytes = 0;
 
   bool isFeasible() const { return !choices.empty(); }
