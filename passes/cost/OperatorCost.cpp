@@ -47,18 +47,21 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType) : laun
   peak = found == kind.peak.end() || found->second <= 0 ? 1e12 : found->second;
   bandwidth = kind.bandwidth > 0 ? kind.bandwidth : 1e10;
   for (CostClass costClass : {CostClass::Contraction, CostClass::Elementwise, CostClass::Reduction, CostClass::Movement})
-    if (auto curve = kind.efficiency.find(costClassName(costClass).str()); curve != kind.efficiency.end())
-      efficiency[costClass] = curve->second;
+    if (const EfficiencyCurve *curve = kind.findCurve(costClassName(costClass), elementType))
+      efficiency[costClass] = *curve;
+  if (const EfficiencyCurve *curve = kind.findCurve("convolution", elementType))
+    convolution = *curve;
 }
 
-double OperatorCost::seconds(CostClass costClass, double flops, double bytes) const {
+double OperatorCost::seconds(CostClass costClass, double flops, double bytes, bool slides) const {
   if (costClass == CostClass::View)
     return 0;
-  auto curve = efficiency.find(costClass);
-  double share = 1;
   bool byFlops = costClass == CostClass::Contraction;
-  if (curve != efficiency.end())
-    share = std::max(curve->second.at(std::max(byFlops ? flops : bytes, 1.0)), 1e-6);
+  auto found = efficiency.find(costClass);
+  const EfficiencyCurve *curve = found == efficiency.end() ? nullptr : &found->second;
+  if (byFlops && slides && convolution)
+    curve = &*convolution;
+  double share = curve ? std::max(curve->at(std::max(byFlops ? flops : bytes, 1.0)), 1e-6) : 1;
   double computing = flops / (byFlops ? peak * share : peak), moving = bytes / (byFlops ? bandwidth : bandwidth * share);
   return launch + std::max(computing, moving);
 }

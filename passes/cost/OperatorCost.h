@@ -21,8 +21,9 @@ public:
   /// Where the kind has no peak for the element type, float32's counts; where it has none at all, 1 TFLOP/s.
   OperatorCost(const DeviceKind &kind, llvm::StringRef elementType);
 
-  /// Seconds of a call that does `flops` operations and reads and writes `bytes`. Views are free.
-  double seconds(CostClass costClass, double flops, double bytes) const;
+  /// Seconds of a call that does `flops` operations and reads and writes `bytes`. Views are free. `slides`: a
+  /// contraction whose window slides over its operand, a convolution.
+  double seconds(CostClass costClass, double flops, double bytes, bool slides = false) const;
   /// Seconds to read or write `bytes` of the device's memory.
   double memorySeconds(double bytes) const { return bytes / bandwidth; }
   double peakFlops() const { return peak; }
@@ -30,6 +31,7 @@ public:
 private:
   double peak, bandwidth, launch;
   std::map<CostClass, EfficiencyCurve> efficiency;
+  std::optional<EfficiencyCurve> convolution;
 };
 
 /// "contraction", "elementwise", "reduction", "movement", "view".

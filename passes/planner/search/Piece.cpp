@@ -328,7 +328,7 @@ private:
     for (const Operand &operand : op.operands)
       whole += operand.bytes;
     double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
-    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes);
+    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
     sums.forward += forward;
     if (op.cost.costClass == CostClass::Contraction)
       sums.contractions += forward;

@@ -102,6 +102,7 @@ private:
     made.rule.results.resize(op.getNumResults());
     if (auto costed = dyn_cast<CostInterface>(op))
       made.cost = costed.getCost();
+    made.slides = isa<dfg::ConvOp, dfg::ConvTransposeOp>(op);
     made.once = true;
     for (auto [number, value] : llvm::enumerate(op.getOperands())) {
       Operand &operand = made.operands.emplace_back();

@@ -56,6 +56,7 @@ struct Operator {
   unsigned sequence = none; ///< The factor that is the dimension of an input beside the batch.
   llvm::SmallVector<Operand, 2> operands;
   llvm::SmallVector<unsigned, 1> results; ///< Indices of tensors.
+  bool slides = false; ///< A convolution.
   bool once = false;  ///< Depends on no input of the graph: it runs before the first step.
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
   /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.
