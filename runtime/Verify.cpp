@@ -122,6 +122,21 @@ static Error checkPorts(const std::vector<Port> &ports, const char *what) {
   return Error::success();
 }
 
+static Error checkPrediction(const PlanContents &plan, const Entry &entry) {
+  const Prediction &prediction = *entry.prediction;
+  for (const PlanStage &stage : prediction.stages)
+    if (stage.mesh >= plan.meshes.size())
+      return reject("a predicted stage is on mesh ", stage.mesh, ", but the plan has ", plan.meshes.size());
+  for (const Operator &op : entry.operators)
+    if (!prediction.stages.empty() && op.stage >= prediction.stages.size())
+      return reject("operator \"", op.name, "\" is in stage ", op.stage, ", but ", prediction.stages.size(),
+                    " are predicted");
+  if (!prediction.peakBytes.empty() && prediction.peakBytes.size() != plan.devices.size())
+    return reject("expected predicted bytes for the ", plan.devices.size(), " devices, got ",
+                  prediction.peakBytes.size());
+  return Error::success();
+}
+
 static Error checkEntry(const PlanContents &plan, const Entry &entry) {
   if (Error error = checkPorts(entry.inputs, "input"))
     return error;
@@ -135,7 +150,10 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
         return reject("operator \"", op.name, "\" has operator ", input, " as input, but the entry has ",
                       entry.operators.size());
   }
-  return verifyPrograms(plan, entry);
+  if (entry.prediction)
+    if (Error error = checkPrediction(plan, entry))
+      return error;
+  return entry.isDecision() ? Error::success() : verifyPrograms(plan, entry);
 }
 
 Error verifyStructure(const PlanContents &plan) {
@@ -165,8 +183,9 @@ Error verifyPlan(const PlanContents &plan) {
   if (Error error = verifyStructure(plan))
     return error;
   for (const Entry &entry : plan.entries)
-    if (Error error = verifyOrder(plan, entry))
-      return error;
+    if (!entry.isDecision())
+      if (Error error = verifyOrder(plan, entry))
+        return error;
   return Error::success();
 }
 

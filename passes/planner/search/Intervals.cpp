@@ -225,7 +225,8 @@ std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, u
 std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, unsigned last, unsigned setting,
                                                                const Weights &weights) {
   std::vector<std::array<unsigned, mostAxes>> all;
-  for (const Step &step : llvm::reverse(stepsOf(first, last, setting, weights))) {
+  std::vector<Step> steps = stepsOf(first, last, setting, weights);
+  for (const Step &step : llvm::reverse(steps)) {
     auto part = step.table->piece->factorsOf(step.table->choicesAt(weights, step.entry, step.exit));
     all.insert(all.end(), part.begin(), part.end());
   }
@@ -291,7 +292,8 @@ std::vector<Intervals::OperatorFacts> Intervals::facts(unsigned first, unsigned 
                                                        const Weights &weights) {
   std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<OperatorFacts>> known;
   std::vector<OperatorFacts> all;
-  for (const Step &step : llvm::reverse(stepsOf(first, last, setting, weights))) {
+  std::vector<Step> steps = stepsOf(first, last, setting, weights);
+  for (const Step &step : llvm::reverse(steps)) {
     auto [entry, isNew] = known.try_emplace({step.piece, step.entry, step.exit});
     if (isNew)
       entry->second = factsOf(step, weights);

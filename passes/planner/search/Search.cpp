@@ -603,8 +603,9 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
 double Searcher::singleStageBound(Costs &, int64_t microbatches) {
   double least = solver::forbidden;
   auto count = static_cast<double>(microbatches);
+  stages::StageProblem problem = problemOf(microbatches);
   for (unsigned kind = 0; kind != runs.size(); ++kind)
-    for (unsigned devices : problemOf(microbatches).runs[kind].stageSizes)
+    for (unsigned devices : problem.runs[kind].stageSizes)
       for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
         unsigned setting = settingOf(kind, devices, shape, microbatches);
         double bound = 0;

@@ -102,7 +102,10 @@ private:
     made.rule.results.resize(op.getNumResults());
     if (auto costed = dyn_cast<CostInterface>(op))
       made.cost = costed.getCost();
-    made.slides = isa<dfg::ConvOp, dfg::ConvTransposeOp>(op);
+    made.slides = made.cost.costClass == CostClass::Contraction &&
+                  llvm::any_of(made.rule.factors, [](const Factor &factor) {
+                    return factor.kind == FactorKind::Window || StringRef(factor.name).starts_with("window");
+                  });
     made.once = true;
     for (auto [number, value] : llvm::enumerate(op.getOperands())) {
       Operand &operand = made.operands.emplace_back();
