@@ -164,6 +164,7 @@ private:
   Precision precision() const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
+  double hiddenCost() const;
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   bool memoryMayBind() const;
   void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
@@ -173,6 +174,7 @@ private:
   void tryMicrobatches(int64_t microbatches);
   FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches);
   double lowerBoundOf(int64_t microbatches);
+  double leastSeconds(const IntervalSums &sums, unsigned first, unsigned last, int64_t microbatches) const;
   double singleStageBound(Costs &costs, int64_t microbatches);
   SearchFailure infeasible() const;
   void addExpectations();
@@ -287,10 +289,13 @@ bool Searcher::memoryMayBind() const {
   return bytes > limit / 2;
 }
 
+/// What a second of hidden communication costs.
+double Searcher::hiddenCost() const { return deviceKindOf(machine, runs.front().first).overlapSlowdown - 1; }
+
 /// The weights under which intervals are solved: joining gradients hidden, or not; memory free, or worth more and more.
 std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
-  std::vector<Weights> list = {{0, 0}};
   double shown = 1.0 / static_cast<double>(microbatches);
+  std::vector<Weights> list = {{request.training ? hiddenCost() * shown : 0, 0}};
   if (request.training)
     list.push_back({shown, 0});
   if (!memoryMayBind())
@@ -409,14 +414,13 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   double fastest = solver::forbidden;
   for (unsigned shape = 0; shape != shapes.size(); ++shape) {
     unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
-    for (const Weights &weights : searcher.weightsOf(microbatches)) {
-      if (boundsOnly && weights != Weights())
-        continue;
+    for (const Weights &weights :
+         boundsOnly ? std::vector<Weights>{Weights()} : searcher.weightsOf(microbatches)) {
       const IntervalSums *sums = searcher.intervals.best(first, last, setting, weights);
       if (!sums)
         continue;
       if (boundsOnly)
-        fastest = std::min(fastest, sums->forward + sums->backward);
+        fastest = std::min(fastest, searcher.leastSeconds(*sums, first, last, microbatches));
       else
         searcher.addOptions({first, last, kind, devices, setting, shape, weights, Recompute::None, 0}, *sums,
                             entry->second);
@@ -600,6 +604,23 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
   return std::min(single, plan.isFeasible() ? plan.lowerBound : solver::forbidden);
 }
 
+/// No choices take less than this for a microbatch of layers, forward and backward, if these are the ones that take
+/// least with their part of the optimizer: that is at most what it would be without splitting.
+double Searcher::leastSeconds(const IntervalSums &sums, unsigned first, unsigned last, int64_t microbatches) const {
+  double once = 0;
+  if (request.training) {
+    Precision stored = precision();
+    double bytes = 0;
+    for (const Parameter &parameter : graph.parameters)
+      if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
+          parameter.firstUse < graph.boundaries[last].at)
+        bytes += parameter.bytes;
+    once = operatorCosts.front()->memorySeconds(
+        bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+  }
+  return std::max(sums.forward + sums.backward + (sums.update - once) / static_cast<double>(microbatches), 0.0);
+}
+
 double Searcher::singleStageBound(Costs &, int64_t microbatches) {
   double least = solver::forbidden;
   auto count = static_cast<double>(microbatches);
@@ -614,7 +635,10 @@ double Searcher::singleStageBound(Costs &, int64_t microbatches) {
           if (!sums || weights.secondsPerByte != 0)
             continue;
           double value = sums->forward + sums->backward + sums->update / count + weights.reduction * sums->reduction;
-          bound = std::max(bound, count * value / (1 + weights.reduction));
+          // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is
+          // hidden: at least any mixture of both. The mixture whose weights these are leaves `part` of the step's time.
+          double part = count - std::max(0.0, (weights.reduction * count - hiddenCost()) / (1 + weights.reduction));
+          bound = std::max(bound, part * value);
         }
         if (bound > 0)
           least = std::min(least, bound);
