@@ -114,22 +114,18 @@ class Searcher;
 /// What stages cost with one number of microbatches.
 class Costs : public stages::StageCosts {
 public:
-  Costs(Searcher &searcher, int64_t microbatches) : searcher(searcher), microbatches(microbatches) {}
+  Costs(Searcher &searcher, int64_t microbatches);
 
   const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override;
   double transferSeconds(unsigned at) override;
 
-  /// Answers with what no choice can be faster than, and no memory.
-  bool boundsOnly = false;
-  /// Rules out a single stage.
-  bool severalStages = false;
-
 private:
   Searcher &searcher;
   int64_t microbatches;
-  std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<stages::StageOption>> known, bounds;
+  std::vector<Weights> weights;
+  std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<stages::StageOption>> known;
 };
 
 class Searcher {
@@ -139,6 +135,8 @@ public:
     for (const Run &run : runs)
       operatorCosts.push_back(std::make_unique<OperatorCost>(deviceKindOf(machine, run.first), request.elementType));
     begin = std::clock();
+    hidden = deviceKindOf(machine, runs.front().first).overlapSlowdown - 1;
+    memoryBinds = memoryMayBind();
   }
 
   std::variant<FoundPlan, SearchFailure> run();
@@ -164,7 +162,6 @@ private:
   Precision precision() const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
-  double hiddenCost() const;
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   bool memoryMayBind() const;
   void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
@@ -174,8 +171,8 @@ private:
   void tryMicrobatches(int64_t microbatches);
   FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches);
   double lowerBoundOf(int64_t microbatches);
-  double leastSeconds(const IntervalSums &sums, unsigned first, unsigned last, int64_t microbatches) const;
-  double singleStageBound(Costs &costs, int64_t microbatches);
+  std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
+  double singleStageBound(int64_t microbatches);
   SearchFailure infeasible() const;
   void addExpectations();
   bool outOfTime() const {
@@ -198,6 +195,9 @@ private:
   std::vector<Choice> bestChoices, describedChoices;
   double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
   std::clock_t begin;
+  /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
+  double hidden = 0;
+  bool memoryBinds = false;
 };
 
 //===-- grids and settings ------------------------------------------------------------------------------------===//
@@ -289,16 +289,13 @@ bool Searcher::memoryMayBind() const {
   return bytes > limit / 2;
 }
 
-/// What a second of hidden communication costs.
-double Searcher::hiddenCost() const { return deviceKindOf(machine, runs.front().first).overlapSlowdown - 1; }
-
 /// The weights under which intervals are solved: joining gradients hidden, or not; memory free, or worth more and more.
 std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
   double shown = 1.0 / static_cast<double>(microbatches);
-  std::vector<Weights> list = {{request.training ? hiddenCost() * shown : 0, 0}};
+  std::vector<Weights> list = {{request.training ? hidden * shown : 0, 0}};
   if (request.training)
     list.push_back({shown, 0});
-  if (!memoryMayBind())
+  if (!memoryBinds)
     return list;
   double peak = 0, limit = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind) {
@@ -352,18 +349,17 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
 }
 
 void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
-  double slowdown = deviceKindOf(machine, runs[choice.kind].first).overlapSlowdown;
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     if ((!request.training && recompute != Recompute::None) || (request.recompute && recompute != *request.recompute))
       continue;
-    if (!request.recompute && recompute != Recompute::None && !memoryMayBind())
+    if (!request.recompute && recompute != Recompute::None && !memoryBinds)
       continue;
     for (unsigned zero = 0; zero <= 3; ++zero) {
       if ((!request.training && zero > 0) || (request.zero && zero != *request.zero))
         continue;
       if (!request.zero && zero > 0 && fixedBytes(sums, zero) >= fixedBytes(sums, zero - 1))
         continue;
-      if (!request.zero && zero > 0 && !memoryMayBind())
+      if (!request.zero && zero > 0 && !memoryBinds)
         continue;
       stages::StageOption option;
       option.forward = sums.forward;
@@ -374,9 +370,8 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
       }
       double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
       // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
-      double hidden = std::min(sums.reduction, option.backward);
       option.perStep = request.training
-                           ? std::max(0.0, sums.reduction - option.backward) + (slowdown - 1) * hidden + update
+                           ? std::max(0.0, sums.reduction - option.backward) + hidden * std::min(sums.reduction, option.backward) + update
                            : 0;
       option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
       option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
@@ -399,35 +394,25 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
   }
 }
 
+Costs::Costs(Searcher &searcher, int64_t microbatches)
+    : searcher(searcher), microbatches(microbatches), weights(searcher.weightsOf(microbatches)) {}
+
 uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.intervals.classOf(first, last); }
 
 const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind,
                                                        unsigned devices) {
-  static const std::vector<stages::StageOption> nothing;
-  if (severalStages && last - first == searcher.intervals.numLayers())
-    return nothing;
   auto key = std::tuple(static_cast<unsigned>(classOf(first, last)), kind, devices);
-  auto [entry, isNew] = (boundsOnly ? bounds : known).try_emplace(key);
+  auto [entry, isNew] = known.try_emplace(key);
   if (!isNew)
     return entry->second;
   const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
-  double fastest = solver::forbidden;
   for (unsigned shape = 0; shape != shapes.size(); ++shape) {
     unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
-    for (const Weights &weights :
-         boundsOnly ? std::vector<Weights>{Weights()} : searcher.weightsOf(microbatches)) {
-      const IntervalSums *sums = searcher.intervals.best(first, last, setting, weights);
-      if (!sums)
-        continue;
-      if (boundsOnly)
-        fastest = std::min(fastest, searcher.leastSeconds(*sums, first, last, microbatches));
-      else
-        searcher.addOptions({first, last, kind, devices, setting, shape, weights, Recompute::None, 0}, *sums,
+    for (const Weights &weight : weights)
+      if (const IntervalSums *sums = searcher.intervals.best(first, last, setting, weight))
+        searcher.addOptions({first, last, kind, devices, setting, shape, weight, Recompute::None, 0}, *sums,
                             entry->second);
-    }
   }
-  if (boundsOnly && fastest != solver::forbidden)
-    entry->second.push_back({fastest, 0, 0, 0, 0, 0});
   return entry->second;
 }
 
@@ -588,40 +573,73 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
   return found;
 }
 
-/// No plan with these microbatches takes less: stages without memory limits, each as fast as its fastest choices, with
-/// gradients joined for nothing. One stage by itself is bounded better, by the weights' dual value.
+/// No plan with these microbatches takes less, whatever memory it needs. One stage by itself is bounded by the weights'
+/// dual value. Several stages do work: the longest takes at least what all take together, times their devices, over all
+/// devices; layer by layer that is at least what the layer takes on the number of devices on which it wastes least.
 double Searcher::lowerBoundOf(int64_t microbatches) {
-  Costs costs(*this, microbatches);
   stages::StageProblem problem = problemOf(microbatches);
-  for (stages::DeviceRun &run : problem.runs)
-    run.memory = std::numeric_limits<double>::infinity();
-  double single = problem.numStages.value_or(1) == 1 ? singleStageBound(costs, microbatches) : solver::forbidden;
+  double single = problem.numStages.value_or(1) == 1 ? singleStageBound(microbatches) : solver::forbidden;
   if (problem.numStages.value_or(2) == 1)
     return single;
-  costs.boundsOnly = true;
-  costs.severalStages = true;
-  stages::StagePlan plan = stages::searchStages(problem, costs);
-  return std::min(single, plan.isFeasible() ? plan.lowerBound : solver::forbidden);
+  std::map<unsigned, std::pair<double, double>> known;
+  auto leastOf = [&](unsigned first, unsigned last) {
+    auto [entry, isNew] = known.try_emplace(intervals.classOf(first, last));
+    if (isNew)
+      entry->second = leastOfLayers(first, last, microbatches);
+    return entry->second;
+  };
+  unsigned count = intervals.numLayers();
+  double work = 0, latency = 0;
+  for (unsigned layer = 0; layer != count; ++layer) {
+    auto [ofWork, seconds] = leastOf(layer, layer + 1);
+    work += ofWork;
+    latency += seconds;
+  }
+  // Few layers: the stages in a row, each on its fastest grid, exactly.
+  constexpr unsigned fewLayers = 40;
+  if (count <= fewLayers) {
+    std::vector<double> until(count + 1, solver::forbidden);
+    until[0] = 0;
+    for (unsigned last = 1; last <= count; ++last)
+      for (unsigned first = 0; first != last; ++first)
+        if (last - first != count)
+          until[last] = std::min(until[last], until[first] + leastOf(first, last).second);
+    latency = std::max(latency, until[count]);
+  }
+  double longest = work / static_cast<double>(machine.devices.size());
+  return std::min(single, latency + static_cast<double>(microbatches - 1) * std::max(longest, 0.0));
 }
 
-/// No choices take less than this for a microbatch of layers, forward and backward, if these are the ones that take
-/// least with their part of the optimizer: that is at most what it would be without splitting.
-double Searcher::leastSeconds(const IntervalSums &sums, unsigned first, unsigned last, int64_t microbatches) const {
+/// The least device seconds and the least seconds that a microbatch of layers takes on any grid, forward and backward.
+/// The choices that are best with their part of the optimizer take, without it, at most what all of it takes more.
+std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last, int64_t microbatches) {
   double once = 0;
   if (request.training) {
     Precision stored = precision();
-    double bytes = 0;
     for (const Parameter &parameter : graph.parameters)
       if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
           parameter.firstUse < graph.boundaries[last].at)
-        bytes += parameter.bytes;
-    once = operatorCosts.front()->memorySeconds(
-        bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+        once += operatorCosts.front()->memorySeconds(
+            parameter.bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
   }
-  return std::max(sums.forward + sums.backward + (sums.update - once) / static_cast<double>(microbatches), 0.0);
+  std::pair<double, double> least = {solver::forbidden, solver::forbidden};
+  stages::StageProblem problem = problemOf(microbatches);
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    for (unsigned devices : problem.runs[kind].stageSizes)
+      for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
+        const IntervalSums *sums =
+            intervals.best(first, last, settingOf(kind, devices, shape, microbatches), Weights());
+        if (!sums)
+          continue;
+        double seconds = std::max(0.0, sums->forward + sums->backward +
+                                           std::min(0.0, (sums->update - once) / static_cast<double>(microbatches)));
+        least.first = std::min(least.first, seconds * devices);
+        least.second = std::min(least.second, seconds);
+      }
+  return least;
 }
 
-double Searcher::singleStageBound(Costs &, int64_t microbatches) {
+double Searcher::singleStageBound(int64_t microbatches) {
   double least = solver::forbidden;
   auto count = static_cast<double>(microbatches);
   stages::StageProblem problem = problemOf(microbatches);
@@ -637,7 +655,7 @@ double Searcher::singleStageBound(Costs &, int64_t microbatches) {
           double value = sums->forward + sums->backward + sums->update / count + weights.reduction * sums->reduction;
           // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is
           // hidden: at least any mixture of both. The mixture whose weights these are leaves `part` of the step's time.
-          double part = count - std::max(0.0, (weights.reduction * count - hiddenCost()) / (1 + weights.reduction));
+          double part = count - std::max(0.0, (weights.reduction * count - hidden) / (1 + weights.reduction));
           bound = std::max(bound, part * value);
         }
         if (bound > 0)
@@ -690,17 +708,19 @@ SearchFailure Searcher::infeasible() const {
 std::variant<FoundPlan, SearchFailure> Searcher::run() {
   if (std::string problem = checkRequest(); !problem.empty())
     return SearchFailure{false, problem};
-  for (int64_t microbatches : microbatchNumbers()) {
-    if (best && outOfTime())
+  // The numbers whose bound is least first: they promise most, and rule others out.
+  std::vector<std::pair<double, int64_t>> numbers;
+  for (int64_t microbatches : microbatchNumbers())
+    numbers.emplace_back(lowerBoundOf(microbatches), microbatches);
+  llvm::stable_sort(numbers, [](auto &left, auto &right) { return left.first < right.first; });
+  for (auto [least, microbatches] : numbers) {
+    if (best && (outOfTime() || best->seconds <= least))
       break;
     tryMicrobatches(microbatches);
   }
   if (!best)
     return infeasible();
-  double bound = solver::forbidden;
-  for (int64_t microbatches : microbatchNumbers())
-    bound = std::min(bound, lowerBoundOf(microbatches));
-  best->lowerBound = std::min(bound, best->seconds);
+  best->lowerBound = std::min(numbers.front().first, best->seconds);
   addExpectations();
   return std::move(*best);
 }
