@@ -22,13 +22,19 @@ std::optional<LayerChain> LayerChain::run(const ChainProblem &problem, const Eli
   if (!elimination)
     return std::nullopt;
   LayerChain chain(std::move(*elimination), problem.count, numChoices);
-  chain.computePowers();
+  chain.setCount(problem.count);
   return chain;
 }
 
 void LayerChain::setSecondsPerByte(double secondsPerByte) {
   layer.setSecondsPerByte(secondsPerByte);
-  computePowers();
+  squares.clear();
+  computePower();
+}
+
+void LayerChain::setCount(uint64_t changed) {
+  count = changed;
+  computePower();
 }
 
 std::vector<double> LayerChain::product(const std::vector<double> &a, const std::vector<double> &b) const {
@@ -42,17 +48,16 @@ std::vector<double> LayerChain::product(const std::vector<double> &a, const std:
   return result;
 }
 
-void LayerChain::computePowers() {
-  squares = {layer.values()};
+void LayerChain::computePower() {
   partial.clear();
-  for (uint64_t left = count;; left /= 2) {
-    if (left % 2 == 1)
-      partial.push_back(partial.empty() ? squares.back() : product(partial.back(), squares.back()));
-    if (left <= 1)
-      break;
-    squares.push_back(product(squares.back(), squares.back()));
+  for (size_t exponent = 0; count >> exponent != 0; ++exponent) {
+    if (exponent == squares.size())
+      squares.push_back(exponent == 0 ? layer.values() : product(squares.back(), squares.back()));
+    if ((count >> exponent) % 2 == 1)
+      partial.push_back(partial.empty() ? squares[exponent] : product(partial.back(), squares[exponent]));
   }
-  power = partial.back();
+  if (!partial.empty())
+    power = partial.back();
 }
 
 /// The choice between two factors of a product at which it attains its entry.

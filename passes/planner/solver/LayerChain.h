@@ -26,6 +26,8 @@ public:
 
   /// Computes everything anew for another multiplier.
   void setSecondsPerByte(double secondsPerByte);
+  /// Takes another number of layers; with none, all values mean nothing.
+  void setCount(uint64_t count);
 
   /// At `entry * n + exit` of n choices: the least seconds + secondsPerByte * bytes of all layers between that choice
   /// of the first entry and that one of the last exit.
@@ -42,7 +44,7 @@ public:
 private:
   LayerChain(Elimination layer, uint64_t count, unsigned numChoices)
       : layer(std::move(layer)), count(count), numChoices(numChoices) {}
-  void computePowers();
+  void computePower();
   std::vector<double> product(const std::vector<double> &a, const std::vector<double> &b) const;
   unsigned between(const std::vector<double> &a, const std::vector<double> &b, unsigned entry, unsigned exit) const;
   void splitSquare(size_t exponent, unsigned entry, unsigned exit, std::vector<unsigned> &exits) const;
@@ -50,7 +52,7 @@ private:
   Elimination layer;
   uint64_t count;
   unsigned numChoices;
-  /// Of 2^i layers.
+  /// Of 2^i layers, as far as they have been needed.
   std::vector<std::vector<double>> squares;
   /// By set bit of the count, from the lowest: of the layers up to and with that bit.
   std::vector<std::vector<double>> partial;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A chain is an edge whose table depends on the price of a byte.
+// The price of a byte, and layers of two kinds that use the memory up.
 
 #include "passes/planner/solver/LayeredProblem.h"
 #include "passes/planner/solver/Multiplier.h"
+#include "passes/planner/solver/PricedLayers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,61 +15,11 @@ namespace cleave::solver {
 namespace {
 
 /// Written out, a problem may have so many variables; beyond, the gap stays.
-constexpr uint64_t mostVariables = 20000;
+constexpr uint64_t mostVariables = 2000;
+/// The shares by which prices are moved off the multiplier to get the solutions of its two sides. For parts of a chain
+/// the sides meet at slightly other prices than for the whole, and far off there are other solutions.
+constexpr double offMultiplier[] = {1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3};
 constexpr double rounding = 1e-12;
-
-/// A layered problem at some price of a byte.
-class PricedLayers {
-public:
-  /// Is not usable where a width is too large: ask isUsable.
-  explicit PricedLayers(const LayeredProblem &problem) : problem(problem) {
-    for (const ChainBetween &chain : problem.chains) {
-      std::optional<LayerChain> &next = chains.emplace_back(LayerChain::run(chain.chain));
-      if (!next)
-        return;
-    }
-    isUsable = true;
-  }
-
-  /// Whether it has been possible so far.
-  bool isUsable = false;
-
-  struct Answer {
-    double least = forbidden;
-    std::vector<unsigned> around; ///< Empty where everything is forbidden.
-    std::vector<LayerChain::Choices> chains;
-    Choice cost = {forbidden, 0};
-  };
-
-  Answer solveAt(double secondsPerByte) {
-    ChoiceProblem contracted = problem.around;
-    for (size_t i = 0; i != chains.size(); ++i) {
-      const ChainBetween &chain = problem.chains[i];
-      chains[i]->setSecondsPerByte(secondsPerByte);
-      unsigned size = static_cast<unsigned>(problem.around.domainOf(chain.first).size());
-      contracted.edges.push_back({chain.first, chain.second, static_cast<unsigned>(contracted.pairs.size())});
-      contracted.pairs.push_back({size, size, chains[i]->values()});
-    }
-    std::optional<Elimination> elimination = Elimination::run(contracted, {}, {.secondsPerByte = secondsPerByte});
-    Answer answer;
-    isUsable = elimination.has_value();
-    if (!isUsable)
-      return answer;
-    answer.least = elimination->values()[0];
-    if (std::isinf(answer.least))
-      return answer;
-    answer.around = elimination->choicesAt({});
-    for (size_t i = 0; i != chains.size(); ++i)
-      answer.chains.push_back(
-          chains[i]->choicesAt(answer.around[problem.chains[i].first], answer.around[problem.chains[i].second]));
-    answer.cost = evaluate(problem, answer.around, answer.chains);
-    return answer;
-  }
-
-private:
-  const LayeredProblem &problem;
-  std::vector<std::optional<LayerChain>> chains;
-};
 
 LayeredProblem onlyBytes(const LayeredProblem &problem) {
   LayeredProblem result = problem;
@@ -85,10 +36,10 @@ public:
 
   LayeredSolution run() {
     PricedLayers layers(problem);
-    if (!layers.isUsable)
+    if (!layers.isUsable())
       return solveWrittenOut();
-    PricedLayers::Answer fastest = layers.solveAt(0);
-    if (!layers.isUsable)
+    PricedAnswer fastest = layers.solveAt(0);
+    if (!layers.isUsable())
       return solveWrittenOut();
     consider(fastest);
     if (fastest.around.empty()) {
@@ -144,7 +95,7 @@ private:
     return best;
   }
 
-  void consider(const PricedLayers::Answer &answer) {
+  void consider(const PricedAnswer &answer) {
     if (answer.around.empty() || answer.cost.bytes > limit || answer.cost.seconds >= best.solution.seconds)
       return;
     best.solution.choices = answer.around;
@@ -156,7 +107,7 @@ private:
   /// Finds the price of bytes where the tables allow it; false where nothing is within the limit.
   bool limitBytes(PricedLayers &layers, const Choice &fastest) {
     LayeredProblem bytes = onlyBytes(problem);
-    PricedLayers::Answer smallest = PricedLayers(bytes).solveAt(0);
+    PricedAnswer smallest = PricedLayers(bytes).solveAt(0);
     if (smallest.around.empty())
       return true;
     smallest.cost = evaluate(problem, smallest.around, smallest.chains);
@@ -167,13 +118,38 @@ private:
     }
     consider(smallest);
     auto solveAt = [&](double price) {
-      PricedLayers::Answer answer = layers.solveAt(price);
+      PricedAnswer answer = layers.solveAt(price);
       consider(answer);
       return Priced{answer.cost, answer.least};
     };
     Multiplier multiplier = findMultiplier(solveAt, fastest, smallest.cost, limit, [this] { return isOutOfTime(); });
     best.solution.lowerBound = std::max(best.solution.lowerBound, multiplier.lowerBound);
+    for (double share : offMultiplier) {
+      if (multiplier.secondsPerByte <= 0 || isWithin(std::max(rounding, options.relativeGap)))
+        break;
+      mix(layers, multiplier.secondsPerByte * (1 - share), multiplier.secondsPerByte * (1 + share));
+      mix(layers, multiplier.secondsPerByte * (1 + share), multiplier.secondsPerByte * (1 - share));
+    }
     return true;
+  }
+
+  /// What is cheapest on one side of the multiplier takes too many bytes, and on the other side too few: as many layers
+  /// as fit are from the first one.
+  void mix(PricedLayers &layers, double first, double second) {
+    layers.setPrices(first, second);
+    uint64_t low = 0, high = layers.numLayers();
+    while (layers.isUsable() && low <= high && !isOutOfTime()) {
+      uint64_t middle = low + (high - low) / 2;
+      PricedAnswer answer = layers.solveMixed(middle);
+      consider(answer);
+      // The smaller price takes more bytes.
+      if ((answer.cost.bytes <= limit) == (first < second))
+        low = middle + 1;
+      else if (middle == 0)
+        return;
+      else
+        high = middle - 1;
+    }
   }
 
   LayeredSolution closeGap() {

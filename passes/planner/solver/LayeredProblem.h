@@ -31,9 +31,10 @@ struct LayeredSolution {
 };
 
 /// The same as `solve` finds for the problem written out, in time that grows with the logarithm of the numbers of
-/// layers where no memory limit binds, or what the multiplier leaves as a gap is within `options.relativeGap`. Else the
-/// problem is written out, if that is not too large, to close the gap. Other methods than Elimination always write it
-/// out.
+/// layers. Under a memory limit that binds, the first layers are such as are cheapest just below the multiplier and the
+/// others such as are cheapest just above it, or the other way round: what gap is left is about that of one layer.
+/// Where it is more than `options.relativeGap` and there are few layers, the problem is written out to close it. Other
+/// methods than Elimination always write it out.
 LayeredSolution solve(const LayeredProblem &problem, const SolveOptions &options = {});
 
 /// The problem with all layers, and where their variables are in it.

@@ -116,6 +116,29 @@ TEST(LayeredProblem, EqualsEnumeration) {
   }
 }
 
+// Thousands of layers under a limit: too many to write out, but two kinds of layers use the memory up. Where nothing is
+// forbidden (every third seed) they can follow each other.
+TEST(LayeredProblem, MixesLayersUnderALimit) {
+  unsigned numLimited = 0;
+  for (unsigned seed = 0; seed != 90; seed += 3) {
+    SCOPED_TRACE(seed);
+    LayeredProblem problem = generateLayered(seed, 4096);
+    LayeredSolution fastest = solve(problem);
+    problem.around.memoryLimit = 0;
+    double least = solve(problem).solution.leastBytes;
+    if (!fastest.solution.isFeasible() || fastest.solution.bytes == least)
+      continue;
+    ++numLimited;
+    problem.around.memoryLimit = std::floor((fastest.solution.bytes + 2 * least) / 3);
+    ChoiceSolution found = solve(problem).solution;
+    ASSERT_TRUE(found.isFeasible());
+    EXPECT_LE(found.bytes, problem.around.memoryLimit);
+    EXPECT_LE(found.lowerBound, found.seconds);
+    EXPECT_GE(found.lowerBound, found.seconds * 0.999);
+  }
+  EXPECT_GT(numLimited, 15u);
+}
+
 // A million layers take twenty products.
 TEST(LayeredProblem, GrowsWithTheLogarithm) {
   LayeredProblem problem = generateLayered(4, 1u << 20);
