@@ -68,6 +68,9 @@ struct ChoiceSolution {
 /// The cost of choices: seconds and bytes.
 Choice evaluate(const ChoiceProblem &problem, const std::vector<unsigned> &choices);
 
+/// The problem with bytes in the place of seconds, without limit. What is forbidden stays forbidden.
+ChoiceProblem onlyBytes(const ChoiceProblem &problem);
+
 } // namespace cleave::solver
 
 #endif // CLEAVE_PASSES_PLANNER_SOLVER_CHOICEPROBLEM_H

@@ -189,15 +189,7 @@ ChoiceSolution solveByIlp(const ChoiceProblem &problem, double timeBudget) {
   if (solution.isFeasible())
     return solution;
   // Which limit is missed, and by how much: the same programme with bytes for seconds.
-  ChoiceProblem bytes = problem;
-  bytes.memoryLimit = std::numeric_limits<double>::infinity();
-  for (std::vector<Choice> &domain : bytes.domains)
-    for (Choice &choice : domain)
-      choice.seconds = std::isinf(choice.seconds) ? forbidden : choice.bytes;
-  for (PairTable &table : bytes.pairs)
-    for (double &seconds : table.seconds)
-      seconds = std::isinf(seconds) ? forbidden : 0;
-  ChoiceSolution smallest = IlpModel(bytes).solve(timeBudget);
+  ChoiceSolution smallest = IlpModel(onlyBytes(problem)).solve(timeBudget);
   solution.leastBytes = smallest.isFeasible() ? smallest.seconds : forbidden;
   return solution;
 }

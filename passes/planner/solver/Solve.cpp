@@ -6,6 +6,7 @@
 #include "passes/planner/solver/Exhaustive.h"
 #include "passes/planner/solver/Ilp.h"
 #include "passes/planner/solver/LabelSearch.h"
+#include "passes/planner/solver/Multiplier.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,8 +21,6 @@ constexpr uint64_t mostEntries = 1u << 24, mostSplitEntries = 1u << 22;
 constexpr size_t labelLimits[] = {64, 1024, 16384, 131072};
 /// Numbers that a search may look at, so that large problems end with a gap rather than late.
 constexpr double mostWork = 5e8;
-/// The multiplier is exact after a few steps; rounding must not keep it from ending.
-constexpr unsigned mostMultipliers = 100;
 /// Bounds within this share of a solution prove it: sums are rounded.
 constexpr double rounding = 1e-12;
 
@@ -42,7 +41,7 @@ public:
     if (std::isinf(best.lowerBound))
       return impossible();
     Choice fastest = consider(seconds);
-    if (isProven() && fastest.bytes <= problem.memoryLimit)
+    if (isProven())
       return proven();
     BucketTree bytes(layout, {0, 1});
     if (bytes.least() > problem.memoryLimit * (1 + rounding)) {
@@ -52,7 +51,7 @@ public:
     }
     Choice smallest = consider(bytes);
     BucketTree weighted(seconds);
-    double secondsPerByte = fastest.bytes <= problem.memoryLimit ? 0 : findMultiplier(weighted, fastest, smallest);
+    double secondsPerByte = fastest.bytes <= problem.memoryLimit ? 0 : limitBytes(weighted, fastest, smallest);
     if (isProven())
       return proven();
     closeGap({seconds, bytes, weighted, secondsPerByte});
@@ -103,28 +102,17 @@ private:
     return consider(choices);
   }
 
-  /// The multiplier with the best bound. A price of bytes at which choices over the limit and choices under it cost the
-  /// same is the best one if nothing else costs less at it; else what costs less replaces one of the two.
-  double findMultiplier(BucketTree &tree, Choice over, Choice under) {
-    double bestMultiplier = 0;
-    for (unsigned step = 0; step != mostMultipliers && !isProven() && !isOutOfTime(); ++step) {
-      if (std::isinf(under.seconds) || under.bytes > problem.memoryLimit || under.seconds <= over.seconds)
-        break;
-      double multiplier = (under.seconds - over.seconds) / (over.bytes - under.bytes);
-      tree.setObjective({1, multiplier});
-      double bound = tree.least() - multiplier * problem.memoryLimit;
-      if (bound > best.lowerBound) {
-        best.lowerBound = bound;
-        bestMultiplier = multiplier;
-      }
-      Choice found = consider(tree);
-      double onLine = over.seconds + multiplier * over.bytes;
-      if (!(found.seconds + multiplier * found.bytes < onLine * (1 - rounding)))
-        break;
-      (found.bytes <= problem.memoryLimit ? under : over) = found;
-    }
-    tree.setObjective({1, bestMultiplier});
-    return bestMultiplier;
+  /// Leaves the tree at the multiplier with the best bound.
+  double limitBytes(BucketTree &tree, const Choice &fastest, const Choice &smallest) {
+    auto solveAt = [&](double price) {
+      tree.setObjective({1, price});
+      return Priced{consider(tree), tree.least()};
+    };
+    Multiplier multiplier =
+        findMultiplier(solveAt, fastest, smallest, problem.memoryLimit, [this] { return isProven() || isOutOfTime(); });
+    best.lowerBound = std::max(best.lowerBound, multiplier.lowerBound);
+    tree.setObjective({1, multiplier.secondsPerByte});
+    return multiplier.secondsPerByte;
   }
 
   /// The most numbers that are looked at for one label of each variable. Many labels share them unless the width is
