@@ -4,120 +4,11 @@
 
 #include "passes/cost/MachineFile.h"
 
-#include "passes/cost/YamlValue.h"
-
-#include "llvm/ADT/StringExtras.h"
-
-#include <cmath>
+#include "passes/cost/Quantity.h"
 
 using namespace llvm;
 
 namespace cleave {
-
-//===-- quantities --------------------------------------------------------------------------------------------===//
-
-namespace {
-
-struct Unit {
-  StringLiteral name;
-  double factor;
-};
-
-constexpr Unit sizeUnits[] = {{"B", 1},           {"kB", 1e3},           {"MB", 1e6},
-                              {"GB", 1e9},        {"TB", 1e12},          {"KiB", 1024.0},
-                              {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
-constexpr Unit bandwidthUnits[] = {{"B/s", 1},      {"kB/s", 1e3},           {"MB/s", 1e6}, {"GB/s", 1e9},
-                                   {"TB/s", 1e12},  {"GiB/s", 1073741824.0}, {"Kb/s", 125}, {"Mb/s", 125e3},
-                                   {"Gb/s", 125e6}, {"Tb/s", 125e9}};
-constexpr Unit speedUnits[] = {{"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
-constexpr Unit timeUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
-/// Shares and counts have none.
-constexpr Unit noUnit[] = {{"", 1}};
-
-} // namespace
-
-/// A finite number that is not negative, in one of `units`.
-static Expected<double> parseQuantity(const YamlValue &value, ArrayRef<Unit> units, StringRef subject) {
-  if (Error failure = value.expect(YamlValue::Kind::Text, subject))
-    return failure;
-  StringRef text = StringRef(value.text).trim();
-  size_t end = text.find_first_of(" \t");
-  StringRef number = text.take_front(end), unit = end == StringRef::npos ? StringRef() : text.drop_front(end).trim();
-  double parsed = 0;
-  if (!to_float(number, parsed) || !std::isfinite(parsed) || parsed < 0)
-    return value.error(subject + " expects a finite number that is not negative, got \"" + value.text + "\"");
-  for (const Unit &known : units)
-    if (known.name == unit && std::isfinite(parsed * known.factor))
-      return parsed * known.factor;
-  SmallVector<StringRef> names;
-  for (const Unit &known : units)
-    names.push_back(known.name);
-  return value.error(subject + " expects " +
-                     (names == ArrayRef<StringRef>{""} ? "a number without unit"
-                                                       : "a number, a space and a unit of " + join(names, ", ")) +
-                     ", got \"" + value.text + "\"");
-}
-
-static Expected<unsigned> parseCount(const YamlValue &value, StringRef subject) {
-  unsigned count = 0;
-  if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, count, 10) || count < 1 || count > mostDevices)
-    return value.error(subject + " expects a whole number from 1 to " + Twine(mostDevices) +
-                       (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
-  return count;
-}
-
-/// The value of a key that must be there.
-static Expected<const YamlValue *> require(const YamlValue &map, StringRef key, StringRef subject) {
-  if (const YamlValue *value = map.find(key))
-    return value;
-  return map.error(subject + " expects the key \"" + key + "\", found none");
-}
-
-/// Sets `target` from a key, if the map has it.
-template <typename Number>
-static Error readQuantity(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
-                          Number &target) {
-  const YamlValue *value = map.find(key);
-  if (!value)
-    return Error::success();
-  Expected<double> quantity = parseQuantity(*value, units, (subject + " " + key).str());
-  if (!quantity)
-    return quantity.takeError();
-  if (std::is_integral_v<Number> && *quantity >= 9e18)
-    return value->error(subject + " " + key + " expects less than 9e18 bytes, got \"" + value->text + "\"");
-  target = static_cast<Number>(*quantity);
-  return Error::success();
-}
-
-/// As readQuantity, for every entry of a map.
-static Error readQuantities(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
-                            std::map<std::string, double> &target) {
-  const YamlValue *values = map.find(key);
-  if (!values)
-    return Error::success();
-  std::string inner = (subject + " " + key).str();
-  if (Error failure = values->expect(YamlValue::Kind::Map, inner))
-    return failure;
-  for (auto &[name, value] : values->entries) {
-    Expected<double> quantity = parseQuantity(value, units, inner + " " + name.text);
-    if (!quantity)
-      return quantity.takeError();
-    target[name.text] = *quantity;
-  }
-  return Error::success();
-}
-
-/// Reads the counts that are there.
-static Error readCount(const YamlValue &map, StringRef key, StringRef subject, unsigned &target) {
-  const YamlValue *value = map.find(key);
-  if (!value)
-    return Error::success();
-  Expected<unsigned> count = parseCount(*value, (subject + " " + key).str());
-  if (!count)
-    return count.takeError();
-  target = *count;
-  return Error::success();
-}
 
 //===-- sections ----------------------------------------------------------------------------------------------===//
 
@@ -172,7 +63,7 @@ static Error readLinks(const YamlValue &host, std::map<std::string, LinkSpec> &l
       return failure;
     if (Error failure = item.expectKeys({"between", "bandwidth", "latency"}, "a link"))
       return failure;
-    auto between = require(item, "between", "a link");
+    auto between = requireKey(item, "between", "a link");
     if (!between)
       return between.takeError();
     if ((*between)->text != "devices")
@@ -192,7 +83,7 @@ static Error addDevices(const YamlValue &list, unsigned host, Machine &machine) 
       return failure;
     if (Error failure = item.expectKeys({"kind", "count"}, "a host's device"))
       return failure;
-    auto kindName = require(item, "kind", "a host's device");
+    auto kindName = requireKey(item, "kind", "a host's device");
     if (!kindName)
       return kindName.takeError();
     auto kind = machine.kinds.find((*kindName)->text);
@@ -225,7 +116,7 @@ static Error readHosts(const YamlValue &hosts, Machine &machine) {
     std::map<std::string, LinkSpec> links;
     if (Error failure = readLinks(value, links))
       return failure;
-    auto devices = require(value, "devices", "a host");
+    auto devices = requireKey(value, "devices", "a host");
     if (!devices)
       return devices.takeError();
     if (machine.hosts.size() + count > mostDevices)
@@ -263,7 +154,7 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
       if (Error failure = readKind(name, value, machine))
         return failure;
   }
-  auto hosts = require(*root, "hosts", "a machine file");
+  auto hosts = requireKey(*root, "hosts", "a machine file");
   if (!hosts)
     return hosts.takeError();
   if (Error failure = readHosts(**hosts, machine))
