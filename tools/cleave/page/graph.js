@@ -1,7 +1,7 @@
 // The picture of the graph: boxes coloured by mesh, edges, stages; drag and wheel, or buttons and keys, move it.
 
 const view = {x: 0, y: 0, scale: 1};
-const boxes = [];
+const boxes = [], places = [];
 let canvas, extent;
 
 function drawGraph() {
@@ -45,6 +45,7 @@ function drawNode(node, index, item) {
   box.addEventListener('click', () => chooseNode(index));
   box.addEventListener('keydown', event => nodeKey(event, index));
   boxes.push(box);
+  places.push(item);
   canvas.append(box);
 }
 
@@ -116,10 +117,10 @@ function applyView() {
 }
 
 function centreOn(index) {
-  const [x, y] = boxes[index].getAttribute('transform').match(/-?[\d.e-]+/g).map(Number);
+  const {x, y} = places[index];
   const {clientWidth, clientHeight} = byId('picture');
-  view.x = clientWidth / 2 - (x + boxWidth / 2) * view.scale;
-  view.y = clientHeight / 2 - (y + boxHeight / 2) * view.scale;
+  view.x = clientWidth / 2 - x * view.scale;
+  view.y = clientHeight / 2 - y * view.scale;
   applyView();
 }
 
