@@ -44,6 +44,8 @@ void explainDevices(raw_ostream &out, const PlanSummary &summary, Detail detail)
   for (const std::string &title : deviceTitles())
     columns.push_back({title, columns.size() < 2 ? Align::Left : Align::Right});
   columns.front().minimum = 8;
+  for (TextTable::Column &column : columns)
+    column.optional = column.title == "cores" || column.title == "live at once";
   TextTable table(std::move(columns));
   // A few devices each have their row, so that each can be pointed at.
   bool fold = detail == Detail::Folded && summary.devices.size() > rowLimit;

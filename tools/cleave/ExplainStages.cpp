@@ -66,7 +66,8 @@ static void printStageTable(raw_ostream &out, const PlanSummary &summary, Detail
   all.insert(all.end(), columns.begin(), columns.end());
   TextTable table(std::move(all));
   auto rows = groupEqualRows(stages.size(), detail == Detail::Folded, cellsOf);
-  for (EqualRows &row : rows) {
+  size_t shown = detail == Detail::Folded ? std::min(rows.size(), rowLimit) : rows.size();
+  for (EqualRows &row : MutableArrayRef(rows).take_front(shown)) {
     std::vector<std::string> cells = {rangesText(row.indices)};
     if (withDevices) {
       std::vector<uint32_t> devices;
@@ -79,6 +80,7 @@ static void printStageTable(raw_ostream &out, const PlanSummary &summary, Detail
   }
   out << "\n";
   table.print(out);
+  out << moreText(rows.size() - shown);
 }
 
 static void printTimes(raw_ostream &out, const PlanSummary &summary, Detail detail) {

@@ -20,24 +20,32 @@ static std::string workText(double flops) {
   return flops >= 1e12 ? decimalText(flops) + "flop" : numberText(flops / 1e6, 2) + " Mflop";
 }
 
-static void printHeader(raw_ostream &out, const PlanSummary &summary, Detail detail) {
+static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   const runtime::PlanContents &plan = summary.plan;
   out << shortened(plan.model, lineWidth - 8) << "\n"
       << "strategy " << plan.strategy << ", " << countText(plan.devices.size(), "device") << ", "
       << countText(summary.entry.operators.size(), "operator") << ", " << workText(summary.flops) << " a step\n";
-  auto textOf = [&](uint32_t i) {
-    const runtime::Mesh &mesh = plan.meshes[i];
-    return shortened(meshText(mesh), lineWidth - 30) + ", " + countText(mesh.devices.size(), "device");
-  };
-  size_t hidden = 0, shown = 0;
-  for (uint32_t i = 0; i != plan.meshes.size(); ++i)
-    if (!plan.meshes[i].axes.empty()) {
-      if (detail == Detail::All || shown++ < rowLimit)
-        out << "mesh " << textOf(i) << "\n";
-      else
-        ++hidden;
-    }
-  out << moreText(hidden);
+}
+
+/// The meshes with axes; many with equal axes in one line.
+static void printMeshes(raw_ostream &out, const PlanSummary &summary, Detail detail) {
+  std::vector<const runtime::Mesh *> grids;
+  for (const runtime::Mesh &mesh : summary.plan.meshes)
+    if (!mesh.axes.empty())
+      grids.push_back(&mesh);
+  bool fold = detail == Detail::Folded && grids.size() > 4;
+  auto rows = groupEqualRows(grids.size(), fold, [&](uint32_t i) -> std::vector<std::string> {
+    return {meshText(*grids[i]).substr(grids[i]->name.size()), std::to_string(grids[i]->devices.size())};
+  });
+  size_t shown = fold ? std::min(rows.size(), rowLimit) : rows.size();
+  for (const EqualRows &row : ArrayRef(rows).take_front(shown)) {
+    const runtime::Mesh &first = *grids[row.indices.front()], &last = *grids[row.indices.back()];
+    std::string names = first.name + (row.indices.size() > 1 ? ".." + last.name : "") + row.cells[0];
+    out << (row.indices.size() > 1 ? std::to_string(row.indices.size()) + " meshes " : "mesh ")
+        << shortened(names, lineWidth - 40) << ", " << countText(first.devices.size(), "device")
+        << (row.indices.size() > 1 ? " each\n" : "\n");
+  }
+  out << moreText(rows.size() - shown);
 }
 
 static void printPorts(raw_ostream &out, StringRef what, const std::vector<runtime::Port> &ports) {
@@ -50,6 +58,8 @@ static void printPorts(raw_ostream &out, StringRef what, const std::vector<runti
 
 /// How many of the kernels come from where.
 static void printKernels(raw_ostream &out, const PlanSummary &summary) {
+  if (summary.plan.kernels.empty())
+    return;
   std::map<std::string, size_t> sources;
   for (const runtime::Kernel &kernel : summary.plan.kernels) {
     const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
@@ -64,8 +74,9 @@ static void printKernels(raw_ostream &out, const PlanSummary &summary) {
 void explainAsText(raw_ostream &out, const PlanSummary &summary, Detail detail) {
   LayerFolding folding = detail == Detail::Folded ? LayerFolding(summary.plan, summary.entry, FoldAcross::Meshes)
                                                   : LayerFolding(summary.entry);
-  printHeader(out, summary, detail);
+  printHeader(out, summary);
   explainPrediction(out, summary);
+  printMeshes(out, summary, detail);
   explainDecision(out, summary);
   printPorts(out, "input", summary.entry.inputs);
   printPorts(out, "output", summary.entry.outputs);

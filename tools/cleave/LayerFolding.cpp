@@ -5,6 +5,7 @@
 
 #include "tools/cleave/LayerFolding.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
@@ -149,7 +150,12 @@ private:
 };
 } // namespace
 
-std::string RepeatedLayers::others() const { return labels[1] + ".." + labels.back(); }
+std::string RepeatedLayers::others() const {
+  StringRef second = labels[1], last = labels.back();
+  StringRef stem = second.rtrim("0123456789");
+  bool counted = stem.size() < second.size() && last.starts_with(stem) && all_of(last.drop_front(stem.size()), isDigit);
+  return (second + ".." + (counted ? last.drop_front(stem.size()) : last)).str();
+}
 
 LayerFolding::LayerFolding(const PlanContents &plan, const Entry &entry, FoldAcross across)
     : numOperators(entry.operators.size()), runs(Finder(plan, entry, across).run()) {}

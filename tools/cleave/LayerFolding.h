@@ -19,7 +19,7 @@ struct RepeatedLayers {
   std::vector<std::string> labels; ///< of every layer: what its operators' names begin with ("block7")
 
   uint32_t end() const { return first + period * repeats; }
-  /// "block1..block95": all but the first, which is the one to show.
+  /// "block1..95", or "left..right" where names are not counted: all but the first, which is the one to show.
   std::string others() const;
 };
 
