@@ -5,8 +5,8 @@
 #ifndef CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 #define CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 
-#include "passes/planner/Degrees.h"
 #include "passes/cost/Machine.h"
+#include "passes/planner/Degrees.h"
 #include "passes/planner/PlacementFile.h"
 #include "passes/planner/PlanReport.h"
 #include "passes/planner/search/Search.h"

@@ -27,6 +27,7 @@ void addImportCommand(CLI::App &app, Action &chosen);
 void addPartitionCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addScheduleCommand(CLI::App &app, Action &chosen);
+void addSimulateCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);
 
