@@ -62,10 +62,10 @@ static std::string splitText(const SplitRule &rule, ArrayRef<unsigned> factors, 
 }
 
 PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &plan,
-                    const search::SearchRequest &request, StringRef machine) {
+                    const search::SearchRequest &request, const Machine &machine) {
   PlanReport report;
   runtime::Prediction &to = report.prediction;
-  to.machine = machine;
+  to.machine = machine.name;
   to.training = request.training;
   to.stepSeconds = plan.seconds;
   to.lowerBoundSeconds = plan.lowerBound;
@@ -74,6 +74,10 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
   if (plan.stages.size() > 1 && request.training)
     to.schedule = stages::scheduleName(plan.schedule);
   to.memoryLimit = plan.memoryLimit;
+  to.peakBytes.assign(machine.devices.size(), 0.0);
+  for (const search::FoundStage &stage : plan.stages)
+    for (unsigned device : stage.devices)
+      to.peakBytes[device] = stage.bytes();
   std::map<std::string, uint32_t> degrees;
   for (const search::FoundStage &stage : plan.stages)
     for (const MeshAxis &axis : stage.axes)

@@ -21,9 +21,9 @@ std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const sea
 /// Cuts every operator as the plan says. Nothing is left to follow.
 void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const search::FoundPlan &plan);
 
-/// What the search expects, for the plan file. `machine` is the text of --machine.
+/// What the search expects, for the plan file.
 PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &plan,
-                    const search::SearchRequest &request, llvm::StringRef machine);
+                    const search::SearchRequest &request, const Machine &machine);
 
 } // namespace cleave
 

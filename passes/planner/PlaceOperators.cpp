@@ -136,7 +136,7 @@ private:
     made->plan = std::move(std::get<search::FoundPlan>(plan));
     made->meshes = meshesOf(made->plan);
     if (reportTo)
-      *reportTo = reportOf(made->graph, made->plan, options.search, options.machine.name);
+      *reportTo = reportOf(made->graph, made->plan, options.search, options.machine);
     found[graph] = std::move(made);
     return success();
   }
