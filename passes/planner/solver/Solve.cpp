@@ -174,6 +174,13 @@ std::optional<Method> findMethod(std::string_view name) {
   return std::nullopt;
 }
 
+double numCombinations(const ChoiceProblem &problem) {
+  double product = 1;
+  for (unsigned domain : problem.variables)
+    product *= static_cast<double>(problem.domains[domain].size());
+  return product;
+}
+
 ChoiceSolution solve(const ChoiceProblem &problem, const SolveOptions &options) {
   switch (options.method) {
   case Method::Ilp:
