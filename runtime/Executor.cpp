@@ -282,6 +282,13 @@ Executor::~Executor() = default;
 
 Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std::string &entry,
                                                      ParameterSource &parameters, ExecutorOptions options) {
+  auto chosen = plan.entry(entry);
+  if (!chosen)
+    return chosen.error();
+  if ((*chosen)->isDecision())
+    return makeError(Status::Unsupported, "entry \"", (*chosen)->name, "\" holds what was decided about a training "
+                     "step, and no programs: it can be explained and simulated, not run; compile without --train to "
+                     "run the model");
   auto state = std::make_unique<State>();
   if (Error error = state->build(plan, entry, parameters, std::move(options)))
     return error;
