@@ -31,6 +31,9 @@ struct PartitionOptions {
   unsigned microbatches = 0, mostReplicas = 0;
 };
 
+/// Operators of larger graphs are cut between groups only.
+constexpr unsigned mostCuts = 512;
+
 /// The machine's links: replicas are on neighbouring devices from the beginning of a host on; stages are as far from
 /// each other as the first device from the last.
 class MachineLinks : public stages::ReplicaLinks {
@@ -127,7 +130,9 @@ private:
   }
 
   Error search(PartitionResult &result) {
-    stages::StagePlan plan = searchStages(problem, costs);
+    stages::SearchOptions searchOptions;
+    searchOptions.mostGroups = mostCuts;
+    stages::StagePlan plan = searchStages(problem, costs, searchOptions);
     if (!plan.isFeasible())
       return makeError(Status::Infeasible, "the fullest device expects at least ",
                        static_cast<uint64_t>(plan.leastBytes), " bytes for any stages, got a limit of ",

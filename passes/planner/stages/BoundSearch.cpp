@@ -41,7 +41,7 @@ class BoundSearch {
 public:
   BoundSearch(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
               const std::vector<unsigned> &groupOfRun, Incumbent &best)
-      : problem(problem), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
+      : problem(problem), edges(edges), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
         times(valuesOf(edges, [](const StageEdge &edge) { return edge.seconds(); })),
         perSteps(valuesOf(edges, [](const StageEdge &edge) { return edge.option.perStep; })) {}
 
@@ -132,8 +132,11 @@ private:
     best.seconds = seconds;
     best.order = order;
     best.edges.clear();
-    for (const StageEdge *edge : path.edges)
+    for (const StageEdge *edge : path.edges) {
       best.edges.push_back(*edge);
+      best.edges.back().first = edges.cuts[edge->first];
+      best.edges.back().last = edges.cuts[edge->last];
+    }
     if (best.progress)
       best.progress(seconds);
   }
@@ -174,6 +177,7 @@ private:
   }
 
   const StageProblem &problem;
+  const StageEdges &edges;
   const std::vector<unsigned> &order;
   Incumbent &best;
   StageProgram program;

@@ -15,7 +15,8 @@ namespace cleave::stages {
 /// The best stages so far, and when to end.
 struct Incumbent {
   double seconds = std::numeric_limits<double>::infinity();
-  /// The stages in the order of the pipeline, and the runs in that order: indices into StageProblem::runs.
+  /// The stages in the order of the pipeline, with layers instead of cuts; and the runs in that order: indices into
+  /// StageProblem::runs.
   std::vector<StageEdge> edges;
   std::vector<unsigned> order;
 

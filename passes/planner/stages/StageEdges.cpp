@@ -37,7 +37,13 @@ namespace {
 class EdgeMaker {
 public:
   EdgeMaker(const StageProblem &problem, StageCosts &costs, StageEdges &result, const EdgeFilter &filter)
-      : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {}
+      : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {
+    for (const DeviceRun &run : problem.runs) {
+      numDevices += run.count;
+      if (!run.stageSizes.empty())
+        fewestDevices = std::min(fewestDevices, run.stageSizes.front());
+    }
+  }
 
   void make() {
     unsigned last = result.lastCut();
@@ -62,8 +68,18 @@ private:
     return {group.stageSizes[std::min<size_t>(*filter.sizeAt, group.stageSizes.size() - 1)]};
   }
 
+  /// Whether so many more stages find devices.
+  bool leavesEnough(unsigned moreStages, unsigned devices) const {
+    return devices + uint64_t(moreStages) * fewestDevices <= numDevices;
+  }
+
   void addEdgesFrom(unsigned first, unsigned group, unsigned devices, double transfers) {
-    for (unsigned last = first + 1; last <= result.lastCut(); ++last) {
+    if (!leavesEnough(first > 0, devices))
+      return;
+    unsigned end = filter.mostCuts ? std::min(first + filter.mostCuts, result.lastCut()) : result.lastCut();
+    for (unsigned last = first + 1; last <= end; ++last) {
+      if (!leavesEnough((first > 0) + (last < result.lastCut()), devices))
+        continue;
       const std::vector<StageEdge> &kept = keptOptions(result.cuts[first], result.cuts[last], group, devices);
       bool anyFast = false;
       for (StageEdge edge : kept) {
@@ -124,6 +140,8 @@ private:
   StageEdges &result;
   const EdgeFilter &filter;
   unsigned mostStages;
+  uint64_t numDevices = 0;
+  unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage.
   std::map<std::tuple<uint64_t, unsigned, unsigned>, std::vector<StageEdge>> known;
 };
 

@@ -47,7 +47,9 @@ struct EdgeFilter {
   /// Those that take no longer.
   double mostSeconds = std::numeric_limits<double>::infinity();
   /// Those of `sizeAt`-th size of their group (the last one where it has fewer); else all.
-  std::optional<unsigned> sizeAt;
+  std::optional<size_t> sizeAt = std::nullopt;
+  /// Those that pass no more cuts; 0: no limit.
+  unsigned mostCuts = 0;
   /// Also those that no memory holds.
   bool ignoreMemory = false;
 };

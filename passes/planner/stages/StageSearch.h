@@ -102,6 +102,8 @@ struct SearchOptions {
   /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
   /// options of all intervals.
   bool explainInfeasible = true;
+  /// With more layers than that, equal ones are cut between groups only. Time grows with its square.
+  unsigned mostGroups = 128;
   /// A plan that takes no less than this is of no use: the search may end without one. Its lower bound holds.
   double secondsToBeat = std::numeric_limits<double>::infinity();
 };

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Finds the run of equal layers, and how fast devices can pass it.
+
+#include "passes/planner/stages/WorkBound.h"
+
+#include <algorithm>
+
+namespace cleave::stages {
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// The longest run of layers that are each of one class: its first layer and the one behind it.
+static std::pair<unsigned, unsigned> longestRun(unsigned numLayers, StageCosts &costs) {
+  std::pair<unsigned, unsigned> longest = {0, 0};
+  for (unsigned first = 0; first < numLayers;) {
+    unsigned last = first + 1;
+    while (last < numLayers && costs.classOf(last, last + 1) == costs.classOf(first, first + 1))
+      ++last;
+    if (last - first > longest.second - longest.first)
+      longest = {first, last};
+    first = last;
+  }
+  return longest;
+}
+
+/// The least seconds of a microbatch, with one in flight.
+static double leastSeconds(const std::vector<StageOption> &options, const StageProblem &problem, double memory) {
+  unsigned inFlight = microbatchesInFlight(problem.schedule, 0, 1, problem.microbatches);
+  double least = infinity;
+  for (const StageOption &option : options)
+    if (option.fixedBytes + inFlight * option.microbatchBytes <= memory)
+      least = std::min(least, option.seconds());
+  return least;
+}
+
+double workBound(const StageProblem &problem, StageCosts &costs, const std::vector<RunGroup> &groups,
+                 const std::vector<unsigned> &groupOfRun) {
+  if (!costs.growsWithLayers())
+    return 0;
+  auto [begin, end] = longestRun(problem.numLayers, costs);
+  double layersASecond = 0, secondsOfLayer = infinity;
+  for (size_t run = 0; run < problem.runs.size(); ++run) {
+    const RunGroup &group = groups[groupOfRun[run]];
+    double work = infinity;
+    for (unsigned devices : group.stageSizes)
+      for (unsigned length = 1; length <= end - begin;) {
+        unsigned next = std::max(length + 1, length + length / 16);
+        double seconds = leastSeconds(costs.options(begin, begin + length, group.kind, devices), problem, group.memory);
+        if (seconds == infinity)
+          break;
+        // The stages up to the next length take no less.
+        double ofLayer = seconds / std::min(next - 1, end - begin);
+        work = std::min(work, devices * ofLayer);
+        secondsOfLayer = std::min(secondsOfLayer, ofLayer);
+        length = next;
+      }
+    if (work == 0)
+      return 0;
+    layersASecond += problem.runs[run].count / work;
+  }
+  // Nothing fits anywhere.
+  if (layersASecond == 0)
+    return infinity;
+  return (end - begin) * ((problem.microbatches - 1.0) / layersASecond + secondsOfLayer);
+}
+
+} // namespace cleave::stages
