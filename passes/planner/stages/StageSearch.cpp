@@ -57,7 +57,7 @@ public:
     if (!best.edges.empty())
       fill(plan);
     if (!isComplete)
-      lowerBound = workBound(problem, costs, groups, groupOfRun);
+      lowerBound = workBound(problem, costs, groups, mostSeconds());
     plan.lowerBound = std::min(lowerBound, best.seconds);
     if (best.edges.empty() && options.explainInfeasible && options.secondsToBeat == infinity)
       plan.leastBytes = findLeastBytes(orders);

@@ -35,34 +35,27 @@ static double leastSeconds(const std::vector<StageOption> &options, const StageP
 }
 
 double workBound(const StageProblem &problem, StageCosts &costs, const std::vector<RunGroup> &groups,
-                 const std::vector<unsigned> &groupOfRun) {
+                 double mostSeconds) {
   if (!costs.growsWithLayers())
     return 0;
+  double numDevices = 0;
+  for (const DeviceRun &run : problem.runs)
+    numDevices += run.count;
   auto [begin, end] = longestRun(problem.numLayers, costs);
-  double layersASecond = 0, secondsOfLayer = infinity;
-  for (size_t run = 0; run < problem.runs.size(); ++run) {
-    const RunGroup &group = groups[groupOfRun[run]];
-    double work = infinity;
+  double ofLayer = infinity;
+  for (const RunGroup &group : groups)
     for (unsigned devices : group.stageSizes)
       for (unsigned length = 1; length <= end - begin;) {
         unsigned next = std::max(length + 1, length + length / 16);
         double seconds = leastSeconds(costs.options(begin, begin + length, group.kind, devices), problem, group.memory);
-        if (seconds == infinity)
+        if (seconds == infinity || seconds > mostSeconds)
           break;
         // The stages up to the next length take no less.
-        double ofLayer = seconds / std::min(next - 1, end - begin);
-        work = std::min(work, devices * ofLayer);
-        secondsOfLayer = std::min(secondsOfLayer, ofLayer);
+        double added = seconds * (1 + (problem.microbatches - 1.0) * devices / numDevices);
+        ofLayer = std::min(ofLayer, added / std::min(next - 1, end - begin));
         length = next;
       }
-    if (work == 0)
-      return 0;
-    layersASecond += problem.runs[run].count / work;
-  }
-  // Nothing fits anywhere.
-  if (layersASecond == 0)
-    return infinity;
-  return (end - begin) * ((problem.microbatches - 1.0) / layersASecond + secondsOfLayer);
+  return (end - begin) * ofLayer;
 }
 
 } // namespace cleave::stages

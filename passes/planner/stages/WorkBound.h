@@ -9,13 +9,14 @@
 
 namespace cleave::stages {
 
-/// No plan takes less. With w the least device-seconds, and t the least seconds, that a stage spends on a layer of the
-/// longest run of equal ones, r of them on D devices keep the longest of M microbatches' stages busy for w r / D, and all
-/// stages together for t r: (M - 1) w r / D + t r. Lengths of stages are asked for in steps of a sixteenth, so that w and
-/// t are at most so much too small, and the options asked for grow with the logarithm of r. Zero unless
-/// `costs.growsWithLayers()`.
+/// No plan takes less, or it takes no less than `mostSeconds` times the microbatches. A stage of t seconds on n of D
+/// devices adds t to the sum, and n t of the D T device-seconds that the longest stage T allows; so M microbatches take
+/// at least the sum of t (1 + (M - 1) n / D), which is no less than the number of equal layers in the longest run of
+/// them times the least that a stage adds for each of its layers. Lengths of stages are asked for in steps of a
+/// sixteenth, so that the bound is at most so much too small, and the options asked for grow with the logarithm of the
+/// layers. Zero unless `costs.growsWithLayers()`.
 double workBound(const StageProblem &problem, StageCosts &costs, const std::vector<RunGroup> &groups,
-                 const std::vector<unsigned> &groupOfRun);
+                 double mostSeconds);
 
 } // namespace cleave::stages
 
