@@ -5,8 +5,8 @@
 #include "passes/planner/stages/StageEdges.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
+#include <unordered_map>
 
 namespace cleave::stages {
 
@@ -33,6 +33,20 @@ unsigned mostStagesOf(const StageProblem &problem) {
 }
 
 namespace {
+
+/// What options are asked for.
+struct IntervalKey {
+  uint64_t classOf = 0;
+  unsigned group = 0, devices = 0;
+  bool operator==(const IntervalKey &) const = default;
+};
+
+struct IntervalHash {
+  size_t operator()(const IntervalKey &key) const {
+    uint64_t devices = uint64_t(key.group) << 32 | key.devices;
+    return (key.classOf ^ devices * 0x9e3779b97f4a7c15) * 0x9e3779b97f4a7c15 >> 7;
+  }
+};
 
 class EdgeMaker {
 public:
@@ -98,7 +112,7 @@ private:
 
   /// The options of an interval that are worth an edge, the fastest first.
   const std::vector<StageEdge> &keptOptions(unsigned first, unsigned last, unsigned group, unsigned devices) {
-    auto [found, isNew] = known.try_emplace({costs.classOf(first, last), group, devices});
+    auto [found, isNew] = known.try_emplace(IntervalKey{costs.classOf(first, last), group, devices});
     std::vector<StageEdge> &kept = found->second;
     if (!isNew)
       return kept;
@@ -142,7 +156,7 @@ private:
   unsigned mostStages;
   uint64_t numDevices = 0;
   unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage.
-  std::map<std::tuple<uint64_t, unsigned, unsigned>, std::vector<StageEdge>> known;
+  std::unordered_map<IntervalKey, std::vector<StageEdge>, IntervalHash> known;
 };
 
 } // namespace
