@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Searches the bounds of the longest stage and of the seconds a step besides, best first. A cell is a range of both: no
-// plan in it takes less than the least sum at its largest bounds plus the maxima at its smallest ones.
+// Searches the bounds of the largest load (M t - f) and of the seconds a step besides, best first. A cell is a range of
+// both: no plan in it takes less than the least sum at its largest bounds plus the maxima at its smallest ones.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H
 #define CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H

@@ -97,12 +97,12 @@ private:
       const std::vector<StageEdge> &kept = keptOptions(result.cuts[first], result.cuts[last], group, devices);
       bool anyFast = false;
       for (StageEdge edge : kept) {
-        if (edge.seconds() > filter.mostSeconds)
+        if (edge.option.seconds() > filter.mostSeconds)
           continue;
         anyFast = true;
         edge.first = first;
         edge.last = last;
-        edge.total = edge.seconds() + transfers;
+        edge.total = edge.filling + transfers;
         result.edges.push_back(edge);
       }
       if (!anyFast && costs.growsWithLayers())
@@ -110,7 +110,18 @@ private:
     }
   }
 
-  /// The options of an interval that are worth an edge, the fastest first.
+  StageEdge makeEdge(const StageOption &option, unsigned group, unsigned devices, unsigned mostStages) const {
+    StageEdge edge;
+    edge.group = group;
+    edge.devices = devices;
+    edge.mostStages = mostStages;
+    edge.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
+    edge.load = problem.microbatches * option.seconds() - edge.filling;
+    edge.option = option;
+    return edge;
+  }
+
+  /// The options of an interval that are worth an edge, those that add the least to the sum first.
   const std::vector<StageEdge> &keptOptions(unsigned first, unsigned last, unsigned group, unsigned devices) {
     auto [found, isNew] = known.try_emplace(IntervalKey{costs.classOf(first, last), group, devices});
     std::vector<StageEdge> &kept = found->second;
@@ -119,13 +130,13 @@ private:
     std::vector<StageEdge> all;
     for (const StageOption &option : costs.options(first, last, result.groups[group].kind, devices))
       if (unsigned most = filter.ignoreMemory ? mostStages : stagesInMemory(option, result.groups[group].memory))
-        all.push_back({0, 0, group, devices, most, 0, option});
+        all.push_back(makeEdge(option, group, devices, most));
     std::stable_sort(all.begin(), all.end(), [](const StageEdge &a, const StageEdge &b) {
-      return std::make_tuple(a.seconds(), a.option.perStep) < std::make_tuple(b.seconds(), b.option.perStep);
+      return std::tie(a.filling, a.load, a.option.perStep) < std::tie(b.filling, b.load, b.option.perStep);
     });
     for (const StageEdge &edge : all)
       if (filter.ignoreMemory || std::none_of(kept.begin(), kept.end(), [&](const StageEdge &other) {
-            return other.seconds() <= edge.seconds() && other.option.perStep <= edge.option.perStep &&
+            return other.load <= edge.load && other.option.perStep <= edge.option.perStep &&
                    other.mostStages >= edge.mostStages;
           }))
         kept.push_back(edge);

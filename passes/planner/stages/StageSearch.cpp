@@ -21,11 +21,12 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
   for (unsigned i = 0; i < stages.size(); ++i) {
     Stage &stage = stages[i];
     stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
-    sum += stage.option.seconds() + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first));
-    longest = std::max(longest, stage.option.seconds());
+    double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
+    sum += filling + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first));
+    longest = std::max(longest, problem.microbatches * stage.option.seconds() - filling);
     perStep = std::max(perStep, stage.option.perStep);
   }
-  return sum + (problem.microbatches - 1.0) * longest + perStep;
+  return sum + longest + perStep;
 }
 
 namespace {

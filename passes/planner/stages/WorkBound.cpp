@@ -24,13 +24,18 @@ static std::pair<unsigned, unsigned> longestRun(unsigned numLayers, StageCosts &
   return longest;
 }
 
-/// The least seconds of a microbatch, with one in flight.
-static double leastSeconds(const std::vector<StageOption> &options, const StageProblem &problem, double memory) {
+/// The least that an option adds on a share of all devices, with what one stage keeps in flight; infinity where none
+/// fits or takes at most `mostSeconds`.
+static double leastAdded(const std::vector<StageOption> &options, const StageProblem &problem, double memory,
+                         double share, double mostSeconds) {
   unsigned inFlight = microbatchesInFlight(problem.schedule, 0, 1, problem.microbatches);
   double least = infinity;
-  for (const StageOption &option : options)
-    if (option.fixedBytes + inFlight * option.microbatchBytes <= memory)
-      least = std::min(least, option.seconds());
+  for (const StageOption &option : options) {
+    if (option.fixedBytes + inFlight * option.microbatchBytes > memory || option.seconds() > mostSeconds)
+      continue;
+    double filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
+    least = std::min(least, filling + (problem.microbatches * option.seconds() - filling) * share);
+  }
   return least;
 }
 
@@ -47,11 +52,11 @@ double workBound(const StageProblem &problem, StageCosts &costs, const std::vect
     for (unsigned devices : group.stageSizes)
       for (unsigned length = 1; length <= end - begin;) {
         unsigned next = std::max(length + 1, length + length / 16);
-        double seconds = leastSeconds(costs.options(begin, begin + length, group.kind, devices), problem, group.memory);
-        if (seconds == infinity || seconds > mostSeconds)
+        double added = leastAdded(costs.options(begin, begin + length, group.kind, devices), problem, group.memory,
+                                  devices / numDevices, mostSeconds);
+        if (added == infinity)
           break;
-        // The stages up to the next length take no less.
-        double added = seconds * (1 + (problem.microbatches - 1.0) * devices / numDevices);
+        // The stages up to the next length add no less.
         ofLayer = std::min(ofLayer, added / std::min(next - 1, end - begin));
         length = next;
       }

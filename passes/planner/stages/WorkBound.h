@@ -9,12 +9,12 @@
 
 namespace cleave::stages {
 
-/// No plan takes less, or it takes no less than `mostSeconds` times the microbatches. A stage of t seconds on n of D
-/// devices adds t to the sum, and n t of the D T device-seconds that the longest stage T allows; so M microbatches take
-/// at least the sum of t (1 + (M - 1) n / D), which is no less than the number of equal layers in the longest run of
-/// them times the least that a stage adds for each of its layers. Lengths of stages are asked for in steps of a
-/// sixteenth, so that the bound is at most so much too small, and the options asked for grow with the logarithm of the
-/// layers. Zero unless `costs.growsWithLayers()`.
+/// No plan takes less, or it takes no less than `mostSeconds` times the microbatches. A stage on n of D devices that
+/// adds f to the sum and has the load l puts n l into the D L device-seconds that the largest load L allows; so a step
+/// takes at least the sum of f + l n / D, which is no less than the number of equal layers in the longest run of them
+/// times the least that a stage adds for each of its layers. Lengths of stages are asked for in steps of a sixteenth,
+/// so that the bound is at most so much too small, and the options asked for grow with the logarithm of the layers.
+/// Zero unless `costs.growsWithLayers()`.
 double workBound(const StageProblem &problem, StageCosts &costs, const std::vector<RunGroup> &groups,
                  double mostSeconds);
 

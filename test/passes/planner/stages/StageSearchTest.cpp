@@ -4,6 +4,8 @@
 
 #include "RandomStages.h"
 
+#include "passes/planner/stages/PipelineSimulator.h"
+
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -134,6 +136,30 @@ TEST(StageSearch, cutsAChainInTwo) {
   ASSERT_EQ(plan.stages.size(), 2u);
   EXPECT_EQ(plan.stages[0].last, 4u);
   EXPECT_EQ(plan.seconds, 21 + 31 * 11);
+}
+
+// The formula of a step is that of the table for equal stages, and what the simulator finds.
+TEST(StageSearch, costsStepsAsTheSimulatorDoes) {
+  for (Schedule schedule :
+       {Schedule::GPipe, Schedule::OneForwardOneBackward, Schedule::ZeroBubbleH1, Schedule::ZeroBubbleH2})
+    for (unsigned stages : {2, 4, 8}) {
+      StageProblem problem;
+      problem.numLayers = stages;
+      problem.microbatches = 3 * stages;
+      problem.schedule = schedule;
+      WeightCosts costs(std::vector<double>(stages, 1));
+      std::vector<Stage> plan(stages);
+      for (unsigned i = 0; i < stages; ++i) {
+        plan[i] = {i, i + 1, 0, i, 1, {}, 1};
+        plan[i].option.forward = 3;
+        plan[i].option.backward = 5;
+        plan[i].option.backwardWeight = 2;
+      }
+      PipelineTimeline timeline =
+          simulatePipeline(std::vector<StageTimes>(stages, {3, 3, 2, 0}), {schedule, problem.microbatches, 1, {}});
+      EXPECT_NEAR(stepSeconds(problem, costs, plan), timeline.longestSpan(), 1e-9) << scheduleName(schedule);
+      EXPECT_EQ(plan.front().inFlight, timeline.stages.front().inFlight) << scheduleName(schedule);
+    }
 }
 
 /// A decoder of many equal layers: with and without recomputation, of which the first binds in memory. Numbers are
