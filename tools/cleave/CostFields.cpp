@@ -10,12 +10,6 @@ using namespace llvm;
 
 namespace cleave::tool {
 
-Expected<const YamlValue *> requireKey(const YamlValue &map, StringRef key, StringRef subject) {
-  if (const YamlValue *value = map.find(key))
-    return value;
-  return map.error(subject + " expects the key \"" + key + "\", found none");
-}
-
 Expected<double> quantityOf(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
                             std::optional<double> missing) {
   if (missing && !map.find(key))
@@ -35,13 +29,6 @@ Expected<unsigned> countOf(const YamlValue &map, StringRef key, unsigned most, S
     return value->error(subject + " " + key + " expects a whole number from 1 to " + Twine(most) + ", got \"" +
                         value->text + "\"");
   return count;
-}
-
-Expected<double> parseSize(StringRef text, StringRef subject) {
-  YamlValue value;
-  value.kind = YamlValue::Kind::Text;
-  value.text = text.str();
-  return parseQuantity(value, sizeUnits, subject);
 }
 
 } // namespace cleave::tool

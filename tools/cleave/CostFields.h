@@ -11,18 +11,12 @@
 
 namespace cleave::tool {
 
-/// The value of a key that must be there. `subject` begins the message.
-llvm::Expected<const YamlValue *> requireKey(const YamlValue &map, llvm::StringRef key, llvm::StringRef subject);
-
 /// A quantity; `missing` where the map lacks the key, which without it must be there.
 llvm::Expected<double> quantityOf(const YamlValue &map, llvm::StringRef key, llvm::ArrayRef<Unit> units,
                                   llvm::StringRef subject, std::optional<double> missing = std::nullopt);
 
 /// A whole number from 1 to `most`; 1 where the map lacks the key.
 llvm::Expected<unsigned> countOf(const YamlValue &map, llvm::StringRef key, unsigned most, llvm::StringRef subject);
-
-/// A size such as "8 GiB" in a text that is not in a file.
-llvm::Expected<double> parseSize(llvm::StringRef text, llvm::StringRef subject);
 
 } // namespace cleave::tool
 

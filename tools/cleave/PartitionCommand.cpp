@@ -112,7 +112,7 @@ private:
     run.count = machine.devices.size();
     run.stageSizes = stageSizes();
     if (!options.memory.empty()) {
-      auto bytes = parseSize(options.memory, "--memory");
+      auto bytes = parseQuantity(llvm::StringRef(options.memory), sizeUnits, "--memory");
       if (!bytes)
         return fromLlvm(Status::Usage, bytes.takeError());
       run.memory = *bytes;

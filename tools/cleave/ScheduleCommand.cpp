@@ -34,7 +34,7 @@ Expected<std::vector<unsigned>> readLimits(const std::string &text, const StageF
   unsigned count = 0;
   if (llvm::to_integer(text, count, 10) && count > 0)
     return std::vector<unsigned>(file.times.size(), count);
-  auto bytes = parseSize(text, "--memory-limit");
+  auto bytes = parseQuantity(llvm::StringRef(text), sizeUnits, "--memory-limit");
   if (!bytes) {
     llvm::consumeError(bytes.takeError());
     return makeError(Status::Usage,
