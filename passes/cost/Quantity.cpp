@@ -29,6 +29,11 @@ static constexpr Unit none[] = {{"", 1}};
 const ArrayRef<Unit> sizeUnits = sizes, bandwidthUnits = bandwidths, speedUnits = speeds, workUnits = works,
                      timeUnits = times, noUnit = none;
 
+/// Inverse powers of ten are not exact, but dividing by the power is rounded once.
+static double scale(double number, double factor) {
+  return factor < 1 ? number / std::round(1 / factor) : number * factor;
+}
+
 Expected<double> parseQuantity(const YamlValue &value, ArrayRef<Unit> units, StringRef subject) {
   if (Error failure = value.expect(YamlValue::Kind::Text, subject))
     return failure;
@@ -39,8 +44,8 @@ Expected<double> parseQuantity(const YamlValue &value, ArrayRef<Unit> units, Str
   if (!to_float(number, parsed) || !std::isfinite(parsed) || parsed < 0)
     return value.error(subject + " expects a finite number that is not negative, got \"" + value.text + "\"");
   for (const Unit &known : units)
-    if (known.name == unit && std::isfinite(parsed * known.factor))
-      return parsed * known.factor;
+    if (known.name == unit && std::isfinite(scale(parsed, known.factor)))
+      return scale(parsed, known.factor);
   SmallVector<StringRef> names;
   for (const Unit &known : units)
     names.push_back(known.name);
@@ -50,31 +55,47 @@ Expected<double> parseQuantity(const YamlValue &value, ArrayRef<Unit> units, Str
                      ", got \"" + value.text + "\"");
 }
 
-/// The shortest decimal number that times `factor` is exactly `value`; empty where there is none.
-static std::string printFactor(double value, double factor) {
+namespace {
+struct Decimal {
+  std::string text;
+  int digits = 0; ///< that count; 0: there is none
+};
+} // namespace
+
+/// The decimal number of fewest digits that in a unit is exactly `value`.
+static Decimal printFactor(double value, double factor) {
   // Division rounds: the number may be a neighbour of the quotient.
   double quotient = value / factor;
-  for (double candidate : {quotient, std::nextafter(quotient, 0.0), std::nextafter(quotient, INFINITY)})
-    for (int digits = 1; digits <= 17; ++digits) {
-      char text[40];
+  char text[64];
+  for (int digits = 1; digits <= 17; ++digits)
+    for (double candidate : {quotient, std::nextafter(quotient, 0.0), std::nextafter(quotient, INFINITY)}) {
       auto end = std::to_chars(text, std::end(text), candidate, std::chars_format::general, digits).ptr;
       double parsed = 0;
       std::from_chars(text, end, parsed);
-      if (parsed * factor == value)
-        return std::string(text, end);
+      if (scale(parsed, factor) != value)
+        continue;
+      if (parsed >= 1e-3 && parsed < 1e15)
+        end = std::to_chars(text, std::end(text), parsed, std::chars_format::fixed).ptr;
+      return {std::string(text, end), digits};
     }
-  return "";
+  return {};
 }
 
 std::string printQuantity(double value, ArrayRef<Unit> units) {
   std::string best;
+  std::tuple<bool, int, size_t> bestRank;
   for (const Unit &unit : units) {
-    std::string number = printFactor(value, unit.factor);
-    if (number.empty())
+    Decimal number = printFactor(value, unit.factor);
+    if (!number.digits)
       continue;
-    std::string text = unit.name.empty() ? number : number + " " + unit.name.str();
-    if (best.empty() || text.size() < best.size())
+    std::string text = unit.name.empty() ? number.text : number.text + " " + unit.name.str();
+    // Numbers from 1 to 1000 are the easiest to read.
+    double size = value / unit.factor;
+    std::tuple rank(size < 1 || size >= 1000, number.digits, text.size());
+    if (best.empty() || rank < bestRank) {
       best = std::move(text);
+      bestRank = rank;
+    }
   }
   return best;
 }

@@ -32,7 +32,7 @@ extern const llvm::ArrayRef<Unit> noUnit;
 /// A finite number that is not negative, in one of `units`. `subject` begins the message.
 llvm::Expected<double> parseQuantity(const YamlValue &value, llvm::ArrayRef<Unit> units, llvm::StringRef subject);
 
-/// The shortest text that reads back as exactly this number.
+/// A short text that reads back as exactly this number, of 1 to 1000 units where that can be.
 std::string printQuantity(double value, llvm::ArrayRef<Unit> units);
 
 } // namespace cleave
