@@ -23,6 +23,7 @@ void addCheckCommand(CLI::App &app, Action &chosen);
 void addCompileCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
+void addProbeCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);

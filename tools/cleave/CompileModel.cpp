@@ -30,7 +30,10 @@ namespace cleave::tool {
 
 void TargetOptions::addTo(CLI::App &command) {
   command
-      .add_option("--machine", machine, "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a file")
+      .add_option(
+          "--machine", machine,
+          "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
+          "hosts of eight), a file")
       ->capture_default_str();
   command
       .add_option(
@@ -178,6 +181,9 @@ Error ModelCompiler::place() {
   auto machine = parseMachine(target.machine);
   if (!machine)
     return fromLlvm(Status::Usage, machine.takeError());
+  for (const std::string &warning : machine->warnings)
+    printWarning(warning);
+  result.machineNotes = machine->notes;
   PlaceOptions options;
   options.machine = std::move(*machine);
   if (target.placementFile.empty()) {

@@ -53,6 +53,7 @@ struct CompiledModel {
   std::string ir; ///< the module, when a last stage was asked for
   std::string strategy;
   std::vector<StageTime> times;
+  std::vector<std::string> machineNotes; ///< Machine::notes
 
   double totalSeconds() const;
   /// The seconds of a stage; 0 if it did not run.

@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addRunCommand,
-                   addVerifyCommand, addZooCommand, addBenchCommand})
+                   addVerifyCommand, addZooCommand, addBenchCommand, addProbeCommand})
     add(app, chosen);
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)
