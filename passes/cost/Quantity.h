@@ -11,9 +11,12 @@
 
 namespace cleave {
 
+/// `factor` times ten to the power of `exponent`, which is kept apart so that numbers are rounded once.
 struct Unit {
   llvm::StringLiteral name;
   double factor;
+  int exponent = 0;
+  double size() const;
 };
 
 /// B, kB to TB, KiB to TiB.

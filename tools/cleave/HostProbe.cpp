@@ -20,9 +20,6 @@
 namespace cleave::tool {
 namespace {
 
-/// Which of the times of a communication counts. It needs two devices at once: other programs disturb it more.
-constexpr double communicationQuantile = 0.1;
-
 /// A folder that goes with everything in it.
 class TemporaryFolder {
 public:
@@ -41,9 +38,10 @@ private:
   llvm::SmallString<128> path;
 };
 
-/// Bytes of this host's memory.
+/// Bytes of this host's memory, in whole MiB.
 uint64_t hostMemory() {
-  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  return bytes >> 20 << 20;
 }
 
 /// The events of one step each.
@@ -114,7 +112,7 @@ CallSample launchTimes(const ProbeRun &run) {
       periods.push_back(events[i].begin - events[i - 1].begin);
       durations.push_back(events[i].seconds());
     }
-  return {quantileOf(std::move(periods), kernelQuantile), quantileOf(std::move(durations), kernelQuantile)};
+  return {quantileOf(std::move(periods), measuredQuantile), quantileOf(std::move(durations), measuredQuantile)};
 }
 
 /// Adds the nodes' times to `samples`, without what a call takes that does nothing, which is counted as a launch.
@@ -124,9 +122,9 @@ void HostProber::addSamples(const ProbeRun &run, double launchSeconds) {
     bool byWork = prefix == "contraction" || prefix == "convolution";
     double size = byWork ? time.flops : time.bytes;
     // Calls not much longer than a launch say nothing of rates.
-    double seconds = std::max(time.seconds - launchSeconds, 0.1 * time.seconds);
-    if (prefix == "launch" || prefix == "fresh" || prefix == "end" || size <= 0 || time.seconds <= 0)
+    if (prefix == "launch" || prefix == "fresh" || prefix == "end" || size <= 0 || time.seconds < 2 * launchSeconds)
       continue;
+    double seconds = time.seconds - launchSeconds;
     samples[prefix].push_back({size, seconds});
     spreads.push_back(time.spread);
   }
@@ -202,8 +200,8 @@ Error HostProber::measureNeighbours() {
       seconds[event.instruction->node].push_back(event.seconds());
   std::vector<double> slowdowns;
   for (auto &[node, times] : seconds)
-    if (double single = quantileOf(secondsAlone[node], kernelQuantile); single > 0)
-      slowdowns.push_back(quantileOf(times, kernelQuantile) / single);
+    if (double single = quantileOf(secondsAlone[node], measuredQuantile); single > 0)
+      slowdowns.push_back(quantileOf(times, measuredQuantile) / single);
   neighbourSlowdown = std::max(1.0, roundDigits(medianOf(std::move(slowdowns))));
   return Error::success();
 }
@@ -230,8 +228,8 @@ Error HostProber::measureOverlap() {
       during.push_back(event.seconds());
   }
   if (!single.empty() && !during.empty())
-    overlapSlowdown = std::max(1.0, roundDigits(quantileOf(std::move(during), kernelQuantile) /
-                                                quantileOf(std::move(single), kernelQuantile)));
+    overlapSlowdown = std::max(1.0, roundDigits(quantileOf(std::move(during), measuredQuantile) /
+                                                quantileOf(std::move(single), measuredQuantile)));
   return Error::success();
 }
 
@@ -250,7 +248,7 @@ Expected<double> HostProber::transferSeconds(int64_t bytes) {
       if (chain[i].device != chain[i - 1].device)
         seconds.push_back(chain[i].begin - chain[i - 1].end);
   }
-  return quantileOf(std::move(seconds), communicationQuantile);
+  return quantileOf(std::move(seconds), measuredQuantile);
 }
 
 /// From the moment at which both devices have computed their part to that at which both go on.
@@ -280,11 +278,11 @@ Expected<double> HostProber::reductionSeconds(int64_t bytes) {
       if (span.first > 0 && span.second > span.first)
         seconds.push_back(span.second - span.first);
   }
-  return quantileOf(std::move(seconds), communicationQuantile);
+  return quantileOf(std::move(seconds), measuredQuantile);
 }
 
 Error HostProber::measureLinks() {
-  constexpr int64_t few = 4 << 10, many = 16 << 20;
+  constexpr int64_t few = 4 << 10, many = 4 << 20;
   CommunicationSample send, allReduce;
   std::tuple<const char *, Expected<double> (HostProber::*)(int64_t), CommunicationSample *> operations[] = {
       {"send", &HostProber::transferSeconds, &send}, {"all_reduce", &HostProber::reductionSeconds, &allReduce}};

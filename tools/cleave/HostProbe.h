@@ -25,7 +25,7 @@ struct HostMeasurement {
   Machine machine; ///< one host of the machine's cores as devices of one core
   std::vector<LinkMeasurement> links;
   double seconds = 0;      ///< that all of it took
-  double medianSpread = 0; ///< of the times of a node: the distance of the quartiles as a part of the lower one
+  double medianSpread = 0; ///< of the times of a node: the distance of the quartiles as a part of its time
   unsigned samples = 0;    ///< nodes that were measured
 };
 

@@ -114,7 +114,7 @@ std::map<std::string, NodeTime> ProbeRun::nodeTimes() const {
       seconds.push_back(sum);
     llvm::sort(seconds);
     NodeTime &time = result[op.name];
-    time = {op.flops, op.bytes, quantileOf(seconds, kernelQuantile), 0};
+    time = {op.flops, op.bytes, quantileOf(seconds, measuredQuantile), 0};
     if (time.seconds > 0)
       time.spread = (seconds[seconds.size() * 3 / 4] - seconds[seconds.size() / 4]) / time.seconds;
   }
