@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <set>
 
 namespace cleave::runtime {
@@ -104,6 +106,9 @@ static Error checkKernel(const PlanContents &plan, const Kernel &kernel) {
     for (const TensorType &type : *types)
       if (Error error = type.check())
         return error;
+  for (double work : {kernel.flops, kernel.bytesRead, kernel.bytesWritten})
+    if (!std::isfinite(work) || work < 0)
+      return reject("expects finite work that is not negative, got ", work);
   if (const auto *native = std::get_if<NativeKernel>(&kernel.body))
     return checkNativeKernel(plan, kernel, *native);
   return checkLibraryKernel(kernel, std::get<LibraryKernel>(kernel.body));
@@ -122,6 +127,42 @@ static Error checkPorts(const std::vector<Port> &ports, const char *what) {
   return Error::success();
 }
 
+/// Whether all are finite and none is below `least`.
+static bool areNumbers(std::initializer_list<double> values, double least) {
+  return std::all_of(values.begin(), values.end(),
+                     [&](double value) { return std::isfinite(value) && value >= least; });
+}
+
+static Error checkPrediction(const PlanContents &plan, const Entry &entry) {
+  const Prediction &prediction = *entry.prediction;
+  for (const PlanStage &stage : prediction.stages) {
+    if (stage.mesh >= plan.meshes.size())
+      return reject("a predicted stage is on mesh ", stage.mesh, ", but the plan has ", plan.meshes.size());
+    const MemoryUse &memory = stage.memory;
+    if (!areNumbers({stage.forward, stage.backwardInput, stage.backwardWeight, stage.send, stage.perStep,
+                     memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.transient},
+                    0))
+      return reject("a predicted stage expects finite seconds and bytes of at least 0");
+  }
+  for (const Operator &op : entry.operators)
+    if (!prediction.stages.empty() && op.stage >= prediction.stages.size())
+      return reject("operator \"", op.name, "\" is in stage ", op.stage, ", but the prediction has ",
+                    prediction.stages.size());
+  for (double bytes : prediction.peakBytes)
+    if (!areNumbers({bytes}, 0))
+      return reject("the prediction expects finite peak bytes of at least 0, got ", bytes);
+  if (!prediction.peakBytes.empty() && prediction.peakBytes.size() != plan.devices.size())
+    return reject("the prediction expects the peak bytes of ", plan.devices.size(), " devices, got ",
+                  prediction.peakBytes.size());
+  if (!areNumbers({prediction.stepSeconds, prediction.lowerBoundSeconds}, -1) ||
+      !areNumbers({prediction.modelFlops, prediction.memoryLimit}, 0))
+    return reject("the prediction expects finite seconds, operations and bytes");
+  for (const Alternative &other : prediction.alternatives)
+    if (!areNumbers({other.seconds, other.peakBytes}, -1))
+      return reject("alternative \"", other.name, "\" expects finite seconds and bytes");
+  return Error::success();
+}
+
 static Error checkEntry(const PlanContents &plan, const Entry &entry) {
   if (Error error = checkPorts(entry.inputs, "input"))
     return error;
@@ -134,8 +175,14 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
       if (input >= entry.operators.size())
         return reject("operator \"", op.name, "\" has operator ", input, " as input, but the entry has ",
                       entry.operators.size());
+    if (!areNumbers({op.flops, op.bytes, op.receivedBytes, op.parameterBytes, op.resultBytes}, 0) ||
+        !areNumbers({op.predictedSeconds, op.communicationSeconds, op.alternativeSeconds}, -1))
+      return reject("operator \"", op.name, "\" expects finite numbers for its work, bytes and seconds");
   }
-  return verifyPrograms(plan, entry);
+  if (entry.prediction)
+    if (Error error = checkPrediction(plan, entry))
+      return error;
+  return entry.isDecision() ? Error::success() : verifyPrograms(plan, entry);
 }
 
 Error verifyStructure(const PlanContents &plan) {
@@ -165,8 +212,9 @@ Error verifyPlan(const PlanContents &plan) {
   if (Error error = verifyStructure(plan))
     return error;
   for (const Entry &entry : plan.entries)
-    if (Error error = verifyOrder(plan, entry))
-      return error;
+    if (!entry.isDecision())
+      if (Error error = verifyOrder(plan, entry))
+        return error;
   return Error::success();
 }
 

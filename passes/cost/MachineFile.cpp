@@ -15,37 +15,6 @@ namespace cleave {
 
 //===-- values ------------------------------------------------------------------------------------------------===//
 
-static Expected<unsigned> parseCount(const YamlValue &value, StringRef subject) {
-  unsigned count = 0;
-  if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, count, 10) || count < 1 || count > mostDevices)
-    return value.error(subject + " expects a whole number from 1 to " + Twine(mostDevices) +
-                       (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
-  return count;
-}
-
-/// The value of a key that must be there.
-static Expected<const YamlValue *> require(const YamlValue &map, StringRef key, StringRef subject) {
-  if (const YamlValue *value = map.find(key))
-    return value;
-  return map.error(subject + " expects the key \"" + key + "\", found none");
-}
-
-/// Sets `target` from a key, if the map has it.
-template <typename Number>
-static Error readQuantity(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
-                          Number &target) {
-  const YamlValue *value = map.find(key);
-  if (!value)
-    return Error::success();
-  Expected<double> quantity = parseQuantity(*value, units, (subject + " " + key).str());
-  if (!quantity)
-    return quantity.takeError();
-  if (std::is_integral_v<Number> && *quantity >= 9e18)
-    return value->error(subject + " " + key + " expects less than 9e18 bytes, got \"" + value->text + "\"");
-  target = static_cast<Number>(*quantity);
-  return Error::success();
-}
-
 /// As readQuantity, for what is divided by.
 static Error readPositive(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
                           double &target) {
@@ -54,18 +23,6 @@ static Error readPositive(const YamlValue &map, StringRef key, ArrayRef<Unit> un
   const YamlValue *value = map.find(key);
   if (value && !(target > 0))
     return value->error(subject + " " + key + " expects more than 0, got \"" + value->text + "\"");
-  return Error::success();
-}
-
-/// Reads the counts that are there.
-static Error readCount(const YamlValue &map, StringRef key, StringRef subject, unsigned &target) {
-  const YamlValue *value = map.find(key);
-  if (!value)
-    return Error::success();
-  Expected<unsigned> count = parseCount(*value, (subject + " " + key).str());
-  if (!count)
-    return count.takeError();
-  target = *count;
   return Error::success();
 }
 
@@ -99,7 +56,7 @@ static Error readCurvePoint(const YamlValue &item, ArrayRef<Unit> units, StringR
     return failure;
   EfficiencyCurve::Point point;
   for (StringRef key : {"at", "share"})
-    if (auto value = require(item, key, (subject + " point").str()); !value)
+    if (auto value = requireKey(item, key, (subject + " point").str()); !value)
       return value.takeError();
   if (Error failure = readPositive(item, "at", units, subject, point.size))
     return failure;
@@ -117,7 +74,8 @@ static Error readCurve(const YamlValue &value, StringRef costClass, StringRef su
   if (value.kind == YamlValue::Kind::List) {
     bool byWork = costClass.starts_with("contraction") || costClass.starts_with("convolution");
     for (const YamlValue &item : value.items)
-      if (Error failure = readCurvePoint(item, byWork ? workUnits : sizeUnits, subject, curve))
+      if (Error failure =
+              readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
         return failure;
     return curve.points.empty() ? value.error(subject + " expects at least one point, found none") : Error::success();
   }
@@ -208,7 +166,7 @@ static Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link)
   if (Error failure = readQuantity(value, "latency", timeUnits, subject, link.latency))
     return failure;
   for (StringRef key : {"bandwidth", "latency"})
-    if (auto found = require(value, key, subject); !found)
+    if (auto found = requireKey(value, key, subject); !found)
       return found.takeError();
   return Error::success();
 }
@@ -240,7 +198,7 @@ static Error readHostLink(const YamlValue &item, HostSpec &host) {
     return failure;
   if (Error failure = item.expectKeys({"between", "bandwidth", "latency", "combine"}, "a link"))
     return failure;
-  auto between = require(item, "between", "a link");
+  auto between = requireKey(item, "between", "a link");
   if (!between)
     return between.takeError();
   bool isPair = (*between)->kind == YamlValue::Kind::List;
@@ -279,7 +237,7 @@ static Error readSwitch(const YamlValue &item, HostSpec &host) {
   unsigned count = 1;
   if (Error failure = readCount(item, "count", "a switch's", count))
     return failure;
-  if (auto devices = require(item, "devices", "a switch"); !devices)
+  if (auto devices = requireKey(item, "devices", "a switch"); !devices)
     return devices.takeError();
   if (Error failure = readCount(item, "devices", "a switch's", spec.devices))
     return failure;
@@ -341,7 +299,7 @@ static Error readDevices(const YamlValue &list, uint64_t numBefore, const Machin
       return failure;
     if (Error failure = item.expectKeys({"kind", "count"}, "a host's device"))
       return failure;
-    auto kind = require(item, "kind", "a host's device");
+    auto kind = requireKey(item, "kind", "a host's device");
     if (!kind)
       return kind.takeError();
     if (!machine.kinds.contains((*kind)->text))
@@ -363,7 +321,7 @@ static Error readHost(const YamlValue &value, uint64_t numDevices, const Machine
     return failure;
   if (Error failure = readCount(value, "count", "a host's", host.count))
     return failure;
-  auto devices = require(value, "devices", "a host");
+  auto devices = requireKey(value, "devices", "a host");
   if (!devices)
     return devices.takeError();
   if (Error failure = readDevices(**devices, numDevices, machine, host))
@@ -417,7 +375,7 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
       if (Error failure = readKind(name, value, machine))
         return failure;
   }
-  auto hosts = require(*root, "hosts", "a machine file");
+  auto hosts = requireKey(*root, "hosts", "a machine file");
   if (!hosts)
     return hosts.takeError();
   if (Error failure = readHosts(**hosts, machine))

@@ -47,7 +47,8 @@ static constexpr StringLiteral k20Text =
 # goes through the host's memory, with more latency and half the rate when all four send.
 # K20: 3.52 TFLOP/s, 208 GB/s, 5 GB. cuBLAS reaches 0.7 to 0.75 of the peak with large products, the direct convolutions
 # of that time about a third (Chetlur et al., cuDNN, 2014; Lavin, maxDNN, 2015), CUDA's bandwidth test 0.7 of the
-# memory's rate with ECC.
+# memory's rate with ECC. Compute and communication at once: 1.3 times as slow (Miao et al., Galvatron, 2022, on later
+# devices; nobody published it for this one).
 name: k20x8
 device_kinds:
   k20:
@@ -55,7 +56,7 @@ device_kinds:
     bandwidth: 208 GB/s
     peak: { f64: 1.17 TFLOP/s, f32: 3.52 TFLOP/s }
     launch: 8 us
-    overlap_slowdown: 1.05
+    overlap_slowdown: 1.3
     efficiency:
       contraction: [ { at: 10 MFLOP, share: 0.2 }, { at: 1 GFLOP, share: 0.6 }, { at: 20 GFLOP, share: 0.73 } ]
       convolution: [ { at: 10 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.3 }, { at: 20 GFLOP, share: 0.34 } ]

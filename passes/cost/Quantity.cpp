@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Units, and numbers in them.
+// Reads and writes numbers with units.
 
 #include "passes/cost/Quantity.h"
+
+#include "passes/cost/Machine.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -12,22 +14,6 @@
 using namespace llvm;
 
 namespace cleave {
-
-static constexpr Unit sizes[] = {{"B", 1},         {"kB", 1, 3},          {"MB", 1, 6},
-                                 {"GB", 1, 9},     {"TB", 1, 12},         {"KiB", 1024.0},
-                                 {"MiB", 1048576}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
-static constexpr Unit bandwidths[] = {{"B/s", 1},       {"kB/s", 1, 3},          {"MB/s", 1, 6}, {"GB/s", 1, 9},
-                                      {"TB/s", 1, 12},  {"GiB/s", 1073741824.0}, {"Kb/s", 125},  {"Mb/s", 125, 3},
-                                      {"Gb/s", 125, 6}, {"Tb/s", 125, 9}};
-static constexpr Unit speeds[] = {
-    {"FLOP/s", 1}, {"MFLOP/s", 1, 6}, {"GFLOP/s", 1, 9}, {"TFLOP/s", 1, 12}, {"PFLOP/s", 1, 15}};
-static constexpr Unit works[] = {{"FLOP", 1},     {"kFLOP", 1, 3},  {"MFLOP", 1, 6},
-                                 {"GFLOP", 1, 9}, {"TFLOP", 1, 12}, {"PFLOP", 1, 15}};
-static constexpr Unit times[] = {{"s", 1}, {"ms", 1, -3}, {"us", 1, -6}, {"ns", 1, -9}};
-static constexpr Unit none[] = {{"", 1}};
-
-const ArrayRef<Unit> sizeUnits = sizes, bandwidthUnits = bandwidths, speedUnits = speeds, workUnits = works,
-                     timeUnits = times, noUnit = none;
 
 double Unit::size() const { return factor * std::pow(10, exponent); }
 
@@ -44,25 +30,88 @@ static double scale(StringRef number, const Unit &unit) {
   return result * unit.factor;
 }
 
-Expected<double> parseQuantity(const YamlValue &value, ArrayRef<Unit> units, StringRef subject) {
-  if (Error failure = value.expect(YamlValue::Kind::Text, subject))
-    return failure;
-  StringRef text = StringRef(value.text).trim();
+/// The number; else what is wrong with it, into `problem`.
+static double parseNumber(StringRef whole, ArrayRef<Unit> units, StringRef subject, std::string &problem) {
+  StringRef text = whole.trim();
   size_t end = text.find_first_of(" \t");
   StringRef number = text.take_front(end), unit = end == StringRef::npos ? StringRef() : text.drop_front(end).trim();
   double parsed = 0;
-  if (!to_float(number, parsed) || !std::isfinite(parsed) || parsed < 0)
-    return value.error(subject + " expects a finite number that is not negative, got \"" + value.text + "\"");
+  if (!to_float(number, parsed) || !std::isfinite(parsed) || parsed < 0) {
+    problem = (subject + " expects a finite number that is not negative, got \"" + whole + "\"").str();
+    return 0;
+  }
   for (const Unit &known : units)
     if (double scaled = scale(number, known); known.name == unit && std::isfinite(scaled))
       return scaled;
   SmallVector<StringRef> names;
   for (const Unit &known : units)
     names.push_back(known.name);
-  return value.error(subject + " expects " +
-                     (names == ArrayRef<StringRef>{""} ? "a number without unit"
-                                                       : "a number, a space and a unit of " + join(names, ", ")) +
-                     ", got \"" + value.text + "\"");
+  problem = (subject + " expects " +
+             (names == ArrayRef<StringRef>{""} ? "a number without unit"
+                                               : "a number, a space and a unit of " + join(names, ", ")) +
+             ", got \"" + whole + "\"")
+                .str();
+  return 0;
+}
+
+Expected<double> parseQuantity(const YamlValue &value, ArrayRef<Unit> units, StringRef subject) {
+  if (Error failure = value.expect(YamlValue::Kind::Text, subject))
+    return failure;
+  std::string problem;
+  double parsed = parseNumber(value.text, units, subject, problem);
+  if (!problem.empty())
+    return value.error(problem);
+  return parsed;
+}
+
+Expected<double> parseQuantity(StringRef text, ArrayRef<Unit> units, StringRef subject) {
+  std::string problem;
+  double parsed = parseNumber(text, units, subject, problem);
+  if (!problem.empty())
+    return createStringError(problem);
+  return parsed;
+}
+
+Expected<unsigned> parseCount(const YamlValue &value, StringRef subject) {
+  unsigned count = 0;
+  if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, count, 10) || count < 1 || count > mostDevices)
+    return value.error(subject + " expects a whole number from 1 to " + Twine(mostDevices) +
+                       (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
+  return count;
+}
+
+Expected<const YamlValue *> requireKey(const YamlValue &map, StringRef key, StringRef subject) {
+  if (const YamlValue *value = map.find(key))
+    return value;
+  return map.error(subject + " expects the key \"" + key + "\", found none");
+}
+
+Error readQuantities(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
+                     std::map<std::string, double> &target) {
+  const YamlValue *values = map.find(key);
+  if (!values)
+    return Error::success();
+  std::string inner = (subject + " " + key).str();
+  if (Error failure = values->expect(YamlValue::Kind::Map, inner))
+    return failure;
+  for (auto &[name, value] : values->entries) {
+    Expected<double> quantity = parseQuantity(value, units, inner + " " + name.text);
+    if (!quantity)
+      return quantity.takeError();
+    target[name.text] = *quantity;
+  }
+  return Error::success();
+}
+
+Error readCount(const YamlValue &map, StringRef key, StringRef subject, unsigned &target) {
+  const YamlValue *value = map.find(key);
+  if (!value)
+    return Error::success();
+  Expected<unsigned> count = parseCount(*value, (subject + " " + key).str());
+  if (!count)
+    return count.takeError();
+  target = *count;
+  return Error::success();
 }
 
 namespace {

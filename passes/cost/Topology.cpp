@@ -268,6 +268,7 @@ struct Topology::Graph {
   LinkSpec rings(const Groups &groups);
   SmallVector<LinkLevel> levels(const Groups &groups);
   LinkSpec exchange(ArrayRef<unsigned> from, ArrayRef<unsigned> to);
+  Way way(unsigned from, unsigned to);
   std::vector<int64_t> gridKey(ArrayRef<unsigned> devices, ArrayRef<int64_t> sizes, ArrayRef<unsigned> axes) const;
   std::vector<int64_t> pairKey(ArrayRef<unsigned> from, ArrayRef<unsigned> to) const;
 
@@ -320,7 +321,7 @@ Topology::Graph::Graph(const Machine &machine) {
 /// Transfers that happen at once. A link serves those that cross it by what they bring.
 class Topology::Graph::Traffic {
 public:
-  explicit Traffic(Graph &graph) : graph(graph), loads(graph.firstLinks.back()) {}
+  explicit Traffic(Graph &graph) : graph(graph) {}
 
   bool isEmpty() const { return flows.empty(); }
   /// `share`: the part of what every device passes on that goes this way.
@@ -329,9 +330,17 @@ public:
     flows.back().share = share;
   }
 
+  Way way(unsigned from, unsigned to) {
+    Flow flow = find(from, to);
+    Way result{flow.link, {}};
+    forEachLink(flow, [&](size_t link, double bandwidth) { result.parts.push_back({link, bandwidth}); });
+    return result;
+  }
+
   /// What every device can pass on in a second, and the largest latency.
   LinkSpec slowest() {
     LinkSpec result{unlimited, 0};
+    loads.assign(graph.firstLinks.back(), 0);
     for (const Flow &flow : flows)
       forEachLink(flow, [&](size_t link, double) { loads[link] += flow.share; });
     for (const Flow &flow : flows) {
@@ -529,6 +538,8 @@ LinkSpec Topology::Graph::exchange(ArrayRef<unsigned> from, ArrayRef<unsigned> t
   return traffic.slowest();
 }
 
+Topology::Way Topology::Graph::way(unsigned from, unsigned to) { return Traffic(*this).way(from, to); }
+
 //===-- answers that are kept ---------------------------------------------------------------------------------===//
 
 /// The first of devices that follow each other.
@@ -588,6 +599,13 @@ Topology::Topology(Topology &&) noexcept = default;
 Topology::~Topology() = default;
 
 LinkSpec Topology::between(unsigned from, unsigned to) const { return across({from}, {to}); }
+
+Topology::Way Topology::way(unsigned from, unsigned to) const {
+  std::lock_guard lock(graph->mutex);
+  return graph->way(from, to);
+}
+
+size_t Topology::numLinks() const { return graph->firstLinks.back(); }
 
 LinkSpec Topology::along(ArrayRef<unsigned> devices, ArrayRef<int64_t> sizes, ArrayRef<unsigned> axes) const {
   std::lock_guard lock(graph->mutex);

@@ -48,6 +48,20 @@ public:
   llvm::SmallVector<LinkLevel> levels(llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes,
                                       llvm::ArrayRef<unsigned> axes) const;
 
+  /// The way from one device to another link by link: one direction of a link has the same number in all ways that
+  /// cross it. Connections that nobody else uses have none.
+  struct Way {
+    LinkSpec link; ///< While nothing else uses it.
+    struct Part {
+      size_t number = 0;
+      double bandwidth = 0;
+    };
+    llvm::SmallVector<Part, 6> parts;
+  };
+  Way way(unsigned from, unsigned to) const;
+  /// Numbers of links are below this.
+  size_t numLinks() const;
+
   /// The way from the devices of one mesh to those of another, each device of the larger one exchanging with its
   /// counterpart in the other, all at once; the bandwidth is that of one such pair.
   LinkSpec across(llvm::ArrayRef<unsigned> from, llvm::ArrayRef<unsigned> to) const;

@@ -7,6 +7,7 @@
 #include "PlanBuilder.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 namespace cleave::runtime::test {
 namespace {
@@ -89,6 +90,8 @@ constexpr Broken structure[] = {
      "expects a symbol of printable characters"},
     {"KernelExtent", [](PlanBuilder &b) { b.plan.kernels[0]->body.AsNativeKernel()->parallel_extent = 0; },
      "expects a parallel extent of at least 1, got 0"},
+    {"KernelWork", [](PlanBuilder &b) { b.plan.kernels[0]->flops = -1; },
+     "expects finite work that is not negative, got -1"},
     {"LibraryName", [](PlanBuilder &b) { b.plan.kernels[0]->body.Set(fb::LibraryKernelT()); },
      "expects the names of a library and an operation"},
     {"PostOpArgument",
@@ -119,6 +122,59 @@ constexpr Broken structure[] = {
        b.entry().operators[0]->inputs = {1};
      },
      "has operator 1 as input, but the entry has 1"},
+    {"OperatorSeconds",
+     [](PlanBuilder &b) {
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->predicted_seconds = std::numeric_limits<double>::infinity();
+     },
+     "expects finite numbers for its work, bytes and seconds"},
+    {"PredictedStageMesh",
+     [](PlanBuilder &b) {
+       auto &prediction = *(b.entry().prediction = std::make_unique<fb::PredictionT>());
+       prediction.stages.push_back(std::make_unique<fb::StageT>());
+       prediction.stages[0]->mesh = 2;
+     },
+     "a predicted stage is on mesh 2, but the plan has 2"},
+    {"PredictedStageSeconds",
+     [](PlanBuilder &b) {
+       auto &prediction = *(b.entry().prediction = std::make_unique<fb::PredictionT>());
+       prediction.stages.push_back(std::make_unique<fb::StageT>());
+       prediction.stages[0]->forward = -1;
+     },
+     "a predicted stage expects finite seconds and bytes"},
+    {"OperatorStage",
+     [](PlanBuilder &b) {
+       auto &prediction = *(b.entry().prediction = std::make_unique<fb::PredictionT>());
+       prediction.stages.push_back(std::make_unique<fb::StageT>());
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->stage = 1;
+     },
+     "is in stage 1, but the prediction has 1"},
+    {"PredictedPeakBytes",
+     [](PlanBuilder &b) {
+       b.entry().prediction = std::make_unique<fb::PredictionT>();
+       b.entry().prediction->peak_bytes = {-1, 0};
+     },
+     "expects finite peak bytes of at least 0, got -1"},
+    {"PredictedDevices",
+     [](PlanBuilder &b) {
+       b.entry().prediction = std::make_unique<fb::PredictionT>();
+       b.entry().prediction->peak_bytes = {1};
+     },
+     "the prediction expects the peak bytes of 2 devices, got 1"},
+    {"PredictedStep",
+     [](PlanBuilder &b) {
+       b.entry().prediction = std::make_unique<fb::PredictionT>();
+       b.entry().prediction->step_seconds = std::numeric_limits<double>::quiet_NaN();
+     },
+     "the prediction expects finite seconds, operations and bytes"},
+    {"Alternative",
+     [](PlanBuilder &b) {
+       b.entry().prediction = std::make_unique<fb::PredictionT>();
+       b.entry().prediction->alternatives.push_back(std::make_unique<fb::AlternativeT>());
+       b.entry().prediction->alternatives[0]->peak_bytes = std::numeric_limits<double>::infinity();
+     },
+     "expects finite seconds and bytes"},
     {"BufferBytes", [](PlanBuilder &b) { b.program(0).buffers[0]->bytes = 12; }, "expects 16 bytes for f32[4], got 12"},
     {"BufferAlignment", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = 4; }, "multiple of 64, got 4"},
     {"BufferOutside", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = 128; },

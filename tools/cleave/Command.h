@@ -21,10 +21,14 @@ using Action = std::function<int()>;
 void addBenchCommand(CLI::App &app, Action &chosen);
 void addCheckCommand(CLI::App &app, Action &chosen);
 void addCompileCommand(CLI::App &app, Action &chosen);
+void addDiffCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
+void addPartitionCommand(CLI::App &app, Action &chosen);
 void addProbeCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
+void addScheduleCommand(CLI::App &app, Action &chosen);
+void addSimulateCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);
 

@@ -8,6 +8,7 @@
 
 #include "runtime/Verify.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,19 +22,38 @@ namespace {
 
 struct ExplainOptions {
   std::string plan, entry, op, format = "text", output = "-";
+  bool all = false;
 };
 
-/// The operator of that name; an error that proposes names which contain it.
-Expected<uint32_t> findOperator(const runtime::Entry &entry, const std::string &name) {
-  std::string similar;
-  unsigned count = 0;
-  for (uint32_t i = 0; i != entry.operators.size(); ++i) {
-    const std::string &candidate = entry.operators[i].name;
-    if (candidate == name)
-      return i;
-    if (llvm::StringRef(candidate).contains_insensitive(name) && count++ < 5)
-      similar += (similar.empty() ? "" : ", ") + ("\"" + candidate + "\"");
+/// Names that somebody may have meant who wrote `name`: those that contain it, else those that need the fewest changes
+/// to become it, at most a third of its letters.
+std::vector<std::string> similarNames(const runtime::Entry &entry, llvm::StringRef name) {
+  std::vector<std::pair<unsigned, std::string>> found;
+  for (const runtime::Operator &op : entry.operators) {
+    llvm::StringRef candidate = op.name;
+    unsigned limit = static_cast<unsigned>(name.size() / 3 + 1);
+    unsigned distance = candidate.contains_insensitive(name)
+                            ? 0
+                            : candidate.edit_distance_insensitive(name, /*AllowReplacements=*/true, limit);
+    if (distance <= limit)
+      found.emplace_back(distance, op.name);
   }
+  llvm::stable_sort(found, llvm::less_first());
+  found.resize(std::min<size_t>(found.size(), 5));
+  std::vector<std::string> names;
+  for (auto &[distance, similar] : found)
+    names.push_back(std::move(similar));
+  return names;
+}
+
+/// The operator of that name; an error that proposes others.
+Expected<uint32_t> findOperator(const runtime::Entry &entry, const std::string &name) {
+  for (uint32_t i = 0; i != entry.operators.size(); ++i)
+    if (entry.operators[i].name == name)
+      return i;
+  std::string similar;
+  for (const std::string &candidate : similarNames(entry, name))
+    similar += (similar.empty() ? "\"" : ", \"") + candidate + "\"";
   return makeError(Status::Usage, "--op expects the name of an operator, got \"", name, "\"",
                    similar.empty() ? "; the table without --op shows all names" : "; similar: " + similar);
 }
@@ -79,8 +99,12 @@ Error explain(const ExplainOptions &options) {
     return writeJson(options.output, [&](llvm::json::OStream &json) { writeSummary(json, summary); });
   if (options.format == "dot")
     return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainAsDot(out, summary); });
+  if (options.format == "html")
+    return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainAsHtml(out, summary); });
   if (options.op.empty())
-    return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainAsText(out, summary); });
+    return writeOutput(options.output, [&](llvm::raw_ostream &out) {
+      explainAsText(out, summary, options.all ? Detail::All : Detail::Folded);
+    });
   auto index = findOperator(**entry, options.op);
   if (!index)
     return index.error();
@@ -91,13 +115,14 @@ Error explain(const ExplainOptions &options) {
 
 void addExplainCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ExplainOptions>();
-  CLI::App *command = app.add_subcommand("explain", "Shows which device computes what in a plan, and who decided it.");
+  CLI::App *command = app.add_subcommand("explain", "Shows what a plan does, who decided it, and what else there was.");
   command->add_option("PLAN", options->plan, "a plan file")->required();
   CLI::Option *op = command->add_option("--op", options->op, "everything about this operator")->type_name("NAME");
   CLI::Option *format =
-      command->add_option("--format", options->format, "the form: text, json, dot, or svg (needs Graphviz)")
-          ->check(CLI::IsMember({"text", "json", "dot", "svg"}))
+      command->add_option("--format", options->format, "the form: text, json, html, dot, or svg (needs Graphviz)")
+          ->check(CLI::IsMember({"text", "json", "html", "dot", "svg"}))
           ->capture_default_str();
+  command->add_flag("--all", options->all, "text: every operator, device and stage, nothing folded");
   command->add_option("--entry", options->entry, "which entry of the plan; not needed when there is one");
   command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
   op->excludes(format);

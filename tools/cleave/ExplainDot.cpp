@@ -2,20 +2,21 @@
 //
 // A plan as a picture, drawn by Graphviz.
 
+#include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
+#include "tools/cleave/Figures.h"
+#include "tools/cleave/GraphView.h"
 #include "tools/cleave/TextTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
 
 using namespace llvm;
 
 namespace cleave::tool {
 
 using runtime::Operator;
-
-/// Light colours on which black text reads well; devices take them in turn.
-static constexpr StringLiteral palette[] = {"#9ecae1", "#fdae6b", "#a1d99b", "#bcbddc",
-                                            "#fdd0a2", "#c7e9c0", "#dadaeb", "#d9d9d9"};
-
-static StringRef colorOf(uint32_t device) { return palette[device % std::size(palette)]; }
 
 /// A string literal of the language; `lines` are centred below each other.
 static std::string quoted(ArrayRef<std::string> lines) {
@@ -31,52 +32,90 @@ static std::string quoted(ArrayRef<std::string> lines) {
   return text + "\"";
 }
 
-/// What stands in an operator's box.
-static std::vector<std::string> labelOf(const Operator &op) {
+/// What stands in a node's box.
+static std::vector<std::string> labelOf(const PlanSummary &summary, const GraphNode &node) {
+  if (!node.single)
+    return {node.label, countText(node.operators.size(), "operator")};
+  const Operator &op = summary.entry.operators[node.operators.front()];
   std::vector<std::string> lines = {op.name, op.kind + " " + shapeText(op.shape)};
   if (!op.split.empty())
     lines.push_back(op.split);
+  if (op.predictedSeconds >= 0)
+    lines.push_back(secondsText(op.predictedSeconds));
   return lines;
 }
 
-static void writeOperators(raw_ostream &out, const PlanSummary &summary) {
-  for (auto [i, op] : enumerate(summary.entry.operators)) {
-    out << "  n" << i << " [label=" << quoted(labelOf(op)) << ", fillcolor=\"" << colorOf(summary.deviceOf(op))
-        << "\", tooltip=" << quoted({summary.deviceNames(op) + ": " + op.decidedBy});
-    if (op.kernel.empty() || !op.fusedWith.empty())
-      out << ", style=\"filled,rounded,dashed\"";
-    out << "];\n";
-  }
+static void writeNode(raw_ostream &out, const PlanSummary &summary, const GraphNode &node, size_t index) {
+  const Operator &op = summary.entry.operators[node.operators.front()];
+  out << "  n" << index << " [label=" << quoted(labelOf(summary, node)) << ", fillcolor=\"" << meshColor(node.mesh)
+      << "\", tooltip=" << quoted({summary.deviceNames(op) + (node.single ? ": " + op.decidedBy : "")});
+  if (!node.single)
+    out << ", peripheries=2";
+  else if (op.kernel.empty() || !op.fusedWith.empty())
+    out << ", style=\"filled,rounded,dashed\"";
+  out << "];\n";
 }
 
-static void writeEdges(raw_ostream &out, const PlanSummary &summary) {
-  for (auto [i, op] : enumerate(summary.entry.operators))
-    for (uint32_t input : op.inputs) {
-      const Operator &producer = summary.entry.operators[input];
-      out << "  n" << input << " -> n" << i;
-      if (summary.deviceOf(producer) != summary.deviceOf(op))
-        out << " [penwidth=2.5, color=\"#c0392b\", label=" << quoted({bytesText(producer.resultBytes)}) << "]";
-      out << ";\n";
+/// The nodes, those of a stage inside of a box with its name where there are several stages.
+static void writeNodes(raw_ostream &out, const PlanSummary &summary, const GraphView &view) {
+  std::map<uint32_t, std::vector<size_t>> stages;
+  for (auto [i, node] : enumerate(view.nodes))
+    stages[node.stage].push_back(i);
+  for (const auto &[stage, nodes] : stages) {
+    if (stages.size() > 1) {
+      std::string devices =
+          shortened(summary.deviceNames(summary.entry.operators[view.nodes[nodes.front()].operators.front()]), 40);
+      out << "  subgraph cluster_stage" << stage
+          << " {\n  label=" << quoted({"stage " + std::to_string(stage) + ": " + devices})
+          << ";\n  color=\"#999999\";\n";
     }
+    for (size_t i : nodes)
+      writeNode(out, summary, view.nodes[i], i);
+    if (stages.size() > 1)
+      out << "  }\n";
+  }
 }
 
-static void writeLegend(raw_ostream &out, const PlanSummary &summary) {
-  out << "  subgraph cluster_legend {\n    label=" << quoted({summary.plan.model, "strategy " + summary.plan.strategy})
-      << ";\n    color=\"#999999\";\n";
-  for (auto [i, device] : enumerate(summary.plan.devices)) {
-    const DeviceSummary &sums = summary.devices[i];
-    out << "    d" << i << " [fillcolor=\"" << colorOf(i) << "\", label="
-        << quoted({device.name, std::to_string(sums.operators) + " operators", bytesText(sums.arenaBytes)}) << "];\n";
+static void writeEdges(raw_ostream &out, const GraphView &view) {
+  for (const GraphEdge &edge : view.edges) {
+    out << "  n" << edge.from << " -> n" << edge.to;
+    if (edge.bytes > 0)
+      out << " [penwidth=2.5, color=\"#c0392b\", label=" << quoted({bytesText(edge.bytes)}) << "]";
+    out << ";\n";
   }
+}
+
+/// A box a mesh: its devices, and the memory of its fullest.
+static void writeLegend(raw_ostream &out, const PlanSummary &summary, const GraphView &view) {
+  std::vector<std::string> title = {summary.plan.model, "strategy " + summary.plan.strategy};
+  if (!view.note.empty())
+    title.push_back(view.note);
+  out << "  subgraph cluster_legend {\n    label=" << quoted(title) << ";\n    color=\"#999999\";\n";
+  size_t shown = std::min(summary.plan.meshes.size(), rowLimit);
+  for (uint32_t i = 0; i != shown; ++i) {
+    const runtime::Mesh &mesh = summary.plan.meshes[i];
+    double bytes = 0;
+    for (uint32_t device : mesh.devices)
+      bytes = std::max(bytes, summary.peakBytes(device));
+    size_t operators = count_if(summary.entry.operators, [&](const Operator &op) { return op.mesh == i; });
+    out << "    d" << i << " [fillcolor=\"" << meshColor(i) << "\", label="
+        << quoted(
+               {shortened(summary.deviceNames(mesh.devices), 40), countText(operators, "operator"), bytesText(bytes)})
+        << "];\n";
+  }
+  if (summary.plan.meshes.size() > shown)
+    out << "    more [label=" << quoted({std::to_string(summary.plan.meshes.size() - shown) + " more meshes"})
+        << "];\n";
   out << "  }\n";
 }
 
 void explainAsDot(raw_ostream &out, const PlanSummary &summary) {
+  GraphView view = viewGraph(summary, graphNodeLimit);
   out << "digraph plan {\n  rankdir=TB;\n  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", "
          "fontsize=10];\n  edge [fontname=\"sans-serif\", fontsize=9];\n";
-  writeLegend(out, summary);
-  writeOperators(out, summary);
-  writeEdges(out, summary);
+  writeLegend(out, summary, view);
+  writeNodes(out, summary, view);
+  writeEdges(out, view);
   out << "}\n";
 }
 

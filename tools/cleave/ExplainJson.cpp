@@ -35,8 +35,19 @@ static void writeOperator(json::OStream &json, const PlanSummary &summary, const
     json.attribute("received_bytes", op.receivedBytes);
     json.attribute("parameter_bytes", op.parameterBytes);
     json.attribute("result_bytes", op.resultBytes);
+    if (summary.prediction())
+      json.attribute("stage", op.stage);
     if (op.predictedSeconds >= 0)
       json.attribute("predicted_seconds", op.predictedSeconds);
+    if (op.communicationSeconds >= 0)
+      json.attribute("communication_seconds", op.communicationSeconds);
+    if (op.alternative.empty())
+      return;
+    json.attributeObject("best_alternative", [&] {
+      json.attribute("split", op.alternative);
+      if (op.alternativeSeconds >= 0)
+        json.attribute("step_seconds", op.alternativeSeconds);
+    });
   });
 }
 
@@ -72,47 +83,113 @@ static void writeMesh(json::OStream &json, const PlanSummary &summary, const run
   });
 }
 
-/// A stage is what one mesh computes.
+static void writeDeviceNames(json::OStream &json, const PlanSummary &summary, uint32_t mesh) {
+  json.attribute("mesh", summary.plan.meshes[mesh].name);
+  json.attributeArray("devices", [&] {
+    for (uint32_t device : summary.plan.meshes[mesh].devices)
+      json.value(summary.plan.devices[device].name);
+  });
+}
+
+static void writeMemory(json::OStream &json, const runtime::MemoryUse &memory) {
+  json.attribute("parameters", memory.parameters);
+  json.attribute("gradients", memory.gradients);
+  json.attribute("optimizer", memory.optimizer);
+  json.attribute("activations", memory.activations);
+  json.attribute("transient", memory.transient);
+  json.attribute("total", memory.total());
+}
+
+static void writePredictedStage(json::OStream &json, const runtime::PlanStage &stage) {
+  json.attribute("forward_seconds", stage.forward);
+  json.attribute("backward_input_seconds", stage.backwardInput);
+  json.attribute("backward_weight_seconds", stage.backwardWeight);
+  json.attribute("send_seconds", stage.send);
+  json.attribute("per_step_seconds", stage.perStep);
+  json.attribute("in_flight", stage.inFlight);
+  json.attribute("recompute", stage.recompute);
+  json.attribute("zero", stage.zero);
+  json.attributeObject("memory_bytes", [&] { writeMemory(json, stage.memory); });
+}
+
+/// The planner's stages; where nobody planned any, a stage is what one mesh computes.
 static void writeStages(json::OStream &json, const PlanSummary &summary) {
+  auto writeOps = [&](function_ref<bool(const Operator &)> belongs) {
+    json.attributeArray("ops", [&] {
+      for (const Operator &op : summary.entry.operators)
+        if (belongs(op))
+          json.value(op.name);
+    });
+  };
+  const runtime::Prediction *prediction = summary.prediction();
+  if (prediction && !prediction->stages.empty()) {
+    for (auto [i, stage] : enumerate(prediction->stages))
+      json.object([&, index = i] {
+        writeDeviceNames(json, summary, stage.mesh);
+        writeOps([&](const Operator &op) { return op.stage == index; });
+        writePredictedStage(json, stage);
+      });
+    return;
+  }
   for (const runtime::Program &program : summary.entry.programs)
     json.object([&] {
-      const runtime::Mesh &mesh = summary.plan.meshes[program.mesh];
-      json.attribute("mesh", mesh.name);
-      json.attributeArray("devices", [&] {
-        for (uint32_t device : mesh.devices)
-          json.value(summary.plan.devices[device].name);
+      writeDeviceNames(json, summary, program.mesh);
+      writeOps([&](const Operator &op) { return op.mesh == program.mesh; });
+    });
+}
+
+/// What is known of the whole plan when somebody predicted it.
+static void writePrediction(json::OStream &json, const PlanSummary &summary) {
+  const runtime::Prediction *prediction = summary.prediction();
+  if (!prediction)
+    return;
+  json.attribute("predicted_machine", prediction->machine);
+  json.attribute("training", prediction->training);
+  if (prediction->stepSeconds >= 0)
+    json.attribute("predicted_step_seconds", prediction->stepSeconds);
+  if (prediction->lowerBoundSeconds >= 0)
+    json.attribute("lower_bound_seconds", prediction->lowerBoundSeconds);
+  if (auto gap = summary.gap())
+    json.attribute("gap", *gap);
+  json.attribute("model_flops", prediction->modelFlops);
+  if (auto rate = summary.modelFlopsRate())
+    json.attribute("model_flops_per_device_per_second", *rate);
+  json.attributeObject("degrees", [&] {
+    for (const runtime::Degree &degree : prediction->degrees)
+      json.attribute(degree.name, degree.ways);
+  });
+  json.attribute("microbatches", prediction->microbatches);
+  json.attribute("schedule", prediction->schedule);
+  if (prediction->memoryLimit > 0)
+    json.attribute("memory_limit_bytes", prediction->memoryLimit);
+  json.attributeArray("alternatives", [&] {
+    for (const runtime::Alternative &other : prediction->alternatives)
+      json.object([&] {
+        json.attribute("name", other.name);
+        if (other.seconds >= 0)
+          json.attribute("step_seconds", other.seconds);
+        json.attribute("peak_bytes", other.peakBytes);
+        json.attribute("why_not", other.whyNot);
       });
+  });
+}
+
+static void writeCuts(json::OStream &json, const PlanSummary &summary) {
+  for (const MeshCut &cut : summary.cuts)
+    json.object([&] {
+      json.attribute("from_stage", cut.fromStage);
+      json.attribute("to_stage", cut.toStage);
+      json.attribute("from_mesh", summary.plan.meshes[cut.fromMesh].name);
+      json.attribute("to_mesh", summary.plan.meshes[cut.toMesh].name);
+      json.attribute("bytes", cut.bytes);
       json.attributeArray("ops", [&] {
-        for (const Operator &op : summary.entry.operators)
-          if (op.mesh == program.mesh)
-            json.value(op.name);
+        for (uint32_t producer : cut.producers)
+          json.value(summary.entry.operators[producer].name);
       });
     });
 }
 
-void writeSummary(json::OStream &json, const PlanSummary &summary) {
-  json.attribute("version", 1);
-  json.attribute("producer", summary.plan.producer);
-  json.attribute("model", summary.plan.model);
-  json.attribute("strategy", summary.plan.strategy);
-  json.attribute("entry", summary.entry.name);
-  json.attributeArray("predicted_peak_bytes", [&] {
-    for (const DeviceSummary &device : summary.devices)
-      json.value(device.arenaBytes);
-  });
-  json.attributeArray("devices", [&] {
-    for (auto [device, sums] : zip(summary.plan.devices, summary.devices))
-      writeDevice(json, device, sums);
-  });
-  json.attributeArray("meshes", [&] {
-    for (const runtime::Mesh &mesh : summary.plan.meshes)
-      writeMesh(json, summary, mesh);
-  });
-  json.attributeArray("stages", [&] { writeStages(json, summary); });
-  json.attributeArray("ops", [&] {
-    for (const Operator &op : summary.entry.operators)
-      writeOperator(json, summary, op);
-  });
+static void writeCommunication(json::OStream &json, const PlanSummary &summary) {
   json.attributeArray("collectives", [&] {
     for (const CollectiveSummary &collective : summary.collectives)
       json.object([&] {
@@ -135,6 +212,34 @@ void writeSummary(json::OStream &json, const PlanSummary &summary) {
         });
       });
   });
+  json.attributeArray("cuts", [&] { writeCuts(json, summary); });
+}
+
+void writeSummary(json::OStream &json, const PlanSummary &summary) {
+  json.attribute("version", 1);
+  json.attribute("producer", summary.plan.producer);
+  json.attribute("model", summary.plan.model);
+  json.attribute("strategy", summary.plan.strategy);
+  json.attribute("entry", summary.entry.name);
+  writePrediction(json, summary);
+  json.attributeArray("predicted_peak_bytes", [&] {
+    for (uint32_t device = 0; device != summary.devices.size(); ++device)
+      json.value(summary.peakBytes(device));
+  });
+  json.attributeArray("devices", [&] {
+    for (auto [device, sums] : zip(summary.plan.devices, summary.devices))
+      writeDevice(json, device, sums);
+  });
+  json.attributeArray("meshes", [&] {
+    for (const runtime::Mesh &mesh : summary.plan.meshes)
+      writeMesh(json, summary, mesh);
+  });
+  json.attributeArray("stages", [&] { writeStages(json, summary); });
+  json.attributeArray("ops", [&] {
+    for (const Operator &op : summary.entry.operators)
+      writeOperator(json, summary, op);
+  });
+  writeCommunication(json, summary);
 }
 
 } // namespace cleave::tool

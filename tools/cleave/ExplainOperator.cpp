@@ -3,6 +3,7 @@
 // Everything that a plan says about one operator.
 
 #include "tools/cleave/Explain.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -72,6 +73,17 @@ static void printKernel(raw_ostream &out, const Kernel &kernel) {
     printFact(out, "scratch", bytesText(static_cast<double>(kernel.scratchBytes)));
 }
 
+/// Where the operator's results go in every step: a line a mesh.
+static void printTransfers(raw_ostream &out, const PlanSummary &summary, StringRef node) {
+  for (auto [i, transfer] : enumerate(summary.transfers)) {
+    const std::vector<uint32_t> &devices = summary.plan.meshes[transfer.toMesh].devices;
+    if (transfer.node == node && transfer.to == devices.front())
+      printFact(out, "sent to",
+                summary.deviceNames(devices) + ", " + bytesText(static_cast<double>(transfer.bytes)) +
+                    (devices.size() > 1 ? " a device and step" : " a step"));
+  }
+}
+
 /// The instructions that carry the operator's name, or the name of the operator that it is fused with.
 static void printInstructions(raw_ostream &out, const PlanSummary &summary, StringRef node) {
   for (const runtime::Program &program : summary.entry.programs)
@@ -95,13 +107,29 @@ static void printInstructions(raw_ostream &out, const PlanSummary &summary, Stri
       }
 }
 
+/// What the planner expects of it, and what it would have chosen else.
+static void printPrediction(raw_ostream &out, const PlanSummary &summary, const Operator &op) {
+  const runtime::Prediction *prediction = summary.prediction();
+  if (prediction && prediction->stages.size() > 1)
+    printFact(out, "stage", Twine(op.stage) + " of " + Twine(prediction->stages.size()));
+  if (op.predictedSeconds >= 0)
+    printFact(out, "predicted",
+              secondsText(op.predictedSeconds) +
+                  (op.communicationSeconds > 0
+                       ? ", of which " + secondsText(op.communicationSeconds) + " to bring its operands into place"
+                       : ""));
+  if (op.alternative.empty())
+    return;
+  std::string cost;
+  if (op.alternativeSeconds >= 0)
+    cost = ", with which a step would take " + secondsText(op.alternativeSeconds);
+  if (op.alternativeSeconds >= 0 && prediction && prediction->stepSeconds > 0)
+    cost += " (" + changeText(op.alternativeSeconds, prediction->stepSeconds) + ")";
+  printFact(out, "best other", op.alternative + cost);
+}
+
 void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t index) {
   const Operator &op = summary.entry.operators[index];
-  auto megaflops = [](double flops) {
-    std::string text;
-    raw_string_ostream(text) << format("%.3f Mflop", flops / 1e6);
-    return text;
-  };
   out << op.name << ": " << op.kind << ", operator " << index + 1 << " of " << summary.entry.operators.size() << "\n";
   const runtime::Mesh &mesh = summary.plan.meshes[op.mesh];
   printFact(out, "device", summary.deviceNames(op) + " (mesh " + meshText(mesh) + ")");
@@ -111,11 +139,10 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
                                        : "none: every device computes it whole");
   printFact(out, "decided by", op.decidedBy);
   printFact(out, "result", shapeText(op.shape) + ", " + bytesText(op.resultBytes));
-  printFact(out, "work", megaflops(op.flops));
+  printFact(out, "work", numberText(op.flops / 1e6, 3) + " Mflop");
   printFact(out, "moves", bytesText(op.bytes) + ", of which parameters " + bytesText(op.parameterBytes));
   printFact(out, "receives", bytesText(op.receivedBytes) + " from other devices");
-  if (op.predictedSeconds >= 0)
-    printFact(out, "predicted", std::to_string(op.predictedSeconds * 1e6) + " us");
+  printPrediction(out, summary, op);
   if (!op.fusedWith.empty())
     printFact(out, "fused with", op.fusedWith + ", whose kernel computes it too");
   else if (op.kernel.empty())
@@ -128,11 +155,7 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
       printFact(out, "also computes", other.name + " (" + other.kind + ")");
   printNeighbours(out, summary, "input", op.inputs, op);
   printNeighbours(out, summary, "read by", summary.consumersOf(index), op);
-  for (const Transfer &transfer : summary.transfers)
-    if (transfer.node == op.name)
-      printFact(out, "sent to",
-                summary.plan.devices[transfer.to].name + ", " + bytesText(static_cast<double>(transfer.bytes)) +
-                    " a step");
+  printTransfers(out, summary, op.name);
   for (const CollectiveSummary &collective : summary.collectives)
     if (collective.node == op.name)
       printFact(out, "collective",

@@ -6,6 +6,9 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -14,15 +17,24 @@ namespace cleave::tool {
 using namespace runtime;
 
 PlanSummary::PlanSummary(const PlanContents &plan, const Entry &entry)
-    : plan(plan), entry(entry), devices(plan.devices.size()) {
+    : plan(plan), entry(entry), devices(plan.devices.size()), consumers(entry.operators.size()) {
   addOperators();
   addPrograms();
+  addCuts();
 }
 
 void PlanSummary::addOperators() {
-  for (const Operator &op : entry.operators) {
+  for (auto [i, op] : llvm::enumerate(entry.operators)) {
     flops += op.flops;
     bytes += op.bytes;
+    for (uint32_t input : op.inputs) {
+      // An operator may read several results of another.
+      if (consumers[input].empty() || consumers[input].back() != i)
+        consumers[input].push_back(static_cast<uint32_t>(i));
+      auto &readers = consumersOfNode[entry.operators[input].name];
+      if (readers.empty() || readers.back() != i)
+        readers.push_back(static_cast<uint32_t>(i));
+    }
     // Devices share the work out evenly, and repeat it where there are more than parts of it.
     double share = 1.0 / std::max(1u, op.ways);
     for (uint32_t index : plan.meshes[op.mesh].devices) {
@@ -53,40 +65,89 @@ void PlanSummary::addCollectives(const Program &program) {
           {instruction.node, kindName(instruction.action), program.mesh, program.buffers[*target].bytes});
 }
 
+void PlanSummary::addTransfers(const Program &program) {
+  for (const Instruction &instruction : program.body) {
+    const auto *receive = std::get_if<Receive>(&instruction.action);
+    if (!receive)
+      continue;
+    std::vector<std::string> consumers;
+    for (uint32_t index : consumersOfNode[instruction.node])
+      if (entry.operators[index].mesh == program.mesh)
+        consumers.push_back(entry.operators[index].name);
+    // Of the sending mesh, its first device stands for all.
+    for (uint32_t to : plan.meshes[program.mesh].devices)
+      transfers.push_back({instruction.node, plan.meshes[receive->mesh].devices.front(), to, receive->mesh,
+                           program.mesh, program.buffers[receive->buffer].bytes, consumers});
+  }
+}
+
 void PlanSummary::addPrograms() {
   for (const Program &program : entry.programs) {
     addCollectives(program);
+    addTransfers(program);
+    double parameterBytes = 0;
+    for (const Instruction &instruction : program.prepare)
+      if (const auto *load = std::get_if<LoadParameter>(&instruction.action))
+        parameterBytes += static_cast<double>(program.buffers[load->buffer].bytes);
     for (uint32_t index : plan.meshes[program.mesh].devices) {
       devices[index].arenaBytes += program.arenaBytes;
       devices[index].liveBytes += program.liveBytes;
-      for (const Instruction &instruction : program.prepare)
-        if (const auto *load = std::get_if<LoadParameter>(&instruction.action))
-          devices[index].parameterBytes += static_cast<double>(program.buffers[load->buffer].bytes);
-      for (const Instruction &instruction : program.body) {
-        const auto *receive = std::get_if<Receive>(&instruction.action);
-        if (!receive)
-          continue;
-        // Of a mesh, its first device stands for all.
-        Transfer transfer{instruction.node,
-                          plan.meshes[receive->mesh].devices.front(),
-                          index,
-                          program.buffers[receive->buffer].bytes,
-                          {}};
-        std::set<std::string> seen;
-        for (const Operator &op : entry.operators) {
-          bool reads =
-              llvm::any_of(op.inputs, [&](uint32_t input) { return entry.operators[input].name == transfer.node; });
-          if (reads && llvm::is_contained(plan.meshes[op.mesh].devices, index) && seen.insert(op.name).second)
-            transfer.consumers.push_back(op.name);
-        }
-        transfers.push_back(std::move(transfer));
+      devices[index].parameterBytes += parameterBytes;
+    }
+  }
+}
+
+void PlanSummary::addCuts() {
+  std::map<std::array<uint32_t, 4>, size_t> known;
+  for (auto [i, producer] : llvm::enumerate(entry.operators)) {
+    std::set<size_t> counted;
+    for (uint32_t index : consumers[i]) {
+      const Operator &consumer = entry.operators[index];
+      if (sameMesh(producer, consumer))
+        continue;
+      auto [cut, isNew] =
+          known.try_emplace({producer.stage, consumer.stage, producer.mesh, consumer.mesh}, cuts.size());
+      if (isNew)
+        cuts.push_back({producer.stage, consumer.stage, producer.mesh, consumer.mesh, 0, {}});
+      if (counted.insert(cut->second).second) {
+        cuts[cut->second].bytes += producer.resultBytes;
+        cuts[cut->second].producers.push_back(static_cast<uint32_t>(i));
       }
     }
   }
 }
 
-std::string PlanSummary::deviceNames(const Operator &op) const {
-  const std::vector<uint32_t> &devices = plan.meshes[op.mesh].devices;
+std::optional<double> PlanSummary::gap() const {
+  const Prediction *expected = prediction();
+  if (!expected || expected->stepSeconds < 0 || expected->lowerBoundSeconds <= 0)
+    return std::nullopt;
+  return std::max(0.0, expected->stepSeconds / expected->lowerBoundSeconds - 1);
+}
+
+std::optional<double> PlanSummary::modelFlopsRate() const {
+  const Prediction *expected = prediction();
+  if (!expected || expected->stepSeconds <= 0 || expected->modelFlops <= 0 || plan.devices.empty())
+    return std::nullopt;
+  return expected->modelFlops / expected->stepSeconds / static_cast<double>(plan.devices.size());
+}
+
+double PlanSummary::peakBytes(uint32_t device) const {
+  const Prediction *expected = prediction();
+  if (expected && device < expected->peakBytes.size())
+    return expected->peakBytes[device];
+  return static_cast<double>(devices[device].arenaBytes);
+}
+
+double PlanSummary::peakBytes() const {
+  double peak = 0;
+  for (uint32_t device = 0; device != devices.size(); ++device)
+    peak = std::max(peak, peakBytes(device));
+  return peak;
+}
+
+std::string PlanSummary::deviceNames(const Operator &op) const { return deviceNames(plan.meshes[op.mesh].devices); }
+
+std::string PlanSummary::deviceNames(const std::vector<uint32_t> &devices) const {
   std::string names;
   for (size_t i = 0; i < devices.size(); ++i) {
     names += (i == 0 ? "" : ",") + plan.devices[devices[i]].name;
@@ -122,12 +183,11 @@ std::string meshText(const Mesh &mesh) {
   return text;
 }
 
-std::vector<uint32_t> PlanSummary::consumersOf(uint32_t index) const {
-  std::vector<uint32_t> consumers;
-  for (auto [i, op] : llvm::enumerate(entry.operators))
-    if (llvm::is_contained(op.inputs, index))
-      consumers.push_back(i);
-  return consumers;
+std::string degreesText(const std::vector<Degree> &degrees) {
+  std::string text;
+  for (const Degree &degree : degrees)
+    text += (text.empty() ? "" : " x ") + degree.name + " " + std::to_string(degree.ways);
+  return text;
 }
 
 std::string shapeText(const std::vector<int64_t> &shape) {

@@ -7,7 +7,10 @@
 
 #include "runtime/Plan.h"
 
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
+
+#include <optional>
 
 namespace cleave::tool {
 
@@ -20,10 +23,18 @@ struct DeviceSummary {
 
 /// A tensor that one device gives to another in every step.
 struct Transfer {
-  std::string node;          ///< the model node that makes it
-  uint32_t from = 0, to = 0; ///< indices of devices
+  std::string node;                  ///< the model node that makes it
+  uint32_t from = 0, to = 0;         ///< indices of devices
+  uint32_t fromMesh = 0, toMesh = 0; ///< of which the devices are members
   uint64_t bytes = 0;
-  std::vector<std::string> consumers; ///< operators on `to` that read the node's results
+  std::vector<std::string> consumers; ///< operators on `toMesh` that read the node's results
+};
+
+/// What crosses from one stage, or mesh, to another in the graph.
+struct MeshCut {
+  uint32_t fromStage = 0, toStage = 0, fromMesh = 0, toMesh = 0;
+  double bytes = 0;                ///< of whole tensors, each counted once
+  std::vector<uint32_t> producers; ///< indices of operators
 };
 
 /// Communication inside of a mesh in every step.
@@ -44,23 +55,48 @@ public:
   std::vector<DeviceSummary> devices;         ///< one a device of the plan
   std::vector<Transfer> transfers;            ///< in the plan's order
   std::vector<CollectiveSummary> collectives; ///< in the plan's order; not those in which nothing moves
+  std::vector<MeshCut> cuts;                  ///< between stages and meshes, in the graph's order
   double flops = 0, bytes = 0;                ///< sums over all operators, a step
 
+  /// What the planner expects; null where nobody predicted anything.
+  const runtime::Prediction *prediction() const { return entry.prediction ? &*entry.prediction : nullptr; }
+  /// How much longer a step takes than the proven bound, as a part of the bound.
+  std::optional<double> gap() const;
+  /// Floating-point operations of the model a device and second, at the predicted step time.
+  std::optional<double> modelFlopsRate() const;
+  /// Bytes that a device needs: predicted, or where nobody predicted it, the device's arenas.
+  double peakBytes(uint32_t device) const;
+  /// Of the fullest device.
+  double peakBytes() const;
   /// The first device of the operator's mesh.
   uint32_t deviceOf(const runtime::Operator &op) const { return plan.meshes[op.mesh].devices.front(); }
   /// Names of the devices that compute the operator, joined by commas; three or more in a row as "cpu0..cpu3".
   std::string deviceNames(const runtime::Operator &op) const;
+  /// The same for the devices of these indices.
+  std::string deviceNames(const std::vector<uint32_t> &devices) const;
+  /// Whether the two are computed by the same devices in the same stage.
+  static bool sameMesh(const runtime::Operator &a, const runtime::Operator &b) {
+    return a.mesh == b.mesh && a.stage == b.stage;
+  }
   /// What computes it, briefly: a library's operation ("convolution"), "native ADD" for compiled code, "in NODE" where
   /// another node's kernel does, or "-" where there is nothing to compute.
   std::string computedBy(const runtime::Operator &op) const;
   /// Indices of the operators that read the results of operator `index`.
-  std::vector<uint32_t> consumersOf(uint32_t index) const;
+  const std::vector<uint32_t> &consumersOf(uint32_t index) const { return consumers[index]; }
 
 private:
   void addOperators();
   void addPrograms();
   void addCollectives(const runtime::Program &program);
+  void addTransfers(const runtime::Program &program);
+  void addCuts();
+
+  std::vector<std::vector<uint32_t>> consumers; ///< by operator
+  llvm::StringMap<std::vector<uint32_t>> consumersOfNode;
 };
+
+/// "data 8 x pipeline 4", or "" where there are none.
+std::string degreesText(const std::vector<runtime::Degree> &degrees);
 
 /// "grid: data 2 x model 4", or the mesh's name where it has no axes.
 std::string meshText(const runtime::Mesh &mesh);

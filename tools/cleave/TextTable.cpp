@@ -49,20 +49,42 @@ void TextTable::addRow(std::vector<std::string> cells) {
   rows.push_back(std::move(cells));
 }
 
-std::vector<unsigned> TextTable::fittedWidths(unsigned width) const {
+std::vector<unsigned> TextTable::naturalWidths() const {
   std::vector<unsigned> widths;
-  unsigned total = 0;
   for (auto [i, column] : enumerate(columns)) {
     unsigned widest = widthOf(column.title);
     for (const auto &row : rows)
       widest = std::max(widest, widthOf(row[i]));
     widths.push_back(widest);
-    total += widest + 2;
   }
+  return widths;
+}
+
+/// Hides optional columns as long as the others would have to become uncomfortably narrow.
+void TextTable::leaveOut(std::vector<bool> &shown, const std::vector<unsigned> &natural, unsigned width) const {
+  auto comfortable = [&](size_t i) {
+    return columns[i].minimum ? std::min(natural[i], 2 * columns[i].minimum) : natural[i];
+  };
+  unsigned total = 0;
+  for (size_t i = 0; i != columns.size(); ++i)
+    total += comfortable(i) + 2;
+  for (size_t i = columns.size(); i-- > 0 && total > width;)
+    if (columns[i].optional) {
+      shown[i] = false;
+      total -= comfortable(i) + 2;
+    }
+}
+
+std::vector<unsigned> TextTable::fittedWidths(std::vector<bool> &shown, unsigned width) const {
+  std::vector<unsigned> widths = naturalWidths();
+  leaveOut(shown, widths, width);
+  unsigned total = 0;
+  for (size_t i = 0; i != columns.size(); ++i)
+    total += shown[i] ? widths[i] + 2 : 0;
   while (total > width) {
     size_t chosen = columns.size();
     for (size_t i = 0; i != columns.size(); ++i)
-      if (columns[i].minimum && widths[i] > columns[i].minimum &&
+      if (shown[i] && columns[i].minimum && widths[i] > columns[i].minimum &&
           (chosen == columns.size() || widths[i] > widths[chosen]))
         chosen = i;
     if (chosen == columns.size())
@@ -74,10 +96,13 @@ std::vector<unsigned> TextTable::fittedWidths(unsigned width) const {
 }
 
 void TextTable::print(raw_ostream &out, unsigned width) const {
-  std::vector<unsigned> widths = fittedWidths(width);
+  std::vector<bool> shown(columns.size(), true);
+  std::vector<unsigned> widths = fittedWidths(shown, width);
   auto printRow = [&](auto &&cellOf) {
     std::string line;
     for (auto [i, column] : enumerate(columns)) {
+      if (!shown[i])
+        continue;
       std::string cell = shortened(cellOf(i), widths[i]);
       std::string padding(widths[i] - std::min(widths[i], widthOf(cell)), ' ');
       line += "  " + (column.align == Align::Left ? cell + padding : padding + cell);

@@ -16,7 +16,8 @@ namespace cleave::tool {
 inline constexpr unsigned lineWidth = 100;
 
 /// A table whose columns are as wide as their cells, and then narrowed until the line fits: cells of the widest
-/// columns that may shrink lose their middle to an ellipsis.
+/// columns that may shrink lose their middle to an ellipsis. Before columns become narrower than twice their minimum,
+/// optional ones are left out, the last first.
 class TextTable {
 public:
   enum class Align { Left, Right };
@@ -25,6 +26,7 @@ public:
     Align align = Align::Left;
     /// The column may become this narrow; 0: it keeps its width.
     unsigned minimum = 0;
+    bool optional = false;
   };
 
   explicit TextTable(std::vector<Column> columns) : columns(std::move(columns)) {}
@@ -34,7 +36,9 @@ public:
   void print(llvm::raw_ostream &out, unsigned width = lineWidth) const;
 
 private:
-  std::vector<unsigned> fittedWidths(unsigned width) const;
+  std::vector<unsigned> naturalWidths() const;
+  void leaveOut(std::vector<bool> &shown, const std::vector<unsigned> &natural, unsigned width) const;
+  std::vector<unsigned> fittedWidths(std::vector<bool> &shown, unsigned width) const;
 
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;

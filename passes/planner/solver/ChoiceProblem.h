@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace cleave::solver {
@@ -51,6 +52,10 @@ struct ChoiceProblem {
   const std::vector<Choice> &domainOf(unsigned variable) const { return domains[variables[variable]]; }
 };
 
+/// What is wrong with a problem, as "edge 3 expects a table of 4 x 2, got 4 x 3"; empty where nothing is. All that
+/// solves problems expects that there is nothing.
+std::string faultOf(const ChoiceProblem &problem);
+
 /// What was found.
 struct ChoiceSolution {
   /// By variable: an index into its domain. Empty where no choices are within the limit (or not forbidden).
@@ -58,7 +63,8 @@ struct ChoiceSolution {
   double seconds = forbidden, bytes = 0;
   /// No choices within the limit cost less. Equal to `seconds` where the solution is proven to be optimal.
   double lowerBound = 0;
-  /// Where there is no solution: the least bytes that any choices need.
+  /// Where there is no solution: the least bytes that any choices need (or a lower bound of them, where the width was
+  /// too large); infinite where the limit is not to blame, since all choices are forbidden.
   double leastBytes = 0;
 
   bool isFeasible() const { return !choices.empty(); }
@@ -66,6 +72,9 @@ struct ChoiceSolution {
 
 /// The cost of choices: seconds and bytes.
 Choice evaluate(const ChoiceProblem &problem, const std::vector<unsigned> &choices);
+
+/// The problem with bytes in the place of seconds, without limit. What is forbidden stays forbidden.
+ChoiceProblem onlyBytes(const ChoiceProblem &problem);
 
 } // namespace cleave::solver
 

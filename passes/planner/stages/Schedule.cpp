@@ -10,10 +10,12 @@
 
 namespace cleave::stages {
 
-static constexpr std::pair<Schedule, std::string_view> names[] = {
-    {Schedule::GPipe, "gpipe"},          {Schedule::OneForwardOneBackward, "1f1b"},
-    {Schedule::Interleaved, "interleaved"}, {Schedule::ZeroBubbleH1, "zb-h1"},
-    {Schedule::ZeroBubbleH2, "zb-h2"},   {Schedule::ZeroBubbleAutomatic, "zb-auto"}};
+static constexpr std::pair<Schedule, std::string_view> names[] = {{Schedule::GPipe, "gpipe"},
+                                                                  {Schedule::OneForwardOneBackward, "1f1b"},
+                                                                  {Schedule::Interleaved, "interleaved"},
+                                                                  {Schedule::ZeroBubbleH1, "zb-h1"},
+                                                                  {Schedule::ZeroBubbleH2, "zb-h2"},
+                                                                  {Schedule::ZeroBubbleAutomatic, "zb-auto"}};
 
 std::string_view scheduleName(Schedule schedule) {
   return std::find_if(std::begin(names), std::end(names), [&](auto &entry) { return entry.first == schedule; })->second;

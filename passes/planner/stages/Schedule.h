@@ -12,12 +12,12 @@ namespace cleave::stages {
 
 /// In which order a stage works on its microbatches.
 enum class Schedule {
-  GPipe,                  ///< All forward, then all backward (Huang et al. 2019).
-  OneForwardOneBackward,  ///< 1F1B (Narayanan et al. 2019).
-  Interleaved,            ///< 1F1B with several chunks of layers a device (Narayanan et al. 2021).
-  ZeroBubbleH1,           ///< Weight gradients fill the bubble, the memory of 1F1B (Qi et al. 2024).
-  ZeroBubbleH2,           ///< The same with twice the memory.
-  ZeroBubbleAutomatic     ///< Weight gradients wherever they fit, under a memory limit.
+  GPipe,                 ///< All forward, then all backward (Huang et al. 2019).
+  OneForwardOneBackward, ///< 1F1B (Narayanan et al. 2019).
+  Interleaved,           ///< 1F1B with several chunks of layers a device (Narayanan et al. 2021).
+  ZeroBubbleH1,          ///< Weight gradients fill the bubble, the memory of 1F1B (Qi et al. 2024).
+  ZeroBubbleH2,          ///< The same with twice the memory.
+  ZeroBubbleAutomatic    ///< Weight gradients wherever they fit, under a memory limit.
 };
 
 /// "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto".

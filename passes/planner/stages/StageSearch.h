@@ -45,6 +45,10 @@ public:
   virtual uint64_t classOf(unsigned first, unsigned last) = 0;
   /// Seconds that a microbatch takes from the stage that ends before layer `at` to the one that begins there, one way.
   virtual double transferSeconds(unsigned at) = 0;
+  /// Whether more layers on the same devices never take less: an interval's fastest option is no faster than that of an
+  /// interval inside it, and where none of an interval's options fits into memory, none of a longer one does. The
+  /// search then asks for fewer intervals.
+  virtual bool growsWithLayers() const { return false; }
 };
 
 /// Neighbouring devices of one kind.
@@ -84,7 +88,8 @@ struct StagePlan {
   double seconds = std::numeric_limits<double>::infinity();
   /// No plan of the problem takes less; equal to `seconds` where the search was exact.
   double lowerBound = 0;
-  /// Where nothing fits: the smallest number of bytes a device, over all plans, that the fullest device would need.
+  /// Where nothing fits: the smallest number of bytes, over all plans (which may leave devices idle), that the fullest
+  /// device would need.
   double leastBytes = 0;
   bool isFeasible() const { return !stages.empty(); }
 };
@@ -94,13 +99,24 @@ struct SearchOptions {
   double timeBudget = 0;
   /// Called with the best seconds so far.
   std::function<void(double)> progress;
+  /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
+  /// options of all intervals.
+  bool explainInfeasible = true;
+  /// A plan that takes no less than this is of no use: the search may end without one. Its lower bound holds.
+  double secondsToBeat = std::numeric_limits<double>::infinity();
 };
 
 /// The formula above for given stages; their `inFlight` is set by the schedule.
 double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages);
 
-/// Finds the best stages: a dynamic programme over (stages left, first layer, devices left) for one bound of the longest
-/// stage after the other, in increasing order, until microbatches times the bound exceeds the best step.
+/// Finds the best stages. For one bound of the longest stage and one of the seconds a step besides, a dynamic programme
+/// over (stages left, first layer, devices left) finds the least sum (StageProgram.h); pairs of bounds are searched
+/// best first, and a range of them is left out when microbatches times its smallest bound, and the sum at its largest,
+/// exceed the best step. Pipelines whose stages have equal numbers of devices come first, to have a good step early.
+///
+/// Exact, unless the problem is so large that the work is cut off: more than 128 layers are cut between groups of equal
+/// layers only, and the search ends after a fixed amount of work (the same on every machine). `lowerBound` then says
+/// how far from the optimum the plan can be.
 StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const SearchOptions &options = {});
 
 } // namespace cleave::stages

@@ -136,7 +136,8 @@ TEST(MachineFileTest, PresetsReadBack) {
 TEST(MachineFileTest, QuantitiesReadBack) {
   std::mt19937_64 random(1);
   std::uniform_real_distribution<double> exponent(-12, 15), mantissa(1, 10);
-  for (llvm::ArrayRef<Unit> units : {sizeUnits, bandwidthUnits, speedUnits, workUnits, timeUnits, noUnit})
+  for (llvm::ArrayRef<Unit> units :
+       std::initializer_list<llvm::ArrayRef<Unit>>{sizeUnits, bandwidthUnits, speedUnits, workUnits, timeUnits, noUnit})
     for (int i = 0; i < 2000; ++i) {
       YamlValue value;
       value.kind = YamlValue::Kind::Text;

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The best-first search over cells of bounds.
+
+#include "passes/planner/stages/BoundSearch.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+namespace cleave::stages {
+
+namespace {
+
+/// Sorted distinct values of all edges.
+template <typename ValueOf> std::vector<double> valuesOf(const StageEdges &edges, ValueOf valueOf) {
+  std::vector<double> values;
+  for (const StageEdge &edge : edges.edges)
+    values.push_back(valueOf(edge));
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+/// Indices of values, both ends included.
+struct Range {
+  size_t low = 0, high = 0;
+  bool isEmpty() const { return low > high; }
+};
+
+struct Cell {
+  double bound = 0;    ///< No plan of the cell takes less seconds.
+  double leastSum = 0; ///< No path of the cell has a smaller sum.
+  Range longest, perStep;
+  bool operator<(const Cell &other) const {
+    return std::tie(bound, longest.low, perStep.low) > std::tie(other.bound, other.longest.low, other.perStep.low);
+  }
+};
+
+class BoundSearch {
+public:
+  BoundSearch(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
+              const std::vector<unsigned> &groupOfRun, Incumbent &best)
+      : problem(problem), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
+        times(valuesOf(edges, [](const StageEdge &edge) { return edge.seconds(); })),
+        perSteps(valuesOf(edges, [](const StageEdge &edge) { return edge.option.perStep; })) {}
+
+  double run() {
+    if (times.empty())
+      return best.seconds;
+    push(0, {0, times.size() - 1}, {0, perSteps.size() - 1});
+    while (!cells.empty()) {
+      Cell cell = cells.top();
+      if (cell.bound >= cutOff())
+        break;
+      if (best.mustEnd())
+        return std::min({cell.bound, unresolved, best.seconds});
+      cells.pop();
+      uint64_t before = program.work();
+      explore(cell);
+      best.work += program.work() - before;
+    }
+    return std::min(unresolved, best.seconds);
+  }
+
+private:
+  std::vector<PlacedRun> placed(const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun) const {
+    std::vector<PlacedRun> runs;
+    for (unsigned run : order)
+      runs.push_back({problem.runs[run].count, groupOfRun[run]});
+    return runs;
+  }
+
+  /// What is no better than the incumbent but for rounding is not worth searching.
+  double cutOff() const { return best.seconds * (1 - 1e-12); }
+
+  double repeated(double longest) const { return (problem.microbatches - 1.0) * longest; }
+
+  double boundOf(double leastSum, Range longest, Range perStep) const {
+    return leastSum + repeated(times[longest.low]) + perSteps[perStep.low];
+  }
+
+  void push(double leastSum, Range longest, Range perStep) {
+    if (longest.isEmpty() || perStep.isEmpty())
+      return;
+    double bound = boundOf(leastSum, longest, perStep);
+    if (bound < cutOff())
+      cells.push({bound, leastSum, longest, perStep});
+  }
+
+  /// The largest values of a cell that can still beat the incumbent.
+  void trim(Cell &cell) const {
+    auto trimRange = [&](Range &range, const std::vector<double> &values, double factor) {
+      double rest = cell.bound - factor * values[range.low];
+      auto end = std::partition_point(values.begin() + range.low, values.begin() + range.high + 1,
+                                      [&](double value) { return rest + factor * value < cutOff(); });
+      range.high = std::max<size_t>(end - values.begin(), range.low + 1) - 1;
+    };
+    if (problem.microbatches > 1)
+      trimRange(cell.longest, times, problem.microbatches - 1.0);
+    trimRange(cell.perStep, perSteps, 1);
+  }
+
+  void explore(Cell cell) {
+    trim(cell);
+    if (!program.select({times[cell.longest.high], perSteps[cell.perStep.high]}) || !canWin(cell, program.leastSum()))
+      return;
+    StagePath path = program.relaxed();
+    if (!path.isFeasible() || !canWin(cell, path.sum))
+      return;
+    if (!program.isPermitted(path)) {
+      if (!program.canBeExact()) {
+        divide(cell, path.sum);
+        return;
+      }
+      path = program.exact();
+      if (!path.isFeasible() || !canWin(cell, path.sum))
+        return;
+    }
+    take(path);
+    split(cell, path);
+  }
+
+  bool canWin(const Cell &cell, double leastSum) const {
+    return boundOf(leastSum, cell.longest, cell.perStep) < cutOff();
+  }
+
+  void take(const StagePath &path) {
+    double seconds = path.sum + repeated(path.longest) + path.perStep;
+    if (seconds >= cutOff())
+      return;
+    best.seconds = seconds;
+    best.order = order;
+    best.edges.clear();
+    for (const StageEdge *edge : path.edges)
+      best.edges.push_back(*edge);
+    if (best.progress)
+      best.progress(seconds);
+  }
+
+  /// Plans of the cell with both maxima at least those of the path are no better than it. The others have a smaller
+  /// longest stage, or smaller seconds a step.
+  void split(const Cell &cell, const StagePath &path) {
+    auto indexOf = [](const std::vector<double> &values, double value) {
+      return static_cast<size_t>(std::lower_bound(values.begin(), values.end(), value) - values.begin());
+    };
+    size_t longest = std::max(indexOf(times, path.longest), cell.longest.low);
+    size_t perStep = std::max(indexOf(perSteps, path.perStep), cell.perStep.low);
+    if (perStep > cell.perStep.low)
+      pushHalves(path.sum, {longest, cell.longest.high}, {cell.perStep.low, perStep - 1});
+    if (longest > cell.longest.low)
+      pushHalves(path.sum, {cell.longest.low, longest - 1}, cell.perStep);
+  }
+
+  /// What is too large may be small enough with smaller bounds; a cell that cannot be divided stays unresolved.
+  void divide(const Cell &cell, double leastSum) {
+    if (cell.longest.low == cell.longest.high && cell.perStep.low == cell.perStep.high)
+      unresolved = std::min(unresolved, boundOf(leastSum, cell.longest, cell.perStep));
+    else
+      pushHalves(leastSum, cell.longest, cell.perStep);
+  }
+
+  /// Cuts the range that makes more of a difference.
+  void pushHalves(double leastSum, Range longest, Range perStep) {
+    double spread = repeated(times[longest.high] - times[longest.low]);
+    bool cutLongest = spread >= perSteps[perStep.high] - perSteps[perStep.low];
+    Range &cut = cutLongest ? longest : perStep;
+    Range whole = cut;
+    size_t middle = whole.low + (whole.high - whole.low) / 2;
+    cut = {whole.low, middle};
+    push(leastSum, longest, perStep);
+    cut = {middle + 1, whole.high};
+    push(leastSum, longest, perStep);
+  }
+
+  const StageProblem &problem;
+  const std::vector<unsigned> &order;
+  Incumbent &best;
+  StageProgram program;
+  std::vector<double> times, perSteps;
+  std::priority_queue<Cell> cells;
+  double unresolved = std::numeric_limits<double>::infinity(); ///< The bound of cells that were given up.
+};
+
+} // namespace
+
+double searchBounds(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
+                    const std::vector<unsigned> &groupOfRun, Incumbent &best) {
+  return BoundSearch(problem, edges, order, groupOfRun, best).run();
+}
+
+} // namespace cleave::stages

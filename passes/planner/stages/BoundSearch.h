@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Searches the bounds of the longest stage and of the seconds a step besides, best first. A cell is a range of both: no
+// plan in it takes less than the least sum at its largest bounds plus the maxima at its smallest ones.
+
+#ifndef CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H
+#define CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H
+
+#include "passes/planner/stages/StageProgram.h"
+
+#include <functional>
+
+namespace cleave::stages {
+
+/// The best stages so far, and when to end.
+struct Incumbent {
+  double seconds = std::numeric_limits<double>::infinity();
+  /// The stages in the order of the pipeline, and the runs in that order: indices into StageProblem::runs.
+  std::vector<StageEdge> edges;
+  std::vector<unsigned> order;
+
+  uint64_t work = 0;                                        ///< Steps of inner loops that were made,
+  uint64_t mostWork = std::numeric_limits<uint64_t>::max(); ///< and may be made.
+  std::function<bool()> isOutOfTime = [] { return false; };
+  std::function<void(double)> progress;
+
+  bool mustEnd() const { return work >= mostWork || isOutOfTime(); }
+};
+
+/// Improves the incumbent by the best path of `edges` over the runs in `order`. Returns a lower bound of all these
+/// paths' seconds, or the incumbent's seconds if they are less.
+double searchBounds(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
+                    const std::vector<unsigned> &groupOfRun, Incumbent &best);
+
+} // namespace cleave::stages
+
+#endif // CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Makes edges of the options that intervals have, once for intervals of one class.
+
+#include "passes/planner/stages/StageEdges.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace cleave::stages {
+
+std::vector<RunGroup> groupsOf(const StageProblem &problem, std::vector<unsigned> &groupOfRun) {
+  std::vector<RunGroup> groups;
+  for (const DeviceRun &run : problem.runs) {
+    auto same = std::find_if(groups.begin(), groups.end(), [&](const RunGroup &group) {
+      return group.kind == run.kind && group.memory == run.memory && group.stageSizes == run.stageSizes;
+    });
+    groupOfRun.push_back(same - groups.begin());
+    if (same == groups.end())
+      groups.push_back({run.kind, run.memory, run.stageSizes});
+  }
+  return groups;
+}
+
+unsigned mostStagesOf(const StageProblem &problem) {
+  uint64_t most = 0;
+  for (const DeviceRun &run : problem.runs)
+    if (!run.stageSizes.empty() && run.stageSizes.front() > 0)
+      most += run.count / run.stageSizes.front();
+  most = std::min<uint64_t>(most, problem.numLayers);
+  return std::min<uint64_t>(most, problem.numStages.value_or(most));
+}
+
+namespace {
+
+class EdgeMaker {
+public:
+  EdgeMaker(const StageProblem &problem, StageCosts &costs, StageEdges &result, const EdgeFilter &filter)
+      : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {}
+
+  void make() {
+    unsigned last = result.lastCut();
+    for (unsigned first = 0; first < last; ++first) {
+      result.begin.push_back(result.edges.size());
+      double transfers = first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first]);
+      for (unsigned group = 0; group < result.groups.size(); ++group)
+        for (unsigned size : sizesOf(result.groups[group]))
+          addEdgesFrom(first, group, size, transfers);
+      std::stable_sort(result.edges.begin() + result.begin.back(), result.edges.end(),
+                       [](const StageEdge &a, const StageEdge &b) {
+                         return std::tie(a.last, a.group, a.devices) < std::tie(b.last, b.group, b.devices);
+                       });
+    }
+    result.begin.resize(last + 2, result.edges.size());
+  }
+
+private:
+  std::vector<unsigned> sizesOf(const RunGroup &group) const {
+    if (!filter.sizeAt || group.stageSizes.empty())
+      return group.stageSizes;
+    return {group.stageSizes[std::min<size_t>(*filter.sizeAt, group.stageSizes.size() - 1)]};
+  }
+
+  void addEdgesFrom(unsigned first, unsigned group, unsigned devices, double transfers) {
+    for (unsigned last = first + 1; last <= result.lastCut(); ++last) {
+      const std::vector<StageEdge> &kept = keptOptions(result.cuts[first], result.cuts[last], group, devices);
+      bool anyFast = false;
+      for (StageEdge edge : kept) {
+        if (edge.seconds() > filter.mostSeconds)
+          continue;
+        anyFast = true;
+        edge.first = first;
+        edge.last = last;
+        edge.total = edge.seconds() + transfers;
+        result.edges.push_back(edge);
+      }
+      if (!anyFast && costs.growsWithLayers())
+        return;
+    }
+  }
+
+  /// The options of an interval that are worth an edge, the fastest first.
+  const std::vector<StageEdge> &keptOptions(unsigned first, unsigned last, unsigned group, unsigned devices) {
+    auto [found, isNew] = known.try_emplace({costs.classOf(first, last), group, devices});
+    std::vector<StageEdge> &kept = found->second;
+    if (!isNew)
+      return kept;
+    std::vector<StageEdge> all;
+    for (const StageOption &option : costs.options(first, last, result.groups[group].kind, devices))
+      if (unsigned most = filter.ignoreMemory ? mostStages : stagesInMemory(option, result.groups[group].memory))
+        all.push_back({0, 0, group, devices, most, 0, option});
+    std::stable_sort(all.begin(), all.end(), [](const StageEdge &a, const StageEdge &b) {
+      return std::make_tuple(a.seconds(), a.option.perStep) < std::make_tuple(b.seconds(), b.option.perStep);
+    });
+    for (const StageEdge &edge : all)
+      if (filter.ignoreMemory || std::none_of(kept.begin(), kept.end(), [&](const StageEdge &other) {
+            return other.seconds() <= edge.seconds() && other.option.perStep <= edge.option.perStep &&
+                   other.mostStages >= edge.mostStages;
+          }))
+        kept.push_back(edge);
+    return kept;
+  }
+
+  /// How many stages may be left for the option to fit; 0 where it never does.
+  unsigned stagesInMemory(const StageOption &option, double memory) const {
+    auto fits = [&](unsigned stages) {
+      unsigned inFlight = microbatchesInFlight(problem.schedule, 0, stages, problem.microbatches);
+      return option.fixedBytes + inFlight * option.microbatchBytes <= memory;
+    };
+    unsigned low = 0, high = mostStages;
+    while (low < high) {
+      unsigned middle = low + (high - low + 1) / 2;
+      if (fits(middle))
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return low;
+  }
+
+  const StageProblem &problem;
+  StageCosts &costs;
+  StageEdges &result;
+  const EdgeFilter &filter;
+  unsigned mostStages;
+  std::map<std::tuple<uint64_t, unsigned, unsigned>, std::vector<StageEdge>> known;
+};
+
+} // namespace
+
+StageEdges makeEdges(const StageProblem &problem, StageCosts &costs, std::vector<unsigned> cuts,
+                     std::vector<RunGroup> groups, const EdgeFilter &filter) {
+  StageEdges result;
+  result.cuts = std::move(cuts);
+  result.groups = std::move(groups);
+  EdgeMaker(problem, costs, result, filter).make();
+  return result;
+}
+
+} // namespace cleave::stages

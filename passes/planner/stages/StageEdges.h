@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The stages that a plan can be made of: one edge for each interval of layers, number of devices and way to run it. A
+// plan is a path of edges from the first cut to the last one.
+
+#ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
+#define CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
+
+#include "passes/planner/stages/StageSearch.h"
+
+namespace cleave::stages {
+
+/// Runs whose devices are alike: they differ in their counts only.
+struct RunGroup {
+  unsigned kind = 0;
+  double memory = 0;
+  std::vector<unsigned> stageSizes;
+};
+
+/// A stage from one cut to a later one on some devices of a run of a group.
+struct StageEdge {
+  unsigned first = 0, last = 0; ///< Indices of cuts.
+  unsigned group = 0, devices = 0;
+  /// The most stages, itself included, that may be left where this one begins: with more of them the schedule keeps
+  /// more microbatches in flight than memory holds.
+  unsigned mostStages = 0;
+  double total = 0; ///< Seconds of a microbatch with its transfers.
+  StageOption option;
+
+  double seconds() const { return option.seconds(); }
+};
+
+/// Sorted by first cut, last cut, group and devices.
+struct StageEdges {
+  /// Layers between which stages may be cut, from 0 to the number of layers, ascending.
+  std::vector<unsigned> cuts;
+  std::vector<RunGroup> groups;
+  std::vector<StageEdge> edges;
+  /// By cut: the first of its edges; one entry more than cuts.
+  std::vector<size_t> begin;
+
+  unsigned lastCut() const { return cuts.size() - 1; }
+};
+
+/// Which edges are wanted.
+struct EdgeFilter {
+  /// Those that take no longer.
+  double mostSeconds = std::numeric_limits<double>::infinity();
+  /// Those of `sizeAt`-th size of their group (the last one where it has fewer); else all.
+  std::optional<unsigned> sizeAt;
+  /// Also those that no memory holds.
+  bool ignoreMemory = false;
+};
+
+/// The groups of a problem's runs, and by run its group.
+std::vector<RunGroup> groupsOf(const StageProblem &problem, std::vector<unsigned> &groupOfRun);
+
+/// The most stages that a problem's plans can have.
+unsigned mostStagesOf(const StageProblem &problem);
+
+/// Asks for the options of intervals; of several for the same devices those are kept that no other one equals or
+/// beats in seconds, seconds a step and memory.
+StageEdges makeEdges(const StageProblem &problem, StageCosts &costs, std::vector<unsigned> cuts,
+                     std::vector<RunGroup> groups, const EdgeFilter &filter);
+
+} // namespace cleave::stages
+
+#endif // CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Selects edges, and finds the paths with the least sum.
+
+#include "passes/planner/stages/StageProgram.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cleave::stages {
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+static constexpr unsigned unreachable = std::numeric_limits<unsigned>::max();
+/// Entries of all levels: a quarter of a GiB.
+static constexpr size_t mostEntries = size_t(1) << 25;
+
+//===-- selection ---------------------------------------------------------------------------------------------===//
+
+bool StageProgram::select(StageBounds bounds) {
+  unsigned end = edges.lastCut();
+  stepsFrom.assign(end + 1, {});
+  leastStages.assign(end + 1, unreachable);
+  freeSum.assign(end + 1, infinity);
+  leastStages[end] = 0;
+  freeSum[end] = 0;
+  std::vector<unsigned> units(edges.groups.size(), 0);
+  for (unsigned cut = end; cut-- > 0;) {
+    steps += edges.begin[cut + 1] - edges.begin[cut];
+    for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i) {
+      const StageEdge &edge = edges.edges[i];
+      if (edge.seconds() > bounds.seconds || edge.option.perStep > bounds.perStep ||
+          leastStages[edge.last] == unreachable || edge.mostStages <= leastStages[edge.last])
+        continue;
+      stepsFrom[cut].push_back({&edge, edge.devices});
+      units[edge.group] = std::gcd(units[edge.group], edge.devices);
+      leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
+      freeSum[cut] = std::min(freeSum[cut], edge.total + freeSum[edge.last]);
+    }
+    dropDominated(stepsFrom[cut]);
+  }
+  if (leastStages.front() == unreachable || (problem.numStages && leastStages.front() > *problem.numStages))
+    return false;
+  if (problem.useAllDevices)
+    for (const PlacedRun &run : runs)
+      if (units[run.group] == 0 || run.count % units[run.group] != 0)
+        return false;
+  layOutRuns(units);
+  return findBands();
+}
+
+/// Within the bounds only the sum and the memory matter between options for the same layers and devices.
+void StageProgram::dropDominated(std::vector<Step> &from) const {
+  auto kept = from.begin();
+  for (auto step = from.begin(); step != from.end();) {
+    auto next = std::find_if(step, from.end(), [&](const Step &other) {
+      return other.edge->last != step->edge->last || other.edge->group != step->edge->group ||
+             other.edge->devices != step->edge->devices;
+    });
+    // The fastest comes first: a later one is worth its time only for its memory.
+    unsigned most = 0;
+    for (; step != next; ++step)
+      if (step->edge->mostStages > most) {
+        most = step->edge->mostStages;
+        *kept++ = *step;
+      }
+  }
+  from.erase(kept, from.end());
+}
+
+void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
+  parts.clear();
+  numPositions = 0;
+  for (size_t i = runs.size(); i-- > 0;) {
+    unsigned unit = std::max(units[runs[i].group], 1u), count = units[runs[i].group] ? runs[i].count / unit : 0;
+    parts.push_back({runs[i].group, unit, numPositions, numPositions + count});
+    numPositions += count;
+  }
+  for (std::vector<Step> &from : stepsFrom)
+    for (Step &step : from)
+      step.units = step.edge->devices / std::max(units[step.edge->group], 1u);
+}
+
+/// The fewest positions that the layers after a cut need, and the most that the layers before it leave.
+bool StageProgram::findBands() {
+  unsigned end = edges.lastCut();
+  lowest.assign(end + 1, unreachable);
+  highest.assign(end + 1, 0);
+  lowest[end] = 0;
+  for (unsigned cut = end; cut-- > 0;)
+    for (const Step &step : stepsFrom[cut]) {
+      unsigned after = lowest[step.edge->last];
+      if (after == unreachable)
+        continue;
+      for (const Part &part : parts)
+        if (part.group == step.edge->group && std::max(after, part.low) + step.units <= part.high)
+          lowest[cut] = std::min(lowest[cut], std::max(after, part.low) + step.units);
+    }
+  if (lowest.front() > numPositions)
+    return false;
+  highest.front() = numPositions;
+  for (unsigned cut = 0; cut < end; ++cut)
+    for (const Step &step : stepsFrom[cut])
+      for (const Part &part : parts)
+        if (part.group == step.edge->group && std::min(highest[cut], part.high) >= part.low + step.units)
+          highest[step.edge->last] = std::max(highest[step.edge->last], std::min(highest[cut], part.high) - step.units);
+  rows.assign(1, 0);
+  for (unsigned cut = 0; cut <= end; ++cut)
+    rows.push_back(rows.back() + (lowest[cut] <= highest[cut] ? highest[cut] - lowest[cut] + 1 : 0));
+  return true;
+}
+
+bool StageProgram::isPermitted(const StagePath &path) const {
+  if (problem.numStages && *problem.numStages != path.edges.size())
+    return false;
+  for (size_t i = 0; i < path.edges.size(); ++i)
+    if (path.edges[i]->mostStages < path.edges.size() - i)
+      return false;
+  return true;
+}
+
+//===-- the programme -----------------------------------------------------------------------------------------===//
+
+/// here[d] = min(here[d], after[d - units] + seconds), for d of a range.
+static void lower(double *__restrict here, const double *__restrict after, double seconds, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    double value = after[i] + seconds;
+    here[i] = value < here[i] ? value : here[i];
+  }
+}
+
+/// Improves the sums from `cut` by stages that begin there, followed by those of `after`.
+void StageProgram::improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after,
+                           unsigned stagesLeft) {
+  if (lowest[cut] > highest[cut])
+    return;
+  for (const Part &part : parts) {
+    for (const Step &step : stepsFrom[cut]) {
+      unsigned next = step.edge->last;
+      if (step.edge->group != part.group || step.edge->mostStages < stagesLeft || lowest[next] > highest[next])
+        continue;
+      unsigned low = std::max({lowest[cut], std::max(lowest[next], part.low) + step.units});
+      unsigned high = std::min({highest[cut], highest[next] + step.units, part.high});
+      if (low > high)
+        continue;
+      lower(&here[at(cut, low)], &after[at(next, low - step.units)], step.edge->total, high - low + 1);
+      steps += high - low + 1;
+    }
+    if (problem.useAllDevices)
+      continue;
+    // The devices of the run that are left stay idle.
+    if (part.low < lowest[cut])
+      continue;
+    double rest = part.low <= highest[cut] ? here[at(cut, part.low)] : infinity;
+    for (unsigned position = part.low + 1; position <= std::min(part.high, highest[cut]); ++position)
+      here[at(cut, position)] = std::min(here[at(cut, position)], rest);
+  }
+}
+
+/// Nothing is left to do at the last cut, with no devices left or, where they may be idle, any number.
+void StageProgram::beginLevels() {
+  if (levels.empty())
+    levels.emplace_back();
+  levels.front().assign(rows.back(), infinity);
+  unsigned end = edges.lastCut();
+  std::fill_n(levels.front().begin() + rows[end], problem.useAllDevices ? 1 : highest[end] + 1, 0.0);
+}
+
+StagePath StageProgram::relaxed() {
+  beginLevels();
+  for (unsigned cut = edges.lastCut(); cut-- > 0;)
+    improve(cut, levels.front(), levels.front(), 0);
+  return pathFrom(0, true);
+}
+
+/// The most stages that a path of selected edges can have.
+unsigned StageProgram::mostStages() const {
+  std::vector<unsigned> fewest(edges.groups.size(), unreachable);
+  for (const std::vector<Step> &from : stepsFrom)
+    for (const Step &step : from)
+      fewest[step.edge->group] = std::min(fewest[step.edge->group], step.units);
+  unsigned most = 0;
+  for (const Part &part : parts)
+    most += (part.high - part.low) / fewest[part.group];
+  return std::min({most, edges.lastCut(), mostStagesOf(problem)});
+}
+
+bool StageProgram::canBeExact() const { return rows.back() * (mostStages() + 1) <= mostEntries; }
+
+StagePath StageProgram::exact() {
+  unsigned most = mostStages();
+  bool fixed = problem.numStages.has_value();
+  beginLevels();
+  for (unsigned stagesLeft = 1; stagesLeft <= most; ++stagesLeft) {
+    if (levels.size() == stagesLeft)
+      levels.emplace_back();
+    const std::vector<double> &after = levels[stagesLeft - 1];
+    std::vector<double> &here = levels[stagesLeft];
+    if (fixed)
+      here.assign(after.size(), infinity);
+    else
+      here = after;
+    for (unsigned cut = edges.lastCut(); cut-- > 0;)
+      if (leastStages[cut] <= stagesLeft)
+        improve(cut, here, after, stagesLeft);
+    steps += here.size();
+    // One more stage that helps nowhere will not help later: fewer and fewer edges fit.
+    if (!fixed && here == after)
+      return pathFrom(stagesLeft, false);
+  }
+  if (fixed && most != *problem.numStages)
+    return {};
+  return pathFrom(most, false);
+}
+
+const StageProgram::Part *StageProgram::partOf(unsigned position) const {
+  for (const Part &part : parts)
+    if (part.low < position && position <= part.high)
+      return &part;
+  return nullptr;
+}
+
+/// Walks the sums forward again: at each state the first edge that attains the sum.
+StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
+  StagePath path;
+  unsigned cut = 0, position = highest.front();
+  double sum = levels[level][at(cut, position)];
+  if (sum == infinity)
+    return path;
+  while (cut != edges.lastCut()) {
+    double value = levels[level][at(cut, position)];
+    if (!isRelaxed && !problem.numStages && level > 0 && levels[level - 1][at(cut, position)] == value) {
+      --level;
+      continue;
+    }
+    const Part *part = partOf(position);
+    size_t below = isRelaxed ? level : level - 1;
+    auto attains = [&](const Step &step) {
+      return step.edge->group == part->group && lowest[step.edge->last] <= highest[step.edge->last] &&
+             (isRelaxed || step.edge->mostStages >= level) &&
+             position >= std::max(part->low, lowest[step.edge->last]) + step.units &&
+             levels[below][at(step.edge->last, position - step.units)] + step.edge->total == value;
+    };
+    auto taken = std::find_if(stepsFrom[cut].begin(), stepsFrom[cut].end(), attains);
+    if (taken == stepsFrom[cut].end()) {
+      position = part->low;
+      continue;
+    }
+    path.edges.push_back(taken->edge);
+    path.longest = std::max(path.longest, taken->edge->seconds());
+    path.perStep = std::max(path.perStep, taken->edge->option.perStep);
+    cut = taken->edge->last;
+    position -= taken->units;
+    level = below;
+  }
+  path.sum = sum;
+  return path;
+}
+
+} // namespace cleave::stages

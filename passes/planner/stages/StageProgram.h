@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The dynamic programme across stages: with a bound of the longest stage, and one of the seconds a step besides, the
+// least sum of stages. F[s, k, d] is the least sum for the layers from cut k on, with at most s stages on the last d
+// devices; a stage may begin there where memory holds what s stages keep in flight. Devices are counted in the largest
+// unit that all admissible stages share, and a state is left out when too few devices are on either side of it.
+
+#ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGEPROGRAM_H
+#define CLEAVE_PASSES_PLANNER_STAGES_STAGEPROGRAM_H
+
+#include "passes/planner/stages/StageEdges.h"
+
+namespace cleave::stages {
+
+/// Devices of one group, in the order of the pipeline.
+struct PlacedRun {
+  unsigned count = 0, group = 0;
+};
+
+/// Bounds of what a stage takes.
+struct StageBounds {
+  double seconds = 0, perStep = 0;
+};
+
+/// A path of edges, the sum of its stages, and its maxima.
+struct StagePath {
+  std::vector<const StageEdge *> edges;
+  double sum = std::numeric_limits<double>::infinity();
+  double longest = 0, perStep = 0;
+  bool isFeasible() const { return !edges.empty(); }
+};
+
+class StageProgram {
+public:
+  /// `edges` and `problem` must outlive the programme.
+  StageProgram(const StageProblem &problem, const StageEdges &edges, std::vector<PlacedRun> runs)
+      : problem(problem), edges(edges), runs(std::move(runs)) {}
+
+  /// Keeps the edges within bounds. False where no path is left. To be called before the others.
+  bool select(StageBounds bounds);
+  /// No path of selected edges has a smaller sum, on however many devices.
+  double leastSum() const { return freeSum.front(); }
+  /// The least sum where only so many microbatches are in flight as the least possible number of stages keeps, and any
+  /// number of stages is good: no path's sum is smaller. It may be one that the problem permits (`isPermitted`).
+  StagePath relaxed();
+  /// Whether the least sum can be found in the memory that this may take.
+  bool canBeExact() const;
+  /// The least sum.
+  StagePath exact();
+  bool isPermitted(const StagePath &path) const;
+
+  /// Steps of inner loops so far.
+  uint64_t work() const { return steps; }
+
+private:
+  struct Part {
+    unsigned group = 0, unit = 1;
+    unsigned low = 0, high = 0; ///< Positions (low, high] belong to the run, counted from the end of the pipeline.
+  };
+  /// An edge in units.
+  struct Step {
+    const StageEdge *edge;
+    unsigned units;
+  };
+
+  void layOutRuns(const std::vector<unsigned> &units);
+  void dropDominated(std::vector<Step> &from) const;
+  bool findBands();
+  void improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);
+  unsigned mostStages() const;
+  void beginLevels();
+  /// Only positions that can be there are stored.
+  size_t at(unsigned cut, unsigned position) const { return rows[cut] + position - lowest[cut]; }
+  const Part *partOf(unsigned position) const;
+  StagePath pathFrom(size_t level, bool isRelaxed) const;
+
+  const StageProblem &problem;
+  const StageEdges &edges;
+  std::vector<PlacedRun> runs;
+  std::vector<Part> parts; ///< The last run first.
+  unsigned numPositions = 0;
+  std::vector<std::vector<Step>> stepsFrom; ///< By cut.
+  std::vector<unsigned> leastStages;        ///< By cut: stages that are needed from there.
+  std::vector<double> freeSum;              ///< By cut: the least sum from there on any number of devices.
+  std::vector<unsigned> lowest, highest;    ///< By cut: positions that can be there.
+  std::vector<size_t> rows;                 ///< By cut: where its positions are stored; and the size of all.
+  std::vector<std::vector<double>> levels;  ///< By stages left: sums by cut and position. Memory is kept between calls.
+  uint64_t steps = 0;
+};
+
+} // namespace cleave::stages
+
+#endif // CLEAVE_PASSES_PLANNER_STAGES_STAGEPROGRAM_H

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The search across stages: cuts, orders of devices, equal stages first, then all.
+
+#include "passes/planner/stages/StageSearch.h"
+
+#include "passes/planner/stages/BoundSearch.h"
+#include "passes/planner/stages/LeastMemory.h"
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+
+namespace cleave::stages {
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages) {
+  double sum = 0, longest = 0, perStep = 0;
+  for (unsigned i = 0; i < stages.size(); ++i) {
+    Stage &stage = stages[i];
+    stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
+    sum += stage.option.seconds() + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first));
+    longest = std::max(longest, stage.option.seconds());
+    perStep = std::max(perStep, stage.option.perStep);
+  }
+  return sum + (problem.microbatches - 1.0) * longest + perStep;
+}
+
+namespace {
+
+/// Layers beyond this number are cut between groups only.
+constexpr unsigned mostGroups = 128;
+/// Steps of inner loops after which the search ends: a few tenths of a second.
+constexpr uint64_t mostWork = 400'000'000;
+/// Orders of runs that are tried.
+constexpr unsigned mostOrders = 5040;
+
+class StageSearch {
+public:
+  StageSearch(const StageProblem &problem, StageCosts &costs, const SearchOptions &options)
+      : problem(problem), costs(costs), options(options), groups(groupsOf(problem, groupOfRun)), cuts(findCuts()) {
+    best.seconds = options.secondsToBeat;
+    best.mostWork = mostWork;
+    best.progress = options.progress;
+    if (options.timeBudget > 0)
+      best.isOutOfTime = [end = std::clock() + options.timeBudget * CLOCKS_PER_SEC] { return std::clock() > end; };
+  }
+
+  StagePlan run() {
+    StagePlan plan;
+    if (problem.numLayers == 0 || problem.microbatches == 0 || problem.numStages == 0u)
+      return plan;
+    std::vector<std::vector<unsigned>> orders = findOrders();
+    searchEqualStages(orders);
+    double lowerBound = searchAll(orders);
+    if (!best.edges.empty())
+      fill(plan);
+    plan.lowerBound = isComplete ? std::min(lowerBound, plan.seconds) : 0;
+    if (best.edges.empty() && options.explainInfeasible && options.secondsToBeat == infinity)
+      plan.leastBytes = findLeastBytes(orders);
+    return plan;
+  }
+
+private:
+  //===-- the problem made small ---------------------------------------------------------------------------===//
+
+  /// All layers; where they are too many, runs of equal layers in groups of one size, the smallest that will do.
+  std::vector<unsigned> findCuts() {
+    std::vector<unsigned> starts;
+    for (unsigned layer = 0; layer < problem.numLayers; ++layer)
+      if (layer == 0 || costs.classOf(layer - 1, layer) != costs.classOf(layer, layer + 1))
+        starts.push_back(layer);
+    starts.push_back(problem.numLayers);
+    for (unsigned size = 1;; ++size) {
+      std::vector<unsigned> found;
+      for (size_t i = 0; i + 1 < starts.size(); ++i)
+        for (unsigned layer = starts[i]; layer < starts[i + 1]; layer += size)
+          found.push_back(layer);
+      found.push_back(problem.numLayers);
+      // Where the layers differ, there is nothing to be gained by larger groups of equal ones.
+      if (found.size() <= mostGroups + 1 || size >= problem.numLayers) {
+        isComplete = size == 1;
+        return found.size() <= mostGroups + 1 ? found : thinnedOut(found);
+      }
+    }
+  }
+
+  std::vector<unsigned> thinnedOut(const std::vector<unsigned> &found) {
+    isComplete = false;
+    std::vector<unsigned> kept;
+    for (unsigned i = 0; i <= mostGroups; ++i)
+      kept.push_back(found[i * (found.size() - 1) / mostGroups]);
+    return kept;
+  }
+
+  /// The orders of the runs that differ: by group and count.
+  std::vector<std::vector<unsigned>> findOrders() {
+    std::vector<unsigned> order(problem.runs.size());
+    std::iota(order.begin(), order.end(), 0);
+    auto less = [&](unsigned a, unsigned b) {
+      return std::make_pair(groupOfRun[a], problem.runs[a].count) <
+             std::make_pair(groupOfRun[b], problem.runs[b].count);
+    };
+    if (!problem.anyOrder)
+      return {order};
+    std::stable_sort(order.begin(), order.end(), less);
+    std::vector<std::vector<unsigned>> orders;
+    do {
+      if (orders.size() == mostOrders) {
+        isComplete = false;
+        break;
+      }
+      orders.push_back(order);
+    } while (std::next_permutation(order.begin(), order.end(), less));
+    return orders;
+  }
+
+  //===-- the search ---------------------------------------------------------------------------------------===//
+
+  /// Pipelines whose stages have the same number of devices: few plans, often good ones.
+  void searchEqualStages(const std::vector<std::vector<unsigned>> &orders) {
+    size_t numSizes = 0;
+    for (const RunGroup &group : groups)
+      numSizes = std::max(numSizes, group.stageSizes.size());
+    // The largest parts first: few stages, for which few intervals are asked.
+    for (size_t size = numSizes; size-- > 0;) {
+      StageEdges edges = makeEdges(problem, costs, cuts, groups, {mostSeconds(), size});
+      for (const std::vector<unsigned> &order : orders)
+        searchBounds(problem, edges, order, groupOfRun, best);
+    }
+    best.work = 0;
+  }
+
+  double searchAll(const std::vector<std::vector<unsigned>> &orders) {
+    StageEdges edges = makeEdges(problem, costs, cuts, groups, {mostSeconds(), std::nullopt});
+    double lowerBound = infinity;
+    for (const std::vector<unsigned> &order : orders)
+      lowerBound = std::min(lowerBound, searchBounds(problem, edges, order, groupOfRun, best));
+    return lowerBound;
+  }
+
+  /// A stage that takes longer cannot belong to a better plan: every microbatch passes it.
+  double mostSeconds() const { return best.seconds / problem.microbatches; }
+
+  double findLeastBytes(const std::vector<std::vector<unsigned>> &orders) {
+    StageEdges edges = makeEdges(problem, costs, cuts, groups, {infinity, std::nullopt, true});
+    double bytes = infinity;
+    for (const std::vector<unsigned> &order : orders)
+      bytes = std::min(bytes, leastBytes(problem, edges, order, groupOfRun));
+    return bytes == infinity ? 0 : bytes;
+  }
+
+  //===-- the plan -----------------------------------------------------------------------------------------===//
+
+  void fill(StagePlan &plan) {
+    unsigned run = 0;
+    std::vector<unsigned> left;
+    for (const DeviceRun &device : problem.runs)
+      left.push_back(device.count);
+    for (const StageEdge &edge : best.edges) {
+      while (groupOfRun[best.order[run]] != edge.group || left[best.order[run]] < edge.devices)
+        ++run;
+      left[best.order[run]] -= edge.devices;
+      plan.stages.push_back({cuts[edge.first], cuts[edge.last], best.order[run], 0, edge.devices, edge.option, 1});
+    }
+    placeInRuns(plan.stages);
+    plan.seconds = stepSeconds(problem, costs, plan.stages);
+  }
+
+  /// The largest stages first, so that stages of whole hosts, and even parts of hosts, lie where hosts begin; equal
+  /// ones in the order of the pipeline.
+  void placeInRuns(std::vector<Stage> &stages) const {
+    std::vector<Stage *> bySize;
+    for (Stage &stage : stages)
+      bySize.push_back(&stage);
+    std::stable_sort(bySize.begin(), bySize.end(),
+                     [](const Stage *a, const Stage *b) { return a->devices > b->devices; });
+    std::vector<unsigned> used(problem.runs.size(), 0);
+    for (Stage *stage : bySize) {
+      stage->firstDevice = used[stage->run];
+      used[stage->run] += stage->devices;
+    }
+  }
+
+  const StageProblem &problem;
+  StageCosts &costs;
+  const SearchOptions &options;
+  std::vector<unsigned> groupOfRun;
+  std::vector<RunGroup> groups;
+  bool isComplete = true;
+  std::vector<unsigned> cuts;
+  Incumbent best;
+};
+
+} // namespace
+
+StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const SearchOptions &options) {
+  return StageSearch(problem, costs, options).run();
+}
+
+} // namespace cleave::stages

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Random stage problems, and the search that tries everything.
+
+#include "RandomStages.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cleave::stages {
+
+//===-- random problems ---------------------------------------------------------------------------------------===//
+
+namespace {
+
+class ProblemMaker {
+public:
+  ProblemMaker(std::mt19937 &random, StageProblem &problem, TableCosts &costs)
+      : random(random), problem(problem), costs(costs) {}
+
+  void make(unsigned numLayers, bool isFull) {
+    problem.numLayers = numLayers;
+    problem.microbatches = upTo(0, 3) ? upTo(1, 12) : 1;
+    problem.schedule = upTo(0, 2) ? Schedule::OneForwardOneBackward : Schedule::GPipe;
+    problem.useAllDevices = upTo(0, 1);
+    problem.anyOrder = upTo(0, 3);
+    if (upTo(0, 4) == 0)
+      problem.numStages = upTo(1, problem.numLayers);
+    makeRuns(isFull);
+    bool hasTransfers = upTo(0, 1);
+    for (unsigned layer = 0; layer <= problem.numLayers; ++layer)
+      costs.transfers.push_back(hasTransfers ? real(0, 2) : 0);
+    bool hasSteps = upTo(0, 1);
+    for (unsigned kind = 0; kind < 2; ++kind)
+      for (unsigned devices = 1; devices <= 8; ++devices)
+        for (unsigned first = 0; first < problem.numLayers; ++first)
+          for (unsigned last = first + 1; last <= problem.numLayers; ++last)
+            costs.table[{first, last, kind, devices}] = makeOptions(last - first, kind, devices, hasSteps);
+  }
+
+private:
+  unsigned upTo(unsigned low, unsigned high) { return std::uniform_int_distribution<unsigned>(low, high)(random); }
+  double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); }
+
+  void makeRuns(bool isFull) {
+    unsigned numRuns = upTo(1, 3), left = 8;
+    double memory = upTo(0, 1) ? real(20, 120) : std::numeric_limits<double>::infinity();
+    for (unsigned i = 0; i < numRuns && left > 0; ++i) {
+      DeviceRun run;
+      run.count = i + 1 == numRuns ? (isFull ? left : upTo(1, left)) : upTo(1, std::min(left, 4u));
+      run.kind = upTo(0, 1);
+      run.memory = run.kind == 0 ? memory : memory * 1.5;
+      for (unsigned size = 1; size <= run.count; size = upTo(0, 3) ? size * 2 : size + 1)
+        if (size > 1 || upTo(0, 3))
+          run.stageSizes.push_back(size);
+      left -= run.count;
+      problem.runs.push_back(run);
+    }
+  }
+
+  std::vector<StageOption> makeOptions(unsigned layers, unsigned kind, unsigned devices, bool hasSteps) {
+    std::vector<StageOption> options(upTo(0, 9) ? upTo(1, 3) : 0);
+    uint32_t id = 0;
+    for (StageOption &option : options) {
+      double work = layers * real(2, 6) / (kind ? 1.5 : 1) / std::pow(devices, real(0.5, 1));
+      double saved = real(0.3, 1);
+      option.forward = work / 3;
+      option.backward = work * (1 - saved / 3);
+      option.perStep = hasSteps ? real(0, 8) : 0;
+      option.fixedBytes = layers * real(2, 10) / devices;
+      option.microbatchBytes = layers * saved * 8 / devices;
+      option.id = id++;
+    }
+    return options;
+  }
+
+  std::mt19937 &random;
+  StageProblem &problem;
+  TableCosts &costs;
+};
+
+} // namespace
+
+void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, StageProblem &problem,
+                       TableCosts &costs) {
+  ProblemMaker(random, problem, costs).make(numLayers, isFull);
+}
+
+//===-- every plan --------------------------------------------------------------------------------------------===//
+
+namespace {
+
+class PlanTrier {
+public:
+  PlanTrier(const StageProblem &problem, StageCosts &costs) : problem(problem), costs(costs) {}
+
+  EveryPlan run() {
+    std::vector<unsigned> order(problem.runs.size());
+    std::iota(order.begin(), order.end(), 0);
+    do
+      extend(order, 0, order.empty() ? 0 : problem.runs[order[0]].count, 0, false);
+    while (problem.anyOrder && std::next_permutation(order.begin(), order.end()));
+    return best;
+  }
+
+private:
+  /// Adds a stage that begins at a layer, on the devices that are left of a run, in all ways.
+  void extend(const std::vector<unsigned> &order, unsigned at, unsigned left, unsigned layer, bool hasIdle) {
+    if (layer == problem.numLayers) {
+      bool allUsed = !hasIdle && left == 0 && at + 1 >= order.size();
+      finish(allUsed);
+      return;
+    }
+    if (at + 1 < order.size())
+      extend(order, at + 1, problem.runs[order[at + 1]].count, layer, hasIdle || left > 0);
+    const DeviceRun &run = problem.runs[order[at]];
+    for (unsigned devices : run.stageSizes)
+      for (unsigned last = layer + 1; devices <= left && last <= problem.numLayers; ++last)
+        for (const StageOption &option : costs.options(layer, last, run.kind, devices)) {
+          chosen.push_back({layer, last, order[at], 0, devices, option, 1});
+          extend(order, at, left - devices, last, hasIdle);
+          chosen.pop_back();
+        }
+  }
+
+  void finish(bool allUsed) {
+    unsigned stages = chosen.size();
+    if (problem.numStages && *problem.numStages != stages)
+      return;
+    double sum = 0, longest = 0, perStep = 0, fullest = 0;
+    bool fits = true;
+    for (unsigned i = 0; i < stages; ++i) {
+      const Stage &stage = chosen[i];
+      unsigned kept =
+          problem.schedule == Schedule::GPipe ? problem.microbatches : std::min(stages - i, problem.microbatches);
+      double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
+      double seconds = stage.option.forward + stage.option.backward;
+      sum += seconds + (i ? 2 * costs.transferSeconds(stage.first) : 0);
+      longest = std::max(longest, seconds);
+      perStep = std::max(perStep, stage.option.perStep);
+      fullest = std::max(fullest, bytes);
+      fits &= bytes <= problem.runs[stage.run].memory;
+    }
+    best.leastBytes = std::min(best.leastBytes, fullest);
+    if (fits && (allUsed || !problem.useAllDevices))
+      best.seconds = std::min(best.seconds, sum + (problem.microbatches - 1) * longest + perStep);
+  }
+
+  const StageProblem &problem;
+  StageCosts &costs;
+  std::vector<Stage> chosen;
+  EveryPlan best;
+};
+
+} // namespace
+
+EveryPlan tryEveryPlan(const StageProblem &problem, StageCosts &costs) { return PlanTrier(problem, costs).run(); }
+
+} // namespace cleave::stages

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The search across stages against trying every plan, published figures, and limits of time.
+
+#include "RandomStages.h"
+
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+using namespace cleave::stages;
+
+/// A plan that is one: stages without gaps, devices within their runs and not shared, memory kept, seconds as stated.
+static void expectValid(const StageProblem &problem, StageCosts &costs, const StagePlan &plan) {
+  ASSERT_TRUE(plan.isFeasible());
+  std::vector<std::vector<bool>> used;
+  for (const DeviceRun &run : problem.runs)
+    used.emplace_back(run.count, false);
+  unsigned layer = 0;
+  for (const Stage &stage : plan.stages) {
+    EXPECT_EQ(stage.first, layer);
+    layer = stage.last;
+    const DeviceRun &run = problem.runs[stage.run];
+    EXPECT_LE(stage.bytes(), run.memory);
+    for (unsigned device = stage.firstDevice; device < stage.firstDevice + stage.devices; ++device) {
+      ASSERT_LT(device, run.count);
+      EXPECT_FALSE(used[stage.run][device]);
+      used[stage.run][device] = true;
+    }
+  }
+  EXPECT_EQ(layer, problem.numLayers);
+  std::vector<Stage> stages = plan.stages;
+  EXPECT_DOUBLE_EQ(plan.seconds, stepSeconds(problem, costs, stages));
+}
+
+/// One random problem: the same seconds as the best of all plans, and the same bytes where there is none.
+static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull) {
+  std::mt19937 random(seed);
+  StageProblem problem;
+  TableCosts costs;
+  makeRandomProblem(random, numLayers, isFull, problem, costs);
+  StagePlan plan = searchStages(problem, costs);
+  EveryPlan every = tryEveryPlan(problem, costs);
+  EXPECT_EQ(plan.isFeasible(), std::isfinite(every.seconds)) << "seed " << seed;
+  if (plan.isFeasible()) {
+    expectValid(problem, costs, plan);
+    EXPECT_NEAR(plan.seconds, every.seconds, 1e-9 * every.seconds) << "seed " << seed;
+    EXPECT_NEAR(plan.lowerBound, plan.seconds, 1e-9 * plan.seconds) << "seed " << seed;
+  } else if (std::isfinite(every.leastBytes)) {
+    EXPECT_DOUBLE_EQ(plan.leastBytes, every.leastBytes) << "seed " << seed;
+  }
+  return plan.isFeasible();
+}
+
+TEST(StageSearch, equalsTryingEveryPlanOfUpToSevenLayers) {
+  unsigned feasible = 0;
+  for (unsigned seed = 0; seed < 1000; ++seed)
+    feasible += expectEqualsEveryPlan(seed, 1 + seed % 7, false);
+  // Problems of both kinds are there.
+  EXPECT_GT(feasible, 200u);
+  EXPECT_LT(feasible, 950u);
+}
+
+TEST(StageSearch, equalsTryingEveryPlanOfEightLayersOnEightDevices) {
+  for (unsigned seed = 1000; seed < 1100; ++seed)
+    expectEqualsEveryPlan(seed, 8, true);
+}
+
+//===-- costs by formula --------------------------------------------------------------------------------------===//
+
+/// t = sum of weights / n * (1 + 0.05 log2 n) + 0.1 for n > 1: what layers of given weights take on n devices.
+class WeightCosts : public StageCosts {
+public:
+  explicit WeightCosts(std::vector<double> weights) : weights(std::move(weights)) {}
+
+  const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) override {
+    std::vector<StageOption> &found = known[{classOf(first, last), devices}];
+    if (found.empty()) {
+      ++asked;
+      addOptions(std::accumulate(weights.begin() + first, weights.begin() + last, 0.0), last - first, devices, found);
+    }
+    return found;
+  }
+  /// Layers differ by their weights.
+  uint64_t classOf(unsigned first, unsigned last) override {
+    std::vector<double> part(weights.begin() + first, weights.begin() + last);
+    return classes.try_emplace(part, classes.size()).first->second;
+  }
+  double transferSeconds(unsigned) override { return transfer; }
+  bool growsWithLayers() const override { return true; }
+
+  double transfer = 0;
+  unsigned asked = 0;
+
+protected:
+  virtual void addOptions(double weight, unsigned layers, unsigned devices, std::vector<StageOption> &options) {
+    StageOption option;
+    option.forward = weight / devices * (1 + 0.05 * std::log2(devices)) + (devices > 1 ? 0.1 : 0);
+    options.push_back(option);
+  }
+
+private:
+  std::vector<double> weights;
+  std::map<std::vector<double>, uint64_t> classes;
+  std::map<std::pair<uint64_t, unsigned>, std::vector<StageOption>> known;
+};
+
+// The figure of the stage search: two stages of four layers on two devices each.
+TEST(StageSearch, putsHeavyEndsOnTwoPairsOfDevices) {
+  WeightCosts costs({4, 1, 1, 1, 1, 1, 1, 4});
+  StageProblem problem;
+  problem.numLayers = 8;
+  problem.runs = {{4, 0, std::numeric_limits<double>::infinity(), {1, 2, 4}}};
+  problem.microbatches = 32;
+  problem.useAllDevices = true;
+  StagePlan plan = searchStages(problem, costs);
+  expectValid(problem, costs, plan);
+  EXPECT_NEAR(plan.seconds, 124.575, 1e-9);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[0].last, 4u);
+  EXPECT_EQ(plan.stages[0].devices, 2u);
+  EXPECT_EQ(plan.stages[1].devices, 2u);
+}
+
+/// A decoder of many equal layers: with and without recomputation, of which the first binds in memory. Numbers are
+/// those of GPT-3 in magnitude: 1.8e9 parameters a layer, a sequence of 2048.
+class DecoderCosts : public WeightCosts {
+public:
+  explicit DecoderCosts(unsigned layers) : WeightCosts(weightsOf(layers)), numLayers(layers + 2) {}
+
+  /// All layers but the first and the last are equal.
+  uint64_t classOf(unsigned first, unsigned last) override {
+    return uint64_t(last - first) * 4 + (first == 0) * 2 + (last == numLayers);
+  }
+
+protected:
+  void addOptions(double weight, unsigned layers, unsigned devices, std::vector<StageOption> &options) override {
+    if (devices > 64)
+      return;
+    for (bool recompute : {false, true}) {
+      StageOption option;
+      option.forward = weight / devices * (1 + 0.05 * std::log2(devices));
+      option.backward = option.forward * (recompute ? 3 : 2);
+      option.perStep = layers * 0.02 / std::sqrt(devices);
+      option.fixedBytes = layers * 1.8e9 * 18 / devices;
+      option.microbatchBytes = layers * (recompute ? 0.05e9 : 3.2e9 / devices);
+      option.id = recompute;
+      options.push_back(option);
+    }
+  }
+
+private:
+  static std::vector<double> weightsOf(unsigned layers) {
+    std::vector<double> weights(layers + 2, 1.0);
+    weights.front() = 0.1;
+    weights.back() = 0.6;
+    return weights;
+  }
+
+  unsigned numLayers;
+};
+
+static StageProblem decoderProblem(unsigned layers, unsigned devices, unsigned microbatches) {
+  StageProblem problem;
+  problem.numLayers = layers + 2;
+  DeviceRun run{devices, 0, 80e9, {}};
+  for (unsigned size = 1; size <= devices; size *= 2)
+    run.stageSizes.push_back(size);
+  problem.runs = {run};
+  problem.microbatches = microbatches;
+  return problem;
+}
+
+static double processorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// GPT-3 on 1,024 devices, for all numbers of microbatches that are tried: at once, and exactly.
+TEST(StageSearch, isFastForManyLayersAndDevices) {
+  for (unsigned microbatches : {1, 4, 16, 64, 256, 1536}) {
+    DecoderCosts costs(96);
+    StageProblem problem = decoderProblem(96, 1024, microbatches);
+    double begin = processorSeconds();
+    StagePlan plan = searchStages(problem, costs);
+    EXPECT_LT(processorSeconds() - begin, 0.3) << microbatches;
+    expectValid(problem, costs, plan);
+    EXPECT_NEAR(plan.lowerBound, plan.seconds, 1e-9 * plan.seconds) << microbatches;
+  }
+}
+
+// A hundred times as many layers take no more than a constant time longer, since equal ones are grouped.
+TEST(StageSearch, groupsManyEqualLayers) {
+  DecoderCosts costs(2000);
+  StageProblem problem = decoderProblem(2000, 16384, 256);
+  double begin = processorSeconds();
+  StagePlan plan = searchStages(problem, costs);
+  EXPECT_LT(processorSeconds() - begin, 2);
+  expectValid(problem, costs, plan);
+  EXPECT_LT(plan.lowerBound, plan.seconds);
+}
+
+// The same problem has the same plan, and a search that may not take long says how far off it can be.
+TEST(StageSearch, isDeterministicAndHonoursItsTime) {
+  DecoderCosts costs(96);
+  StageProblem problem = decoderProblem(96, 256, 64);
+  StagePlan plan = searchStages(problem, costs), again = searchStages(problem, costs);
+  ASSERT_EQ(plan.stages.size(), again.stages.size());
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    EXPECT_EQ(plan.stages[i].last, again.stages[i].last);
+    EXPECT_EQ(plan.stages[i].devices, again.stages[i].devices);
+    EXPECT_EQ(plan.stages[i].option.id, again.stages[i].option.id);
+  }
+  SearchOptions options;
+  options.timeBudget = 1e-6;
+  double last = std::numeric_limits<double>::infinity();
+  options.progress = [&](double seconds) {
+    EXPECT_LT(seconds, last);
+    last = seconds;
+  };
+  StagePlan hasty = searchStages(problem, costs, options);
+  EXPECT_LE(hasty.lowerBound, plan.seconds * (1 + 1e-9));
+  EXPECT_GE(hasty.seconds, plan.seconds * (1 - 1e-9));
+}
+
+// A plan that is no better than what is known is not looked for; the bound holds nevertheless.
+TEST(StageSearch, leavesOutWhatDoesNotBeatKnownSeconds) {
+  DecoderCosts costs(24);
+  StageProblem problem = decoderProblem(24, 64, 16);
+  StagePlan plan = searchStages(problem, costs);
+  SearchOptions options;
+  options.secondsToBeat = plan.seconds * 1.01;
+  EXPECT_NEAR(searchStages(problem, costs, options).seconds, plan.seconds, 1e-9 * plan.seconds);
+  options.secondsToBeat = plan.seconds * 0.99;
+  StagePlan none = searchStages(problem, costs, options);
+  EXPECT_FALSE(none.isFeasible());
+  EXPECT_NEAR(none.lowerBound, options.secondsToBeat, 1e-9);
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What every device does in a step, equal ones in one row.
+
+#include "tools/cleave/Explain.h"
+#include "tools/cleave/Figures.h"
+#include "tools/cleave/TextTable.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+using Align = TextTable::Align;
+
+const std::vector<std::string> &deviceTitles() {
+  static const std::vector<std::string> titles = {"device", "driver",   "cores",      "operators", "Mflop",
+                                                  "moved",  "received", "parameters", "arena",     "live at once"};
+  return titles;
+}
+
+std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold) {
+  auto rows = groupEqualRows(summary.devices.size(), fold, [&](uint32_t i) -> std::vector<std::string> {
+    const runtime::PlanDevice &device = summary.plan.devices[i];
+    const DeviceSummary &sums = summary.devices[i];
+    return {device.driver,
+            std::to_string(device.cores),
+            std::to_string(sums.operators),
+            numberText(sums.flops / 1e6, 2),
+            bytesText(sums.bytes),
+            bytesText(sums.receivedBytes),
+            bytesText(sums.parameterBytes),
+            bytesText(static_cast<double>(sums.arenaBytes)),
+            bytesText(static_cast<double>(sums.liveBytes))};
+  });
+  for (EqualRows &row : rows)
+    row.cells.insert(row.cells.begin(), summary.deviceNames(row.indices));
+  return rows;
+}
+
+void explainDevices(raw_ostream &out, const PlanSummary &summary, Detail detail) {
+  std::vector<TextTable::Column> columns;
+  for (const std::string &title : deviceTitles())
+    columns.push_back({title, columns.size() < 2 ? Align::Left : Align::Right});
+  columns.front().minimum = 8;
+  for (TextTable::Column &column : columns)
+    column.optional = column.title == "cores" || column.title == "live at once";
+  TextTable table(std::move(columns));
+  // A few devices each have their row, so that each can be pointed at.
+  bool fold = detail == Detail::Folded && summary.devices.size() > rowLimit;
+  auto rows = deviceRows(summary, fold);
+  size_t shown = fold ? std::min(rows.size(), rowLimit) : rows.size();
+  for (EqualRows &row : MutableArrayRef(rows).take_front(shown))
+    table.addRow(std::move(row.cells));
+  out << "\n";
+  table.print(out);
+  out << moreText(rows.size() - shown);
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Numbers as text.
+
+#include "tools/cleave/Figures.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+template <typename... Args> static std::string formatted(const char *pattern, Args... args) {
+  std::string text;
+  raw_string_ostream(text) << format(pattern, args...);
+  return text;
+}
+
+std::string numberText(double value, unsigned decimals) {
+  return value == 0 ? "-" : formatted("%.*f", decimals, value);
+}
+
+std::string percentText(double part, double whole) { return numberText(whole > 0 ? 100 * part / whole : 0, 1) + " %"; }
+
+std::string changeText(double value, double reference) {
+  if (value == reference)
+    return "equal";
+  if (reference == 0)
+    return value > 0 ? "new" : "less";
+  double percent = 100 * (value / reference - 1);
+  return std::abs(percent) < 0.05 ? "+0.0 %" : formatted("%+.1f %%", percent);
+}
+
+std::string countText(size_t count, StringRef noun) {
+  return (Twine(count) + " " + noun + (count == 1 ? "" : "s")).str();
+}
+
+std::string secondsText(double seconds) {
+  if (seconds < 0)
+    return "-";
+  if (seconds >= 1 || seconds == 0)
+    return formatted("%.2f s", seconds);
+  return seconds >= 1e-3 ? formatted("%.2f ms", seconds * 1e3) : formatted("%.2f us", seconds * 1e6);
+}
+
+std::string decimalText(double value) {
+  const char *prefixes[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
+  unsigned prefix = 0;
+  while (std::abs(value) >= 1000 && prefix + 1 < std::size(prefixes)) {
+    value /= 1000;
+    ++prefix;
+  }
+  return formatted("%.2f ", value) + prefixes[prefix];
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How reports write numbers for people. TextTable.h has bytesText.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_FIGURES_H
+#define CLEAVE_TOOLS_CLEAVE_FIGURES_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace cleave::tool {
+
+/// `value` with `decimals` decimals; "-" for nothing at all, which is easier to overlook than 0.0.
+std::string numberText(double value, unsigned decimals);
+
+/// "12.5 %"; "- %" for nothing.
+std::string percentText(double part, double whole);
+
+/// By how much `value` differs from `reference`: "+12.5 %", "-3.0 %", "equal".
+std::string changeText(double value, double reference);
+
+/// "1 device", "3 devices".
+std::string countText(size_t count, llvm::StringRef noun);
+
+/// "1.25 s", "18.40 ms", "3.20 us"; "-" for negative seconds, which nobody knows.
+std::string secondsText(double seconds);
+
+/// Large numbers with a decimal prefix: "142.10 T", "1.46 G".
+std::string decimalText(double value);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_FIGURES_H
