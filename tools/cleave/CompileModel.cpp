@@ -36,7 +36,10 @@ namespace cleave::tool {
 
 void TargetOptions::addTo(CLI::App &command) {
   command
-      .add_option("--machine", machine, "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a file")
+      .add_option(
+          "--machine", machine,
+          "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
+          "hosts of eight), a file")
       ->capture_default_str();
   command
       .add_option(
@@ -226,6 +229,9 @@ Error ModelCompiler::place() {
   if (!parsed)
     return fromLlvm(Status::Usage, parsed.takeError());
   machine = std::move(*parsed);
+  for (const std::string &warning : machine.warnings)
+    printWarning(warning);
+  result.machineNotes = machine.notes;
   PlaceOptions options;
   options.machine = machine;
   if (target.placementFile.empty()) {
