@@ -264,6 +264,8 @@ struct Entry {
   std::vector<Tile> tiles;
   std::optional<Prediction> prediction;
 
+  /// Whether it is what the planner decided about a training step, without programs that would run it.
+  bool isDecision() const { return prediction && prediction->training && programs.empty(); }
   /// The tile of that index; null for -1.
   const Tile *tile(int32_t index) const { return index < 0 ? nullptr : &tiles[static_cast<size_t>(index)]; }
 };

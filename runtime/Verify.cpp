@@ -179,7 +179,7 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
   if (entry.prediction)
     if (Error error = checkPrediction(plan, entry))
       return error;
-  return verifyPrograms(plan, entry);
+  return entry.isDecision() ? Error::success() : verifyPrograms(plan, entry);
 }
 
 Error verifyStructure(const PlanContents &plan) {
@@ -209,8 +209,9 @@ Error verifyPlan(const PlanContents &plan) {
   if (Error error = verifyStructure(plan))
     return error;
   for (const Entry &entry : plan.entries)
-    if (Error error = verifyOrder(plan, entry))
-      return error;
+    if (!entry.isDecision())
+      if (Error error = verifyOrder(plan, entry))
+        return error;
   return Error::success();
 }
 

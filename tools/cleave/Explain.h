@@ -43,7 +43,7 @@ void explainCommunication(llvm::raw_ostream &out, const PlanSummary &summary, co
 void explainLargest(llvm::raw_ostream &out, const PlanSummary &summary, const LayerFolding &folding);
 
 /// The titles of the table of devices, and its rows; equal ones are one with `fold`.
-const std::vector<std::string> &deviceTitles();
+std::vector<std::string> deviceTitles(const PlanSummary &summary);
 std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold);
 
 /// Everything about operator `index` of the entry.

@@ -51,7 +51,7 @@ static void writeNode(raw_ostream &out, const PlanSummary &summary, const GraphN
       << "\", tooltip=" << quoted({summary.deviceNames(op) + (node.single ? ": " + op.decidedBy : "")});
   if (!node.single)
     out << ", peripheries=2";
-  else if (op.kernel.empty() || !op.fusedWith.empty())
+  else if (!summary.hasOwnKernel(op))
     out << ", style=\"filled,rounded,dashed\"";
   out << "];\n";
 }

@@ -115,8 +115,8 @@ private:
       json.attribute("stage", op.stage);
       json.attribute("split", text(op.split));
       json.attribute("by", text(op.decidedBy));
-      json.attribute("kernel", text(summary.computedBy(op)));
-      json.attribute("own", !op.kernel.empty() && op.fusedWith.empty());
+      json.attribute("kernel", summary.entry.isDecision() ? "" : text(summary.computedBy(op)));
+      json.attribute("own", summary.hasOwnKernel(op));
       json.attribute("flops", op.flops);
       json.attribute("bytes", op.bytes);
       json.attribute("received", op.receivedBytes);
@@ -194,9 +194,9 @@ private:
   }
 
   void writeDevices() {
-    json.attribute("columns", json::Array(deviceTitles()));
+    json.attribute("columns", json::Array(deviceTitles(summary)));
     json.attributeArray("rows", [&] {
-      for (const EqualRows &row : deviceRows(summary, summary.devices.size() > rowLimit))
+      for (const EqualRows &row : deviceRows(summary, summary.devices.size() > 8))
         json.array([&] {
           for (const std::string &cell : row.cells)
             json.value(text(cell));

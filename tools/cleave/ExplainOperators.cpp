@@ -58,9 +58,10 @@ static OperatorColumn secondsColumn(StringRef title, double Operator::*seconds, 
   double largest = 0;
   for (const Operator &op : summary.entry.operators)
     largest = std::max(largest, op.*seconds);
-  auto [scale, unit] = largest >= 1      ? std::pair(1.0, "s")
-                       : largest >= 1e-3 ? std::pair(1e3, "ms")
-                                         : std::pair(1e6, "us");
+  // Most operators take microseconds, and would be nothing in seconds.
+  auto [scale, unit] = largest >= 100   ? std::pair(1.0, "s")
+                       : largest >= 0.1 ? std::pair(1e3, "ms")
+                                        : std::pair(1e6, "us");
   return quantityColumn((title + unit).str(), [=](const Operator &op) { return std::max(0.0, op.*seconds); },
                         [=](double value) { return numberText(value * scale, 1); });
 }

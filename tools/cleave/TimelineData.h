@@ -34,8 +34,8 @@ struct TimelineData {
 /// Events that a page can draw.
 inline constexpr size_t timelineEventLimit = 20000;
 
-/// The step that the planner expects: with several stages or microbatches the pipeline's schedule, otherwise its
-/// operators one after the other. No events where nobody predicted times.
+/// The step that the planner expects: in training, or with several stages or microbatches, the stages' schedule,
+/// otherwise its operators one after the other. No events where nobody predicted times.
 TimelineData predictedTimeline(const PlanSummary &summary);
 
 } // namespace cleave::tool
