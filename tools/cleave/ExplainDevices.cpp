@@ -14,9 +14,15 @@ namespace cleave::tool {
 
 using Align = TextTable::Align;
 
+/// Work in Mflop, or where that would be a long number in Gflop.
+static std::pair<double, const char *> workUnit(const PlanSummary &summary) {
+  bool isLarge = any_of(summary.devices, [](const DeviceSummary &device) { return device.flops >= 1e12; });
+  return isLarge ? std::pair(1e9, "Gflop") : std::pair(1e6, "Mflop");
+}
+
 /// Before its programs are made, a plan knows what a device will need at most, not how its arena is used.
 std::vector<std::string> deviceTitles(const PlanSummary &summary) {
-  std::vector<std::string> titles = {"device", "driver", "cores", "operators", "Mflop", "moved", "received"};
+  std::vector<std::string> titles = {"device", "driver", "cores", "operators", workUnit(summary).second, "moved", "received"};
   if (summary.entry.isDecision())
     titles.push_back("peak memory");
   else
@@ -25,13 +31,14 @@ std::vector<std::string> deviceTitles(const PlanSummary &summary) {
 }
 
 std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold) {
+  double unit = workUnit(summary).first;
   auto rows = groupEqualRows(summary.devices.size(), fold, [&](uint32_t i) {
     const runtime::PlanDevice &device = summary.plan.devices[i];
     const DeviceSummary &sums = summary.devices[i];
     std::vector<std::string> cells = {device.driver,
                                       std::to_string(device.cores),
                                       std::to_string(sums.operators),
-                                      numberText(sums.flops / 1e6, 2),
+                                      numberText(sums.flops / unit, 2),
                                       bytesText(sums.bytes),
                                       bytesText(sums.receivedBytes)};
     if (summary.entry.isDecision())

@@ -7,6 +7,7 @@
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <functional>
@@ -66,6 +67,19 @@ static OperatorColumn secondsColumn(StringRef title, double Operator::*seconds, 
                         [=](double value) { return numberText(value * scale, 1); });
 }
 
+/// "batch/data, out_channel/model" for "batch/data 8, out_channel/model 4": the meshes above say how many parts there are.
+static std::string withoutSizes(StringRef split) {
+  std::string result;
+  for (size_t i = 0; i != split.size(); ++i) {
+    if (split[i] == ' ' && i + 1 != split.size() && isDigit(split[i + 1]))
+      while (i + 1 != split.size() && isDigit(split[i + 1]))
+        ++i;
+    else
+      result += split[i];
+  }
+  return result.empty() ? "-" : result;
+}
+
 /// What the table says about costs where times are predicted: them, and the best alternative.
 static void addPredictedColumns(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
   const std::vector<Operator> &operators = summary.entry.operators;
@@ -78,7 +92,7 @@ static void addPredictedColumns(std::vector<OperatorColumn> &columns, const Plan
   if (none_of(operators, [](const Operator &op) { return !op.alternative.empty(); }))
     return;
   columns.push_back({{"best other", Align::Left, 10},
-                     [](const Operator &op) { return op.alternative.empty() ? "-" : op.alternative; },
+                     [](const Operator &op) { return withoutSizes(op.alternative); },
                      nullptr,
                      nullptr});
   const runtime::Prediction *prediction = summary.prediction();
@@ -122,9 +136,14 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
   else if (severalMeshes)
     addText("device", 5, [&](const Operator &op) { return summary.deviceNames(op); });
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
-    addText("split", 12, [](const Operator &op) { return op.split.empty() ? "-" : op.split; });
+    addText("split", 12, [brief = hasTimes(summary)](const Operator &op) {
+      return brief ? withoutSizes(op.split) : op.split.empty() ? "-" : op.split;
+    });
   if (!sameDecision(summary))
-    addText("decided by", 8, [](const Operator &op) { return op.decidedBy; });
+    addText("decided by", 8, [brief = hasTimes(summary)](const Operator &op) {
+      StringRef decision = op.decidedBy;
+      return (brief && decision.consume_front("propagation ") ? decision : StringRef(op.decidedBy)).str();
+    });
   if (hasTimes(summary))
     addPredictedColumns(columns, summary);
   else
