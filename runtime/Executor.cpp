@@ -70,21 +70,6 @@ public:
   int64_t lastEnd = 0;
 };
 
-/// The buffers that an action names, in the order in which it names them.
-static std::vector<uint32_t> buffersOf(const Action &action) {
-  if (const auto *call = std::get_if<Call>(&action))
-    return call->arguments;
-  return std::visit(
-      [](const auto &other) -> std::vector<uint32_t> {
-        if constexpr (requires { other.buffer; })
-          return {other.buffer};
-        if constexpr (requires { other.source; })
-          return {other.source, other.target};
-        return {};
-      },
-      action);
-}
-
 /// The phase's commands by queue. Waits that an earlier wait of the same queue implies are left out, so that an
 /// instruction that depends on its own queue alone costs no synchronization.
 std::vector<std::vector<Command>> Executor::State::bind(const Member &member, const Program &program,
@@ -297,6 +282,13 @@ Executor::~Executor() = default;
 
 Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std::string &entry,
                                                      ParameterSource &parameters, ExecutorOptions options) {
+  auto chosen = plan.entry(entry);
+  if (!chosen)
+    return chosen.error();
+  if ((*chosen)->isDecision())
+    return makeError(Status::Unsupported, "entry \"", (*chosen)->name, "\" holds what was decided about a training "
+                     "step, and no programs: it can be explained and simulated, not run; compile without --train to "
+                     "run the model");
   auto state = std::make_unique<State>();
   if (Error error = state->build(plan, entry, parameters, std::move(options)))
     return error;

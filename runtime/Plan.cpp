@@ -62,11 +62,30 @@ const char *actionName(const Action &action) {
   return names[action.index()];
 }
 
+std::vector<uint32_t> buffersOf(const Action &action) {
+  if (const auto *call = std::get_if<Call>(&action))
+    return call->arguments;
+  return std::visit(
+      [](const auto &other) -> std::vector<uint32_t> {
+        if constexpr (requires { other.buffer; })
+          return {other.buffer};
+        if constexpr (requires { other.source; })
+          return {other.source, other.target};
+        return {};
+      },
+      action);
+}
+
 const char *kindName(const Action &action) {
   static constexpr std::array<const char *, 7> names = {"exchange",      "all_gather", "all_to_all", "permute",
                                                         "halo_exchange", "slice",      "broadcast"};
   const auto *exchange = std::get_if<Exchange>(&action);
   return exchange ? names[static_cast<unsigned>(exchange->kind)] : actionName(action);
+}
+
+const char *costClassName(CostClass costClass) {
+  static constexpr std::array<const char *, 4> names = {"contraction", "elementwise", "reduction", "movement"};
+  return names[static_cast<unsigned>(costClass)];
 }
 
 const char *combinerName(Combiner combiner) {

@@ -94,11 +94,15 @@ struct LibraryKernel {
   std::vector<PostOp> postOps;
   std::string implementation;
 };
+/// What kind of work a kernel does.
+enum class CostClass : uint8_t { Contraction, Elementwise, Reduction, Movement };
 struct Kernel {
   std::string name;
   std::vector<TensorType> inputs, outputs;
   uint64_t scratchBytes = 0;
   std::variant<NativeKernel, LibraryKernel> body;
+  double flops = 0, bytesRead = 0, bytesWritten = 0; ///< of one call
+  CostClass costClass = CostClass::Elementwise;
 };
 
 /// A place in a program's arena. `viewOf`: the buffer of which this one shows a part, or -1.
@@ -316,8 +320,12 @@ private:
 /// "call", "copy", "send", "receive", "load parameter", "load input", "store output", "load index", "exchange",
 /// "all_reduce" or "reduce_scatter".
 const char *actionName(const Action &action);
+/// The buffers that an action names, in the order in which it names them.
+std::vector<uint32_t> buffersOf(const Action &action);
 /// What an action does, for people: an exchange's kind ("all_gather", "halo_exchange", ...), otherwise its name.
 const char *kindName(const Action &action);
+/// "contraction", "elementwise", "reduction" or "movement".
+const char *costClassName(CostClass costClass);
 /// "sum", "product", "max" or "min".
 const char *combinerName(Combiner combiner);
 /// "compute", "send", "receive", "host" or "collective".

@@ -125,6 +125,10 @@ Kernel Reader::kernel(const fb::Kernel &from) {
   } else {
     fail("kernel \"", to.name, "\" has no known body");
   }
+  to.flops = from.flops();
+  to.bytesRead = from.bytes_read();
+  to.bytesWritten = from.bytes_written();
+  to.costClass = enumerator<CostClass>(from.cost_class(), fb::CostClass::MAX, "cost class");
   return to;
 }
 
@@ -251,8 +255,8 @@ Prediction Reader::prediction(const fb::Prediction &from) {
   to.modelFlops = from.model_flops();
   to.microbatches = from.microbatches();
   to.schedule = text(from.schedule());
-  to.degrees =
-      list<Degree>(from.degrees(), [&](const fb::Degree *degree) { return Degree{text(degree->name()), degree->ways()}; });
+  to.degrees = list<Degree>(from.degrees(),
+                            [&](const fb::Degree *degree) { return Degree{text(degree->name()), degree->ways()}; });
   to.stages = list<PlanStage>(from.stages(), [&](const fb::Stage *element) { return stage(*element); });
   to.alternatives = list<Alternative>(from.alternatives(), [&](const fb::Alternative *other) {
     return Alternative{text(other->name()), other->seconds(), other->peak_bytes(), text(other->why_not())};

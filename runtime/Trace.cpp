@@ -28,6 +28,10 @@ Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue) {
   return track;
 }
 
+Trace::Counter &Trace::addCounter(uint32_t device, std::string name) {
+  return counters.emplace_back(Counter{device, std::move(name), {}});
+}
+
 static void writeName(std::ostream &out, const char *what, uint32_t process, uint32_t thread, std::string_view name) {
   out << "{\"ph\":\"M\",\"name\":\"" << what << "\",\"pid\":" << process << ",\"tid\":" << thread
       << ",\"args\":{\"name\":" << JsonString{name} << "}}";
@@ -76,6 +80,9 @@ void Trace::write(std::ostream &out) const {
   for (const Track &track : all)
     for (const Event &event : track.events)
       origin = std::min(origin, event.begin);
+  for (const Counter &counter : counters)
+    if (!counter.values.empty())
+      origin = std::min(origin, counter.values.front().first);
   const char *separator = "\n";
   auto next = [&] { out << std::exchange(separator, ",\n"); };
   auto microseconds = [](int64_t nanoseconds) { return JsonNumber{static_cast<double>(nanoseconds) / 1000}; };
@@ -100,6 +107,12 @@ void Trace::write(std::ostream &out) const {
       out << "}}";
     }
   }
+  for (const Counter &counter : counters)
+    for (auto [time, value] : counter.values) {
+      next();
+      out << "{\"ph\":\"C\",\"name\":" << JsonString{counter.name} << ",\"pid\":" << counter.device
+          << ",\"ts\":" << microseconds(time - origin) << ",\"args\":{\"bytes\":" << JsonNumber{value} << "}}";
+    }
   out << "\n]}\n";
 }
 

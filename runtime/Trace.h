@@ -31,8 +31,17 @@ public:
     std::vector<Event> events;
   };
 
+  /// A number that changes with time, such as the bytes in use.
+  struct Counter {
+    uint32_t device = 0;
+    std::string name;
+    std::vector<std::pair<int64_t, double>> values; ///< from a time on, in nanoseconds
+  };
+
   /// A new track for a queue of a site. The trace keeps `plan` alive, whose instructions the events refer to.
   Track &add(const Plan &plan, const Site &site, uint32_t queue);
+  /// A new counter of a device. Events and counters of one trace have one clock.
+  Counter &addCounter(uint32_t device, std::string name);
   /// Not while a step is running.
   const std::deque<Track> &tracks() const { return all; }
   /// The events as bytes for another process with the same plan and entry, with `offset` added to their times.
@@ -45,6 +54,7 @@ public:
 private:
   Plan plan;
   std::deque<Track> all;
+  std::deque<Counter> counters;
   std::map<uint32_t, uint32_t> threads; ///< tracks of each device so far
 };
 

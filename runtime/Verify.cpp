@@ -106,6 +106,9 @@ static Error checkKernel(const PlanContents &plan, const Kernel &kernel) {
     for (const TensorType &type : *types)
       if (Error error = type.check())
         return error;
+  for (double work : {kernel.flops, kernel.bytesRead, kernel.bytesWritten})
+    if (!std::isfinite(work) || work < 0)
+      return reject("expects finite work that is not negative, got ", work);
   if (const auto *native = std::get_if<NativeKernel>(&kernel.body))
     return checkNativeKernel(plan, kernel, *native);
   return checkLibraryKernel(kernel, std::get<LibraryKernel>(kernel.body));

@@ -12,21 +12,28 @@
 
 namespace cleave {
 
-/// A level of a hierarchy of links, the fastest first: `ways` groups are joined over `link`.
+/// A level of a hierarchy of links, the fastest first: `ways` groups are joined over `link`, which is that of a device
+/// while all devices of the groups use it at once, each with its counterparts in the other groups.
 struct LinkLevel {
   int64_t ways = 1;
   LinkSpec link;
 };
+
+/// A ring over all levels: the largest latency, and the bandwidth of the narrowest level. Of a group of g devices only
+/// one passes to the next group, so that it has what the g have together; but no more than a device has inside.
+LinkSpec ringLink(llvm::ArrayRef<LinkLevel> levels);
 
 /// Over n devices and S bytes the cheapest of
 ///   ring           2(n-1) latency + 2(n-1)/n S/B
 ///   tree           2 ceil(log2 n) latency + 2 S/B
 ///   hierarchical   reduce-scatter inside, all-reduce across on S/g, all-gather inside; g devices inside
 double allReduceSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
-/// Ring: (n-1) latency + (n-1)/n S/B; over several levels the cheaper of the ring over all and one level after the other.
+/// Ring: (n-1) latency + (n-1)/n S/B; over several levels the cheaper of the ring over all and one level after the
+/// other.
 double allGatherSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 double reduceScatterSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
-/// (n-1) latency + (n-1)/n^2 S/B.
+/// (n-1) latency + (n-1)/n^2 S/B. Over several levels the cheaper of each pair directly, the pairs of one level after
+/// those of the other, and one exchange a level, in which what leaves a group goes through the counterparts.
 double allToAllSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 /// latency + S/B.
 double sendSeconds(double bytes, const LinkSpec &link);

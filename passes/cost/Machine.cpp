@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Machines by name: this host's cores, and devices that compute nothing.
+// Machines by name: this host's cores, devices that compute nothing, and presets.
 
 #include "passes/cost/Machine.h"
 
+#include "passes/cost/HostCache.h"
 #include "passes/cost/MachineFile.h"
+#include "passes/cost/Presets.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 using namespace llvm;
 
@@ -28,6 +29,32 @@ double EfficiencyCurve::at(double size) const {
   const Point &below = *std::prev(above);
   double part = std::log(size / below.size) / std::log(above->size / below.size);
   return below.share + part * (above->share - below.share);
+}
+
+unsigned HostSpec::numDevices() const {
+  unsigned number = 0;
+  for (const Devices &some : devices)
+    number += some.count;
+  return number;
+}
+
+const EfficiencyCurve *DeviceKind::findCurve(StringRef costClass, StringRef elementType) const {
+  for (std::string key : {(costClass + "." + elementType).str(), costClass.str()})
+    if (auto found = efficiency.find(key); found != efficiency.end())
+      return &found->second;
+  return nullptr;
+}
+
+void addDevices(Machine &machine) {
+  unsigned host = 0;
+  for (const HostSpec &spec : machine.hosts)
+    for (unsigned i = 0; i < spec.count; ++i, ++host)
+      for (const HostSpec::Devices &devices : spec.devices) {
+        const DeviceKind &kind = machine.kinds.at(devices.kind);
+        for (unsigned j = 0; j < devices.count; ++j)
+          machine.devices.push_back({devices.kind + "." + std::to_string(machine.devices.size()), kind.driver,
+                                     kind.cores, kind.memory, devices.kind, host});
+      }
 }
 
 static constexpr unsigned mostCores = 4096;
@@ -55,33 +82,52 @@ static Machine makeMachine(StringRef name, StringRef driver, unsigned count, uns
   return machine;
 }
 
+/// "host", "host:N", "host:NxC".
+static Expected<Machine> parseHost(StringRef text) {
+  unsigned available = std::min(hostCores(), mostCores);
+  auto [countText, coresText] = text.split(':').second.split('x');
+  unsigned count = 1;
+  if (text.contains(':')) {
+    auto parsed = parseCount(countText, "devices", mostDevices, text);
+    if (!parsed)
+      return parsed.takeError();
+    count = *parsed;
+  }
+  unsigned cores = std::max(1u, available / count);
+  if (text.contains('x')) {
+    auto parsed = parseCount(coresText, "cores", mostCores, text);
+    if (!parsed)
+      return parsed.takeError();
+    cores = *parsed;
+  }
+  Machine machine = makeMachine(text, "cpu", count, cores);
+  describeHost(machine, count, cores);
+  return machine;
+}
+
+/// Their speed is that of a guessed core.
+static Expected<Machine> parseNull(StringRef text) {
+  auto count = parseCount(text.split(':').second, "devices", mostDevices, text);
+  if (!count)
+    return count.takeError();
+  Machine machine = makeMachine(text, "null", *count, 1);
+  machine.kinds["null"] = guessCpuKind(1);
+  machine.kinds["null"].driver = "null";
+  HostSpec &host = machine.hosts.emplace_back();
+  host.devices.push_back({"null", *count});
+  for (DeviceSpec &device : machine.devices)
+    device.kind = "null";
+  return machine;
+}
+
 Expected<Machine> parseMachine(StringRef text) {
   if (text.ends_with(".yaml") || text.ends_with(".yml"))
     return readMachineFile(text);
-  auto [kind, size] = text.split(':');
-  bool sized = text.contains(':');
-  if (kind == "host") {
-    unsigned available = std::clamp(std::thread::hardware_concurrency(), 1u, mostCores);
-    if (!sized)
-      return makeMachine(text, "cpu", 1, available);
-    auto [countText, coresText] = size.split('x');
-    auto count = parseCount(countText, "devices", mostDevices, text);
-    if (!count)
-      return count.takeError();
-    if (!size.contains('x'))
-      return makeMachine(text, "cpu", *count, std::max(1u, available / *count));
-    auto cores = parseCount(coresText, "cores", mostCores, text);
-    if (!cores)
-      return cores.takeError();
-    return makeMachine(text, "cpu", *count, *cores);
-  }
-  if (kind == "null" && sized) {
-    auto count = parseCount(size, "devices", mostDevices, text);
-    if (!count)
-      return count.takeError();
-    return makeMachine(text, "null", *count, 1);
-  }
-  return machineError("machine expects host, host:N, host:NxC, null:N or a .yaml file, got \"" + text + "\"");
+  if (text == "host" || text.starts_with("host:"))
+    return parseHost(text);
+  if (text.starts_with("null:"))
+    return parseNull(text);
+  return parsePreset(text);
 }
 
 } // namespace cleave

@@ -23,7 +23,7 @@ struct DeviceSpec {
   unsigned cores = 1;       ///< Cores of this machine that the device computes on; at least one.
   uint64_t memoryLimit = 0; ///< Bytes that a plan may use; 0: no limit.
   std::string kind = {};    ///< A key of Machine::kinds; empty where nothing is known of the device's speed.
-  unsigned host = 0;        ///< An index into Machine::hosts, where a machine file says more.
+  unsigned host = 0;        ///< The number of its host; devices stand host by host.
 };
 
 /// The part of a peak rate that is reached, by the size of the work: points in ascending order of size, between which
@@ -32,11 +32,13 @@ struct EfficiencyCurve {
   struct Point {
     double size = 0; ///< Floating-point operations or bytes of one call.
     double share = 1;
+    bool operator==(const Point &) const = default;
   };
   std::vector<Point> points;
 
   /// The share at a size; 1 without points.
   double at(double size) const;
+  bool operator==(const EfficiencyCurve &) const = default;
 };
 
 /// How fast devices of one kind are.
@@ -45,19 +47,26 @@ struct DeviceKind {
   double bandwidth = 0;               ///< Of the memory, bytes a second.
   std::map<std::string, double> peak; ///< Floating-point operations a second by element type.
   /// By cost class ("contraction", "elementwise", "reduction", "movement"): for contractions the share of the peak by
-  /// operations, for the others the share of the bandwidth by bytes read and written.
+  /// operations, for the others the share of the bandwidth by bytes read and written. "convolution", where it is there,
+  /// counts for contractions that slide a window. A class may be followed by an element type: see findCurve.
   std::map<std::string, EfficiencyCurve> efficiency;
-  double launch = 0;           ///< Seconds of every call besides its work.
+  double launch = 0; ///< Seconds of every call besides its work.
   /// While a device computes and communicates at once, both take this many times as long.
   double overlapSlowdown = 1;
   std::string driver = "null"; ///< The runtime's driver.
   unsigned cores = 1;
+
+  /// The curve of a class for an element type, where there is one for it ("contraction.f32"), else of the class; null
+  /// where there is none.
+  const EfficiencyCurve *findCurve(llvm::StringRef costClass, llvm::StringRef elementType) const;
+  bool operator==(const DeviceKind &) const = default;
 };
 
-/// A connection.
+/// A connection, full duplex.
 struct LinkSpec {
-  double bandwidth = 0; ///< Bytes a second.
-  double latency = 0;   ///< Seconds.
+  double bandwidth = 0; ///< Bytes a second, in each direction.
+  double latency = 0;   ///< Seconds from end to end.
+  bool operator==(const LinkSpec &) const = default;
 };
 
 /// Devices of a host on one switch.
@@ -65,6 +74,41 @@ struct SwitchSpec {
   unsigned devices = 0; ///< The next so many devices of the host.
   LinkSpec link;        ///< From each of them to the switch.
   LinkSpec up;          ///< From the switch to the host.
+  bool operator==(const SwitchSpec &) const = default;
+};
+
+/// A connection between two devices of a host that nothing else uses.
+struct PairSpec {
+  unsigned first = 0, second = 0; ///< Positions in the host.
+  LinkSpec link;
+  bool operator==(const PairSpec &) const = default;
+};
+
+/// A host's connection to a network without bottlenecks of its own.
+struct NetworkSpec {
+  LinkSpec link;      ///< Of one port; the latency is that between two hosts.
+  unsigned ports = 1; ///< One device's transfer takes one of them.
+  bool operator==(const NetworkSpec &) const = default;
+};
+
+/// Hosts that are alike.
+struct HostSpec {
+  struct Devices {
+    std::string kind; ///< A key of Machine::kinds.
+    unsigned count = 1;
+    bool operator==(const Devices &) const = default;
+  };
+  unsigned count = 1; ///< The next so many hosts of the machine.
+  std::vector<Devices> devices;
+  /// Any two devices, each with a connection of its own to a common switch; none: see Topology.
+  std::optional<LinkSpec> link;
+  std::vector<SwitchSpec> switches;
+  std::vector<PairSpec> pairs;
+  /// Where it is not the machine's.
+  std::optional<NetworkSpec> network;
+
+  unsigned numDevices() const;
+  bool operator==(const HostSpec &) const = default;
 };
 
 /// Devices in the order of their indices, and what a machine file says of their speed.
@@ -72,16 +116,19 @@ struct Machine {
   std::string name;
   std::vector<DeviceSpec> devices;
   std::map<std::string, DeviceKind> kinds;
-  /// A host's links by what they lie between ("devices").
-  std::vector<std::map<std::string, LinkSpec>> hosts;
-  /// By host: its switches; none where all devices of the host are connected alike.
-  std::vector<std::vector<SwitchSpec>> switches;
+  /// In the order of the devices; empty where nothing is known: all devices are of one host then.
+  std::vector<HostSpec> hosts;
   /// Between hosts.
-  std::optional<LinkSpec> network;
+  std::optional<NetworkSpec> network;
+  /// What the user should know of how the machine was found: warnings, and a hint where `cleave probe` would help.
+  std::vector<std::string> warnings, notes;
 };
 
 /// The most devices that a machine may have.
 inline constexpr unsigned mostDevices = 65536;
+
+/// Adds the devices of `hosts` to a machine that has none: "KIND.INDEX", with the driver, cores and memory of the kind.
+void addDevices(Machine &machine);
 
 /// Reads the text of `--machine`:
 ///
@@ -89,9 +136,12 @@ inline constexpr unsigned mostDevices = 65536;
 ///   host:N      N CPU devices with max(1, cores / N) cores each
 ///   host:NxC    N CPU devices of C cores
 ///   null:N      N devices that compute nothing
+///   PRESET      a machine by name, as in a100-80g, a100-80g:4 (devices of one host), a100-80g:8x128 (128 hosts of 8);
+///               joined by + where kinds are mixed (Presets.h)
 ///   FILE.yaml   a machine file (MachineFile.h)
 ///
-/// Errors name the text, or the file with line and column.
+/// The speed of this host is what `cleave probe` has measured (HostCache.h), where it has. Errors name the text, or the
+/// file with line and column.
 llvm::Expected<Machine> parseMachine(llvm::StringRef text);
 
 } // namespace cleave

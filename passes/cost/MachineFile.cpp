@@ -1,81 +1,285 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads machine files: quantities with units, device kinds, hosts, the network.
+// Reads machine files: device kinds, hosts, the network.
 
 #include "passes/cost/MachineFile.h"
 
 #include "passes/cost/Quantity.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 using namespace llvm;
 
 namespace cleave {
 
+//===-- values ------------------------------------------------------------------------------------------------===//
+
+/// As readQuantity, for what is divided by.
+static Error readPositive(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
+                          double &target) {
+  if (Error failure = readQuantity(map, key, units, subject, target))
+    return failure;
+  const YamlValue *value = map.find(key);
+  if (value && !(target > 0))
+    return value->error(subject + " " + key + " expects more than 0, got \"" + value->text + "\"");
+  return Error::success();
+}
+
 //===-- sections ----------------------------------------------------------------------------------------------===//
+
+static Error readPeak(const YamlValue &kind, StringRef subject, std::map<std::string, double> &peak) {
+  const YamlValue *values = kind.find("peak");
+  if (!values)
+    return Error::success();
+  std::string inner = (subject + " peak").str();
+  if (Error failure = values->expect(YamlValue::Kind::Map, inner))
+    return failure;
+  if (Error failure = values->expectKeys(elementTypes, inner))
+    return failure;
+  for (auto &[name, value] : values->entries)
+    if (Error failure = readPositive(*values, name.text, speedUnits, inner, peak[name.text]))
+      return failure;
+  return Error::success();
+}
+
+/// Whether a key of "efficiency" is a class, or one followed by an element type.
+static bool isEfficiencyKey(StringRef key) {
+  auto [costClass, type] = key.split('.');
+  return is_contained(efficiencyClasses, costClass) && (!key.contains('.') || is_contained(elementTypes, type));
+}
+
+static Error readCurvePoint(const YamlValue &item, ArrayRef<Unit> units, StringRef subject, EfficiencyCurve &curve) {
+  if (Error failure = item.expect(YamlValue::Kind::Map, (subject + " point").str()))
+    return failure;
+  if (Error failure = item.expectKeys({"at", "share"}, (subject + " point").str()))
+    return failure;
+  EfficiencyCurve::Point point;
+  for (StringRef key : {"at", "share"})
+    if (auto value = requireKey(item, key, (subject + " point").str()); !value)
+      return value.takeError();
+  if (Error failure = readPositive(item, "at", units, subject, point.size))
+    return failure;
+  if (Error failure = readPositive(item, "share", noUnit, subject, point.share))
+    return failure;
+  if (!curve.points.empty() && curve.points.back().size >= point.size)
+    return item.find("at")->error(subject + " expects points in ascending order, got \"" + item.find("at")->text +
+                                  "\" after " + printQuantity(curve.points.back().size, units));
+  curve.points.push_back(point);
+  return Error::success();
+}
+
+/// One number for all sizes, or a list of points. Only a measured curve may exceed the rate, as caches do.
+static Error readCurve(const YamlValue &value, StringRef costClass, StringRef subject, EfficiencyCurve &curve) {
+  if (value.kind == YamlValue::Kind::List) {
+    bool byWork = costClass.starts_with("contraction") || costClass.starts_with("convolution");
+    for (const YamlValue &item : value.items)
+      if (Error failure = readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
+        return failure;
+    return curve.points.empty() ? value.error(subject + " expects at least one point, found none") : Error::success();
+  }
+  Expected<double> share = parseQuantity(value, noUnit, subject);
+  if (!share)
+    return share.takeError();
+  if (*share > 1 || *share <= 0)
+    return value.error(subject + " expects more than 0 and at most 1, got \"" + value.text + "\"");
+  curve.points = {{1, *share}};
+  return Error::success();
+}
+
+static Error readEfficiency(const YamlValue &kind, StringRef subject,
+                            std::map<std::string, EfficiencyCurve> &efficiency) {
+  const YamlValue *values = kind.find("efficiency");
+  if (!values)
+    return Error::success();
+  std::string inner = (subject + " efficiency").str();
+  if (Error failure = values->expect(YamlValue::Kind::Map, inner))
+    return failure;
+  for (auto &[name, value] : values->entries) {
+    if (!isEfficiencyKey(name.text))
+      return name.error(inner + " expects the keys " + join(ArrayRef(efficiencyClasses), ", ") +
+                        ", also followed by an element type as in contraction.f32; got \"" + name.text + "\"");
+    if (Error failure = readCurve(value, name.text, inner + " " + name.text, efficiency[name.text]))
+      return failure;
+  }
+  return Error::success();
+}
+
+static Error readDriver(const YamlValue &kind, StringRef subject, std::string &target) {
+  const YamlValue *driver = kind.find("driver");
+  if (!driver)
+    return Error::success();
+  if (driver->kind != YamlValue::Kind::Text || (driver->text != "null" && driver->text != "cpu"))
+    return driver->error(driver->text.empty()
+                             ? Twine(subject + " driver expects null or cpu")
+                             : Twine(subject + " driver expects null or cpu, got \"" + driver->text + "\""));
+  target = driver->text;
+  return Error::success();
+}
 
 static Error readKind(const YamlValue &name, const YamlValue &value, Machine &machine) {
   std::string subject = "device kind \"" + name.text + "\"";
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
-  if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "driver", "cores"}, subject))
+  if (Error failure = value.expectKeys(
+          {"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown", "driver", "cores"}, subject))
     return failure;
   DeviceKind &kind = machine.kinds[name.text];
   if (Error failure = readQuantity(value, "memory", sizeUnits, subject, kind.memory))
     return failure;
-  if (Error failure = readQuantity(value, "bandwidth", bandwidthUnits, subject, kind.bandwidth))
+  if (Error failure = readPositive(value, "bandwidth", bandwidthUnits, subject, kind.bandwidth))
     return failure;
-  if (Error failure = readQuantities(value, "peak", speedUnits, subject, kind.peak))
+  if (Error failure = readPeak(value, subject, kind.peak))
     return failure;
-  std::map<std::string, double> efficiency;
-  if (Error failure = readQuantities(value, "efficiency", noUnit, subject, efficiency))
+  if (Error failure = readEfficiency(value, subject, kind.efficiency))
     return failure;
-  for (auto &[share, part] : efficiency) {
-    kind.efficiency[share].points = {{1, part}};
-    if (part > 1)
-      return value.find("efficiency")
-          ->error(subject + " efficiency " + share + " expects at most 1, got " + Twine(std::to_string(part)));
-  }
+  if (Error failure = readQuantity(value, "launch", timeUnits, subject, kind.launch))
+    return failure;
+  if (Error failure = readQuantity(value, "overlap_slowdown", noUnit, subject, kind.overlapSlowdown))
+    return failure;
+  if (kind.overlapSlowdown < 1)
+    return value.find("overlap_slowdown")
+        ->error(subject + " overlap_slowdown expects at least 1, got \"" + value.find("overlap_slowdown")->text + "\"");
   if (Error failure = readCount(value, "cores", subject, kind.cores))
     return failure;
-  if (const YamlValue *driver = value.find("driver")) {
-    if (driver->kind != YamlValue::Kind::Text || (driver->text != "null" && driver->text != "cpu"))
-      return driver->error(driver->text.empty()
-                               ? Twine(subject + " driver expects null or cpu")
-                               : Twine(subject + " driver expects null or cpu, got \"" + driver->text + "\""));
-    kind.driver = driver->text;
-  }
+  return readDriver(value, subject, kind.driver);
+}
+
+//===-- hosts -------------------------------------------------------------------------------------------------===//
+
+/// Both numbers must be there.
+static Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link) {
+  if (Error failure = readPositive(value, "bandwidth", bandwidthUnits, subject, link.bandwidth))
+    return failure;
+  if (Error failure = readQuantity(value, "latency", timeUnits, subject, link.latency))
+    return failure;
+  for (StringRef key : {"bandwidth", "latency"})
+    if (auto found = requireKey(value, key, subject); !found)
+      return found.takeError();
   return Error::success();
 }
 
-static Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link) {
-  if (Error failure = readQuantity(value, "bandwidth", bandwidthUnits, subject, link.bandwidth))
-    return failure;
-  return readQuantity(value, "latency", timeUnits, subject, link.latency);
+/// "between: [0, 1]".
+static Error readPair(const YamlValue &between, const LinkSpec &link, HostSpec &host) {
+  PairSpec pair{0, 0, link};
+  unsigned *ends[] = {&pair.first, &pair.second};
+  if (between.items.size() != 2)
+    return between.error("a link of a host expects two devices, got " + Twine(between.items.size()));
+  for (auto [end, item] : zip(ends, between.items))
+    if (item.kind != YamlValue::Kind::Text || !to_integer(item.text, *end, 10) || *end >= host.numDevices())
+      return item.error("a link of a host expects devices from 0 to " + Twine(host.numDevices() - 1) +
+                        (item.text.empty() ? std::string() : ", got \"" + item.text + "\""));
+  if (pair.first > pair.second)
+    std::swap(pair.first, pair.second);
+  if (pair.first == pair.second)
+    return between.error("a link of a host expects two different devices, got " + Twine(pair.first) + " twice");
+  for (const PairSpec &other : host.pairs)
+    if (other.first == pair.first && other.second == pair.second)
+      return between.error("a host expects one link between two devices, got another between " + Twine(pair.first) +
+                           " and " + Twine(pair.second));
+  host.pairs.push_back(pair);
+  return Error::success();
 }
 
-static Error readLinks(const YamlValue &host, std::map<std::string, LinkSpec> &links) {
-  const YamlValue *list = host.find("links");
+static Error readHostLink(const YamlValue &item, HostSpec &host) {
+  if (Error failure = item.expect(YamlValue::Kind::Map, "a link"))
+    return failure;
+  if (Error failure = item.expectKeys({"between", "bandwidth", "latency"}, "a link"))
+    return failure;
+  auto between = requireKey(item, "between", "a link");
+  if (!between)
+    return between.takeError();
+  bool isPair = (*between)->kind == YamlValue::Kind::List;
+  if (!isPair && (*between)->text != "devices")
+    return (*between)->error("a link of a host expects \"between: devices\" or two of them as in \"between: [0, 1]\"" +
+                             ((*between)->text.empty() ? std::string() : ", got \"" + (*between)->text + "\""));
+  LinkSpec link;
+  if (Error failure = readLink(item, "a link", link))
+    return failure;
+  if (isPair)
+    return readPair(**between, link, host);
+  if (host.link)
+    return (*between)->error("a host expects one link between its devices, got another");
+  host.link = link;
+  return Error::success();
+}
+
+static Error readLinks(const YamlValue &value, HostSpec &host) {
+  const YamlValue *list = value.find("links");
   if (!list)
     return Error::success();
   if (Error failure = list->expect(YamlValue::Kind::List, "links"))
     return failure;
-  for (const YamlValue &item : list->items) {
-    if (Error failure = item.expect(YamlValue::Kind::Map, "a link"))
+  for (const YamlValue &item : list->items)
+    if (Error failure = readHostLink(item, host))
       return failure;
-    if (Error failure = item.expectKeys({"between", "bandwidth", "latency"}, "a link"))
-      return failure;
-    auto between = requireKey(item, "between", "a link");
-    if (!between)
-      return between.takeError();
-    if ((*between)->text != "devices")
-      return (*between)->error("a link of a host expects \"between: devices\", got \"" + (*between)->text + "\"");
-    if (Error failure = readLink(item, "a link's", links[(*between)->text]))
-      return failure;
-  }
   return Error::success();
 }
 
-/// Appends the devices of one host.
-static Error addDevices(const YamlValue &list, unsigned host, Machine &machine) {
+static Error readSwitch(const YamlValue &item, HostSpec &host) {
+  if (Error failure = item.expect(YamlValue::Kind::Map, "a switch"))
+    return failure;
+  if (Error failure = item.expectKeys({"count", "devices", "bandwidth", "latency", "up"}, "a switch"))
+    return failure;
+  SwitchSpec spec;
+  unsigned count = 1;
+  if (Error failure = readCount(item, "count", "a switch's", count))
+    return failure;
+  if (auto devices = requireKey(item, "devices", "a switch"); !devices)
+    return devices.takeError();
+  if (Error failure = readCount(item, "devices", "a switch's", spec.devices))
+    return failure;
+  if (Error failure = readLink(item, "a switch", spec.link))
+    return failure;
+  spec.up = spec.link;
+  if (const YamlValue *up = item.find("up")) {
+    if (Error failure = up->expect(YamlValue::Kind::Map, "a switch's up"))
+      return failure;
+    if (Error failure = up->expectKeys({"bandwidth", "latency"}, "a switch's up"))
+      return failure;
+    if (Error failure = readLink(*up, "a switch's up", spec.up))
+      return failure;
+  }
+  if (host.switches.size() + count > mostSwitches)
+    return item.error("a host expects at most " + Twine(mostSwitches) + " switches, got more");
+  host.switches.insert(host.switches.end(), count, spec);
+  return Error::success();
+}
+
+static Error readSwitches(const YamlValue &value, HostSpec &host) {
+  const YamlValue *list = value.find("switches");
+  if (!list)
+    return Error::success();
+  if (Error failure = list->expect(YamlValue::Kind::List, "switches"))
+    return failure;
+  uint64_t devices = 0;
+  for (const YamlValue &item : list->items)
+    if (Error failure = readSwitch(item, host))
+      return failure;
+  for (const SwitchSpec &spec : host.switches)
+    devices += spec.devices;
+  if (!host.switches.empty() && devices != host.numDevices())
+    return list->error("switches of a host expect together its " + Twine(host.numDevices()) + " devices, got " +
+                       Twine(devices));
+  return Error::success();
+}
+
+static Error readNetwork(const YamlValue &value, std::optional<NetworkSpec> &target) {
+  const YamlValue *network = value.find("network");
+  if (!network)
+    return Error::success();
+  if (Error failure = network->expect(YamlValue::Kind::Map, "\"network\""))
+    return failure;
+  if (Error failure = network->expectKeys({"bandwidth", "latency", "ports"}, "\"network\""))
+    return failure;
+  NetworkSpec &spec = target.emplace();
+  if (Error failure = readLink(*network, "\"network\"", spec.link))
+    return failure;
+  return readCount(*network, "ports", "\"network\"", spec.ports);
+}
+
+/// `numBefore`: devices of the machine before these.
+static Error readDevices(const YamlValue &list, uint64_t numBefore, const Machine &machine, HostSpec &host) {
   if (Error failure = list.expect(YamlValue::Kind::List, "a host's devices"))
     return failure;
   for (const YamlValue &item : list.items) {
@@ -83,52 +287,57 @@ static Error addDevices(const YamlValue &list, unsigned host, Machine &machine) 
       return failure;
     if (Error failure = item.expectKeys({"kind", "count"}, "a host's device"))
       return failure;
-    auto kindName = requireKey(item, "kind", "a host's device");
-    if (!kindName)
-      return kindName.takeError();
-    auto kind = machine.kinds.find((*kindName)->text);
-    if (kind == machine.kinds.end())
-      return (*kindName)->error("a host's device expects a kind of \"device_kinds\", got \"" + (*kindName)->text +
-                                "\"");
-    unsigned count = 1;
-    if (Error failure = readCount(item, "count", "a host's device", count))
+    auto kind = requireKey(item, "kind", "a host's device");
+    if (!kind)
+      return kind.takeError();
+    if (!machine.kinds.contains((*kind)->text))
+      return (*kind)->error("a host's device expects a kind of \"device_kinds\", got \"" + (*kind)->text + "\"");
+    HostSpec::Devices &devices = host.devices.emplace_back();
+    devices.kind = (*kind)->text;
+    if (Error failure = readCount(item, "count", "a host's device", devices.count))
       return failure;
-    if (machine.devices.size() + count > mostDevices)
+    if (numBefore + uint64_t(host.count) * host.numDevices() > mostDevices)
       return item.error("a machine expects at most " + Twine(mostDevices) + " devices, got more");
-    for (unsigned i = 0; i < count; ++i)
-      machine.devices.push_back({kind->first + "." + std::to_string(machine.devices.size()), kind->second.driver,
-                                 kind->second.cores, kind->second.memory, kind->first, host});
   }
   return Error::success();
+}
+
+static Error readHost(const YamlValue &value, uint64_t numDevices, const Machine &machine, HostSpec &host) {
+  if (Error failure = value.expect(YamlValue::Kind::Map, "a host"))
+    return failure;
+  if (Error failure = value.expectKeys({"count", "devices", "links", "switches", "network"}, "a host"))
+    return failure;
+  if (Error failure = readCount(value, "count", "a host's", host.count))
+    return failure;
+  auto devices = requireKey(value, "devices", "a host");
+  if (!devices)
+    return devices.takeError();
+  if (Error failure = readDevices(**devices, numDevices, machine, host))
+    return failure;
+  if (Error failure = readLinks(value, host))
+    return failure;
+  if (Error failure = readSwitches(value, host))
+    return failure;
+  return readNetwork(value, host.network);
 }
 
 static Error readHosts(const YamlValue &hosts, Machine &machine) {
   if (Error failure = hosts.expect(YamlValue::Kind::List, "\"hosts\""))
     return failure;
+  uint64_t numHosts = 0, numDevices = 0;
   for (const YamlValue &value : hosts.items) {
-    if (Error failure = value.expect(YamlValue::Kind::Map, "a host"))
+    HostSpec host;
+    if (Error failure = readHost(value, numDevices, machine, host))
       return failure;
-    if (Error failure = value.expectKeys({"count", "devices", "links"}, "a host"))
-      return failure;
-    unsigned count = 1;
-    if (Error failure = readCount(value, "count", "a host's", count))
-      return failure;
-    std::map<std::string, LinkSpec> links;
-    if (Error failure = readLinks(value, links))
-      return failure;
-    auto devices = requireKey(value, "devices", "a host");
-    if (!devices)
-      return devices.takeError();
-    if (machine.hosts.size() + count > mostDevices)
+    numHosts += host.count;
+    numDevices += uint64_t(host.count) * host.numDevices();
+    if (numHosts > mostDevices)
       return value.error("a machine expects at most " + Twine(mostDevices) + " hosts, got more");
-    for (unsigned i = 0; i < count; ++i) {
-      machine.hosts.push_back(links);
-      if (Error failure = addDevices(**devices, machine.hosts.size() - 1, machine))
-        return failure;
-    }
+    machine.hosts.push_back(std::move(host));
   }
-  if (machine.devices.empty())
+  if (!numDevices)
     return hosts.error("\"hosts\" expects at least one device, found none");
+  addDevices(machine);
   return Error::success();
 }
 
@@ -159,14 +368,8 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
     return hosts.takeError();
   if (Error failure = readHosts(**hosts, machine))
     return failure;
-  if (const YamlValue *network = root->find("network")) {
-    if (Error failure = network->expect(YamlValue::Kind::Map, "\"network\""))
-      return failure;
-    if (Error failure = network->expectKeys({"bandwidth", "latency"}, "\"network\""))
-      return failure;
-    if (Error failure = readLink(*network, "\"network\"", machine.network.emplace()))
-      return failure;
-  }
+  if (Error failure = readNetwork(*root, machine.network))
+    return failure;
   return machine;
 }
 

@@ -10,7 +10,17 @@
 //         links: [ { between: devices, bandwidth: 130 GB/s, latency: 3 us } ] }
 //   network: { bandwidth: 25 Gb/s, latency: 20 us }
 //
-// A device kind may also name the runtime's `driver` (default: null) and the `cores` of a device (default: 1).
+// A device kind may also name the runtime's `driver` (default: null), the `cores` of a device (default: 1), the cost
+// of a `launch` and the `overlap_slowdown`. An efficiency is one number, or a curve:
+//
+//       efficiency: { contraction: [ { at: 1 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.8 } ] }
+//
+// A host may also have switches, links between two of its devices, and a network connection of its own:
+//
+//   - { devices: [ { kind: k20, count: 8 } ],
+//       switches: [ { count: 2, devices: 4, bandwidth: 6 GB/s, latency: 5 us, up: { bandwidth: 12 GB/s, latency: 5 us }
+//       } ], links: [ { between: [0, 1], bandwidth: 50 GB/s, latency: 2 us } ], network: { bandwidth: 200 Gb/s,
+//       latency: 5 us, ports: 8 } }
 
 #ifndef CLEAVE_PASSES_COST_MACHINEFILE_H
 #define CLEAVE_PASSES_COST_MACHINEFILE_H
@@ -19,6 +29,14 @@
 
 namespace cleave {
 
+/// The keys of `efficiency`; each also followed by a point and an element type.
+inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction", "convolution", "elementwise", "reduction",
+                                                        "movement"};
+/// The keys of `peak`.
+inline constexpr llvm::StringRef elementTypes[] = {"f64", "f32", "tf32", "bf16", "f16", "i8"};
+/// The most switches that a host may have.
+inline constexpr unsigned mostSwitches = 64;
+
 /// Parses a machine file; `file` is its name in messages. Every quantity has a unit: B, kB, KiB, … for sizes, the same
 /// a second or Kb/s, Mb/s, … for bandwidths, FLOP/s to PFLOP/s, ns to s. Unknown keys, missing units, negative and
 /// non-finite numbers are errors with line and column.
@@ -26,6 +44,10 @@ llvm::Expected<Machine> parseMachineFile(llvm::StringRef text, llvm::StringRef f
 
 /// Reads and parses a machine file.
 llvm::Expected<Machine> readMachineFile(llvm::StringRef path);
+
+/// Writes a machine file that reads back as an equal machine: name, kinds, hosts and network. `comment` precedes it,
+/// line by line.
+void writeMachineFile(const Machine &machine, llvm::raw_ostream &out, llvm::StringRef comment = "");
 
 } // namespace cleave
 

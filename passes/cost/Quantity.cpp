@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <charconv>
 #include <cmath>
 
 using namespace llvm;
@@ -96,6 +97,35 @@ Error readCount(const YamlValue &map, StringRef key, StringRef subject, unsigned
     return count.takeError();
   target = *count;
   return Error::success();
+}
+
+/// The shortest decimal number that times `factor` is exactly `value`; empty where there is none.
+static std::string printFactor(double value, double factor) {
+  // Division rounds: the number may be a neighbour of the quotient.
+  double quotient = value / factor;
+  for (double candidate : {quotient, std::nextafter(quotient, 0.0), std::nextafter(quotient, INFINITY)})
+    for (int digits = 1; digits <= 17; ++digits) {
+      char text[40];
+      auto end = std::to_chars(text, std::end(text), candidate, std::chars_format::general, digits).ptr;
+      double parsed = 0;
+      std::from_chars(text, end, parsed);
+      if (parsed * factor == value)
+        return std::string(text, end);
+    }
+  return "";
+}
+
+std::string printQuantity(double value, ArrayRef<Unit> units) {
+  std::string best;
+  for (const Unit &unit : units) {
+    std::string number = printFactor(value, unit.factor);
+    if (number.empty())
+      continue;
+    std::string text = unit.name.empty() ? number : number + " " + unit.name.str();
+    if (best.empty() || text.size() < best.size())
+      best = std::move(text);
+  }
+  return best;
 }
 
 } // namespace cleave

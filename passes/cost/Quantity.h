@@ -33,6 +33,9 @@ inline constexpr Unit bandwidthUnits[] = {{"B/s", 1},      {"kB/s", 1e3},       
 /// In floating-point operations a second.
 inline constexpr Unit speedUnits[] = {
     {"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
+/// In floating-point operations.
+inline constexpr Unit workUnits[] = {{"FLOP", 1},    {"kFLOP", 1e3},  {"MFLOP", 1e6},
+                                     {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}};
 /// In seconds.
 inline constexpr Unit timeUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
 /// Shares have none.
@@ -72,6 +75,9 @@ llvm::Error readQuantities(const YamlValue &map, llvm::StringRef key, llvm::Arra
 
 /// Sets `target` from a count, if the map has it.
 llvm::Error readCount(const YamlValue &map, llvm::StringRef key, llvm::StringRef subject, unsigned &target);
+
+/// The shortest text that reads back as exactly this number.
+std::string printQuantity(double value, llvm::ArrayRef<Unit> units);
 
 } // namespace cleave
 

@@ -21,7 +21,7 @@ namespace {
 
 class RowCollector {
 public:
-  explicit RowCollector(ModuleOp module) : module(module), symbols(module), work(module) {}
+  explicit RowCollector(ModuleOp module) : module(module), symbols(module) {}
 
   std::vector<OperatorRow> run() {
     for (auto graph : module.getOps<dfg::GraphOp>()) {
@@ -144,7 +144,7 @@ private:
     if (auto call = dyn_cast<plan::CallOp>(instruction)) {
       SmallVector<StringRef> names = getNodeNames(call.getLoc());
       Operation *kernel = symbols.lookup(call.getKernel());
-      double seconds = work.callSeconds(kernel, call.getLoc(), 1);
+      double seconds = work.callSeconds(kernel, 1);
       bool computes = !isLayoutChange(getKernelSignature(kernel));
       for (StringRef name : names) {
         Candidate candidate{inBody, computes, name == names.front(), seconds, call.getKernel(), names.front()};

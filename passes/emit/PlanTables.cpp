@@ -5,7 +5,7 @@
 #include "passes/emit/PlanTables.h"
 
 #include "passes/codegen/LayoutTypes.h"
-#include "passes/schedule/WorkEstimate.h"
+#include "passes/schedule/KernelWork.h"
 #include "runtime/Plan.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -223,6 +223,22 @@ flatbuffers::Offset<void> PlanTables::libraryBody(plan::LibraryKernelOp kernel) 
   return fb::CreateLibraryKernel(builder, library, routine, attributeList, postOpList, implementation).Union();
 }
 
+/// A kernel that only shows its operand under another type moves it.
+static fb::CostClass costClassOf(CostClass costClass) {
+  switch (costClass) {
+  case CostClass::Contraction:
+    return fb::CostClass::Contraction;
+  case CostClass::Elementwise:
+    return fb::CostClass::Elementwise;
+  case CostClass::Reduction:
+    return fb::CostClass::Reduction;
+  case CostClass::Movement:
+  case CostClass::View:
+    return fb::CostClass::Movement;
+  }
+  llvm_unreachable("all classes are listed");
+}
+
 void PlanTables::writeKernel(Operation *kernel, fb::KernelBody kind, flatbuffers::Offset<void> body) {
   KernelSignature signature = getKernelSignature(kernel);
   auto typesOf = [&](ArrayRef<RankedTensorType> list) {
@@ -235,8 +251,10 @@ void PlanTables::writeKernel(Operation *kernel, fb::KernelBody kind, flatbuffers
   auto name = text(symbol);
   auto inputs = typesOf(signature.inputs), outputs = typesOf(signature.outputs);
   kernelIndices[symbol] = static_cast<uint32_t>(kernels.size());
-  kernels.push_back(
-      fb::CreateKernel(builder, name, inputs, outputs, static_cast<uint64_t>(signature.scratchBytes), kind, body));
+  OpCost work = getKernelWork(kernel);
+  kernels.push_back(fb::CreateKernel(builder, name, inputs, outputs, static_cast<uint64_t>(signature.scratchBytes),
+                                     kind, body, work.flops, work.bytesRead, work.bytesWritten,
+                                     costClassOf(work.costClass)));
 }
 
 llvm::Error PlanTables::writeKernels() {

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 #include <numeric>
 
@@ -21,10 +22,16 @@ Expected<Degrees> parseDegrees(StringRef text) {
   text.split(items, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/!text.empty());
   for (StringRef item : items) {
     auto [name, sizeText] = item.split('=');
-    std::optional<int64_t> *degree = name == dataAxis ? &degrees.data : name == modelAxis ? &degrees.model : nullptr;
+    std::optional<int64_t> *degree = StringSwitch<std::optional<int64_t> *>(name)
+                                         .Case(dataAxis, &degrees.data)
+                                         .Case(modelAxis, &degrees.model)
+                                         .Case(pipelineDegree, &degrees.pipeline)
+                                         .Case(sequenceAxis, &degrees.sequence)
+                                         .Case(expertAxis, &degrees.expert)
+                                         .Default(nullptr);
     int64_t size = 0;
     if (!degree)
-      return degreesError("degrees expect data=N, model=N or both, got \"" + item + "\"");
+      return degreesError("degrees expect data=N, model=N, pipeline=N, sequence=N or expert=N, got \"" + item + "\"");
     if (*degree)
       return degreesError("degrees expect " + name + " once, got \"" + text + "\"");
     if (!to_integer(sizeText, size, 10) || size < 1 || size > mostDevices)

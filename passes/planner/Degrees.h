@@ -13,14 +13,21 @@
 namespace cleave {
 
 /// Names of axes, and keys of `--degrees`.
-inline constexpr llvm::StringLiteral dataAxis = "data", modelAxis = "model";
+inline constexpr llvm::StringLiteral dataAxis = "data", modelAxis = "model", pipelineDegree = "pipeline",
+                                     sequenceAxis = "sequence", expertAxis = "expert";
 
-/// How many parts the batch and the layers are split into; what is not said is open.
+/// How many parts the batch and the layers are split into, into how many stages the layers, into how many parts the
+/// sequence and the experts; what is not said is open.
 struct Degrees {
-  std::optional<int64_t> data, model;
+  std::optional<int64_t> data, model, pipeline, sequence, expert;
+
+  /// Whether anything is said.
+  bool any() const { return data || model || pipeline || sequence || expert; }
+  /// Whether something is said that only the search can do.
+  bool needSearch() const { return pipeline || sequence || expert; }
 };
 
-/// Reads "data=4,model=2", in any order; an empty text says nothing. The error names what is wrong.
+/// Reads "data=4,model=2,pipeline=2", in any order; an empty text says nothing. The error names what is wrong.
 llvm::Expected<Degrees> parseDegrees(llvm::StringRef text);
 
 /// The mesh of those degrees on the machine's first devices: the axis `data` outermost, then `model`. The strategy's

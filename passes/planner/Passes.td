@@ -67,7 +67,8 @@ def PlaceOperatorsPass : Pass<"dist-place-operators", "::mlir::ModuleOp"> {
              clEnumValN(::cleave::PlaceStrategy::Data, "data", "the batch in parts"),
              clEnumValN(::cleave::PlaceStrategy::Tensor, "tensor", "layers in parts, by columns and rows"),
              clEnumValN(::cleave::PlaceStrategy::Alternate, "alternate", "model node i on device i mod N"),
-             clEnumValN(::cleave::PlaceStrategy::Split, "split", "every operator in parts, by its factors in turn"))}]>,
+             clEnumValN(::cleave::PlaceStrategy::Split, "split", "every operator in parts, by its factors in turn"),
+             clEnumValN(::cleave::PlaceStrategy::Auto, "auto", "as the search finds best"))}]>,
     Option<"placement", "placement", "std::string", [{""}], "the placement file of strategy place">,
     Option<"degrees", "degrees", "std::string", [{""}], "data=N,model=N: the parts of strategies data and tensor">,
     Option<"machine", "machine", "std::string", [{"host"}], "host, host:N, host:NxC, null:N, or a machine file">

@@ -10,9 +10,11 @@
 #include "passes/planner/MeshTable.h"
 #include "passes/planner/Passes.h"
 #include "passes/planner/PlaceByHand.h"
+#include "passes/planner/PlaceBySearch.h"
 #include "passes/planner/SplitByHand.h"
 #include "passes/planner/SplitByStrategy.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/ErrorHandling.h"
 
 #include <numeric>
@@ -84,11 +86,16 @@ LogicalResult report(const PlacedByHand &placed, ModuleOp module) {
 /// Places the operators of the graphs of one module.
 class Placer {
 public:
-  Placer(ModuleOp module, const PlaceOptions &options) : module(module), options(options), meshes(module) {}
+  Placer(ModuleOp module, const PlaceOptions &options, std::optional<PlanReport> *report, PlaceFailure *failure)
+      : module(module), options(options), meshes(module), reportTo(report), failureTo(failure) {}
 
   LogicalResult run() {
     if (failed(chooseMeshes()))
       return failure();
+    if (options.strategy == PlaceStrategy::Auto)
+      for (auto graph : module.getOps<dfg::GraphOp>())
+        if (failed(search(graph)))
+          return failure();
     // A graph without operators gives its inputs and parameters out: some device has to.
     if (!meshes.get(firstDevice()))
       return failure();
@@ -105,9 +112,38 @@ private:
   MeshTable meshes;
   /// What the strategy distributes nodes over, in turn.
   std::vector<MeshSpec> turns;
+  std::optional<PlanReport> *reportTo;
+  PlaceFailure *failureTo;
+  /// What the search found for a graph.
+  struct Found {
+    search::SearchGraph graph;
+    search::FoundPlan plan;
+    std::vector<MeshSpec> meshes;
+  };
+  llvm::MapVector<Operation *, std::unique_ptr<Found>> found;
+
+  LogicalResult search(dfg::GraphOp graph) {
+    auto made = std::make_unique<Found>();
+    made->graph = search::readGraph(graph);
+    if (made->graph.operators.empty())
+      return success();
+    auto plan = search::findPlan(made->graph, options.machine, options.search);
+    if (auto *problem = std::get_if<search::SearchFailure>(&plan)) {
+      if (failureTo)
+        *failureTo = problem->infeasible ? PlaceFailure::Infeasible : PlaceFailure::Usage;
+      return module.emitError(problem->message);
+    }
+    made->plan = std::move(std::get<search::FoundPlan>(plan));
+    made->meshes = meshesOf(made->plan);
+    if (reportTo)
+      *reportTo = reportOf(made->graph, made->plan, options.search, options.machine);
+    found[graph] = std::move(made);
+    return success();
+  }
 
   LogicalResult chooseMeshes() {
     switch (options.strategy) {
+    case PlaceStrategy::Auto:
     case PlaceStrategy::Single:
     case PlaceStrategy::Place:
       turns = {firstDevice()};
@@ -130,12 +166,16 @@ private:
     llvm_unreachable("strategies are listed above");
   }
 
-  FailureOr<std::vector<NodePlace>> choosePlaces(ArrayRef<ModelNode> nodes) {
+  FailureOr<std::vector<NodePlace>> choosePlaces(dfg::GraphOp graph, ArrayRef<ModelNode> nodes) {
     if (options.strategy == PlaceStrategy::Place) {
       PlacedByHand placed = placeByHand(nodes, *options.placement);
       if (failed(report(placed, module)))
         return failure();
       return std::move(placed.places);
+    }
+    if (options.strategy == PlaceStrategy::Auto && !nodes.empty()) {
+      const Found &known = *found.find(graph)->second;
+      return placeBySearch(known.graph, known.plan, known.meshes);
     }
     std::vector<NodePlace> places;
     for (size_t index = 0; index < nodes.size(); ++index)
@@ -161,13 +201,17 @@ private:
       splitEverything(splits);
       return success();
     }
+    if (auto known = found.find(graph); known != found.end()) {
+      splitBySearch(splits, known->second->graph, known->second->plan);
+      return success();
+    }
     splits.propagate();
     return success();
   }
 
   LogicalResult place(dfg::GraphOp graph) {
     std::vector<ModelNode> nodes = collectModelNodes(graph);
-    auto places = choosePlaces(nodes);
+    auto places = choosePlaces(graph, nodes);
     if (failed(places))
       return failure();
     GraphSplits splits(graph, nodes, *places);
@@ -198,7 +242,8 @@ private:
 
 constexpr std::pair<PlaceStrategy, StringLiteral> strategyNames[] = {
     {PlaceStrategy::Single, "single"}, {PlaceStrategy::Place, "place"},         {PlaceStrategy::Data, "data"},
-    {PlaceStrategy::Tensor, "tensor"}, {PlaceStrategy::Alternate, "alternate"}, {PlaceStrategy::Split, "split"}};
+    {PlaceStrategy::Tensor, "tensor"}, {PlaceStrategy::Alternate, "alternate"}, {PlaceStrategy::Split, "split"},
+    {PlaceStrategy::Auto, "auto"}};
 
 } // namespace
 
@@ -213,7 +258,8 @@ std::optional<PlaceStrategy> findStrategy(StringRef name) {
   return found == std::end(strategyNames) ? std::nullopt : std::optional(found->first);
 }
 
-LogicalResult placeOperators(ModuleOp module, PlaceOptions options) {
+LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optional<PlanReport> *report,
+                             PlaceFailure *failureTo) {
   bool byHand = options.strategy == PlaceStrategy::Place;
   bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
   if (options.machine.devices.empty())
@@ -225,7 +271,7 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options) {
     return module.emitError("degrees expect strategy data or tensor, got " + strategyName(options.strategy));
   if (byHand && failed(fitToMachine(*options.placement, options.machine, module)))
     return failure();
-  if (failed(Placer(module, options).run()))
+  if (failed(Placer(module, options, report, failureTo).run()))
     return failure();
   SmallVector<dist::Device> devices;
   for (const DeviceSpec &device : options.machine.devices)

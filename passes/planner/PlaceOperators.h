@@ -5,9 +5,11 @@
 #ifndef CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 #define CLEAVE_PASSES_PLANNER_PLACEOPERATORS_H
 
-#include "passes/planner/Degrees.h"
 #include "passes/cost/Machine.h"
+#include "passes/planner/Degrees.h"
 #include "passes/planner/PlacementFile.h"
+#include "passes/planner/PlanReport.h"
+#include "passes/planner/search/Search.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -23,6 +25,7 @@ enum class PlaceStrategy {
   Tensor,    ///< Layers in parts, by columns and rows.
   Alternate, ///< Model node i on device i mod N; for tests.
   Split,     ///< Every operator in parts, by its factors in turn; for tests.
+  Auto,      ///< As the search finds best.
 };
 
 /// "single", "place", ….
@@ -37,15 +40,23 @@ struct PlaceOptions {
   Machine machine;
   /// What PlaceStrategy::Place asks for; nothing else takes it.
   std::optional<Placement> placement;
-  /// Into how many parts Data and Tensor split; nothing else takes it.
+  /// Into how many parts Data and Tensor split; nothing else takes it. Auto has its own in `search`.
   Degrees degrees;
+  /// What PlaceStrategy::Auto searches for.
+  search::SearchRequest search;
 };
+
+/// Why nothing was placed, where the search says so: a request that makes no sense, or that nothing fits.
+enum class PlaceFailure { Diagnosed, Usage, Infeasible };
 
 /// Writes `dist.place` on every operator of the module's graphs, `dist.devices` on the module, a `dist.mesh @dK` for
 /// every single device K in use, and a `dist.mesh` for every grid of several. All operators of one model node are on
 /// one mesh; splits are the operators' own. Reads of parameters and constants get none: they are copied to whoever
 /// needs them. Errors are diagnostics at the module or at the placement file's line.
-llvm::LogicalResult placeOperators(mlir::ModuleOp module, PlaceOptions options);
+/// With PlaceStrategy::Auto, `report` (which may be null) is set to what the search expects, and `failure` to why it
+/// failed.
+llvm::LogicalResult placeOperators(mlir::ModuleOp module, PlaceOptions options,
+                                   std::optional<PlanReport> *report = nullptr, PlaceFailure *failure = nullptr);
 
 } // namespace cleave
 

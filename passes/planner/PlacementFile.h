@@ -17,8 +17,8 @@
 #ifndef CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
 #define CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
 
-#include "passes/planner/MeshSpec.h"
 #include "passes/cost/YamlValue.h"
+#include "passes/planner/MeshSpec.h"
 
 #include <optional>
 

@@ -155,7 +155,7 @@ void ProgramTasks::addOutput(unsigned device, OpOperand &operand) {
 
 void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
   Operation *kernel = symbols.lookup(launch.getKernel());
-  schedule::Task &task = addTask(device, launch, work.callSeconds(kernel, launch.getLoc(), cores[device]));
+  schedule::Task &task = addTask(device, launch, work.callSeconds(kernel, cores[device]));
   for (Value operand : launch.getOperands())
     task.reads.push_back(getValue(operand));
   for (Value output : launch.getOutputs())

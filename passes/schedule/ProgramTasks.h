@@ -6,6 +6,7 @@
 #ifndef CLEAVE_PASSES_SCHEDULE_PROGRAMTASKS_H
 #define CLEAVE_PASSES_SCHEDULE_PROGRAMTASKS_H
 
+#include "dialects/dist/Layout.h"
 #include "passes/schedule/Problem.h"
 #include "passes/schedule/WorkEstimate.h"
 
@@ -78,7 +79,7 @@ public:
   std::optional<unsigned> getScratch(unsigned task) const;
 
 private:
-  explicit ProgramTasks(mlir::ModuleOp module) : module(module), symbols(module), work(module) {}
+  explicit ProgramTasks(mlir::ModuleOp module) : module(module), symbols(module) {}
 
   struct Channel {
     dist::SendOp send;

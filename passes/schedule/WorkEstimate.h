@@ -6,23 +6,17 @@
 #ifndef CLEAVE_PASSES_SCHEDULE_WORKESTIMATE_H
 #define CLEAVE_PASSES_SCHEDULE_WORKESTIMATE_H
 
-#include "dialects/dfg/Dfg.h"
-#include "dialects/dist/Layout.h"
-#include "dialects/plan/Plan.h"
+#include "passes/schedule/KernelWork.h"
 
-#include "mlir/IR/BuiltinOps.h"
-
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace cleave {
 
-/// The estimates of one module. All results are seconds.
+/// All results are seconds.
 class WorkEstimate {
 public:
-  explicit WorkEstimate(mlir::ModuleOp module);
-
-  /// A call of `kernel` at `location`, on a device of `cores` cores.
-  double callSeconds(mlir::Operation *kernel, mlir::Location location, int64_t cores);
+  /// A call of `kernel` on a device of `cores` cores.
+  double callSeconds(mlir::Operation *kernel, int64_t cores);
   /// A transfer to another mesh, of which a device receives `bytes`.
   static double transferSeconds(int64_t bytes);
   /// A reduction of `bytes` a device over groups of `ways` devices, each of which gets all of it or, if it scatters, a
@@ -34,21 +28,8 @@ public:
   static double copySeconds(int64_t bytes);
 
 private:
-  double flopsOf(mlir::Operation *kernel, mlir::Location location);
-
-  /// The flops of contractions by model node, of one device's share: what a library kernel computes is known from the
-  /// graph alone.
-  llvm::StringMap<double> contractionFlops;
-  /// The flops of native kernels.
-  llvm::DenseMap<mlir::Operation *, double> nativeFlops;
+  llvm::DenseMap<mlir::Operation *, OpCost> works;
 };
-
-/// The types that a kernel (plan.native_kernel or plan.library_kernel) takes and gives, and its scratch memory.
-struct KernelSignature {
-  llvm::SmallVector<mlir::RankedTensorType> inputs, outputs;
-  int64_t scratchBytes = 0;
-};
-KernelSignature getKernelSignature(mlir::Operation *kernel);
 
 } // namespace cleave
 

@@ -6,6 +6,7 @@
 
 #include "runtime/Executor.h"
 #include "runtime/Verify.h"
+#include "runtime/simulator/Simulator.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -16,7 +17,18 @@
 namespace cleave::runtime::test {
 namespace {
 
-/// Takes the bytes as far as they go: read, verify, and run if all devices are simulated. Whether they were refused.
+/// Every instruction takes a second, and nothing lies between devices.
+class OneSecondEach : public MachineModel {
+public:
+  uint32_t kindOf(uint32_t) const override { return 0; }
+  uint32_t hostOf(uint32_t) const override { return 0; }
+  double seconds(uint32_t, const LocalWork &) const override { return 1; }
+  std::span<const double> bandwidths() const override { return {}; }
+  void findWay(uint32_t, uint32_t, Way &) const override {}
+};
+
+/// Takes the bytes as far as they go: read, verify, simulate, and run if all devices are simulated. Whether they were
+/// refused.
 bool isRefused(std::span<const std::byte> bytes) {
   auto plan = Plan::fromBytes(bytes);
   if (!plan) {
@@ -25,6 +37,8 @@ bool isRefused(std::span<const std::byte> bytes) {
   }
   if (verifyPlan(*plan))
     return true;
+  for (const Entry &entry : (*plan)->entries)
+    (void)simulate(**plan, entry, OneSecondEach());
   bool simulated = std::ranges::all_of((*plan)->devices, [](const PlanDevice &d) { return d.driver == "null"; });
   if (!simulated || (*plan)->entries.empty())
     return false;

@@ -90,6 +90,8 @@ constexpr Broken structure[] = {
      "expects a symbol of printable characters"},
     {"KernelExtent", [](PlanBuilder &b) { b.plan.kernels[0]->body.AsNativeKernel()->parallel_extent = 0; },
      "expects a parallel extent of at least 1, got 0"},
+    {"KernelWork", [](PlanBuilder &b) { b.plan.kernels[0]->flops = -1; },
+     "expects finite work that is not negative, got -1"},
     {"LibraryName", [](PlanBuilder &b) { b.plan.kernels[0]->body.Set(fb::LibraryKernelT()); },
      "expects the names of a library and an operation"},
     {"PostOpArgument",

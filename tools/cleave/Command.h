@@ -24,7 +24,10 @@ void addCompileCommand(CLI::App &app, Action &chosen);
 void addDiffCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
+void addPartitionCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
+void addScheduleCommand(CLI::App &app, Action &chosen);
+void addSimulateCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);
 

@@ -7,10 +7,12 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 #include "passes/codegen/Pipeline.h"
+#include "passes/cost/Quantity.h"
 #include "passes/distribute/Pipeline.h"
 #include "passes/emit/EmitPlan.h"
 #include "passes/graph/Pipeline.h"
 #include "passes/planner/PlaceOperators.h"
+#include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
 #include "tools/cleave/ExtraOutputs.h"
@@ -18,6 +20,8 @@
 #include "tools/cleave/Reproducer.h"
 
 #include "mlir/Pass/PassManager.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -35,25 +39,56 @@ void TargetOptions::addTo(CLI::App &command) {
   command
       .add_option(
           "--strategy", strategy,
-          "how operators get their devices: single (all on the first); place (by --place, else the model's "
+          "how operators get their devices: auto (the best that the search finds); single (all on the first); place (by --place, else the model's "
           "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
-          "columns and rows); alternate and split (for tests); default: place where there is something to go by")
-      ->check(CLI::IsMember({"single", "place", "data", "tensor", "alternate", "split"}));
+          "columns and rows); pipeline (auto with a stage for each device); alternate and split (for tests); default: "
+          "place where there is something to go by, else auto")
+      ->check(CLI::IsMember({"auto", "single", "place", "data", "tensor", "pipeline", "alternate", "split"}));
   command.add_option("--place", placementFile, "pins operators to devices and meshes, and splits them, by name (YAML)")
       ->type_name("FILE");
   command
       .add_option("--degrees", degrees,
-                  "how many parts strategies data and tensor make: data=N, model=N or both; default: as many as there "
-                  "are devices")
+                  "how many parts are made: data=N, model=N; with the search also pipeline=N, sequence=N, expert=N; "
+                  "default: as many as there are devices, or what the search chooses")
       ->type_name("AXIS=N,…");
+  command.add_flag("--train", train, "plan a training step: forward, backward, optimizer");
+  command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
+      ->capture_default_str();
+  command.add_option("--schedule", schedule, "the order of microbatches in a pipeline")
+      ->check(CLI::IsMember({"auto", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto"}))
+      ->capture_default_str();
+  command.add_option("--recompute", recompute, "which activations the backward pass computes again")
+      ->check(CLI::IsMember({"auto", "none", "selective", "full"}))
+      ->capture_default_str();
+  command.add_option("--zero", zero, "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too")
+      ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
+      ->capture_default_str();
+  command.add_option("--dtype", elementType, "the arithmetic that costs are for")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  command.add_option("--optimizer", optimizer, "what changes parameters in training")
+      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
+      ->capture_default_str();
+  command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
+  command.add_option("--solver", solver, "how splits inside of a stage are searched")
+      ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
+      ->capture_default_str();
+  command.add_option("--search-seconds", timeBudget, "take the best plan after so many seconds; 0: search to the end")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
   command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
   command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
 }
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {"--machine",   "--strategy",     "--place",          "--degrees",
-                                     "--reference", "--no-libraries", "--compile-threads"};
+  std::vector<const char *> names = {"--machine",      "--strategy",        "--place",     "--degrees",
+                                     "--reference",    "--no-libraries",    "--train",     "--batch",
+                                     "--microbatches", "--schedule",        "--recompute", "--zero",
+                                     "--dtype",        "--optimizer",       "--memory",    "--solver",
+                                     "--search-seconds", "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))
@@ -110,6 +145,12 @@ public:
         return error;
       result.times.push_back(
           {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
+      // Decisions about a training step are a plan by themselves: nothing here runs them.
+      if (name == "place" && request.target.train && request.lastStage.empty()) {
+        if (Error error = emit())
+          return error;
+        break;
+      }
       if (name == request.lastStage) {
         llvm::raw_string_ostream stream(result.ir);
         module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
@@ -123,6 +164,8 @@ private:
   Error import();
   Error simplify();
   Error place();
+  const char *findSearchOption() const;
+  Error readSearchRequest(PlaceOptions &options) const;
   Error distribute() {
     return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
   }
@@ -192,23 +235,108 @@ Error ModelCompiler::place() {
       return fromLlvm(Status::Failure, placement.takeError());
     options.placement = std::move(*placement);
   }
-  result.strategy = !target.strategy.empty() ? target.strategy : options.placement ? "place" : "single";
+  result.strategy = !target.strategy.empty() ? target.strategy : options.placement ? "place" : "auto";
   if (!target.placementFile.empty() && result.strategy != "place")
     return makeError(Status::Usage, "--place expects --strategy place, got ", result.strategy);
   if (result.strategy != "place")
     options.placement.reset();
-  options.strategy = *findStrategy(result.strategy);
+  options.strategy = result.strategy == "pipeline" ? PlaceStrategy::Auto : *findStrategy(result.strategy);
+  bool searches = options.strategy == PlaceStrategy::Auto;
+  if (const char *given = findSearchOption(); given && !searches)
+    return makeError(Status::Usage, given, " expects --strategy auto, got ", result.strategy);
   auto degrees = parseDegrees(target.degrees);
   if (!degrees)
     return fromLlvm(Status::Usage, degrees.takeError());
   options.degrees = *degrees;
   bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
-  if (!byDegrees && !target.degrees.empty())
-    return makeError(Status::Usage, "--degrees expects --strategy data or tensor, got ", result.strategy);
+  if (!byDegrees && !searches && !target.degrees.empty())
+    return makeError(Status::Usage, "--degrees expects --strategy auto, data or tensor, got ", result.strategy);
+  if (byDegrees && degrees->needSearch())
+    return makeError(Status::Usage, "--degrees pipeline, sequence and expert expect --strategy auto, got ",
+                     result.strategy);
+  if (searches) {
+    if (Error error = readSearchRequest(options))
+      return error;
+    options.degrees = {};
+  }
   if (byDegrees)
     if (auto mesh = meshOfDegrees(options.degrees, axisOf(options.strategy), options.machine); !mesh)
       return fromLlvm(Status::Infeasible, mesh.takeError());
-  return failed(placeOperators(*module, options)) ? alreadyPrinted(Status::Failure) : Error::success();
+  if (result.strategy == "pipeline") {
+    options.search.degrees.data = options.search.degrees.data.value_or(1);
+    options.search.degrees.pipeline =
+        options.search.degrees.pipeline.value_or(static_cast<int64_t>(options.machine.devices.size()));
+  }
+  PlaceFailure failure = PlaceFailure::Diagnosed;
+  if (succeeded(placeOperators(*module, options, &result.report, &failure)))
+    return Error::success();
+  switch (failure) {
+  case PlaceFailure::Usage:
+    return alreadyPrinted(Status::Usage);
+  case PlaceFailure::Infeasible:
+    return alreadyPrinted(Status::Infeasible);
+  case PlaceFailure::Diagnosed:
+    break;
+  }
+  return alreadyPrinted(Status::Failure);
+}
+
+/// The first option of the search that was given; null where none was.
+const char *ModelCompiler::findSearchOption() const {
+  const TargetOptions &target = request.target, defaults;
+  const std::pair<const char *, bool> given[] = {{"--train", target.train},
+                                                 {"--batch", target.batch != 0},
+                                                 {"--microbatches", target.microbatches != defaults.microbatches},
+                                                 {"--schedule", target.schedule != defaults.schedule},
+                                                 {"--recompute", target.recompute != defaults.recompute},
+                                                 {"--zero", target.zero != defaults.zero},
+                                                 {"--dtype", target.elementType != defaults.elementType},
+                                                 {"--memory", !target.memory.empty()},
+                                                 {"--solver", target.solver != defaults.solver}};
+  for (auto [name, isGiven] : given)
+    if (isGiven)
+      return name;
+  return nullptr;
+}
+
+Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
+  const TargetOptions &target = request.target;
+  search::SearchRequest &search = options.search;
+  search.training = target.train;
+  search.batch = target.batch;
+  search.degrees = options.degrees;
+  search.elementType = target.elementType;
+  search.optimizer = target.optimizer;
+  search.timeBudget = target.timeBudget;
+  search.solver.method = *solver::findMethod(target.solver);
+  for (auto [flag, value] : {std::pair("--batch", target.batch != 0), {"--microbatches", target.microbatches != "auto"},
+                             {"--schedule", target.schedule != "auto"}, {"--recompute", target.recompute != "auto"},
+                             {"--zero", target.zero != "auto"}})
+    if (value && !target.train)
+      return makeError(Status::Usage, flag, " expects --train");
+  if (target.elementType != "f32" && !target.train)
+    return makeError(Status::Usage, "--dtype ", target.elementType, " expects --train: inference runs in the model's "
+                     "own element types");
+  if (target.microbatches != "auto") {
+    int64_t number = 0;
+    if (!llvm::to_integer(target.microbatches, number, 10) || number < 1)
+      return makeError(Status::Usage, "--microbatches expects auto or a number from 1, got \"", target.microbatches,
+                       "\"");
+    search.microbatches = number;
+  }
+  if (target.schedule != "auto")
+    search.schedule = stages::findSchedule(target.schedule);
+  if (target.recompute != "auto")
+    search.recompute = search::findRecompute(target.recompute);
+  if (target.zero != "auto")
+    search.zero = static_cast<unsigned>(target.zero[0] - '0');
+  if (!target.memory.empty()) {
+    auto bytes = parseQuantity(target.memory, sizeUnits, "--memory");
+    if (!bytes)
+      return fromLlvm(Status::Usage, bytes.takeError());
+    search.memoryLimit = *bytes;
+  }
+  return Error::success();
 }
 
 Error ModelCompiler::generate() {
@@ -240,6 +368,7 @@ Error ModelCompiler::emit() {
   EmitOptions options;
   options.strategy = result.strategy;
   options.model = modelFile.string();
+  options.report = result.report ? &*result.report : nullptr;
   if (!request.planFile.empty()) {
     std::error_code code;
     auto folder = planFile.parent_path().empty() ? std::filesystem::path(".") : planFile.parent_path();

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_COMPILEMODEL_H
 #define CLEAVE_TOOLS_CLEAVE_COMPILEMODEL_H
 
+#include "passes/planner/PlaceOperators.h"
 #include "runtime/Plan.h"
 #include "tools/cleave/ModelReader.h"
 
@@ -14,9 +15,15 @@ namespace cleave::tool {
 struct TargetOptions {
   std::string machine = "host", strategy, placementFile, degrees;
   bool reference = false, noLibraries = false;
+  /// What the search takes.
+  bool train = false;
+  int64_t batch = 0;
+  std::string microbatches = "auto", schedule = "auto", recompute = "auto", zero = "auto", elementType = "f32",
+              optimizer = "adam", memory, solver = "elimination";
+  double timeBudget = 0;
   unsigned threads = 0; ///< that compile; 0: as many as the machine has cores
 
-  /// Adds --machine, --strategy, --place, --degrees, --reference and --no-libraries to a command.
+  /// Adds --machine, --strategy, --place, --degrees and the others to a command.
   void addTo(CLI::App &command);
   /// The first of these options, or of `others`, that the command line has; null where it has none. A plan takes none.
   static const char *findGiven(const CLI::App &command, std::initializer_list<const char *> others = {});
@@ -51,6 +58,7 @@ struct CompiledModel {
   WeightsStore weights;                       ///< the weights file of a plan that is written
   std::vector<char> plan;
   std::string ir; ///< the module, when a last stage was asked for
+  std::optional<PlanReport> report; ///< what the search expects, where there was one
   std::string strategy;
   std::vector<StageTime> times;
 

@@ -40,7 +40,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand,
-                   addRunCommand, addVerifyCommand, addZooCommand, addBenchCommand})
+                   addSimulateCommand, addRunCommand, addVerifyCommand, addScheduleCommand, addPartitionCommand,
+                   addZooCommand, addBenchCommand})
     add(app, chosen);
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)

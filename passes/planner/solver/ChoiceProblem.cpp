@@ -4,6 +4,8 @@
 
 #include "passes/planner/solver/ChoiceProblem.h"
 
+#include <cmath>
+
 namespace cleave::solver {
 
 Choice evaluate(const ChoiceProblem &problem, const std::vector<unsigned> &choices) {
@@ -16,6 +18,18 @@ Choice evaluate(const ChoiceProblem &problem, const std::vector<unsigned> &choic
   for (const Edge &edge : problem.edges)
     total.seconds += problem.pairs[edge.table].at(choices[edge.first], choices[edge.second]);
   return total;
+}
+
+ChoiceProblem onlyBytes(const ChoiceProblem &problem) {
+  ChoiceProblem result = problem;
+  result.memoryLimit = std::numeric_limits<double>::infinity();
+  for (std::vector<Choice> &domain : result.domains)
+    for (Choice &choice : domain)
+      choice = {std::isinf(choice.seconds) ? forbidden : choice.bytes, 0};
+  for (PairTable &table : result.pairs)
+    for (double &seconds : table.seconds)
+      seconds = std::isinf(seconds) ? forbidden : 0;
+  return result;
 }
 
 } // namespace cleave::solver

@@ -58,7 +58,8 @@ struct ChoiceSolution {
   double seconds = forbidden, bytes = 0;
   /// No choices within the limit cost less. Equal to `seconds` where the solution is proven to be optimal.
   double lowerBound = 0;
-  /// Where there is no solution: the least bytes that any choices need.
+  /// Where there is no solution: the least bytes that any choices need (or a lower bound of them, where the width was
+  /// too large); infinite where the limit is not to blame, since all choices are forbidden.
   double leastBytes = 0;
 
   bool isFeasible() const { return !choices.empty(); }
@@ -66,6 +67,9 @@ struct ChoiceSolution {
 
 /// The cost of choices: seconds and bytes.
 Choice evaluate(const ChoiceProblem &problem, const std::vector<unsigned> &choices);
+
+/// The problem with bytes in the place of seconds, without limit. What is forbidden stays forbidden.
+ChoiceProblem onlyBytes(const ChoiceProblem &problem);
 
 } // namespace cleave::solver
 

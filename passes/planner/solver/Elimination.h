@@ -22,8 +22,8 @@ struct EliminationOptions {
   uint64_t mostEntries = 1u << 26;
 };
 
-/// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of the
-/// kept ones.
+/// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of
+/// the kept ones.
 class Elimination {
 public:
   /// Nothing where the width is too large for `options.mostEntries`.
@@ -33,13 +33,17 @@ public:
   Elimination &operator=(Elimination &&) noexcept;
   ~Elimination();
 
+  /// Computes everything anew for another multiplier; much cheaper than `run`, since the order and the tables stay.
+  void setSecondsPerByte(double secondsPerByte);
+
   /// The width of the order, and the entries of all tables.
   unsigned width() const;
   uint64_t numEntries() const;
   /// Of the kept variables' choices, the last one varying fastest: the least seconds + secondsPerByte * bytes, which
   /// includes the kept variables' own costs. One entry where none are kept.
   const std::vector<double> &values() const;
-  /// The choices of all variables that attain values() at those of the kept ones. Of several that do, always the same.
+  /// The choices of all variables that attain values() at those of the kept ones. Of several that do, always the same;
+  /// empty where the value is `forbidden`.
   std::vector<unsigned> choicesAt(const std::vector<unsigned> &kept) const;
 
 private:

@@ -22,6 +22,8 @@ struct SolveOptions {
   Method method = Method::Elimination;
   /// Stop improving after that many seconds of processor time, with the bound that is known by then; 0: no limit.
   double timeBudget = 0;
+  /// Stop improving where the bound is within that share of the solution.
+  double relativeGap = 0;
 };
 
 /// "elimination", "ilp", "exhaustive".
@@ -32,7 +34,9 @@ bool hasIlp();
 
 /// Solves the problem; the same problem always gives the same choices unless the time runs out. The memory limit is
 /// dualised (Everett 1963; Fisher 1981): the multiplier is bisected, the dual value is the lower bound, and what gap
-/// remains is closed by search where that is possible in time. Method::Exhaustive expects at most 1e8 combinations.
+/// remains is closed by label setting where that does not take too many labels. Where the width is too large for
+/// tables, mini-buckets give the bound and a beam of labels the solution. Method::Exhaustive expects at most 1e8
+/// combinations.
 ChoiceSolution solve(const ChoiceProblem &problem, const SolveOptions &options = {});
 
 } // namespace cleave::solver

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Rooflines, and links by their numbers.
+
+#include "passes/cost/PlanCost.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace cleave {
+
+static DeviceKind ordinaryKind(unsigned cores) {
+  DeviceKind kind;
+  kind.bandwidth = 1e10;
+  kind.peak["f32"] = 4e10 * cores;
+  kind.launch = 2e-6;
+  return kind;
+}
+
+PlanCost::PlanCost(const Machine &machine)
+    : machine(machine), topology(machine), linkBandwidths(topology.numLinks(), 1.0) {
+  std::map<std::pair<std::string, unsigned>, uint32_t> indices;
+  for (const DeviceSpec &device : this->machine.devices) {
+    auto [entry, isNew] = indices.try_emplace({device.kind, device.cores}, static_cast<uint32_t>(kinds.size()));
+    kindIndices.push_back(entry->second);
+    if (!isNew)
+      continue;
+    auto known = this->machine.kinds.find(device.kind);
+    DeviceKind ordinary = ordinaryKind(device.cores);
+    DeviceKind &kind = kinds.emplace_back(known == this->machine.kinds.end() ? ordinary : known->second);
+    if (kind.bandwidth <= 0)
+      kind.bandwidth = ordinary.bandwidth;
+    if (kind.peak.empty())
+      kind.peak = ordinary.peak;
+  }
+}
+
+//===-- devices -----------------------------------------------------------------------------------------------===//
+
+/// The part of a peak that is reached at a size.
+static double shareAt(const DeviceKind &kind, const char *what, double size) {
+  auto curve = kind.efficiency.find(what);
+  return curve == kind.efficiency.end() ? 1 : std::max(curve->second.at(size), 1e-6);
+}
+
+/// The peak for an element type; f32's where nothing is said about it.
+static double peakOf(const DeviceKind &kind, const std::string &element) {
+  auto found = kind.peak.find(element);
+  if (found == kind.peak.end())
+    found = kind.peak.find("f32");
+  return found == kind.peak.end() ? kind.peak.begin()->second : found->second;
+}
+
+double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const {
+  const DeviceKind &kind = this->kind(device);
+  auto moving = [&](const char *what) { return work.bytes / (kind.bandwidth * shareAt(kind, what, work.bytes)); };
+  if (!work.kernel)
+    return kind.launch + moving("movement");
+  const runtime::Kernel &kernel = *work.kernel;
+  const char *name = runtime::costClassName(kernel.costClass);
+  const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
+  if (library && StringRef(library->operation).ends_with("convolution") && kind.efficiency.count("convolution"))
+    name = "convolution";
+  if (kernel.costClass != runtime::CostClass::Contraction)
+    return kind.launch + moving(name);
+  std::string element = kernel.outputs.empty() ? "f32" : std::string(elementName(kernel.outputs.front().element));
+  double computing = kernel.flops / (peakOf(kind, element) * shareAt(kind, name, kernel.flops));
+  return kind.launch + std::max(computing, work.bytes / kind.bandwidth);
+}
+
+double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }
+
+void PlanCost::findWay(uint32_t from, uint32_t to, runtime::Way &way) const {
+  Topology::Way found = topology.way(from, to);
+  way.latency = found.link.latency;
+  way.bandwidth = found.link.bandwidth;
+  for (const Topology::Way::Part &part : found.parts) {
+    way.links.push_back(static_cast<uint32_t>(part.number));
+    linkBandwidths[part.number] = part.bandwidth;
+  }
+}
+
+} // namespace cleave

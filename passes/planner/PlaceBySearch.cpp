@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a found plan to places, splits and a report.
+
+#include "passes/planner/PlaceBySearch.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan) {
+  std::vector<MeshSpec> meshes;
+  for (auto [index, stage] : llvm::enumerate(plan.stages)) {
+    if (stage.devices.size() == 1)
+      meshes.push_back(MeshSpec::ofDevice(stage.devices.front()));
+    else
+      meshes.push_back({"stage" + std::to_string(index), stage.devices, stage.axes});
+  }
+  return meshes;
+}
+
+/// By operator: its stage.
+static std::vector<unsigned> stagesOf(const search::SearchGraph &graph, const search::FoundPlan &plan) {
+  std::vector<unsigned> stages(graph.operators.size(), 0);
+  for (auto [index, stage] : llvm::enumerate(plan.stages))
+    std::fill(stages.begin() + stage.first, stages.begin() + stage.last, index);
+  return stages;
+}
+
+std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const search::FoundPlan &plan,
+                                     ArrayRef<MeshSpec> meshes) {
+  std::vector<NodePlace> places(graph.nodes.size(), {&meshes.front(), "planner"});
+  std::vector<unsigned> stages = stagesOf(graph, plan);
+  for (auto [op, stage] : llvm::zip_equal(graph.operators, stages))
+    places[op.node].mesh = &meshes[stage];
+  return places;
+}
+
+void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const search::FoundPlan &plan) {
+  const SplitDecision *decision = splits.decide("planner");
+  for (const search::FoundStage &stage : plan.stages)
+    for (unsigned index = stage.first; index != stage.last; ++index) {
+      OperatorSplit &split = *splits.find(graph.operators[index].op);
+      for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
+        if (unsigned factor = stage.factors[index - stage.first][axis];
+            factor != search::none && !split.rule.factors.empty())
+          splits.cut(split, factor, split.mesh->axes[axis].name, decision);
+    }
+}
+
+/// "batch/data 2, out_channel/model 4"; "whole" where nothing is cut.
+static std::string splitText(const SplitRule &rule, ArrayRef<unsigned> factors, ArrayRef<MeshAxis> axes) {
+  std::string text;
+  for (auto [axis, factor] : llvm::zip(axes, factors)) {
+    if (factor == search::none)
+      continue;
+    const Factor &known = rule.factors[factor];
+    text += (text.empty() ? "" : ", ") + (known.alias.empty() ? known.name : known.alias) + "/" + axis.name + " " +
+            std::to_string(axis.size);
+  }
+  return text.empty() ? "whole" : text;
+}
+
+PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &plan,
+                    const search::SearchRequest &request, const Machine &machine) {
+  PlanReport report;
+  runtime::Prediction &to = report.prediction;
+  to.machine = machine.name;
+  to.training = request.training;
+  to.stepSeconds = plan.seconds;
+  to.lowerBoundSeconds = plan.lowerBound;
+  to.modelFlops = plan.modelFlops;
+  to.microbatches = static_cast<uint32_t>(plan.microbatches);
+  if (plan.stages.size() > 1 && request.training)
+    to.schedule = stages::scheduleName(plan.schedule);
+  to.memoryLimit = plan.memoryLimit;
+  to.peakBytes.assign(machine.devices.size(), 0.0);
+  for (const search::FoundStage &stage : plan.stages)
+    for (unsigned device : stage.devices)
+      to.peakBytes[device] = stage.bytes();
+  std::map<std::string, uint32_t> degrees;
+  for (const search::FoundStage &stage : plan.stages)
+    for (const MeshAxis &axis : stage.axes)
+      degrees[axis.name] = std::max(degrees[axis.name], static_cast<uint32_t>(axis.size));
+  for (auto &[name, ways] : degrees)
+    to.degrees.push_back({name, ways});
+  if (plan.stages.size() > 1)
+    to.degrees.push_back({pipelineDegree.str(), static_cast<uint32_t>(plan.stages.size())});
+  std::vector<MeshSpec> meshes = meshesOf(plan);
+  for (auto [stage, mesh] : llvm::zip_equal(plan.stages, meshes)) {
+    runtime::PlanStage &made = to.stages.emplace_back();
+    made.forward = stage.forward;
+    made.backwardWeight = stage.backwardWeights;
+    made.backwardInput = stage.backward - stage.backwardWeights;
+    made.send = stage.send;
+    made.perStep = stage.perStep;
+    made.inFlight = stage.inFlight;
+    made.memory = {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.transient};
+    made.recompute = recomputeName(stage.recompute);
+    made.zero = stage.zero;
+    report.stageMeshes.push_back(mesh.name);
+  }
+  for (const search::Considered &other : plan.considered)
+    to.alternatives.push_back({other.name, other.seconds, other.bytes, other.whyNot});
+  double microbatches = static_cast<double>(plan.microbatches);
+  for (auto [number, stage] : llvm::enumerate(plan.stages))
+    for (unsigned index = stage.first; index != stage.last; ++index) {
+      const search::Operator &op = graph.operators[index];
+      const search::OperatorExpectation &expected = stage.operators[index - stage.first];
+      OperatorReport &made = report.operators[graph.nodes[op.node].name];
+      made.stage = number;
+      made.seconds = std::max(made.seconds, 0.0) + expected.seconds * microbatches;
+      made.communicationSeconds = std::max(made.communicationSeconds, 0.0) + expected.exchange * microbatches;
+      // The operator that speaks for the node is the one with most work.
+      if (!expected.alternative || mainOperator(graph.nodes[op.node]) != op.op)
+        continue;
+      made.alternative = splitText(op.rule, *expected.alternative, stage.axes);
+      made.alternativeSeconds = expected.alternativeSeconds;
+    }
+  return report;
+}
+
+} // namespace cleave

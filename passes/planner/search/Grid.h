@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A grid of devices for the search: its axes, what collectives along them cost, and what it costs to bring a tensor from
+// one way of lying on it to another.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
+
+#include "passes/cost/CollectiveCost.h"
+#include "passes/cost/Topology.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <array>
+
+namespace cleave::search {
+
+inline constexpr unsigned mostAxes = 5;
+
+/// What one axis does with a tensor: nothing (all devices along it hold the same), a partial value each, or it cuts a
+/// dimension. Cuts of a dimension differ by where in its mixed radix the factor stands that is cut: `offset` is the
+/// product of the sizes of the slower varying factors.
+struct AxisState {
+  static constexpr uint64_t whole = 0, partial = 1;
+  static constexpr uint64_t cut(unsigned dim, int64_t offset) {
+    return 2 + ((static_cast<uint64_t>(dim) << 48) | static_cast<uint64_t>(offset));
+  }
+  static constexpr bool isCut(uint64_t state) { return state >= 2; }
+};
+
+/// By axis.
+using State = std::array<uint64_t, mostAxes>;
+
+/// A grid's axes, the last one varying fastest.
+class Grid {
+public:
+  /// `devices` are those of a mesh of these axes; links are the topology's while all groups along an axis are busy.
+  Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes);
+
+  unsigned numAxes() const { return sizes.size(); }
+  int64_t size(unsigned axis) const { return sizes[axis]; }
+  int64_t numDevices() const;
+  llvm::ArrayRef<int64_t> getSizes() const { return sizes; }
+
+  /// Bytes that a device holds of a tensor of `bytes`.
+  double localBytes(double bytes, const State &state) const;
+  /// Seconds to bring a tensor from one state to another: the cheapest order of axes, each taking the step that its two
+  /// states ask for. `forbidden` (infinity) where an axis would have to become partial.
+  ///
+  ///   partial -> whole   all-reduce             cut -> whole   all-gather
+  ///   partial -> cut     reduce-scatter         cut -> cut     all-to-all
+  ///   whole -> cut       slice (free)
+  double convert(double bytes, const State &from, const State &to) const;
+  /// An all-reduce of a device's `bytes` over axes.
+  double allReduce(double bytes, llvm::ArrayRef<unsigned> axes) const;
+  double allGather(double bytes, llvm::ArrayRef<unsigned> axes) const;
+  /// Two messages between neighbours along an axis.
+  double exchangeHalo(double bytes, unsigned axis) const;
+
+private:
+  llvm::SmallVector<LinkLevel, 3> levels(llvm::ArrayRef<unsigned> axes) const;
+
+  llvm::SmallVector<int64_t, 3> sizes;
+  llvm::SmallVector<LinkSpec, 3> links;
+  /// Every order of axes.
+  std::vector<llvm::SmallVector<unsigned, 3>> orders;
+};
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_GRID_H

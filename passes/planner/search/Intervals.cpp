@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Tables of pieces and their products.
+
+#include "passes/planner/search/Intervals.h"
+
+namespace cleave::search {
+
+/// A piece in a setting.
+struct Intervals::Table {
+  explicit Table(std::unique_ptr<Piece> piece) : piece(std::move(piece)) {
+    const solver::ChoiceProblem &problem = this->piece->problem;
+    if (this->piece->entryVariable != none)
+      kept.push_back(this->piece->entryVariable);
+    if (this->piece->exitVariable != none)
+      kept.push_back(this->piece->exitVariable);
+    entries = this->piece->entryVariable == none ? 1 : problem.domainOf(this->piece->entryVariable).size();
+    exits = this->piece->exitVariable == none ? 1 : problem.domainOf(this->piece->exitVariable).size();
+  }
+
+  struct Solved {
+    Weights weights;
+    std::optional<solver::Elimination> elimination;
+    std::map<std::pair<unsigned, unsigned>, Sums> sums;
+  };
+  Solved &solve(const Weights &weights) {
+    for (auto &known : solved)
+      if (known->weights == weights)
+        return *known;
+    Solved &made = *solved.emplace_back(std::make_unique<Solved>());
+    made.weights = weights;
+    solver::EliminationOptions options;
+    options.secondsPerByte = weights.secondsPerByte;
+    made.elimination = weights.reduction == 0 ? solver::Elimination::run(piece->problem, kept, options)
+                                              : solver::Elimination::run(weighted(weights), kept, options);
+    return made;
+  }
+
+  /// The piece's problem with the joining of gradients counted.
+  solver::ChoiceProblem weighted(const Weights &weights) const {
+    solver::ChoiceProblem problem = piece->problem;
+    for (size_t variable = 0; weights.reduction != 0 && variable != problem.variables.size(); ++variable)
+      for (size_t choice = 0; choice != problem.domainOf(variable).size(); ++choice)
+        problem.domains[problem.variables[variable]][choice].seconds +=
+            weights.reduction * piece->reductions[variable][choice];
+    return problem;
+  }
+
+  std::vector<unsigned> choicesAt(const Weights &weights, unsigned entry, unsigned exit) {
+    return solve(weights).elimination->choicesAt(keptChoices(entry, exit));
+  }
+
+  std::vector<unsigned> keptChoices(unsigned entry, unsigned exit) const {
+    std::vector<unsigned> choices;
+    if (piece->entryVariable != none)
+      choices.push_back(entry);
+    if (piece->exitVariable != none)
+      choices.push_back(exit);
+    return choices;
+  }
+
+  std::unique_ptr<Piece> piece;
+  std::vector<unsigned> kept;
+  unsigned entries = 1, exits = 1;
+  std::vector<std::unique_ptr<Solved>> solved;
+};
+
+/// Of a path of pieces from the beginning of an interval: by state of the tensor at its end, the least cost and how it
+/// is attained.
+struct Intervals::Products {
+  std::vector<double> values;
+  std::vector<IntervalSums> sums;
+  std::vector<unsigned> from; ///< The state before the last piece.
+  unsigned best = none;
+};
+
+/// A path of pieces: one more piece behind a shorter path.
+struct Intervals::Node {
+  unsigned parent = none, piece = none;
+  std::map<unsigned, unsigned> longer;
+  std::map<std::pair<unsigned, std::pair<double, double>>, Products> products;
+};
+
+Intervals::Intervals(const SearchGraph &graph, FixedFactors fixed) : graph(graph), fixed(std::move(fixed)) {
+  nodes.emplace_back();
+}
+Intervals::~Intervals() = default;
+
+unsigned Intervals::addSetting(Setting setting) {
+  settings.push_back(std::move(setting));
+  return settings.size() - 1;
+}
+
+static std::string typeOf(const SearchGraph &graph, unsigned tensor) {
+  if (tensor == none)
+    return "-";
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  const Tensor &known = graph.tensors[tensor];
+  out << known.value.getType() << known.batched << known.learns;
+  return text;
+}
+
+unsigned Intervals::pieceOf(unsigned first, unsigned last) {
+  auto [entry, isNew] = pieceByLayers.try_emplace({first, last}, 0);
+  if (!isNew)
+    return entry->second;
+  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
+  std::string key = graph.structureOf(from.at, to.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
+  for (unsigned index = from.at; index != to.at; ++index)
+    if (auto known = fixed.find(index); known != fixed.end())
+      for (auto [axis, factor] : known->second)
+        key += "f" + std::to_string(index - from.at) + "." + std::to_string(axis) + "." + std::to_string(factor);
+  auto [structure, isNewStructure] = pieceByStructure.try_emplace(std::move(key), pieces.size());
+  if (isNewStructure)
+    pieces.emplace_back(first, last);
+  return entry->second = structure->second;
+}
+
+unsigned Intervals::nodeOf(unsigned first, unsigned last) {
+  auto [entry, isNew] = nodeByLayers.try_emplace({first, last}, 0);
+  if (!isNew)
+    return entry->second;
+  unsigned node = 0;
+  for (unsigned begin = first; begin != last;) {
+    unsigned end = begin + 1;
+    while (end != last && graph.boundaries[end].single == none)
+      ++end;
+    unsigned piece = pieceOf(begin, end);
+    auto [longer, isNewNode] = nodes[node].longer.try_emplace(piece, nodes.size());
+    unsigned next = longer->second;
+    if (isNewNode) {
+      Node &made = nodes.emplace_back();
+      made.parent = node;
+      made.piece = piece;
+    }
+    node = next;
+    begin = end;
+  }
+  return nodeByLayers[{first, last}] = node;
+}
+
+unsigned Intervals::classOf(unsigned first, unsigned last) { return nodeOf(first, last); }
+
+Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
+  std::unique_ptr<Table> &table = tables[{piece, setting}];
+  if (!table) {
+    auto [first, last] = pieces[piece];
+    const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
+    const Setting &known = settings[setting];
+    table = std::make_unique<Table>(std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *known.grid,
+                                                            *known.cost, known.options, fixed));
+  }
+  return *table;
+}
+
+const Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting, const Weights &weights) {
+  auto key = std::pair(setting, std::pair(weights.reduction, weights.secondsPerByte));
+  if (auto known = nodes[node].products.find(key); known != nodes[node].products.end())
+    return known->second;
+  Table &table = tableOf(nodes[node].piece, setting);
+  Products before;
+  if (nodes[node].parent == 0) {
+    before.values = table.piece->entrySeconds;
+    before.values.resize(table.entries, 0.0);
+    before.sums.resize(table.entries);
+    for (unsigned entry = 0; entry != table.entries; ++entry)
+      before.sums[entry].backward = before.sums[entry].backwardExchange = before.values[entry];
+  }
+  const Products &previous =
+      nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
+  Table::Solved &solved = table.solve(weights);
+  Products made;
+  made.values.assign(table.exits, solver::forbidden);
+  made.from.assign(table.exits, none);
+  made.sums.resize(table.exits);
+  if (solved.elimination) {
+    const std::vector<double> &values = solved.elimination->values();
+    for (unsigned entry = 0; entry != table.entries; ++entry)
+      for (unsigned exit = 0; exit != table.exits; ++exit)
+        if (double value = previous.values[entry] + values[static_cast<size_t>(entry) * table.exits + exit];
+            value < made.values[exit]) {
+          made.values[exit] = value;
+          made.from[exit] = entry;
+        }
+  }
+  for (unsigned exit = 0; exit != table.exits; ++exit) {
+    if (made.from[exit] == none)
+      continue;
+    unsigned entry = made.from[exit];
+    auto [sums, isNew] = solved.sums.try_emplace({entry, exit});
+    if (isNew)
+      sums->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
+    IntervalSums &to = made.sums[exit];
+    to = previous.sums[entry];
+    to.add(sums->second);
+    if (!table.piece->entryBytes.empty())
+      to.checkpoints += table.piece->entryBytes[entry];
+    to.largestPiece = std::max(to.largestPiece, sums->second.saved);
+    if (made.best == none || made.values[exit] < made.values[made.best])
+      made.best = exit;
+  }
+  return nodes[node].products[key] = std::move(made);
+}
+
+const IntervalSums *Intervals::best(unsigned first, unsigned last, unsigned setting, const Weights &weights) {
+  const Products &products = productsOf(nodeOf(first, last), setting, weights);
+  return products.best == none ? nullptr : &products.sums[products.best];
+}
+
+std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, unsigned setting,
+                                                const Weights &weights) {
+  std::vector<Step> steps;
+  unsigned node = nodeOf(first, last);
+  unsigned exit = productsOf(node, setting, weights).best;
+  while (node != 0) {
+    unsigned entry = productsOf(node, setting, weights).from[exit];
+    steps.push_back({&tableOf(nodes[node].piece, setting), nodes[node].piece, entry, exit});
+    exit = entry;
+    node = nodes[node].parent;
+  }
+  return steps;
+}
+
+std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, unsigned last, unsigned setting,
+                                                               const Weights &weights) {
+  std::vector<std::array<unsigned, mostAxes>> all;
+  std::vector<Step> steps = stepsOf(first, last, setting, weights);
+  for (const Step &step : llvm::reverse(steps)) {
+    auto part = step.table->piece->factorsOf(step.table->choicesAt(weights, step.entry, step.exit));
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+/// The problem with a variable's choice made.
+static void restrict(solver::ChoiceProblem &problem, unsigned variable, unsigned choice) {
+  if (variable == none)
+    return;
+  std::vector<solver::Choice> single = {problem.domainOf(variable)[choice]};
+  problem.variables[variable] = problem.domains.size();
+  problem.domains.push_back(std::move(single));
+  for (solver::Edge &edge : problem.edges) {
+    if (edge.first != variable && edge.second != variable)
+      continue;
+    const solver::PairTable &table = problem.pairs[edge.table];
+    solver::PairTable part;
+    part.rows = edge.first == variable ? 1 : table.rows;
+    part.columns = edge.second == variable ? 1 : table.columns;
+    for (unsigned a = 0; a != part.rows; ++a)
+      for (unsigned b = 0; b != part.columns; ++b)
+        part.seconds.push_back(table.at(edge.first == variable ? choice : a, edge.second == variable ? choice : b));
+    edge.table = problem.pairs.size();
+    problem.pairs.push_back(std::move(part));
+  }
+}
+
+std::vector<Intervals::OperatorFacts> Intervals::factsOf(const Step &step, const Weights &weights) {
+  const Piece &piece = *step.table->piece;
+  std::vector<unsigned> choices = step.table->choicesAt(weights, step.entry, step.exit);
+  std::vector<OperatorTime> times = piece.timesOf(choices);
+  std::vector<OperatorFacts> facts(times.size());
+  for (auto [fact, time] : llvm::zip_equal(facts, times))
+    fact.time = time;
+  solver::ChoiceProblem problem = step.table->weighted(weights);
+  restrict(problem, piece.entryVariable, step.entry);
+  restrict(problem, piece.exitVariable, step.exit);
+  solver::EliminationOptions options;
+  options.secondsPerByte = weights.secondsPerByte;
+  for (unsigned variable = 0; variable != choices.size(); ++variable) {
+    unsigned op = piece.operatorOf(variable);
+    if (op == none || problem.domainOf(variable).size() < 2)
+      continue;
+    auto elimination = solver::Elimination::run(problem, {variable}, options);
+    if (!elimination)
+      continue;
+    const std::vector<double> &values = elimination->values();
+    unsigned other = none;
+    for (unsigned choice = 0; choice != values.size(); ++choice)
+      if (choice != choices[variable] && values[choice] != solver::forbidden &&
+          (other == none || values[choice] < values[other]))
+        other = choice;
+    if (other == none)
+      continue;
+    facts[op].alternative = piece.factorsOf(variable, other);
+    facts[op].more = std::max(0.0, values[other] - values[choices[variable]]);
+  }
+  return facts;
+}
+
+std::vector<Intervals::OperatorFacts> Intervals::facts(unsigned first, unsigned last, unsigned setting,
+                                                       const Weights &weights) {
+  std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<OperatorFacts>> known;
+  std::vector<OperatorFacts> all;
+  std::vector<Step> steps = stepsOf(first, last, setting, weights);
+  for (const Step &step : llvm::reverse(steps)) {
+    auto [entry, isNew] = known.try_emplace({step.piece, step.entry, step.exit});
+    if (isNew)
+      entry->second = factsOf(step, weights);
+    all.insert(all.end(), entry->second.begin(), entry->second.end());
+  }
+  return all;
+}
+
+} // namespace cleave::search

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The best splits of any consecutive layers on any grid, as the search across stages asks for them. A graph is cut into
+// pieces at boundaries that a single tensor crosses; a piece is a table of the least cost by the states of the two
+// tensors at its ends, and layers in a row are min-plus products of tables. Equal pieces have one table, and intervals
+// that begin with equal pieces share the products.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H
+
+#include "passes/planner/search/Piece.h"
+#include "passes/planner/solver/Elimination.h"
+
+#include <map>
+#include <memory>
+
+namespace cleave::search {
+
+/// What the choices of an interval are best for: seconds of a microbatch, plus these.
+struct Weights {
+  double reduction = 0;      ///< For each second of joining gradients.
+  double secondsPerByte = 0; ///< For each byte of a device's memory.
+  bool operator==(const Weights &) const = default;
+};
+
+/// Sums over an interval, and what it keeps at the boundaries of its pieces.
+struct IntervalSums : Sums {
+  double checkpoints = 0;  ///< Bytes of the tensors at the beginnings of its pieces.
+  double largestPiece = 0; ///< Bytes that the piece which saves most saves.
+};
+
+/// A grid on a kind of device, with the size of a microbatch: all that pieces depend on besides their structure.
+struct Setting {
+  const Grid *grid = nullptr;
+  const OperatorCost *cost = nullptr;
+  PieceOptions options;
+};
+
+class Intervals {
+public:
+  /// All must outlive it. `fixed` names operators by their index.
+  explicit Intervals(const SearchGraph &graph, FixedFactors fixed = FixedFactors());
+  ~Intervals();
+
+  unsigned numLayers() const { return graph.boundaries.size() - 1; }
+  /// The same for intervals of layers [first, last) of equal structure.
+  unsigned classOf(unsigned first, unsigned last);
+  /// Adds a setting, whose number the others take.
+  unsigned addSetting(Setting setting);
+
+  /// What the best choices of layers [first, last) amount to; nothing where there are none.
+  const IntervalSums *best(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  /// By operator of the layers and axis: the factor that is cut by these choices, or none.
+  std::vector<std::array<unsigned, mostAxes>> factors(unsigned first, unsigned last, unsigned setting,
+                                                      const Weights &weights);
+  /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest of
+  /// its piece being split anew for that.
+  struct OperatorFacts {
+    OperatorTime time;
+    /// By axis: the factors of the other way; empty where there is none.
+    std::optional<std::array<unsigned, mostAxes>> alternative;
+    double more = 0; ///< Seconds of a microbatch that it would take more, with its part of what `weights` count.
+  };
+  /// By operator of the layers.
+  std::vector<OperatorFacts> facts(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+
+private:
+  struct Table;
+  struct Products;
+  struct Node;
+
+  unsigned pieceOf(unsigned first, unsigned last);
+  unsigned nodeOf(unsigned first, unsigned last);
+  Table &tableOf(unsigned piece, unsigned setting);
+  const Products &productsOf(unsigned node, unsigned setting, const Weights &weights);
+  /// The pieces of an interval with the states at their ends, from its end to its beginning.
+  struct Step {
+    Table *table;
+    unsigned piece, entry, exit;
+  };
+  std::vector<Step> stepsOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  std::vector<OperatorFacts> factsOf(const Step &step, const Weights &weights);
+
+  const SearchGraph &graph;
+  const FixedFactors fixed;
+  std::vector<Setting> settings;
+  /// Pieces by layers and by structure; where a piece of each structure first occurs.
+  std::map<std::pair<unsigned, unsigned>, unsigned> pieceByLayers;
+  std::map<std::string, unsigned> pieceByStructure;
+  std::vector<std::pair<unsigned, unsigned>> pieces;
+  std::vector<Node> nodes;
+  std::map<std::pair<unsigned, unsigned>, unsigned> nodeByLayers;
+  std::map<std::pair<unsigned, unsigned>, std::unique_ptr<Table>> tables;
+};
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H

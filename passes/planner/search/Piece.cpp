@@ -1,0 +1,681 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Enumerates choices and costs them.
+
+#include "passes/planner/search/Piece.h"
+
+#include <cmath>
+#include <map>
+
+namespace cleave::search {
+
+using Factors = std::array<unsigned, mostAxes>;
+
+void Sums::add(const Sums &other) {
+  forward += other.forward;
+  backward += other.backward;
+  forwardExchange += other.forwardExchange;
+  backwardExchange += other.backwardExchange;
+  backwardWeights += other.backwardWeights;
+  contractions += other.contractions;
+  update += other.update;
+  reduction += other.reduction;
+  gathering += other.gathering;
+  parameters += other.parameters;
+  gradients += other.gradients;
+  optimizer += other.optimizer;
+  parametersShared += other.parametersShared;
+  gradientsShared += other.gradientsShared;
+  optimizerShared += other.optimizerShared;
+  saved += other.saved;
+  savedProducts += other.savedProducts;
+  transient = std::max(transient, other.transient);
+}
+
+namespace {
+
+/// How a tensor lies, and its gradient.
+struct TensorState {
+  State state = {}, gradient = {};
+  bool operator<(const TensorState &other) const {
+    return std::tie(state, gradient) < std::tie(other.state, other.gradient);
+  }
+};
+
+/// Where a factor stands in a tensor: the state of an axis that cuts it; whole where the tensor lacks it.
+uint64_t placeOf(const SplitRule &rule, const TensorFactors &tensor, unsigned factor) {
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    int64_t offset = 1;
+    for (unsigned known : factors) {
+      if (known == factor)
+        return AxisState::cut(dim, offset);
+      offset *= rule.factors[known].size;
+    }
+  }
+  return AxisState::whole;
+}
+
+/// The factor at a place of a tensor that may follow a cut there; none where there is none.
+unsigned factorAt(const SplitRule &rule, const TensorFactors &tensor, uint64_t place) {
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    int64_t offset = 1;
+    for (unsigned factor : factors) {
+      if (AxisState::cut(dim, offset) == place && rule.factors[factor].size > 1)
+        return rule.factors[factor].kind == FactorKind::Parallel ? factor : none;
+      offset *= rule.factors[factor].size;
+    }
+  }
+  return none;
+}
+
+} // namespace
+
+class Piece::Builder {
+public:
+  Builder(Piece &piece, const SearchGraph &graph, unsigned entry, unsigned exit, const Grid &grid,
+          const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
+      : piece(piece), graph(graph), entry(entry), exit(exit), grid(grid), cost(cost), options(options), fixed(fixed),
+        numAxes(grid.numAxes()) {}
+
+  void run() {
+    for (unsigned index = piece.first; index != piece.last; ++index)
+      if (!graph.operators[index].once)
+        assign(index);
+    for (unsigned variable = 0; variable != piece.variables.size(); ++variable)
+      enumerate(variable);
+    addTensorVariables();
+    addEdges();
+  }
+
+private:
+  Piece &piece;
+  const SearchGraph &graph;
+  unsigned entry, exit;
+  const Grid &grid;
+  const OperatorCost &cost;
+  const PieceOptions &options;
+  const FixedFactors &fixed;
+  unsigned numAxes;
+  /// By operator: its variable.
+  llvm::DenseMap<unsigned, unsigned> variableOf;
+  /// By tensor: its own variable, and its states by choice.
+  llvm::DenseMap<unsigned, unsigned> tensorVariable;
+  llvm::DenseMap<unsigned, std::vector<TensorState>> tensorStates;
+  /// By variable, choice and operator of the variable: the states of operands and results.
+  struct States {
+    llvm::SmallVector<TensorState, 3> operands;
+    llvm::SmallVector<State, 1> results;
+  };
+  std::vector<std::vector<std::vector<States>>> states;
+
+  //===-- variables -------------------------------------------------------------------------------------------===//
+
+  void assign(unsigned index) {
+    const Operator &op = graph.operators[index];
+    auto leader = variableOf.find(op.leader);
+    if (op.leader != index && leader != variableOf.end()) {
+      variableOf[index] = leader->second;
+      piece.variables[leader->second].operators.push_back(index);
+      return;
+    }
+    variableOf[index] = piece.variables.size();
+    piece.variables.emplace_back().operators.push_back(index);
+  }
+
+  double scaleOf(const Operator &op) const { return op.batch == none ? 1 : options.batchScale; }
+  double bytesOf(const Tensor &tensor) const {
+    return tensor.bytes * (tensor.batched ? options.batchScale : 1) *
+           (tensor.isFloat ? options.precision.activation : 1);
+  }
+  /// Elements of a factor in a microbatch.
+  double sizeOf(const Operator &op, unsigned factor) const {
+    return static_cast<double>(op.rule.factors[factor].size) * (factor == op.batch ? options.batchScale : 1);
+  }
+
+  static bool mentions(const TensorFactors &tensor, unsigned factor) {
+    return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
+  }
+
+  static bool mayPlay(const Operator &op, AxisRole role, unsigned factor) {
+    switch (role) {
+    case AxisRole::Any:
+      return true;
+    case AxisRole::Batch:
+      return factor == op.batch;
+    case AxisRole::NotBatch:
+      return factor != op.batch;
+    case AxisRole::Sequence:
+      return factor == op.sequence;
+    case AxisRole::Expert:
+      break;
+    }
+    if (factor == op.batch)
+      return false;
+    if (op.cost.costClass != CostClass::Contraction)
+      return true;
+    bool ofWeights = false, ofData = false;
+    for (auto [operand, tensor] : llvm::zip_equal(op.operands, op.rule.operands))
+      (operand.parameter != none ? ofWeights : ofData) |= mentions(tensor, factor);
+    return ofWeights && ofData && op.rule.factors[factor].kind == FactorKind::Parallel;
+  }
+
+  bool mayCut(const Operator &op, unsigned axis, unsigned factor, double ways) const {
+    const Factor &known = op.rule.factors[factor];
+    if (known.kind == FactorKind::Stepwise || known.kind == FactorKind::Unsplittable)
+      return false;
+    AxisRole role = axis < options.roles.size() ? options.roles[axis] : AxisRole::Any;
+    if (!mayPlay(op, role, factor))
+      return false;
+    double size = sizeOf(op, factor);
+    if (known.kind == FactorKind::Window && size / ways * static_cast<double>(known.step) <
+                                                static_cast<double>(known.haloBefore + known.haloAfter))
+      return false;
+    return size >= ways;
+  }
+
+  /// The choices of a variable: every way in which axes cut factors of its first operator.
+  void enumerate(unsigned variable) {
+    Variable &made = piece.variables[variable];
+    const Operator &op = graph.operators[made.operators.front()];
+    states.emplace_back();
+    Factors factors;
+    factors.fill(none);
+    enumerate(variable, op, factors, 0);
+    if (made.assignments.empty()) {
+      factors.fill(none);
+      addChoice(variable, factors);
+    }
+    piece.problem.variables.push_back(piece.problem.domains.size());
+    std::vector<solver::Choice> &domain = piece.problem.domains.emplace_back();
+    std::vector<double> &reductions = piece.reductions.emplace_back();
+    for (const Sums &sums : made.sums) {
+      domain.push_back({sums.forward + sums.backward + sums.update / options.microbatches,
+                        sums.parameters + sums.gradients + sums.optimizer + (options.training ? sums.saved : 0)});
+      reductions.push_back(sums.reduction);
+    }
+  }
+
+  void enumerate(unsigned variable, const Operator &op, Factors &factors, unsigned axis) {
+    if (axis == numAxes) {
+      addChoice(variable, factors);
+      return;
+    }
+    if (auto known = fixed.find(piece.variables[variable].operators.front()); known != fixed.end())
+      for (auto [fixedAxis, factor] : known->second)
+        if (fixedAxis == axis) {
+          factors[axis] = factor;
+          enumerate(variable, op, factors, axis + 1);
+          return;
+        }
+    double before = 1;
+    bool isBatchAxis = axis < options.roles.size() && options.roles[axis] == AxisRole::Batch;
+    bool hasBatch = false;
+    for (unsigned factor = 0; grid.size(axis) > 1 && factor != op.rule.factors.size(); ++factor) {
+      before = 1;
+      for (unsigned other = 0; other != axis; ++other)
+        if (factors[other] == factor)
+          before *= static_cast<double>(grid.size(other));
+      if (!mayCut(op, axis, factor, before * static_cast<double>(grid.size(axis))))
+        continue;
+      factors[axis] = factor;
+      hasBatch = true;
+      enumerate(variable, op, factors, axis + 1);
+    }
+    factors[axis] = none;
+    if (!(isBatchAxis && hasBatch))
+      enumerate(variable, op, factors, axis + 1);
+  }
+
+  States statesOf(const Operator &op, const Factors &factors) const {
+    States made;
+    for (const TensorFactors &tensor : op.rule.operands) {
+      TensorState &to = made.operands.emplace_back();
+      for (unsigned axis = 0; axis != numAxes; ++axis) {
+        if (factors[axis] == none)
+          continue;
+        to.state[axis] = to.gradient[axis] = placeOf(op.rule, tensor, factors[axis]);
+        if (to.state[axis] == AxisState::whole)
+          to.gradient[axis] = AxisState::partial;
+      }
+    }
+    for (const TensorFactors &tensor : op.rule.results) {
+      State &to = made.results.emplace_back();
+      to.fill(AxisState::whole);
+      for (unsigned axis = 0; axis != numAxes; ++axis) {
+        if (factors[axis] == none)
+          continue;
+        to[axis] = placeOf(op.rule, tensor, factors[axis]);
+        if (to[axis] == AxisState::whole && op.rule.factors[factors[axis]].kind == FactorKind::Reduction)
+          to[axis] = AxisState::partial;
+      }
+    }
+    return made;
+  }
+
+  void addChoice(unsigned variable, const Factors &factors) {
+    Variable &made = piece.variables[variable];
+    Assignment assignment;
+    Sums sums;
+    std::vector<States> chosen;
+    for (unsigned position = 0; position != made.operators.size(); ++position) {
+      const Operator &op = graph.operators[made.operators[position]];
+      Sums before = sums;
+      Factors own = position == 0 ? factors : follow(made, op, chosen, sums);
+      chosen.push_back(statesOf(op, own));
+      assignment.factors.push_back(own);
+      addWork(made.operators[position], own, chosen.back(), sums);
+      assignment.times.push_back({sums.forward + sums.backward - before.forward - before.backward,
+                                  sums.forwardExchange + sums.backwardExchange - before.forwardExchange -
+                                      before.backwardExchange});
+    }
+    made.assignments.push_back(std::move(assignment));
+    made.sums.push_back(sums);
+    states[variable].push_back(std::move(chosen));
+  }
+
+  /// A follower's factors: those at the places where its operand is cut. What it cannot follow is gathered.
+  Factors follow(const Variable &made, const Operator &op, const std::vector<States> &chosen, Sums &sums) const {
+    Factors factors;
+    factors.fill(none);
+    for (auto [operand, tensorFactors] : llvm::zip_equal(op.operands, op.rule.operands)) {
+      if (operand.tensor == none)
+        continue;
+      const Tensor &tensor = graph.tensors[operand.tensor];
+      size_t producer = llvm::find(made.operators, tensor.producer) - made.operators.begin();
+      if (producer >= chosen.size())
+        continue;
+      const State &from = chosen[producer].results[tensor.result];
+      State to = from;
+      for (unsigned axis = 0; axis != numAxes; ++axis) {
+        if (!AxisState::isCut(from[axis]))
+          continue;
+        factors[axis] = factorAt(op.rule, tensorFactors, from[axis]);
+        if (factors[axis] == none)
+          to[axis] = AxisState::whole;
+      }
+      double seconds = grid.convert(bytesOf(tensor), from, to);
+      sums.forward += seconds;
+      sums.forwardExchange += seconds;
+      break;
+    }
+    return factors;
+  }
+
+  //===-- work ------------------------------------------------------------------------------------------------===//
+
+  void addWork(unsigned index, const Factors &factors, const States &state, Sums &sums) const {
+    const Operator &op = graph.operators[index];
+    // The part of the work that a device does; blocks are rounded up.
+    double part = 1;
+    for (unsigned factor = 0; factor != op.rule.factors.size(); ++factor) {
+      double ways = 1;
+      for (unsigned axis = 0; axis != numAxes; ++axis)
+        if (factors[axis] == factor)
+          ways *= static_cast<double>(grid.size(axis));
+      if (ways > 1) {
+        double size = sizeOf(op, factor);
+        part *= std::min(1.0, std::ceil(size / ways - 1e-9) / size);
+      }
+    }
+    double flops = op.cost.flops * scaleOf(op) * part, bytes = 0;
+    for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
+      bytes += operandBytes(operand, at.state);
+    double resultBytes = 0;
+    for (auto [tensor, at] : llvm::zip_equal(op.results, state.results))
+      resultBytes += grid.localBytes(bytesOf(graph.tensors[tensor]), at);
+    // Operators that read a part of an operand (a lookup in a table) say so.
+    double whole = 0;
+    for (const Operand &operand : op.operands)
+      whole += operand.bytes;
+    double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
+    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
+    sums.forward += forward;
+    if (op.cost.costClass == CostClass::Contraction)
+      sums.contractions += forward;
+    sums.transient = std::max(sums.transient, bytes + resultBytes);
+    addHalo(op, factors, state, sums);
+    addParameters(index, state, sums);
+    if (options.training)
+      addBackward(op, state, forward, resultBytes, sums);
+  }
+
+  double operandBytes(const Operand &operand, const State &state) const {
+    double bytes = operand.parameter != none
+                       ? operand.bytes * (operand.isFloat ? options.precision.activation : 1)
+                       : bytesOf(graph.tensors[operand.tensor]);
+    return grid.localBytes(bytes, state);
+  }
+
+  void addHalo(const Operator &op, const Factors &factors, const States &state, Sums &sums) const {
+    for (unsigned axis = 0; axis != numAxes; ++axis) {
+      if (factors[axis] == none || op.rule.factors[factors[axis]].kind != FactorKind::Window)
+        continue;
+      const Factor &factor = op.rule.factors[factors[axis]];
+      double halo = static_cast<double>(factor.haloBefore + std::max<int64_t>(0, factor.haloAfter));
+      double rows = static_cast<double>(factor.size * factor.step) / static_cast<double>(grid.size(axis));
+      double seconds = halo <= 0 ? 0
+                                 : grid.exchangeHalo(operandBytes(op.operands[0], state.operands[0].state) *
+                                                         std::min(1.0, halo / std::max(rows, 1.0)),
+                                                     axis);
+      sums.forward += seconds;
+      sums.forwardExchange += seconds;
+      if (options.training) {
+        sums.backward += seconds;
+        sums.backwardExchange += seconds;
+      }
+    }
+  }
+
+  void addParameters(unsigned index, const States &state, Sums &sums) const {
+    const Operator &op = graph.operators[index];
+    for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
+      bool prepared = operand.tensor != none && graph.tensors[operand.tensor].producer != none &&
+                      graph.operators[graph.tensors[operand.tensor].producer].once;
+      bool own = operand.parameter != none && graph.parameters[operand.parameter].firstUse == index;
+      if (!own && !prepared)
+        continue;
+      double local = grid.localBytes(operand.bytes, at.state), replicas = 1;
+      llvm::SmallVector<unsigned, 3> joined;
+      for (unsigned axis = 0; axis != numAxes; ++axis) {
+        if (AxisState::isCut(at.state[axis]) || grid.size(axis) == 1)
+          continue;
+        replicas *= static_cast<double>(grid.size(axis));
+        if (at.gradient[axis] == AxisState::partial)
+          joined.push_back(axis);
+      }
+      const Precision &precision = options.precision;
+      double held = local * (operand.isFloat ? precision.parameter : 1);
+      sums.parameters += held;
+      bool trained = operand.parameter != none ? graph.parameters[operand.parameter].trained
+                                               : graph.tensors[operand.tensor].learns;
+      if (!options.training || !trained) {
+        sums.parametersShared += held;
+        continue;
+      }
+      sums.gradients += local * precision.gradient;
+      sums.optimizer += local * precision.optimizer;
+      sums.parametersShared += held / replicas;
+      sums.gradientsShared += local * precision.gradient / replicas;
+      sums.optimizerShared += local * precision.optimizer / replicas;
+      sums.reduction += grid.allReduce(local * precision.gradient, joined);
+      sums.gathering += grid.allGather(held, joined);
+      // Parameters and optimizer state are read and written, gradients read.
+      sums.update += cost.memorySeconds(2 * held + local * (precision.gradient + 2 * precision.optimizer));
+    }
+  }
+
+  /// A contraction has a product as large as itself for each operand that learns; other operators read and write about
+  /// as much as forward.
+  void addBackward(const Operator &op, const States &state, double forward, double resultBytes, Sums &sums) const {
+    unsigned gradients = 0, weights = 0;
+    for (const Operand &operand : op.operands) {
+      bool isWeight = operand.parameter != none;
+      if (!operand.isFloat ||
+          !(isWeight ? graph.parameters[operand.parameter].trained : graph.tensors[operand.tensor].learns))
+        continue;
+      ++gradients;
+      weights += isWeight;
+    }
+    if (!gradients)
+      return;
+    bool product = op.cost.costClass == CostClass::Contraction;
+    sums.backward += product ? forward * gradients : forward;
+    if (product)
+      sums.backwardWeights += forward * weights;
+    bool view = op.cost.costClass == CostClass::View || op.cost.costClass == CostClass::Movement;
+    // What is fused is computed again from what it was fused to.
+    if (!view && !op.fused)
+      sums.saved += resultBytes;
+    if (product)
+      sums.savedProducts += resultBytes;
+  }
+
+  //===-- tensors ---------------------------------------------------------------------------------------------===//
+
+  const State *resultState(unsigned tensor, unsigned choice) const {
+    const Tensor &known = graph.tensors[tensor];
+    auto variable = variableOf.find(known.producer);
+    if (known.producer == none || variable == variableOf.end())
+      return nullptr;
+    size_t position =
+        llvm::find(piece.variables[variable->second].operators, known.producer) -
+        piece.variables[variable->second].operators.begin();
+    return &states[variable->second][choice][position].results[known.result];
+  }
+
+  const TensorState &operandState(unsigned index, unsigned operand, unsigned choice) const {
+    unsigned variable = variableOf.lookup(index);
+    size_t position =
+        llvm::find(piece.variables[variable].operators, index) - piece.variables[variable].operators.begin();
+    return states[variable][choice][position].operands[operand];
+  }
+
+  /// Uses of a tensor by other variables than its producer's.
+  llvm::SmallVector<std::pair<unsigned, unsigned>, 4> usesOf(unsigned tensor) const {
+    llvm::SmallVector<std::pair<unsigned, unsigned>, 4> uses;
+    const Tensor &known = graph.tensors[tensor];
+    auto producer = variableOf.find(known.producer);
+    for (auto [user, operand] : known.uses) {
+      auto variable = variableOf.find(user);
+      if (variable == variableOf.end() || (known.producer != none && producer != variableOf.end() &&
+                                           producer->second == variable->second))
+        continue;
+      uses.emplace_back(user, operand);
+    }
+    return uses;
+  }
+
+  /// Every state of a tensor on its own: each axis cuts a dimension, or nothing; then the gradient is whole or partial.
+  std::vector<TensorState> allStates(const Tensor &tensor) const {
+    auto shape = mlir::cast<mlir::RankedTensorType>(tensor.value.getType()).getShape();
+    std::vector<TensorState> all(1);
+    for (unsigned axis = 0; axis != numAxes; ++axis) {
+      std::vector<TensorState> more;
+      for (const TensorState &known : all) {
+        more.push_back(known);
+        if (grid.size(axis) == 1)
+          continue;
+        if (options.training && tensor.learns) {
+          more.push_back(known);
+          more.back().gradient[axis] = AxisState::partial;
+        }
+        for (auto [dim, size] : llvm::enumerate(shape)) {
+          if (size < 2)
+            continue;
+          more.push_back(known);
+          more.back().state[axis] = more.back().gradient[axis] = AxisState::cut(dim, 1);
+        }
+      }
+      all = std::move(more);
+    }
+    return all;
+  }
+
+  void addTensorVariable(unsigned tensor, bool isBoundary) {
+    if (tensorVariable.count(tensor))
+      return;
+    std::vector<TensorState> all;
+    if (isBoundary) {
+      all = allStates(graph.tensors[tensor]);
+    } else {
+      std::map<TensorState, unsigned> distinct;
+      for (auto [user, operand] : usesOf(tensor))
+        for (unsigned choice = 0; choice != states[variableOf.lookup(user)].size(); ++choice)
+          distinct.try_emplace(operandState(user, operand, choice), distinct.size());
+      for (auto &[state, index] : distinct)
+        all.push_back(state);
+    }
+    tensorVariable[tensor] = piece.problem.variables.size();
+    piece.problem.variables.push_back(piece.problem.domains.size());
+    piece.problem.domains.emplace_back(all.size());
+    piece.reductions.emplace_back(all.size(), 0.0);
+    piece.variables.emplace_back().sums.resize(all.size());
+    tensorStates[tensor] = std::move(all);
+  }
+
+  void addTensorVariables() {
+    if (entry != none) {
+      addTensorVariable(entry, true);
+      piece.entryVariable = tensorVariable[entry];
+      for (const TensorState &state : tensorStates[entry]) {
+        State joined = state.gradient;
+        for (uint64_t &axis : joined)
+          axis = axis == AxisState::partial ? AxisState::whole : axis;
+        piece.entrySeconds.push_back(
+            options.training ? grid.convert(bytesOf(graph.tensors[entry]), state.gradient, joined) : 0);
+        piece.entryBytes.push_back(grid.localBytes(bytesOf(graph.tensors[entry]), state.state));
+      }
+    }
+    if (exit != none) {
+      addTensorVariable(exit, true);
+      piece.exitVariable = tensorVariable[exit];
+    }
+    for (unsigned index = piece.first; index != piece.last; ++index)
+      for (unsigned tensor : graph.operators[index].results)
+        if (!graph.operators[index].once && usesOf(tensor).size() > 1)
+          addTensorVariable(tensor, false);
+  }
+
+  //===-- edges -----------------------------------------------------------------------------------------------===//
+
+  void addEdge(unsigned from, unsigned to, unsigned forOperator,
+               llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost) {
+    solver::PairTable table;
+    table.rows = piece.problem.domainOf(from).size();
+    table.columns = piece.problem.domainOf(to).size();
+    std::vector<double> forward;
+    for (unsigned a = 0; a != table.rows; ++a)
+      for (unsigned b = 0; b != table.columns; ++b) {
+        auto [there, back] = cost(a, b);
+        table.seconds.push_back(there + back);
+        forward.push_back(there);
+      }
+    piece.problem.edges.push_back({from, to, static_cast<unsigned>(piece.problem.pairs.size())});
+    piece.problem.pairs.push_back(std::move(table));
+    piece.forwardTables.push_back(std::move(forward));
+    piece.edgeOperators.push_back(forOperator - piece.first);
+  }
+
+  static State joined(State state) {
+    for (uint64_t &axis : state)
+      axis = axis == AxisState::partial ? AxisState::whole : axis;
+    return state;
+  }
+
+  /// Bringing a tensor from its producer to a reader's state, and its gradient back.
+  std::pair<double, double> between(const Tensor &tensor, const State &made, const TensorState &read) const {
+    double bytes = bytesOf(tensor);
+    return {grid.convert(bytes, made, read.state),
+            options.training && tensor.learns ? grid.convert(bytes, read.gradient, joined(made)) : 0};
+  }
+  std::pair<double, double> between(const Tensor &tensor, const TensorState &from, const TensorState &read) const {
+    double bytes = bytesOf(tensor);
+    return {grid.convert(bytes, from.state, read.state),
+            options.training && tensor.learns ? grid.convert(bytes, read.gradient, from.gradient) : 0};
+  }
+
+  void addEdges() {
+    for (unsigned index = piece.first; index != piece.last; ++index)
+      if (!graph.operators[index].once)
+        for (unsigned tensor : graph.operators[index].results)
+          connect(tensor);
+    if (entry != none)
+      connectReaders(entry);
+  }
+
+  void connect(unsigned index) {
+    const Tensor &tensor = graph.tensors[index];
+    unsigned producer = variableOf.lookup(tensor.producer);
+    auto own = tensorVariable.find(index);
+    if (own != tensorVariable.end()) {
+      const std::vector<TensorState> &all = tensorStates[index];
+      addEdge(producer, own->second, tensor.producer,
+              [&](unsigned a, unsigned b) { return between(tensor, *resultState(index, a), all[b]); });
+      connectReaders(index);
+    } else {
+      for (auto [user, operand] : usesOf(index))
+        addEdge(producer, variableOf.lookup(user), user, [&, user = user, operand = operand](unsigned a, unsigned b) {
+          return between(tensor, *resultState(index, a), operandState(user, operand, b));
+        });
+    }
+    bool leaves = tensor.isOutput || (index != exit && llvm::any_of(tensor.uses, [&](auto &use) {
+                                        return use.first >= piece.last;
+                                      }));
+    if (leaves)
+      finish(index, producer);
+  }
+
+  void connectReaders(unsigned index) {
+    const Tensor &tensor = graph.tensors[index];
+    const std::vector<TensorState> &all = tensorStates[index];
+    for (auto [user, operand] : usesOf(index))
+      addEdge(tensorVariable[index], variableOf.lookup(user), user,
+              [&, user = user, operand = operand](unsigned a, unsigned b) {
+                return between(tensor, all[a], operandState(user, operand, b));
+              });
+  }
+
+  /// What leaves the piece is no partial value.
+  void finish(unsigned index, unsigned producer) {
+    std::vector<solver::Choice> &domain = piece.problem.domains[piece.problem.variables[producer]];
+    for (unsigned choice = 0; choice != domain.size(); ++choice) {
+      const State &made = *resultState(index, choice);
+      double seconds = grid.convert(bytesOf(graph.tensors[index]), made, joined(made));
+      domain[choice].seconds += seconds;
+      piece.variables[producer].sums[choice].forward += seconds;
+      piece.variables[producer].sums[choice].forwardExchange += seconds;
+      OperatorTime &time = piece.variables[producer].assignments[choice].times.back();
+      time.seconds += seconds;
+      time.exchange += seconds;
+    }
+  }
+};
+
+Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
+             const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
+    : first(first), last(last) {
+  Builder(*this, graph, entry, exit, grid, cost, options, fixed).run();
+}
+
+Sums Piece::sumsOf(const std::vector<unsigned> &choices) const {
+  Sums total;
+  for (auto [variable, choice] : llvm::zip_equal(variables, choices))
+    total.add(variable.sums[choice]);
+  for (auto [edge, forward] : llvm::zip_equal(problem.edges, forwardTables)) {
+    const solver::PairTable &table = problem.pairs[edge.table];
+    unsigned a = choices[edge.first], b = choices[edge.second];
+    double there = forward[static_cast<size_t>(a) * table.columns + b], both = table.at(a, b);
+    total.forward += there;
+    total.forwardExchange += there;
+    total.backward += both - there;
+    total.backwardExchange += both - there;
+  }
+  return total;
+}
+
+std::vector<Factors> Piece::factorsOf(const std::vector<unsigned> &choices) const {
+  Factors unsplit;
+  unsplit.fill(none);
+  std::vector<Factors> factors(last - first, unsplit);
+  for (auto [variable, choice] : llvm::zip_equal(variables, choices))
+    if (!variable.operators.empty())
+      for (auto [index, own] : llvm::zip_equal(variable.operators, variable.assignments[choice].factors))
+        factors[index - first] = own;
+  return factors;
+}
+
+std::vector<OperatorTime> Piece::timesOf(const std::vector<unsigned> &choices) const {
+  std::vector<OperatorTime> times(last - first);
+  for (auto [variable, choice] : llvm::zip_equal(variables, choices))
+    if (!variable.operators.empty())
+      for (auto [index, own] : llvm::zip_equal(variable.operators, variable.assignments[choice].times))
+        times[index - first] = own;
+  for (auto [edge, op] : llvm::zip_equal(problem.edges, edgeOperators)) {
+    double seconds = problem.pairs[edge.table].at(choices[edge.first], choices[edge.second]);
+    times[op].seconds += seconds;
+    times[op].exchange += seconds;
+  }
+  return times;
+}
+
+} // namespace cleave::search

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Consecutive operators on a grid of devices as a problem of choices: which axis cuts which factor of every operator,
+// and in which state tensors are that several operators read.
+//
+//   operator ──▶ operator                 an edge: converting the tensor, and its gradient on the way back
+//   operator ──▶ [tensor] ──▶ operator    a tensor with several readers is a variable of its own: what one of them
+//                        └──▶ operator    gathers, the others need not, and partial gradients are joined once
+//
+// What follows from an axis that cuts a factor of an operator is the same for all operators: an operand or result that
+// has the factor is cut; a result that lacks a reduction factor is partial; the gradient of an operand that lacks the
+// factor is partial.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_PIECE_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_PIECE_H
+
+#include "passes/cost/OperatorCost.h"
+#include "passes/planner/search/Grid.h"
+#include "passes/planner/search/SearchGraph.h"
+#include "passes/planner/solver/ChoiceProblem.h"
+
+namespace cleave::search {
+
+/// What an axis may cut.
+enum class AxisRole {
+  Any,
+  Batch,    ///< The batch, of every operator that has one; nothing else.
+  NotBatch, ///< Anything but the batch.
+  Sequence, ///< The dimension of inputs beside the batch, where operators have it.
+  Expert    ///< Of contractions only what numbers several sets of weights; of other operators anything but the batch.
+};
+
+/// Factors that somebody fixed for an operator: by axis, a factor or none; not there: free.
+using FixedFactors = llvm::DenseMap<unsigned, llvm::SmallVector<std::pair<unsigned, unsigned>, 2>>;
+
+/// How tensors are stored and trained: bytes for each byte of the model's float32.
+struct Precision {
+  double activation = 1, parameter = 1, gradient = 1;
+  double optimizer = 0; ///< State of the optimizer, and master weights.
+};
+
+struct PieceOptions {
+  bool training = false;
+  /// The size of a microbatch in terms of the model's batch, and how many make a step.
+  double batchScale = 1, microbatches = 1;
+  Precision precision;
+  /// By axis; missing ones are AxisRole::Any.
+  llvm::SmallVector<AxisRole, 3> roles;
+};
+
+/// What choices amount to. Seconds are a microbatch's but for `reduction`; bytes are a device's.
+struct Sums {
+  double forward = 0, backward = 0;
+  double forwardExchange = 0, backwardExchange = 0; ///< Of these, communication.
+  double backwardWeights = 0;                       ///< Of `backward`, gradients of parameters.
+  double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
+  double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
+  double update = 0;                                ///< Seconds a step: the optimizer.
+  double gathering = 0;                             ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
+  double parameters = 0, gradients = 0, optimizer = 0;
+  /// The same where devices that hold replicas share them (ZeRO).
+  double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
+  double saved = 0;         ///< Activations of a microbatch that the backward pass reads.
+  double savedProducts = 0; ///< Of these, the results of contractions.
+  double transient = 0;     ///< The largest operator's operands and results; the greater of two when added.
+
+  void add(const Sums &other);
+};
+
+/// What one operator takes in a microbatch, forward and backward.
+struct OperatorTime {
+  double seconds = 0;  ///< With communication.
+  double exchange = 0; ///< Bringing its operands into place, and joining its result where several read it.
+};
+
+/// Operators [first, last) on a grid.
+class Piece {
+public:
+  Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
+        const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed);
+
+  /// Seconds of a choice or pair are those of a microbatch, forward and backward, with its share of the optimizer; bytes
+  /// those of parameters, gradients, optimizer state and activations.
+  solver::ChoiceProblem problem;
+  /// Seconds a step of a variable's choice, in the form of the problem's domains: joining gradients.
+  std::vector<std::vector<double>> reductions;
+  /// The variables of the tensors at the two ends; none where the piece does not begin or end at a single tensor. Their
+  /// domains depend on the tensor's type alone.
+  unsigned entryVariable = none, exitVariable = none;
+  /// By choice of the entry's variable: seconds to join its partial gradient, and the bytes that a device holds of it.
+  std::vector<double> entrySeconds, entryBytes;
+
+  Sums sumsOf(const std::vector<unsigned> &choices) const;
+  /// By operator of the piece and axis: the factor that is cut, or none.
+  std::vector<std::array<unsigned, mostAxes>> factorsOf(const std::vector<unsigned> &choices) const;
+  /// By operator of the piece.
+  std::vector<OperatorTime> timesOf(const std::vector<unsigned> &choices) const;
+  /// The operator whose choice a variable is, relative to the piece; none for a tensor's.
+  unsigned operatorOf(unsigned variable) const {
+    return variables[variable].operators.empty() ? none : variables[variable].operators.front() - first;
+  }
+  /// By axis, the factors of that operator in a choice.
+  const std::array<unsigned, mostAxes> &factorsOf(unsigned variable, unsigned choice) const {
+    return variables[variable].assignments[choice].factors.front();
+  }
+
+private:
+  class Builder;
+  struct Assignment {
+    /// By operator of the variable: first, then followers.
+    std::vector<std::array<unsigned, mostAxes>> factors;
+    std::vector<OperatorTime> times;
+  };
+  struct Variable {
+    /// Relative to the piece; empty for a tensor's variable.
+    std::vector<unsigned> operators;
+    std::vector<Assignment> assignments;
+    std::vector<Sums> sums;
+  };
+  unsigned first = 0, last = 0;
+  std::vector<Variable> variables;
+  /// By edge: what is exchanged forward, and the operator for which, relative to the piece.
+  std::vector<std::vector<double>> forwardTables;
+  std::vector<unsigned> edgeOperators;
+};
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_PIECE_H

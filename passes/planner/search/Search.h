@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The search for the best plan: stages, their devices and grids, splits inside of them, microbatches, schedule,
+// recomputation and sharding of optimizer state, together.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCH_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_SEARCH_H
+
+#include "passes/planner/Degrees.h"
+#include "passes/planner/search/SearchGraph.h"
+#include "passes/planner/solver/Solve.h"
+#include "passes/planner/stages/Schedule.h"
+
+#include <functional>
+#include <variant>
+
+namespace cleave::search {
+
+/// How the backward pass gets activations.
+enum class Recompute {
+  None,      ///< All are kept.
+  Selective, ///< Results of contractions are kept, the rest is computed again.
+  Full       ///< What crosses between layers is kept.
+};
+/// "none", "selective", "full".
+llvm::StringRef recomputeName(Recompute recompute);
+std::optional<Recompute> findRecompute(llvm::StringRef name);
+
+/// How an optimizer changes parameters, as far as planning is concerned.
+struct OptimizerKind {
+  llvm::StringLiteral name;
+  unsigned states; ///< float32 values that it keeps for each parameter.
+};
+/// sgd, momentum, nesterov, rmsprop, adam, adamw; null where there is none of that name.
+const OptimizerKind *findOptimizer(llvm::StringRef name);
+
+struct SearchRequest {
+  bool training = false;
+  /// Samples of a step; 0: the model's batch.
+  int64_t batch = 0;
+  /// Somebody fixed them; else the search chooses.
+  std::optional<int64_t> microbatches;
+  std::optional<stages::Schedule> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<unsigned> zero;
+  Degrees degrees;
+  /// "f32", "bf16", "f16".
+  std::string elementType = "f32";
+  std::string optimizer = "adam";
+  /// Bytes of a device; 0: those of the machine.
+  double memoryLimit = 0;
+  solver::SolveOptions solver;
+  /// Seconds after which the best plan so far is taken; 0: no limit.
+  double timeBudget = 0;
+  /// Called with a line about the best plan so far.
+  std::function<void(const std::string &)> progress;
+};
+
+/// What the plan expects of one operator.
+struct OperatorExpectation {
+  double seconds = 0, exchange = 0; ///< Of a microbatch, forward and backward; of these, communication.
+  /// By axis: the factors of the best other way to split it; nothing where there is none.
+  std::optional<std::array<unsigned, 5>> alternative;
+  double alternativeSeconds = 0; ///< Of a step with it.
+};
+
+/// Operators [first, last) of the graph on a grid of devices.
+struct FoundStage {
+  unsigned first = 0, last = 0;
+  std::vector<unsigned> devices;
+  std::vector<MeshAxis> axes;
+  /// By operator and axis: the factor that is cut, or none.
+  std::vector<std::array<unsigned, 5>> factors;
+  std::vector<OperatorExpectation> operators;
+  double forward = 0, backward = 0; ///< Seconds of a microbatch, with communication.
+  double backwardWeights = 0;       ///< Of `backward`, gradients of parameters.
+  double exchange = 0;              ///< Of these, communication.
+  double send = 0;                  ///< Seconds to the next stage, one way.
+  double perStep = 0;               ///< Seconds a step: gradients that nothing hides, the optimizer.
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
+  unsigned inFlight = 1;
+  Recompute recompute = Recompute::None;
+  unsigned zero = 0;
+
+  double bytes() const { return parameters + gradients + optimizer + activations + transient; }
+};
+
+/// A way to run the model, as it was considered.
+struct Considered {
+  std::string name;
+  double seconds = -1, bytes = 0;
+  std::string whyNot;
+};
+
+struct FoundPlan {
+  std::vector<FoundStage> stages;
+  int64_t microbatches = 1;
+  stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
+  double seconds = -1;
+  /// No plan takes less under this model of costs.
+  double lowerBound = 0;
+  double memoryLimit = 0;
+  double modelFlops = 0; ///< Of a step, without recomputation.
+  std::vector<Considered> considered;
+
+  /// Fullest device.
+  double peakBytes() const;
+};
+
+/// Searches. The error is one for the user: Status::Usage for a request that makes no sense (the message names the
+/// flag), Status::Infeasible where no plan fits, with what is missing and what would make it fit.
+struct SearchFailure {
+  bool infeasible = false;
+  std::string message;
+};
+std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
+                                                const SearchRequest &request);
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_SEARCH_H

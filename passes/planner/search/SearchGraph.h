@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A graph as the search sees it: operators with their split rules and work, the tensors between them, which factors
+// and tensors carry the batch, and where the graph is narrow.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
+
+#include "dialects/dfg/Dfg.h"
+#include "passes/planner/ModelNode.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace cleave::search {
+
+inline constexpr unsigned none = std::numeric_limits<unsigned>::max();
+
+/// A value that operators pass on, or an input of the graph. Bytes are those of the whole tensor.
+struct Tensor {
+  mlir::Value value;
+  double bytes = 0;
+  bool batched = false;     ///< A dimension of it is the batch.
+  bool learns = false;      ///< Depends on a parameter or, through operators, passes gradients on to one.
+  bool isFloat = false;     ///< Integers have no gradients, and keep their size in narrower arithmetic.
+  unsigned producer = none; ///< An index into the operators; none for an input of the graph.
+  unsigned result = 0;
+  /// (operator, operand), in the graph's order.
+  llvm::SmallVector<std::pair<unsigned, unsigned>, 2> uses;
+  bool isOutput = false;
+};
+
+/// An operand: a tensor, or a parameter or constant, of which every device loads the part that it needs.
+struct Operand {
+  unsigned tensor = none;
+  unsigned parameter = none;
+  double bytes = 0;
+  bool isFloat = false;
+};
+
+/// A parameter that operators read.
+struct Parameter {
+  llvm::StringRef name;
+  double bytes = 0;
+  bool trained = false;    ///< Neither state nor a constant.
+  unsigned firstUse = none; ///< The operator that answers for its memory and gradient.
+};
+
+struct Operator {
+  mlir::Operation *op = nullptr;
+  unsigned node = 0; ///< An index into SearchGraph::nodes.
+  SplitRule rule;
+  OpCost cost;
+  unsigned batch = none;    ///< The factor that is the batch.
+  unsigned sequence = none; ///< The factor that is the dimension of an input beside the batch.
+  llvm::SmallVector<Operand, 2> operands;
+  llvm::SmallVector<unsigned, 1> results; ///< Indices of tensors.
+  bool slides = false; ///< A convolution.
+  bool once = false;  ///< Depends on no input of the graph: it runs before the first step.
+  bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
+  /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.
+  unsigned leader = 0;
+};
+
+/// Between operators `at - 1` and `at`.
+struct Boundary {
+  unsigned at = 0;
+  /// The only tensor that crosses; none where several do.
+  unsigned single = none;
+  /// Of all tensors that cross: bytes that carry the batch, and others.
+  double batchedBytes = 0, otherBytes = 0;
+};
+
+struct SearchGraph {
+  std::vector<ModelNode> nodes;
+  std::vector<Operator> operators;
+  std::vector<Tensor> tensors;
+  std::vector<Parameter> parameters;
+  /// Where the graph can be cut into stages, ascending; the first is before all operators, the last behind them.
+  std::vector<Boundary> boundaries;
+  /// Elements of the batch as the model has it; 1 where no input has one.
+  int64_t batch = 1;
+  /// Names of float inputs whose first dimension is 1, so that nothing tells the batch.
+  std::vector<std::string> singleSample;
+
+  /// Floating-point operations of a step, forward, on the model's batch.
+  double flops() const;
+  double parameterBytes() const;
+  /// What operators [first, last) compute and how they are connected, as text: equal for equal layers.
+  std::string structureOf(unsigned first, unsigned last) const;
+};
+
+/// Reads a graph whose operators have not been placed. At most `mostBoundaries` boundaries are kept: all single ones that
+/// repeat in the same way, and of the others the narrowest.
+SearchGraph readGraph(dfg::GraphOp graph, unsigned mostBoundaries = 128);
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H

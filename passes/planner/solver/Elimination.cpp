@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Elimination as its users see it: choices counted as in the problem.
+
+#include "passes/planner/solver/Elimination.h"
+#include "passes/planner/solver/BucketTree.h"
+
+#include <cmath>
+
+namespace cleave::solver {
+
+struct Elimination::State {
+  BucketTree tree;
+  std::vector<double> values;
+};
+
+Elimination::Elimination(std::unique_ptr<State> state) : state(std::move(state)) {}
+Elimination::Elimination(Elimination &&) noexcept = default;
+Elimination &Elimination::operator=(Elimination &&) noexcept = default;
+Elimination::~Elimination() = default;
+
+std::optional<Elimination> Elimination::run(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
+                                            const EliminationOptions &options) {
+  std::shared_ptr<const BucketLayout> layout = makeBucketLayout(problem, kept, options.mostEntries, TooLarge::GiveUp);
+  if (!layout)
+    return std::nullopt;
+  BucketTree tree(layout, {1, options.secondsPerByte});
+  std::vector<double> values = tree.keptValues();
+  return Elimination(std::make_unique<State>(State{std::move(tree), std::move(values)}));
+}
+
+void Elimination::setSecondsPerByte(double secondsPerByte) {
+  state->tree.setObjective({1, secondsPerByte});
+  state->values = state->tree.keptValues();
+}
+
+unsigned Elimination::width() const { return state->tree.getLayout().width; }
+uint64_t Elimination::numEntries() const { return state->tree.getLayout().entries; }
+const std::vector<double> &Elimination::values() const { return state->values; }
+
+std::vector<unsigned> Elimination::choicesAt(const std::vector<unsigned> &kept) const {
+  const BucketLayout &layout = state->tree.getLayout();
+  std::vector<unsigned> choices(layout.reduction.alive.size());
+  size_t entry = 0;
+  for (size_t i = 0; i != layout.kept.size(); ++i) {
+    choices[layout.kept[i]] = kept[i];
+    entry = entry * layout.numChoices(layout.kept[i]) + kept[i];
+  }
+  if (std::isinf(state->values[entry]))
+    return {};
+  state->tree.complete(choices);
+  return originalChoices(layout.reduction, choices);
+}
+
+} // namespace cleave::solver

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Builds the programme column by column for CBC's C interface.
+
+#include "passes/planner/solver/Ilp.h"
+#include "passes/planner/solver/Solve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#ifdef CLEAVE_CBC
+#include <coin/Cbc_C_Interface.h>
+#endif
+
+namespace cleave::solver {
+
+#ifndef CLEAVE_CBC
+
+bool hasIlp() { return false; }
+ChoiceSolution solveByIlp(const ChoiceProblem &, double) { std::abort(); }
+
+#else
+
+namespace {
+
+/// A programme in columns, as CBC wants it: minimise costs * x, rows between their bounds, columns between 0 and 1.
+class Programme {
+public:
+  int addRow(double lower, double upper) {
+    rowLower.push_back(lower);
+    rowUpper.push_back(upper);
+    return static_cast<int>(rowLower.size()) - 1;
+  }
+
+  /// Entries of the column follow by `addEntry`. A forbidden one is fixed at 0.
+  int addColumn(double cost, bool isInteger) {
+    starts.push_back(static_cast<int>(rows.size()));
+    costs.push_back(std::isinf(cost) ? 0 : cost);
+    upper.push_back(std::isinf(cost) ? 0 : 1);
+    integers.push_back(isInteger);
+    return static_cast<int>(costs.size()) - 1;
+  }
+
+  void addEntry(int row, double value) {
+    rows.push_back(row);
+    values.push_back(value);
+  }
+
+  std::vector<int> starts, rows;
+  std::vector<double> values, costs, upper, rowLower, rowUpper;
+  std::vector<bool> integers;
+};
+
+/// Rows of an edge: for each choice of either end, the pairs with it are chosen as often as the choice.
+struct EdgeRows {
+  std::vector<int> first, second;
+};
+
+class IlpModel {
+public:
+  explicit IlpModel(const ChoiceProblem &problem) : problem(problem) {
+    addRows();
+    findScale();
+    addChoices();
+    addPairs();
+    programme.starts.push_back(static_cast<int>(programme.rows.size()));
+  }
+
+  ChoiceSolution solve(double timeBudget) const {
+    Cbc_Model *model = Cbc_newModel();
+    load(model);
+    Cbc_setParameter(model, "ratioGap", "0");
+    Cbc_setParameter(model, "allowableGap", "0");
+    if (timeBudget > 0)
+      Cbc_setMaximumSeconds(model, timeBudget);
+    Cbc_solve(model);
+    ChoiceSolution solution = read(model);
+    Cbc_deleteModel(model);
+    return solution;
+  }
+
+private:
+  void addRows() {
+    for (size_t variable = 0; variable != problem.variables.size(); ++variable)
+      chooseOne.push_back(programme.addRow(1, 1));
+    if (!std::isinf(problem.memoryLimit))
+      memory = programme.addRow(-forbidden, 1);
+    for (const Edge &edge : problem.edges) {
+      EdgeRows &rows = edgeRows.emplace_back();
+      for (size_t i = 0; i != problem.domainOf(edge.first).size(); ++i)
+        rows.first.push_back(programme.addRow(0, 0));
+      for (size_t i = 0; i != problem.domainOf(edge.second).size(); ++i)
+        rows.second.push_back(programme.addRow(0, 0));
+    }
+  }
+
+  /// The solver's tolerances are absolute: costs are brought to an order of 1.
+  void findScale() {
+    for (unsigned variable = 0; variable != problem.variables.size(); ++variable)
+      for (const Choice &choice : problem.domainOf(variable))
+        if (!std::isinf(choice.seconds))
+          scale = std::max(scale, choice.seconds);
+    for (const Edge &edge : problem.edges)
+      for (double seconds : problem.pairs[edge.table].seconds)
+        if (!std::isinf(seconds))
+          scale = std::max(scale, seconds);
+    if (scale == 0)
+      scale = 1;
+  }
+
+  void addChoices() {
+    for (unsigned variable = 0; variable != problem.variables.size(); ++variable) {
+      firstColumn.push_back(static_cast<int>(programme.costs.size()));
+      const std::vector<Choice> &domain = problem.domainOf(variable);
+      for (unsigned choice = 0; choice != domain.size(); ++choice) {
+        programme.addColumn(domain[choice].seconds / scale, /*isInteger=*/true);
+        programme.addEntry(chooseOne[variable], 1);
+        if (memory >= 0 && domain[choice].bytes != 0)
+          programme.addEntry(memory, problem.memoryLimit > 0 ? domain[choice].bytes / problem.memoryLimit : 2);
+        for (size_t edge = 0; edge != problem.edges.size(); ++edge) {
+          if (problem.edges[edge].first == variable)
+            programme.addEntry(edgeRows[edge].first[choice], -1);
+          if (problem.edges[edge].second == variable)
+            programme.addEntry(edgeRows[edge].second[choice], -1);
+        }
+      }
+    }
+  }
+
+  void addPairs() {
+    for (size_t edge = 0; edge != problem.edges.size(); ++edge) {
+      const PairTable &table = problem.pairs[problem.edges[edge].table];
+      for (unsigned row = 0; row != table.rows; ++row)
+        for (unsigned column = 0; column != table.columns; ++column) {
+          programme.addColumn(table.at(row, column) / scale, /*isInteger=*/false);
+          programme.addEntry(edgeRows[edge].first[row], 1);
+          programme.addEntry(edgeRows[edge].second[column], 1);
+        }
+    }
+  }
+
+  void load(Cbc_Model *model) const {
+    std::vector<double> lower(programme.costs.size(), 0.0);
+    Cbc_loadProblem(model, static_cast<int>(programme.costs.size()), static_cast<int>(programme.rowLower.size()),
+                    programme.starts.data(), programme.rows.data(), programme.values.data(), lower.data(),
+                    programme.upper.data(), programme.costs.data(), programme.rowLower.data(),
+                    programme.rowUpper.data());
+    for (size_t column = 0; column != programme.integers.size(); ++column)
+      if (programme.integers[column])
+        Cbc_setInteger(model, static_cast<int>(column));
+    Cbc_setLogLevel(model, 0);
+  }
+
+  ChoiceSolution read(Cbc_Model *model) const {
+    ChoiceSolution solution;
+    if (Cbc_isProvenInfeasible(model) || Cbc_numberSavedSolutions(model) == 0) {
+      solution.lowerBound = Cbc_isProvenInfeasible(model) ? forbidden : 0;
+      return solution;
+    }
+    const double *values = Cbc_getColSolution(model);
+    for (unsigned variable = 0; variable != problem.variables.size(); ++variable) {
+      const double *own = values + firstColumn[variable];
+      solution.choices.push_back(
+          static_cast<unsigned>(std::max_element(own, own + problem.domainOf(variable).size()) - own));
+    }
+    Choice cost = evaluate(problem, solution.choices);
+    solution.seconds = cost.seconds;
+    solution.bytes = cost.bytes;
+    solution.lowerBound =
+        Cbc_isProvenOptimal(model) ? cost.seconds : std::min(cost.seconds, Cbc_getBestPossibleObjValue(model) * scale);
+    return solution;
+  }
+
+  const ChoiceProblem &problem;
+  Programme programme;
+  double scale = 0;
+  int memory = -1;
+  std::vector<int> chooseOne, firstColumn; // by variable
+  std::vector<EdgeRows> edgeRows;          // by edge
+};
+
+} // namespace
+
+bool hasIlp() { return true; }
+
+ChoiceSolution solveByIlp(const ChoiceProblem &problem, double timeBudget) {
+  ChoiceSolution solution = IlpModel(problem).solve(timeBudget);
+  if (solution.isFeasible())
+    return solution;
+  // Which limit is missed, and by how much: the same programme with bytes for seconds.
+  ChoiceSolution smallest = IlpModel(onlyBytes(problem)).solve(timeBudget);
+  solution.leastBytes = smallest.isFeasible() ? smallest.seconds : forbidden;
+  return solution;
+}
+
+#endif
+
+} // namespace cleave::solver

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Problems of choices as integer programmes.
+
+#ifndef CLEAVE_PASSES_PLANNER_SOLVER_ILP_H
+#define CLEAVE_PASSES_PLANNER_SOLVER_ILP_H
+
+#include "passes/planner/solver/ChoiceProblem.h"
+
+namespace cleave::solver {
+
+/// Solves with CBC: a 0-1 variable for each choice, a continuous one for each pair of choices on an edge, whose sums
+/// over either side are the choices of the other. `timeBudget` in seconds, 0: no limit. Aborts where hasIlp() is false.
+ChoiceSolution solveByIlp(const ChoiceProblem &problem, double timeBudget);
+
+} // namespace cleave::solver
+
+#endif // CLEAVE_PASSES_PLANNER_SOLVER_ILP_H

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Drops, joins and folds. Variables with equal choices and equal surroundings are looked at once.
+
+#include "passes/planner/solver/Reduction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace cleave::solver {
+namespace {
+
+using Indices = std::vector<unsigned>;
+
+/// An edge as one of its ends sees it.
+struct Side {
+  unsigned table = 0, other = 0;
+  bool isSecond = false;
+};
+
+double at(const PairTable &table, bool isSecond, unsigned own, unsigned other) {
+  return isSecond ? table.at(other, own) : table.at(own, other);
+}
+
+/// Rounds over all variables after which choices that could still be dropped stay.
+constexpr unsigned mostRounds = 4;
+
+class Reducer {
+public:
+  Reducer(const ChoiceProblem &problem, const std::vector<unsigned> &kept)
+      : problem(problem), isKept(problem.variables.size()), sides(problem.variables.size()),
+        classOf(problem.variables.size()) {
+    for (unsigned variable : kept)
+      isKept[variable] = true;
+    for (const Edge &edge : problem.edges) {
+      sides[edge.first].push_back({edge.table, edge.second, false});
+      if (edge.first != edge.second)
+        sides[edge.second].push_back({edge.table, edge.first, true});
+    }
+    for (unsigned variable = 0; variable != classOf.size(); ++variable)
+      classOf[variable] = classOfWhole(problem.variables[variable]);
+  }
+
+  Reduction run() {
+    dropChoices();
+    Reduction result;
+    result.isFree.resize(classOf.size());
+    for (unsigned variable = 0; variable != classOf.size(); ++variable) {
+      result.alive.push_back(aliveOf(variable));
+      result.isInfeasible |= aliveOf(variable).empty();
+      result.isFree[variable] = isKept[variable] || aliveOf(variable).size() > 1;
+    }
+    if (result.isInfeasible)
+      return result;
+    takeOwnCosts(result);
+    joinEdges(result);
+    foldCosts(result);
+    return result;
+  }
+
+private:
+  /// The choices that are left of a domain; variables refer to them, so that equal ones are seen to be equal.
+  struct AliveClass {
+    unsigned domain = 0;
+    Indices alive;
+  };
+
+  const Indices &aliveOf(unsigned variable) const { return classes[classOf[variable]].alive; }
+
+  unsigned intern(unsigned domain, Indices alive) {
+    auto [it, isNew] = classIndex.try_emplace({domain, alive}, static_cast<unsigned>(classes.size()));
+    if (isNew)
+      classes.push_back({domain, std::move(alive)});
+    return it->second;
+  }
+
+  unsigned classOfWhole(unsigned domain) {
+    auto [it, isNew] = wholeClass.try_emplace(domain, 0u);
+    if (isNew) {
+      Indices all(problem.domains[domain].size());
+      for (unsigned i = 0; i != all.size(); ++i)
+        all[i] = i;
+      it->second = intern(domain, std::move(all));
+    }
+    return it->second;
+  }
+
+  void dropChoices() {
+    for (unsigned round = 0; round != mostRounds; ++round) {
+      bool changed = false;
+      for (unsigned variable = 0; variable != classOf.size(); ++variable) {
+        if (isKept[variable])
+          continue;
+        unsigned left = classAfterDrops(variable);
+        changed |= left != classOf[variable];
+        classOf[variable] = left;
+      }
+      if (!changed)
+        return;
+    }
+  }
+
+  unsigned classAfterDrops(unsigned variable) {
+    Indices surroundings = {classOf[variable]};
+    for (const Side &side : sides[variable])
+      surroundings.insert(surroundings.end(), {side.table, static_cast<unsigned>(side.isSecond), classOf[side.other],
+                                               static_cast<unsigned>(side.other == variable)});
+    auto known = dropped.find(surroundings);
+    if (known != dropped.end())
+      return known->second;
+    unsigned left = intern(problem.variables[variable], undominated(variable));
+    dropped.emplace(std::move(surroundings), left);
+    return left;
+  }
+
+  Indices undominated(unsigned variable) const {
+    Indices left;
+    for (unsigned choice : aliveOf(variable))
+      if (isPossible(variable, choice))
+        left.push_back(choice);
+    std::vector<bool> isDropped(left.size());
+    for (unsigned i = 0; i != left.size(); ++i)
+      for (unsigned j = 0; j != left.size() && !isDropped[i]; ++j)
+        isDropped[i] = i != j && !isDropped[j] && dominates(variable, left[j], left[i]);
+    Indices result;
+    for (unsigned i = 0; i != left.size(); ++i)
+      if (!isDropped[i])
+        result.push_back(left[i]);
+    return result;
+  }
+
+  bool isPossible(unsigned variable, unsigned choice) const {
+    if (std::isinf(problem.domainOf(variable)[choice].seconds))
+      return false;
+    for (const Side &side : sides[variable]) {
+      const PairTable &table = problem.pairs[side.table];
+      if (side.other == variable) {
+        if (std::isinf(table.at(choice, choice)))
+          return false;
+        continue;
+      }
+      const Indices &others = aliveOf(side.other);
+      if (std::all_of(others.begin(), others.end(),
+                      [&](unsigned other) { return std::isinf(at(table, side.isSecond, choice, other)); }))
+        return false;
+    }
+    return true;
+  }
+
+  /// Whether `better` costs no more than `choice` in everything; of two equal ones the first does.
+  bool dominates(unsigned variable, unsigned better, unsigned choice) const {
+    const Choice &a = problem.domainOf(variable)[better], &b = problem.domainOf(variable)[choice];
+    if (a.seconds > b.seconds || a.bytes > b.bytes)
+      return false;
+    bool isEqual = a.seconds == b.seconds && a.bytes == b.bytes;
+    for (const Side &side : sides[variable]) {
+      const PairTable &table = problem.pairs[side.table];
+      if (side.other == variable) {
+        if (table.at(better, better) > table.at(choice, choice))
+          return false;
+        isEqual &= table.at(better, better) == table.at(choice, choice);
+        continue;
+      }
+      for (unsigned other : aliveOf(side.other)) {
+        double left = at(table, side.isSecond, better, other), right = at(table, side.isSecond, choice, other);
+        if (left > right)
+          return false;
+        isEqual &= left == right;
+      }
+    }
+    return !isEqual || better < choice;
+  }
+
+  void takeOwnCosts(Reduction &result) const {
+    for (unsigned variable = 0; variable != classOf.size(); ++variable) {
+      std::vector<Choice> &costs = result.costs.emplace_back();
+      for (unsigned choice : aliveOf(variable)) {
+        Choice cost = problem.domainOf(variable)[choice];
+        for (const Side &side : sides[variable])
+          if (side.other == variable)
+            cost.seconds += problem.pairs[side.table].at(choice, choice);
+        costs.push_back(cost);
+      }
+    }
+  }
+
+  /// Edges between the same two variables as one, oriented from the lower to the higher index.
+  void joinEdges(Reduction &result) {
+    struct Oriented {
+      unsigned first, second, table, isFlipped;
+      auto operator<=>(const Oriented &) const = default;
+    };
+    std::vector<Oriented> all;
+    for (const Edge &edge : problem.edges) {
+      if (edge.first < edge.second)
+        all.push_back({edge.first, edge.second, edge.table, 0});
+      else if (edge.first > edge.second)
+        all.push_back({edge.second, edge.first, edge.table, 1});
+    }
+    std::sort(all.begin(), all.end());
+    std::map<Indices, unsigned> known;
+    for (size_t begin = 0, end = 0; begin != all.size(); begin = end) {
+      unsigned first = all[begin].first, second = all[begin].second;
+      Indices key = {classOf[first], classOf[second]};
+      for (; end != all.size() && all[end].first == first && all[end].second == second; ++end)
+        key.insert(key.end(), {all[end].table, all[end].isFlipped});
+      auto [it, isNew] = known.try_emplace(std::move(key), static_cast<unsigned>(result.pairs.size()));
+      if (isNew)
+        result.pairs.push_back(joined(it->first));
+      result.edges.push_back({first, second, it->second});
+    }
+  }
+
+  /// The sum of the tables of a key: two classes, then tables and whether each is flipped.
+  PairTable joined(const Indices &key) const {
+    const Indices &rows = classes[key[0]].alive, &columns = classes[key[1]].alive;
+    PairTable sum{static_cast<unsigned>(rows.size()), static_cast<unsigned>(columns.size()), {}};
+    sum.seconds.resize(rows.size() * columns.size());
+    for (size_t entry = 2; entry != key.size(); entry += 2) {
+      const PairTable &table = problem.pairs[key[entry]];
+      double *to = sum.seconds.data();
+      for (unsigned row : rows)
+        for (unsigned column : columns)
+          *to++ += at(table, key[entry + 1] != 0, row, column);
+    }
+    return sum;
+  }
+
+  static bool rowsAreEqual(const PairTable &table) {
+    for (unsigned row = 1; row < table.rows; ++row)
+      for (unsigned column = 0; column != table.columns; ++column)
+        if (table.at(row, column) != table.at(0, column))
+          return false;
+    return true;
+  }
+
+  static bool columnsAreEqual(const PairTable &table) {
+    for (unsigned row = 0; row != table.rows; ++row)
+      for (unsigned column = 1; column < table.columns; ++column)
+        if (table.at(row, column) != table.at(row, 0))
+          return false;
+    return true;
+  }
+
+  /// Edges whose cost depends on one side become that side's own cost; variables with one choice become constant.
+  void foldCosts(Reduction &result) {
+    enum class Fold { None, Second, First };
+    std::vector<Fold> folds;
+    for (const PairTable &table : result.pairs)
+      folds.push_back(rowsAreEqual(table) ? Fold::Second : columnsAreEqual(table) ? Fold::First : Fold::None);
+    std::vector<Edge> left;
+    // What a variable's costs are made of: its class and the tables folded into it.
+    std::vector<Indices> key(classOf.size());
+    for (unsigned variable = 0; variable != classOf.size(); ++variable) {
+      key[variable] = {classOf[variable]};
+      for (const Side &side : sides[variable])
+        if (side.other == variable)
+          key[variable].push_back(side.table);
+    }
+    for (const Edge &edge : result.edges) {
+      const PairTable &table = result.pairs[edge.table];
+      if (folds[edge.table] == Fold::None) {
+        left.push_back(edge);
+        continue;
+      }
+      bool toSecond = folds[edge.table] == Fold::Second;
+      unsigned target = toSecond ? edge.second : edge.first;
+      for (unsigned i = 0; i != result.costs[target].size(); ++i)
+        result.costs[target][i].seconds += toSecond ? table.at(0, i) : table.at(i, 0);
+      key[target].insert(key[target].end(), {~0u, edge.table});
+    }
+    result.edges = std::move(left);
+    std::map<Indices, unsigned> known;
+    for (unsigned variable = 0; variable != classOf.size(); ++variable) {
+      result.sameCosts.push_back(known.try_emplace(std::move(key[variable]), variable).first->second);
+      if (result.isFree[variable])
+        continue;
+      result.constant.seconds += result.costs[variable][0].seconds;
+      result.constant.bytes += result.costs[variable][0].bytes;
+    }
+  }
+
+  const ChoiceProblem &problem;
+  std::vector<bool> isKept;
+  std::vector<std::vector<Side>> sides;
+  std::vector<unsigned> classOf;
+  std::vector<AliveClass> classes;
+  std::map<std::pair<unsigned, Indices>, unsigned> classIndex;
+  std::map<unsigned, unsigned> wholeClass;
+  std::map<Indices, unsigned> dropped;
+};
+
+} // namespace
+
+Reduction reduce(const ChoiceProblem &problem, const std::vector<unsigned> &kept) {
+  return Reducer(problem, kept).run();
+}
+
+} // namespace cleave::solver

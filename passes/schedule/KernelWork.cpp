@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Native kernels ask their operators; library kernels ask the table of routines below.
+
+#include "passes/schedule/KernelWork.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+KernelSignature getKernelSignature(Operation *kernel) {
+  KernelSignature signature;
+  auto append = [](SmallVector<RankedTensorType> &list, TypeRange types) {
+    for (Type type : types)
+      list.push_back(cast<RankedTensorType>(type));
+  };
+  if (auto native = dyn_cast<plan::NativeKernelOp>(kernel)) {
+    Block &body = native.getBody().front();
+    append(signature.inputs, body.getArgumentTypes());
+    append(signature.outputs, body.getTerminator()->getOperandTypes());
+    signature.scratchBytes = native.getScratchBytes();
+  } else {
+    auto library = cast<plan::LibraryKernelOp>(kernel);
+    auto type = cast<FunctionType>(library.getType());
+    append(signature.inputs, type.getInputs());
+    append(signature.outputs, type.getResults());
+    signature.scratchBytes = library.getScratchBytes();
+  }
+  return signature;
+}
+
+static double elements(RankedTensorType type) { return static_cast<double>(type.getNumElements()); }
+
+/// `count` shared out over the size of a dimension; 0 where there is no such dimension or it is empty.
+static double perIndex(double count, RankedTensorType type, int64_t dim) {
+  int64_t size = dim < type.getRank() ? type.getDimSize(dim) : 0;
+  return size > 0 ? count / static_cast<double>(size) : 0;
+}
+
+//===-- routines of libraries ---------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Of a routine or, if its name ends with a dot, of all routines that begin with it: the class of its work, and the
+/// operations of a call without post operations.
+struct RoutineWork {
+  StringLiteral name;
+  CostClass costClass;
+  double (*flops)(const KernelSignature &signature, DictionaryAttr parameters);
+};
+
+/// Operations for each element of the first input or the first output.
+template <int count> double perInput(const KernelSignature &signature, DictionaryAttr) {
+  return count * elements(signature.inputs[0]);
+}
+template <int count> double perOutput(const KernelSignature &signature, DictionaryAttr) {
+  return count * elements(signature.outputs[0]);
+}
+double none(const KernelSignature &, DictionaryAttr) { return 0; }
+
+/// Each output element takes the weights of its channel once. Weights have as many elements with groups as without.
+double convolutionFlops(const KernelSignature &signature, DictionaryAttr) {
+  return 2 * elements(signature.outputs[0]) * perIndex(elements(signature.inputs[1]), signature.outputs[0], 1);
+}
+/// Each input element gives to the weights of its channel once.
+double deconvolutionFlops(const KernelSignature &signature, DictionaryAttr) {
+  return 2 * elements(signature.inputs[0]) * perIndex(elements(signature.inputs[1]), signature.inputs[0], 1);
+}
+double matmulFlops(const KernelSignature &signature, DictionaryAttr) {
+  ArrayRef<int64_t> shape = signature.inputs[0].getShape();
+  return shape.empty() ? 0 : 2 * elements(signature.outputs[0]) * static_cast<double>(shape.back());
+}
+double innerProductFlops(const KernelSignature &signature, DictionaryAttr) {
+  ArrayRef<int64_t> shape = signature.inputs[0].getShape();
+  return shape.empty() ? 0 : 2 * static_cast<double>(shape.front()) * elements(signature.inputs[1]);
+}
+double poolingFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  double window = 1;
+  if (auto kernel = parameters.getAs<DenseI64ArrayAttr>("kernel"))
+    for (int64_t size : kernel.asArrayRef())
+      window *= static_cast<double>(size);
+  return window * elements(signature.outputs[0]);
+}
+double lrnFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  auto size = parameters.getAs<DenseI64ArrayAttr>("size");
+  double window = size && !size.empty() ? static_cast<double>(size[0]) : 1;
+  return (2 * window + 10) * elements(signature.inputs[0]);
+}
+
+constexpr RoutineWork routines[] = {
+    {"convolution", CostClass::Contraction, convolutionFlops},
+    {"deconvolution", CostClass::Contraction, deconvolutionFlops},
+    {"matmul", CostClass::Contraction, matmulFlops},
+    {"inner_product", CostClass::Contraction, innerProductFlops},
+    {"pooling.", CostClass::Reduction, poolingFlops},
+    {"softmax", CostClass::Reduction, perInput<5>},
+    {"log_softmax", CostClass::Reduction, perInput<5>},
+    {"layer_norm", CostClass::Reduction, perInput<7>},
+    {"batch_norm", CostClass::Reduction, perInput<2>},
+    {"lrn", CostClass::Reduction, lrnFlops},
+    {"reduction.", CostClass::Reduction, perInput<1>},
+    {"concat", CostClass::Movement, none},
+    {"reorder", CostClass::Movement, none},
+};
+
+} // namespace
+
+/// What the table does not know computes element by element.
+static RoutineWork findRoutine(StringRef name) {
+  for (const RoutineWork &routine : routines)
+    if (routine.name == name || (routine.name.ends_with(".") && name.starts_with(routine.name)))
+      return routine;
+  return {"", CostClass::Elementwise, perOutput<1>};
+}
+
+static double bytesOf(ArrayRef<RankedTensorType> types) {
+  double bytes = 0;
+  for (RankedTensorType type : types)
+    bytes += static_cast<double>(plan::storageBytes(type));
+  return bytes;
+}
+
+static OpCost libraryWork(plan::LibraryKernelOp kernel, const KernelSignature &signature) {
+  OpCost work;
+  work.bytesRead = bytesOf(signature.inputs);
+  work.bytesWritten = bytesOf(signature.outputs);
+  RoutineWork routine = findRoutine(kernel.getRoutine());
+  work.costClass = routine.costClass;
+  size_t inputs = routine.costClass == CostClass::Contraction ? 2 : 1;
+  if (signature.outputs.empty() || signature.inputs.size() < inputs)
+    return work;
+  work.flops = routine.flops(signature, kernel.getParameters()) +
+               static_cast<double>(kernel.getPostOps().size()) * elements(signature.outputs[0]);
+  return work;
+}
+
+//===-- native kernels ----------------------------------------------------------------------------------------===//
+
+/// The operators' flops; of the kernel's inputs no more bytes than its operators read (a gather reads a part). The
+/// class is the first of contraction, reduction, elementwise, movement that one of the operators has.
+static OpCost nativeWork(plan::NativeKernelOp kernel, const KernelSignature &signature) {
+  OpCost work;
+  work.costClass = CostClass::Movement;
+  auto rank = [](CostClass costClass) {
+    static constexpr CostClass order[] = {CostClass::Contraction, CostClass::Reduction, CostClass::Elementwise};
+    return llvm::find(order, costClass) - std::begin(order);
+  };
+  for (Operation &op : kernel.getBody().front()) {
+    auto costed = dyn_cast<CostInterface>(op);
+    if (!costed)
+      continue;
+    OpCost cost = costed.getCost();
+    work.flops += cost.flops;
+    work.bytesRead += cost.bytesRead;
+    if (rank(cost.costClass) < rank(work.costClass))
+      work.costClass = cost.costClass;
+  }
+  work.bytesRead = std::min(work.bytesRead, bytesOf(signature.inputs));
+  work.bytesWritten = bytesOf(signature.outputs);
+  return work;
+}
+
+OpCost getKernelWork(Operation *kernel) {
+  KernelSignature signature = getKernelSignature(kernel);
+  if (auto native = dyn_cast<plan::NativeKernelOp>(kernel))
+    return nativeWork(native, signature);
+  return libraryWork(cast<plan::LibraryKernelOp>(kernel), signature);
+}
+
+} // namespace cleave

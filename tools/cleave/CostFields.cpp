@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads quantities and counts of maps.
+
+#include "tools/cleave/CostFields.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+Expected<double> quantityOf(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
+                            std::optional<double> missing) {
+  if (missing && !map.find(key))
+    return *missing;
+  auto value = requireKey(map, key, subject);
+  if (!value)
+    return value.takeError();
+  return parseQuantity(**value, units, (subject + " " + key).str());
+}
+
+Expected<unsigned> countOf(const YamlValue &map, StringRef key, unsigned most, StringRef subject) {
+  const YamlValue *value = map.find(key);
+  if (!value)
+    return 1u;
+  unsigned count = 0;
+  if (!to_integer(value->text, count, 10) || count < 1 || count > most)
+    return value->error(subject + " " + key + " expects a whole number from 1 to " + Twine(most) + ", got \"" +
+                        value->text + "\"");
+  return count;
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Shows the timeline of a pipeline: as text, as a picture, as JSON, and as trace events.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_PIPELINEREPORT_H
+#define CLEAVE_TOOLS_CLEAVE_PIPELINEREPORT_H
+
+#include "passes/planner/stages/PipelineSimulator.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <vector>
+
+namespace cleave::tool {
+
+struct PipelineReport {
+  stages::PipelineSchedule schedule;
+  stages::PipelineTimeline timeline;
+  /// By stage: the bytes of a microbatch's activations; 0 where unknown.
+  std::vector<double> activations;
+};
+
+/// A summary, a table with a row a stage, and a drawing with a line a stage, within 100 columns.
+void printPipeline(llvm::raw_ostream &out, const PipelineReport &report);
+/// The drawing as SVG: a row a stage, microbatches numbered where there is room.
+void drawPipeline(llvm::raw_ostream &out, const PipelineReport &report);
+/// Attributes of the JSON object: docs/formats.md.
+void writePipeline(llvm::json::OStream &json, const PipelineReport &report);
+/// Trace events for Perfetto and Chrome: a thread a stage.
+void tracePipeline(llvm::json::OStream &json, const PipelineReport &report);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_PIPELINEREPORT_H

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The machine that a plan's devices are, for commands that predict what the plan does.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_PLANMACHINE_H
+#define CLEAVE_TOOLS_CLEAVE_PLANMACHINE_H
+
+#include "tools/cleave/Diagnostics.h"
+
+#include "passes/cost/Machine.h"
+#include "runtime/Plan.h"
+
+namespace cleave::tool {
+
+/// The machine's name: `asked`, else that for which the plan was made, else one of devices like the plan's.
+std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked);
+
+/// The machine of that name. Status::Usage when it has fewer devices than the plan.
+Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_PLANMACHINE_H

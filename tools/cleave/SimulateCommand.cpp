@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `cleave simulate`: what a plan's steps would take on a machine, without running them.
+
+#include "tools/cleave/Command.h"
+#include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/TextTable.h"
+
+#include "passes/cost/PlanCost.h"
+#include "runtime/FileReplacement.h"
+#include "runtime/Verify.h"
+#include "runtime/simulator/SimulationTrace.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+
+namespace cleave::tool {
+namespace {
+
+struct SimulateOptions {
+  std::string plan, entry, machine, trace, json;
+  runtime::SimulationOptions simulation;
+};
+
+/// A simulation and what it was of.
+struct Simulated {
+  const runtime::Plan &plan;
+  const runtime::Entry &entry;
+  const std::string &machine;
+  const SimulateOptions &options;
+  const runtime::SimulationResult &result;
+
+  std::string nameOf(const runtime::SimulatedDevice &device) const {
+    std::string name = plan->devices[device.device].name;
+    return device.count == 1 ? name : name + " and " + std::to_string(device.count - 1) + " alike";
+  }
+  /// Seconds a step that a device's queues of a kind are busy.
+  double busy(uint32_t device, runtime::QueueKind kind) const {
+    double seconds = 0;
+    for (const runtime::SimulatedSite &site : result.sites)
+      if (site.device == device)
+        for (size_t queue = 0; queue != site.busy.size(); ++queue)
+          seconds += entry.programs[site.programIndex].queues[queue] == kind ? site.busy[queue] : 0;
+    return perStep(seconds);
+  }
+  double perStep(double seconds) const { return seconds / static_cast<double>(result.steps.size()); }
+};
+
+constexpr runtime::QueueKind queueKinds[] = {runtime::QueueKind::Compute, runtime::QueueKind::Send,
+                                             runtime::QueueKind::Receive, runtime::QueueKind::Collective,
+                                             runtime::QueueKind::Host};
+
+std::string milliseconds(double seconds) { return llvm::formatv("{0:f3}", seconds * 1e3); }
+
+void printDevices(llvm::raw_ostream &out, const Simulated &simulated) {
+  std::vector<runtime::QueueKind> kinds;
+  std::vector<TextTable::Column> columns = {{"device", TextTable::Align::Left, 12}};
+  for (runtime::QueueKind kind : queueKinds) {
+    bool used = false;
+    for (uint32_t device = 0; device != simulated.result.devices.size(); ++device)
+      used |= simulated.busy(device, kind) > 0;
+    if (!used)
+      continue;
+    kinds.push_back(kind);
+    columns.push_back({std::string(queueKindName(kind)) + " ms", TextTable::Align::Right});
+  }
+  for (const char *title : {"idle ms", "in use at once", "arena"})
+    columns.push_back({title, TextTable::Align::Right});
+  TextTable table(std::move(columns));
+  for (uint32_t index = 0; index != simulated.result.devices.size(); ++index) {
+    const runtime::SimulatedDevice &device = simulated.result.devices[index];
+    std::vector<std::string> row = {simulated.nameOf(device)};
+    for (runtime::QueueKind kind : kinds)
+      row.push_back(milliseconds(simulated.busy(index, kind)));
+    row.push_back(milliseconds(simulated.perStep(device.idle)));
+    row.push_back(bytesText(device.peakBytes));
+    row.push_back(bytesText(device.arenaBytes));
+    table.addRow(std::move(row));
+  }
+  table.print(out);
+}
+
+void printCriticalPath(llvm::raw_ostream &out, const Simulated &simulated) {
+  static constexpr size_t shown = 10;
+  std::vector<runtime::CriticalItem> items = criticalPath(simulated.entry, simulated.result);
+  auto [begin, end] = simulated.result.steps.back();
+  out << "\nthe longest of what the last step had to wait for, one after the other\n";
+  TextTable table({{"node", TextTable::Align::Left, 20},
+                   {"what", TextTable::Align::Left},
+                   {"device", TextTable::Align::Left},
+                   {"ms", TextTable::Align::Right},
+                   {"share", TextTable::Align::Right}});
+  for (const runtime::CriticalItem &item : llvm::ArrayRef(items).take_front(shown))
+    table.addRow({item.name.empty() ? "-" : item.name, item.what, simulated.plan->devices[item.device].name,
+                  milliseconds(item.seconds), llvm::formatv("{0:P1}", item.seconds / std::max(end - begin, 1e-30))});
+  table.print(out);
+}
+
+void printText(llvm::raw_ostream &out, const Simulated &simulated) {
+  const runtime::SimulationResult &result = simulated.result;
+  out << simulated.plan->model << "\n"
+      << llvm::formatv("on {0}: {1} steps, {2} in flight\n", simulated.machine, result.steps.size(),
+                       simulated.options.simulation.inFlight)
+      << llvm::formatv("predicted: {0} ms a step, {1:f2} steps a second\n\n", milliseconds(result.stepSeconds()),
+                       result.stepsPerSecond());
+  printDevices(out, simulated);
+  printCriticalPath(out, simulated);
+}
+
+void writeDevices(llvm::json::OStream &json, const Simulated &simulated) {
+  for (uint32_t index = 0; index != simulated.result.devices.size(); ++index) {
+    const runtime::SimulatedDevice &device = simulated.result.devices[index];
+    json.object([&] {
+      json.attribute("device", simulated.plan->devices[device.device].name);
+      json.attribute("alike", device.count);
+      json.attributeObject("busy_seconds", [&] {
+        for (runtime::QueueKind kind : queueKinds)
+          json.attribute(queueKindName(kind), simulated.busy(index, kind));
+      });
+      json.attribute("computing_seconds", simulated.perStep(device.computing));
+      json.attribute("communicating_seconds", simulated.perStep(device.communicating));
+      json.attribute("idle_seconds", simulated.perStep(device.idle));
+      json.attribute("live_bytes", device.peakBytes);
+      json.attribute("arena_bytes", device.arenaBytes);
+    });
+  }
+}
+
+void writeResults(llvm::json::OStream &json, const Simulated &simulated) {
+  const runtime::SimulationResult &result = simulated.result;
+  json.attribute("machine", simulated.machine);
+  json.attribute("steps", static_cast<int64_t>(result.steps.size()));
+  json.attribute("in_flight", simulated.options.simulation.inFlight);
+  json.attribute("predicted_step_seconds", result.stepSeconds());
+  json.attribute("predicted_steps_per_second", result.stepsPerSecond());
+  json.attributeArray("predicted_peak_bytes", [&] {
+    for (uint32_t device : result.classOfDevice)
+      json.value(device == runtime::noDevice ? 0.0 : result.devices[device].arenaBytes);
+  });
+  json.attributeArray("devices", [&] { writeDevices(json, simulated); });
+  json.attributeArray("critical_path", [&] {
+    for (const runtime::CriticalItem &item : criticalPath(simulated.entry, result))
+      json.object([&] {
+        json.attribute("node", item.name);
+        json.attribute("what", item.what);
+        json.attribute("device", simulated.plan->devices[item.device].name);
+        json.attribute("seconds", item.seconds);
+      });
+  });
+}
+
+Error writeFiles(const Simulated &simulated) {
+  if (!simulated.options.trace.empty()) {
+    runtime::Trace trace;
+    traceSimulation(simulated.plan, simulated.entry, simulated.result, trace);
+    if (Error error = runtime::replaceTextFile(simulated.options.trace, [&](std::ostream &out) { trace.write(out); }))
+      return error;
+  }
+  if (simulated.options.json.empty())
+    return Error::success();
+  return writeJson(simulated.options.json, [&](llvm::json::OStream &json) { writeResults(json, simulated); });
+}
+
+Error simulate(const SimulateOptions &options) {
+  auto plan = runtime::Plan::read(options.plan);
+  if (!plan)
+    return plan.error();
+  if (Error error = verifyPlan(*plan))
+    return error;
+  auto entry = plan->entry(options.entry);
+  if (!entry)
+    return entry.error();
+  std::string name = machineNameOf(*plan, **entry, options.machine);
+  auto machine = machineOf(*plan, name);
+  if (!machine)
+    return machine.error();
+  auto result = runtime::simulate(**plan, **entry, PlanCost(*machine), options.simulation);
+  if (!result)
+    return result.error();
+  Simulated simulated{*plan, **entry, name, options, *result};
+  if (Error error = writeFiles(simulated))
+    return error;
+  return writeOutput("-", [&](llvm::raw_ostream &out) { printText(out, simulated); });
+}
+
+} // namespace
+
+void addSimulateCommand(CLI::App &app, Action &chosen) {
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App *command = app.add_subcommand("simulate", "Predicts what the steps of a plan take on a machine.");
+  command->add_option("PLAN", options->plan, "the plan")->required();
+  command->add_option("--entry", options->entry, "the plan's entry, if it has several");
+  command->add_option("--machine", options->machine,
+                      "the machine whose first devices are the plan's; default: what the plan was made for");
+  command->add_option("--steps", options->simulation.steps, "how many steps")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--in-flight", options->simulation.inFlight, "how many of them at a time")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--trace", options->trace, "where the timeline goes, for Perfetto")->type_name("FILE");
+  command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
+  command->callback([options, &chosen] { chosen = [options] { return report(simulate(*options)); }; });
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads files of stage costs.
+
+#include "tools/cleave/StageFile.h"
+
+#include "tools/cleave/CostFields.h"
+
+using namespace llvm;
+
+namespace cleave::tool {
+
+static constexpr size_t mostStages = 4096;
+
+/// Reads one quantity into `target`.
+static Error take(Expected<double> quantity, double &target) {
+  if (!quantity)
+    return quantity.takeError();
+  target = *quantity;
+  return Error::success();
+}
+
+static Error readStage(const YamlValue &value, StageFile &file) {
+  if (Error failure = value.expect(YamlValue::Kind::Map, "a stage"))
+    return failure;
+  if (Error failure =
+          value.expectKeys({"forward", "backward_input", "backward_weight", "send", "activation", "count"}, "a stage"))
+    return failure;
+  stages::StageTimes times;
+  double activation = 0;
+  if (Error failure = take(quantityOf(value, "forward", timeUnits, "a stage"), times.forward))
+    return failure;
+  if (Error failure = take(quantityOf(value, "backward_input", timeUnits, "a stage"), times.backwardInput))
+    return failure;
+  if (Error failure = take(quantityOf(value, "backward_weight", timeUnits, "a stage"), times.backwardWeight))
+    return failure;
+  if (Error failure = take(quantityOf(value, "send", timeUnits, "a stage", 0), times.send))
+    return failure;
+  if (Error failure = take(quantityOf(value, "activation", sizeUnits, "a stage", 0), activation))
+    return failure;
+  auto count = countOf(value, "count", mostStages, "a stage");
+  if (!count)
+    return count.takeError();
+  if (file.times.size() + *count > mostStages)
+    return value.error("\"stages\" expects at most " + Twine(mostStages) + " stages, got more");
+  file.times.insert(file.times.end(), *count, times);
+  file.activations.insert(file.activations.end(), *count, activation);
+  return Error::success();
+}
+
+Expected<StageFile> readStageFile(StringRef path) {
+  Expected<std::string> text = readTextFile(path);
+  if (!text)
+    return text.takeError();
+  Expected<YamlValue> root = parseYaml(*text, path);
+  if (!root)
+    return root.takeError();
+  if (Error failure = root->expect(YamlValue::Kind::Map, "a file of stages"))
+    return failure;
+  if (Error failure = root->expectKeys({"stages"}, "a file of stages"))
+    return failure;
+  auto list = requireKey(*root, "stages", "a file of stages");
+  if (!list)
+    return list.takeError();
+  if (Error failure = (*list)->expect(YamlValue::Kind::List, "\"stages\""))
+    return failure;
+  StageFile file;
+  for (const YamlValue &item : (*list)->items)
+    if (Error failure = readStage(item, file))
+      return failure;
+  if (file.times.empty())
+    return (*list)->error("\"stages\" expects at least one stage, found none");
+  return file;
+}
+
+} // namespace cleave::tool
