@@ -8,6 +8,7 @@
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/LayerFolding.h"
 #include "tools/cleave/PlanSummary.h"
+#include "tools/cleave/TimelineData.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -55,7 +56,7 @@ void explainOperator(llvm::raw_ostream &out, const PlanSummary &summary, uint32_
 void explainAsDot(llvm::raw_ostream &out, const PlanSummary &summary);
 
 /// One page with the graph, tables, timeline and memory, which needs nothing besides itself.
-void explainAsHtml(llvm::raw_ostream &out, const PlanSummary &summary);
+void explainAsHtml(llvm::raw_ostream &out, const PlanSummary &summary, const TimelineData &timeline);
 
 } // namespace cleave::tool
 

@@ -22,7 +22,8 @@ static std::pair<double, const char *> workUnit(const PlanSummary &summary) {
 
 /// Before its programs are made, a plan knows what a device will need at most, not how its arena is used.
 std::vector<std::string> deviceTitles(const PlanSummary &summary) {
-  std::vector<std::string> titles = {"device", "driver", "cores", "operators", workUnit(summary).second, "moved", "received"};
+  std::vector<std::string> titles = {"device", "driver",  "cores", "operators", workUnit(summary).second,
+                                     "moved",  "received"};
   if (summary.entry.isDecision())
     titles.push_back("peak memory");
   else

@@ -6,7 +6,6 @@
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/GraphView.h"
 #include "tools/cleave/TextTable.h"
-#include "tools/cleave/TimelineData.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -28,7 +27,8 @@ namespace {
 /// Writes what page/*.js read. Names are short where there is one an operator; numbers are seconds and bytes.
 class PageData {
 public:
-  PageData(json::OStream &json, const PlanSummary &summary) : json(json), summary(summary) {}
+  PageData(json::OStream &json, const PlanSummary &summary, const TimelineData &timeline)
+      : json(json), summary(summary), timeline(timeline) {}
 
   void run() {
     json.object([&] {
@@ -217,14 +217,17 @@ private:
   }
 
   void writeTimeline() {
-    TimelineData timeline = predictedTimeline(summary);
     json.attribute("seconds", timeline.seconds);
-    json.attribute("source", timeline.source);
-    json.attribute("note", timeline.note);
-    json.attributeArray("tracks", [&] {
-      for (const std::string &track : timeline.tracks)
-        json.value(text(track));
-    });
+    json.attribute("source", text(timeline.source));
+    json.attribute("note", text(timeline.note));
+    auto writeNames = [&](StringRef key, const std::vector<std::string> &names) {
+      json.attributeArray(key, [&] {
+        for (const std::string &name : names)
+          json.value(text(name));
+      });
+    };
+    writeNames("tracks", timeline.tracks);
+    writeNames("memoryTracks", timeline.memoryTracks);
     json.attributeArray("events", [&] {
       for (const TimelineData::Event &event : timeline.events)
         json.value(
@@ -238,15 +241,16 @@ private:
 
   json::OStream &json;
   const PlanSummary &summary;
+  const TimelineData &timeline;
 };
 
 } // namespace
 
-void explainAsHtml(raw_ostream &out, const PlanSummary &summary) {
+void explainAsHtml(raw_ostream &out, const PlanSummary &summary, const TimelineData &timeline) {
   std::string data;
   raw_string_ostream stream(data);
   json::OStream json(stream);
-  PageData(json, summary).run();
+  PageData(json, summary, timeline).run();
   json.flush();
   out << pageBegin;
   // "<" occurs in strings only; written like this it can neither end the element nor begin a comment in it.

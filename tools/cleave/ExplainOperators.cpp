@@ -67,7 +67,8 @@ static OperatorColumn secondsColumn(StringRef title, double Operator::*seconds, 
                         [=](double value) { return numberText(value * scale, 1); });
 }
 
-/// "batch/data, out_channel/model" for "batch/data 8, out_channel/model 4": the meshes above say how many parts there are.
+/// "batch/data, out_channel/model" for "batch/data 8, out_channel/model 4": the meshes above say how many parts there
+/// are.
 static std::string withoutSizes(StringRef split) {
   std::string result;
   for (size_t i = 0; i != split.size(); ++i) {

@@ -58,6 +58,7 @@ public:
                         std::to_string(prediction.microbatches) + " microbatches, with " + timeline.source;
     if (shown != prediction.stages.size())
       note("the first " + std::to_string(shown) + " of " + std::to_string(prediction.stages.size()) + " stages");
+    timeline.memoryTracks = timeline.tracks;
     llvm::stable_sort(timeline.events, [](const auto &a, const auto &b) { return a.begin < b.begin; });
     llvm::stable_sort(timeline.memory, [](const auto &a, const auto &b) { return a.seconds < b.seconds; });
     cutOff();
