@@ -24,6 +24,8 @@ struct CollectiveBenchOptions {
   uint32_t devices = 2;
   /// Each measurement is the best of this many rounds.
   unsigned rounds = 5;
+  /// Measure the ceiling, too.
+  bool ceiling = true;
   std::string jsonFile;
   /// Among which the devices are divided; null for one alone.
   Processes *processes = nullptr;

@@ -10,7 +10,10 @@ namespace cleave::dfg {
 
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-OpCost movementCost(Operation *op) { return elementwiseCost(op, 0.0, CostClass::Movement); }
+OpCost movementCost(Operation *op) {
+  // A reshape is the same bytes under another type.
+  return elementwiseCost(op, 0.0, isa<ReshapeOp>(op) ? CostClass::View : CostClass::Movement);
+}
 
 /// Factors d0, d1, ... for the dimensions of `shape`; those in `whole` cannot be divided.
 static TensorFactors addDims(SplitRule &rule, ArrayRef<int64_t> shape, ArrayRef<int64_t> whole = {}) {

@@ -74,7 +74,7 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
 
 double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }
 
-void PlanCost::findWay(uint32_t from, uint32_t to, runtime::Way &way) const {
+void PlanCost::findWay(uint32_t from, uint32_t to, double, runtime::Way &way) const {
   Topology::Way found = topology.way(from, to);
   way.latency = found.link.latency;
   way.bandwidth = found.link.bandwidth;

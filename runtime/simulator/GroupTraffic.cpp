@@ -13,7 +13,7 @@ namespace cleave::runtime {
 
 double LoadSum::add(uint32_t from, uint32_t to, double bytes, double ways) {
   way = Way();
-  model.findWay(from, to, way);
+  model.findWay(from, to, bytes, way);
   if (bytes > 0) {
     sum.seconds = std::max(sum.seconds, bytes / (ways * way.bandwidth));
     for (uint32_t link : way.links)

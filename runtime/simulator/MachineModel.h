@@ -49,8 +49,8 @@ public:
   /// Seconds of the work on a device while nothing else runs.
   virtual double seconds(uint32_t device, const LocalWork &work) const = 0;
 
-  /// Makes `way` that from one device to another.
-  virtual void findWay(uint32_t from, uint32_t to, Way &way) const = 0;
+  /// Makes `way` that of so many bytes from one device to another.
+  virtual void findWay(uint32_t from, uint32_t to, double bytes, Way &way) const = 0;
   /// Bytes a second of all links, by their numbers. Those that no way has crossed yet may be anything.
   virtual std::span<const double> bandwidths() const = 0;
   /// Seconds of a communication within a group where that is known as a whole; otherwise it follows from the links.
@@ -60,8 +60,12 @@ public:
   virtual double overlapSlowdown(uint32_t /*device*/) const { return 1; }
   /// How many times as long a call takes while another device of the host computes, too.
   virtual double contention(uint32_t /*device*/, const LocalWork &) const { return 1; }
+  /// Threads that a host runs at once; a call has one on each of its device's cores, everything else has one.
+  virtual double coresOf(uint32_t /*host*/) const { return std::numeric_limits<double>::infinity(); }
   /// Seconds until a queue that slept goes on after what it waited for.
   virtual double wakeSeconds(uint32_t /*device*/) const { return 0; }
+  /// Seconds until who waits for a step knows that it is over.
+  virtual double returnSeconds() const { return 0; }
 };
 
 } // namespace cleave::runtime

@@ -53,9 +53,10 @@ struct DeviceState {
 
 /// What an activity is for.
 struct Running {
-  enum class What { Wake, Instruction, Rendezvous } what = What::Wake;
+  enum class What { Wake, Instruction, Rendezvous, Return } what = What::Wake;
   uint32_t site = 0, queue = 0;
   Rendezvous *rendezvous = nullptr;
+  uint32_t cause = noEvent;
 };
 
 /// The channel of a communication, if it is one.
@@ -129,6 +130,8 @@ private:
   void beginEvent(uint32_t site, uint32_t queue, uint32_t cause);
   void endEvent(uint32_t site, uint32_t queue);
   void endStep(uint32_t site, uint32_t cause);
+  void endStep(uint32_t cause);
+  void addCores(std::vector<ResourceUse> &uses, uint32_t site, double seconds, double threads) const;
   void account(uint32_t device);
   void remember(uint32_t device);
 
@@ -156,8 +159,11 @@ private:
 void Simulator::makeResources() {
   for (double bandwidth : like.bandwidth)
     linkResources.push_back(activities.addResource(bandwidth));
-  for (uint32_t host = 0; host != like.hosts; ++host)
-    hostResources.push_back(activities.addResource());
+  std::vector<double> cores(like.hosts);
+  for (const SiteClass &site : like.sites)
+    cores[site.host] = model.coresOf(model.hostOf(all[site.site].device));
+  for (double count : cores)
+    hostResources.push_back(activities.addResource(count));
   devices.resize(like.devices);
   result.devices.resize(like.devices);
   for (DeviceState &device : devices)
@@ -225,6 +231,8 @@ void Simulator::handle(const Running &ended) {
     return endEvent(ended.site, ended.queue);
   case Running::What::Rendezvous:
     return advance(*ended.rendezvous);
+  case Running::What::Return:
+    return endStep(ended.cause);
   }
 }
 
@@ -259,13 +267,15 @@ void Simulator::beginStep(uint32_t site, uint32_t cause) {
 void Simulator::endStep(uint32_t site, uint32_t cause) {
   SiteState &state = sites[site];
   state.active = false;
-  uint32_t step = state.step++;
-  if (++sitesThrough[step] == sites.size()) {
-    result.steps[step].second = now;
-    finished = step + 1;
-    release(std::min(options.steps, finished + options.inFlight), cause);
-  }
+  if (++sitesThrough[state.step++] == sites.size())
+    start({Running::What::Return, 0, 0, nullptr, cause}, model.returnSeconds(), {});
   beginStep(site, cause);
+}
+
+/// Who waits for the first step under way knows that it is over.
+void Simulator::endStep(uint32_t cause) {
+  result.steps[finished++].second = now;
+  release(std::min(options.steps, finished + options.inFlight), cause);
 }
 
 //===-- instructions ------------------------------------------------------------------------------------------===//
@@ -315,7 +325,16 @@ void Simulator::compute(uint32_t site, uint32_t queue) {
   if (contention > 1)
     list.push_back(
         {hostResources[place.host], ResourceUse::Kind::Neighbour, contention, static_cast<double>(place.onHost)});
+  addCores(list, site, seconds, onCores ? plan.devices[number].cores : 1);
   start({Running::What::Instruction, site, queue, nullptr}, seconds, std::move(list));
+}
+
+/// A host with fewer cores than threads that want to run shares them out.
+void Simulator::addCores(std::vector<ResourceUse> &list, uint32_t site, double seconds, double threads) const {
+  const SiteClass &place = like.sites[site];
+  if (std::isfinite(model.coresOf(model.hostOf(siteOf(site).device))))
+    list.push_back({hostResources[place.host], ResourceUse::Kind::Share, seconds,
+                    std::max(1.0, threads) * static_cast<double>(place.onHost)});
 }
 
 /// The last end that comes begins the communication.
@@ -362,6 +381,8 @@ std::vector<ResourceUse> Simulator::usesOf(const Rendezvous &rendezvous, const C
     list.push_back({linkResources[load.link], ResourceUse::Kind::Share, load.bytes, load.meetings});
   if (phase.loads.empty() && phase.seconds == 0)
     return list;
+  for (auto [site, queue] : rendezvous.ends)
+    addCores(list, site, phase.seconds, 1);
   for (auto [site, queue] : rendezvous.ends)
     if (double overlap = model.overlapSlowdown(siteOf(site).device); overlap > 1)
       list.push_back({devices[like.sites[site].device].resource, ResourceUse::Kind::Communication, overlap, 1});

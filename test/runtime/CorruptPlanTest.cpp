@@ -24,7 +24,7 @@ public:
   uint32_t hostOf(uint32_t) const override { return 0; }
   double seconds(uint32_t, const LocalWork &) const override { return 1; }
   std::span<const double> bandwidths() const override { return {}; }
-  void findWay(uint32_t, uint32_t, Way &) const override {}
+  void findWay(uint32_t, uint32_t, double, Way &) const override {}
 };
 
 /// Takes the bytes as far as they go: read, verify, simulate, and run if all devices are simulated. Whether they were

@@ -28,7 +28,7 @@ public:
   uint32_t hostOf(uint32_t device) const override { return device / perHost; }
   double seconds(uint32_t device, const LocalWork &work) const override { return work.kernel ? call(device) : 0; }
   std::span<const double> bandwidths() const override { return table; }
-  void findWay(uint32_t from, uint32_t to, Way &way) const override {
+  void findWay(uint32_t from, uint32_t to, double, Way &way) const override {
     if (from == to)
       return;
     way.latency = latency;

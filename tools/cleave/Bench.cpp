@@ -10,6 +10,7 @@
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/PlanWeights.h"
+#include "tools/cleave/Predictions.h"
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/CollectiveBench.h"
@@ -30,7 +31,8 @@ struct BenchOptions {
   std::vector<unsigned> threads = {1};
   unsigned repeat = 20, warmup = 3, rounds = 5;
   std::string against, peerScript, json;
-  bool reference = false, noLibraries = false, measuresCollectives = false;
+  bool reference = false, noLibraries = false, measuresCollectives = false, predicts = false;
+  std::string markdown;
   runtime::CollectiveBenchOptions collectives;
 };
 
@@ -222,6 +224,8 @@ Error bench(const BenchOptions &options) {
 }
 
 int run(BenchOptions &options) {
+  if (options.predicts)
+    return report(benchPredictions({options.models, options.rounds, options.json, options.markdown}));
   if (options.measuresCollectives == !options.models.empty())
     return report(Error(Status::Usage, "expected either models or --collectives; cleave bench --help shows more"));
   if (!options.measuresCollectives)
@@ -276,6 +280,13 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   command->add_option("--peer-script", options->peerScript, "the script that runs the peer")->type_name("FILE");
   command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
   addCollectiveOptions(*command, *options);
+  CLI::Option *predictions =
+      command->add_flag("--predictions", options->predicts,
+                        "compare what is predicted of models in several plans with what they take, instead; MODEL may "
+                        "be NAME:NUMBER=VALUE,… of the zoo; default: a choice of it");
+  command->add_option("--write", options->markdown, "where the comparison goes as Markdown")
+      ->type_name("FILE")
+      ->needs(predictions);
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

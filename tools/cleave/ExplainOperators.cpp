@@ -67,6 +67,14 @@ static OperatorColumn secondsColumn(StringRef title, double Operator::*seconds, 
                         [=](double value) { return numberText(value * scale, 1); });
 }
 
+/// Parameters and results, in the unit that suits the largest.
+static OperatorColumn memoryColumn(const PlanSummary &summary) {
+  auto bytesOf = [](const Operator &op) { return op.parameterBytes + op.resultBytes; };
+  bool isLarge = any_of(summary.entry.operators, [&](const Operator &op) { return bytesOf(op) >= (1 << 20); });
+  return quantityColumn(isLarge ? "MiB" : "KiB", bytesOf,
+                        [unit = isLarge ? 1 << 20 : 1 << 10](double bytes) { return numberText(bytes / unit, 1); });
+}
+
 /// "batch/data, out_channel/model" for "batch/data 8, out_channel/model 4": the meshes above say how many parts there
 /// are.
 static std::string withoutSizes(StringRef split) {
@@ -87,9 +95,7 @@ static void addPredictedColumns(std::vector<OperatorColumn> &columns, const Plan
   columns.push_back(secondsColumn("", &Operator::predictedSeconds, summary));
   if (any_of(operators, [](const Operator &op) { return op.communicationSeconds > 0; }))
     columns.push_back(secondsColumn("comm. ", &Operator::communicationSeconds, summary));
-  columns.push_back(quantityColumn(
-      "MiB", [](const Operator &op) { return op.parameterBytes + op.resultBytes; },
-      [](double bytes) { return numberText(bytes / (1 << 20), 1); }));
+  columns.push_back(memoryColumn(summary));
   if (none_of(operators, [](const Operator &op) { return !op.alternative.empty(); }))
     return;
   columns.push_back({{"best other", Align::Left, 10},

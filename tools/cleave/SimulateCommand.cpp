@@ -3,11 +3,11 @@
 // `cleave simulate`: what a plan's steps would take on a machine, without running them.
 
 #include "tools/cleave/Command.h"
+#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/TextTable.h"
 
-#include "passes/cost/PlanCost.h"
 #include "runtime/FileReplacement.h"
 #include "runtime/Verify.h"
 #include "runtime/simulator/SimulationTrace.h"
@@ -177,7 +177,13 @@ Error simulate(const SimulateOptions &options) {
   auto machine = machineOf(*plan, name);
   if (!machine)
     return machine.error();
-  auto result = runtime::simulate(**plan, **entry, PlanCost(*machine), options.simulation);
+  runtime::Profile profile = readHostProfile();
+  std::unique_ptr<PlanCost> cost = costOf(*machine, *plan, **entry, profile);
+  if (const auto *profiled = dynamic_cast<const ProfiledCost *>(cost.get());
+      profiled && profiled->numMeasured() != profiled->numCalls())
+    printNote(llvm::Twine(profiled->numCalls() - profiled->numMeasured()) + " of " + llvm::Twine(profiled->numCalls()) +
+              " calls are guesses; cleave profile measures them");
+  auto result = runtime::simulate(**plan, **entry, *cost, options.simulation);
   if (!result)
     return result.error();
   Simulated simulated{*plan, **entry, name, options, *result};

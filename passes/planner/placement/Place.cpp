@@ -77,6 +77,7 @@ private:
   Placement fillInOrder() const {
     std::vector<unsigned> devices(problem.tasks.size());
     std::vector<double> left;
+    left.reserve(problem.devices.size());
     for (const Device &device : problem.devices)
       left.push_back(device.memory);
     for (unsigned task = 0; task != devices.size(); ++task)

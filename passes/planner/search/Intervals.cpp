@@ -91,6 +91,12 @@ unsigned Intervals::addSetting(Setting setting) {
   return settings.size() - 1;
 }
 
+void Intervals::forget() {
+  tables.clear();
+  for (Node &node : nodes)
+    node.products.clear();
+}
+
 static std::string typeOf(const SearchGraph &graph, unsigned tensor) {
   if (tensor == none)
     return "-";

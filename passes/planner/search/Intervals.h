@@ -48,6 +48,9 @@ public:
   /// Adds a setting, whose number the others take.
   unsigned addSetting(Setting setting);
 
+  /// Gives back the memory of everything that was found. What is asked for again is found again.
+  void forget();
+
   /// What the best choices of layers [first, last) amount to; nothing where there are none.
   const IntervalSums *best(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   /// By operator of the layers and axis: the factor that is cut by these choices, or none.

@@ -137,6 +137,7 @@ public:
     begin = std::clock();
     hidden = deviceKindOf(machine, runs.front().first).overlapSlowdown - 1;
     memoryBinds = memoryMayBind();
+    sumState();
   }
 
   std::variant<FoundPlan, SearchFailure> run();
@@ -160,6 +161,10 @@ private:
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
   Precision precision() const;
+  /// Bytes of parameters, gradients and optimizer state of layers, all devices together.
+  double stateBytes(unsigned first, unsigned last) const { return stateBefore[last] - stateBefore[first]; }
+  void sumState();
+  bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
   std::vector<Weights> weightsOf(int64_t microbatches) const;
@@ -198,7 +203,17 @@ private:
   /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
   double hidden = 0;
   bool memoryBinds = false;
+  /// By boundary: the bytes of parameters, gradients and optimizer state before it.
+  std::vector<double> stateBefore;
 };
+
+//===-- memory ------------------------------------------------------------------------------------------------===//
+
+/// Bytes of a device besides its microbatches' activations.
+static double fixedBytes(const IntervalSums &sums, unsigned zero) {
+  return (zero >= 3 ? sums.parametersShared : sums.parameters) + (zero >= 2 ? sums.gradientsShared : sums.gradients) +
+         (zero >= 1 ? sums.optimizerShared : sums.optimizer);
+}
 
 //===-- grids and settings ------------------------------------------------------------------------------------===//
 
@@ -209,6 +224,32 @@ Precision Searcher::precision() const {
   if (request.training)
     precision.optimizer += findOptimizer(request.optimizer)->states;
   return precision;
+}
+
+void Searcher::sumState() {
+  Precision stored = precision();
+  std::vector<double> bytes(graph.operators.size() + 1, 0.0);
+  for (const Parameter &parameter : graph.parameters)
+    if (parameter.firstUse != none)
+      bytes[parameter.firstUse] +=
+          parameter.bytes *
+          (stored.parameter + (request.training && parameter.trained ? stored.gradient + stored.optimizer : 0));
+  double sum = 0;
+  unsigned next = 0;
+  for (const Boundary &boundary : graph.boundaries) {
+    for (; next != boundary.at; ++next)
+      sum += bytes[next];
+    stateBefore.push_back(sum);
+  }
+}
+
+/// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
+/// can be.
+bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
+  double inFlight = static_cast<double>(
+      std::min<int64_t>(microbatches, request.schedule == stages::Schedule::GPipe ? microbatches
+                                                                                  : intervals.numLayers() - first));
+  return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
 const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
@@ -312,12 +353,6 @@ std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
 
 //===-- options of stages -------------------------------------------------------------------------------------===//
 
-/// Bytes of a device besides its microbatches' activations.
-static double fixedBytes(const IntervalSums &sums, unsigned zero) {
-  return (zero >= 3 ? sums.parametersShared : sums.parameters) + (zero >= 2 ? sums.gradientsShared : sums.gradients) +
-         (zero >= 1 ? sums.optimizerShared : sums.optimizer);
-}
-
 static double savedBytes(const IntervalSums &sums, Recompute recompute) {
   switch (recompute) {
   case Recompute::None:
@@ -405,13 +440,28 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   auto [entry, isNew] = known.try_emplace(key);
   if (!isNew)
     return entry->second;
+  // What is divided by all devices without rest is still too much: nothing here is worth a search.
+  double least = searcher.stateBytes(first, last) / devices;
+  if (least > searcher.memoryOf(kind)) {
+    if (!searcher.shapesOf(kind, devices).empty())
+      entry->second.push_back({0, 0, 0, least, 0, 0});
+    return entry->second;
+  }
   const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
   for (unsigned shape = 0; shape != shapes.size(); ++shape) {
     unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
-    for (const Weights &weight : weights)
-      if (const IntervalSums *sums = searcher.intervals.best(first, last, setting, weight))
-        searcher.addOptions({first, last, kind, devices, setting, shape, weight, Recompute::None, 0}, *sums,
-                            entry->second);
+    bool fits = false;
+    for (const Weights &weight : weights) {
+      // Choices that save memory are for those that lack it.
+      if (weight.secondsPerByte > 0 && fits)
+        break;
+      const IntervalSums *sums = searcher.intervals.best(first, last, setting, weight);
+      if (!sums)
+        continue;
+      fits |= searcher.fits(*sums, kind, first, microbatches);
+      searcher.addOptions({first, last, kind, devices, setting, shape, weight, Recompute::None, 0}, *sums,
+                          entry->second);
+    }
   }
   return entry->second;
 }
@@ -712,11 +762,14 @@ std::variant<FoundPlan, SearchFailure> Searcher::run() {
   std::vector<std::pair<double, int64_t>> numbers;
   for (int64_t microbatches : microbatchNumbers())
     numbers.emplace_back(lowerBoundOf(microbatches), microbatches);
+  intervals.forget();
   llvm::stable_sort(numbers, [](auto &left, auto &right) { return left.first < right.first; });
   for (auto [least, microbatches] : numbers) {
     if (best && (outOfTime() || best->seconds <= least))
       break;
     tryMicrobatches(microbatches);
+    intervals.forget();
+    choices.clear();
   }
   if (!best)
     return infeasible();

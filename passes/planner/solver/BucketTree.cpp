@@ -77,6 +77,10 @@ void BucketTree::fillSources(bool withPairs) {
   for (const BucketLayout::Source &source : layout->pairCosts) {
     const PairTable &table = layout->reduction.pairs[source.index];
     double *to = numbers.data() + source.offset;
+    if (!source.isTransposed && objective.seconds == 1) {
+      std::copy(table.seconds.begin(), table.seconds.end(), to);
+      continue;
+    }
     unsigned rows = source.isTransposed ? table.columns : table.rows;
     unsigned columns = source.isTransposed ? table.rows : table.columns;
     for (unsigned row = 0; row != rows; ++row)
@@ -99,6 +103,7 @@ void BucketTree::compute(const Bucket &bucket, const BucketMessage &message) {
   for (size_t i = 0; i + 1 < numScope; ++i)
     sizes.push_back(layout->numChoices(message.scope[i]));
   std::vector<std::vector<size_t>> strides;
+  strides.reserve(terms.size());
   for (const BucketTerm *term : terms)
     strides.emplace_back(layout->strides.begin() + term->strides + 1,
                          layout->strides.begin() + term->strides + 1 + sizes.size());

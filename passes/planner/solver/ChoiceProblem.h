@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace cleave::solver {
@@ -50,6 +51,10 @@ struct ChoiceProblem {
 
   const std::vector<Choice> &domainOf(unsigned variable) const { return domains[variables[variable]]; }
 };
+
+/// What is wrong with a problem, as "edge 3 expects a table of 4 x 2, got 4 x 3"; empty where nothing is. All that
+/// solves problems expects that there is nothing.
+std::string faultOf(const ChoiceProblem &problem);
 
 /// What was found.
 struct ChoiceSolution {

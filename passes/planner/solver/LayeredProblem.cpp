@@ -69,6 +69,7 @@ public:
       std::map<std::vector<unsigned>, unsigned> known;
       for (const std::vector<unsigned> &variables : chain) {
         std::vector<unsigned> layer;
+        layer.reserve(variables.size());
         for (unsigned variable : variables)
           layer.push_back(choices[variable]);
         auto [it, isNew] = known.try_emplace(layer, static_cast<unsigned>(taken.distinct.size()));

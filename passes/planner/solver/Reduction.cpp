@@ -247,6 +247,7 @@ private:
   void foldCosts(Reduction &result) {
     enum class Fold { None, Second, First };
     std::vector<Fold> folds;
+    folds.reserve(result.pairs.size());
     for (const PairTable &table : result.pairs)
       folds.push_back(rowsAreEqual(table) ? Fold::Second : columnsAreEqual(table) ? Fold::First : Fold::None);
     std::vector<Edge> left;

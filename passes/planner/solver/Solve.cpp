@@ -16,7 +16,7 @@ namespace cleave::solver {
 namespace {
 
 /// Where tables would have more entries in all, they are split, into as many as are still computed in a moment.
-constexpr uint64_t mostEntries = 1u << 24, mostSplitEntries = 1u << 22;
+constexpr uint64_t mostEntries = 1u << 25, mostSplitEntries = 1u << 22;
 /// Labels that a search keeps after each variable: few at first, since a better solution makes the next search smaller.
 constexpr size_t labelLimits[] = {64, 1024, 16384, 131072};
 /// Numbers that a search may look at, so that large problems end with a gap rather than late.
@@ -172,6 +172,13 @@ std::optional<Method> findMethod(std::string_view name) {
     if (name == methodName(method))
       return method;
   return std::nullopt;
+}
+
+double numCombinations(const ChoiceProblem &problem) {
+  double product = 1;
+  for (unsigned domain : problem.variables)
+    product *= static_cast<double>(problem.domains[domain].size());
+  return product;
 }
 
 ChoiceSolution solve(const ChoiceProblem &problem, const SolveOptions &options) {

@@ -32,6 +32,9 @@ std::optional<Method> findMethod(std::string_view name);
 /// Whether this build has a solver of integer programmes.
 bool hasIlp();
 
+/// How many combinations of choices there are: Method::Exhaustive looks at all of them.
+double numCombinations(const ChoiceProblem &problem);
+
 /// Solves the problem; the same problem always gives the same choices unless the time runs out. The memory limit is
 /// dualised (Everett 1963; Fisher 1981): the multiplier is bisected, the dual value is the lower bound, and what gap
 /// remains is closed by label setting where that does not take too many labels. Where the width is too large for

@@ -69,16 +69,16 @@ private:
 
 PlacementProblem topcuogluExample() {
   PlacementProblem problem;
-  for (std::vector<double> seconds : std::vector<std::vector<double>>{{14, 16, 9},
-                                                                      {13, 19, 18},
-                                                                      {11, 13, 19},
-                                                                      {13, 8, 17},
-                                                                      {12, 13, 10},
-                                                                      {13, 16, 9},
-                                                                      {7, 15, 11},
-                                                                      {5, 11, 14},
-                                                                      {18, 12, 20},
-                                                                      {21, 7, 16}})
+  for (const std::vector<double> &seconds : std::vector<std::vector<double>>{{14, 16, 9},
+                                                                             {13, 19, 18},
+                                                                             {11, 13, 19},
+                                                                             {13, 8, 17},
+                                                                             {12, 13, 10},
+                                                                             {13, 16, 9},
+                                                                             {7, 15, 11},
+                                                                             {5, 11, 14},
+                                                                             {18, 12, 20},
+                                                                             {21, 7, 16}})
     problem.tasks.push_back({seconds, 0});
   problem.edges = {{0, 1, 18, 0}, {0, 2, 12, 1}, {0, 3, 9, 2},  {0, 4, 11, 3}, {0, 5, 14, 4},
                    {1, 7, 19, 0}, {1, 8, 16, 1}, {2, 6, 23, 0}, {3, 7, 27, 0}, {3, 8, 23, 1},

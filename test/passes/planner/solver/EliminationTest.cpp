@@ -50,6 +50,7 @@ TEST(Elimination, EqualsEnumeration) {
   unsigned numInfeasible = 0;
   for (unsigned seed = 0; seed != numProblems; ++seed) {
     ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
+    ASSERT_EQ(faultOf(problem), "");
     ChoiceSolution expected = solve(problem, {Method::Exhaustive});
     std::optional<Elimination> elimination = Elimination::run(problem);
     ASSERT_TRUE(elimination);

@@ -22,12 +22,16 @@ ChainProblem generateLayer(unsigned seed, uint64_t count) {
   shape.forbiddenPercent = seed % 3 * 8;
   ChainProblem chain{generateProblem(seed, shape), 0, shape.numVariables - 1, count};
   ChoiceProblem &layer = chain.layer;
-  // What has other sizes now gets other tables.
+  // Edges at the exit have other sizes now.
   layer.variables[chain.exit] = layer.variables[chain.entry];
   Random random(seed);
-  for (const Edge &edge : layer.edges)
-    layer.pairs[edge.table] = randomTable(random, static_cast<unsigned>(layer.domainOf(edge.first).size()),
-                                          static_cast<unsigned>(layer.domainOf(edge.second).size()), shape);
+  layer.pairs.clear();
+  for (Edge &edge : layer.edges) {
+    edge.table = static_cast<unsigned>(layer.pairs.size());
+    layer.pairs.push_back(randomTable(random, static_cast<unsigned>(layer.domainOf(edge.first).size()),
+                                      static_cast<unsigned>(layer.domainOf(edge.second).size()), shape));
+  }
+  EXPECT_EQ(faultOf(layer), "");
   return chain;
 }
 

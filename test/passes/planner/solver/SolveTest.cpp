@@ -59,6 +59,27 @@ TEST(Solve, EqualsEnumerationUnderMemoryLimits) {
   EXPECT_GT(numInfeasible, 50u);
 }
 
+// Costs that are no whole numbers, as real ones: proven and equal but for rounding.
+TEST(Solve, ProvesRoundedSums) {
+  for (unsigned seed = 0; seed != 100; ++seed) {
+    SCOPED_TRACE(seed);
+    ChoiceProblem problem = limitedProblem(seed);
+    for (std::vector<Choice> &domain : problem.domains)
+      for (Choice &choice : domain)
+        choice = {choice.seconds / 7e6, choice.bytes * 1e9 / 3};
+    for (PairTable &table : problem.pairs)
+      for (double &seconds : table.seconds)
+        seconds /= 3e6;
+    problem.memoryLimit *= 1e9 / 3;
+    ChoiceSolution expected = solve(problem, {Method::Exhaustive}), solution = solve(problem);
+    ASSERT_EQ(solution.isFeasible(), expected.isFeasible());
+    if (!expected.isFeasible())
+      continue;
+    ASSERT_NEAR(solution.seconds, expected.seconds, 1e-12 * expected.seconds);
+    ASSERT_EQ(solution.lowerBound, solution.seconds);
+  }
+}
+
 // A knapsack: without edges, where multipliers alone leave a gap.
 TEST(Solve, ClosesTheGapOfKnapsacks) {
   for (unsigned seed = 0; seed != 50; ++seed) {
@@ -167,6 +188,38 @@ TEST(Solve, KeepsToItsBudget) {
   problem.memoryLimit = std::floor((least * 2 + most) / 3);
   ChoiceSolution solution = solve(problem, {.timeBudget = 1e-9});
   expectConsistent(problem, solution);
+}
+
+// The product of the numbers of choices, shared domains counted for each variable.
+TEST(Solve, CountsCombinations) { EXPECT_EQ(numCombinations(generateChain(1, 5, 4)), 1024); }
+
+// Each rule of a problem, broken.
+TEST(ChoiceProblem, NamesItsFault) {
+  ChoiceProblem problem;
+  problem.domains = {{{1, 2}, {forbidden, 2}}};
+  problem.variables = {0, 0};
+  problem.pairs = {{2, 2, {1, 2, 3, forbidden}}};
+  problem.edges = {{0, 1, 0}};
+  EXPECT_EQ(faultOf(problem), "");
+  auto faultWith = [&](auto change) {
+    ChoiceProblem changed = problem;
+    change(changed);
+    return faultOf(changed);
+  };
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.domains.emplace_back(); }),
+            "domain 1 expects at least one choice, got none");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.domains[0][0].seconds = -1; }),
+            "domain 0 expects seconds of at least 0 and finite bytes, got -1.000000 and 2.000000");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.domains[0][1].bytes = forbidden; }),
+            "domain 0 expects seconds of at least 0 and finite bytes, got inf and inf");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.variables[1] = 4; }), "variable 1 expects a domain below 1, got 4");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.pairs[0].seconds.pop_back(); }), "table 0 expects 4 entries, got 3");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.pairs[0].seconds[2] = std::nan(""); }),
+            "table 0 expects seconds of at least 0, got nan");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.edges[0].second = 2; }),
+            "edge 0 expects variables below 2, got 0 and 2");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.edges[0].table = 1; }), "edge 0 expects a table below 1, got 1");
+  EXPECT_EQ(faultWith([](ChoiceProblem &p) { p.domains[0].pop_back(); }), "edge 0 expects a table of 1 x 1, got 2 x 2");
 }
 
 // Names of methods are those of the command line.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How a step calls a kernel: which of its arguments share bytes, which of them last from step to step, and how much
+// else a step touches before it comes back to them. Two calls that are alike in this take equally long.
+
+#ifndef CLEAVE_RUNTIME_PROFILE_KERNELUSE_H
+#define CLEAVE_RUNTIME_PROFILE_KERNELUSE_H
+
+#include "runtime/Plan.h"
+
+namespace cleave::runtime {
+
+struct KernelUse {
+  /// Bytes that arguments lie in; those of different blocks have nothing in common.
+  struct Block {
+    uint64_t bytes = 0;
+    bool lasts = false; ///< Filled before the first step (weights), else during each.
+  };
+  struct Argument {
+    uint32_t block = 0;
+    uint64_t offset = 0, bytes = 0;
+    bool isGiven = false; ///< An input that has just been written.
+  };
+  const Instruction *instruction = nullptr; ///< a call
+  uint32_t kernel = 0;
+  std::vector<Block> blocks;
+  std::vector<Argument> arguments;
+  /// Bytes of the program that last and that do not, rounded up to powers of two.
+  uint64_t lastingBytes = 0, passingBytes = 0;
+
+  /// The same for equal uses of equal kernels, in any plan: operation, attributes, types, or the native code's
+  /// checksum; and the arguments.
+  std::string signature(const PlanContents &plan) const;
+};
+
+/// The uses of all calls of the program's body.
+std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PROFILE_KERNELUSE_H

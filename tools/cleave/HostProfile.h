@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// This host's profile for commands: where it is kept, and how plans are measured for it and predicted with it.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_HOSTPROFILE_H
+#define CLEAVE_TOOLS_CLEAVE_HOSTPROFILE_H
+
+#include "tools/cleave/Diagnostics.h"
+
+#include "passes/cost/ProfiledCost.h"
+
+#include <functional>
+
+namespace cleave::tool {
+
+/// What has been measured so far; a warning and nothing, if the file is no profile.
+runtime::Profile readHostProfile();
+/// Status::Failure where there is no folder for it.
+Error writeHostProfile(const runtime::Profile &profile);
+
+/// Whether the plan's devices are cores of this host, all of one size: what can be measured here.
+bool isHostPlan(const runtime::Plan &plan);
+
+/// Measures what the profile lacks for the plan's entries.
+Error measurePlan(const runtime::Plan &plan, runtime::Profile &profile,
+                  const std::function<void(size_t, size_t)> &progress = {});
+
+/// What the simulator asks for the plan on a machine; by the profile where the plan is of this host.
+std::unique_ptr<PlanCost> costOf(const Machine &machine, const runtime::Plan &plan, const runtime::Entry &entry,
+                                 const runtime::Profile &profile);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_HOSTPROFILE_H

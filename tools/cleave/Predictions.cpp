@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every model is compiled in several ways, each a case. Cases take turns, so that a slow minute of the machine does not
+// fall on one of them.
+
+#include "tools/cleave/Predictions.h"
+
+#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/HostProfile.h"
+#include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/PlanRunner.h"
+#include "tools/cleave/PlanWeights.h"
+#include "tools/cleave/TextTable.h"
+
+#include "passes/cost/HostCache.h"
+#include "passes/zoo/Zoo.h"
+#include "runtime/RunReport.h"
+#include "runtime/Verify.h"
+#include "runtime/simulator/Simulator.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Process.h"
+
+#include <cmath>
+#include <filesystem>
+
+namespace cleave::tool {
+namespace {
+
+constexpr const char *zooModels[] = {
+    "mlp:batch=64,hidden=1024",
+    "lenet:batch=64",
+    "alexnet:batch=1",
+    "alexnet:batch=8",
+    "inception:batch=2",
+    "resnet50:batch=1,image-size=128",
+    "unet:image-size=64,batch=2",
+    "lstm:batch=16,hidden=256,vocabulary=1000",
+    "gpt:layers=2,hidden=256,heads=4,sequence=128,vocabulary=1000,batch=4",
+};
+
+/// A way to compile a model.
+struct Way {
+  const char *name, *machine, *strategy;
+};
+/// "halves": the first half of the operators on one device, the others on the next.
+constexpr Way ways[] = {
+    {"single", "host:1x1", "single"}, {"single", "host:1x2", "single"}, {"data", "host:2x1", "data"},
+    {"tensor", "host:2x1", "tensor"}, {"halves", "host:2x1", "place"},  {"alternate", "host:2x1", "alternate"},
+};
+
+/// A plan, what is predicted of it, and what it does.
+struct Case {
+  std::string model, plan, machine;
+  std::optional<CompiledModel> compiled;
+  std::optional<runtime::Plan> opened;
+  double predicted = 0, predictedBytes = 0, measuredBytes = 0;
+  size_t measuredCalls = 0, calls = 0;
+  std::vector<double> rounds; ///< median seconds of each
+
+  double measured() const {
+    std::vector<double> sorted = rounds;
+    std::ranges::sort(sorted);
+    return sorted.empty() ? 0 : sorted[sorted.size() / 2];
+  }
+  double error() const { return predicted / measured() - 1; }
+};
+
+/// What all cases together say.
+struct Summary {
+  double medianError = 0;
+  double tau = 0;         ///< Kendall's, of all pairs of plans
+  double tauOfModels = 0; ///< of the pairs of plans of one model
+  bool memoryIsExact = true;
+};
+
+/// A folder for files that go when it goes.
+class Scratch {
+public:
+  Scratch() { (void)llvm::sys::fs::createUniqueDirectory("cleave-predictions", path); }
+  ~Scratch() { (void)llvm::sys::fs::remove_directories(path); }
+  std::string file(const llvm::Twine &name) const { return (llvm::StringRef(path) + "/" + name).str(); }
+
+private:
+  llvm::SmallString<128> path;
+};
+
+/// The zoo's model that "NAME:NUMBER=VALUE,..." describes, as a file.
+Error writeZooModel(llvm::StringRef spec, const std::string &file) {
+  auto [name, numbers] = spec.split(':');
+  ZooOptions options;
+  for (llvm::StringRef number : llvm::split(numbers, ',')) {
+    auto [key, text] = number.split('=');
+    int64_t value = 0;
+    if (number.empty())
+      continue;
+    if (text.getAsInteger(10, value))
+      return makeError(Status::Usage, "a model expects NAME:NUMBER=VALUE,…, got \"", spec.str(), "\"");
+    options.numbers[key.str()] = value;
+  }
+  auto model = buildZooModel(name, options);
+  if (!model)
+    return fromLlvm(Status::Usage, model.takeError());
+  return writeOutput(file, [&](llvm::raw_ostream &out) { out << model->SerializeAsString(); });
+}
+
+class Predictions {
+public:
+  explicit Predictions(const PredictionOptions &options) : options(options), profile(readHostProfile()) {}
+
+  Error run() {
+    std::vector<std::string> models = options.models;
+    if (models.empty())
+      models.assign(std::begin(zooModels), std::end(zooModels));
+    for (const std::string &model : models)
+      if (Error error = addModel(model))
+        return error;
+    for (unsigned round = 0; round != options.rounds; ++round)
+      for (Case &one : cases) {
+        show("round " + llvm::Twine(round + 1) + ": " + one.model + " " + one.plan);
+        if (Error error = measure(one))
+          return error;
+      }
+    show("");
+    return finish();
+  }
+
+private:
+  Error addModel(const std::string &model);
+  Error addCase(const std::string &model, const std::string &file, const Way &way);
+  Expected<std::string> halvesOf(const std::string &file);
+  Error predict(Case &one);
+  Error measure(Case &one);
+  Error finish() const;
+  Summary summary() const;
+  void print(llvm::raw_ostream &out) const;
+  void printMarkdown(llvm::raw_ostream &out) const;
+  void writeResults(llvm::json::OStream &json) const;
+
+  void show(const llvm::Twine &what) const {
+    if (llvm::sys::Process::StandardErrIsDisplayed())
+      llvm::errs() << "\r\033[K" << what;
+  }
+
+  const PredictionOptions &options;
+  runtime::Profile profile;
+  Scratch scratch;
+  std::vector<Case> cases;
+};
+
+CompileRequest requestOf(const std::string &file, const Way &way) {
+  CompileRequest request;
+  request.model.model = file;
+  request.target.machine = way.machine;
+  request.target.strategy = way.strategy;
+  return request;
+}
+
+Error Predictions::addModel(const std::string &model) {
+  std::string file = model;
+  if (!std::filesystem::exists(model)) {
+    file = scratch.file("model.onnx");
+    if (Error error = writeZooModel(model, file))
+      return error;
+  }
+  for (const Way &way : ways)
+    if (Error error = addCase(model, file, way))
+      return error;
+  return writeHostProfile(profile);
+}
+
+/// A placement file with the model's operators in two groups.
+Expected<std::string> Predictions::halvesOf(const std::string &file) {
+  auto compiled = compileModel(requestOf(file, ways[0]));
+  if (!compiled)
+    return compiled.error();
+  auto plan = openPlan(*compiled);
+  if (!plan)
+    return plan.error();
+  const std::vector<runtime::Operator> &operators = (*plan)->entries[0].operators;
+  double total = 0, sum = 0;
+  for (const runtime::Operator &op : operators)
+    total += op.bytes + op.flops;
+  std::string lists[2];
+  for (const runtime::Operator &op : operators) {
+    std::string &list = lists[sum * 2 > total];
+    list += (list.empty() ? "\"" : ", \"") + op.name + "\"";
+    sum += op.bytes + op.flops;
+  }
+  std::string place = scratch.file("halves.yaml");
+  Error error = writeOutput(place, [&](llvm::raw_ostream &out) {
+    out << "groups:\n  first: [" << lists[0] << "]\n  second: [" << lists[1] << "]\ndevices: { first: 0, second: 1 }\n";
+  });
+  return error ? Expected<std::string>(error) : Expected<std::string>(place);
+}
+
+/// A model that cannot be divided in some way has a case less.
+Error Predictions::addCase(const std::string &model, const std::string &file, const Way &way) {
+  show("compiling " + model + " " + way.name + " " + way.machine);
+  CompileRequest request = requestOf(file, way);
+  if (request.target.strategy == "place") {
+    auto halves = halvesOf(file);
+    if (!halves)
+      return halves.error();
+    request.target.placementFile = *halves;
+  }
+  auto compiled = compileModel(request);
+  if (!compiled)
+    return compiled.error();
+  Case one;
+  one.model = model;
+  one.plan = way.name;
+  one.machine = way.machine;
+  one.compiled.emplace(std::move(*compiled));
+  auto plan = openPlan(*one.compiled);
+  if (!plan)
+    return plan.error();
+  one.opened = *plan;
+  if (Error error = verifyPlan(*plan))
+    return error;
+  if (Error error = predict(one))
+    return error;
+  cases.push_back(std::move(one));
+  return Error::success();
+}
+
+Error Predictions::predict(Case &one) {
+  const runtime::Plan &plan = *one.opened;
+  const runtime::Entry &entry = plan->entries[0];
+  show("measuring kernels of " + one.model + " " + one.plan);
+  if (Error error = measurePlan(plan, profile))
+    return error;
+  auto machine = machineOf(plan, one.machine);
+  if (!machine)
+    return machine.error();
+  ProfiledCost cost(*machine, *plan, entry, profile);
+  one.calls = cost.numCalls();
+  one.measuredCalls = cost.numMeasured();
+  auto result = runtime::simulate(*plan, entry, cost);
+  if (!result)
+    return result.error();
+  one.predicted = result->stepSeconds();
+  for (const runtime::SimulatedDevice &device : result->devices)
+    one.predictedBytes += device.count * device.arenaBytes;
+  return Error::success();
+}
+
+/// A round: a few steps to warm up, then at least as many as take a third of a second, but not many of long ones.
+Error Predictions::measure(Case &one) {
+  static constexpr unsigned warmups = 3, fewest = 5, most = 200;
+  static constexpr double enough = 0.35;
+  WeightsSource parameters(one.compiled->imported);
+  auto executor = runtime::Executor::create(*one.opened, "", parameters);
+  if (!executor)
+    return executor.error();
+  auto inputs = makeInputs((*executor)->entry(), {});
+  auto outputs = makeOutputs((*executor)->entry());
+  if (!inputs || !outputs)
+    return inputs ? outputs.error() : inputs.error();
+  std::vector<double> samples;
+  double total = 0;
+  for (unsigned step = 0; samples.size() < fewest || (total < enough && samples.size() < most); ++step) {
+    auto seconds = runStep(**executor, *inputs, *outputs);
+    if (!seconds)
+      return seconds.error();
+    if (step < warmups)
+      continue;
+    samples.push_back(*seconds);
+    total += *seconds;
+  }
+  one.rounds.push_back(runtime::latencyOf(std::move(samples)).median);
+  one.measuredBytes = 0;
+  for (const runtime::DeviceMemory &memory : (*executor)->memory())
+    one.measuredBytes += static_cast<double>(memory.allocatedBytes);
+  return Error::success();
+}
+
+Summary Predictions::summary() const {
+  Summary summary;
+  std::vector<double> errors;
+  double agreements[2] = {}, pairs[2] = {};
+  for (size_t i = 0; i != cases.size(); ++i) {
+    errors.push_back(std::abs(cases[i].error()));
+    summary.memoryIsExact &= cases[i].predictedBytes == cases[i].measuredBytes;
+    for (size_t j = 0; j != i; ++j) {
+      bool agree = (cases[i].predicted < cases[j].predicted) == (cases[i].measured() < cases[j].measured());
+      for (int within = 0; within != (cases[i].model == cases[j].model ? 2 : 1); ++within) {
+        agreements[within] += agree ? 1 : -1;
+        ++pairs[within];
+      }
+    }
+  }
+  std::ranges::sort(errors);
+  summary.medianError = errors.empty() ? 0 : errors[errors.size() / 2];
+  summary.tau = pairs[0] > 0 ? agreements[0] / pairs[0] : 1;
+  summary.tauOfModels = pairs[1] > 0 ? agreements[1] / pairs[1] : 1;
+  return summary;
+}
+
+std::string milliseconds(double seconds) { return llvm::formatv("{0:f3}", seconds * 1e3); }
+std::string percent(double share) { return llvm::formatv("{0:f1} %", share * 100); }
+
+std::vector<std::string> rowOf(const Case &one) {
+  return {one.model,
+          one.plan,
+          one.machine,
+          milliseconds(one.predicted),
+          milliseconds(one.measured()),
+          (one.error() > 0 ? "+" : "") + percent(one.error()),
+          bytesText(one.predictedBytes),
+          one.predictedBytes == one.measuredBytes ? "equal" : bytesText(one.measuredBytes)};
+}
+
+constexpr const char *titles[] = {"model",       "plan",  "devices", "predicted ms",
+                                  "measured ms", "error", "memory",  "allocated"};
+
+std::string summaryText(const Summary &summary, size_t count) {
+  return llvm::formatv("{0} plans: median error of time {1}, Kendall's tau {2:f2} ({3:f2} among plans of one model), "
+                       "memory {4}",
+                       count, percent(summary.medianError), summary.tau, summary.tauOfModels,
+                       summary.memoryIsExact ? "exact" : "not exact");
+}
+
+void Predictions::print(llvm::raw_ostream &out) const {
+  std::vector<TextTable::Column> columns;
+  for (size_t i = 0; i != std::size(titles); ++i)
+    columns.push_back({titles[i], i < 3 ? TextTable::Align::Left : TextTable::Align::Right, i == 0 ? 16u : 0u});
+  TextTable table(std::move(columns));
+  for (const Case &one : cases)
+    table.addRow(rowOf(one));
+  table.print(out);
+  out << "\n" << summaryText(summary(), cases.size()) << "\n";
+}
+
+void Predictions::printMarkdown(llvm::raw_ostream &out) const {
+  out << "# Predictions\n\nWhat `cleave simulate` predicts of a step, beside what it takes, on one machine; written "
+         "by\n"
+         "`cleave bench --predictions --write docs/predictions.md`. Kernels were measured by themselves "
+         "(`cleave profile`);\nthe plans were not run before they were predicted. A measured time is the median of "
+      << options.rounds << " rounds' medians,\nin which all plans take turns.\n\n"
+      << hostProcessor() << ", " << hostCores() << " cores. " << summaryText(summary(), cases.size()) << ".\n\n|";
+  for (const char *title : titles)
+    out << " " << title << " |";
+  out << "\n|";
+  for (size_t i = 0; i != std::size(titles); ++i)
+    out << (i < 3 ? "---|" : "---:|");
+  for (const Case &one : cases) {
+    out << "\n|";
+    for (const std::string &cell : rowOf(one))
+      out << " " << cell << " |";
+  }
+  out << "\n";
+}
+
+void Predictions::writeResults(llvm::json::OStream &json) const {
+  Summary sums = summary();
+  json.attribute("processor", hostProcessor());
+  json.attribute("median_error", sums.medianError);
+  json.attribute("kendall_tau", sums.tau);
+  json.attribute("kendall_tau_of_models", sums.tauOfModels);
+  json.attribute("memory_exact", sums.memoryIsExact);
+  json.attributeArray("predictions", [&] {
+    for (const Case &one : cases)
+      json.object([&] {
+        json.attribute("model", one.model);
+        json.attribute("plan", one.plan);
+        json.attribute("machine", one.machine);
+        json.attribute("predicted_seconds", one.predicted);
+        json.attribute("measured_seconds", one.measured());
+        json.attribute("predicted_bytes", one.predictedBytes);
+        json.attribute("allocated_bytes", one.measuredBytes);
+      });
+  });
+}
+
+Error Predictions::finish() const {
+  if (!options.json.empty())
+    if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json); }))
+      return error;
+  if (!options.markdown.empty())
+    if (Error error = writeOutput(options.markdown, [&](llvm::raw_ostream &out) { printMarkdown(out); }))
+      return error;
+  return writeOutput("-", [&](llvm::raw_ostream &out) { print(out); });
+}
+
+} // namespace
+
+Error benchPredictions(const PredictionOptions &options) { return Predictions(options).run(); }
+
+} // namespace cleave::tool
