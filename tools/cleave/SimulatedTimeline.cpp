@@ -2,10 +2,10 @@
 //
 // A step as the simulator sees it, instruction by instruction.
 
+#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/TimelineData.h"
 
-#include "passes/cost/PlanCost.h"
 #include "runtime/simulator/Simulator.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -89,7 +89,9 @@ Expected<TimelineData> simulatedTimeline(const runtime::Plan &plan, const PlanSu
   auto machine = machineOf(plan, name);
   if (!machine)
     return machine.error();
-  auto result = runtime::simulate(summary.plan, summary.entry, PlanCost(*machine));
+  runtime::Profile profile = readHostProfile();
+  std::unique_ptr<PlanCost> cost = costOf(*machine, plan, summary.entry, profile);
+  auto result = runtime::simulate(summary.plan, summary.entry, *cost);
   if (!result)
     return result.error();
   return SimulationDrawing(summary, *result).run(name);
