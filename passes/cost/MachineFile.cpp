@@ -74,7 +74,8 @@ static Error readCurve(const YamlValue &value, StringRef costClass, StringRef su
   if (value.kind == YamlValue::Kind::List) {
     bool byWork = costClass.starts_with("contraction") || costClass.starts_with("convolution");
     for (const YamlValue &item : value.items)
-      if (Error failure = readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
+      if (Error failure =
+              readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
         return failure;
     return curve.points.empty() ? value.error(subject + " expects at least one point, found none") : Error::success();
   }

@@ -42,7 +42,8 @@ static void writeCurve(StringRef name, const EfficiencyCurve &curve, raw_ostream
   out << "\n";
   bool byWork = name.starts_with("contraction") || name.starts_with("convolution");
   for (const EfficiencyCurve::Point &point : curve.points)
-    out << "        - { at: " << printQuantity(point.size, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits))
+    out << "        - { at: "
+        << printQuantity(point.size, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits))
         << ", share: " << printQuantity(point.share, noUnit) << " }\n";
 }
 

@@ -39,7 +39,8 @@ void TargetOptions::addTo(CLI::App &command) {
   command
       .add_option(
           "--strategy", strategy,
-          "how operators get their devices: auto (the best that the search finds); single (all on the first); place (by --place, else the model's "
+          "how operators get their devices: auto (the best that the search finds); single (all on the first); place "
+          "(by --place, else the model's "
           "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
           "columns and rows); pipeline (auto with a stage for each device); alternate and split (for tests); default: "
           "place where there is something to go by, else auto")
@@ -84,11 +85,10 @@ void TargetOptions::addTo(CLI::App &command) {
 }
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {"--machine",      "--strategy",        "--place",     "--degrees",
-                                     "--reference",    "--no-libraries",    "--train",     "--batch",
-                                     "--microbatches", "--schedule",        "--recompute", "--zero",
-                                     "--dtype",        "--optimizer",       "--memory",    "--solver",
-                                     "--search-seconds", "--compile-threads"};
+  std::vector<const char *> names = {
+      "--machine", "--strategy",  "--place",        "--degrees",  "--reference",      "--no-libraries",
+      "--train",   "--batch",     "--microbatches", "--schedule", "--recompute",      "--zero",
+      "--dtype",   "--optimizer", "--memory",       "--solver",   "--search-seconds", "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))
@@ -309,13 +309,16 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   search.optimizer = target.optimizer;
   search.timeBudget = target.timeBudget;
   search.solver.method = *solver::findMethod(target.solver);
-  for (auto [flag, value] : {std::pair("--batch", target.batch != 0), {"--microbatches", target.microbatches != "auto"},
-                             {"--schedule", target.schedule != "auto"}, {"--recompute", target.recompute != "auto"},
+  for (auto [flag, value] : {std::pair("--batch", target.batch != 0),
+                             {"--microbatches", target.microbatches != "auto"},
+                             {"--schedule", target.schedule != "auto"},
+                             {"--recompute", target.recompute != "auto"},
                              {"--zero", target.zero != "auto"}})
     if (value && !target.train)
       return makeError(Status::Usage, flag, " expects --train");
   if (target.elementType != "f32" && !target.train)
-    return makeError(Status::Usage, "--dtype ", target.elementType, " expects --train: inference runs in the model's "
+    return makeError(Status::Usage, "--dtype ", target.elementType,
+                     " expects --train: inference runs in the model's "
                      "own element types");
   if (target.microbatches != "auto") {
     int64_t number = 0;

@@ -6,6 +6,7 @@
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/SimulateStages.h"
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/FileReplacement.h"
@@ -173,6 +174,8 @@ Error simulate(const SimulateOptions &options) {
   auto entry = plan->entry(options.entry);
   if (!entry)
     return entry.error();
+  if ((*entry)->programs.empty())
+    return simulateStages(*plan, **entry, options.trace, options.json);
   std::string name = machineNameOf(*plan, **entry, options.machine);
   auto machine = machineOf(*plan, name);
   if (!machine)
