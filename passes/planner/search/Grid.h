@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A grid of devices for the search: its axes, what collectives along them cost, and what it costs to bring a tensor from
-// one way of lying on it to another.
+// A grid of devices for the search: its axes, what collectives along them cost, and what it costs to bring a tensor
+// from one way of lying on it to another.
 
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_GRID_H

@@ -172,8 +172,7 @@ const Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting
     for (unsigned entry = 0; entry != table.entries; ++entry)
       before.sums[entry].backward = before.sums[entry].backwardExchange = before.values[entry];
   }
-  const Products &previous =
-      nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
+  const Products &previous = nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
   Table::Solved &solved = table.solve(weights);
   Products made;
   made.values.assign(table.exits, solver::forbidden);

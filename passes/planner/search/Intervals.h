@@ -56,8 +56,8 @@ public:
   /// By operator of the layers and axis: the factor that is cut by these choices, or none.
   std::vector<std::array<unsigned, mostAxes>> factors(unsigned first, unsigned last, unsigned setting,
                                                       const Weights &weights);
-  /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest of
-  /// its piece being split anew for that.
+  /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest
+  /// of its piece being split anew for that.
   struct OperatorFacts {
     OperatorTime time;
     /// By axis: the factors of the other way; empty where there is none.

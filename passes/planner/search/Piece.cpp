@@ -172,8 +172,8 @@ private:
     if (!mayPlay(op, role, factor))
       return false;
     double size = sizeOf(op, factor);
-    if (known.kind == FactorKind::Window && size / ways * static_cast<double>(known.step) <
-                                                static_cast<double>(known.haloBefore + known.haloAfter))
+    if (known.kind == FactorKind::Window &&
+        size / ways * static_cast<double>(known.step) < static_cast<double>(known.haloBefore + known.haloAfter))
       return false;
     return size >= ways;
   }
@@ -272,9 +272,9 @@ private:
       chosen.push_back(statesOf(op, own));
       assignment.factors.push_back(own);
       addWork(made.operators[position], own, chosen.back(), sums);
-      assignment.times.push_back({sums.forward + sums.backward - before.forward - before.backward,
-                                  sums.forwardExchange + sums.backwardExchange - before.forwardExchange -
-                                      before.backwardExchange});
+      assignment.times.push_back(
+          {sums.forward + sums.backward - before.forward - before.backward,
+           sums.forwardExchange + sums.backwardExchange - before.forwardExchange - before.backwardExchange});
     }
     made.assignments.push_back(std::move(assignment));
     made.sums.push_back(sums);
@@ -336,7 +336,8 @@ private:
     for (const Operand &operand : op.operands)
       whole += operand.bytes;
     double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
-    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
+    double forward =
+        op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
     sums.forward += forward;
     if (op.cost.costClass == CostClass::Contraction)
       sums.contractions += forward;
@@ -348,9 +349,8 @@ private:
   }
 
   double operandBytes(const Operand &operand, const State &state) const {
-    double bytes = operand.parameter != none
-                       ? operand.bytes * (operand.isFloat ? options.precision.activation : 1)
-                       : bytesOf(graph.tensors[operand.tensor]);
+    double bytes = operand.parameter != none ? operand.bytes * (operand.isFloat ? options.precision.activation : 1)
+                                             : bytesOf(graph.tensors[operand.tensor]);
     return grid.localBytes(bytes, state);
   }
 
@@ -445,9 +445,8 @@ private:
     auto variable = variableOf.find(known.producer);
     if (known.producer == none || variable == variableOf.end())
       return nullptr;
-    size_t position =
-        llvm::find(piece.variables[variable->second].operators, known.producer) -
-        piece.variables[variable->second].operators.begin();
+    size_t position = llvm::find(piece.variables[variable->second].operators, known.producer) -
+                      piece.variables[variable->second].operators.begin();
     return &states[variable->second][choice][position].results[known.result];
   }
 
@@ -465,8 +464,8 @@ private:
     auto producer = variableOf.find(known.producer);
     for (auto [user, operand] : known.uses) {
       auto variable = variableOf.find(user);
-      if (variable == variableOf.end() || (known.producer != none && producer != variableOf.end() &&
-                                           producer->second == variable->second))
+      if (variable == variableOf.end() ||
+          (known.producer != none && producer != variableOf.end() && producer->second == variable->second))
         continue;
       uses.emplace_back(user, operand);
     }

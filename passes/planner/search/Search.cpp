@@ -154,9 +154,9 @@ private:
     return limit > 0 ? limit : std::numeric_limits<double>::infinity();
   }
   double batchScale(int64_t microbatches) const {
-    return request.training ? static_cast<double>(batch()) / static_cast<double>(microbatches) /
-                                  static_cast<double>(graph.batch)
-                            : 1;
+    return request.training
+               ? static_cast<double>(batch()) / static_cast<double>(microbatches) / static_cast<double>(graph.batch)
+               : 1;
   }
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
@@ -181,8 +181,7 @@ private:
   SearchFailure infeasible() const;
   void addExpectations();
   bool outOfTime() const {
-    return request.timeBudget > 0 &&
-           static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
+    return request.timeBudget > 0 && static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
   }
 
   const SearchGraph &graph;
@@ -246,9 +245,8 @@ void Searcher::sumState() {
 /// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
 /// can be.
 bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
-  double inFlight = static_cast<double>(
-      std::min<int64_t>(microbatches, request.schedule == stages::Schedule::GPipe ? microbatches
-                                                                                  : intervals.numLayers() - first));
+  double inFlight = static_cast<double>(std::min<int64_t>(
+      microbatches, request.schedule == stages::Schedule::GPipe ? microbatches : intervals.numLayers() - first));
   return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
@@ -320,8 +318,8 @@ bool Searcher::memoryMayBind() const {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     limit = std::min(limit, memoryOf(kind));
   Precision stored = precision();
-  double bytes = graph.parameterBytes() *
-                 (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
+  double bytes =
+      graph.parameterBytes() * (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
   double activations = 0;
   for (const Tensor &tensor : graph.tensors)
     activations += tensor.bytes * (tensor.batched ? batchScale(1) : 1) * stored.activation;
@@ -403,11 +401,12 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
         option.forward += sums.gathering;
         option.backward += sums.gathering;
       }
-      double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
+      double update =
+          zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
       // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
-      option.perStep = request.training
-                           ? std::max(0.0, sums.reduction - option.backward) + hidden * std::min(sums.reduction, option.backward) + update
-                           : 0;
+      option.perStep = request.training ? std::max(0.0, sums.reduction - option.backward) +
+                                              hidden * std::min(sums.reduction, option.backward) + update
+                                        : 0;
       option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
       option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
       option.id = choices.size();
@@ -434,8 +433,7 @@ Costs::Costs(Searcher &searcher, int64_t microbatches)
 
 uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.intervals.classOf(first, last); }
 
-const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind,
-                                                       unsigned devices) {
+const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind, unsigned devices) {
   auto key = std::tuple(static_cast<unsigned>(classOf(first, last)), kind, devices);
   auto [entry, isNew] = known.try_emplace(key);
   if (!isNew)
@@ -567,8 +565,7 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
       if (factor != none)
         (factor == graph.operators[index].batch ? batched : others) += graph.operators[index].cost.flops;
     }
-    std::string name = axis < shape.names.size() ? shape.names[axis]
-                                                 : (batched >= others ? dataAxis : modelAxis).str();
+    std::string name = axis < shape.names.size() ? shape.names[axis] : (batched >= others ? dataAxis : modelAxis).str();
     if (!used.insert(name).second)
       name += "2";
     used.insert(name);
@@ -669,8 +666,8 @@ std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last,
     for (const Parameter &parameter : graph.parameters)
       if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
           parameter.firstUse < graph.boundaries[last].at)
-        once += operatorCosts.front()->memorySeconds(
-            parameter.bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+        once += operatorCosts.front()->memorySeconds(parameter.bytes *
+                                                     (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
   }
   std::pair<double, double> least = {solver::forbidden, solver::forbidden};
   stages::StageProblem problem = problemOf(microbatches);
@@ -714,9 +711,7 @@ double Searcher::singleStageBound(int64_t microbatches) {
   return least;
 }
 
-static std::string bytesText(double bytes) {
-  return llvm::formatv("{0:f2} GiB", bytes / 1073741824.0);
-}
+static std::string bytesText(double bytes) { return llvm::formatv("{0:f2} GiB", bytes / 1073741824.0); }
 
 /// What is expected of every operator of the best plan.
 void Searcher::addExpectations() {
