@@ -61,6 +61,7 @@ struct CompiledModel {
   std::optional<PlanReport> report; ///< what the search expects, where there was one
   std::string strategy;
   std::vector<StageTime> times;
+  std::vector<std::string> machineNotes; ///< Machine::notes
 
   double totalSeconds() const;
   /// The seconds of a stage; 0 if it did not run.

@@ -23,7 +23,7 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   if (!prediction)
     return;
   out << "predicted for " << shortened(prediction->machine, lineWidth / 3) << (prediction->training ? ", training" : "")
-      << ": step " << secondsText(prediction->stepSeconds);
+      << ": step " << secondsText(prediction->bestSeconds());
   if (auto rate = summary.modelFlopsRate())
     out << ", " << decimalText(*rate) << "flop/s of the model a device";
   out << "\n" << "peak memory " << bytesText(summary.peakBytes()) << " a device";
