@@ -15,6 +15,8 @@
 #include "llvm/Support/Format.h"
 
 #include <CLI/CLI.hpp>
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 namespace cleave::tool {
@@ -30,6 +32,9 @@ struct PartitionOptions {
   std::string costs, machine, evaluate, memory, json;
   unsigned microbatches = 0, mostReplicas = 0;
 };
+
+/// Intervals and sizes that are tried; operators of larger graphs are cut between groups only.
+constexpr double mostEdges = 5e5;
 
 /// The machine's links: replicas are on neighbouring devices from the beginning of a host on; stages are as far from
 /// each other as the first device from the last.
@@ -78,6 +83,8 @@ public:
       return error;
     result.oneDeviceSeconds = secondsOf({0, numOps(), 0, 0, 1, {}, 1});
     result.dataParallelSeconds = secondsOf({0, numOps(), 0, 0, numDevices, {}, 1});
+    if (!std::isfinite(result.dataParallelSeconds + result.oneDeviceSeconds))
+      return makeError(Status::Failure, "costs of \"", options.costs, "\" expect times and sizes with finite sums");
     if (options.evaluate.empty()) {
       if (Error error = search(result))
         return error;
@@ -114,20 +121,27 @@ private:
     return Error::success();
   }
 
-  /// Any number inside a host; whole hosts.
+  /// Any number inside a host; whole hosts, of many hosts powers of two and three times these; all devices.
   std::vector<unsigned> stageSizes() const {
     unsigned all = machine.devices.size(), host = 0;
     while (host < all && machine.devices[host].host == machine.devices.front().host)
       ++host;
+    constexpr unsigned manyHosts = 64;
     std::vector<unsigned> sizes;
-    for (unsigned size = 1; size <= all; size += size < host ? 1 : host)
-      if (!options.mostReplicas || size <= options.mostReplicas)
+    for (unsigned size = 1; size <= all; size += size < host ? 1 : host) {
+      unsigned hosts = size / host;
+      bool isRound =
+          hosts <= manyHosts || std::has_single_bit(hosts) || (hosts % 3 == 0 && std::has_single_bit(hosts / 3));
+      if ((isRound || size == all) && (!options.mostReplicas || size <= options.mostReplicas))
         sizes.push_back(size);
+    }
     return sizes;
   }
 
   Error search(PartitionResult &result) {
-    stages::StagePlan plan = searchStages(problem, costs);
+    stages::SearchOptions searchOptions;
+    searchOptions.mostGroups = std::sqrt(2 * mostEdges / problem.runs.front().stageSizes.size());
+    stages::StagePlan plan = searchStages(problem, costs, searchOptions);
     if (!plan.isFeasible())
       return makeError(Status::Infeasible, "the fullest device expects at least ",
                        static_cast<uint64_t>(plan.leastBytes), " bytes for any stages, got a limit of ",

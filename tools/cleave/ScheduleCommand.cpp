@@ -81,6 +81,8 @@ Expected<PipelineReport> makeReport(const ScheduleOptions &options) {
   report.timeline = stages::simulatePipeline(file->times, schedule);
   if (report.timeline.stages.empty())
     return makeError(Status::Internal, "tasks of schedule ", options.schedule, " wait for each other");
+  if (!std::isfinite(report.timeline.end()))
+    return makeError(Status::Failure, "stages of \"", options.stages, "\" expect times with finite sums");
   return report;
 }
 

@@ -31,9 +31,9 @@ struct Range {
 struct Cell {
   double bound = 0;    ///< No plan of the cell takes less seconds.
   double leastSum = 0; ///< No path of the cell has a smaller sum.
-  Range longest, perStep;
+  Range load, perStep;
   bool operator<(const Cell &other) const {
-    return std::tie(bound, longest.low, perStep.low) > std::tie(other.bound, other.longest.low, other.perStep.low);
+    return std::tie(bound, load.low, perStep.low) > std::tie(other.bound, other.load.low, other.perStep.low);
   }
 };
 
@@ -41,14 +41,14 @@ class BoundSearch {
 public:
   BoundSearch(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
               const std::vector<unsigned> &groupOfRun, Incumbent &best)
-      : problem(problem), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
-        times(valuesOf(edges, [](const StageEdge &edge) { return edge.seconds(); })),
+      : problem(problem), edges(edges), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
+        loads(valuesOf(edges, [](const StageEdge &edge) { return edge.load; })),
         perSteps(valuesOf(edges, [](const StageEdge &edge) { return edge.option.perStep; })) {}
 
   double run() {
-    if (times.empty())
+    if (loads.empty())
       return best.seconds;
-    push(0, {0, times.size() - 1}, {0, perSteps.size() - 1});
+    push(0, {0, loads.size() - 1}, {0, perSteps.size() - 1});
     while (!cells.empty()) {
       Cell cell = cells.top();
       if (cell.bound >= cutOff())
@@ -74,36 +74,33 @@ private:
   /// What is no better than the incumbent but for rounding is not worth searching.
   double cutOff() const { return best.seconds * (1 - 1e-12); }
 
-  double repeated(double longest) const { return (problem.microbatches - 1.0) * longest; }
-
-  double boundOf(double leastSum, Range longest, Range perStep) const {
-    return leastSum + repeated(times[longest.low]) + perSteps[perStep.low];
+  double boundOf(double leastSum, Range load, Range perStep) const {
+    return leastSum + loads[load.low] + perSteps[perStep.low];
   }
 
-  void push(double leastSum, Range longest, Range perStep) {
-    if (longest.isEmpty() || perStep.isEmpty())
+  void push(double leastSum, Range load, Range perStep) {
+    if (load.isEmpty() || perStep.isEmpty())
       return;
-    double bound = boundOf(leastSum, longest, perStep);
+    double bound = boundOf(leastSum, load, perStep);
     if (bound < cutOff())
-      cells.push({bound, leastSum, longest, perStep});
+      cells.push({bound, leastSum, load, perStep});
   }
 
   /// The largest values of a cell that can still beat the incumbent.
   void trim(Cell &cell) const {
-    auto trimRange = [&](Range &range, const std::vector<double> &values, double factor) {
-      double rest = cell.bound - factor * values[range.low];
+    auto trimRange = [&](Range &range, const std::vector<double> &values) {
+      double rest = cell.bound - values[range.low];
       auto end = std::partition_point(values.begin() + range.low, values.begin() + range.high + 1,
-                                      [&](double value) { return rest + factor * value < cutOff(); });
+                                      [&](double value) { return rest + value < cutOff(); });
       range.high = std::max<size_t>(end - values.begin(), range.low + 1) - 1;
     };
-    if (problem.microbatches > 1)
-      trimRange(cell.longest, times, problem.microbatches - 1.0);
-    trimRange(cell.perStep, perSteps, 1);
+    trimRange(cell.load, loads);
+    trimRange(cell.perStep, perSteps);
   }
 
   void explore(Cell cell) {
     trim(cell);
-    if (!program.select({times[cell.longest.high], perSteps[cell.perStep.high]}) || !canWin(cell, program.leastSum()))
+    if (!program.select({loads[cell.load.high], perSteps[cell.perStep.high]}) || !canWin(cell, program.leastSum()))
       return;
     StagePath path = program.relaxed();
     if (!path.isFeasible() || !canWin(cell, path.sum))
@@ -121,63 +118,65 @@ private:
     split(cell, path);
   }
 
-  bool canWin(const Cell &cell, double leastSum) const {
-    return boundOf(leastSum, cell.longest, cell.perStep) < cutOff();
-  }
+  bool canWin(const Cell &cell, double leastSum) const { return boundOf(leastSum, cell.load, cell.perStep) < cutOff(); }
 
   void take(const StagePath &path) {
-    double seconds = path.sum + repeated(path.longest) + path.perStep;
+    double seconds = path.sum + path.load + path.perStep;
     if (seconds >= cutOff())
       return;
     best.seconds = seconds;
     best.order = order;
     best.edges.clear();
-    for (const StageEdge *edge : path.edges)
+    for (const StageEdge *edge : path.edges) {
       best.edges.push_back(*edge);
+      best.edges.back().first = edges.cuts[edge->first];
+      best.edges.back().last = edges.cuts[edge->last];
+    }
     if (best.progress)
       best.progress(seconds);
   }
 
   /// Plans of the cell with both maxima at least those of the path are no better than it. The others have a smaller
-  /// longest stage, or smaller seconds a step.
+  /// load, or smaller seconds a step.
   void split(const Cell &cell, const StagePath &path) {
     auto indexOf = [](const std::vector<double> &values, double value) {
       return static_cast<size_t>(std::lower_bound(values.begin(), values.end(), value) - values.begin());
     };
-    size_t longest = std::max(indexOf(times, path.longest), cell.longest.low);
+    size_t load = std::max(indexOf(loads, path.load), cell.load.low);
     size_t perStep = std::max(indexOf(perSteps, path.perStep), cell.perStep.low);
     if (perStep > cell.perStep.low)
-      pushHalves(path.sum, {longest, cell.longest.high}, {cell.perStep.low, perStep - 1});
-    if (longest > cell.longest.low)
-      pushHalves(path.sum, {cell.longest.low, longest - 1}, cell.perStep);
+      pushHalves(path.sum, {load, cell.load.high}, {cell.perStep.low, perStep - 1});
+    if (load > cell.load.low)
+      pushHalves(path.sum, {cell.load.low, load - 1}, cell.perStep);
   }
 
   /// What is too large may be small enough with smaller bounds; a cell that cannot be divided stays unresolved.
   void divide(const Cell &cell, double leastSum) {
-    if (cell.longest.low == cell.longest.high && cell.perStep.low == cell.perStep.high)
-      unresolved = std::min(unresolved, boundOf(leastSum, cell.longest, cell.perStep));
+    if (cell.load.low == cell.load.high && cell.perStep.low == cell.perStep.high)
+      unresolved = std::min(unresolved, boundOf(leastSum, cell.load, cell.perStep));
     else
-      pushHalves(leastSum, cell.longest, cell.perStep);
+      pushHalves(leastSum, cell.load, cell.perStep);
   }
 
   /// Cuts the range that makes more of a difference.
-  void pushHalves(double leastSum, Range longest, Range perStep) {
-    double spread = repeated(times[longest.high] - times[longest.low]);
-    bool cutLongest = spread >= perSteps[perStep.high] - perSteps[perStep.low];
-    Range &cut = cutLongest ? longest : perStep;
+  void pushHalves(double leastSum, Range load, Range perStep) {
+    double spread = loads[load.high] - loads[load.low];
+    bool cutLoad = spread >= perSteps[perStep.high] - perSteps[perStep.low];
+    Range &cut = cutLoad ? load : perStep;
     Range whole = cut;
     size_t middle = whole.low + (whole.high - whole.low) / 2;
     cut = {whole.low, middle};
-    push(leastSum, longest, perStep);
+    push(leastSum, load, perStep);
     cut = {middle + 1, whole.high};
-    push(leastSum, longest, perStep);
+    push(leastSum, load, perStep);
   }
 
   const StageProblem &problem;
+  const StageEdges &edges;
   const std::vector<unsigned> &order;
   Incumbent &best;
   StageProgram program;
-  std::vector<double> times, perSteps;
+  std::vector<double> loads, perSteps;
   std::priority_queue<Cell> cells;
   double unresolved = std::numeric_limits<double>::infinity(); ///< The bound of cells that were given up.
 };

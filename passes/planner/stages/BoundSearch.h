@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Searches the bounds of the longest stage and of the seconds a step besides, best first. A cell is a range of both: no
-// plan in it takes less than the least sum at its largest bounds plus the maxima at its smallest ones.
+// Searches the bounds of the largest load (M t - f) and of the seconds a step besides, best first. A cell is a range of
+// both: no plan in it takes less than the least sum at its largest bounds plus the maxima at its smallest ones.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H
 #define CLEAVE_PASSES_PLANNER_STAGES_BOUNDSEARCH_H
@@ -15,7 +15,8 @@ namespace cleave::stages {
 /// The best stages so far, and when to end.
 struct Incumbent {
   double seconds = std::numeric_limits<double>::infinity();
-  /// The stages in the order of the pipeline, and the runs in that order: indices into StageProblem::runs.
+  /// The stages in the order of the pipeline, with layers instead of cuts; and the runs in that order: indices into
+  /// StageProblem::runs.
   std::vector<StageEdge> edges;
   std::vector<unsigned> order;
 

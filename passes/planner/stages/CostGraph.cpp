@@ -115,7 +115,7 @@ StageOption ReplicatedStages::makeOption(unsigned first, unsigned last, unsigned
 }
 
 const std::vector<StageOption> &ReplicatedStages::options(unsigned first, unsigned last, unsigned, unsigned devices) {
-  std::vector<StageOption> &found = known[{classOf(first, last), devices}];
+  std::vector<StageOption> &found = known[classOf(first, last) << 32 | devices];
   if (found.empty())
     found.push_back(makeOption(first, last, devices));
   return found;

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace cleave::stages {
@@ -90,7 +91,7 @@ private:
   std::vector<double> forward, backward, parameters, activations; ///< Sums of the operators before.
   std::vector<unsigned> lastUse; ///< By operator: the last one that reads it; itself where there is none.
   std::map<unsigned, Row> rows;
-  std::map<std::pair<uint64_t, unsigned>, std::vector<StageOption>> known;
+  std::unordered_map<uint64_t, std::vector<StageOption>> known;
 };
 
 } // namespace cleave::stages

@@ -26,6 +26,21 @@ std::optional<Schedule> findSchedule(std::string_view name) {
   return found == std::end(names) ? std::nullopt : std::optional(found->first);
 }
 
+double fillingSeconds(Schedule schedule, double seconds, double backwardWeight) {
+  switch (schedule) {
+  case Schedule::GPipe:
+  case Schedule::OneForwardOneBackward:
+  case Schedule::Interleaved:
+    return seconds;
+  case Schedule::ZeroBubbleH1:
+  case Schedule::ZeroBubbleAutomatic:
+    return std::max(seconds - 2 * backwardWeight, 0.0);
+  case Schedule::ZeroBubbleH2:
+    return std::max(seconds - 3 * backwardWeight, 0.0);
+  }
+  return seconds;
+}
+
 unsigned microbatchesInFlight(Schedule schedule, unsigned stage, unsigned stages, unsigned microbatches) {
   unsigned after = stages - stage;
   switch (schedule) {

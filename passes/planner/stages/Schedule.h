@@ -24,6 +24,11 @@ enum class Schedule {
 std::string_view scheduleName(Schedule schedule);
 std::optional<Schedule> findSchedule(std::string_view name);
 
+/// What a stage adds to a step besides its part of the longest one, while the pipeline fills and drains: all seconds of
+/// a microbatch under GPipe and 1F1B, and less where gradients of weights, which take `backwardWeight` of them, are put
+/// into the gaps: F + B - W under ZB-H1, F + B - 2 W under ZB-H2, and never less than nothing.
+double fillingSeconds(Schedule schedule, double seconds, double backwardWeight);
+
 /// Microbatches whose activations stage `stage` of `stages` keeps at most.
 unsigned microbatchesInFlight(Schedule schedule, unsigned stage, unsigned stages, unsigned microbatches);
 

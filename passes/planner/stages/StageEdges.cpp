@@ -5,8 +5,8 @@
 #include "passes/planner/stages/StageEdges.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
+#include <unordered_map>
 
 namespace cleave::stages {
 
@@ -34,10 +34,30 @@ unsigned mostStagesOf(const StageProblem &problem) {
 
 namespace {
 
+/// What options are asked for.
+struct IntervalKey {
+  uint64_t classOf = 0;
+  unsigned group = 0, devices = 0;
+  bool operator==(const IntervalKey &) const = default;
+};
+
+struct IntervalHash {
+  size_t operator()(const IntervalKey &key) const {
+    uint64_t devices = uint64_t(key.group) << 32 | key.devices;
+    return (key.classOf ^ devices * 0x9e3779b97f4a7c15) * 0x9e3779b97f4a7c15 >> 7;
+  }
+};
+
 class EdgeMaker {
 public:
   EdgeMaker(const StageProblem &problem, StageCosts &costs, StageEdges &result, const EdgeFilter &filter)
-      : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {}
+      : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {
+    for (const DeviceRun &run : problem.runs) {
+      numDevices += run.count;
+      if (!run.stageSizes.empty())
+        fewestDevices = std::min(fewestDevices, run.stageSizes.front());
+    }
+  }
 
   void make() {
     unsigned last = result.lastCut();
@@ -62,17 +82,27 @@ private:
     return {group.stageSizes[std::min<size_t>(*filter.sizeAt, group.stageSizes.size() - 1)]};
   }
 
+  /// Whether so many more stages find devices.
+  bool leavesEnough(unsigned moreStages, unsigned devices) const {
+    return devices + uint64_t(moreStages) * fewestDevices <= numDevices;
+  }
+
   void addEdgesFrom(unsigned first, unsigned group, unsigned devices, double transfers) {
-    for (unsigned last = first + 1; last <= result.lastCut(); ++last) {
+    if (!leavesEnough(first > 0, devices))
+      return;
+    unsigned end = filter.mostCuts ? std::min(first + filter.mostCuts, result.lastCut()) : result.lastCut();
+    for (unsigned last = first + 1; last <= end; ++last) {
+      if (!leavesEnough((first > 0) + (last < result.lastCut()), devices))
+        continue;
       const std::vector<StageEdge> &kept = keptOptions(result.cuts[first], result.cuts[last], group, devices);
       bool anyFast = false;
       for (StageEdge edge : kept) {
-        if (edge.seconds() > filter.mostSeconds)
+        if (edge.option.seconds() > filter.mostSeconds)
           continue;
         anyFast = true;
         edge.first = first;
         edge.last = last;
-        edge.total = edge.seconds() + transfers;
+        edge.total = edge.filling + transfers;
         result.edges.push_back(edge);
       }
       if (!anyFast && costs.growsWithLayers())
@@ -80,22 +110,33 @@ private:
     }
   }
 
-  /// The options of an interval that are worth an edge, the fastest first.
+  StageEdge makeEdge(const StageOption &option, unsigned group, unsigned devices, unsigned mostStages) const {
+    StageEdge edge;
+    edge.group = group;
+    edge.devices = devices;
+    edge.mostStages = mostStages;
+    edge.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
+    edge.load = problem.microbatches * option.seconds() - edge.filling;
+    edge.option = option;
+    return edge;
+  }
+
+  /// The options of an interval that are worth an edge, those that add the least to the sum first.
   const std::vector<StageEdge> &keptOptions(unsigned first, unsigned last, unsigned group, unsigned devices) {
-    auto [found, isNew] = known.try_emplace({costs.classOf(first, last), group, devices});
+    auto [found, isNew] = known.try_emplace(IntervalKey{costs.classOf(first, last), group, devices});
     std::vector<StageEdge> &kept = found->second;
     if (!isNew)
       return kept;
     std::vector<StageEdge> all;
     for (const StageOption &option : costs.options(first, last, result.groups[group].kind, devices))
       if (unsigned most = filter.ignoreMemory ? mostStages : stagesInMemory(option, result.groups[group].memory))
-        all.push_back({0, 0, group, devices, most, 0, option});
+        all.push_back(makeEdge(option, group, devices, most));
     std::stable_sort(all.begin(), all.end(), [](const StageEdge &a, const StageEdge &b) {
-      return std::make_tuple(a.seconds(), a.option.perStep) < std::make_tuple(b.seconds(), b.option.perStep);
+      return std::tie(a.filling, a.load, a.option.perStep) < std::tie(b.filling, b.load, b.option.perStep);
     });
     for (const StageEdge &edge : all)
       if (filter.ignoreMemory || std::none_of(kept.begin(), kept.end(), [&](const StageEdge &other) {
-            return other.seconds() <= edge.seconds() && other.option.perStep <= edge.option.perStep &&
+            return other.load <= edge.load && other.option.perStep <= edge.option.perStep &&
                    other.mostStages >= edge.mostStages;
           }))
         kept.push_back(edge);
@@ -124,7 +165,9 @@ private:
   StageEdges &result;
   const EdgeFilter &filter;
   unsigned mostStages;
-  std::map<std::tuple<uint64_t, unsigned, unsigned>, std::vector<StageEdge>> known;
+  uint64_t numDevices = 0;
+  unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage.
+  std::unordered_map<IntervalKey, std::vector<StageEdge>, IntervalHash> known;
 };
 
 } // namespace

@@ -24,10 +24,10 @@ struct StageEdge {
   /// The most stages, itself included, that may be left where this one begins: with more of them the schedule keeps
   /// more microbatches in flight than memory holds.
   unsigned mostStages = 0;
-  double total = 0; ///< Seconds of a microbatch with its transfers.
+  double filling = 0; ///< fillingSeconds of its option.
+  double total = 0;   ///< The same with its transfers: what it adds to the sum.
+  double load = 0;    ///< Its seconds of all microbatches, less `filling`: the largest of a plan counts.
   StageOption option;
-
-  double seconds() const { return option.seconds(); }
 };
 
 /// Sorted by first cut, last cut, group and devices.
@@ -47,7 +47,9 @@ struct EdgeFilter {
   /// Those that take no longer.
   double mostSeconds = std::numeric_limits<double>::infinity();
   /// Those of `sizeAt`-th size of their group (the last one where it has fewer); else all.
-  std::optional<unsigned> sizeAt;
+  std::optional<size_t> sizeAt = std::nullopt;
+  /// Those that pass no more cuts; 0: no limit.
+  unsigned mostCuts = 0;
   /// Also those that no memory holds.
   bool ignoreMemory = false;
 };
@@ -59,7 +61,7 @@ std::vector<RunGroup> groupsOf(const StageProblem &problem, std::vector<unsigned
 unsigned mostStagesOf(const StageProblem &problem);
 
 /// Asks for the options of intervals; of several for the same devices those are kept that no other one equals or
-/// beats in seconds, seconds a step and memory.
+/// beats in what they add to the sum, load, seconds a step and memory.
 StageEdges makeEdges(const StageProblem &problem, StageCosts &costs, std::vector<unsigned> cuts,
                      std::vector<RunGroup> groups, const EdgeFilter &filter);
 

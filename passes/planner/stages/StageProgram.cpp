@@ -28,8 +28,8 @@ bool StageProgram::select(StageBounds bounds) {
     steps += edges.begin[cut + 1] - edges.begin[cut];
     for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i) {
       const StageEdge &edge = edges.edges[i];
-      if (edge.seconds() > bounds.seconds || edge.option.perStep > bounds.perStep ||
-          leastStages[edge.last] == unreachable || edge.mostStages <= leastStages[edge.last])
+      if (edge.load > bounds.load || edge.option.perStep > bounds.perStep || leastStages[edge.last] == unreachable ||
+          edge.mostStages <= leastStages[edge.last])
         continue;
       stepsFrom[cut].push_back({&edge, edge.devices});
       units[edge.group] = std::gcd(units[edge.group], edge.devices);
@@ -56,7 +56,7 @@ void StageProgram::dropDominated(std::vector<Step> &from) const {
       return other.edge->last != step->edge->last || other.edge->group != step->edge->group ||
              other.edge->devices != step->edge->devices;
     });
-    // The fastest comes first: a later one is worth its time only for its memory.
+    // The one that adds least comes first: a later one is worth what it adds only for its memory.
     unsigned most = 0;
     for (; step != next; ++step)
       if (step->edge->mostStages > most) {
@@ -246,7 +246,7 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
       continue;
     }
     path.edges.push_back(taken->edge);
-    path.longest = std::max(path.longest, taken->edge->seconds());
+    path.load = std::max(path.load, taken->edge->load);
     path.perStep = std::max(path.perStep, taken->edge->option.perStep);
     cut = taken->edge->last;
     position -= taken->units;

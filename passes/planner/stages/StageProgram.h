@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The dynamic programme across stages: with a bound of the longest stage, and one of the seconds a step besides, the
+// The dynamic programme across stages: with a bound of the largest load, and one of the seconds a step besides, the
 // least sum of stages. F[s, k, d] is the least sum for the layers from cut k on, with at most s stages on the last d
 // devices; a stage may begin there where memory holds what s stages keep in flight. Devices are counted in the largest
 // unit that all admissible stages share, and a state is left out when too few devices are on either side of it.
@@ -19,14 +19,14 @@ struct PlacedRun {
 
 /// Bounds of what a stage takes.
 struct StageBounds {
-  double seconds = 0, perStep = 0;
+  double load = 0, perStep = 0;
 };
 
 /// A path of edges, the sum of its stages, and its maxima.
 struct StagePath {
   std::vector<const StageEdge *> edges;
   double sum = std::numeric_limits<double>::infinity();
-  double longest = 0, perStep = 0;
+  double load = 0, perStep = 0;
   bool isFeasible() const { return !edges.empty(); }
 };
 

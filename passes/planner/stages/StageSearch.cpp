@@ -6,6 +6,7 @@
 
 #include "passes/planner/stages/BoundSearch.h"
 #include "passes/planner/stages/LeastMemory.h"
+#include "passes/planner/stages/WorkBound.h"
 
 #include <algorithm>
 #include <ctime>
@@ -20,17 +21,16 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
   for (unsigned i = 0; i < stages.size(); ++i) {
     Stage &stage = stages[i];
     stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
-    sum += stage.option.seconds() + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first));
-    longest = std::max(longest, stage.option.seconds());
+    double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
+    sum += filling + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first));
+    longest = std::max(longest, problem.microbatches * stage.option.seconds() - filling);
     perStep = std::max(perStep, stage.option.perStep);
   }
-  return sum + (problem.microbatches - 1.0) * longest + perStep;
+  return sum + longest + perStep;
 }
 
 namespace {
 
-/// Layers beyond this number are cut between groups only.
-constexpr unsigned mostGroups = 128;
 /// Steps of inner loops after which the search ends: a few tenths of a second.
 constexpr uint64_t mostWork = 400'000'000;
 /// Orders of runs that are tried.
@@ -52,11 +52,14 @@ public:
     if (problem.numLayers == 0 || problem.microbatches == 0 || problem.numStages == 0u)
       return plan;
     std::vector<std::vector<unsigned>> orders = findOrders();
+    tryEqualLayers(orders);
     searchEqualStages(orders);
     double lowerBound = searchAll(orders);
     if (!best.edges.empty())
       fill(plan);
-    plan.lowerBound = isComplete ? std::min(lowerBound, plan.seconds) : 0;
+    if (!isComplete)
+      lowerBound = workBound(problem, costs, groups, mostSeconds());
+    plan.lowerBound = std::min(lowerBound, best.seconds);
     if (best.edges.empty() && options.explainInfeasible && options.secondsToBeat == infinity)
       plan.leastBytes = findLeastBytes(orders);
     return plan;
@@ -79,9 +82,9 @@ private:
           found.push_back(layer);
       found.push_back(problem.numLayers);
       // Where the layers differ, there is nothing to be gained by larger groups of equal ones.
-      if (found.size() <= mostGroups + 1 || size >= problem.numLayers) {
+      if (found.size() <= options.mostGroups + 1 || size >= problem.numLayers) {
         isComplete = size == 1;
-        return found.size() <= mostGroups + 1 ? found : thinnedOut(found);
+        return found.size() <= options.mostGroups + 1 ? found : thinnedOut(found);
       }
     }
   }
@@ -89,8 +92,8 @@ private:
   std::vector<unsigned> thinnedOut(const std::vector<unsigned> &found) {
     isComplete = false;
     std::vector<unsigned> kept;
-    for (unsigned i = 0; i <= mostGroups; ++i)
-      kept.push_back(found[i * (found.size() - 1) / mostGroups]);
+    for (unsigned i = 0; i <= options.mostGroups; ++i)
+      kept.push_back(found[i * (found.size() - 1) / options.mostGroups]);
     return kept;
   }
 
@@ -118,22 +121,39 @@ private:
 
   //===-- the search ---------------------------------------------------------------------------------------===//
 
+  /// Pipelines whose stages have the same numbers of devices and of layers: they ask for few options, and the longest
+  /// stage of a good one leaves out most others.
+  void tryEqualLayers(const std::vector<std::vector<unsigned>> &orders) {
+    if (problem.runs.size() != 1)
+      return;
+    const DeviceRun &run = problem.runs.front();
+    for (size_t size = run.stageSizes.size(); size-- > 0;) {
+      size_t numStages = std::min(run.count / run.stageSizes[size], problem.numLayers);
+      std::vector<unsigned> ends;
+      for (size_t i = 0; i <= numStages && numStages > 0; ++i)
+        ends.push_back(problem.numLayers * i / numStages);
+      if (numStages > 0)
+        searchEdges(makeEdges(problem, costs, ends, groups, {mostSeconds(), size, 1}), orders);
+    }
+  }
+
   /// Pipelines whose stages have the same number of devices: few plans, often good ones.
   void searchEqualStages(const std::vector<std::vector<unsigned>> &orders) {
     size_t numSizes = 0;
     for (const RunGroup &group : groups)
       numSizes = std::max(numSizes, group.stageSizes.size());
     // The largest parts first: few stages, for which few intervals are asked.
-    for (size_t size = numSizes; size-- > 0;) {
-      StageEdges edges = makeEdges(problem, costs, cuts, groups, {mostSeconds(), size});
-      for (const std::vector<unsigned> &order : orders)
-        searchBounds(problem, edges, order, groupOfRun, best);
-    }
+    for (size_t size = numSizes; size-- > 0;)
+      searchEdges(makeEdges(problem, costs, cuts, groups, {mostSeconds(), size}), orders);
     best.work = 0;
   }
 
   double searchAll(const std::vector<std::vector<unsigned>> &orders) {
-    StageEdges edges = makeEdges(problem, costs, cuts, groups, {mostSeconds(), std::nullopt});
+    return searchEdges(makeEdges(problem, costs, cuts, groups, {mostSeconds(), std::nullopt}), orders);
+  }
+
+  /// Improves the best plan by those of some edges, whose lower bound it returns.
+  double searchEdges(const StageEdges &edges, const std::vector<std::vector<unsigned>> &orders) {
     double lowerBound = infinity;
     for (const std::vector<unsigned> &order : orders)
       lowerBound = std::min(lowerBound, searchBounds(problem, edges, order, groupOfRun, best));
@@ -144,7 +164,7 @@ private:
   double mostSeconds() const { return best.seconds / problem.microbatches; }
 
   double findLeastBytes(const std::vector<std::vector<unsigned>> &orders) {
-    StageEdges edges = makeEdges(problem, costs, cuts, groups, {infinity, std::nullopt, true});
+    StageEdges edges = makeEdges(problem, costs, cuts, groups, {infinity, std::nullopt, 0, true});
     double bytes = infinity;
     for (const std::vector<unsigned> &order : orders)
       bytes = std::min(bytes, leastBytes(problem, edges, order, groupOfRun));
@@ -162,7 +182,7 @@ private:
       while (groupOfRun[best.order[run]] != edge.group || left[best.order[run]] < edge.devices)
         ++run;
       left[best.order[run]] -= edge.devices;
-      plan.stages.push_back({cuts[edge.first], cuts[edge.last], best.order[run], 0, edge.devices, edge.option, 1});
+      plan.stages.push_back({edge.first, edge.last, best.order[run], 0, edge.devices, edge.option, 1});
     }
     placeInRuns(plan.stages);
     plan.seconds = stepSeconds(problem, costs, plan.stages);

@@ -2,11 +2,13 @@
 //
 // The problem across stages, free of any IR: cut a chain of layers into stages, give each stage devices and one of the
 // ways to run it there, so that a step takes the least time. With t_i the seconds of a microbatch in stage i, forward
-// and backward, a step of M microbatches takes
+// and backward, and f_i those of them that filling and draining the pipeline costs (fillingSeconds), a step of M
+// microbatches takes
 //
-//   sum of (t_i + transfers of i)  +  (M - 1) * max t_i  +  max perStep_i
+//   sum of (f_i + transfers of i)  +  max (M t_i - f_i)  +  max perStep_i
 //
-// under GPipe and 1F1B (Huang et al. 2019; Narayanan et al. 2019; Zheng et al. 2022).
+// Under GPipe and 1F1B f_i is t_i, and the step takes the sum of all t_i and (M - 1) times the longest (Huang et al.
+// 2019; Narayanan et al. 2019; Zheng et al. 2022). An interleaved pipeline is costed as one with one part a stage.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGESEARCH_H
 #define CLEAVE_PASSES_PLANNER_STAGES_STAGESEARCH_H
@@ -29,6 +31,7 @@ struct StageOption {
   double perStep = 0;
   double fixedBytes = 0;      ///< Whatever is in flight: parameters, gradients, optimizer state, transients.
   double microbatchBytes = 0; ///< For each microbatch in flight: activations.
+  double backwardWeight = 0;  ///< Of the backward seconds, those of gradients of weights, which nothing waits for.
   /// The caller's, to find again what it meant.
   uint32_t id = 0;
 
@@ -102,6 +105,8 @@ struct SearchOptions {
   /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
   /// options of all intervals.
   bool explainInfeasible = true;
+  /// With more layers than that, equal ones are cut between groups only. Time grows with its square.
+  unsigned mostGroups = 128;
   /// A plan that takes no less than this is of no use: the search may end without one. Its lower bound holds.
   double secondsToBeat = std::numeric_limits<double>::infinity();
 };
@@ -109,10 +114,11 @@ struct SearchOptions {
 /// The formula above for given stages; their `inFlight` is set by the schedule.
 double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages);
 
-/// Finds the best stages. For one bound of the longest stage and one of the seconds a step besides, a dynamic programme
-/// over (stages left, first layer, devices left) finds the least sum (StageProgram.h); pairs of bounds are searched
-/// best first, and a range of them is left out when microbatches times its smallest bound, and the sum at its largest,
-/// exceed the best step. Pipelines whose stages have equal numbers of devices come first, to have a good step early.
+/// Finds the best stages. For one bound of the longest stage (M t - f) and one of the seconds a step besides, a dynamic
+/// programme over (stages left, first layer, devices left) finds the least sum (StageProgram.h); pairs of bounds are
+/// searched best first, and a range of them is left out when microbatches times its smallest bound, and the sum at its
+/// largest, exceed the best step. Pipelines whose stages have equal numbers of devices come first, to have a good step
+/// early.
 ///
 /// Exact, unless the problem is so large that the work is cut off: more than 128 layers are cut between groups of equal
 /// layers only, and the search ends after a fixed amount of work (the same on every machine). `lowerBound` then says

@@ -21,7 +21,9 @@ public:
   void make(unsigned numLayers, bool isFull) {
     problem.numLayers = numLayers;
     problem.microbatches = upTo(0, 3) ? upTo(1, 12) : 1;
-    problem.schedule = upTo(0, 2) ? Schedule::OneForwardOneBackward : Schedule::GPipe;
+    constexpr Schedule schedules[] = {Schedule::OneForwardOneBackward, Schedule::GPipe, Schedule::ZeroBubbleH1,
+                                      Schedule::ZeroBubbleH2};
+    problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, 3)];
     problem.useAllDevices = upTo(0, 1);
     problem.anyOrder = upTo(0, 3);
     if (upTo(0, 4) == 0)
@@ -66,6 +68,7 @@ private:
       double saved = real(0.3, 1);
       option.forward = work / 3;
       option.backward = work * (1 - saved / 3);
+      option.backwardWeight = option.backward * real(0.3, 0.5);
       option.perStep = hasSteps ? real(0, 8) : 0;
       option.fixedBytes = layers * real(2, 10) / devices;
       option.microbatchBytes = layers * saved * 8 / devices;
@@ -131,19 +134,29 @@ private:
     bool fits = true;
     for (unsigned i = 0; i < stages; ++i) {
       const Stage &stage = chosen[i];
-      unsigned kept =
-          problem.schedule == Schedule::GPipe ? problem.microbatches : std::min(stages - i, problem.microbatches);
+      unsigned kept = std::min(keptOf(stages - i), problem.microbatches);
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
-      sum += seconds + (i ? 2 * costs.transferSeconds(stage.first) : 0);
-      longest = std::max(longest, seconds);
+      double filling = std::max(seconds - gapsFilled() * stage.option.backwardWeight, 0.0);
+      sum += filling + (i ? 2 * costs.transferSeconds(stage.first) : 0);
+      longest = std::max(longest, problem.microbatches * seconds - filling);
       perStep = std::max(perStep, stage.option.perStep);
       fullest = std::max(fullest, bytes);
       fits &= bytes <= problem.runs[stage.run].memory;
     }
     best.leastBytes = std::min(best.leastBytes, fullest);
     if (fits && (allUsed || !problem.useAllDevices))
-      best.seconds = std::min(best.seconds, sum + (problem.microbatches - 1) * longest + perStep);
+      best.seconds = std::min(best.seconds, sum + longest + perStep);
+  }
+
+  /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W; microbatches kept by the first of some stages.
+  double gapsFilled() const {
+    return problem.schedule == Schedule::ZeroBubbleH1 ? 2 : problem.schedule == Schedule::ZeroBubbleH2 ? 3 : 0;
+  }
+  unsigned keptOf(unsigned stages) const {
+    return problem.schedule == Schedule::GPipe          ? problem.microbatches
+           : problem.schedule == Schedule::ZeroBubbleH2 ? 2 * stages - 1
+                                                        : stages;
   }
 
   const StageProblem &problem;
