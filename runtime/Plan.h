@@ -258,6 +258,10 @@ struct Prediction {
   std::vector<Alternative> alternatives;
   double memoryLimit = 0;
   std::vector<double> peakBytes;
+  double simulatedSeconds = -1;
+
+  /// The step's time by the simulator, where it has one, else by the search.
+  double bestSeconds() const { return simulatedSeconds >= 0 ? simulatedSeconds : stepSeconds; }
 };
 
 struct Entry {

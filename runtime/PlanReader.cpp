@@ -263,6 +263,7 @@ Prediction Reader::prediction(const fb::Prediction &from) {
   });
   to.memoryLimit = from.memory_limit();
   to.peakBytes = numbers<double>(from.peak_bytes());
+  to.simulatedSeconds = from.simulated_seconds();
   return to;
 }
 

@@ -154,7 +154,7 @@ static Error checkPrediction(const PlanContents &plan, const Entry &entry) {
   if (!prediction.peakBytes.empty() && prediction.peakBytes.size() != plan.devices.size())
     return reject("the prediction expects the peak bytes of ", plan.devices.size(), " devices, got ",
                   prediction.peakBytes.size());
-  if (!areNumbers({prediction.stepSeconds, prediction.lowerBoundSeconds}, -1) ||
+  if (!areNumbers({prediction.stepSeconds, prediction.lowerBoundSeconds, prediction.simulatedSeconds}, -1) ||
       !areNumbers({prediction.modelFlops, prediction.memoryLimit}, 0))
     return reject("the prediction expects finite seconds, operations and bytes");
   for (const Alternative &other : prediction.alternatives)

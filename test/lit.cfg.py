@@ -20,6 +20,9 @@ config.environment["PATH"] = os.pathsep.join(
 # Diagnostics and dumps without colour.
 config.environment["NO_COLOR"] = "1"
 
+# What a probe has measured on this machine does not change what tests see.
+config.environment["CLEAVE_CACHE"] = os.path.join(config.cleave_build, "test", "no-cache")
+
 # Programs that this build has: `REQUIRES: cleave-run` in tests of those that may be missing.
 programs = os.path.join(config.cleave_build, "bin")
 if os.path.isdir(programs):

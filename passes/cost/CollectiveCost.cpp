@@ -19,56 +19,75 @@ static double numDevices(ArrayRef<LinkLevel> levels) {
   return count;
 }
 
+/// Of rates of which 0 does not count.
+static double slowerRate(double a, double b) { return a && b ? std::min(a, b) : std::max(a, b); }
+
+LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b) {
+  return {std::min(a.bandwidth, b.bandwidth), std::max(a.latency, b.latency), slowerRate(a.combine, b.combine)};
+}
+
 LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
   LinkSpec ring{std::numeric_limits<double>::infinity(), 0};
   double inside = 1;
   for (const LinkLevel &level : levels) {
     if (level.ways <= 1)
       continue;
-    ring.bandwidth = std::min(ring.bandwidth, level.link.bandwidth * inside);
-    ring.latency = std::max(ring.latency, level.link.latency);
+    ring = slowerOf(ring, {level.link.bandwidth * inside, level.link.latency, level.link.combine});
     inside *= static_cast<double>(level.ways);
   }
   return ring;
 }
 
-/// All-gather and reduce-scatter in a ring.
-static double passAround(double bytes, double count, const LinkSpec &link) {
+/// All-gather in a ring.
+static double ringGather(double bytes, double count, const LinkSpec &link) {
   return (count - 1) * link.latency + (count - 1) / count * bytes / link.bandwidth;
 }
 
-/// All-gather or reduce-scatter level by level: those outside have the part that one inside has.
-static double gatherByLevels(double bytes, ArrayRef<LinkLevel> levels) {
-  double seconds = 0;
+/// The time for combining `bytes`.
+static double combineSeconds(double bytes, const LinkSpec &link) { return link.combine ? bytes / link.combine : 0; }
+
+static double ringReduceScatter(double bytes, double count, const LinkSpec &link) {
+  return ringGather(bytes, count, link) + combineSeconds((count - 1) / count * bytes, link);
+}
+
+/// The cheaper of a ring over all and a ring a level: those outside have the part that one inside has.
+static double cheapestRings(double bytes, ArrayRef<LinkLevel> levels,
+                            double (*ring)(double bytes, double count, const LinkSpec &link)) {
+  double flat = ring(bytes, numDevices(levels), ringLink(levels)), byLevels = 0;
   for (const LinkLevel &level : levels) {
-    seconds += passAround(bytes, static_cast<double>(level.ways), level.link);
+    byLevels += ring(bytes, static_cast<double>(level.ways), level.link);
     bytes /= static_cast<double>(level.ways);
   }
-  return seconds;
+  return std::min(flat, byLevels);
 }
 
-double allGatherSeconds(double bytes, ArrayRef<LinkLevel> levels) {
-  return std::min(passAround(bytes, numDevices(levels), ringLink(levels)), gatherByLevels(bytes, levels));
-}
+double allGatherSeconds(double bytes, ArrayRef<LinkLevel> levels) { return cheapestRings(bytes, levels, ringGather); }
 
-double reduceScatterSeconds(double bytes, ArrayRef<LinkLevel> levels) { return allGatherSeconds(bytes, levels); }
+double reduceScatterSeconds(double bytes, ArrayRef<LinkLevel> levels) {
+  return cheapestRings(bytes, levels, ringReduceScatter);
+}
 
 static double treeAllReduce(double bytes, double count, const LinkSpec &link) {
   double height = std::bit_width(static_cast<uint64_t>(count) - 1);
-  return 2 * height * link.latency + 2 * bytes / link.bandwidth;
+  return 2 * height * link.latency + 2 * bytes / link.bandwidth + combineSeconds(bytes, link);
+}
+
+static double ringAllReduce(double bytes, double count, const LinkSpec &link) {
+  return ringReduceScatter(bytes, count, link) + ringGather(bytes, count, link);
 }
 
 double allReduceSeconds(double bytes, ArrayRef<LinkLevel> levels) {
   double count = numDevices(levels);
   if (count <= 1)
     return 0;
-  LinkSpec ring = ringLink(levels);
-  double flat = std::min(2 * passAround(bytes, count, ring), treeAllReduce(bytes, count, ring));
+  LinkSpec link = ringLink(levels);
+  double flat = std::min(ringAllReduce(bytes, count, link), treeAllReduce(bytes, count, link));
   if (levels.size() < 2)
     return flat;
-  double inside = static_cast<double>(levels.front().ways);
-  return std::min(flat, 2 * passAround(bytes, inside, levels.front().link) +
-                            allReduceSeconds(bytes / inside, levels.drop_front()));
+  const LinkLevel &first = levels.front();
+  double inside = static_cast<double>(first.ways);
+  return std::min(flat,
+                  ringAllReduce(bytes, inside, first.link) + allReduceSeconds(bytes / inside, levels.drop_front()));
 }
 
 double allToAllSeconds(double bytes, ArrayRef<LinkLevel> levels) {

@@ -19,6 +19,9 @@ struct LinkLevel {
   LinkSpec link;
 };
 
+/// What a path over one link and then another is: the narrower bandwidth, the slower combining, the larger latency.
+LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b);
+
 /// A ring over all levels: the largest latency, and the bandwidth of the narrowest level. Of a group of g devices only
 /// one passes to the next group, so that it has what the g have together; but no more than a device has inside.
 LinkSpec ringLink(llvm::ArrayRef<LinkLevel> levels);
@@ -27,10 +30,12 @@ LinkSpec ringLink(llvm::ArrayRef<LinkLevel> levels);
 ///   ring           2(n-1) latency + 2(n-1)/n S/B
 ///   tree           2 ceil(log2 n) latency + 2 S/B
 ///   hierarchical   reduce-scatter inside, all-reduce across on S/g, all-gather inside; g devices inside
+/// Combining takes (n-1)/n S/C more in a ring and S/C in a tree, which passes it on in pieces.
 double allReduceSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 /// Ring: (n-1) latency + (n-1)/n S/B; over several levels the cheaper of the ring over all and one level after the
 /// other.
 double allGatherSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
+/// The same and (n-1)/n S/C.
 double reduceScatterSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 /// (n-1) latency + (n-1)/n^2 S/B. Over several levels the cheaper of each pair directly, the pairs of one level after
 /// those of the other, and one exchange a level, in which what leaves a group goes through the counterparts.

@@ -46,13 +46,16 @@ struct DeviceKind {
   uint64_t memory = 0;                ///< Bytes.
   double bandwidth = 0;               ///< Of the memory, bytes a second.
   std::map<std::string, double> peak; ///< Floating-point operations a second by element type.
-  /// By cost class ("contraction", "elementwise", "reduction", "movement"): for contractions the share of the peak by
-  /// operations, for the others the share of the bandwidth by bytes read and written. "convolution", where it is there,
-  /// counts for contractions that slide a window. A class may be followed by an element type: see findCurve.
+  /// By cost class: for "contraction" the share of the peak by operations; for "elementwise", "reduction" and
+  /// "movement" the share of the bandwidth by bytes read and written. Contractions that slide a window have
+  /// "convolution", where it is there; "streaming" is the share of the bandwidth at which contractions of few
+  /// operations read their operands. A class may be followed by an element type: see findCurve.
   std::map<std::string, EfficiencyCurve> efficiency;
   double launch = 0; ///< Seconds of every call besides its work.
   /// While a device computes and communicates at once, both take this many times as long.
   double overlapSlowdown = 1;
+  /// While another device of the host computes, computing takes this many times as long: they share memory and power.
+  double neighbourSlowdown = 1;
   std::string driver = "null"; ///< The runtime's driver.
   unsigned cores = 1;
 
@@ -66,6 +69,8 @@ struct DeviceKind {
 struct LinkSpec {
   double bandwidth = 0; ///< Bytes a second, in each direction.
   double latency = 0;   ///< Seconds from end to end.
+  /// Bytes a second at which a device combines what arrives with what it has; 0: fast enough not to count.
+  double combine = 0;
   bool operator==(const LinkSpec &) const = default;
 };
 

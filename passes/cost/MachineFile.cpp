@@ -74,7 +74,8 @@ static Error readCurve(const YamlValue &value, StringRef costClass, StringRef su
   if (value.kind == YamlValue::Kind::List) {
     bool byWork = costClass.starts_with("contraction") || costClass.starts_with("convolution");
     for (const YamlValue &item : value.items)
-      if (Error failure = readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
+      if (Error failure =
+              readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
         return failure;
     return curve.points.empty() ? value.error(subject + " expects at least one point, found none") : Error::success();
   }
@@ -105,6 +106,15 @@ static Error readEfficiency(const YamlValue &kind, StringRef subject,
   return Error::success();
 }
 
+static Error readSlowdown(const YamlValue &kind, StringRef key, StringRef subject, double &target) {
+  if (Error failure = readQuantity(kind, key, noUnit, subject, target))
+    return failure;
+  const YamlValue *value = kind.find(key);
+  if (value && target < 1)
+    return value->error(subject + " " + key + " expects at least 1, got \"" + value->text + "\"");
+  return Error::success();
+}
+
 static Error readDriver(const YamlValue &kind, StringRef subject, std::string &target) {
   const YamlValue *driver = kind.find("driver");
   if (!driver)
@@ -121,8 +131,9 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
   std::string subject = "device kind \"" + name.text + "\"";
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
-  if (Error failure = value.expectKeys(
-          {"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown", "driver", "cores"}, subject))
+  if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown",
+                                        "neighbour_slowdown", "driver", "cores"},
+                                       subject))
     return failure;
   DeviceKind &kind = machine.kinds[name.text];
   if (Error failure = readQuantity(value, "memory", sizeUnits, subject, kind.memory))
@@ -135,11 +146,10 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
     return failure;
   if (Error failure = readQuantity(value, "launch", timeUnits, subject, kind.launch))
     return failure;
-  if (Error failure = readQuantity(value, "overlap_slowdown", noUnit, subject, kind.overlapSlowdown))
+  if (Error failure = readSlowdown(value, "overlap_slowdown", subject, kind.overlapSlowdown))
     return failure;
-  if (kind.overlapSlowdown < 1)
-    return value.find("overlap_slowdown")
-        ->error(subject + " overlap_slowdown expects at least 1, got \"" + value.find("overlap_slowdown")->text + "\"");
+  if (Error failure = readSlowdown(value, "neighbour_slowdown", subject, kind.neighbourSlowdown))
+    return failure;
   if (Error failure = readCount(value, "cores", subject, kind.cores))
     return failure;
   return readDriver(value, subject, kind.driver);
@@ -147,8 +157,10 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
 
 //===-- hosts -------------------------------------------------------------------------------------------------===//
 
-/// Both numbers must be there.
+/// Bandwidth and latency must be there.
 static Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link) {
+  if (Error failure = readPositive(value, "combine", bandwidthUnits, subject, link.combine))
+    return failure;
   if (Error failure = readPositive(value, "bandwidth", bandwidthUnits, subject, link.bandwidth))
     return failure;
   if (Error failure = readQuantity(value, "latency", timeUnits, subject, link.latency))
@@ -184,7 +196,7 @@ static Error readPair(const YamlValue &between, const LinkSpec &link, HostSpec &
 static Error readHostLink(const YamlValue &item, HostSpec &host) {
   if (Error failure = item.expect(YamlValue::Kind::Map, "a link"))
     return failure;
-  if (Error failure = item.expectKeys({"between", "bandwidth", "latency"}, "a link"))
+  if (Error failure = item.expectKeys({"between", "bandwidth", "latency", "combine"}, "a link"))
     return failure;
   auto between = requireKey(item, "between", "a link");
   if (!between)
@@ -219,7 +231,7 @@ static Error readLinks(const YamlValue &value, HostSpec &host) {
 static Error readSwitch(const YamlValue &item, HostSpec &host) {
   if (Error failure = item.expect(YamlValue::Kind::Map, "a switch"))
     return failure;
-  if (Error failure = item.expectKeys({"count", "devices", "bandwidth", "latency", "up"}, "a switch"))
+  if (Error failure = item.expectKeys({"count", "devices", "bandwidth", "latency", "combine", "up"}, "a switch"))
     return failure;
   SwitchSpec spec;
   unsigned count = 1;
@@ -235,7 +247,7 @@ static Error readSwitch(const YamlValue &item, HostSpec &host) {
   if (const YamlValue *up = item.find("up")) {
     if (Error failure = up->expect(YamlValue::Kind::Map, "a switch's up"))
       return failure;
-    if (Error failure = up->expectKeys({"bandwidth", "latency"}, "a switch's up"))
+    if (Error failure = up->expectKeys({"bandwidth", "latency", "combine"}, "a switch's up"))
       return failure;
     if (Error failure = readLink(*up, "a switch's up", spec.up))
       return failure;
@@ -270,7 +282,7 @@ static Error readNetwork(const YamlValue &value, std::optional<NetworkSpec> &tar
     return Error::success();
   if (Error failure = network->expect(YamlValue::Kind::Map, "\"network\""))
     return failure;
-  if (Error failure = network->expectKeys({"bandwidth", "latency", "ports"}, "\"network\""))
+  if (Error failure = network->expectKeys({"bandwidth", "latency", "combine", "ports"}, "\"network\""))
     return failure;
   NetworkSpec &spec = target.emplace();
   if (Error failure = readLink(*network, "\"network\"", spec.link))

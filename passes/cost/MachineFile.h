@@ -11,7 +11,7 @@
 //   network: { bandwidth: 25 Gb/s, latency: 20 us }
 //
 // A device kind may also name the runtime's `driver` (default: null), the `cores` of a device (default: 1), the cost
-// of a `launch` and the `overlap_slowdown`. An efficiency is one number, or a curve:
+// of a `launch`, the `overlap_slowdown` and the `neighbour_slowdown`. An efficiency is one number, or a curve:
 //
 //       efficiency: { contraction: [ { at: 1 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.8 } ] }
 //
@@ -30,8 +30,8 @@
 namespace cleave {
 
 /// The keys of `efficiency`; each also followed by a point and an element type.
-inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction", "convolution", "elementwise", "reduction",
-                                                        "movement"};
+inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction", "convolution", "streaming",
+                                                        "elementwise", "reduction",   "movement"};
 /// The keys of `peak`.
 inline constexpr llvm::StringRef elementTypes[] = {"f64", "f32", "tf32", "bf16", "f16", "i8"};
 /// The most switches that a host may have.

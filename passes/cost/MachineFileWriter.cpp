@@ -24,8 +24,9 @@ static std::string quoted(StringRef text) {
 }
 
 static std::string linkText(const LinkSpec &link) {
-  return "bandwidth: " + printQuantity(link.bandwidth, bandwidthUnits) +
-         ", latency: " + printQuantity(link.latency, timeUnits);
+  std::string text = "bandwidth: " + printQuantity(link.bandwidth, bandwidthUnits) +
+                     ", latency: " + printQuantity(link.latency, timeUnits);
+  return link.combine ? text + ", combine: " + printQuantity(link.combine, bandwidthUnits) : text;
 }
 
 static std::string networkText(const NetworkSpec &network) {
@@ -42,7 +43,8 @@ static void writeCurve(StringRef name, const EfficiencyCurve &curve, raw_ostream
   out << "\n";
   bool byWork = name.starts_with("contraction") || name.starts_with("convolution");
   for (const EfficiencyCurve::Point &point : curve.points)
-    out << "        - { at: " << printQuantity(point.size, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits))
+    out << "        - { at: "
+        << printQuantity(point.size, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits))
         << ", share: " << printQuantity(point.share, noUnit) << " }\n";
 }
 
@@ -68,6 +70,8 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
     out << "    launch: " << printQuantity(kind.launch, timeUnits) << "\n";
   if (kind.overlapSlowdown != none.overlapSlowdown)
     out << "    overlap_slowdown: " << printQuantity(kind.overlapSlowdown, noUnit) << "\n";
+  if (kind.neighbourSlowdown != none.neighbourSlowdown)
+    out << "    neighbour_slowdown: " << printQuantity(kind.neighbourSlowdown, noUnit) << "\n";
   if (kind.efficiency.empty())
     return;
   out << "    efficiency:\n";

@@ -46,7 +46,8 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType) : laun
     found = kind.peak.find("f32");
   peak = found == kind.peak.end() || found->second <= 0 ? 1e12 : found->second;
   bandwidth = kind.bandwidth > 0 ? kind.bandwidth : 1e10;
-  for (CostClass costClass : {CostClass::Contraction, CostClass::Elementwise, CostClass::Reduction, CostClass::Movement})
+  for (CostClass costClass :
+       {CostClass::Contraction, CostClass::Elementwise, CostClass::Reduction, CostClass::Movement})
     if (const EfficiencyCurve *curve = kind.findCurve(costClassName(costClass), elementType))
       efficiency[costClass] = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("convolution", elementType))
@@ -62,7 +63,8 @@ double OperatorCost::seconds(CostClass costClass, double flops, double bytes, bo
   if (byFlops && slides && convolution)
     curve = &*convolution;
   double share = curve ? std::max(curve->at(std::max(byFlops ? flops : bytes, 1.0)), 1e-6) : 1;
-  double computing = flops / (byFlops ? peak * share : peak), moving = bytes / (byFlops ? bandwidth : bandwidth * share);
+  double computing = flops / (byFlops ? peak * share : peak),
+         moving = bytes / (byFlops ? bandwidth : bandwidth * share);
   return launch + std::max(computing, moving);
 }
 

@@ -210,7 +210,7 @@ network: { bandwidth: 48 GB/s, latency: 5 us, ports: 8 }
 )";
 
 static constexpr Preset presets[] = {{"cpu", cpuText},
-                                     {"k20x8", k20Text},
+                                     {"k20x8", k20Text, NvlinkGeneration{0, 0, 6e9}},
                                      {"v100-16g", v100Text, NvlinkGeneration{6, 22e9, 12e9}},
                                      {"a100-80g", a100Text, NvlinkGeneration{12, 235e9 / 12, 24e9}},
                                      {"h100", h100Text, NvlinkGeneration{18, 370e9 / 18, 48e9}},

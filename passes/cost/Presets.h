@@ -19,8 +19,8 @@ struct NvlinkGeneration {
 
 struct Preset {
   llvm::StringLiteral name;
-  llvm::StringLiteral text; ///< A machine file of one host.
-  std::optional<NvlinkGeneration> nvlink = std::nullopt;
+  llvm::StringLiteral text;                              ///< A machine file of one host.
+  std::optional<NvlinkGeneration> nvlink = std::nullopt; ///< None for devices of others.
 };
 
 llvm::ArrayRef<Preset> allPresets();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads numbers with units.
+// Reads and writes numbers with units.
 
 #include "passes/cost/Quantity.h"
 
@@ -15,6 +15,21 @@ using namespace llvm;
 
 namespace cleave {
 
+double Unit::size() const { return factor * std::pow(10, exponent); }
+
+/// A decimal number of units.
+static double scale(StringRef number, const Unit &unit) {
+  auto [mantissa, exponentText] = number.split(number.contains('e') ? 'e' : 'E');
+  int exponent = 0;
+  double result = 0;
+  if (exponentText.consume_front("+") || !exponentText.empty())
+    if (!to_integer(exponentText, exponent, 10) || std::abs(exponent) > 400)
+      return NAN;
+  if (!to_float(mantissa.str() + "e" + std::to_string(exponent + unit.exponent), result))
+    return NAN;
+  return result * unit.factor;
+}
+
 /// The number; else what is wrong with it, into `problem`.
 static double parseNumber(StringRef whole, ArrayRef<Unit> units, StringRef subject, std::string &problem) {
   StringRef text = whole.trim();
@@ -26,8 +41,8 @@ static double parseNumber(StringRef whole, ArrayRef<Unit> units, StringRef subje
     return 0;
   }
   for (const Unit &known : units)
-    if (known.name == unit && std::isfinite(parsed * known.factor))
-      return parsed * known.factor;
+    if (double scaled = scale(number, known); known.name == unit && std::isfinite(scaled))
+      return scaled;
   SmallVector<StringRef> names;
   for (const Unit &known : units)
     names.push_back(known.name);
@@ -99,31 +114,51 @@ Error readCount(const YamlValue &map, StringRef key, StringRef subject, unsigned
   return Error::success();
 }
 
-/// The shortest decimal number that times `factor` is exactly `value`; empty where there is none.
-static std::string printFactor(double value, double factor) {
+namespace {
+struct Decimal {
+  std::string text;
+  int digits = 0; ///< that count; 0: there is none
+};
+} // namespace
+
+/// The decimal number of fewest digits that in a unit is exactly `value`.
+static Decimal printIn(double value, const Unit &unit) {
   // Division rounds: the number may be a neighbour of the quotient.
-  double quotient = value / factor;
-  for (double candidate : {quotient, std::nextafter(quotient, 0.0), std::nextafter(quotient, INFINITY)})
-    for (int digits = 1; digits <= 17; ++digits) {
-      char text[40];
+  double quotient = value / unit.size();
+  char text[64];
+  for (int digits = 1; digits <= 17; ++digits)
+    for (double candidate : {quotient, std::nextafter(quotient, 0.0), std::nextafter(quotient, INFINITY)}) {
       auto end = std::to_chars(text, std::end(text), candidate, std::chars_format::general, digits).ptr;
+      if (scale(StringRef(text, end - text), unit) != value)
+        continue;
       double parsed = 0;
       std::from_chars(text, end, parsed);
-      if (parsed * factor == value)
-        return std::string(text, end);
+      // Without an exponent, where that is the same number.
+      char plain[64];
+      auto plainEnd = std::to_chars(plain, std::end(plain), parsed, std::chars_format::fixed).ptr;
+      if (parsed >= 1e-3 && parsed < 1e15 && scale(StringRef(plain, plainEnd - plain), unit) == value)
+        return {std::string(plain, plainEnd), digits};
+      return {std::string(text, end), digits};
     }
-  return "";
+  return {};
 }
 
 std::string printQuantity(double value, ArrayRef<Unit> units) {
   std::string best;
+  std::pair<int, size_t> bestRank;
   for (const Unit &unit : units) {
-    std::string number = printFactor(value, unit.factor);
-    if (number.empty())
+    Decimal number = printIn(value, unit);
+    if (!number.digits)
       continue;
-    std::string text = unit.name.empty() ? number : number + " " + unit.name.str();
-    if (best.empty() || text.size() < best.size())
+    std::string text = unit.name.empty() ? number.text : number.text + " " + unit.name.str();
+    // Numbers from 1 to 1000 are the easiest to read, and bytes, unless they are much longer.
+    double size = value / unit.size();
+    int penalty = (size < 1 || size >= 1000 ? 3 : 0) + (unit.name.ends_with("b/s") ? 2 : 0);
+    std::pair rank(number.digits + penalty, text.size());
+    if (best.empty() || rank < bestRank) {
       best = std::move(text);
+      bestRank = rank;
+    }
   }
   return best;
 }

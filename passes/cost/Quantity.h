@@ -16,28 +16,31 @@
 
 namespace cleave {
 
-/// A unit, and how many of the base unit it is.
+/// `factor` times ten to the power of `exponent`, which is kept apart so that numbers are rounded once.
 struct Unit {
   llvm::StringLiteral name;
   double factor;
+  int exponent = 0;
+
+  double size() const;
 };
 
 /// In bytes.
-inline constexpr Unit sizeUnits[] = {{"B", 1},           {"kB", 1e3},           {"MB", 1e6},
-                                     {"GB", 1e9},        {"TB", 1e12},          {"KiB", 1024.0},
-                                     {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}};
+inline constexpr Unit sizeUnits[] = {{"B", 1},         {"kB", 1, 3},     {"MB", 1, 6},
+                                     {"GB", 1, 9},     {"TB", 1, 12},    {"KiB", 1024},
+                                     {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1099511627776.0}};
 /// In bytes a second.
-inline constexpr Unit bandwidthUnits[] = {{"B/s", 1},      {"kB/s", 1e3},           {"MB/s", 1e6}, {"GB/s", 1e9},
-                                          {"TB/s", 1e12},  {"GiB/s", 1073741824.0}, {"Kb/s", 125}, {"Mb/s", 125e3},
-                                          {"Gb/s", 125e6}, {"Tb/s", 125e9}};
+inline constexpr Unit bandwidthUnits[] = {{"B/s", 1},       {"kB/s", 1, 3},     {"MB/s", 1, 6}, {"GB/s", 1, 9},
+                                          {"TB/s", 1, 12},  {"GiB/s", 1 << 30}, {"Kb/s", 125},  {"Mb/s", 125, 3},
+                                          {"Gb/s", 125, 6}, {"Tb/s", 125, 9}};
 /// In floating-point operations a second.
 inline constexpr Unit speedUnits[] = {
-    {"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
+    {"FLOP/s", 1}, {"MFLOP/s", 1, 6}, {"GFLOP/s", 1, 9}, {"TFLOP/s", 1, 12}, {"PFLOP/s", 1, 15}};
 /// In floating-point operations.
-inline constexpr Unit workUnits[] = {{"FLOP", 1},    {"kFLOP", 1e3},  {"MFLOP", 1e6},
-                                     {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}};
+inline constexpr Unit workUnits[] = {{"FLOP", 1},     {"kFLOP", 1, 3},  {"MFLOP", 1, 6},
+                                     {"GFLOP", 1, 9}, {"TFLOP", 1, 12}, {"PFLOP", 1, 15}};
 /// In seconds.
-inline constexpr Unit timeUnits[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+inline constexpr Unit timeUnits[] = {{"s", 1}, {"ms", 1, -3}, {"us", 1, -6}, {"ns", 1, -9}};
 /// Shares have none.
 inline constexpr Unit noUnit[] = {{"", 1}};
 
@@ -76,7 +79,7 @@ llvm::Error readQuantities(const YamlValue &map, llvm::StringRef key, llvm::Arra
 /// Sets `target` from a count, if the map has it.
 llvm::Error readCount(const YamlValue &map, llvm::StringRef key, llvm::StringRef subject, unsigned &target);
 
-/// The shortest text that reads back as exactly this number.
+/// A short text that reads back as exactly this number, of 1 to 1000 units where that can be.
 std::string printQuantity(double value, llvm::ArrayRef<Unit> units);
 
 } // namespace cleave

@@ -131,7 +131,7 @@ HostShape::HostShape(const HostSpec &spec, ArrayRef<double> memoryBandwidths, co
   for (auto &[key, place] : numbers) {
     auto [switchIndex, memory] = key;
     if (commonSwitch)
-      attach(place, common, 0, {spec.link->bandwidth, spec.link->latency / 2});
+      attach(place, common, 0, {spec.link->bandwidth, spec.link->latency / 2, spec.link->combine});
     if (switches)
       attach(place, firstSwitch + switchIndex, 1, spec.switches[switchIndex].link);
     else if (!commonSwitch)
@@ -180,8 +180,9 @@ Route HostShape::shortest(Vertex from, Vertex to, double least) const {
   for (Vertex at = to; at != from; at = before[at]) {
     const GraphEdge &edge = graph[boost::edge(before[at], at, graph).first];
     route.hops.push_back(edge.hop);
-    route.link.bandwidth = std::min(route.link.bandwidth, edge.link.bandwidth);
-    route.link.latency += edge.link.latency;
+    double latency = route.link.latency + edge.link.latency;
+    route.link = slowerOf(route.link, edge.link);
+    route.link.latency = latency;
   }
   return route;
 }
@@ -343,8 +344,7 @@ public:
     for (const Flow &flow : flows)
       forEachLink(flow, [&](size_t link, double) { loads[link] += flow.share; });
     for (const Flow &flow : flows) {
-      result.latency = std::max(result.latency, flow.link.latency);
-      result.bandwidth = std::min(result.bandwidth, flow.link.bandwidth / flow.share);
+      result = slowerOf(result, {flow.link.bandwidth / flow.share, flow.link.latency, flow.link.combine});
       forEachLink(flow, [&](size_t link, double bandwidth) {
         result.bandwidth = std::min(result.bandwidth, bandwidth / loads[link]);
       });
@@ -386,9 +386,9 @@ Topology::Graph::Traffic::Flow Topology::Graph::Traffic::find(unsigned from, uns
   }
   const LinkSpec &mine = shape.network().link, &theirs = other.network().link;
   const Route &out = shape.upwards(local), &in = other.downwards(otherLocal);
-  double width = std::min({mine.bandwidth, theirs.bandwidth, out.link.bandwidth, in.link.bandwidth});
-  double latency = out.link.latency + in.link.latency + (mine.latency + theirs.latency) / 2;
-  return {from, to, {width, latency}, &out, &in};
+  LinkSpec link = slowerOf(slowerOf(mine, theirs), slowerOf(out.link, in.link));
+  link.latency = out.link.latency + in.link.latency + (mine.latency + theirs.latency) / 2;
+  return {from, to, link, &out, &in};
 }
 
 size_t Topology::Graph::Traffic::linkOf(unsigned device, const Hop &hop) const {
@@ -426,7 +426,7 @@ LinkSpec Topology::Graph::pairRing(const HostShape &shape, ArrayRef<unsigned> de
       if (other == reached[next] || !pair)
         continue;
       together += pair->bandwidth;
-      result.latency = std::max(result.latency, pair->latency);
+      result = slowerOf(result, {unlimited, pair->latency, pair->combine});
       if (!std::exchange(isReached[other], true))
         reached.push_back(other);
     }
@@ -449,7 +449,7 @@ void Topology::Graph::addSegment(Traffic &traffic, ArrayRef<unsigned> segment, A
     return;
   LinkSpec pairs = shape.hasPairs() ? pairRing(shape, segment) : LinkSpec();
   if (pairs.bandwidth && pairs.bandwidth >= shape.between(localOf(segment[0]), localOf(segment[1])).link.bandwidth) {
-    overPairs = {std::min(overPairs.bandwidth, pairs.bandwidth), std::max(overPairs.latency, pairs.latency)};
+    overPairs = slowerOf(overPairs, pairs);
     return;
   }
   for (size_t i = 0; i < segment.size(); ++i) {
@@ -478,8 +478,7 @@ LinkSpec Topology::Graph::rings(const Groups &groups) {
   }
   if (traffic.isEmpty())
     return overPairs;
-  LinkSpec others = traffic.slowest();
-  return {std::min(overPairs.bandwidth, others.bandwidth), std::max(overPairs.latency, others.latency)};
+  return slowerOf(overPairs, traffic.slowest());
 }
 
 /// The number of neighbours in a group that are at one place, if it is the same everywhere; else 0.

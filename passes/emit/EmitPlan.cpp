@@ -292,7 +292,7 @@ private:
     auto peaks = builder.CreateVector(from.peakBytes);
     return fb::CreatePrediction(builder, machine, from.training, from.stepSeconds, from.lowerBoundSeconds,
                                 from.modelFlops, from.microbatches, schedule, degreeList, stageList, alternativeList,
-                                from.memoryLimit, peaks);
+                                from.memoryLimit, peaks, from.simulatedSeconds);
   }
 
   Offset<fb::Entry> entry(dfg::GraphOp graph) {

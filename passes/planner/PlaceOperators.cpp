@@ -13,6 +13,7 @@
 #include "passes/planner/PlaceBySearch.h"
 #include "passes/planner/SplitByHand.h"
 #include "passes/planner/SplitByStrategy.h"
+#include "passes/planner/search/SplitSearch.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -92,7 +93,7 @@ public:
   LogicalResult run() {
     if (failed(chooseMeshes()))
       return failure();
-    if (options.strategy == PlaceStrategy::Auto)
+    if (options.strategy == PlaceStrategy::Auto && !options.placement)
       for (auto graph : module.getOps<dfg::GraphOp>())
         if (failed(search(graph)))
           return failure();
@@ -167,7 +168,7 @@ private:
   }
 
   FailureOr<std::vector<NodePlace>> choosePlaces(dfg::GraphOp graph, ArrayRef<ModelNode> nodes) {
-    if (options.strategy == PlaceStrategy::Place) {
+    if (options.placement) {
       PlacedByHand placed = placeByHand(nodes, *options.placement);
       if (failed(report(placed, module)))
         return failure();
@@ -184,7 +185,7 @@ private:
   }
 
   LogicalResult split(GraphSplits &splits, dfg::GraphOp graph) {
-    if (options.strategy == PlaceStrategy::Place &&
+    if (options.placement &&
         failed(splitByHand(splits, *options.placement, [&](const FilePosition &position, DiagnosticSeverity severity) {
           return module.getContext()->getDiagEngine().emit(locationOf(position, module), severity);
         })))
@@ -201,11 +202,50 @@ private:
       splitEverything(splits);
       return success();
     }
+    if (options.strategy == PlaceStrategy::Auto && options.placement)
+      return splitRest(splits, graph);
     if (auto known = found.find(graph); known != found.end()) {
       splitBySearch(splits, known->second->graph, known->second->plan);
       return success();
     }
     splits.propagate();
+    return success();
+  }
+
+  /// Splits what nobody fixed as is best.
+  LogicalResult splitRest(GraphSplits &splits, dfg::GraphOp graph) {
+    search::SearchGraph read = search::readGraph(graph);
+    std::vector<const MeshSpec *> meshes;
+    search::FixedFactors fixed;
+    for (auto [index, op] : llvm::enumerate(read.operators)) {
+      const OperatorSplit &split = *splits.find(op.op);
+      meshes.push_back(split.mesh);
+      search::FixedSplit known;
+      known.closed = split.closed;
+      for (unsigned factor = 0; factor != split.axes.size(); ++factor) {
+        for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
+          if (llvm::is_contained(split.axes[factor], split.mesh->axes[axis].name))
+            known.axes.emplace_back(axis, factor);
+        if (split.fixed[factor] && split.axes[factor].empty())
+          known.whole.push_back(factor);
+      }
+      if (known.closed || !known.axes.empty() || !known.whole.empty())
+        fixed[index] = std::move(known);
+    }
+    auto best = search::findSplits(read, options.machine, meshes, fixed, options.search.solver);
+    if (!best) {
+      if (failureTo)
+        *failureTo = PlaceFailure::Infeasible;
+      return module.emitError("no splits satisfy the placement file within the devices' memory; free some of its "
+                              "\"splits\", or take more devices");
+    }
+    const SplitDecision *decision = splits.decide("planner");
+    for (auto [op, factors] : llvm::zip_equal(read.operators, *best)) {
+      OperatorSplit &split = *splits.find(op.op);
+      for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
+        if (factors[axis] != search::none && !split.uses(split.mesh->axes[axis].name))
+          splits.cut(split, factors[axis], split.mesh->axes[axis].name, decision);
+    }
     return success();
   }
 
@@ -264,12 +304,13 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optiona
   bool byDegrees = options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor;
   if (options.machine.devices.empty())
     return module.emitError("expects a machine with at least one device, got none");
-  if (byHand != options.placement.has_value())
-    return module.emitError(byHand ? "strategy place expects a placement file, got none"
-                                   : "a placement file expects strategy place, got another strategy");
+  if (byHand && !options.placement)
+    return module.emitError("strategy place expects a placement file, got none");
+  if (options.placement && !byHand && options.strategy != PlaceStrategy::Auto)
+    return module.emitError("a placement file expects strategy place or auto, got another strategy");
   if (!byDegrees && (options.degrees.data || options.degrees.model))
     return module.emitError("degrees expect strategy data or tensor, got " + strategyName(options.strategy));
-  if (byHand && failed(fitToMachine(*options.placement, options.machine, module)))
+  if (options.placement && failed(fitToMachine(*options.placement, options.machine, module)))
     return failure();
   if (failed(Placer(module, options, report, failureTo).run()))
     return failure();

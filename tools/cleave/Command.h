@@ -25,6 +25,7 @@ void addDiffCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
 void addPartitionCommand(CLI::App &app, Action &chosen);
+void addProbeCommand(CLI::App &app, Action &chosen);
 void addProfileCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addScheduleCommand(CLI::App &app, Action &chosen);

@@ -56,6 +56,17 @@ void printTiming(const CompiledModel &compiled) {
   llvm::errs() << llvm::format("%10.1f ms  all stages\n", compiled.totalSeconds() * 1e3);
 }
 
+/// What makes predictions better, where there are some.
+Error printMachineNotes(const CompiledModel &compiled) {
+  auto plan = openPlan(compiled);
+  if (!plan)
+    return plan.error();
+  if ((*plan)->entries.front().prediction)
+    for (const std::string &note : compiled.machineNotes)
+      printNote(note);
+  return Error::success();
+}
+
 Error compile(const CompileOptions &options) {
   if (options.output.empty() && options.emitIr.empty())
     return makeError(Status::Usage, "compile expects -o PLAN, got none");
@@ -70,6 +81,8 @@ Error compile(const CompileOptions &options) {
     return writeOutput(options.output.empty() ? "-" : options.output,
                        [&](llvm::raw_ostream &out) { out << compiled->ir; });
   if (Error error = writePlan(options, *compiled))
+    return error;
+  if (Error error = printMachineNotes(*compiled))
     return error;
   return options.json.empty() ? Error::success() : writeReport(options, *compiled);
 }

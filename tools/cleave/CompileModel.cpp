@@ -15,7 +15,9 @@
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
+#include "runtime/simulator/Simulator.h"
 #include "tools/cleave/ExtraOutputs.h"
+#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
 
@@ -34,12 +36,16 @@ namespace cleave::tool {
 
 void TargetOptions::addTo(CLI::App &command) {
   command
-      .add_option("--machine", machine, "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a file")
+      .add_option(
+          "--machine", machine,
+          "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
+          "hosts of eight), a file")
       ->capture_default_str();
   command
       .add_option(
           "--strategy", strategy,
-          "how operators get their devices: auto (the best that the search finds); single (all on the first); place (by --place, else the model's "
+          "how operators get their devices: auto (the best that the search finds); single (all on the first); place "
+          "(by --place, else the model's "
           "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
           "columns and rows); pipeline (auto with a stage for each device); alternate and split (for tests); default: "
           "place where there is something to go by, else auto")
@@ -84,11 +90,10 @@ void TargetOptions::addTo(CLI::App &command) {
 }
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {"--machine",      "--strategy",        "--place",     "--degrees",
-                                     "--reference",    "--no-libraries",    "--train",     "--batch",
-                                     "--microbatches", "--schedule",        "--recompute", "--zero",
-                                     "--dtype",        "--optimizer",       "--memory",    "--solver",
-                                     "--search-seconds", "--compile-threads"};
+  std::vector<const char *> names = {
+      "--machine", "--strategy",  "--place",        "--degrees",  "--reference",      "--no-libraries",
+      "--train",   "--batch",     "--microbatches", "--schedule", "--recompute",      "--zero",
+      "--dtype",   "--optimizer", "--memory",       "--solver",   "--search-seconds", "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))
@@ -174,6 +179,7 @@ private:
     return runStage("schedule", [](OpPassManager &manager) { buildSchedulePipeline(manager); });
   }
   Error emit();
+  Error simulateStep();
 
   /// Runs passes that are to succeed on every module that got this far.
   Error runStage(StringRef stage, llvm::function_ref<void(OpPassManager &)> build) {
@@ -190,6 +196,7 @@ private:
   std::optional<DiagnosticPrinter> printer;
   OwningOpRef<ModuleOp> module;
   ImportReport importReport;
+  Machine machine;
 };
 
 Error ModelCompiler::import() {
@@ -218,11 +225,15 @@ Error ModelCompiler::simplify() {
 
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
-  auto machine = parseMachine(target.machine);
-  if (!machine)
-    return fromLlvm(Status::Usage, machine.takeError());
+  auto parsed = parseMachine(target.machine);
+  if (!parsed)
+    return fromLlvm(Status::Usage, parsed.takeError());
+  machine = std::move(*parsed);
+  for (const std::string &warning : machine.warnings)
+    printWarning(warning);
+  result.machineNotes = machine.notes;
   PlaceOptions options;
-  options.machine = std::move(*machine);
+  options.machine = machine;
   if (target.placementFile.empty()) {
     Placement groups = groupsInOrder(*module, options.machine.devices.size());
     if (target.strategy == "place" && groups.groups.empty())
@@ -236,9 +247,13 @@ Error ModelCompiler::place() {
     options.placement = std::move(*placement);
   }
   result.strategy = !target.strategy.empty() ? target.strategy : options.placement ? "place" : "auto";
-  if (!target.placementFile.empty() && result.strategy != "place")
-    return makeError(Status::Usage, "--place expects --strategy place, got ", result.strategy);
-  if (result.strategy != "place")
+  bool constrains = result.strategy == "auto" && !target.placementFile.empty();
+  if (!target.placementFile.empty() && result.strategy != "place" && !constrains)
+    return makeError(Status::Usage, "--place expects --strategy place or auto, got ", result.strategy);
+  if (constrains && (target.train || !target.degrees.empty()))
+    return makeError(Status::Usage, "--place with --strategy auto fixes the devices: --train and --degrees cannot be "
+                     "given with it");
+  if (result.strategy != "place" && !constrains)
     options.placement.reset();
   options.strategy = result.strategy == "pipeline" ? PlaceStrategy::Auto : *findStrategy(result.strategy);
   bool searches = options.strategy == PlaceStrategy::Auto;
@@ -309,13 +324,16 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   search.optimizer = target.optimizer;
   search.timeBudget = target.timeBudget;
   search.solver.method = *solver::findMethod(target.solver);
-  for (auto [flag, value] : {std::pair("--batch", target.batch != 0), {"--microbatches", target.microbatches != "auto"},
-                             {"--schedule", target.schedule != "auto"}, {"--recompute", target.recompute != "auto"},
+  for (auto [flag, value] : {std::pair("--batch", target.batch != 0),
+                             {"--microbatches", target.microbatches != "auto"},
+                             {"--schedule", target.schedule != "auto"},
+                             {"--recompute", target.recompute != "auto"},
                              {"--zero", target.zero != "auto"}})
     if (value && !target.train)
       return makeError(Status::Usage, flag, " expects --train");
   if (target.elementType != "f32" && !target.train)
-    return makeError(Status::Usage, "--dtype ", target.elementType, " expects --train: inference runs in the model's "
+    return makeError(Status::Usage, "--dtype ", target.elementType,
+                     " expects --train: inference runs in the model's "
                      "own element types");
   if (target.microbatches != "auto") {
     int64_t number = 0;
@@ -382,6 +400,33 @@ Error ModelCompiler::emit() {
   if (!plan)
     return emissionError(plan.takeError());
   result.plan = std::move(*plan);
+  if (!result.report || request.target.train)
+    return Error::success();
+  if (Error error = simulateStep())
+    return error;
+  plan = emitPlan(*module, options);
+  if (!plan)
+    return emissionError(plan.takeError());
+  result.plan = std::move(*plan);
+  return Error::success();
+}
+
+/// Adds to the report what the simulator says of the programs: their time, and the memory that they take.
+Error ModelCompiler::simulateStep() {
+  auto plan = openPlan(result);
+  if (!plan)
+    return plan.error();
+  const runtime::Entry &entry = (*plan)->entries.front();
+  runtime::Profile profile = readHostProfile();
+  auto simulated = runtime::simulate(**plan, entry, *costOf(machine, *plan, entry, profile));
+  if (!simulated)
+    return simulated.error();
+  runtime::Prediction &prediction = result.report->prediction;
+  prediction.simulatedSeconds = simulated->stepSeconds();
+  prediction.peakBytes.assign((*plan)->devices.size(), 0.0);
+  for (const runtime::Program &program : entry.programs)
+    for (uint32_t device : (*plan)->meshes[program.mesh].devices)
+      prediction.peakBytes[device] += static_cast<double>(program.arenaBytes);
   return Error::success();
 }
 

@@ -57,10 +57,11 @@ struct CompiledModel {
   WeightsStore imported;                      ///< the bytes
   WeightsStore weights;                       ///< the weights file of a plan that is written
   std::vector<char> plan;
-  std::string ir; ///< the module, when a last stage was asked for
+  std::string ir;                   ///< the module, when a last stage was asked for
   std::optional<PlanReport> report; ///< what the search expects, where there was one
   std::string strategy;
   std::vector<StageTime> times;
+  std::vector<std::string> machineNotes; ///< Machine::notes
 
   double totalSeconds() const;
   /// The seconds of a stage; 0 if it did not run.

@@ -8,6 +8,7 @@
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/LayerFolding.h"
 #include "tools/cleave/PlanSummary.h"
+#include "tools/cleave/TimelineData.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -43,7 +44,7 @@ void explainCommunication(llvm::raw_ostream &out, const PlanSummary &summary, co
 void explainLargest(llvm::raw_ostream &out, const PlanSummary &summary, const LayerFolding &folding);
 
 /// The titles of the table of devices, and its rows; equal ones are one with `fold`.
-const std::vector<std::string> &deviceTitles();
+std::vector<std::string> deviceTitles(const PlanSummary &summary);
 std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold);
 
 /// Everything about operator `index` of the entry.
@@ -55,7 +56,7 @@ void explainOperator(llvm::raw_ostream &out, const PlanSummary &summary, uint32_
 void explainAsDot(llvm::raw_ostream &out, const PlanSummary &summary);
 
 /// One page with the graph, tables, timeline and memory, which needs nothing besides itself.
-void explainAsHtml(llvm::raw_ostream &out, const PlanSummary &summary);
+void explainAsHtml(llvm::raw_ostream &out, const PlanSummary &summary, const TimelineData &timeline);
 
 } // namespace cleave::tool
 

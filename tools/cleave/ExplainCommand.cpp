@@ -83,6 +83,16 @@ Error drawSvg(const PlanSummary &summary, llvm::StringRef output) {
   return writeOutput(output, [&](llvm::raw_ostream &out) { out << (*drawn)->getBuffer(); });
 }
 
+/// What the simulator says where there is something to simulate on a machine that is known, else the prediction.
+TimelineData timelineOf(const runtime::Plan &plan, const PlanSummary &summary) {
+  if (!summary.entry.isDecision()) {
+    auto simulated = simulatedTimeline(plan, summary);
+    if (simulated && !simulated->events.empty())
+      return std::move(*simulated);
+  }
+  return predictedTimeline(summary);
+}
+
 Error explain(const ExplainOptions &options) {
   auto plan = runtime::Plan::read(options.plan);
   if (!plan)
@@ -100,7 +110,8 @@ Error explain(const ExplainOptions &options) {
   if (options.format == "dot")
     return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainAsDot(out, summary); });
   if (options.format == "html")
-    return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainAsHtml(out, summary); });
+    return writeOutput(options.output,
+                       [&](llvm::raw_ostream &out) { explainAsHtml(out, summary, timelineOf(*plan, summary)); });
   if (options.op.empty())
     return writeOutput(options.output, [&](llvm::raw_ostream &out) {
       explainAsText(out, summary, options.all ? Detail::All : Detail::Folded);

@@ -122,6 +122,8 @@ static void printCollectives(raw_ostream &out, const PlanSummary &summary, const
 }
 
 void explainCommunication(raw_ostream &out, const PlanSummary &summary, const LayerFolding &folding, Detail detail) {
+  if (summary.entry.isDecision())
+    return;
   printTransfers(out, summary, detail);
   printCollectives(out, summary, folding);
 }

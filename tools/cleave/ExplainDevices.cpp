@@ -14,25 +14,40 @@ namespace cleave::tool {
 
 using Align = TextTable::Align;
 
-const std::vector<std::string> &deviceTitles() {
-  static const std::vector<std::string> titles = {"device", "driver",   "cores",      "operators", "Mflop",
-                                                  "moved",  "received", "parameters", "arena",     "live at once"};
+/// Work in Mflop, or where that would be a long number in Gflop.
+static std::pair<double, const char *> workUnit(const PlanSummary &summary) {
+  bool isLarge = any_of(summary.devices, [](const DeviceSummary &device) { return device.flops >= 1e12; });
+  return isLarge ? std::pair(1e9, "Gflop") : std::pair(1e6, "Mflop");
+}
+
+/// Before its programs are made, a plan knows what a device will need at most, not how its arena is used.
+std::vector<std::string> deviceTitles(const PlanSummary &summary) {
+  std::vector<std::string> titles = {"device", "driver",  "cores", "operators", workUnit(summary).second,
+                                     "moved",  "received"};
+  if (summary.entry.isDecision())
+    titles.push_back("peak memory");
+  else
+    titles.insert(titles.end(), {"parameters", "arena", "live at once"});
   return titles;
 }
 
 std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold) {
-  auto rows = groupEqualRows(summary.devices.size(), fold, [&](uint32_t i) -> std::vector<std::string> {
+  double unit = workUnit(summary).first;
+  auto rows = groupEqualRows(summary.devices.size(), fold, [&](uint32_t i) {
     const runtime::PlanDevice &device = summary.plan.devices[i];
     const DeviceSummary &sums = summary.devices[i];
-    return {device.driver,
-            std::to_string(device.cores),
-            std::to_string(sums.operators),
-            numberText(sums.flops / 1e6, 2),
-            bytesText(sums.bytes),
-            bytesText(sums.receivedBytes),
-            bytesText(sums.parameterBytes),
-            bytesText(static_cast<double>(sums.arenaBytes)),
-            bytesText(static_cast<double>(sums.liveBytes))};
+    std::vector<std::string> cells = {device.driver,
+                                      std::to_string(device.cores),
+                                      std::to_string(sums.operators),
+                                      numberText(sums.flops / unit, 2),
+                                      bytesText(sums.bytes),
+                                      bytesText(sums.receivedBytes)};
+    if (summary.entry.isDecision())
+      cells.push_back(bytesText(summary.peakBytes(i)));
+    else
+      cells.insert(cells.end(), {bytesText(sums.parameterBytes), bytesText(static_cast<double>(sums.arenaBytes)),
+                                 bytesText(static_cast<double>(sums.liveBytes))});
+    return cells;
   });
   for (EqualRows &row : rows)
     row.cells.insert(row.cells.begin(), summary.deviceNames(row.indices));
@@ -41,14 +56,14 @@ std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold) {
 
 void explainDevices(raw_ostream &out, const PlanSummary &summary, Detail detail) {
   std::vector<TextTable::Column> columns;
-  for (const std::string &title : deviceTitles())
+  for (const std::string &title : deviceTitles(summary))
     columns.push_back({title, columns.size() < 2 ? Align::Left : Align::Right});
   columns.front().minimum = 8;
   for (TextTable::Column &column : columns)
     column.optional = column.title == "cores" || column.title == "live at once";
   TextTable table(std::move(columns));
   // A few devices each have their row, so that each can be pointed at.
-  bool fold = detail == Detail::Folded && summary.devices.size() > rowLimit;
+  bool fold = detail == Detail::Folded && summary.devices.size() > 8;
   auto rows = deviceRows(summary, fold);
   size_t shown = fold ? std::min(rows.size(), rowLimit) : rows.size();
   for (EqualRows &row : MutableArrayRef(rows).take_front(shown))

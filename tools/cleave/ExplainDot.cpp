@@ -23,7 +23,7 @@ static std::string quoted(ArrayRef<std::string> lines) {
   std::string text = "\"";
   for (auto [i, line] : enumerate(lines)) {
     text += i == 0 ? "" : "\\n";
-    for (char c : line) {
+    for (char c : json::isUTF8(line) ? line : json::fixUTF8(line)) {
       if (c == '"' || c == '\\')
         text += '\\';
       text += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
@@ -51,7 +51,7 @@ static void writeNode(raw_ostream &out, const PlanSummary &summary, const GraphN
       << "\", tooltip=" << quoted({summary.deviceNames(op) + (node.single ? ": " + op.decidedBy : "")});
   if (!node.single)
     out << ", peripheries=2";
-  else if (op.kernel.empty() || !op.fusedWith.empty())
+  else if (!summary.hasOwnKernel(op))
     out << ", style=\"filled,rounded,dashed\"";
   out << "];\n";
 }

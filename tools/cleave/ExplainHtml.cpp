@@ -6,7 +6,6 @@
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/GraphView.h"
 #include "tools/cleave/TextTable.h"
-#include "tools/cleave/TimelineData.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -28,7 +27,8 @@ namespace {
 /// Writes what page/*.js read. Names are short where there is one an operator; numbers are seconds and bytes.
 class PageData {
 public:
-  PageData(json::OStream &json, const PlanSummary &summary) : json(json), summary(summary) {}
+  PageData(json::OStream &json, const PlanSummary &summary, const TimelineData &timeline)
+      : json(json), summary(summary), timeline(timeline) {}
 
   void run() {
     json.object([&] {
@@ -115,8 +115,8 @@ private:
       json.attribute("stage", op.stage);
       json.attribute("split", text(op.split));
       json.attribute("by", text(op.decidedBy));
-      json.attribute("kernel", text(summary.computedBy(op)));
-      json.attribute("own", !op.kernel.empty() && op.fusedWith.empty());
+      json.attribute("kernel", summary.entry.isDecision() ? "" : text(summary.computedBy(op)));
+      json.attribute("own", summary.hasOwnKernel(op));
       json.attribute("flops", op.flops);
       json.attribute("bytes", op.bytes);
       json.attribute("received", op.receivedBytes);
@@ -194,9 +194,9 @@ private:
   }
 
   void writeDevices() {
-    json.attribute("columns", json::Array(deviceTitles()));
+    json.attribute("columns", json::Array(deviceTitles(summary)));
     json.attributeArray("rows", [&] {
-      for (const EqualRows &row : deviceRows(summary, summary.devices.size() > rowLimit))
+      for (const EqualRows &row : deviceRows(summary, summary.devices.size() > 8))
         json.array([&] {
           for (const std::string &cell : row.cells)
             json.value(text(cell));
@@ -217,14 +217,17 @@ private:
   }
 
   void writeTimeline() {
-    TimelineData timeline = predictedTimeline(summary);
     json.attribute("seconds", timeline.seconds);
-    json.attribute("source", timeline.source);
-    json.attribute("note", timeline.note);
-    json.attributeArray("tracks", [&] {
-      for (const std::string &track : timeline.tracks)
-        json.value(text(track));
-    });
+    json.attribute("source", text(timeline.source));
+    json.attribute("note", text(timeline.note));
+    auto writeNames = [&](StringRef key, const std::vector<std::string> &names) {
+      json.attributeArray(key, [&] {
+        for (const std::string &name : names)
+          json.value(text(name));
+      });
+    };
+    writeNames("tracks", timeline.tracks);
+    writeNames("memoryTracks", timeline.memoryTracks);
     json.attributeArray("events", [&] {
       for (const TimelineData::Event &event : timeline.events)
         json.value(
@@ -238,15 +241,16 @@ private:
 
   json::OStream &json;
   const PlanSummary &summary;
+  const TimelineData &timeline;
 };
 
 } // namespace
 
-void explainAsHtml(raw_ostream &out, const PlanSummary &summary) {
+void explainAsHtml(raw_ostream &out, const PlanSummary &summary, const TimelineData &timeline) {
   std::string data;
   raw_string_ostream stream(data);
   json::OStream json(stream);
-  PageData(json, summary).run();
+  PageData(json, summary, timeline).run();
   json.flush();
   out << pageBegin;
   // "<" occurs in strings only; written like this it can neither end the element nor begin a comment in it.

@@ -145,8 +145,10 @@ static void writePrediction(json::OStream &json, const PlanSummary &summary) {
     return;
   json.attribute("predicted_machine", prediction->machine);
   json.attribute("training", prediction->training);
+  if (prediction->bestSeconds() >= 0)
+    json.attribute("predicted_step_seconds", prediction->bestSeconds());
   if (prediction->stepSeconds >= 0)
-    json.attribute("predicted_step_seconds", prediction->stepSeconds);
+    json.attribute("searched_step_seconds", prediction->stepSeconds);
   if (prediction->lowerBoundSeconds >= 0)
     json.attribute("lower_bound_seconds", prediction->lowerBoundSeconds);
   if (auto gap = summary.gap())

@@ -145,7 +145,7 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
   printPrediction(out, summary, op);
   if (!op.fusedWith.empty())
     printFact(out, "fused with", op.fusedWith + ", whose kernel computes it too");
-  else if (op.kernel.empty())
+  else if (op.kernel.empty() && !summary.entry.isDecision())
     printFact(out, "kernel", "none: nothing to compute");
   for (const Kernel &kernel : summary.plan.kernels)
     if (!op.kernel.empty() && kernel.name == op.kernel)

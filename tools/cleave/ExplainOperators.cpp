@@ -7,6 +7,7 @@
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <functional>
@@ -58,11 +59,34 @@ static OperatorColumn secondsColumn(StringRef title, double Operator::*seconds, 
   double largest = 0;
   for (const Operator &op : summary.entry.operators)
     largest = std::max(largest, op.*seconds);
-  auto [scale, unit] = largest >= 1      ? std::pair(1.0, "s")
-                       : largest >= 1e-3 ? std::pair(1e3, "ms")
-                                         : std::pair(1e6, "us");
+  // Most operators take microseconds, and would be nothing in seconds.
+  auto [scale, unit] = largest >= 100   ? std::pair(1.0, "s")
+                       : largest >= 0.1 ? std::pair(1e3, "ms")
+                                        : std::pair(1e6, "us");
   return quantityColumn((title + unit).str(), [=](const Operator &op) { return std::max(0.0, op.*seconds); },
                         [=](double value) { return numberText(value * scale, 1); });
+}
+
+/// Parameters and results, in the unit that suits the largest.
+static OperatorColumn memoryColumn(const PlanSummary &summary) {
+  auto bytesOf = [](const Operator &op) { return op.parameterBytes + op.resultBytes; };
+  bool isLarge = any_of(summary.entry.operators, [&](const Operator &op) { return bytesOf(op) >= (1 << 20); });
+  return quantityColumn(isLarge ? "MiB" : "KiB", bytesOf,
+                        [unit = isLarge ? 1 << 20 : 1 << 10](double bytes) { return numberText(bytes / unit, 1); });
+}
+
+/// "batch/data, out_channel/model" for "batch/data 8, out_channel/model 4": the meshes above say how many parts there
+/// are.
+static std::string withoutSizes(StringRef split) {
+  std::string result;
+  for (size_t i = 0; i != split.size(); ++i) {
+    if (split[i] == ' ' && i + 1 != split.size() && isDigit(split[i + 1]))
+      while (i + 1 != split.size() && isDigit(split[i + 1]))
+        ++i;
+    else
+      result += split[i];
+  }
+  return result.empty() ? "-" : result;
 }
 
 /// What the table says about costs where times are predicted: them, and the best alternative.
@@ -71,13 +95,11 @@ static void addPredictedColumns(std::vector<OperatorColumn> &columns, const Plan
   columns.push_back(secondsColumn("", &Operator::predictedSeconds, summary));
   if (any_of(operators, [](const Operator &op) { return op.communicationSeconds > 0; }))
     columns.push_back(secondsColumn("comm. ", &Operator::communicationSeconds, summary));
-  columns.push_back(quantityColumn(
-      "MiB", [](const Operator &op) { return op.parameterBytes + op.resultBytes; },
-      [](double bytes) { return numberText(bytes / (1 << 20), 1); }));
+  columns.push_back(memoryColumn(summary));
   if (none_of(operators, [](const Operator &op) { return !op.alternative.empty(); }))
     return;
   columns.push_back({{"best other", Align::Left, 10},
-                     [](const Operator &op) { return op.alternative.empty() ? "-" : op.alternative; },
+                     [](const Operator &op) { return withoutSizes(op.alternative); },
                      nullptr,
                      nullptr});
   const runtime::Prediction *prediction = summary.prediction();
@@ -121,9 +143,14 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
   else if (severalMeshes)
     addText("device", 5, [&](const Operator &op) { return summary.deviceNames(op); });
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
-    addText("split", 12, [](const Operator &op) { return op.split.empty() ? "-" : op.split; });
+    addText("split", 12, [brief = hasTimes(summary)](const Operator &op) {
+      return brief ? withoutSizes(op.split) : op.split.empty() ? "-" : op.split;
+    });
   if (!sameDecision(summary))
-    addText("decided by", 8, [](const Operator &op) { return op.decidedBy; });
+    addText("decided by", 8, [brief = hasTimes(summary)](const Operator &op) {
+      StringRef decision = op.decidedBy;
+      return (brief && decision.consume_front("propagation ") ? decision : StringRef(op.decidedBy)).str();
+    });
   if (hasTimes(summary))
     addPredictedColumns(columns, summary);
   else

@@ -23,7 +23,7 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   if (!prediction)
     return;
   out << "predicted for " << shortened(prediction->machine, lineWidth / 3) << (prediction->training ? ", training" : "")
-      << ": step " << secondsText(prediction->stepSeconds);
+      << ": step " << secondsText(prediction->bestSeconds());
   if (auto rate = summary.modelFlopsRate())
     out << ", " << decimalText(*rate) << "flop/s of the model a device";
   out << "\n" << "peak memory " << bytesText(summary.peakBytes()) << " a device";
@@ -86,7 +86,7 @@ static void printStageTable(raw_ostream &out, const PlanSummary &summary, Detail
 static void printTimes(raw_ostream &out, const PlanSummary &summary, Detail detail) {
   const Prediction &prediction = *summary.prediction();
   std::vector<uint32_t> counts = operatorCounts(summary, prediction);
-  std::vector<TextTable::Column> columns = {{"operators", Align::Right}, {"F ms", Align::Right}};
+  std::vector<TextTable::Column> columns = {{"ops", Align::Right}, {"F ms", Align::Right}};
   if (prediction.training)
     columns.insert(columns.end(), {{"B ms", Align::Right}, {"W ms", Align::Right}});
   columns.insert(columns.end(), {{"send ms", Align::Right}, {"a step", Align::Right}});

@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
   Action chosen;
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand,
                    addSimulateCommand, addProfileCommand, addRunCommand, addVerifyCommand, addScheduleCommand,
-                   addPartitionCommand, addZooCommand, addBenchCommand})
+                   addPartitionCommand, addZooCommand, addBenchCommand, addProbeCommand})
     add(app, chosen);
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)

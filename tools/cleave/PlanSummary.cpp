@@ -20,6 +20,7 @@ PlanSummary::PlanSummary(const PlanContents &plan, const Entry &entry)
     : plan(plan), entry(entry), devices(plan.devices.size()), consumers(entry.operators.size()) {
   addOperators();
   addPrograms();
+  addStages();
   addCuts();
 }
 
@@ -97,6 +98,14 @@ void PlanSummary::addPrograms() {
   }
 }
 
+void PlanSummary::addStages() {
+  if (!prediction())
+    return;
+  for (const PlanStage &stage : prediction()->stages)
+    for (uint32_t index : plan.meshes[stage.mesh].devices)
+      devices[index].stageBytes += stage.memory.total();
+}
+
 void PlanSummary::addCuts() {
   std::map<std::array<uint32_t, 4>, size_t> known;
   for (auto [i, producer] : llvm::enumerate(entry.operators)) {
@@ -133,9 +142,9 @@ std::optional<double> PlanSummary::modelFlopsRate() const {
 
 double PlanSummary::peakBytes(uint32_t device) const {
   const Prediction *expected = prediction();
-  if (expected && device < expected->peakBytes.size())
+  if (expected && device < expected->peakBytes.size() && expected->peakBytes[device] > 0)
     return expected->peakBytes[device];
-  return static_cast<double>(devices[device].arenaBytes);
+  return devices[device].arenaBytes ? static_cast<double>(devices[device].arenaBytes) : devices[device].stageBytes;
 }
 
 double PlanSummary::peakBytes() const {

@@ -19,6 +19,7 @@ struct DeviceSummary {
   uint32_t operators = 0;
   double flops = 0, bytes = 0, receivedBytes = 0, parameterBytes = 0;
   uint64_t arenaBytes = 0, liveBytes = 0; ///< 0 when the device runs no program
+  double stageBytes = 0;                  ///< predicted for the device's stages
 };
 
 /// A tensor that one device gives to another in every step.
@@ -64,7 +65,7 @@ public:
   std::optional<double> gap() const;
   /// Floating-point operations of the model a device and second, at the predicted step time.
   std::optional<double> modelFlopsRate() const;
-  /// Bytes that a device needs: predicted, or where nobody predicted it, the device's arenas.
+  /// Bytes that a device needs: predicted, or where nobody predicted it, the device's arenas, or those of its stages.
   double peakBytes(uint32_t device) const;
   /// Of the fullest device.
   double peakBytes() const;
@@ -81,6 +82,10 @@ public:
   /// What computes it, briefly: a library's operation ("convolution"), "native ADD" for compiled code, "in NODE" where
   /// another node's kernel does, or "-" where there is nothing to compute.
   std::string computedBy(const runtime::Operator &op) const;
+  /// Whether a kernel is the operator's own; before there are kernels, every operator counts.
+  bool hasOwnKernel(const runtime::Operator &op) const {
+    return entry.isDecision() || (!op.kernel.empty() && op.fusedWith.empty());
+  }
   /// Indices of the operators that read the results of operator `index`.
   const std::vector<uint32_t> &consumersOf(uint32_t index) const { return consumers[index]; }
 
@@ -89,6 +94,7 @@ private:
   void addPrograms();
   void addCollectives(const runtime::Program &program);
   void addTransfers(const runtime::Program &program);
+  void addStages();
   void addCuts();
 
   std::vector<std::vector<uint32_t>> consumers; ///< by operator

@@ -52,10 +52,13 @@ public:
     size_t shown = std::min(prediction.stages.size(), trackLimit);
     for (uint32_t stage = 0; stage != shown; ++stage)
       addStage(stage, simulated.stages[stage].tasks);
-    timeline.source = "the schedule " + (prediction.schedule.empty() ? "gpipe" : prediction.schedule) + " of " +
-                      std::to_string(prediction.microbatches) + " microbatches, with the predicted times of the stages";
+    timeline.source = "the predicted times of the stages";
+    if (prediction.microbatches > 1)
+      timeline.source = "the schedule " + (prediction.schedule.empty() ? "gpipe" : prediction.schedule) + " of " +
+                        std::to_string(prediction.microbatches) + " microbatches, with " + timeline.source;
     if (shown != prediction.stages.size())
       note("the first " + std::to_string(shown) + " of " + std::to_string(prediction.stages.size()) + " stages");
+    timeline.memoryTracks = timeline.tracks;
     llvm::stable_sort(timeline.events, [](const auto &a, const auto &b) { return a.begin < b.begin; });
     llvm::stable_sort(timeline.memory, [](const auto &a, const auto &b) { return a.seconds < b.seconds; });
     cutOff();
@@ -154,7 +157,9 @@ private:
 TimelineData predictedTimeline(const PlanSummary &summary) {
   TimelineData timeline;
   const Prediction *prediction = summary.prediction();
-  if (prediction && (prediction->stages.size() > 1 || prediction->microbatches > 1) && !prediction->stages.empty())
+  bool pipelined =
+      prediction && (prediction->training || prediction->stages.size() > 1 || prediction->microbatches > 1);
+  if (pipelined && !prediction->stages.empty())
     PipelineDrawing(timeline, summary).run();
   else
     addOperators(timeline, summary);

@@ -115,8 +115,7 @@ unsigned Intervals::pieceOf(unsigned first, unsigned last) {
   std::string key = graph.structureOf(from.at, to.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
   for (unsigned index = from.at; index != to.at; ++index)
     if (auto known = fixed.find(index); known != fixed.end())
-      for (auto [axis, factor] : known->second)
-        key += "f" + std::to_string(index - from.at) + "." + std::to_string(axis) + "." + std::to_string(factor);
+      key += "f" + std::to_string(index);
   auto [structure, isNewStructure] = pieceByStructure.try_emplace(std::move(key), pieces.size());
   if (isNewStructure)
     pieces.emplace_back(first, last);

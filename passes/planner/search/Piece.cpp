@@ -79,7 +79,7 @@ public:
 
   void run() {
     for (unsigned index = piece.first; index != piece.last; ++index)
-      if (!graph.operators[index].once)
+      if (isHere(index))
         assign(index);
     for (unsigned variable = 0; variable != piece.variables.size(); ++variable)
       enumerate(variable);
@@ -108,12 +108,17 @@ private:
   };
   std::vector<std::vector<std::vector<States>>> states;
 
+  /// Whether an operator is the grid's, and runs in every step.
+  bool isHere(unsigned index) const {
+    return !graph.operators[index].once && (!options.included || (*options.included)[index]);
+  }
+
   //===-- variables -------------------------------------------------------------------------------------------===//
 
   void assign(unsigned index) {
     const Operator &op = graph.operators[index];
     auto leader = variableOf.find(op.leader);
-    if (op.leader != index && leader != variableOf.end()) {
+    if (op.leader != index && leader != variableOf.end() && !fixed.count(index)) {
       variableOf[index] = leader->second;
       piece.variables[leader->second].operators.push_back(index);
       return;
@@ -200,13 +205,15 @@ private:
       addChoice(variable, factors);
       return;
     }
-    if (auto known = fixed.find(piece.variables[variable].operators.front()); known != fixed.end())
-      for (auto [fixedAxis, factor] : known->second)
-        if (fixedAxis == axis) {
-          factors[axis] = factor;
-          enumerate(variable, op, factors, axis + 1);
-          return;
-        }
+    auto known = fixed.find(piece.variables[variable].operators.front());
+    if (known != fixed.end()) {
+      auto own = llvm::find_if(known->second.axes, [&](auto &entry) { return entry.first == axis; });
+      if (own != known->second.axes.end() || known->second.closed) {
+        factors[axis] = own == known->second.axes.end() ? none : own->second;
+        enumerate(variable, op, factors, axis + 1);
+        return;
+      }
+    }
     double before = 1;
     bool isBatchAxis = axis < options.roles.size() && options.roles[axis] == AxisRole::Batch;
     bool hasBatch = false;
@@ -215,7 +222,8 @@ private:
       for (unsigned other = 0; other != axis; ++other)
         if (factors[other] == factor)
           before *= static_cast<double>(grid.size(other));
-      if (!mayCut(op, axis, factor, before * static_cast<double>(grid.size(axis))))
+      if (!mayCut(op, axis, factor, before * static_cast<double>(grid.size(axis))) ||
+          (known != fixed.end() && llvm::is_contained(known->second.whole, factor)))
         continue;
       factors[axis] = factor;
       hasBatch = true;
@@ -532,7 +540,7 @@ private:
     }
     for (unsigned index = piece.first; index != piece.last; ++index)
       for (unsigned tensor : graph.operators[index].results)
-        if (!graph.operators[index].once && usesOf(tensor).size() > 1)
+        if (isHere(index) && usesOf(tensor).size() > 1)
           addTensorVariable(tensor, false);
   }
 
@@ -576,7 +584,7 @@ private:
 
   void addEdges() {
     for (unsigned index = piece.first; index != piece.last; ++index)
-      if (!graph.operators[index].once)
+      if (isHere(index))
         for (unsigned tensor : graph.operators[index].results)
           connect(tensor);
     if (entry != none)
@@ -599,7 +607,7 @@ private:
         });
     }
     bool leaves = tensor.isOutput || (index != exit && llvm::any_of(tensor.uses, [&](auto &use) {
-                                        return use.first >= piece.last;
+                                        return use.first >= piece.last || !variableOf.count(use.first);
                                       }));
     if (leaves)
       finish(index, producer);

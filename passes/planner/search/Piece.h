@@ -30,8 +30,15 @@ enum class AxisRole {
   Expert    ///< Of contractions only what numbers several sets of weights; of other operators anything but the batch.
 };
 
-/// Factors that somebody fixed for an operator: by axis, a factor or none; not there: free.
-using FixedFactors = llvm::DenseMap<unsigned, llvm::SmallVector<std::pair<unsigned, unsigned>, 2>>;
+/// What somebody fixed about an operator.
+struct FixedSplit {
+  /// Axes and the factors that they cut; the others are free unless `closed`.
+  llvm::SmallVector<std::pair<unsigned, unsigned>, 2> axes;
+  llvm::SmallVector<unsigned, 1> whole; ///< Factors that stay whole.
+  bool closed = false;                  ///< What `axes` does not say stays whole.
+};
+/// By operator.
+using FixedFactors = llvm::DenseMap<unsigned, FixedSplit>;
 
 /// How tensors are stored and trained: bytes for each byte of the model's float32.
 struct Precision {
@@ -46,6 +53,8 @@ struct PieceOptions {
   Precision precision;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
+  /// By operator of the graph: whether it is on this grid. Null: all are.
+  const std::vector<bool> *included = nullptr;
 };
 
 /// What choices amount to. Seconds are a microbatch's but for `reduction`; bytes are a device's.

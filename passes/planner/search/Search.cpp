@@ -780,9 +780,43 @@ std::variant<FoundPlan, SearchFailure> Searcher::run() {
 
 } // namespace
 
+/// What people would choose without a search, for comparison.
+static void considerBaselines(const SearchGraph &graph, const Machine &machine, const SearchRequest &request,
+                              FoundPlan &plan) {
+  auto count = static_cast<int64_t>(machine.devices.size());
+  std::vector<std::pair<std::string, Degrees>> baselines = {{"single", {}}};
+  baselines.back().second.data = 1;
+  if (count > 1) {
+    std::string devices = std::to_string(count);
+    Degrees data, model, pipeline;
+    data.data = model.model = pipeline.pipeline = count;
+    pipeline.data = 1;
+    baselines.push_back({"data " + devices, data});
+    baselines.push_back({"model " + devices, model});
+    baselines.push_back({"pipeline " + devices, pipeline});
+  }
+  for (auto &[name, degrees] : baselines) {
+    SearchRequest fixed = request;
+    fixed.degrees = degrees;
+    fixed.progress = nullptr;
+    auto found = Searcher(graph, machine, fixed).run();
+    Considered &made = plan.considered.emplace_back();
+    made.name = name;
+    if (auto *other = std::get_if<FoundPlan>(&found)) {
+      made.seconds = other->seconds;
+      made.bytes = other->peakBytes();
+    } else {
+      made.whyNot = std::get<SearchFailure>(found).message;
+    }
+  }
+}
+
 std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
                                                 const SearchRequest &request) {
-  return Searcher(graph, machine, request).run();
+  auto found = Searcher(graph, machine, request).run();
+  if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any())
+    considerBaselines(graph, machine, request, *plan);
+  return found;
 }
 
 } // namespace cleave::search

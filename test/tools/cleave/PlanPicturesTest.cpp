@@ -94,8 +94,10 @@ TEST(TimelineDataTest, DrawsThePipeline) {
 
 // One stage and one microbatch: its operators in turn, communication first.
 TEST(TimelineDataTest, DrawsOperators) {
-  Summed one(PipelineShape{1, 2, 1, 1, "", ""});
-  TimelineData timeline = predictedTimeline(one.summary);
+  auto builder = pipelinePrediction(PipelineShape{1, 2, 1, 1, "", ""});
+  builder.entry().prediction->training = false;
+  Plan plan = builder.read();
+  TimelineData timeline = predictedTimeline(PlanSummary(*plan, plan->entries.front()));
   EXPECT_NEAR(timeline.seconds, 5 * 1e-4 + 7e-4 + 9e-4, 1e-12);
   EXPECT_EQ(std::count_if(timeline.events.begin(), timeline.events.end(),
                           [](const auto &event) { return event.kind == TimelineData::Kind::Communication; }),

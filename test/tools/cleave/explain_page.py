@@ -153,7 +153,9 @@ def test_without_prediction(folder):
         "-o", plan)
     drawn = draw(explain(plan), folder)
     hidden = {found.get("id") for tag, found in drawn.elements if tag == "section" and "hidden" in found}
-    expect({"timeline", "stages", "alternatives"} <= hidden, f"expects sections without data to be hidden, got {hidden}")
+    expect("timeline" not in hidden and drawn.count("rect", **{"class": "kind3"}) > 0,
+           "timeline: expects the simulated step with its collectives")
+    expect({"stages", "alternatives"} <= hidden, f"expects sections without data to be hidden, got {hidden}")
 
 
 def test_alone(folder):

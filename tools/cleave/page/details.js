@@ -22,6 +22,11 @@ function alternativeText(op) {
     changeText(op.alternativeSeconds, plan.stepSeconds);
 }
 
+function briefAlternative(op) {
+  const change = op.alternativeSeconds >= 0 ? changeText(op.alternativeSeconds, plan.stepSeconds) : '';
+  return op.alternative + (change ? ` (${change})` : '');
+}
+
 function opFacts(op, index) {
   return [
     ['operator', op.kind + (op.shape ? ' ' + op.shape : '')],

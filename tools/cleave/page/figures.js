@@ -57,7 +57,7 @@ function factList(pairs) {
   return list;
 }
 
-/// Columns: {title, cell(row) → text, key(row) → what it is sorted by, number}.
+/// Columns: {title, cell(row) → text, key(row) → what it is sorted by, number: right-aligned, long: may wrap}.
 function fillTable(table, columns, rows) {
   const head = element('tr');
   for (const column of columns)
@@ -69,7 +69,7 @@ function tableRow(columns, row) {
   const line = element('tr');
   for (const column of columns) {
     const cell = column.cell(row);
-    line.append(element('td', {class: column.number ? 'number' : 'long'}, cell));
+    line.append(element('td', {class: column.number ? 'number' : column.long ? 'long' : ''}, cell));
   }
   return line;
 }

@@ -19,8 +19,9 @@ function drawGraph() {
   movePicture(picture);
   fitPicture();
   const used = new Set(nodes.map(node => node.mesh));
-  legend(byId('legend'), plan.meshes.filter((_, index) => used.has(index)).slice(0, 24)
-    .map(mesh => [`${mesh.name}: ${mesh.devices}`, mesh.color]));
+  const keys = plan.meshes.filter((_, index) => used.has(index)).map(mesh => [`${mesh.name}: ${mesh.devices}`, mesh.color]);
+  legend(byId('legend'), keys.slice(0, 8));
+  if (keys.length > 8) byId('legend').append(`and ${keys.length - 8} more meshes, in the same colours`);
 }
 
 function least(values) { return values.reduce((a, b) => Math.min(a, b), Infinity); }
@@ -41,7 +42,7 @@ function drawNode(node, index, item) {
     shape('rect', {width: boxWidth, height: boxHeight, rx: single ? 6 : 0, fill: plan.meshes[node.mesh].color,
       'stroke-dasharray': single && !first.own ? '4 3' : ''}),
     shape('text', {x: boxWidth / 2, y: 17}, clipped(node.label, 25)),
-    shape('text', {x: boxWidth / 2, y: 31, class: 'small'}, clipped(below, 30)));
+    shape('text', {x: boxWidth / 2, y: 31, class: 'small'}, clipped(below, 27)));
   box.addEventListener('click', () => chooseNode(index));
   box.addEventListener('keydown', event => nodeKey(event, index));
   boxes.push(box);

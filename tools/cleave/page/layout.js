@@ -14,13 +14,18 @@ function layoutGraph(nodes, edges) {
   return {items, routes};
 }
 
-/// Longest paths; edges go to later nodes, and those that do not are drawn but not counted.
+/// Longest paths; edges go to later nodes, and those that do not are drawn but not counted. What reads nothing, a
+/// weight, stands just above its first reader.
 function layersOf(count, edges) {
   const layers = new Array(count).fill(0);
   const into = Array.from({length: count}, () => []);
   for (const [from, to] of edges) if (from < to) into[to].push(from);
   for (let node = 0; node < count; ++node)
     for (const from of into[node]) layers[node] = Math.max(layers[node], layers[from] + 1);
+  const lowest = new Array(count).fill(Infinity);
+  for (const [from, to] of edges) if (from < to) lowest[from] = Math.min(lowest[from], layers[to] - 1);
+  for (let node = 0; node < count; ++node)
+    if (!into[node].length && lowest[node] < Infinity) layers[node] = lowest[node];
   return layers;
 }
 

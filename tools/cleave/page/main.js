@@ -27,18 +27,18 @@ function drawStageTable() {
 function drawDevices() {
   const titles = plan.devices.columns;
   fillTable(byId('device-table'),
-    titles.map((title, index) => ({title, number: index > 1, cell: row => row[index]})), plan.devices.rows);
+    titles.map((title, index) => ({title, long: index === 0, number: index > 1, cell: row => row[index]})), plan.devices.rows);
 }
 
 function drawAlternatives() {
   byId('alternatives').hidden = !plan.alternatives.length;
   fillTable(byId('alternative-table'), [
-    {title: 'plan', cell: other => other.name},
+    {title: 'plan', long: true, cell: other => other.name},
     {title: 'step', number: true, cell: other => secondsText(other.seconds)},
     {title: 'against this', number: true,
       cell: other => other.seconds >= 0 ? changeText(other.seconds, plan.stepSeconds) : '-'},
     {title: 'memory', number: true, cell: other => other.bytes > 0 ? bytesText(other.bytes) : '-'},
-    {title: 'why not', cell: other => other.whyNot || (other.seconds > plan.stepSeconds ? 'slower' : '-')},
+    {title: 'why not', long: true, cell: other => other.whyNot || (other.seconds > plan.stepSeconds ? 'slower' : '-')},
   ], plan.alternatives);
 }
 

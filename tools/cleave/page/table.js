@@ -7,12 +7,12 @@ function operatorColumns() {
   const text = (title, key) => ({title, cell: op => String(key(op)), key});
   const number = (title, key, show) => ({title, number: true, key, cell: op => key(op) > 0 ? show(key(op)) : '-'});
   const columns = [
-    {title: 'node', key: op => op.name, cell: op => element('button', {
+    {title: 'node', long: true, key: op => op.name, cell: op => element('button', {
       type: 'button', class: 'link', onclick: () => choose(plan.ops.indexOf(op))}, op.name)},
     text('kind', op => op.kind),
     text('devices', devicesOf),
     text('split', op => op.split),
-    text('decided by', op => op.by),
+    {...text('decided by', op => op.by), long: true},
     text('computed by', op => op.kernel),
     number('time', op => op.seconds, secondsText),
     number('communication', op => op.communication, secondsText),
@@ -20,7 +20,7 @@ function operatorColumns() {
     number('moved', op => op.bytes, bytesText),
     number('received', op => op.received, bytesText),
     number('parameters', op => op.parameters, bytesText),
-    {title: 'best other', key: op => op.alternativeSeconds, cell: alternativeText},
+    {title: 'best other', long: true, key: op => op.alternativeSeconds, cell: briefAlternative},
   ];
   // What says the same of every operator needs no column.
   const differs = column => new Set(plan.ops.map(op => column.key(op))).size > 1;

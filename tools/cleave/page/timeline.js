@@ -1,6 +1,7 @@
 // When what happens in a step, and how much memory is in use; both charts show the same span of time.
 
-const kinds = ['forward', 'backward, input', 'backward, weights', 'communication', 'once a step'];
+const kinds = ['forward', 'backward, input', 'backward, weights', 'communication', 'once a step', 'compute', 'host'];
+const kindColors = ['kind0', 'kind1', 'kind2', 'kind3', 'kind4', 'kind0', 'kind4'];
 const memoryKinds = [['parameters', 'kind0'], ['gradients', 'kind1'], ['optimizer', 'kind2'],
   ['activations', 'kind4'], ['transient', 'kind5']];
 const trackHeight = 26;
@@ -15,11 +16,11 @@ function drawTimeline() {
   }
   byId('timeline-note').textContent = [timeline.source, timeline.note].filter(text => text).join('; ');
   const present = new Set(timeline.events.map(event => event[1]));
-  legend(byId('time-legend'), kinds.map((name, kind) => [name, 'kind' + kind]).filter((_, kind) => present.has(kind)));
+  legend(byId('time-legend'), kinds.map((name, kind) => [name, kindColors[kind]]).filter((_, kind) => present.has(kind)));
   const svg = chart(byId('time-chart'), timeline.tracks, trackHeight);
   timeline.events.forEach(([track, kind, begin, end, label]) => {
     const facts = `${timeline.tracks[track]}: ${label}, ${kinds[kind]}, ${secondsText(begin)} to ${secondsText(end)}`;
-    const bar = shape('rect', {class: 'kind' + kind, x: begin, width: end - begin, y: track * trackHeight + 3,
+    const bar = shape('rect', {class: kindColors[kind], x: begin, width: end - begin, y: track * trackHeight + 3,
       height: trackHeight - 6}, shape('title', {}, facts));
     bar.addEventListener('click', () => { byId('time-facts').textContent = facts; });
     svg.append(bar);
@@ -111,7 +112,7 @@ function memoryBar(name, parts, largest) {
 }
 
 function drawMemoryOverTime(largest) {
-  const {memory, tracks, seconds} = plan.timeline;
+  const {memory, memoryTracks: tracks, seconds} = plan.timeline;
   if (!memory.length) return;
   const height = 44, svg = chart(byId('memory-chart'), tracks, height);
   tracks.forEach((name, track) => {

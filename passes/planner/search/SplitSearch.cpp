@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One problem of choices a mesh.
+
+#include "passes/planner/search/SplitSearch.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace cleave::search {
+
+std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine &machine,
+                                        llvm::ArrayRef<const MeshSpec *> meshes, const FixedFactors &fixed,
+                                        const solver::SolveOptions &options) {
+  std::array<unsigned, mostAxes> unsplit;
+  unsplit.fill(none);
+  SplitsOfGraph splits(graph.operators.size(), unsplit);
+  Topology topology(machine);
+  llvm::MapVector<const MeshSpec *, std::vector<bool>> members;
+  for (auto [index, mesh] : llvm::enumerate(meshes))
+    if (!mesh->axes.empty()) {
+      std::vector<bool> &included = members[mesh];
+      included.resize(meshes.size(), false);
+      included[index] = true;
+    }
+  for (auto &[mesh, included] : members) {
+    llvm::SmallVector<int64_t, 3> sizes;
+    for (const MeshAxis &axis : mesh->axes)
+      sizes.push_back(axis.size);
+    if (sizes.size() > mostAxes)
+      return std::nullopt;
+    Grid grid(topology, mesh->devices, sizes);
+    OperatorCost cost(deviceKindOf(machine, mesh->devices.front()), "f32");
+    PieceOptions pieceOptions;
+    pieceOptions.included = &included;
+    Piece piece(graph, 0, graph.operators.size(), none, none, grid, cost, pieceOptions, fixed);
+    if (double limit = static_cast<double>(machine.devices[mesh->devices.front()].memoryLimit); limit > 0)
+      piece.problem.memoryLimit = limit;
+    solver::ChoiceSolution solution = solver::solve(piece.problem, options);
+    if (!solution.isFeasible())
+      return std::nullopt;
+    auto factors = piece.factorsOf(solution.choices);
+    for (unsigned index = 0; index != splits.size(); ++index)
+      if (included[index])
+        splits[index] = factors[index];
+  }
+  return splits;
+}
+
+} // namespace cleave::search

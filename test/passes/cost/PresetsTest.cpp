@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Presets against what their makers publish, and machines of several of their hosts.
+
+#include "passes/cost/Presets.h"
+#include "passes/cost/Topology.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+
+namespace {
+
+Machine machineOf(llvm::StringRef text) {
+  auto machine = parsePreset(text);
+  EXPECT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
+  return machine ? std::move(*machine) : Machine();
+}
+
+// Data sheets: operations a second by type, memory and its bandwidth, devices of a host.
+TEST(PresetsTest, DataSheets) {
+  struct Sheet {
+    llvm::StringRef preset, kind, type;
+    double peak, bandwidth, memory;
+    unsigned devices;
+  };
+  for (const Sheet &sheet : {Sheet{"k20x8", "k20", "f32", 3.52e12, 208e9, 5e9, 8},
+                             Sheet{"v100-16g", "v100", "f16", 125e12, 900e9, 16.0 * (1 << 30), 8},
+                             Sheet{"v100-16g", "v100", "f32", 15.7e12, 900e9, 16.0 * (1 << 30), 8},
+                             Sheet{"a100-80g", "a100", "f16", 312e12, 2039e9, 80.0 * (1 << 30), 8},
+                             Sheet{"a100-80g", "a100", "tf32", 156e12, 2039e9, 80.0 * (1 << 30), 8},
+                             Sheet{"h100", "h100", "bf16", 989.4e12, 3350e9, 80.0 * (1 << 30), 8},
+                             Sheet{"h200", "h200", "f32", 67e12, 4800e9, 141e9, 8}}) {
+    Machine machine = machineOf(sheet.preset);
+    ASSERT_EQ(machine.devices.size(), sheet.devices);
+    const DeviceKind &kind = machine.kinds.at(sheet.kind.str());
+    EXPECT_DOUBLE_EQ(kind.peak.at(sheet.type.str()), sheet.peak);
+    EXPECT_DOUBLE_EQ(kind.bandwidth, sheet.bandwidth);
+    EXPECT_EQ(static_cast<double>(machine.devices[0].memoryLimit), sheet.memory);
+    EXPECT_EQ(machine.devices[0].driver, "null");
+  }
+}
+
+// Large calls reach more than small ones, and none more than the peak.
+TEST(PresetsTest, Efficiencies) {
+  for (const Preset &preset : allPresets())
+    for (auto &[name, kind] : machineOf(preset.name).kinds)
+      for (auto &[costClass, curve] : kind.efficiency) {
+        double before = 0;
+        for (double size = 1; size < 1e15; size *= 10) {
+          EXPECT_GE(curve.at(size), before) << name << " " << costClass;
+          EXPECT_LE(curve.at(size), 1) << name << " " << costClass;
+          before = curve.at(size);
+        }
+      }
+}
+
+// The first devices of a host with what is between them; several hosts.
+TEST(PresetsTest, Sizes) {
+  EXPECT_EQ(machineOf("a100-80g:8x128").devices.size(), 1024u);
+  Machine four = machineOf("k20x8:4");
+  ASSERT_EQ(four.hosts[0].switches.size(), 1u);
+  EXPECT_EQ(four.hosts[0].switches[0].devices, 4u);
+  Machine six = machineOf("k20x8:6x2");
+  ASSERT_EQ(six.hosts[0].switches.size(), 2u);
+  EXPECT_EQ(six.hosts[0].switches[1].devices, 2u);
+  EXPECT_EQ(six.devices.back().host, 1u);
+  // Of the hybrid cube mesh's pairs those of four devices.
+  EXPECT_EQ(machineOf("v100-16g:4").hosts[0].pairs.size(), 6u);
+}
+
+// Kinds side by side, each with its own network.
+TEST(PresetsTest, Mixtures) {
+  Machine machine = machineOf("v100-16g:8x2+a100-80g:8x1");
+  ASSERT_EQ(machine.devices.size(), 24u);
+  EXPECT_EQ(machine.devices[15].kind, "v100");
+  EXPECT_EQ(machine.devices[16].kind, "a100");
+  EXPECT_EQ(machine.devices[16].host, 2u);
+  EXPECT_EQ(machine.hosts[0].network->ports, 1u);
+  EXPECT_EQ(machine.hosts[1].network->ports, 8u);
+}
+
+// Every device of V100's mesh has six links of 22 GB/s.
+TEST(PresetsTest, HybridCubeMesh) {
+  Machine machine = machineOf("v100-16g");
+  std::vector<double> sums(8);
+  for (const PairSpec &pair : machine.hosts[0].pairs) {
+    sums[pair.first] += pair.link.bandwidth;
+    sums[pair.second] += pair.link.bandwidth;
+  }
+  EXPECT_EQ(sums, std::vector<double>(8, 6 * 22e9));
+}
+
+// Krizhevsky 2014: four on a switch at the full rate, half of it when all cross.
+TEST(PresetsTest, Krizhevsky) {
+  Topology topology(machineOf("k20x8"));
+  std::vector<unsigned> all = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_DOUBLE_EQ(topology.along(all, {2, 4}, {1}).bandwidth, 6e9);
+  EXPECT_DOUBLE_EQ(topology.along(all, {2, 4}, {0}).bandwidth, 3e9);
+}
+
+} // namespace
