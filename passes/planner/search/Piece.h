@@ -25,7 +25,7 @@ namespace cleave::search {
 enum class AxisRole {
   Any,
   Batch,    ///< The batch, of every operator that has one; nothing else.
-  NotBatch, ///< Anything but the batch.
+  NotBatch, ///< Anything but the batch; of contractions with weights what the weights have.
   Sequence, ///< The dimension of inputs beside the batch, where operators have it.
   Expert    ///< Of contractions only what numbers several sets of weights; of other operators anything but the batch.
 };
@@ -51,6 +51,8 @@ struct PieceOptions {
   /// The size of a microbatch in terms of the model's batch, and how many make a step.
   double batchScale = 1, microbatches = 1;
   Precision precision;
+  /// Gradients are joined in buckets of so many bytes of a device, several small parameters at once; 0: one by one.
+  double bucketBytes = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
