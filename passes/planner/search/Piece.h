@@ -56,7 +56,7 @@ struct Sums {
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.
-  double gathering = 0;                             ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
+  double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
   double parameters = 0, gradients = 0, optimizer = 0;
   /// The same where devices that hold replicas share them (ZeRO).
   double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
@@ -79,8 +79,8 @@ public:
   Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
         const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed);
 
-  /// Seconds of a choice or pair are those of a microbatch, forward and backward, with its share of the optimizer; bytes
-  /// those of parameters, gradients, optimizer state and activations.
+  /// Seconds of a choice or pair are those of a microbatch, forward and backward, with its share of the optimizer;
+  /// bytes those of parameters, gradients, optimizer state and activations.
   solver::ChoiceProblem problem;
   /// Seconds a step of a variable's choice, in the form of the problem's domains: joining gradients.
   std::vector<std::vector<double>> reductions;
@@ -91,6 +91,9 @@ public:
   std::vector<double> entrySeconds, entryBytes;
 
   Sums sumsOf(const std::vector<unsigned> &choices) const;
+  /// Of one variable's choice; of choices of the two variables of an edge.
+  const Sums &sumsOf(unsigned variable, unsigned choice) const { return variables[variable].sums[choice]; }
+  Sums exchangeOf(unsigned edge, unsigned a, unsigned b) const;
   /// By operator of the piece and axis: the factor that is cut, or none.
   std::vector<std::array<unsigned, mostAxes>> factorsOf(const std::vector<unsigned> &choices) const;
   /// By operator of the piece.

@@ -61,15 +61,28 @@ private:
   };
   std::map<const Piece *, Shared> shared;
 
-  /// What some sums add to a stage, apart from what is no sum.
+  /// What a microbatch in flight keeps of a choice; `checkpoint`: of the tensor with which a piece begins.
+  double savedBytes(const Sums &sums, double checkpoint) const {
+    switch (request.recompute) {
+    case Recompute::None:
+      return sums.saved;
+    case Recompute::Selective:
+      return sums.savedProducts + checkpoint;
+    case Recompute::Full:
+      return checkpoint;
+    }
+    return sums.saved;
+  }
+
+  /// What a choice adds to a stage. Transients and what is hidden of the reduction of gradients are no sums: the former
+  /// are left out, the latter has its price.
   solver::Choice costOf(const Sums &sums, double checkpoint) const {
     IntervalSums linear;
     static_cast<Sums &>(linear) = sums;
     linear.reduction = linear.transient = 0;
-    linear.checkpoints = checkpoint;
     stages::StageOption option = request.optionOf(linear);
     return {option.seconds() + option.perStep / request.microbatches + request.reduction * sums.reduction,
-            option.fixedBytes + request.inFlight * option.microbatchBytes};
+            option.fixedBytes + request.inFlight * savedBytes(sums, checkpoint)};
   }
 
   Shared &sharedOf(const Piece &piece) {
@@ -81,8 +94,8 @@ private:
       made.domains.push_back(problem.domains.size());
       std::vector<solver::Choice> &domain = problem.domains.emplace_back();
       for (unsigned choice = 0; choice != piece.problem.domainOf(variable).size(); ++choice)
-        domain.push_back(costOf(piece.sumsOf(variable, choice),
-                                variable == piece.entryVariable ? piece.entryBytes[choice] : 0));
+        domain.push_back(
+            costOf(piece.sumsOf(variable, choice), variable == piece.entryVariable ? piece.entryBytes[choice] : 0));
     }
     for (unsigned edge = 0; edge != piece.problem.edges.size(); ++edge) {
       made.tables.push_back(problem.pairs.size());

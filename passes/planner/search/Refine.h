@@ -8,7 +8,7 @@
 #define CLEAVE_PASSES_PLANNER_SEARCH_REFINE_H
 
 #include "passes/planner/search/Intervals.h"
-#include "passes/planner/solver/Solve.h"
+#include "passes/planner/search/Search.h"
 #include "passes/planner/stages/StageSearch.h"
 
 #include <functional>
@@ -26,9 +26,9 @@ struct RefineRequest {
   std::vector<const Piece *> pieces;
   /// The splits so far, within the limit.
   PieceChoices choices;
-  /// What the stage costs with given sums. All of it but the reduction of gradients and the transients is a sum over
-  /// choices.
+  /// What the stage costs with given sums.
   std::function<stages::StageOption(const IntervalSums &)> optionOf;
+  Recompute recompute = Recompute::None;
   /// What a second of joining gradients is worth, as in Weights.
   double reduction = 0;
   double microbatches = 1;

@@ -5,6 +5,7 @@
 #include "passes/planner/search/Search.h"
 
 #include "passes/planner/search/Intervals.h"
+#include "passes/planner/search/Refine.h"
 #include "passes/planner/stages/StageSearch.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -154,9 +155,9 @@ private:
     return limit > 0 ? limit : std::numeric_limits<double>::infinity();
   }
   double batchScale(int64_t microbatches) const {
-    return request.training ? static_cast<double>(batch()) / static_cast<double>(microbatches) /
-                                  static_cast<double>(graph.batch)
-                            : 1;
+    return request.training
+               ? static_cast<double>(batch()) / static_cast<double>(microbatches) / static_cast<double>(graph.batch)
+               : 1;
   }
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
@@ -169,20 +170,24 @@ private:
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   bool memoryMayBind() const;
+  stages::StageOption optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const;
   void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
   std::vector<int64_t> microbatchNumbers() const;
   std::string checkRequest() const;
   stages::StageProblem problemOf(int64_t microbatches) const;
   void tryMicrobatches(int64_t microbatches);
+  void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
+                 const PieceChoices &splits);
   FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches);
+  RefineRequest refineRequestOf(unsigned stage);
+  std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);
   std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
   double singleStageBound(int64_t microbatches);
   SearchFailure infeasible() const;
   void addExpectations();
   bool outOfTime() const {
-    return request.timeBudget > 0 &&
-           static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
+    return request.timeBudget > 0 && static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
   }
 
   const SearchGraph &graph;
@@ -198,6 +203,9 @@ private:
   std::vector<Choice> choices;
   std::optional<FoundPlan> best;
   std::vector<Choice> bestChoices, describedChoices;
+  stages::StagePlan bestPlan;
+  /// By stage of the best plan.
+  std::vector<PieceChoices> bestSplits;
   double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
   std::clock_t begin;
   /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
@@ -246,9 +254,8 @@ void Searcher::sumState() {
 /// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
 /// can be.
 bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
-  double inFlight = static_cast<double>(
-      std::min<int64_t>(microbatches, request.schedule == stages::Schedule::GPipe ? microbatches
-                                                                                  : intervals.numLayers() - first));
+  double inFlight = static_cast<double>(std::min<int64_t>(
+      microbatches, request.schedule == stages::Schedule::GPipe ? microbatches : intervals.numLayers() - first));
   return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
@@ -320,8 +327,8 @@ bool Searcher::memoryMayBind() const {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     limit = std::min(limit, memoryOf(kind));
   Precision stored = precision();
-  double bytes = graph.parameterBytes() *
-                 (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
+  double bytes =
+      graph.parameterBytes() * (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
   double activations = 0;
   for (const Tensor &tensor : graph.tensors)
     activations += tensor.bytes * (tensor.batched ? batchScale(1) : 1) * stored.activation;
@@ -383,6 +390,24 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
   return 0;
 }
 
+stages::StageOption Searcher::optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const {
+  stages::StageOption option;
+  option.forward = sums.forward;
+  option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
+  if (zero == 3) {
+    option.forward += sums.gathering;
+    option.backward += sums.gathering;
+  }
+  double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
+  // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
+  option.perStep = request.training ? std::max(0.0, sums.reduction - option.backward) +
+                                          hidden * std::min(sums.reduction, option.backward) + update
+                                    : 0;
+  option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
+  option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
+  return option;
+}
+
 void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     if ((!request.training && recompute != Recompute::None) || (request.recompute && recompute != *request.recompute))
@@ -396,20 +421,7 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
         continue;
       if (!request.zero && zero > 0 && !memoryBinds)
         continue;
-      stages::StageOption option;
-      option.forward = sums.forward;
-      option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
-      if (zero == 3) {
-        option.forward += sums.gathering;
-        option.backward += sums.gathering;
-      }
-      double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
-      // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
-      option.perStep = request.training
-                           ? std::max(0.0, sums.reduction - option.backward) + hidden * std::min(sums.reduction, option.backward) + update
-                           : 0;
-      option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
-      option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
+      stages::StageOption option = optionOf(sums, recompute, zero);
       option.id = choices.size();
       bool dominated = llvm::any_of(options, [&](const stages::StageOption &other) {
         return other.seconds() <= option.seconds() && other.perStep <= option.perStep &&
@@ -434,8 +446,7 @@ Costs::Costs(Searcher &searcher, int64_t microbatches)
 
 uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.intervals.classOf(first, last); }
 
-const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind,
-                                                       unsigned devices) {
+const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind, unsigned devices) {
   auto key = std::tuple(static_cast<unsigned>(classOf(first, last)), kind, devices);
   auto [entry, isNew] = known.try_emplace(key);
   if (!isNew)
@@ -511,6 +522,8 @@ std::string Searcher::checkRequest() const {
   if (request.training && request.microbatches && batch() % *request.microbatches != 0)
     return llvm::formatv("--microbatches expects a divisor of the batch of {0}, got {1}", batch(),
                          *request.microbatches);
+  if (request.solver.method == solver::Method::Ilp && !solver::hasIlp())
+    return "--solver ilp expects a build with CBC, which this one is not; take elimination";
   return "";
 }
 
@@ -551,6 +564,7 @@ void Searcher::tryMicrobatches(int64_t microbatches) {
     return;
   best = std::move(found);
   bestChoices = std::move(describedChoices);
+  bestPlan = std::move(plan);
   if (request.progress)
     request.progress(llvm::formatv("{0} stages, {1} microbatches: {2:f3} ms", best->stages.size(), microbatches,
                                    best->seconds * 1e3));
@@ -567,14 +581,31 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
       if (factor != none)
         (factor == graph.operators[index].batch ? batched : others) += graph.operators[index].cost.flops;
     }
-    std::string name = axis < shape.names.size() ? shape.names[axis]
-                                                 : (batched >= others ? dataAxis : modelAxis).str();
+    std::string name = axis < shape.names.size() ? shape.names[axis] : (batched >= others ? dataAxis : modelAxis).str();
     if (!used.insert(name).second)
       name += "2";
     used.insert(name);
     axes.push_back({name, shape.sizes[axis]});
   }
   return axes;
+}
+
+/// Describes the splits of a stage, and what they amount to.
+void Searcher::setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
+                         const PieceChoices &splits) {
+  stage.factors = intervals.factors(choice.first, choice.last, choice.setting, splits);
+  stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, stage);
+  stage.forward = from.option.forward;
+  stage.backward = from.option.backward;
+  stage.backwardWeights = request.training ? sums.backwardWeights : 0;
+  stage.exchange = sums.forwardExchange + sums.backwardExchange;
+  stage.perStep = from.option.perStep;
+  stage.inFlight = from.inFlight;
+  stage.parameters = choice.zero >= 3 ? sums.parametersShared : sums.parameters;
+  stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
+  stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
+  stage.activations = from.inFlight * from.option.microbatchBytes;
+  stage.transient = transientBytes(sums, choice.recompute);
 }
 
 FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches) {
@@ -591,27 +622,15 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     choice.first = from.first;
     choice.last = from.last;
     describedChoices.push_back(choice);
-    const IntervalSums &sums = *intervals.best(choice.first, choice.last, choice.setting, choice.weights);
     FoundStage &stage = found.stages.emplace_back();
     stage.first = graph.boundaries[from.first].at;
     stage.last = graph.boundaries[from.last].at;
     for (unsigned device = 0; device != from.devices; ++device)
       stage.devices.push_back(runs[from.run].first + from.firstDevice + device);
-    stage.factors = intervals.factors(choice.first, choice.last, choice.setting, choice.weights);
-    stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, stage);
-    stage.forward = from.option.forward;
-    stage.backward = from.option.backward;
-    stage.backwardWeights = request.training ? sums.backwardWeights : 0;
-    stage.exchange = sums.forwardExchange + sums.backwardExchange;
-    stage.perStep = from.option.perStep;
     stage.recompute = choice.recompute;
     stage.zero = choice.zero;
-    stage.inFlight = from.inFlight;
-    stage.parameters = choice.zero >= 3 ? sums.parametersShared : sums.parameters;
-    stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
-    stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
-    stage.activations = from.inFlight * from.option.microbatchBytes;
-    stage.transient = transientBytes(sums, choice.recompute);
+    setSplits(stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
+              intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
     if (index + 1 != plan.stages.size())
       stage.send = Costs(*this, microbatches).transferSeconds(from.last);
   }
@@ -669,8 +688,8 @@ std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last,
     for (const Parameter &parameter : graph.parameters)
       if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
           parameter.firstUse < graph.boundaries[last].at)
-        once += operatorCosts.front()->memorySeconds(
-            parameter.bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+        once += operatorCosts.front()->memorySeconds(parameter.bytes *
+                                                     (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
   }
   std::pair<double, double> least = {solver::forbidden, solver::forbidden};
   stages::StageProblem problem = problemOf(microbatches);
@@ -714,8 +733,61 @@ double Searcher::singleStageBound(int64_t microbatches) {
   return least;
 }
 
-static std::string bytesText(double bytes) {
-  return llvm::formatv("{0:f2} GiB", bytes / 1073741824.0);
+static std::string bytesText(double bytes) { return llvm::formatv("{0:f2} GiB", bytes / 1073741824.0); }
+
+/// A stage of the best plan with its splits so far.
+RefineRequest Searcher::refineRequestOf(unsigned stage) {
+  const Choice &choice = bestChoices[stage];
+  RefineRequest refining;
+  refining.pieces = intervals.piecesOf(choice.first, choice.last, choice.setting);
+  refining.choices = bestSplits[stage];
+  refining.optionOf = [this, choice](const IntervalSums &sums) {
+    return optionOf(sums, choice.recompute, choice.zero);
+  };
+  refining.recompute = choice.recompute;
+  refining.reduction = choice.weights.reduction;
+  refining.microbatches = static_cast<double>(best->microbatches);
+  refining.inFlight = bestPlan.stages[stage].inFlight;
+  refining.memoryLimit = memoryOf(choice.kind);
+  refining.solver = request.solver;
+  return refining;
+}
+
+/// Solves the splits of stages as one problem each, where that was asked for by a method, or where they are those for a
+/// price of memory.
+std::optional<SearchFailure> Searcher::refineStages() {
+  for (const Choice &choice : bestChoices)
+    bestSplits.push_back(intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
+  bool byMethod = request.solver.method != solver::Method::Elimination;
+  Costs costs(*this, best->microbatches);
+  stages::StageProblem problem = problemOf(best->microbatches);
+  for (unsigned index = 0; index != bestChoices.size(); ++index) {
+    const Choice &choice = bestChoices[index];
+    if (!byMethod && choice.weights.secondsPerByte == 0)
+      continue;
+    Refined refined = refine(refineRequestOf(index));
+    if (refined.isTooLarge && byMethod)
+      return SearchFailure{false,
+                           llvm::formatv("--solver {0} expects stages of at most {1} combinations of splits, got "
+                                         "{2:e1} in stage {3}; take elimination or ilp",
+                                         solver::methodName(request.solver.method).data(), mostCombinations,
+                                         refined.combinations, index)};
+    if (refined.choices.empty())
+      continue;
+    stages::StagePlan plan = bestPlan;
+    stages::Stage &stage = plan.stages[index];
+    uint32_t id = stage.option.id;
+    stage.option = optionOf(refined.sums, choice.recompute, choice.zero);
+    stage.option.id = id;
+    plan.seconds = stages::stepSeconds(problem, costs, plan.stages);
+    if (plan.seconds > bestPlan.seconds)
+      continue;
+    bestPlan = std::move(plan);
+    best->seconds = bestPlan.seconds;
+    setSplits(best->stages[index], bestPlan.stages[index], choice, refined.sums, refined.choices);
+    bestSplits[index] = std::move(refined.choices);
+  }
+  return std::nullopt;
 }
 
 /// What is expected of every operator of the best plan.
@@ -723,10 +795,10 @@ void Searcher::addExpectations() {
   double longest = 0;
   for (const FoundStage &stage : best->stages)
     longest = std::max(longest, stage.forward + stage.backward);
-  for (auto [stage, choice] : llvm::zip_equal(best->stages, bestChoices)) {
+  for (auto [stage, choice, splits] : llvm::zip_equal(best->stages, bestChoices, bestSplits)) {
     double own = stage.forward + stage.backward;
     for (const Intervals::OperatorFacts &facts :
-         intervals.facts(choice.first, choice.last, choice.setting, choice.weights)) {
+         intervals.facts(choice.first, choice.last, choice.setting, choice.weights, splits)) {
       OperatorExpectation &made = stage.operators.emplace_back();
       made.seconds = facts.time.seconds;
       made.exchange = facts.time.exchange;
@@ -773,6 +845,8 @@ std::variant<FoundPlan, SearchFailure> Searcher::run() {
   }
   if (!best)
     return infeasible();
+  if (std::optional<SearchFailure> failure = refineStages())
+    return *failure;
   best->lowerBound = std::min(numbers.front().first, best->seconds);
   addExpectations();
   return std::move(*best);
