@@ -238,7 +238,8 @@ std::vector<const Piece *> Intervals::piecesOf(unsigned first, unsigned last, un
 std::vector<std::vector<unsigned>> Intervals::choicesOf(unsigned first, unsigned last, unsigned setting,
                                                         const Weights &weights) {
   std::vector<std::vector<unsigned>> choices;
-  for (const Step &step : llvm::reverse(stepsOf(first, last, setting, weights)))
+  std::vector<Step> steps = stepsOf(first, last, setting, weights);
+  for (const Step &step : llvm::reverse(steps))
     choices.push_back(step.table->choicesAt(weights, step.entry, step.exit));
   return choices;
 }

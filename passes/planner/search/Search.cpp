@@ -753,8 +753,14 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
   return refining;
 }
 
-/// Solves the splits of stages as one problem each, where that was asked for by a method, or where they are those for a
-/// price of memory.
+/// Whether the search across stages saw a stage's splits as they count in the end: memory for nothing, no activations
+/// computed again, no state shared.
+static bool isExact(const Choice &choice) {
+  return choice.weights.secondsPerByte == 0 && choice.recompute == Recompute::None && choice.zero == 0;
+}
+
+/// Solves the splits of stages as one problem each, where that was asked for by a method, or where others may be better
+/// than those that the search across stages saw.
 std::optional<SearchFailure> Searcher::refineStages() {
   for (const Choice &choice : bestChoices)
     bestSplits.push_back(intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
@@ -763,7 +769,7 @@ std::optional<SearchFailure> Searcher::refineStages() {
   stages::StageProblem problem = problemOf(best->microbatches);
   for (unsigned index = 0; index != bestChoices.size(); ++index) {
     const Choice &choice = bestChoices[index];
-    if (!byMethod && choice.weights.secondsPerByte == 0)
+    if (!byMethod && isExact(choice))
       continue;
     Refined refined = refine(refineRequestOf(index));
     if (refined.isTooLarge && byMethod)
