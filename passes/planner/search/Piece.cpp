@@ -661,19 +661,20 @@ Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned e
   Builder(*this, graph, entry, exit, grid, cost, options, fixed).run();
 }
 
+Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {
+  const solver::PairTable &table = problem.pairs[problem.edges[edge].table];
+  Sums sums;
+  sums.forward = sums.forwardExchange = forwardTables[edge][static_cast<size_t>(a) * table.columns + b];
+  sums.backward = sums.backwardExchange = table.at(a, b) - sums.forward;
+  return sums;
+}
+
 Sums Piece::sumsOf(const std::vector<unsigned> &choices) const {
   Sums total;
   for (auto [variable, choice] : llvm::zip_equal(variables, choices))
     total.add(variable.sums[choice]);
-  for (auto [edge, forward] : llvm::zip_equal(problem.edges, forwardTables)) {
-    const solver::PairTable &table = problem.pairs[edge.table];
-    unsigned a = choices[edge.first], b = choices[edge.second];
-    double there = forward[static_cast<size_t>(a) * table.columns + b], both = table.at(a, b);
-    total.forward += there;
-    total.forwardExchange += there;
-    total.backward += both - there;
-    total.backwardExchange += both - there;
-  }
+  for (auto [index, edge] : llvm::enumerate(problem.edges))
+    total.add(exchangeOf(index, choices[edge.first], choices[edge.second]));
   return total;
 }
 
