@@ -132,7 +132,7 @@ private:
     if (auto *problem = std::get_if<search::SearchFailure>(&plan)) {
       if (failureTo)
         *failureTo = problem->infeasible ? PlaceFailure::Infeasible : PlaceFailure::Usage;
-      return module.emitError(problem->message);
+      return emitError(module.getLoc(), problem->message);
     }
     made->plan = std::move(std::get<search::FoundPlan>(plan));
     made->meshes = meshesOf(made->plan);

@@ -141,6 +141,17 @@ private:
     return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
   }
 
+  static bool hasWeights(const Operator &op) {
+    return op.cost.costClass == CostClass::Contraction &&
+           llvm::any_of(op.operands, [](const Operand &operand) { return operand.parameter != none; });
+  }
+
+  static bool ofWeights(const Operator &op, unsigned factor) {
+    return llvm::any_of(llvm::zip_equal(op.operands, op.rule.operands), [&](auto pair) {
+      return std::get<0>(pair).parameter != none && mentions(std::get<1>(pair), factor);
+    });
+  }
+
   static bool mayPlay(const Operator &op, AxisRole role, unsigned factor) {
     switch (role) {
     case AxisRole::Any:
@@ -148,7 +159,7 @@ private:
     case AxisRole::Batch:
       return factor == op.batch;
     case AxisRole::NotBatch:
-      return factor != op.batch;
+      return factor != op.batch && (!hasWeights(op) || ofWeights(op, factor));
     case AxisRole::Sequence:
       return factor == op.sequence;
     case AxisRole::Expert:
@@ -158,10 +169,10 @@ private:
       return false;
     if (op.cost.costClass != CostClass::Contraction)
       return true;
-    bool ofWeights = false, ofData = false;
+    bool ofData = false;
     for (auto [operand, tensor] : llvm::zip_equal(op.operands, op.rule.operands))
-      (operand.parameter != none ? ofWeights : ofData) |= mentions(tensor, factor);
-    return ofWeights && ofData && op.rule.factors[factor].kind == FactorKind::Parallel;
+      ofData |= operand.parameter == none && mentions(tensor, factor);
+    return ofWeights(op, factor) && ofData && op.rule.factors[factor].kind == FactorKind::Parallel;
   }
 
   bool mayCut(const Operator &op, unsigned axis, unsigned factor, double ways) const {
@@ -374,6 +385,12 @@ private:
     }
   }
 
+  /// A parameter's share of the all-reduce of the bucket that it is in.
+  double joinSeconds(double bytes, llvm::ArrayRef<unsigned> axes) const {
+    double bucket = std::max(bytes, options.bucketBytes);
+    return bucket > 0 ? grid.allReduce(bucket, axes) * bytes / bucket : 0;
+  }
+
   void addParameters(unsigned index, const States &state, Sums &sums) const {
     const Operator &op = graph.operators[index];
     for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
@@ -405,7 +422,7 @@ private:
       sums.parametersShared += held / replicas;
       sums.gradientsShared += local * precision.gradient / replicas;
       sums.optimizerShared += local * precision.optimizer / replicas;
-      sums.reduction += grid.allReduce(local * precision.gradient, joined);
+      sums.reduction += joinSeconds(local * precision.gradient, joined);
       sums.gathering += grid.allGather(held, joined);
       // Parameters and optimizer state are read and written, gradients read.
       sums.update += cost.memorySeconds(2 * held + local * (precision.gradient + 2 * precision.optimizer));

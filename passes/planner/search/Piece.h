@@ -25,7 +25,7 @@ namespace cleave::search {
 enum class AxisRole {
   Any,
   Batch,    ///< The batch, of every operator that has one; nothing else.
-  NotBatch, ///< Anything but the batch.
+  NotBatch, ///< Anything but the batch; of contractions with weights what the weights have.
   Sequence, ///< The dimension of inputs beside the batch, where operators have it.
   Expert    ///< Of contractions only what numbers several sets of weights; of other operators anything but the batch.
 };
@@ -51,6 +51,8 @@ struct PieceOptions {
   /// The size of a microbatch in terms of the model's batch, and how many make a step.
   double batchScale = 1, microbatches = 1;
   Precision precision;
+  /// Gradients are joined in buckets of so many bytes of a device, several small parameters at once; 0: one by one.
+  double bucketBytes = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
@@ -65,7 +67,7 @@ struct Sums {
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.
-  double gathering = 0;                             ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
+  double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
   double parameters = 0, gradients = 0, optimizer = 0;
   /// The same where devices that hold replicas share them (ZeRO).
   double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
@@ -88,8 +90,8 @@ public:
   Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
         const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed);
 
-  /// Seconds of a choice or pair are those of a microbatch, forward and backward, with its share of the optimizer; bytes
-  /// those of parameters, gradients, optimizer state and activations.
+  /// Seconds of a choice or pair are those of a microbatch, forward and backward, with its share of the optimizer;
+  /// bytes those of parameters, gradients, optimizer state and activations.
   solver::ChoiceProblem problem;
   /// Seconds a step of a variable's choice, in the form of the problem's domains: joining gradients.
   std::vector<std::vector<double>> reductions;

@@ -20,6 +20,9 @@ namespace cleave::search {
 
 using Factors = std::array<unsigned, mostAxes>;
 
+/// Bytes of gradients that are joined at once: the buckets of PyTorch's DistributedDataParallel (Li et al., VLDB 2020).
+static constexpr double largestBucket = 25e6;
+
 //===-- names -------------------------------------------------------------------------------------------------===//
 
 static constexpr std::pair<Recompute, llvm::StringLiteral> recomputeNames[] = {
@@ -119,7 +122,7 @@ public:
   const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override;
-  double transferSeconds(unsigned at) override;
+  double transferSeconds(unsigned at, unsigned devices) override;
 
 private:
   Searcher &searcher;
@@ -160,12 +163,17 @@ private:
   }
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
+  const LinkSpec &linkOf(unsigned lanes);
   Precision precision() const;
+  double trainedBytes() const;
   /// Bytes of parameters, gradients and optimizer state of layers, all devices together.
   double stateBytes(unsigned first, unsigned last) const { return stateBefore[last] - stateBefore[first]; }
   void sumState();
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
+  void addPlainShapes(std::vector<Shape> &list) const;
+  /// One that is among the choices of another shape: it tells nothing about bounds.
+  static bool isPlain(const Shape &shape) { return !shape.roles.empty() && shape.names.empty(); }
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   bool memoryMayBind() const;
@@ -180,10 +188,9 @@ private:
   double singleStageBound(int64_t microbatches);
   SearchFailure infeasible() const;
   void addExpectations();
-  bool outOfTime() const {
-    return request.timeBudget > 0 &&
-           static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
-  }
+  /// Seconds of processor time.
+  double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
+  bool outOfTime() const { return request.timeBudget > 0 && elapsed() > request.timeBudget; }
 
   const SearchGraph &graph;
   const Machine &machine;
@@ -194,6 +201,8 @@ private:
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
   std::map<std::tuple<unsigned, unsigned, unsigned>, std::unique_ptr<Grid>> grids;
+  /// By the number of pairs of devices that send at once.
+  std::map<unsigned, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   std::vector<Choice> choices;
   std::optional<FoundPlan> best;
@@ -290,7 +299,31 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
     else
       shape.sizes = {devices};
   }
+  addPlainShapes(list);
   return list;
+}
+
+/// The batch along one axis, weights along the other, or one of them alone. What is best for a weighted sum need not be
+/// best where the longer of two things counts: these are what people would do, and no plan that is found is worse.
+void Searcher::addPlainShapes(std::vector<Shape> &list) const {
+  if (!request.training)
+    return;
+  for (unsigned index = 0, count = list.size(); index != count; ++index) {
+    Shape shape = list[index];
+    shape.roles.assign(shape.sizes.size(), AxisRole::NotBatch);
+    if (shape.sizes.size() == 1)
+      list.push_back(shape);
+    shape.roles.front() = AxisRole::Batch;
+    list.push_back(std::move(shape));
+  }
+}
+
+double Searcher::trainedBytes() const {
+  double bytes = 0;
+  for (const Parameter &parameter : graph.parameters)
+    if (parameter.trained)
+      bytes += parameter.bytes;
+  return bytes;
 }
 
 unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches) {
@@ -311,6 +344,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   setting.options.batchScale = batchScale(microbatches);
   setting.options.microbatches = static_cast<double>(microbatches);
   setting.options.precision = precision();
+  setting.options.bucketBytes = std::min(largestBucket, trainedBytes() * setting.options.precision.gradient);
   setting.options.roles = known.roles;
   return entry->second = intervals.addSetting(std::move(setting));
 }
@@ -466,18 +500,28 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   return entry->second;
 }
 
-double Costs::transferSeconds(unsigned at) {
+/// The receiving devices get a part each, all at once.
+double Costs::transferSeconds(unsigned at, unsigned devices) {
   const Boundary &boundary = searcher.graph.boundaries[at];
   double bytes = (boundary.batchedBytes * searcher.batchScale(microbatches) + boundary.otherBytes) *
                  searcher.precision().activation;
-  const Run &run = searcher.runs.front();
-  if (searcher.machine.devices.size() < 2)
-    return 0;
-  // Between neighbours: across hosts where there are several.
-  unsigned from = run.first, to = std::min<unsigned>(run.first + 1, searcher.machine.devices.size() - 1);
-  if (run.count > run.hostSize)
-    to = run.first + run.hostSize;
-  return sendSeconds(bytes, searcher.topology.between(from, to));
+  unsigned lanes = std::min<unsigned>(devices, searcher.machine.devices.size() / 2);
+  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, searcher.linkOf(lanes));
+}
+
+/// Between as many devices and the same number of their neighbours, of another host where there are several.
+const LinkSpec &Searcher::linkOf(unsigned lanes) {
+  auto [entry, isNew] = links.try_emplace(lanes);
+  if (!isNew)
+    return entry->second;
+  unsigned count = machine.devices.size(), apart = lanes;
+  if (runs.front().count > runs.front().hostSize)
+    apart = std::min(std::max(lanes, runs.front().hostSize), count - lanes);
+  std::vector<unsigned> members(2 * static_cast<size_t>(lanes));
+  std::iota(members.begin(), members.begin() + lanes, 0u);
+  std::iota(members.begin() + lanes, members.end(), apart);
+  return entry->second = lanes == 1 ? topology.between(members.front(), members.back())
+                                    : topology.along(members, {2, static_cast<int64_t>(lanes)}, {0});
 }
 
 //===-- the search --------------------------------------------------------------------------------------------===//
@@ -541,7 +585,9 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches) const {
 void Searcher::tryMicrobatches(int64_t microbatches) {
   Costs costs(*this, microbatches);
   stages::SearchOptions options;
-  options.timeBudget = request.timeBudget;
+  // Without a plan there is nothing to take when the time is over: the first one is waited for.
+  if (best && request.timeBudget > 0)
+    options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
   stages::StagePlan plan = stages::searchStages(problemOf(microbatches), costs, options);
   leastBytes = std::min(leastBytes, plan.isFeasible() ? leastBytes : plan.leastBytes);
   if (!plan.isFeasible())
@@ -613,7 +659,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     stage.activations = from.inFlight * from.option.microbatchBytes;
     stage.transient = transientBytes(sums, choice.recompute);
     if (index + 1 != plan.stages.size())
-      stage.send = Costs(*this, microbatches).transferSeconds(from.last);
+      stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
   }
   double limit = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
@@ -677,6 +723,8 @@ std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last,
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
       for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
+        if (isPlain(shapesOf(kind, devices)[shape]))
+          continue;
         const IntervalSums *sums =
             intervals.best(first, last, settingOf(kind, devices, shape, microbatches), Weights());
         if (!sums)
@@ -696,6 +744,8 @@ double Searcher::singleStageBound(int64_t microbatches) {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
       for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
+        if (isPlain(shapesOf(kind, devices)[shape]))
+          continue;
         unsigned setting = settingOf(kind, devices, shape, microbatches);
         double bound = 0;
         for (const Weights &weights : weightsOf(microbatches)) {
@@ -715,7 +765,12 @@ double Searcher::singleStageBound(int64_t microbatches) {
 }
 
 static std::string bytesText(double bytes) {
-  return llvm::formatv("{0:f2} GiB", bytes / 1073741824.0);
+  constexpr double kib = 1024, mib = kib * kib, gib = kib * mib;
+  if (bytes < mib)
+    return llvm::formatv("{0:f1} KiB", bytes / kib);
+  if (bytes < gib)
+    return llvm::formatv("{0:f2} MiB", bytes / mib);
+  return llvm::formatv("{0:f2} GiB", bytes / gib);
 }
 
 /// What is expected of every operator of the best plan.

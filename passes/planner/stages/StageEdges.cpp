@@ -63,10 +63,9 @@ public:
     unsigned last = result.lastCut();
     for (unsigned first = 0; first < last; ++first) {
       result.begin.push_back(result.edges.size());
-      double transfers = first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first]);
       for (unsigned group = 0; group < result.groups.size(); ++group)
         for (unsigned size : sizesOf(result.groups[group]))
-          addEdgesFrom(first, group, size, transfers);
+          addEdgesFrom(first, group, size);
       std::stable_sort(result.edges.begin() + result.begin.back(), result.edges.end(),
                        [](const StageEdge &a, const StageEdge &b) {
                          return std::tie(a.last, a.group, a.devices) < std::tie(b.last, b.group, b.devices);
@@ -87,9 +86,10 @@ private:
     return devices + uint64_t(moreStages) * fewestDevices <= numDevices;
   }
 
-  void addEdgesFrom(unsigned first, unsigned group, unsigned devices, double transfers) {
+  void addEdgesFrom(unsigned first, unsigned group, unsigned devices) {
     if (!leavesEnough(first > 0, devices))
       return;
+    double transfers = first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first], devices);
     unsigned end = filter.mostCuts ? std::min(first + filter.mostCuts, result.lastCut()) : result.lastCut();
     for (unsigned last = first + 1; last <= end; ++last) {
       if (!leavesEnough((first > 0) + (last < result.lastCut()), devices))

@@ -22,7 +22,7 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
     Stage &stage = stages[i];
     stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
     double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
-    sum += filling + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first));
+    sum += filling + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first, stage.devices));
     longest = std::max(longest, problem.microbatches * stage.option.seconds() - filling);
     perStep = std::max(perStep, stage.option.perStep);
   }

@@ -46,8 +46,9 @@ public:
   virtual const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) = 0;
   /// Intervals of one class have the same options: those of equal layers. Isomorphic intervals are solved once.
   virtual uint64_t classOf(unsigned first, unsigned last) = 0;
-  /// Seconds that a microbatch takes from the stage that ends before layer `at` to the one that begins there, one way.
-  virtual double transferSeconds(unsigned at) = 0;
+  /// Seconds that a microbatch takes from the stage that ends before layer `at` to the one on `devices` devices that
+  /// begins there, one way.
+  virtual double transferSeconds(unsigned at, unsigned devices) = 0;
   /// Whether more layers on the same devices never take less: an interval's fastest option is no faster than that of an
   /// interval inside it, and where none of an interval's options fits into memory, none of a longer one does. The
   /// search then asks for fewer intervals.

@@ -138,7 +138,7 @@ private:
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
       double filling = std::max(seconds - gapsFilled() * stage.option.backwardWeight, 0.0);
-      sum += filling + (i ? 2 * costs.transferSeconds(stage.first) : 0);
+      sum += filling + (i ? 2 * costs.transferSeconds(stage.first, stage.devices) : 0);
       longest = std::max(longest, problem.microbatches * seconds - filling);
       perStep = std::max(perStep, stage.option.perStep);
       fullest = std::max(fullest, bytes);

@@ -29,7 +29,7 @@ public:
     auto found = classes.find({first, last});
     return found == classes.end() ? first * 1000 + last : found->second;
   }
-  double transferSeconds(unsigned at) override { return transfers.empty() ? 0 : transfers[at]; }
+  double transferSeconds(unsigned at, unsigned /*devices*/) override { return transfers.empty() ? 0 : transfers[at]; }
   bool growsWithLayers() const override { return grows; }
 
   unsigned asked = 0;

@@ -88,7 +88,7 @@ public:
     std::vector<double> part(weights.begin() + first, weights.begin() + last);
     return classes.try_emplace(part, classes.size()).first->second;
   }
-  double transferSeconds(unsigned) override { return transfer; }
+  double transferSeconds(unsigned, unsigned) override { return transfer; }
   bool growsWithLayers() const override { return true; }
 
   double transfer = 0;
