@@ -15,7 +15,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__f
 SKIPPED = 77
 
 # Exit codes of the command line.
-DONE, UNSUPPORTED, REJECTED, DIFFERENT = 0, 3, 4, 6
+DONE, UNSUPPORTED, REJECTED, INFEASIBLE, DIFFERENT = 0, 3, 4, 5, 6
 
 Result = collections.namedtuple("Result", "code output errors")
 

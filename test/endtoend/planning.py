@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# What the planner decides for whole models: no slower than what people would do by hand, the published plans where
+# there are some, plans that compute what the model does, and errors that say what is missing.
+#
+#   python3 test/endtoend/planning.py [PART...]
+#
+# The parts are the functions at the end of this file.
+
+import collections
+import filecmp
+import json
+import os
+import random
+import sys
+import tempfile
+
+from cleave_process import DONE, INFEASIBLE, Result, cleave, parallel, report
+
+INPUTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "Inputs")
+
+# How close two ways to add the same seconds come.
+ROUNDING = 1e-9
+
+Model = collections.namedtuple("Model", "name sizes batch stages")
+
+# Training on so many samples a device. `stages`: into how many stages of one layer or more people would cut it.
+MODELS = [
+    Model("alexnet", ["--batch", "2"], 128, 8),
+    Model("vgg16", ["--batch", "2", "--image-size", "64"], 32, 16),
+    Model("wide-resnet", ["--batch", "2", "--image-size", "64", "--layers", "50"], 32, 16),
+    Model("gpt", ["--batch", "2", "--layers", "8", "--hidden", "1024", "--heads", "16", "--sequence", "512"], 16, 8),
+    Model("moe", ["--batch", "2", "--layers", "4", "--hidden", "512", "--heads", "8", "--sequence", "256"], 16, 4),
+    Model("lstm", ["--batch", "2", "--sequence", "4"], 64, 4),
+    Model("unet", ["--batch", "2", "--image-size", "64"], 4, 2),
+]
+
+# Devices, and their machine: both presets, within a host and across eight.
+MACHINES = [(2, "v100-16g:2"), (4, "a100-80g:4"), (8, "v100-16g:8"), (64, "a100-80g:8x8")]
+
+
+class Failed(Exception):
+    """A command did not do what it should; `result` is what it answered."""
+
+    def __init__(self, subject, result):
+        super().__init__(subject)
+        self.subject, self.result = subject, result
+
+
+def check(condition, subject, message):
+    """Ends a part if a condition does not hold."""
+    if not condition:
+        raise Failed(subject, Result(DONE, "", message))
+
+
+def zoo(folder, name, *sizes):
+    """The path of a model of the zoo, which it writes."""
+    path = os.path.join(folder, f"{name}-{'-'.join(sizes).replace('--', '')}.onnx")
+    if not os.path.exists(path):
+        result = cleave("zoo", name, *sizes, "-o", path)
+        if result.code != DONE:
+            raise Failed(f"zoo {name}", result)
+    return path
+
+
+def plan(model, machine, *flags, expect=(DONE,)):
+    """The report of a plan, without its kernels. None where `expect` allows that there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.json")
+        result = cleave("compile", model, "--machine", machine, *map(str, flags), "-o",
+                        os.path.join(folder, "model.plan"), "--json", path)
+        if result.code not in expect:
+            raise Failed(f"{os.path.basename(model)} on {machine} {' '.join(map(str, flags))}", result)
+        if result.code != DONE:
+            return None
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+def step_seconds(report_of_plan):
+    return report_of_plan["predicted_step_seconds"]
+
+
+def cuts(operator):
+    """[(factor, axis's name, ways)] of an operator's split."""
+    found = []
+    if operator["split"] == "whole":
+        return found
+    for part in filter(None, operator["split"].split(", ")):
+        factor, *axes = part.split("/")
+        found += [(factor, *axis.rsplit(" ", 1)) for axis in axes]
+    return found
+
+
+def operators(report_of_plan, *kinds):
+    return [operator for operator in report_of_plan["ops"] if operator["kind"] in kinds]
+
+
+def by_hand(model, devices):
+    """Plans that people give: names and flags."""
+    yield "data parallel", ["--degrees", f"data={devices}"]
+    yield "tensor parallel", ["--degrees", f"model={devices}"]
+    stages = min(devices, model.stages)
+    if stages == devices:
+        yield "GPipe", ["--degrees", f"pipeline={stages}", "--schedule", "gpipe"]
+    inside = min(8, devices)
+    if model.name in ("gpt", "moe") and devices > inside:
+        yield "Megatron, data across hosts", ["--degrees", f"model={inside},data={devices // inside}"]
+        if devices // inside <= model.stages:
+            yield "Megatron, pipeline across hosts", ["--degrees", f"model={inside},pipeline={devices // inside}"]
+    elif model.name in ("gpt", "moe") and devices >= 4:
+        yield "Megatron", ["--degrees", f"model={devices // 2},data=2"]
+        yield "Megatron, pipeline", ["--degrees", f"model={devices // 2},pipeline=2"]
+
+
+def quality(folder):
+    """On every machine the plan found is predicted no slower than each one by hand that there is."""
+    def compare(item):
+        model, devices, machine = item
+        path = zoo(folder, model.name, *model.sizes)
+        training = ["--train", "--batch", model.batch * devices]
+        ours, compared = step_seconds(plan(path, machine, *training)), []
+        for name, flags in by_hand(model, devices):
+            theirs = plan(path, machine, *training, *flags, expect=(DONE, INFEASIBLE))
+            if theirs:
+                compared.append(f"{step_seconds(theirs) / ours:.3f} {name}")
+                check(ours <= (1 + ROUNDING) * step_seconds(theirs), f"{model.name} on {machine}",
+                      f"expected a plan no slower than {name} ({step_seconds(theirs)} s), got {ours} s")
+        check(compared, f"{model.name} on {machine}", "expected a plan by hand to compare with, got none")
+        print(f"{model.name} on {machine}: {1e3 * ours:.3f} ms; by hand, times as long: {', '.join(compared)}",
+              flush=True)
+
+    for model in MODELS:
+        zoo(folder, model.name, *model.sizes)
+    parallel(compare, [(model, *machine) for machine in MACHINES for model in MODELS])
+
+
+def krizhevsky(folder):
+    """One weird trick for parallelizing convolutional neural networks (2014), on the machine of that paper: convolutions
+    split by batch, dense layers by channel. The measured speed-ups, 3.74 and 6.25, stand in docs/planning.md."""
+    model = zoo(folder, "alexnet", "--batch", "2")
+    alone = step_seconds(plan(model, "k20x8:1", "--train", "--batch", 128, "--optimizer", "momentum"))
+    for devices in (4, 8):
+        found = plan(model, f"k20x8:{devices}", "--train", "--batch", 128 * devices, "--optimizer", "momentum")
+        subject = f"alexnet on {devices} K20"
+        for operator in operators(found, "Conv"):
+            check({factor for factor, *_ in cuts(operator)} == {"batch"} and operator["ways"] == devices, subject,
+                  f"expected {operator['name']} split by batch over all, got {operator['split']}")
+        for operator in operators(found, "Gemm")[:2]:
+            check({factor for factor, *_ in cuts(operator)} <= {"in_channel", "out_channel"} and
+                  operator["ways"] == devices, subject,
+                  f"expected {operator['name']} split by channel over all, got {operator['split']}")
+        print(f"{subject}: predicted {devices * alone / step_seconds(found):.2f} times one")
+
+
+def joined_products(found):
+    """How many results and gradients of products are partial values that devices join, in a chain of dense layers: a
+    result whose depth is cut, and a gradient of an operand where columns are, but for the model's input, which needs
+    none."""
+    count = 0
+    for index, operator in enumerate(operators(found, "Gemm")):
+        factors = {factor for factor, *_ in cuts(operator)}
+        count += "in_channel" in factors
+        count += "out_channel" in factors and index > 0
+    return count
+
+
+def two_levels(folder):
+    """Dense layers with much batch and small weights replicate them, those with little batch and large weights are cut.
+    The published plan for the latter is one for a grid of one axis: columns and rows in turn, every second product
+    joined, three forward and two backward. With two axes at hand there may be a faster one."""
+    def layers(batch, hidden):
+        sizes = ("--layers", 6, "--batch", batch, "--inputs", hidden, "--hidden", hidden, "--classes", hidden)
+        return zoo(folder, "mlp", *map(str, sizes))
+
+    machine = os.path.join(INPUTS, "four-cores.yaml")
+    model, subject = layers(256, 32), "batch 256, hidden 32"
+    found, tensor = plan(model, machine, "--train"), plan(model, machine, "--train", "--degrees", "model=4")
+    check(step_seconds(found) < step_seconds(tensor), subject, "expected data parallel to be faster")
+    for operator in operators(found, "Gemm"):
+        check({factor for factor, *_ in cuts(operator)} == {"batch"} and operator["ways"] == 4, subject,
+              f"expected {operator['name']} split by batch over all, got {operator['split'] or 'nothing'}")
+
+    model, subject = layers(32, 256), "batch 32, hidden 256"
+    found, tensor = plan(model, machine, "--train"), plan(model, machine, "--train", "--degrees", "model=4")
+    data = plan(model, machine, "--train", "--degrees", "data=4")
+    check(step_seconds(found) <= step_seconds(tensor) * (1 + ROUNDING) < step_seconds(data), subject,
+          f"expected plans at least as fast as by columns and rows, and those faster than data parallel, got "
+          f"{step_seconds(found)}, {step_seconds(tensor)}, {step_seconds(data)} s")
+    for operator in operators(found, "Gemm") + operators(tensor, "Gemm"):
+        check("batch" not in {factor for factor, *_ in cuts(operator)} and operator["ways"] == 4, subject,
+              f"expected {operator['name']} split by channel over all, got {operator['split'] or 'nothing'}")
+    turns = [factor for operator in operators(tensor, "Gemm") for factor, *_ in cuts(operator)]
+    check(turns == ["out_channel", "in_channel"] * 3, subject, f"expected columns and rows in turn, got {turns}")
+    check(joined_products(tensor) == 5, subject, f"expected five joined products, got {joined_products(tensor)}")
+    print(f"{subject}: {1e6 * step_seconds(found):.0f} us; columns and rows in turn {1e6 * step_seconds(tensor):.0f} us, "
+          f"data parallel {1e6 * step_seconds(data):.0f} us")
+
+
+def alpa(folder):
+    """Alpa (OSDI 2022) cuts GPT 2.6 B for eight V100 into three stages on 2, 2 and 4 devices. The same devices as three
+    kinds can have no other stages: the best plan there is, layers and splits chosen anew, is no slower than theirs, and
+    ours on the whole host is no slower than that."""
+    model = zoo(folder, "gpt", "--batch", "2", "--layers", "32", "--hidden", "2560", "--heads", "32", "--sequence",
+                "1024", "--vocabulary", "51200")
+    training = ["--train", "--dtype", "f16", "--batch", 1024, "--microbatches", 128]
+    theirs = plan(model, os.path.join(INPUTS, "v100-two-two-four.yaml"), *training, "--degrees", "pipeline=3")
+    devices = [len(stage["devices"]) for stage in theirs["stages"]]
+    check(devices == [2, 2, 4], "Alpa's stages", f"expected stages on 2, 2 and 4 devices, got {devices}")
+    ours = plan(model, "v100-16g:8", *training)
+    print(f"GPT 2.6 B on eight V100: {step_seconds(ours):.3f} s; with Alpa's stages {step_seconds(theirs):.3f} s")
+    check(step_seconds(ours) <= (1 + ROUNDING) * step_seconds(theirs), "GPT 2.6 B on eight V100",
+          f"expected at most {step_seconds(theirs)} s, got {step_seconds(ours)} s")
+
+
+def limits(folder):
+    """What does not fit is an error with numbers; a search that is cut short has a plan; the same search writes the
+    same bytes."""
+    model = zoo(folder, "alexnet", "--batch", "2")
+    training = ["--machine", "k20x8:2", "--train", "--batch", "256"]
+    path = os.path.join(folder, "limits.plan")
+    result = cleave("compile", model, *training, "--memory", "100 MiB", "-o", path)
+    check(result.code == INFEASIBLE, "100 MiB", f"expected exit code {INFEASIBLE}, got {result.code}")
+    for words in ("no plan fits into the memory", "more than the limit of", "take more devices", "larger --memory",
+                  "smaller --batch"):
+        check(words in result.errors, "100 MiB", f"expected \"{words}\", got {result.errors.splitlines()[:1]}")
+    check(len(result.errors.splitlines()) <= 4, "100 MiB", "expected a short message, got " + result.errors[-300:])
+
+    short = plan(model, "k20x8:8", "--train", "--batch", 1024, "--search-seconds", 0.001)
+    whole = plan(model, "k20x8:8", "--train", "--batch", 1024)
+    check(step_seconds(short) >= step_seconds(whole) * (1 - ROUNDING), "--search-seconds",
+          f"expected at least {step_seconds(whole)} s, got {step_seconds(short)} s")
+
+    twice = [os.path.join(folder, f"{number}", "model.plan") for number in (1, 2)]
+    for path in twice:
+        os.makedirs(os.path.dirname(path))
+        result = cleave("compile", model, *training, "-o", path)
+        if result.code != DONE:
+            raise Failed("the same search", result)
+    check(filecmp.cmp(*twice, shallow=False), "the same search", "expected the same bytes, got others")
+
+
+# Small models whose sizes divide by nothing in common.
+SMALL = [
+    ("mlp", ["--batch", "5", "--layers", "3", "--inputs", "14", "--hidden", "22", "--classes", "7"]),
+    ("lenet", ["--batch", "3"]),
+    ("gpt", ["--batch", "3", "--layers", "2", "--hidden", "30", "--heads", "5", "--sequence", "7", "--vocabulary", "41"]),
+    ("bert", ["--batch", "2", "--layers", "1", "--hidden", "24", "--heads", "3", "--sequence", "9", "--vocabulary", "37"]),
+    ("moe", ["--batch", "2", "--layers", "1", "--hidden", "16", "--heads", "2", "--sequence", "5", "--vocabulary", "31",
+             "--experts", "3"]),
+    ("lstm", ["--batch", "3", "--layers", "2", "--hidden", "10", "--sequence", "3", "--vocabulary", "29"]),
+    ("unet", ["--batch", "3", "--image-size", "16", "--features", "3"]),
+]
+
+
+def random_flags(choose, devices):
+    """Degrees that may not go together with the model, or a limit of memory, or neither."""
+    kind = choose.randrange(4)
+    if kind == 0 or devices == 1:
+        return []
+    if kind == 1:
+        return ["--memory", f"{choose.choice([100, 300, 1000])} KiB"]
+    degrees = [(name, choose.randint(1, devices)) for name in ("data", "model", "pipeline", "sequence")]
+    choose.shuffle(degrees)
+    taken, left = [], devices
+    for name, ways in degrees:
+        if 1 < ways <= left:
+            taken.append(f"{name}={ways}")
+            left //= ways
+    return ["--degrees", ",".join(taken)] if taken else []
+
+
+def numeric(folder):
+    """Every plan for a small machine computes what plain loops on one device do. The cases are the same every time."""
+    choose, cases = random.Random(4), []
+    for number in range(21):
+        name, sizes = SMALL[number % len(SMALL)]
+        devices = choose.randint(2, 4)
+        cases.append((zoo(folder, name, *sizes), f"host:{devices}x1", random_flags(choose, devices)))
+
+    def verify(case):
+        model, machine, flags = case
+        subject = f"{os.path.basename(model)} on {machine} {' '.join(flags)}"
+        result = cleave("verify", model, "--numeric", "--machine", machine, "--strategy", "auto", *flags)
+        if result.code not in (DONE, INFEASIBLE):
+            raise Failed(subject, result)
+        print(f"{'verified' if result.code == DONE else 'infeasible'} {subject}", flush=True)
+        return result.code == DONE
+
+    verified = sum(parallel(verify, cases))
+    check(verified >= 15, "random cases", f"expected at least 15 plans of {len(cases)} to verify, got {verified}")
+
+
+PARTS = {"quality": quality, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
+         "numeric": numeric}
+
+
+def main():
+    failures, passed = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name in sys.argv[1:] or PARTS:
+            try:
+                PARTS[name](folder)
+                passed += 1
+            except Failed as failed:
+                failures.append((f"{name}: {failed.subject}", failed.result))
+    report(failures, passed)
+
+
+if __name__ == "__main__":
+    main()
