@@ -198,9 +198,9 @@ private:
   double singleStageBound(int64_t microbatches);
   SearchFailure infeasible() const;
   void addExpectations();
-  bool outOfTime() const {
-    return request.timeBudget > 0 && static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC > request.timeBudget;
-  }
+  /// Seconds of processor time.
+  double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
+  bool outOfTime() const { return request.timeBudget > 0 && elapsed() > request.timeBudget; }
 
   const SearchGraph &graph;
   const Machine &machine;
@@ -623,7 +623,9 @@ void Searcher::tryMicrobatches(int64_t microbatches) {
 
 void Searcher::trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs) {
   stages::SearchOptions options;
-  options.timeBudget = request.timeBudget;
+  // Without a plan there is nothing to take when the time is over: the first one is waited for.
+  if (best && request.timeBudget > 0)
+    options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
   options.explainInfeasible = !best;
   if (best)
     options.secondsToBeat = best->seconds;
