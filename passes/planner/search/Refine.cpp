@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/Refine.h"
 
+#include <set>
+
 namespace cleave::search {
 
 IntervalSums sumsOf(const std::vector<const Piece *> &pieces, const PieceChoices &choices) {
@@ -41,6 +43,27 @@ public:
 
   solver::ChoiceProblem problem;
 
+  /// Ascending: the transients of all choices, from the least on that the largest of them can be.
+  std::vector<double> transientCaps() const {
+    double least = 0;
+    std::set<double> caps;
+    for (unsigned domain : problem.variables) {
+      least = std::max(least, *llvm::min_element(transients[domain]));
+      caps.insert(transients[domain].begin(), transients[domain].end());
+    }
+    return {caps.lower_bound(least), caps.end()};
+  }
+
+  /// The problem without choices of larger transients.
+  solver::ChoiceProblem capped(double transient) const {
+    solver::ChoiceProblem result = problem;
+    for (auto [domain, own] : llvm::zip_equal(result.domains, transients))
+      for (auto [choice, bytes] : llvm::zip_equal(domain, own))
+        if (bytes > transient)
+          choice.seconds = solver::forbidden;
+    return result;
+  }
+
   PieceChoices byPiece(const std::vector<unsigned> &choices) const {
     PieceChoices result;
     for (const std::vector<unsigned> &own : variables) {
@@ -53,6 +76,8 @@ public:
 
 private:
   const RefineRequest &request;
+  /// In the form of the problem's domains.
+  std::vector<std::vector<double>> transients;
   /// By piece and its variable: the variable of the problem.
   std::vector<std::vector<unsigned>> variables;
   /// Equal pieces share domains and tables: where those of a piece begin.
@@ -93,9 +118,12 @@ private:
     for (unsigned variable = 0; variable != piece.problem.variables.size(); ++variable) {
       made.domains.push_back(problem.domains.size());
       std::vector<solver::Choice> &domain = problem.domains.emplace_back();
-      for (unsigned choice = 0; choice != piece.problem.domainOf(variable).size(); ++choice)
-        domain.push_back(
-            costOf(piece.sumsOf(variable, choice), variable == piece.entryVariable ? piece.entryBytes[choice] : 0));
+      std::vector<double> &transient = transients.emplace_back();
+      for (unsigned choice = 0; choice != piece.problem.domainOf(variable).size(); ++choice) {
+        const Sums &sums = piece.sumsOf(variable, choice);
+        domain.push_back(costOf(sums, variable == piece.entryVariable ? piece.entryBytes[choice] : 0));
+        transient.push_back(sums.transient);
+      }
     }
     for (unsigned edge = 0; edge != piece.problem.edges.size(); ++edge) {
       made.tables.push_back(problem.pairs.size());
@@ -136,53 +164,85 @@ private:
   /// A copy of a variable's domain, shared with no other.
   std::vector<solver::Choice> &ownDomain(unsigned variable) {
     std::vector<solver::Choice> domain = problem.domainOf(variable);
+    transients.push_back(std::vector<double>(transients[problem.variables[variable]]));
     problem.variables[variable] = problem.domains.size();
     return problem.domains.emplace_back(std::move(domain));
   }
 };
-
-/// Bytes that are no sum over choices.
-double transientOf(const RefineRequest &request, const IntervalSums &sums) {
-  IntervalSums without = sums;
-  without.transient = without.largestPiece = 0;
-  return request.optionOf(sums).fixedBytes - request.optionOf(without).fixedBytes;
-}
 
 double bytesOf(const RefineRequest &request, const IntervalSums &sums) {
   stages::StageOption option = request.optionOf(sums);
   return option.fixedBytes + request.inFlight * option.microbatchBytes;
 }
 
-} // namespace
+/// Transients are a maximum, not a sum: what is left for the sums depends on how large they may be. Branch and bound
+/// over ranges of the largest one: without larger transients, and with what the range's smallest one leaves to the
+/// sums, nothing is faster than any splits of the range.
+class Refiner {
+public:
+  explicit Refiner(const RefineRequest &request)
+      : request(request), joined(request), caps(joined.transientCaps()),
+        before(sumsOf(request.pieces, request.choices)) {}
 
-Refined refine(const RefineRequest &request) {
-  JoinedPieces joined(request);
-  Refined refined;
-  refined.combinations = solver::numCombinations(joined.problem);
-  if (request.solver.method == solver::Method::Exhaustive && refined.combinations > mostCombinations) {
-    refined.isTooLarge = true;
+  Refined run() {
+    refined.combinations = solver::numCombinations(joined.problem);
+    refined.isTooLarge = request.solver.method == solver::Method::Exhaustive && refined.combinations > mostCombinations;
+    if (!refined.isTooLarge)
+      search(0, caps.size() - 1);
     return refined;
   }
-  // Transients are a maximum, not a sum: those of the splits so far are set aside, and where others turn out to have
-  // larger ones, as much more.
-  double limit = request.memoryLimit - transientOf(request, sumsOf(request.pieces, request.choices));
-  constexpr unsigned mostRounds = 4;
-  for (unsigned round = 0; round != mostRounds; ++round) {
-    joined.problem.memoryLimit = limit;
-    solver::ChoiceSolution solution = solver::solve(joined.problem, request.solver);
-    if (!solution.isFeasible())
-      return refined;
+
+private:
+  /// Ranges that are looked at: few are needed, and problems may be large.
+  static constexpr unsigned mostSolved = 12;
+
+  void search(size_t low, size_t high) {
+    if (numSolved++ == mostSolved)
+      return;
+    solver::ChoiceProblem problem = joined.capped(caps[high]);
+    problem.memoryLimit = limitAt(caps[low]);
+    if (problem.memoryLimit < 0)
+      return;
+    solver::ChoiceSolution solution = solver::solve(problem, request.solver);
+    if (!solution.isFeasible() || solution.lowerBound >= bestSeconds)
+      return;
     PieceChoices choices = joined.byPiece(solution.choices);
     IntervalSums sums = sumsOf(request.pieces, choices);
-    double excess = bytesOf(request, sums) - request.memoryLimit;
-    if (excess <= 0) {
-      refined.choices = std::move(choices);
-      refined.sums = sums;
-      return refined;
+    size_t own = llvm::lower_bound(caps, sums.transient) - caps.begin();
+    if (bytesOf(request, sums) <= request.memoryLimit) {
+      if (solution.seconds < bestSeconds) {
+        bestSeconds = solution.seconds;
+        refined.choices = std::move(choices);
+        refined.sums = sums;
+      }
+      return;
     }
-    limit -= excess;
+    // Both parts leave these splits out: one their transient, the other what it takes from the sums.
+    if (own > low)
+      search(low, own - 1);
+    if (own > low || low < high)
+      search(std::max(own, low + 1), high);
   }
-  return refined;
-}
+
+  /// What is left for sums over choices.
+  double limitAt(double transient) const {
+    IntervalSums without = before, with = before;
+    without.transient = without.largestPiece = 0;
+    with.transient = transient;
+    return request.memoryLimit - request.optionOf(with).fixedBytes + request.optionOf(without).fixedBytes;
+  }
+
+  const RefineRequest &request;
+  JoinedPieces joined;
+  std::vector<double> caps;
+  IntervalSums before;
+  double bestSeconds = solver::forbidden;
+  unsigned numSolved = 0;
+  Refined refined;
+};
+
+} // namespace
+
+Refined refine(const RefineRequest &request) { return Refiner(request).run(); }
 
 } // namespace cleave::search

@@ -49,6 +49,7 @@ struct Refined {
 /// The most combinations that Method::Exhaustive looks at.
 inline constexpr double mostCombinations = 1e8;
 
+/// The fastest splits within the limit, transients counted, unless it takes too many ranges of those to find them.
 Refined refine(const RefineRequest &request);
 
 } // namespace cleave::search

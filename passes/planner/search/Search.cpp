@@ -865,7 +865,7 @@ std::optional<SearchFailure> Searcher::refineStages() {
     Refined refined = refine(refineRequestOf(index));
     if (refined.isTooLarge && byMethod)
       return SearchFailure{false,
-                           llvm::formatv("--solver {0} expects stages of at most {1} combinations of splits, got "
+                           llvm::formatv("--solver {0} expects stages of at most {1:e0} combinations of splits, got "
                                          "{2:e1} in stage {3}; take elimination or ilp",
                                          solver::methodName(request.solver.method).data(), mostCombinations,
                                          refined.combinations, index)};
