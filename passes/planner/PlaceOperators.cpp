@@ -258,7 +258,7 @@ private:
     if (!best) {
       if (failureTo)
         *failureTo = PlaceFailure::Infeasible;
-      return module.emitError("no splits satisfy the placement file within the devices' memory; free some of its "
+      return emitError(module.getLoc(), "no splits satisfy the placement file within the devices' memory; free some of its "
                               "\"splits\", or take more devices");
     }
     const SplitDecision *decision = splits.decide("planner");
