@@ -34,6 +34,16 @@ static std::vector<int64_t> indexOf(uint64_t position, const std::vector<int64_t
   return index;
 }
 
+double largestMagnitude(const HostTensor &tensor) {
+  ElementType type = tensor.type().element;
+  unsigned width = elementBytes(type);
+  long double largest = 0;
+  for (size_t i = 0; i != tensor.bytes().size() / width; ++i)
+    if (long double value = load(type, tensor.bytes().data() + i * width); std::isfinite(value))
+      largest = std::max(largest, std::fabs(value));
+  return static_cast<double>(largest);
+}
+
 Comparison compare(const HostTensor &actual, const HostTensor &expected, double rtol, double atol) {
   ElementType type = actual.type().element;
   unsigned width = elementBytes(type);

@@ -23,6 +23,9 @@ struct Comparison {
   std::string text() const;
 };
 
+/// The largest magnitude of a finite element; 0 without any.
+double largestMagnitude(const HostTensor &tensor);
+
 /// Compares two tensors of the same type.
 Comparison compare(const HostTensor &actual, const HostTensor &expected, double rtol, double atol);
 

@@ -286,7 +286,8 @@ Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std
   if (!chosen)
     return chosen.error();
   if ((*chosen)->isDecision())
-    return makeError(Status::Unsupported, "entry \"", (*chosen)->name, "\" holds what was decided about a training "
+    return makeError(Status::Unsupported, "entry \"", (*chosen)->name,
+                     "\" holds what was decided about a training "
                      "step, and no programs: it can be explained and simulated, not run; compile without --train to "
                      "run the model");
   auto state = std::make_unique<State>();

@@ -52,20 +52,24 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType) : laun
       efficiency[costClass] = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("convolution", elementType))
     convolution = *curve;
+  if (const EfficiencyCurve *curve = kind.findCurve("streaming", elementType))
+    streaming = *curve;
 }
 
 double OperatorCost::seconds(CostClass costClass, double flops, double bytes, bool slides) const {
   if (costClass == CostClass::View)
     return 0;
-  bool byFlops = costClass == CostClass::Contraction;
+  auto shareAt = [](const EfficiencyCurve *curve, double size) {
+    return curve ? std::max(curve->at(std::max(size, 1.0)), 1e-6) : 1;
+  };
   auto found = efficiency.find(costClass);
   const EfficiencyCurve *curve = found == efficiency.end() ? nullptr : &found->second;
-  if (byFlops && slides && convolution)
+  if (costClass != CostClass::Contraction)
+    return launch + std::max(flops / peak, bytes / (bandwidth * shareAt(curve, bytes)));
+  if (slides && convolution)
     curve = &*convolution;
-  double share = curve ? std::max(curve->at(std::max(byFlops ? flops : bytes, 1.0)), 1e-6) : 1;
-  double computing = flops / (byFlops ? peak * share : peak),
-         moving = bytes / (byFlops ? bandwidth : bandwidth * share);
-  return launch + std::max(computing, moving);
+  double reading = shareAt(streaming ? &*streaming : nullptr, bytes);
+  return launch + std::max(flops / (peak * shareAt(curve, flops)), bytes / (bandwidth * reading));
 }
 
 } // namespace cleave

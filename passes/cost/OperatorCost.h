@@ -31,7 +31,7 @@ public:
 private:
   double peak, bandwidth, launch;
   std::map<CostClass, EfficiencyCurve> efficiency;
-  std::optional<EfficiencyCurve> convolution;
+  std::optional<EfficiencyCurve> convolution, streaming;
 };
 
 /// "contraction", "elementwise", "reduction", "movement", "view".

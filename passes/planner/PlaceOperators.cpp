@@ -10,6 +10,7 @@
 #include "passes/planner/MeshTable.h"
 #include "passes/planner/Passes.h"
 #include "passes/planner/PlaceByHand.h"
+#include "passes/planner/PlaceByList.h"
 #include "passes/planner/PlaceBySearch.h"
 #include "passes/planner/SplitByHand.h"
 #include "passes/planner/SplitByStrategy.h"
@@ -119,6 +120,8 @@ private:
   struct Found {
     search::SearchGraph graph;
     search::FoundPlan plan;
+    /// Where it is faster than the plan.
+    std::optional<ListPlacement> placement;
     std::vector<MeshSpec> meshes;
   };
   llvm::MapVector<Operation *, std::unique_ptr<Found>> found;
@@ -135,11 +138,27 @@ private:
       return emitError(module.getLoc(), problem->message);
     }
     made->plan = std::move(std::get<search::FoundPlan>(plan));
-    made->meshes = meshesOf(made->plan);
+    placeOnSingleDevices(*made);
+    made->meshes = made->placement ? singleDeviceMeshes(options.machine) : meshesOf(made->plan);
     if (reportTo)
-      *reportTo = reportOf(made->graph, made->plan, options.search, options.machine);
+      *reportTo = made->placement ? reportOf(made->graph, *made->placement, made->plan, options.search, options.machine)
+                                  : reportOf(made->graph, made->plan, options.search, options.machine);
     found[graph] = std::move(made);
     return success();
+  }
+
+  /// Operators on single devices, their branches side by side, are one more candidate for inference.
+  void placeOnSingleDevices(Found &made) {
+    const search::SearchRequest &request = options.search;
+    if (request.training || request.degrees.any() || options.machine.devices.size() < 2)
+      return;
+    ListPlacement placement = placeByList(made.graph, options.machine, request.memoryLimit, made.plan.seconds);
+    // The report's bound is one of both kinds of plans.
+    made.plan.lowerBound = std::min(made.plan.lowerBound, placement.lowerBound);
+    if (placement.isFeasible() && placement.seconds < made.plan.seconds)
+      made.placement = std::move(placement);
+    else
+      made.plan.considered.push_back(considered(placement));
   }
 
   LogicalResult chooseMeshes() {
@@ -176,6 +195,8 @@ private:
     }
     if (options.strategy == PlaceStrategy::Auto && !nodes.empty()) {
       const Found &known = *found.find(graph)->second;
+      if (known.placement)
+        return placesOf(*known.placement, known.meshes);
       return placeBySearch(known.graph, known.plan, known.meshes);
     }
     std::vector<NodePlace> places;
@@ -205,7 +226,8 @@ private:
     if (options.strategy == PlaceStrategy::Auto && options.placement)
       return splitRest(splits, graph);
     if (auto known = found.find(graph); known != found.end()) {
-      splitBySearch(splits, known->second->graph, known->second->plan);
+      if (!known->second->placement)
+        splitBySearch(splits, known->second->graph, known->second->plan);
       return success();
     }
     splits.propagate();

@@ -51,8 +51,8 @@ uint64_t cacheBytes(int level) {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
-/// Bytes that lie between two uses so that the second finds what a step leaves in the caches: beyond a few times a core's
-/// own caches all distances are alike, until they exceed the last one.
+/// Bytes that lie between two uses so that the second finds what a step leaves in the caches: beyond a few times a
+/// core's own caches all distances are alike, until they exceed the last one.
 uint64_t distanceOf(uint64_t stepBytes) {
   static const uint64_t own = 4 * cacheBytes(_SC_LEVEL2_CACHE_SIZE), last = cacheBytes(_SC_LEVEL3_CACHE_SIZE);
   return own != 0 && stepBytes > own && stepBytes <= last ? own : stepBytes;

@@ -70,9 +70,13 @@ static OperatorColumn secondsColumn(StringRef title, double Operator::*seconds, 
 /// Parameters and results, in the unit that suits the largest.
 static OperatorColumn memoryColumn(const PlanSummary &summary) {
   auto bytesOf = [](const Operator &op) { return op.parameterBytes + op.resultBytes; };
-  bool isLarge = any_of(summary.entry.operators, [&](const Operator &op) { return bytesOf(op) >= (1 << 20); });
-  return quantityColumn(isLarge ? "MiB" : "KiB", bytesOf,
-                        [unit = isLarge ? 1 << 20 : 1 << 10](double bytes) { return numberText(bytes / unit, 1); });
+  double largest = 0;
+  for (const Operator &op : summary.entry.operators)
+    largest = std::max(largest, bytesOf(op));
+  auto [unit, name] = largest >= 0x1p34   ? std::pair(0x1p30, "GiB")
+                      : largest >= 0x1p20 ? std::pair(0x1p20, "MiB")
+                                          : std::pair(0x1p10, "KiB");
+  return quantityColumn(name, bytesOf, [unit = unit](double bytes) { return numberText(bytes / unit, 1); });
 }
 
 /// "batch/data, out_channel/model" for "batch/data 8, out_channel/model 4": the meshes above say how many parts there

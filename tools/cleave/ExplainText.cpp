@@ -40,7 +40,9 @@ static void printMeshes(raw_ostream &out, const PlanSummary &summary, Detail det
   size_t shown = fold ? std::min(rows.size(), rowLimit) : rows.size();
   for (const EqualRows &row : ArrayRef(rows).take_front(shown)) {
     const runtime::Mesh &first = *grids[row.indices.front()], &last = *grids[row.indices.back()];
-    std::string names = first.name + (row.indices.size() > 1 ? ".." + last.name : "") + row.cells[0];
+    bool inARow = row.indices.back() - row.indices.front() + 1 == row.indices.size();
+    std::string names =
+        first.name + (row.indices.size() > 1 ? (inARow ? ".." : " to ") + last.name : "") + row.cells[0];
     out << (row.indices.size() > 1 ? std::to_string(row.indices.size()) + " meshes " : "mesh ")
         << shortened(names, lineWidth - 40) << ", " << countText(first.devices.size(), "device")
         << (row.indices.size() > 1 ? " each\n" : "\n");

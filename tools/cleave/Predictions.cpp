@@ -33,10 +33,10 @@ namespace {
 constexpr const char *zooModels[] = {
     "mlp:batch=64,hidden=1024",
     "lenet:batch=64",
-    "alexnet:batch=1",
+    "alexnet:batch=2",
     "alexnet:batch=8",
     "inception:batch=2",
-    "resnet50:batch=1,image-size=128",
+    "resnet50:batch=2,image-size=128",
     "unet:image-size=64,batch=2",
     "lstm:batch=16,hidden=256,vocabulary=1000",
     "gpt:layers=2,hidden=256,heads=4,sequence=128,vocabulary=1000,batch=4",

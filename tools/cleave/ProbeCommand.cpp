@@ -63,7 +63,7 @@ void printMeasurement(llvm::raw_ostream &out, const HostMeasurement &measured) {
   const DeviceKind &kind = measured.machine.kinds.begin()->second;
   out << "\nbetween two devices " << formatted("%.1f", link.bandwidth * 1e-9) << " GB/s, "
       << formatted("%.1f", link.latency * 1e6) << " us, combining " << formatted("%.1f", link.combine * 1e-9)
-      << " GB/s; slower by " << formatted("%.2f", kind.neighbourSlowdown) << " while another computes, by "
+      << " GB/s\nslower by " << formatted("%.2f", kind.neighbourSlowdown) << " while another computes, by "
       << formatted("%.2f", kind.overlapSlowdown) << " during transfers\n"
       << measured.samples << " kinds of calls in " << formatted("%.0f", measured.seconds)
       << " s; quartiles of a call's times " << formatted("%.1f", measured.medianSpread * 100)

@@ -6,6 +6,7 @@
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/SimulateStages.h"
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/FileReplacement.h"
@@ -164,6 +165,16 @@ Error writeFiles(const Simulated &simulated) {
   return writeJson(simulated.options.json, [&](llvm::json::OStream &json) { writeResults(json, simulated); });
 }
 
+/// Whether nothing in the entry computes, as what is to be computed was only decided.
+bool isDecision(const runtime::Entry &entry) {
+  bool computes = llvm::any_of(entry.programs, [](const runtime::Program &program) {
+    return llvm::any_of(program.body, [](const runtime::Instruction &instruction) {
+      return std::holds_alternative<runtime::Call>(instruction.action);
+    });
+  });
+  return entry.programs.empty() || (entry.prediction && entry.prediction->training && !computes);
+}
+
 Error simulate(const SimulateOptions &options) {
   auto plan = runtime::Plan::read(options.plan);
   if (!plan)
@@ -173,6 +184,8 @@ Error simulate(const SimulateOptions &options) {
   auto entry = plan->entry(options.entry);
   if (!entry)
     return entry.error();
+  if (isDecision(**entry))
+    return simulateStages(*plan, **entry, options.trace, options.json);
   std::string name = machineNameOf(*plan, **entry, options.machine);
   auto machine = machineOf(*plan, name);
   if (!machine)

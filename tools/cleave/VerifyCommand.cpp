@@ -184,9 +184,12 @@ Expected<std::vector<OutputDifference>> compareWithReference(const VerifyOptions
   if (!expected)
     return expected.error();
   std::vector<OutputDifference> differences;
-  for (size_t i = 0; i != actual->size(); ++i)
+  for (size_t i = 0; i != actual->size(); ++i) {
+    // Sums are rounded by the size of what is summed: the small elements of an output have the error of its large ones.
+    double scale = isFloatingPoint((*expected)[i].type().element) ? std::max(1.0, largestMagnitude((*expected)[i])) : 1;
     differences.push_back(
-        {(*entry)->outputs[i].name, compare((*actual)[i], (*expected)[i], options.rtol, options.atol)});
+        {(*entry)->outputs[i].name, compare((*actual)[i], (*expected)[i], options.rtol, options.atol * scale)});
+  }
   return differences;
 }
 
@@ -278,7 +281,7 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
   command->add_option("--rtol", options->rtol, "relative tolerance")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--atol", options->atol, "absolute tolerance")
+  command->add_option("--atol", options->atol, "absolute tolerance, times the largest magnitude of an output if that is above 1")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json, "where the report goes as JSON")->type_name("FILE");

@@ -16,6 +16,13 @@ namespace cleave::search {
 Grid::Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes) : sizes(sizes) {
   for (unsigned axis = 0; axis != sizes.size(); ++axis)
     links.push_back(topology.along(devices, sizes, {axis}));
+  for (size_t set = 0; set != size_t(1) << sizes.size(); ++set) {
+    llvm::SmallVector<unsigned, 3> axes;
+    for (unsigned axis = 0; axis != sizes.size(); ++axis)
+      if (set >> axis & 1)
+        axes.push_back(axis);
+    hierarchies.push_back(axes.empty() ? llvm::SmallVector<LinkLevel>() : topology.levels(devices, sizes, axes));
+  }
   llvm::SmallVector<unsigned, 3> order(sizes.size());
   std::iota(order.begin(), order.end(), 0u);
   do
@@ -34,12 +41,11 @@ double Grid::localBytes(double bytes, const State &state) const {
   return bytes;
 }
 
-/// The fastest first: the last axis connects the nearest devices.
-llvm::SmallVector<LinkLevel, 3> Grid::levels(llvm::ArrayRef<unsigned> axes) const {
-  llvm::SmallVector<LinkLevel, 3> result;
-  for (unsigned axis : llvm::reverse(axes))
-    result.push_back({sizes[axis], links[axis]});
-  return result;
+llvm::ArrayRef<LinkLevel> Grid::levels(llvm::ArrayRef<unsigned> axes) const {
+  size_t set = 0;
+  for (unsigned axis : axes)
+    set |= size_t(1) << axis;
+  return hierarchies[set];
 }
 
 double Grid::allReduce(double bytes, llvm::ArrayRef<unsigned> axes) const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A grid of devices for the search: its axes, what collectives along them cost, and what it costs to bring a tensor from
-// one way of lying on it to another.
+// A grid of devices for the search: its axes, what collectives along them cost, and what it costs to bring a tensor
+// from one way of lying on it to another.
 
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
@@ -58,10 +58,13 @@ public:
   double exchangeHalo(double bytes, unsigned axis) const;
 
 private:
-  llvm::SmallVector<LinkLevel, 3> levels(llvm::ArrayRef<unsigned> axes) const;
+  /// The hierarchy of links along some axes, the fastest first.
+  llvm::ArrayRef<LinkLevel> levels(llvm::ArrayRef<unsigned> axes) const;
 
   llvm::SmallVector<int64_t, 3> sizes;
-  llvm::SmallVector<LinkSpec, 3> links;
+  llvm::SmallVector<LinkSpec, 3> links; ///< By axis, the slowest.
+  /// By set of axes, a bit each.
+  std::vector<llvm::SmallVector<LinkLevel>> hierarchies;
   /// Every order of axes.
   std::vector<llvm::SmallVector<unsigned, 3>> orders;
 };

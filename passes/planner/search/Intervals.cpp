@@ -172,8 +172,7 @@ const Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting
     for (unsigned entry = 0; entry != table.entries; ++entry)
       before.sums[entry].backward = before.sums[entry].backwardExchange = before.values[entry];
   }
-  const Products &previous =
-      nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
+  const Products &previous = nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
   Table::Solved &solved = table.solve(weights);
   Products made;
   made.values.assign(table.exits, solver::forbidden);
@@ -227,12 +226,28 @@ std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, u
   return steps;
 }
 
-std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, unsigned last, unsigned setting,
-                                                               const Weights &weights) {
-  std::vector<std::array<unsigned, mostAxes>> all;
+std::vector<const Piece *> Intervals::piecesOf(unsigned first, unsigned last, unsigned setting) {
+  std::vector<const Piece *> pieces;
+  for (unsigned node = nodeOf(first, last); node != 0; node = nodes[node].parent)
+    pieces.push_back(tableOf(nodes[node].piece, setting).piece.get());
+  std::reverse(pieces.begin(), pieces.end());
+  return pieces;
+}
+
+std::vector<std::vector<unsigned>> Intervals::choicesOf(unsigned first, unsigned last, unsigned setting,
+                                                        const Weights &weights) {
+  std::vector<std::vector<unsigned>> choices;
   std::vector<Step> steps = stepsOf(first, last, setting, weights);
-  for (const Step &step : llvm::reverse(steps)) {
-    auto part = step.table->piece->factorsOf(step.table->choicesAt(weights, step.entry, step.exit));
+  for (const Step &step : llvm::reverse(steps))
+    choices.push_back(step.table->choicesAt(weights, step.entry, step.exit));
+  return choices;
+}
+
+std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, unsigned last, unsigned setting,
+                                                               const std::vector<std::vector<unsigned>> &choices) {
+  std::vector<std::array<unsigned, mostAxes>> all;
+  for (auto [piece, own] : llvm::zip_equal(piecesOf(first, last, setting), choices)) {
+    auto part = piece->factorsOf(own);
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -240,8 +255,6 @@ std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, u
 
 /// The problem with a variable's choice made.
 static void restrict(solver::ChoiceProblem &problem, unsigned variable, unsigned choice) {
-  if (variable == none)
-    return;
   std::vector<solver::Choice> single = {problem.domainOf(variable)[choice]};
   problem.variables[variable] = problem.domains.size();
   problem.domains.push_back(std::move(single));
@@ -260,16 +273,17 @@ static void restrict(solver::ChoiceProblem &problem, unsigned variable, unsigned
   }
 }
 
-std::vector<Intervals::OperatorFacts> Intervals::factsOf(const Step &step, const Weights &weights) {
-  const Piece &piece = *step.table->piece;
-  std::vector<unsigned> choices = step.table->choicesAt(weights, step.entry, step.exit);
+std::vector<Intervals::OperatorFacts> Intervals::factsOf(Table &table, const std::vector<unsigned> &choices,
+                                                         const Weights &weights) {
+  const Piece &piece = *table.piece;
   std::vector<OperatorTime> times = piece.timesOf(choices);
   std::vector<OperatorFacts> facts(times.size());
   for (auto [fact, time] : llvm::zip_equal(facts, times))
     fact.time = time;
-  solver::ChoiceProblem problem = step.table->weighted(weights);
-  restrict(problem, piece.entryVariable, step.entry);
-  restrict(problem, piece.exitVariable, step.exit);
+  solver::ChoiceProblem problem = table.weighted(weights);
+  for (unsigned end : {piece.entryVariable, piece.exitVariable})
+    if (end != none)
+      restrict(problem, end, choices[end]);
   solver::EliminationOptions options;
   options.secondsPerByte = weights.secondsPerByte;
   for (unsigned variable = 0; variable != choices.size(); ++variable) {
@@ -294,14 +308,17 @@ std::vector<Intervals::OperatorFacts> Intervals::factsOf(const Step &step, const
 }
 
 std::vector<Intervals::OperatorFacts> Intervals::facts(unsigned first, unsigned last, unsigned setting,
-                                                       const Weights &weights) {
-  std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<OperatorFacts>> known;
+                                                       const Weights &weights,
+                                                       const std::vector<std::vector<unsigned>> &choices) {
+  std::map<std::pair<unsigned, std::vector<unsigned>>, std::vector<OperatorFacts>> known;
+  std::vector<unsigned> pieces;
+  for (unsigned node = nodeOf(first, last); node != 0; node = nodes[node].parent)
+    pieces.push_back(nodes[node].piece);
   std::vector<OperatorFacts> all;
-  std::vector<Step> steps = stepsOf(first, last, setting, weights);
-  for (const Step &step : llvm::reverse(steps)) {
-    auto [entry, isNew] = known.try_emplace({step.piece, step.entry, step.exit});
+  for (auto [piece, own] : llvm::zip_equal(llvm::reverse(pieces), choices)) {
+    auto [entry, isNew] = known.try_emplace({piece, own});
     if (isNew)
-      entry->second = factsOf(step, weights);
+      entry->second = factsOf(tableOf(piece, setting), own, weights);
     all.insert(all.end(), entry->second.begin(), entry->second.end());
   }
   return all;

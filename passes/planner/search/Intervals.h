@@ -55,17 +55,22 @@ public:
   const IntervalSums *best(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   /// By operator of the layers and axis: the factor that is cut by these choices, or none.
   std::vector<std::array<unsigned, mostAxes>> factors(unsigned first, unsigned last, unsigned setting,
-                                                      const Weights &weights);
-  /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest of
-  /// its piece being split anew for that.
+                                                      const std::vector<std::vector<unsigned>> &choices);
+  /// The pieces of an interval in a row; each but the last ends at the single tensor at which the next one begins.
+  std::vector<const Piece *> piecesOf(unsigned first, unsigned last, unsigned setting);
+  /// By piece: the choices that are best.
+  std::vector<std::vector<unsigned>> choicesOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest
+  /// of its piece being split anew for that.
   struct OperatorFacts {
     OperatorTime time;
     /// By axis: the factors of the other way; empty where there is none.
     std::optional<std::array<unsigned, mostAxes>> alternative;
     double more = 0; ///< Seconds of a microbatch that it would take more, with its part of what `weights` count.
   };
-  /// By operator of the layers.
-  std::vector<OperatorFacts> facts(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  /// By operator of the layers, with these choices of the pieces; `weights` say what another way is worth.
+  std::vector<OperatorFacts> facts(unsigned first, unsigned last, unsigned setting, const Weights &weights,
+                                   const std::vector<std::vector<unsigned>> &choices);
 
 private:
   struct Table;
@@ -82,7 +87,7 @@ private:
     unsigned piece, entry, exit;
   };
   std::vector<Step> stepsOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
-  std::vector<OperatorFacts> factsOf(const Step &step, const Weights &weights);
+  std::vector<OperatorFacts> factsOf(Table &table, const std::vector<unsigned> &choices, const Weights &weights);
 
   const SearchGraph &graph;
   const FixedFactors fixed;

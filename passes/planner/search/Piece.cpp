@@ -183,8 +183,8 @@ private:
     if (!mayPlay(op, role, factor))
       return false;
     double size = sizeOf(op, factor);
-    if (known.kind == FactorKind::Window && size / ways * static_cast<double>(known.step) <
-                                                static_cast<double>(known.haloBefore + known.haloAfter))
+    if (known.kind == FactorKind::Window &&
+        size / ways * static_cast<double>(known.step) < static_cast<double>(known.haloBefore + known.haloAfter))
       return false;
     return size >= ways;
   }
@@ -283,9 +283,9 @@ private:
       chosen.push_back(statesOf(op, own));
       assignment.factors.push_back(own);
       addWork(made.operators[position], own, chosen.back(), sums);
-      assignment.times.push_back({sums.forward + sums.backward - before.forward - before.backward,
-                                  sums.forwardExchange + sums.backwardExchange - before.forwardExchange -
-                                      before.backwardExchange});
+      assignment.times.push_back(
+          {sums.forward + sums.backward - before.forward - before.backward,
+           sums.forwardExchange + sums.backwardExchange - before.forwardExchange - before.backwardExchange});
     }
     made.assignments.push_back(std::move(assignment));
     made.sums.push_back(sums);
@@ -347,7 +347,8 @@ private:
     for (const Operand &operand : op.operands)
       whole += operand.bytes;
     double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
-    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
+    double forward =
+        op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
     sums.forward += forward;
     if (op.cost.costClass == CostClass::Contraction)
       sums.contractions += forward;
@@ -359,9 +360,8 @@ private:
   }
 
   double operandBytes(const Operand &operand, const State &state) const {
-    double bytes = operand.parameter != none
-                       ? operand.bytes * (operand.isFloat ? options.precision.activation : 1)
-                       : bytesOf(graph.tensors[operand.tensor]);
+    double bytes = operand.parameter != none ? operand.bytes * (operand.isFloat ? options.precision.activation : 1)
+                                             : bytesOf(graph.tensors[operand.tensor]);
     return grid.localBytes(bytes, state);
   }
 
@@ -462,9 +462,8 @@ private:
     auto variable = variableOf.find(known.producer);
     if (known.producer == none || variable == variableOf.end())
       return nullptr;
-    size_t position =
-        llvm::find(piece.variables[variable->second].operators, known.producer) -
-        piece.variables[variable->second].operators.begin();
+    size_t position = llvm::find(piece.variables[variable->second].operators, known.producer) -
+                      piece.variables[variable->second].operators.begin();
     return &states[variable->second][choice][position].results[known.result];
   }
 
@@ -482,8 +481,8 @@ private:
     auto producer = variableOf.find(known.producer);
     for (auto [user, operand] : known.uses) {
       auto variable = variableOf.find(user);
-      if (variable == variableOf.end() || (known.producer != none && producer != variableOf.end() &&
-                                           producer->second == variable->second))
+      if (variable == variableOf.end() ||
+          (known.producer != none && producer != variableOf.end() && producer->second == variable->second))
         continue;
       uses.emplace_back(user, operand);
     }
@@ -662,19 +661,20 @@ Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned e
   Builder(*this, graph, entry, exit, grid, cost, options, fixed).run();
 }
 
+Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {
+  const solver::PairTable &table = problem.pairs[problem.edges[edge].table];
+  Sums sums;
+  sums.forward = sums.forwardExchange = forwardTables[edge][static_cast<size_t>(a) * table.columns + b];
+  sums.backward = sums.backwardExchange = table.at(a, b) - sums.forward;
+  return sums;
+}
+
 Sums Piece::sumsOf(const std::vector<unsigned> &choices) const {
   Sums total;
   for (auto [variable, choice] : llvm::zip_equal(variables, choices))
     total.add(variable.sums[choice]);
-  for (auto [edge, forward] : llvm::zip_equal(problem.edges, forwardTables)) {
-    const solver::PairTable &table = problem.pairs[edge.table];
-    unsigned a = choices[edge.first], b = choices[edge.second];
-    double there = forward[static_cast<size_t>(a) * table.columns + b], both = table.at(a, b);
-    total.forward += there;
-    total.forwardExchange += there;
-    total.backward += both - there;
-    total.backwardExchange += both - there;
-  }
+  for (auto [index, edge] : llvm::enumerate(problem.edges))
+    total.add(exchangeOf(index, choices[edge.first], choices[edge.second]));
   return total;
 }
 

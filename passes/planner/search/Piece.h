@@ -102,6 +102,9 @@ public:
   std::vector<double> entrySeconds, entryBytes;
 
   Sums sumsOf(const std::vector<unsigned> &choices) const;
+  /// Of one variable's choice; of choices of the two variables of an edge.
+  const Sums &sumsOf(unsigned variable, unsigned choice) const { return variables[variable].sums[choice]; }
+  Sums exchangeOf(unsigned edge, unsigned a, unsigned b) const;
   /// By operator of the piece and axis: the factor that is cut, or none.
   std::vector<std::array<unsigned, mostAxes>> factorsOf(const std::vector<unsigned> &choices) const;
   /// By operator of the piece.

@@ -5,6 +5,7 @@
 #include "passes/planner/search/Search.h"
 
 #include "passes/planner/search/Intervals.h"
+#include "passes/planner/search/Refine.h"
 #include "passes/planner/stages/StageSearch.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -123,6 +124,8 @@ public:
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override;
   double transferSeconds(unsigned at, unsigned devices) override;
+  /// True up to what layers at the ends of an interval cost for their free boundaries: taken for long models alone.
+  bool growsWithLayers() const override;
 
 private:
   Searcher &searcher;
@@ -157,9 +160,9 @@ private:
     return limit > 0 ? limit : std::numeric_limits<double>::infinity();
   }
   double batchScale(int64_t microbatches) const {
-    return request.training ? static_cast<double>(batch()) / static_cast<double>(microbatches) /
-                                  static_cast<double>(graph.batch)
-                            : 1;
+    return request.training
+               ? static_cast<double>(batch()) / static_cast<double>(microbatches) / static_cast<double>(graph.batch)
+               : 1;
   }
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
@@ -177,12 +180,19 @@ private:
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   bool memoryMayBind() const;
+  stages::StageOption optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const;
   void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
   std::vector<int64_t> microbatchNumbers() const;
   std::string checkRequest() const;
-  stages::StageProblem problemOf(int64_t microbatches) const;
+  stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
   void tryMicrobatches(int64_t microbatches);
-  FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches);
+  void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
+                 const PieceChoices &splits);
+  FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, stages::Schedule schedule);
+  std::vector<stages::Schedule> schedules(int64_t microbatches) const;
+  void trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs);
+  RefineRequest refineRequestOf(unsigned stage);
+  std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);
   std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
   double singleStageBound(int64_t microbatches);
@@ -207,6 +217,9 @@ private:
   std::vector<Choice> choices;
   std::optional<FoundPlan> best;
   std::vector<Choice> bestChoices, describedChoices;
+  stages::StagePlan bestPlan;
+  /// By stage of the best plan.
+  std::vector<PieceChoices> bestSplits;
   double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
   std::clock_t begin;
   /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
@@ -255,9 +268,8 @@ void Searcher::sumState() {
 /// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
 /// can be.
 bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
-  double inFlight = static_cast<double>(
-      std::min<int64_t>(microbatches, request.schedule == stages::Schedule::GPipe ? microbatches
-                                                                                  : intervals.numLayers() - first));
+  double inFlight = static_cast<double>(std::min<int64_t>(
+      microbatches, request.schedule == stages::Schedule::GPipe ? microbatches : intervals.numLayers() - first));
   return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
@@ -355,8 +367,8 @@ bool Searcher::memoryMayBind() const {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     limit = std::min(limit, memoryOf(kind));
   Precision stored = precision();
-  double bytes = graph.parameterBytes() *
-                 (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
+  double bytes =
+      graph.parameterBytes() * (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
   double activations = 0;
   for (const Tensor &tensor : graph.tensors)
     activations += tensor.bytes * (tensor.batched ? batchScale(1) : 1) * stored.activation;
@@ -418,6 +430,25 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
   return 0;
 }
 
+stages::StageOption Searcher::optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const {
+  stages::StageOption option;
+  option.forward = sums.forward;
+  option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
+  if (zero == 3) {
+    option.forward += sums.gathering;
+    option.backward += sums.gathering;
+  }
+  double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
+  // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
+  option.perStep = request.training ? std::max(0.0, sums.reduction - option.backward) +
+                                          hidden * std::min(sums.reduction, option.backward) + update
+                                    : 0;
+  option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
+  option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
+  option.backwardWeight = request.training ? std::min(sums.backwardWeights, option.backward) : 0;
+  return option;
+}
+
 void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     if ((!request.training && recompute != Recompute::None) || (request.recompute && recompute != *request.recompute))
@@ -431,20 +462,7 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
         continue;
       if (!request.zero && zero > 0 && !memoryBinds)
         continue;
-      stages::StageOption option;
-      option.forward = sums.forward;
-      option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
-      if (zero == 3) {
-        option.forward += sums.gathering;
-        option.backward += sums.gathering;
-      }
-      double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
-      // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
-      option.perStep = request.training
-                           ? std::max(0.0, sums.reduction - option.backward) + hidden * std::min(sums.reduction, option.backward) + update
-                           : 0;
-      option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
-      option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
+      stages::StageOption option = optionOf(sums, recompute, zero);
       option.id = choices.size();
       bool dominated = llvm::any_of(options, [&](const stages::StageOption &other) {
         return other.seconds() <= option.seconds() && other.perStep <= option.perStep &&
@@ -467,10 +485,14 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
 Costs::Costs(Searcher &searcher, int64_t microbatches)
     : searcher(searcher), microbatches(microbatches), weights(searcher.weightsOf(microbatches)) {}
 
+bool Costs::growsWithLayers() const {
+  constexpr unsigned manyLayers = 48;
+  return searcher.intervals.numLayers() > manyLayers;
+}
+
 uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.intervals.classOf(first, last); }
 
-const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind,
-                                                       unsigned devices) {
+const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind, unsigned devices) {
   auto key = std::tuple(static_cast<unsigned>(classOf(first, last)), kind, devices);
   auto [entry, isNew] = known.try_emplace(key);
   if (!isNew)
@@ -559,14 +581,25 @@ std::string Searcher::checkRequest() const {
   if (request.training && request.microbatches && batch() % *request.microbatches != 0)
     return llvm::formatv("--microbatches expects a divisor of the batch of {0}, got {1}", batch(),
                          *request.microbatches);
+  if (request.solver.method == solver::Method::Ilp && !solver::hasIlp())
+    return "--solver ilp expects a build with CBC, which this one is not; take elimination";
   return "";
 }
 
-stages::StageProblem Searcher::problemOf(int64_t microbatches) const {
+/// The schedules to choose from. Interleaving needs several chunks a device, which stages here are not.
+std::vector<stages::Schedule> Searcher::schedules(int64_t microbatches) const {
+  if (request.schedule)
+    return {*request.schedule};
+  if (!request.training || microbatches == 1)
+    return {stages::Schedule::OneForwardOneBackward};
+  return {stages::Schedule::OneForwardOneBackward, stages::Schedule::ZeroBubbleH1};
+}
+
+stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule) const {
   stages::StageProblem problem;
   problem.numLayers = intervals.numLayers();
   problem.microbatches = microbatches;
-  problem.schedule = request.schedule.value_or(stages::Schedule::OneForwardOneBackward);
+  problem.schedule = schedule.value_or(schedules(microbatches).front());
   const Degrees &degrees = request.degrees;
   if (degrees.pipeline)
     problem.numStages = *degrees.pipeline;
@@ -588,19 +621,28 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches) const {
 
 void Searcher::tryMicrobatches(int64_t microbatches) {
   Costs costs(*this, microbatches);
+  for (stages::Schedule schedule : schedules(microbatches))
+    trySchedule(microbatches, schedule, costs);
+}
+
+void Searcher::trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs) {
   stages::SearchOptions options;
   // Without a plan there is nothing to take when the time is over: the first one is waited for.
   if (best && request.timeBudget > 0)
     options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
-  stages::StagePlan plan = stages::searchStages(problemOf(microbatches), costs, options);
+  options.explainInfeasible = !best;
+  if (best)
+    options.secondsToBeat = best->seconds;
+  stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
   leastBytes = std::min(leastBytes, plan.isFeasible() ? leastBytes : plan.leastBytes);
   if (!plan.isFeasible())
     return;
-  FoundPlan found = describe(plan, microbatches);
+  FoundPlan found = describe(plan, microbatches, schedule);
   if (best && best->seconds <= found.seconds)
     return;
   best = std::move(found);
   bestChoices = std::move(describedChoices);
+  bestPlan = std::move(plan);
   if (request.progress)
     request.progress(llvm::formatv("{0} stages, {1} microbatches: {2:f3} ms", best->stages.size(), microbatches,
                                    best->seconds * 1e3));
@@ -617,8 +659,7 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
       if (factor != none)
         (factor == graph.operators[index].batch ? batched : others) += graph.operators[index].cost.flops;
     }
-    std::string name = axis < shape.names.size() ? shape.names[axis]
-                                                 : (batched >= others ? dataAxis : modelAxis).str();
+    std::string name = axis < shape.names.size() ? shape.names[axis] : (batched >= others ? dataAxis : modelAxis).str();
     if (!used.insert(name).second)
       name += "2";
     used.insert(name);
@@ -627,11 +668,29 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
   return axes;
 }
 
-FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches) {
+/// Describes the splits of a stage, and what they amount to.
+void Searcher::setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
+                         const PieceChoices &splits) {
+  stage.factors = intervals.factors(choice.first, choice.last, choice.setting, splits);
+  stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, stage);
+  stage.forward = from.option.forward;
+  stage.backward = from.option.backward;
+  stage.backwardWeights = request.training ? sums.backwardWeights : 0;
+  stage.exchange = sums.forwardExchange + sums.backwardExchange;
+  stage.perStep = from.option.perStep;
+  stage.inFlight = from.inFlight;
+  stage.parameters = choice.zero >= 3 ? sums.parametersShared : sums.parameters;
+  stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
+  stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
+  stage.activations = from.inFlight * from.option.microbatchBytes;
+  stage.transient = transientBytes(sums, choice.recompute);
+}
+
+FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches, stages::Schedule schedule) {
   FoundPlan found;
   describedChoices.clear();
   found.microbatches = microbatches;
-  found.schedule = problemOf(microbatches).schedule;
+  found.schedule = schedule;
   found.seconds = plan.seconds;
   found.modelFlops = graph.flops() * batchScale(1) * (request.training ? 3 : 1);
   for (unsigned index = 0; index != plan.stages.size(); ++index) {
@@ -641,27 +700,15 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     choice.first = from.first;
     choice.last = from.last;
     describedChoices.push_back(choice);
-    const IntervalSums &sums = *intervals.best(choice.first, choice.last, choice.setting, choice.weights);
     FoundStage &stage = found.stages.emplace_back();
     stage.first = graph.boundaries[from.first].at;
     stage.last = graph.boundaries[from.last].at;
     for (unsigned device = 0; device != from.devices; ++device)
       stage.devices.push_back(runs[from.run].first + from.firstDevice + device);
-    stage.factors = intervals.factors(choice.first, choice.last, choice.setting, choice.weights);
-    stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, stage);
-    stage.forward = from.option.forward;
-    stage.backward = from.option.backward;
-    stage.backwardWeights = request.training ? sums.backwardWeights : 0;
-    stage.exchange = sums.forwardExchange + sums.backwardExchange;
-    stage.perStep = from.option.perStep;
     stage.recompute = choice.recompute;
     stage.zero = choice.zero;
-    stage.inFlight = from.inFlight;
-    stage.parameters = choice.zero >= 3 ? sums.parametersShared : sums.parameters;
-    stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
-    stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
-    stage.activations = from.inFlight * from.option.microbatchBytes;
-    stage.transient = transientBytes(sums, choice.recompute);
+    setSplits(stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
+              intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
     if (index + 1 != plan.stages.size())
       stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
   }
@@ -707,7 +754,13 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
     latency = std::max(latency, until[count]);
   }
   double longest = work / static_cast<double>(machine.devices.size());
-  return std::min(single, latency + static_cast<double>(microbatches - 1) * std::max(longest, 0.0));
+  // Schedules that put off the weights' gradients hide a part of the first microbatch's way.
+  bool fills = llvm::any_of(schedules(microbatches), [](stages::Schedule schedule) {
+    return schedule != stages::Schedule::GPipe && schedule != stages::Schedule::OneForwardOneBackward;
+  });
+  if (fills)
+    return std::min(single, static_cast<double>(microbatches) * longest);
+  return std::min(single, latency + static_cast<double>(microbatches - 1) * longest);
 }
 
 /// The least device seconds and the least seconds that a microbatch of layers takes on any grid, forward and backward.
@@ -719,8 +772,8 @@ std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last,
     for (const Parameter &parameter : graph.parameters)
       if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
           parameter.firstUse < graph.boundaries[last].at)
-        once += operatorCosts.front()->memorySeconds(
-            parameter.bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+        once += operatorCosts.front()->memorySeconds(parameter.bytes *
+                                                     (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
   }
   std::pair<double, double> least = {solver::forbidden, solver::forbidden};
   stages::StageProblem problem = problemOf(microbatches);
@@ -777,15 +830,76 @@ static std::string bytesText(double bytes) {
   return llvm::formatv("{0:f2} GiB", bytes / gib);
 }
 
+/// A stage of the best plan with its splits so far.
+RefineRequest Searcher::refineRequestOf(unsigned stage) {
+  const Choice &choice = bestChoices[stage];
+  RefineRequest refining;
+  refining.pieces = intervals.piecesOf(choice.first, choice.last, choice.setting);
+  refining.choices = bestSplits[stage];
+  refining.optionOf = [this, choice](const IntervalSums &sums) {
+    return optionOf(sums, choice.recompute, choice.zero);
+  };
+  refining.recompute = choice.recompute;
+  refining.reduction = choice.weights.reduction;
+  refining.microbatches = static_cast<double>(best->microbatches);
+  refining.inFlight = bestPlan.stages[stage].inFlight;
+  refining.memoryLimit = memoryOf(choice.kind);
+  refining.solver = request.solver;
+  return refining;
+}
+
+/// Whether the search across stages saw a stage's splits as they count in the end: memory for nothing, no activations
+/// computed again, no state shared.
+static bool isExact(const Choice &choice) {
+  return choice.weights.secondsPerByte == 0 && choice.recompute == Recompute::None && choice.zero == 0;
+}
+
+/// Solves the splits of stages as one problem each, where that was asked for by a method, or where others may be better
+/// than those that the search across stages saw.
+std::optional<SearchFailure> Searcher::refineStages() {
+  for (const Choice &choice : bestChoices)
+    bestSplits.push_back(intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
+  bool byMethod = request.solver.method != solver::Method::Elimination;
+  Costs costs(*this, best->microbatches);
+  stages::StageProblem problem = problemOf(best->microbatches, best->schedule);
+  for (unsigned index = 0; index != bestChoices.size(); ++index) {
+    const Choice &choice = bestChoices[index];
+    if (!byMethod && isExact(choice))
+      continue;
+    Refined refined = refine(refineRequestOf(index));
+    if (refined.isTooLarge && byMethod)
+      return SearchFailure{false,
+                           llvm::formatv("--solver {0} expects stages of at most {1:e0} combinations of splits, got "
+                                         "{2:e1} in stage {3}; take elimination or ilp",
+                                         solver::methodName(request.solver.method).data(), mostCombinations,
+                                         refined.combinations, index)};
+    if (refined.choices.empty())
+      continue;
+    stages::StagePlan plan = bestPlan;
+    stages::Stage &stage = plan.stages[index];
+    uint32_t id = stage.option.id;
+    stage.option = optionOf(refined.sums, choice.recompute, choice.zero);
+    stage.option.id = id;
+    plan.seconds = stages::stepSeconds(problem, costs, plan.stages);
+    if (plan.seconds > bestPlan.seconds)
+      continue;
+    bestPlan = std::move(plan);
+    best->seconds = bestPlan.seconds;
+    setSplits(best->stages[index], bestPlan.stages[index], choice, refined.sums, refined.choices);
+    bestSplits[index] = std::move(refined.choices);
+  }
+  return std::nullopt;
+}
+
 /// What is expected of every operator of the best plan.
 void Searcher::addExpectations() {
   double longest = 0;
   for (const FoundStage &stage : best->stages)
     longest = std::max(longest, stage.forward + stage.backward);
-  for (auto [stage, choice] : llvm::zip_equal(best->stages, bestChoices)) {
+  for (auto [stage, choice, splits] : llvm::zip_equal(best->stages, bestChoices, bestSplits)) {
     double own = stage.forward + stage.backward;
     for (const Intervals::OperatorFacts &facts :
-         intervals.facts(choice.first, choice.last, choice.setting, choice.weights)) {
+         intervals.facts(choice.first, choice.last, choice.setting, choice.weights, splits)) {
       OperatorExpectation &made = stage.operators.emplace_back();
       made.seconds = facts.time.seconds;
       made.exchange = facts.time.exchange;
@@ -832,6 +946,8 @@ std::variant<FoundPlan, SearchFailure> Searcher::run() {
   }
   if (!best)
     return infeasible();
+  if (std::optional<SearchFailure> failure = refineStages())
+    return *failure;
   best->lowerBound = std::min(numbers.front().first, best->seconds);
   addExpectations();
   return std::move(*best);

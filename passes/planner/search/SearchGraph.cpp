@@ -102,10 +102,10 @@ private:
     made.rule.results.resize(op.getNumResults());
     if (auto costed = dyn_cast<CostInterface>(op))
       made.cost = costed.getCost();
-    made.slides = made.cost.costClass == CostClass::Contraction &&
-                  llvm::any_of(made.rule.factors, [](const Factor &factor) {
-                    return factor.kind == FactorKind::Window || StringRef(factor.name).starts_with("window");
-                  });
+    made.slides =
+        made.cost.costClass == CostClass::Contraction && llvm::any_of(made.rule.factors, [](const Factor &factor) {
+          return factor.kind == FactorKind::Window || StringRef(factor.name).starts_with("window");
+        });
     made.once = true;
     for (auto [number, value] : llvm::enumerate(op.getOperands())) {
       Operand &operand = made.operands.emplace_back();
@@ -237,8 +237,9 @@ private:
         continue;
       const Tensor &tensor = result.tensors[data];
       const Operator &producer = result.operators[tensor.producer];
-      op.fused = op.cost.costClass == CostClass::Elementwise && tensor.uses.size() == 1 &&
-                 (producer.cost.costClass == CostClass::Contraction || producer.cost.costClass == CostClass::Elementwise);
+      op.fused =
+          op.cost.costClass == CostClass::Elementwise && tensor.uses.size() == 1 &&
+          (producer.cost.costClass == CostClass::Contraction || producer.cost.costClass == CostClass::Elementwise);
       if (!mayBePartial(producer) && !mayBePartial(op))
         op.leader = producer.leader;
     }
@@ -276,8 +277,8 @@ private:
   /// Whether a cut there separates operators of one node, or one that is fused from its producer.
   bool separates(const Boundary &boundary) const {
     unsigned index = boundary.at;
-    return index < result.operators.size() && (result.operators[index].fused || result.operators[index].once ||
-                                               insideNode[index]);
+    return index < result.operators.size() &&
+           (result.operators[index].fused || result.operators[index].once || insideNode[index]);
   }
 
   /// By operator: some node has operators before it and from it on.
@@ -413,7 +414,8 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
     const Operator &op = operators[index];
     out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
         << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch)
-        << ' ' << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' ' << (op.leader < first ? -1 : static_cast<int>(op.leader - first)) << ' ';
+        << ' ' << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' '
+        << (op.leader < first ? -1 : static_cast<int>(op.leader - first)) << ' ';
     for (const Factor &factor : op.rule.factors)
       out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter
           << ' ';

@@ -43,7 +43,7 @@ struct Operand {
 struct Parameter {
   llvm::StringRef name;
   double bytes = 0;
-  bool trained = false;    ///< Neither state nor a constant.
+  bool trained = false;     ///< Neither state nor a constant.
   unsigned firstUse = none; ///< The operator that answers for its memory and gradient.
 };
 
@@ -56,8 +56,8 @@ struct Operator {
   unsigned sequence = none; ///< The factor that is the dimension of an input beside the batch.
   llvm::SmallVector<Operand, 2> operands;
   llvm::SmallVector<unsigned, 1> results; ///< Indices of tensors.
-  bool slides = false; ///< A convolution.
-  bool once = false;  ///< Depends on no input of the graph: it runs before the first step.
+  bool slides = false;                    ///< A convolution.
+  bool once = false;                      ///< Depends on no input of the graph: it runs before the first step.
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
   /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.
   unsigned leader = 0;
@@ -91,8 +91,8 @@ struct SearchGraph {
   std::string structureOf(unsigned first, unsigned last) const;
 };
 
-/// Reads a graph whose operators have not been placed. At most `mostBoundaries` boundaries are kept: all single ones that
-/// repeat in the same way, and of the others the narrowest.
+/// Reads a graph whose operators have not been placed. At most `mostBoundaries` boundaries are kept: all single ones
+/// that repeat in the same way, and of the others the narrowest.
 SearchGraph readGraph(dfg::GraphOp graph, unsigned mostBoundaries = 128);
 
 } // namespace cleave::search

@@ -15,6 +15,7 @@ namespace {
 /// Sorted distinct values of all edges.
 template <typename ValueOf> std::vector<double> valuesOf(const StageEdges &edges, ValueOf valueOf) {
   std::vector<double> values;
+  values.reserve(edges.edges.size());
   for (const StageEdge &edge : edges.edges)
     values.push_back(valueOf(edge));
   std::sort(values.begin(), values.end());
@@ -66,6 +67,7 @@ public:
 private:
   std::vector<PlacedRun> placed(const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun) const {
     std::vector<PlacedRun> runs;
+    runs.reserve(order.size());
     for (unsigned run : order)
       runs.push_back({problem.runs[run].count, groupOfRun[run]});
     return runs;

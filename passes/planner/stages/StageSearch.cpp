@@ -176,6 +176,7 @@ private:
   void fill(StagePlan &plan) {
     unsigned run = 0;
     std::vector<unsigned> left;
+    left.reserve(problem.runs.size());
     for (const DeviceRun &device : problem.runs)
       left.push_back(device.count);
     for (const StageEdge &edge : best.edges) {
@@ -192,6 +193,7 @@ private:
   /// ones in the order of the pipeline.
   void placeInRuns(std::vector<Stage> &stages) const {
     std::vector<Stage *> bySize;
+    bySize.reserve(stages.size());
     for (Stage &stage : stages)
       bySize.push_back(&stage);
     std::stable_sort(bySize.begin(), bySize.end(),

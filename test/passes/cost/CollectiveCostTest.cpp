@@ -72,6 +72,16 @@ TEST(CollectiveCostTest, AllToAllOverLevels) {
   EXPECT_NEAR(allToAllSeconds(6400 * megabyte, levels), 434.3 * ms, 1e-9);
 }
 
+// Devices that combine 2 GB/s: 3/4 of 400 MB take 150 ms more where there is something to combine.
+TEST(CollectiveCostTest, Combining) {
+  LinkLevel level{4, {1e9, 1 * ms, 2e9}};
+  EXPECT_NEAR(allReduceSeconds(400 * megabyte, level), (606 + 150) * ms, 1e-9);
+  EXPECT_NEAR(reduceScatterSeconds(400 * megabyte, level), (303 + 150) * ms, 1e-9);
+  EXPECT_NEAR(allGatherSeconds(400 * megabyte, level), 303 * ms, 1e-9);
+  // In a tree once: 2 * 4 + 2 and 0.5.
+  EXPECT_NEAR(allReduceSeconds(megabyte, LinkLevel{16, {1e9, 1 * ms, 2e9}}), 10.5 * ms, 1e-9);
+}
+
 TEST(CollectiveCostTest, Send) { EXPECT_NEAR(sendSeconds(5 * megabyte, slow), 6 * ms, 1e-9); }
 
 } // namespace

@@ -47,6 +47,20 @@ hosts:
                        .str());
 }
 
+// The slowest to combine on the way counts; links that do not say are fast enough.
+TEST(TopologyTest, Combining) {
+  Topology topology(machineOf((kinds + R"(
+hosts:
+  - { count: 2, devices: [ { kind: gpu, count: 2 } ],
+      links: [ { between: devices, bandwidth: 100 GB/s, latency: 4 us, combine: 7 GB/s } ] }
+network: { bandwidth: 2 GB/s, latency: 20 us }
+)")
+                                  .str()));
+  EXPECT_EQ(topology.between(0, 1).combine, 7e9);
+  EXPECT_EQ(topology.along(devices(4), {4}, {0}).combine, 7e9);
+  EXPECT_EQ(topology.levels(devices(4), {4}, {0})[1].link.combine, 7e9);
+}
+
 // A path has the bandwidth of its narrowest link and the latency of all.
 TEST(TopologyTest, Between) {
   Topology topology(twoHosts());

@@ -74,6 +74,7 @@ TEST(CostGraph, sortsTopologically) {
   graph.ops = {{"sum", "", {2, 1}}, {"right", "", {3}}, {"left", "", {3}}, {"x", "", {}}};
   ASSERT_TRUE(sortTopologically(graph));
   std::vector<std::string> names;
+  names.reserve(graph.ops.size());
   for (const CostOp &op : graph.ops)
     names.push_back(op.name);
   EXPECT_EQ(names, (std::vector<std::string>{"x", "right", "left", "sum"}));
@@ -89,7 +90,8 @@ static double tryAll(const CostGraph &graph, unsigned first, unsigned devices) {
     return 0;
   double best = std::numeric_limits<double>::infinity();
   for (unsigned last = first + 1; last <= end; ++last)
-    for (double replicas = 1; replicas <= devices; ++replicas) {
+    for (unsigned count = 1; count <= devices; ++count) {
+      double replicas = count;
       double compute = 0, weights = 0;
       for (unsigned op = first; op < last; ++op) {
         compute += graph.ops[op].seconds();
@@ -98,7 +100,7 @@ static double tryAll(const CostGraph &graph, unsigned first, unsigned devices) {
       double stage = std::max({(compute + 2 * (replicas - 1) / replicas * weights) / replicas,
                                2 * crossing(graph, 0, first, first, last) / replicas,
                                2 * crossing(graph, first, last, last, end) / replicas});
-      best = std::min(best, std::max(stage, tryAll(graph, last, devices - static_cast<unsigned>(replicas))));
+      best = std::min(best, std::max(stage, tryAll(graph, last, devices - count)));
     }
   return best;
 }

@@ -60,7 +60,7 @@ struct ScheduleRow {
   double (*kept)(double p, double v, double m);
 };
 
-static const ScheduleRow rows[] = {
+constexpr ScheduleRow rows[] = {
     {"gpipe", [](double p, double, const StageTimes &t) { return (p - 1) * t.sum(); },
      [](double, double, double m) { return m; }},
     {"1f1b", [](double p, double, const StageTimes &t) { return (p - 1) * t.sum(); },
@@ -82,7 +82,7 @@ TEST(PipelineSimulator, agreesWithTheFormulas) {
     for (unsigned p : {2, 3, 4, 8, 16})
       for (unsigned groups : {2, 3, 6})
         for (const StageTimes &times : {StageTimes{10, 10, 10, 0}, StageTimes{30, 29, 20, 0}}) {
-          unsigned v = row.name == std::string("interleaved") ? 1 + groups % 4 : 1, m = p * groups;
+          unsigned v = std::string_view(row.name) == "interleaved" ? 1 + groups % 4 : 1, m = p * groups;
           PipelineTimeline timeline = simulate(*findSchedule(row.name), p, m, times, v);
           expectValid(timeline, std::vector<StageTimes>(p, times), m, v);
           EXPECT_NEAR(timeline.longestSpan() - m * times.sum(), row.idle(p, v, times), 1e-6)

@@ -16,6 +16,7 @@ using namespace cleave::stages;
 static void expectValid(const StageProblem &problem, StageCosts &costs, const StagePlan &plan) {
   ASSERT_TRUE(plan.isFeasible());
   std::vector<std::vector<bool>> used;
+  used.reserve(problem.runs.size());
   for (const DeviceRun &run : problem.runs)
     used.emplace_back(run.count, false);
   unsigned layer = 0;
@@ -75,7 +76,7 @@ class WeightCosts : public StageCosts {
 public:
   explicit WeightCosts(std::vector<double> weights) : weights(std::move(weights)) {}
 
-  const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) override {
+  const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned /*kind*/, unsigned devices) override {
     std::vector<StageOption> &found = known[{classOf(first, last), devices}];
     if (found.empty()) {
       ++asked;
@@ -95,7 +96,7 @@ public:
   unsigned asked = 0;
 
 protected:
-  virtual void addOptions(double weight, unsigned layers, unsigned devices, std::vector<StageOption> &options) {
+  virtual void addOptions(double weight, unsigned /*layers*/, unsigned devices, std::vector<StageOption> &options) {
     StageOption option;
     option.forward = weight / devices * (1 + 0.05 * std::log2(devices)) + (devices > 1 ? 0.1 : 0);
     options.push_back(option);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Models as the search sees them, for its tests: from the zoo, written by a ModelBuilder, or as dfg text.
+
+#ifndef CLEAVE_TEST_PASSES_PLANNER_SEARCH_MODELGRAPH_H
+#define CLEAVE_TEST_PASSES_PLANNER_SEARCH_MODELGRAPH_H
+
+#include "passes/cost/Machine.h"
+#include "passes/cost/OperatorCost.h"
+#include "passes/planner/search/Grid.h"
+#include "passes/planner/search/SearchGraph.h"
+#include "passes/zoo/Zoo.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <memory>
+#include <numeric>
+
+namespace cleave {
+
+/// A model, imported and simplified as `cleave compile` does.
+class ModelGraph {
+public:
+  /// Of the zoo.
+  ModelGraph(const std::string &name, const std::map<std::string, int64_t> &numbers);
+  explicit ModelGraph(const onnx::ModelProto &model);
+  /// A module of the dfg dialect.
+  explicit ModelGraph(const std::string &text);
+
+  search::SearchGraph graph;
+
+private:
+  void read();
+
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Dense blocks (Huang et al. 2017), whose layers each read a concatenation of all earlier ones of their block.
+onnx::ModelProto buildDenseBlocks(int64_t batch, int64_t blocks, int64_t layers, int64_t growth);
+
+/// All devices of a machine as a grid.
+struct MachineGrid {
+  MachineGrid(const std::string &name, llvm::ArrayRef<int64_t> sizes);
+  MachineGrid(Machine machine, llvm::ArrayRef<int64_t> sizes);
+
+  Machine machine;
+  Topology topology;
+  OperatorCost cost;
+  search::Grid grid;
+};
+
+} // namespace cleave
+
+#endif // CLEAVE_TEST_PASSES_PLANNER_SEARCH_MODELGRAPH_H
