@@ -252,7 +252,7 @@ Error ModelCompiler::place() {
     return makeError(Status::Usage, "--place expects --strategy place or auto, got ", result.strategy);
   if (constrains && (target.train || !target.degrees.empty()))
     return makeError(Status::Usage, "--place with --strategy auto fixes the devices: --train and --degrees cannot be "
-                     "given with it");
+                                    "given with it");
   if (result.strategy != "place" && !constrains)
     options.placement.reset();
   options.strategy = result.strategy == "pipeline" ? PlaceStrategy::Auto : *findStrategy(result.strategy);

@@ -281,7 +281,9 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
   command->add_option("--rtol", options->rtol, "relative tolerance")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--atol", options->atol, "absolute tolerance, times the largest magnitude of an output if that is above 1")
+  command
+      ->add_option("--atol", options->atol,
+                   "absolute tolerance, times the largest magnitude of an output if that is above 1")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json, "where the report goes as JSON")->type_name("FILE");

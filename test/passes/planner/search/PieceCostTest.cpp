@@ -89,7 +89,7 @@ protected:
         if (op.rule.factors[known].name == cuts[index])
           factor = known;
       EXPECT_TRUE(cuts[index].empty() || factor != none) << cuts[index];
-      fixed[index].push_back({0, factor});
+      fixed[index].axes.push_back({0, factor});
     }
     Piece piece(model.graph, 0, 3, none, none, on.grid, on.cost, options, fixed);
     // Nothing is left to choose.
