@@ -316,7 +316,8 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
 }
 
 /// The batch along one axis, weights along the other, or one of them alone. What is best for a weighted sum need not be
-/// best where the longer of two things counts: these are what people would do, and no plan that is found is worse.
+/// best where the longer of two things counts: these are what people would do, and no plan that is found is worse. Only
+/// for a stage that holds the whole model: in pipelines little of a step is spent on gradients.
 void Searcher::addPlainShapes(std::vector<Shape> &list) const {
   if (!request.training)
     return;
@@ -504,7 +505,10 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
     return entry->second;
   }
   const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
+  bool isWhole = last - first == searcher.intervals.numLayers();
   for (unsigned shape = 0; shape != shapes.size(); ++shape) {
+    if (Searcher::isPlain(shapes[shape]) && !isWhole)
+      continue;
     unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
     bool fits = false;
     for (const Weights &weight : weights) {
