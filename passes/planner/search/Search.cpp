@@ -225,6 +225,8 @@ private:
   /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
   double hidden = 0;
   bool memoryBinds = false;
+  /// Whether a search without a plan says how many bytes would do.
+  bool explains = false;
   /// By boundary: the bytes of parameters, gradients and optimizer state before it.
   std::vector<double> stateBefore;
 };
@@ -630,11 +632,12 @@ void Searcher::trySchedule(int64_t microbatches, stages::Schedule schedule, Cost
   // Without a plan there is nothing to take when the time is over: the first one is waited for.
   if (best && request.timeBudget > 0)
     options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
-  options.explainInfeasible = !best;
+  options.explainInfeasible = explains;
   if (best)
     options.secondsToBeat = best->seconds;
   stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
-  leastBytes = std::min(leastBytes, plan.isFeasible() ? leastBytes : plan.leastBytes);
+  if (explains && !plan.isFeasible())
+    leastBytes = std::min(leastBytes, plan.leastBytes);
   if (!plan.isFeasible())
     return;
   FoundPlan found = describe(plan, microbatches, schedule);
@@ -941,6 +944,13 @@ std::variant<FoundPlan, SearchFailure> Searcher::run() {
     if (best && (outOfTime() || best->seconds <= least))
       break;
     tryMicrobatches(microbatches);
+    intervals.forget();
+    choices.clear();
+  }
+  // How much memory is missing takes longer to find out than that it is, and is of no use where another number fits.
+  explains = !best;
+  for (size_t index = 0; explains && index != numbers.size(); ++index) {
+    tryMicrobatches(numbers[index].second);
     intervals.forget();
     choices.clear();
   }
