@@ -258,8 +258,9 @@ private:
     if (!best) {
       if (failureTo)
         *failureTo = PlaceFailure::Infeasible;
-      return emitError(module.getLoc(), "no splits satisfy the placement file within the devices' memory; free some of its "
-                              "\"splits\", or take more devices");
+      return emitError(module.getLoc(),
+                       "no splits satisfy the placement file within the devices' memory; free some of its "
+                       "\"splits\", or take more devices");
     }
     const SplitDecision *decision = splits.decide("planner");
     for (auto [op, factors] : llvm::zip_equal(read.operators, *best)) {
