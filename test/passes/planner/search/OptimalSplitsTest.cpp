@@ -28,8 +28,8 @@ std::ostream &operator<<(std::ostream &out, const Case &it) { return out << it.n
 
 /// A share of the best solution that is counted as equal to it.
 constexpr double tolerance = 1e-3;
-/// CBC's tolerance is absolute, 1e-7 for each of thousands of rows, where the largest cost of a choice is 1: far more
-/// than the sum may be.
+/// CBC goes on only for solutions that are better by 1e-5 of what the largest single cost is, and calls the rest
+/// optimal.
 constexpr double rounding = 1e-4;
 
 class OptimalSplits : public testing::TestWithParam<Case> {
