@@ -23,7 +23,9 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Process.h"
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -282,6 +284,13 @@ Error ModelCompiler::place() {
     options.search.degrees.pipeline =
         options.search.degrees.pipeline.value_or(static_cast<int64_t>(options.machine.devices.size()));
   }
+  bool shown = llvm::sys::Process::StandardErrIsDisplayed();
+  if (shown)
+    options.search.progress = [](const std::string &line) { llvm::errs() << "\r\033[Ksearch: best so far " << line; };
+  llvm::scope_exit clear([shown] {
+    if (shown)
+      llvm::errs() << "\r\033[K";
+  });
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure)))
     return Error::success();

@@ -14,8 +14,10 @@
 
 #include <chrono>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <set>
+#include <thread>
 
 namespace cleave::search {
 
@@ -146,7 +148,18 @@ public:
     sumState();
   }
 
-  std::variant<FoundPlan, SearchFailure> run();
+  /// What makes the request senseless; empty where it is not.
+  std::string checkRequest() const;
+  /// Searches with every number of microbatches of a share, and bounds what they can reach.
+  void explore(unsigned share, unsigned shares);
+  /// Finds out how much memory is missing, where nothing fits.
+  void findLeastBytes();
+  /// The best plan, with all that is said about it; no plan takes less than `least`. Expects one.
+  std::variant<FoundPlan, SearchFailure> finish(double least);
+  SearchFailure infeasible() const;
+
+  std::optional<FoundPlan> best;
+  double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
 
 private:
   friend class Costs;
@@ -183,7 +196,6 @@ private:
   stages::StageOption optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const;
   void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
   std::vector<int64_t> microbatchNumbers() const;
-  std::string checkRequest() const;
   stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
   void tryMicrobatches(int64_t microbatches);
   void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
@@ -196,7 +208,6 @@ private:
   double lowerBoundOf(int64_t microbatches);
   std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
   double singleStageBound(int64_t microbatches);
-  SearchFailure infeasible() const;
   void addExpectations();
   /// Seconds of processor time.
   double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
@@ -215,12 +226,12 @@ private:
   std::map<unsigned, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   std::vector<Choice> choices;
-  std::optional<FoundPlan> best;
+  /// Numbers of microbatches with their bounds.
+  std::vector<std::pair<double, int64_t>> numbers;
   std::vector<Choice> bestChoices, describedChoices;
   stages::StagePlan bestPlan;
   /// By stage of the best plan.
   std::vector<PieceChoices> bestSplits;
-  double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
   std::clock_t begin;
   /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
   double hidden = 0;
@@ -931,36 +942,76 @@ SearchFailure Searcher::infeasible() const {
   return {true, message};
 }
 
-std::variant<FoundPlan, SearchFailure> Searcher::run() {
-  if (std::string problem = checkRequest(); !problem.empty())
-    return SearchFailure{false, problem};
+void Searcher::explore(unsigned share, unsigned shares) {
   // The numbers whose bound is least first: they promise most, and rule others out.
-  std::vector<std::pair<double, int64_t>> numbers;
-  for (int64_t microbatches : microbatchNumbers())
-    numbers.emplace_back(lowerBoundOf(microbatches), microbatches);
+  std::vector<int64_t> all = microbatchNumbers();
+  for (size_t index = share; index < all.size(); index += shares)
+    numbers.emplace_back(lowerBoundOf(all[index]), all[index]);
   intervals.forget();
   llvm::stable_sort(numbers, [](auto &left, auto &right) { return left.first < right.first; });
   for (auto [least, microbatches] : numbers) {
+    bound = std::min(bound, least);
     if (best && (outOfTime() || best->seconds <= least))
       break;
     tryMicrobatches(microbatches);
     intervals.forget();
     choices.clear();
   }
-  // How much memory is missing takes longer to find out than that it is, and is of no use where another number fits.
-  explains = !best;
+}
+
+void Searcher::findLeastBytes() {
+  explains = true;
   for (size_t index = 0; explains && index != numbers.size(); ++index) {
     tryMicrobatches(numbers[index].second);
     intervals.forget();
     choices.clear();
   }
-  if (!best)
-    return infeasible();
+}
+
+std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
   if (std::optional<SearchFailure> failure = refineStages())
     return *failure;
-  best->lowerBound = std::min(numbers.front().first, best->seconds);
+  best->lowerBound = std::min(least, best->seconds);
   addExpectations();
   return std::move(*best);
+}
+
+/// Explores numbers of microbatches in two threads, each for itself: the same two on every machine, so that the plan
+/// does not depend on how many cores there are.
+std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, const Machine &machine,
+                                              const SearchRequest &request) {
+  constexpr unsigned shares = 2;
+  std::vector<std::unique_ptr<Searcher>> searchers;
+  for (unsigned share = 0; share != shares; ++share)
+    searchers.push_back(std::make_unique<Searcher>(graph, machine, request));
+  if (std::string problem = searchers.front()->checkRequest(); !problem.empty())
+    return SearchFailure{false, problem};
+  auto together = [&](auto work) {
+    std::vector<std::thread> threads;
+    for (unsigned share = 1; share < shares; ++share)
+      threads.emplace_back([&, share] { work(share); });
+    work(0u);
+    for (std::thread &thread : threads)
+      thread.join();
+  };
+  together([&](unsigned share) { searchers[share]->explore(share, shares); });
+  Searcher *winner = nullptr;
+  double bound = solver::forbidden;
+  for (auto &searcher : searchers) {
+    bound = std::min(bound, searcher->bound);
+    if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
+      winner = searcher.get();
+  }
+  if (winner)
+    return winner->finish(bound);
+  // How much memory is missing takes longer to find out than that it is.
+  together([&](unsigned share) { searchers[share]->findLeastBytes(); });
+  for (auto &searcher : searchers) {
+    searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
+    if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
+      winner = searcher.get();
+  }
+  return winner ? winner->finish(bound) : searchers.front()->infeasible();
 }
 
 } // namespace
@@ -984,7 +1035,7 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
     SearchRequest fixed = request;
     fixed.degrees = degrees;
     fixed.progress = nullptr;
-    auto found = Searcher(graph, machine, fixed).run();
+    auto found = search(graph, machine, fixed);
     Considered &made = plan.considered.emplace_back();
     made.name = name;
     if (auto *other = std::get_if<FoundPlan>(&found)) {
@@ -998,7 +1049,14 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
 
 std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
                                                 const SearchRequest &request) {
-  auto found = Searcher(graph, machine, request).run();
+  SearchRequest guarded = request;
+  std::mutex mutex;
+  if (request.progress)
+    guarded.progress = [&](const std::string &line) {
+      std::lock_guard lock(mutex);
+      request.progress(line);
+    };
+  auto found = search(graph, machine, guarded);
   if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any())
     considerBaselines(graph, machine, request, *plan);
   return found;

@@ -52,7 +52,7 @@ struct SearchRequest {
   solver::SolveOptions solver;
   /// Seconds after which the best plan so far is taken; 0: no limit.
   double timeBudget = 0;
-  /// Called with a line about the best plan so far.
+  /// Called with a line about the best plan so far, by one thread at a time.
   std::function<void(const std::string &)> progress;
 };
 
