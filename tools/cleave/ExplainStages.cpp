@@ -24,6 +24,8 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     return;
   out << "predicted for " << shortened(prediction->machine, lineWidth / 3) << (prediction->training ? ", training" : "")
       << ": step " << secondsText(prediction->bestSeconds());
+  if (prediction->simulatedSeconds >= 0 && prediction->stepSeconds >= 0)
+    out << " simulated (" << secondsText(prediction->stepSeconds) << " by the search)";
   if (auto rate = summary.modelFlopsRate())
     out << ", " << decimalText(*rate) << "flop/s of the model a device";
   out << "\n" << "peak memory " << bytesText(summary.peakBytes()) << " a device";

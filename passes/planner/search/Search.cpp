@@ -625,6 +625,7 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<sta
     if (degrees.data || degrees.model || degrees.sequence || degrees.expert)
       run.stageSizes = {static_cast<unsigned>(degrees.data.value_or(1) * degrees.model.value_or(1) *
                                               degrees.sequence.value_or(1) * degrees.expert.value_or(1))};
+    llvm::erase_if(run.stageSizes, [&](unsigned size) { return size > run.count; });
     if (degrees.any() && !degrees.pipeline)
       problem.numStages = 1;
     problem.runs.push_back(std::move(run));
@@ -772,8 +773,9 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
   bool fills = llvm::any_of(schedules(microbatches), [](stages::Schedule schedule) {
     return schedule != stages::Schedule::GPipe && schedule != stages::Schedule::OneForwardOneBackward;
   });
+  // The gradients of weights take no longer than the forward pass: the rest is at least half of the way.
   if (fills)
-    return std::min(single, static_cast<double>(microbatches) * longest);
+    return std::min(single, std::max(static_cast<double>(microbatches) * longest, latency / 2));
   return std::min(single, latency + static_cast<double>(microbatches - 1) * longest);
 }
 
