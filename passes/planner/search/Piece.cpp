@@ -119,8 +119,10 @@ private:
     const Operator &op = graph.operators[index];
     auto leader = variableOf.find(op.leader);
     if (op.leader != index && leader != variableOf.end() && !fixed.count(index)) {
-      variableOf[index] = leader->second;
-      piece.variables[leader->second].operators.push_back(index);
+      // The entry may move when another one is added.
+      unsigned variable = leader->second;
+      variableOf[index] = variable;
+      piece.variables[variable].operators.push_back(index);
       return;
     }
     variableOf[index] = piece.variables.size();

@@ -41,7 +41,7 @@ struct Operand {
 
 /// A parameter that operators read.
 struct Parameter {
-  llvm::StringRef name;
+  std::string name;
   double bytes = 0;
   bool trained = false;     ///< Neither state nor a constant.
   unsigned firstUse = none; ///< The operator that answers for its memory and gradient.
