@@ -9,10 +9,8 @@
 #include "passes/planner/stages/StageSearch.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 
-#include <chrono>
 #include <cmath>
 #include <mutex>
 #include <numeric>
@@ -164,8 +162,6 @@ public:
 private:
   friend class Costs;
 
-  /// A kind of device as the stage search numbers them: an index into runs.
-  const Run &runOf(unsigned kind) const { return runs[kind]; }
   double memoryOf(unsigned kind) const {
     double limit = static_cast<double>(machine.devices[runs[kind].first].memoryLimit);
     if (request.memoryLimit > 0)
@@ -206,6 +202,7 @@ private:
   RefineRequest refineRequestOf(unsigned stage);
   std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);
+  double unsplitUpdateSeconds(unsigned first, unsigned last) const;
   std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
   double singleStageBound(int64_t microbatches);
   void addExpectations();
@@ -779,18 +776,24 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
   return std::min(single, latency + static_cast<double>(microbatches - 1) * longest);
 }
 
+/// Seconds of a step that the optimizer takes for the parameters of layers where nothing is split: the most that it may
+/// take.
+double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) const {
+  if (!request.training)
+    return 0;
+  Precision stored = precision();
+  double bytes = 0;
+  for (const Parameter &parameter : graph.parameters)
+    if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
+        parameter.firstUse < graph.boundaries[last].at)
+      bytes += parameter.bytes;
+  return operatorCosts.front()->memorySeconds(bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+}
+
 /// The least device seconds and the least seconds that a microbatch of layers takes on any grid, forward and backward.
 /// The choices that are best with their part of the optimizer take, without it, at most what all of it takes more.
 std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last, int64_t microbatches) {
-  double once = 0;
-  if (request.training) {
-    Precision stored = precision();
-    for (const Parameter &parameter : graph.parameters)
-      if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
-          parameter.firstUse < graph.boundaries[last].at)
-        once += operatorCosts.front()->memorySeconds(parameter.bytes *
-                                                     (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
-  }
+  double once = unsplitUpdateSeconds(first, last);
   std::pair<double, double> least = {solver::forbidden, solver::forbidden};
   stages::StageProblem problem = problemOf(microbatches);
   for (unsigned kind = 0; kind != runs.size(); ++kind)
@@ -814,6 +817,9 @@ double Searcher::singleStageBound(int64_t microbatches) {
   double least = solver::forbidden;
   auto count = static_cast<double>(microbatches);
   stages::StageProblem problem = problemOf(microbatches);
+  // Replicas that share the optimizer's state save time that the weights do not know of: at most all of it.
+  bool mayShare = memoryBinds || request.zero.value_or(0) > 0;
+  double shared = mayShare ? unsplitUpdateSeconds(0, intervals.numLayers()) : 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
       for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
@@ -825,7 +831,8 @@ double Searcher::singleStageBound(int64_t microbatches) {
           const IntervalSums *sums = intervals.best(0, intervals.numLayers(), setting, weights);
           if (!sums || weights.secondsPerByte != 0)
             continue;
-          double value = sums->forward + sums->backward + sums->update / count + weights.reduction * sums->reduction;
+          double value =
+              sums->forward + sums->backward + weights.reduction * sums->reduction + (sums->update - shared) / count;
           // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is
           // hidden: at least any mixture of both. The mixture whose weights these are leaves `part` of the step's time.
           double part = count - std::max(0.0, (weights.reduction * count - hidden) / (1 + weights.reduction));
@@ -939,7 +946,7 @@ SearchFailure Searcher::infeasible() const {
   if (request.training) {
     if (request.microbatches || request.recompute || request.zero || request.degrees.any())
       message += ", free what --microbatches, --recompute, --zero or --degrees fix";
-    message += ", a smaller --batch, or --dtype bf16";
+    message += request.elementType == "f32" ? ", a smaller --batch, or --dtype bf16" : ", or a smaller --batch";
   }
   return {true, message};
 }
