@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs of devices, grids on them, and what intervals are solved for.
+
+#include "passes/planner/search/Searcher.h"
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+namespace cleave::search {
+
+/// Bytes of gradients that are joined at once: the buckets of PyTorch's DistributedDataParallel (Li et al., VLDB 2020).
+static constexpr double largestBucket = 25e6;
+
+static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
+  return left.kind == right.kind && left.cores == right.cores && left.memoryLimit == right.memoryLimit &&
+         left.driver == right.driver;
+}
+
+std::vector<Run> findRuns(const Machine &machine) {
+  std::vector<Run> runs;
+  unsigned onHost = 0;
+  for (unsigned device = 0; device != machine.devices.size(); ++device) {
+    const DeviceSpec &spec = machine.devices[device];
+    bool sameHost = device != 0 && machine.devices[device - 1].host == spec.host;
+    if (runs.empty() || !alike(machine.devices[device - 1], spec)) {
+      runs.push_back({device, 0, 1});
+      onHost = 0;
+    } else if (!sameHost) {
+      onHost = 0;
+    }
+    ++runs.back().count;
+    runs.back().hostSize = std::max(runs.back().hostSize, ++onHost);
+  }
+  return runs;
+}
+
+std::vector<unsigned> stageSizes(const Run &run) {
+  std::set<unsigned> sizes = {run.count};
+  for (unsigned size = 1; size <= run.count; ++size)
+    if (run.count <= 16)
+      sizes.insert(size);
+  for (unsigned size = 1; size <= std::min(run.count, run.hostSize); ++size)
+    if (run.hostSize % size == 0)
+      sizes.insert(size);
+  for (unsigned hosts = 1; hosts * run.hostSize <= run.count; hosts *= 2)
+    sizes.insert(hosts * run.hostSize);
+  return {sizes.begin(), sizes.end()};
+}
+
+//===-- grids and settings ------------------------------------------------------------------------------------===//
+
+Precision Searcher::precision() const {
+  Precision precision;
+  if (request.elementType != "f32")
+    precision = {0.5, 0.5, 0.5, request.training ? 1.0 : 0.0};
+  if (request.training)
+    precision.optimizer += findOptimizer(request.optimizer)->states;
+  return precision;
+}
+
+void Searcher::sumState() {
+  Precision stored = precision();
+  std::vector<double> bytes(graph.operators.size() + 1, 0.0);
+  for (const Parameter &parameter : graph.parameters)
+    if (parameter.firstUse != none)
+      bytes[parameter.firstUse] +=
+          parameter.bytes *
+          (stored.parameter + (request.training && parameter.trained ? stored.gradient + stored.optimizer : 0));
+  double sum = 0;
+  unsigned next = 0;
+  for (const Boundary &boundary : graph.boundaries) {
+    for (; next != boundary.at; ++next)
+      sum += bytes[next];
+    stateBefore.push_back(sum);
+  }
+}
+
+/// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
+/// can be.
+bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
+  double inFlight = static_cast<double>(std::min<int64_t>(
+      microbatches, request.schedule == stages::Schedule::GPipe ? microbatches : intervals.numLayers() - first));
+  return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
+}
+
+const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
+  auto [entry, isNew] = shapes.try_emplace({kind, devices});
+  std::vector<Shape> &list = entry->second;
+  if (!isNew)
+    return list;
+  const Degrees &degrees = request.degrees;
+  if (degrees.data || degrees.model || degrees.sequence || degrees.expert) {
+    Shape shape;
+    auto add = [&](std::optional<int64_t> size, AxisRole role, llvm::StringRef name) {
+      if (size.value_or(1) == 1)
+        return;
+      shape.sizes.push_back(*size);
+      shape.roles.push_back(role);
+      shape.names.push_back(name.str());
+    };
+    add(degrees.data, AxisRole::Batch, dataAxis);
+    add(degrees.sequence, AxisRole::Sequence, sequenceAxis);
+    add(degrees.expert, AxisRole::Expert, expertAxis);
+    add(degrees.model, AxisRole::NotBatch, modelAxis);
+    int64_t product = std::accumulate(shape.sizes.begin(), shape.sizes.end(), int64_t(1), std::multiplies<>());
+    if (product == devices)
+      list.push_back(std::move(shape));
+    return list;
+  }
+  if (devices == 1) {
+    list.emplace_back();
+    return list;
+  }
+  unsigned hostSize = runs[kind].hostSize;
+  for (unsigned inner = 1; inner < devices; ++inner) {
+    if (devices % inner != 0 || (devices > hostSize && hostSize % inner != 0))
+      continue;
+    Shape &shape = list.emplace_back();
+    if (inner > 1)
+      shape.sizes = {devices / inner, inner};
+    else
+      shape.sizes = {devices};
+  }
+  addPlainShapes(list);
+  return list;
+}
+
+/// The batch along one axis, weights along the other, or one of them alone. What is best for a weighted sum need not be
+/// best where the longer of two things counts: these are what people would do, and no plan that is found is worse. Only
+/// for a stage that holds the whole model: in pipelines little of a step is spent on gradients.
+void Searcher::addPlainShapes(std::vector<Shape> &list) const {
+  if (!request.training)
+    return;
+  for (unsigned index = 0, count = list.size(); index != count; ++index) {
+    Shape shape = list[index];
+    shape.roles.assign(shape.sizes.size(), AxisRole::NotBatch);
+    if (shape.sizes.size() == 1)
+      list.push_back(shape);
+    shape.roles.front() = AxisRole::Batch;
+    list.push_back(std::move(shape));
+  }
+}
+
+double Searcher::trainedBytes() const {
+  double bytes = 0;
+  for (const Parameter &parameter : graph.parameters)
+    if (parameter.trained)
+      bytes += parameter.bytes;
+  return bytes;
+}
+
+unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches) {
+  auto [entry, isNew] = settingNumbers.try_emplace({kind, devices, shape, microbatches}, 0);
+  if (!isNew)
+    return entry->second;
+  std::unique_ptr<Grid> &grid = grids[{kind, devices, shape}];
+  const Shape &known = shapesOf(kind, devices)[shape];
+  if (!grid) {
+    std::vector<unsigned> members(devices);
+    std::iota(members.begin(), members.end(), runs[kind].first);
+    grid = std::make_unique<Grid>(topology, members, known.sizes);
+  }
+  Setting setting;
+  setting.grid = grid.get();
+  setting.cost = operatorCosts[kind].get();
+  setting.options.training = request.training;
+  setting.options.batchScale = batchScale(microbatches);
+  setting.options.microbatches = static_cast<double>(microbatches);
+  setting.options.precision = precision();
+  setting.options.bucketBytes = std::min(largestBucket, trainedBytes() * setting.options.precision.gradient);
+  setting.options.roles = known.roles;
+  return entry->second = intervals.addSetting(std::move(setting));
+}
+
+bool Searcher::memoryMayBind() const {
+  double limit = std::numeric_limits<double>::infinity();
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    limit = std::min(limit, memoryOf(kind));
+  Precision stored = precision();
+  double bytes =
+      graph.parameterBytes() * (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
+  double activations = 0;
+  for (const Tensor &tensor : graph.tensors)
+    activations += tensor.bytes * (tensor.batched ? batchScale(1) : 1) * stored.activation;
+  if (request.training)
+    bytes += activations;
+  return bytes > limit / 2;
+}
+
+/// The weights under which intervals are solved: joining gradients hidden, or not; memory free, or worth more and more.
+std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
+  double shown = 1.0 / static_cast<double>(microbatches);
+  std::vector<Weights> list = {{request.training ? hidden * shown : 0, 0}};
+  if (request.training)
+    list.push_back({shown, 0});
+  if (!memoryBinds)
+    return list;
+  double peak = 0, limit = 0;
+  for (unsigned kind = 0; kind != runs.size(); ++kind) {
+    peak += operatorCosts[kind]->peakFlops() * runs[kind].count;
+    limit += std::isfinite(memoryOf(kind)) ? memoryOf(kind) * runs[kind].count : 0;
+  }
+  double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
+  double perByte = limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;
+  for (double factor : {0.3, 3.0, 30.0})
+    if (perByte > 0)
+      list.push_back({request.training ? shown : 0, factor * perByte});
+  return list;
+}
+
+} // namespace cleave::search

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the search keeps while it looks for the best plan: grids, settings, options of stages. Private to the search.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCHER_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_SEARCHER_H
+
+#include "passes/planner/search/Intervals.h"
+#include "passes/planner/search/Refine.h"
+#include "passes/planner/search/Search.h"
+#include "passes/planner/stages/StageSearch.h"
+
+#include <ctime>
+#include <map>
+#include <memory>
+#include <variant>
+
+namespace cleave::search {
+
+/// Devices in a row of one kind, on hosts with equally many of them.
+struct Run {
+  unsigned first = 0, count = 0, hostSize = 1;
+};
+/// The machine's devices as runs.
+std::vector<Run> findRuns(const Machine &machine);
+/// The numbers of devices that a stage may have: parts of a host and whole hosts; every number where there are few
+/// devices.
+std::vector<unsigned> stageSizes(const Run &run);
+
+/// An axis of a grid before it has a name.
+struct Shape {
+  llvm::SmallVector<int64_t, 3> sizes;
+  llvm::SmallVector<AxisRole, 3> roles;
+  llvm::SmallVector<std::string, 3> names;
+};
+
+/// A way to run layers, as an option's id remembers it.
+struct Choice {
+  unsigned first, last, kind, devices, setting, shape;
+  Weights weights;
+  Recompute recompute;
+  unsigned zero;
+};
+
+class Searcher;
+
+/// What stages cost with one number of microbatches.
+class Costs : public stages::StageCosts {
+public:
+  Costs(Searcher &searcher, int64_t microbatches);
+
+  const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
+                                                  unsigned devices) override;
+  uint64_t classOf(unsigned first, unsigned last) override;
+  double transferSeconds(unsigned at, unsigned devices) override;
+  /// True up to what layers at the ends of an interval cost for their free boundaries: taken for long models alone.
+  bool growsWithLayers() const override;
+
+private:
+  Searcher &searcher;
+  int64_t microbatches;
+  std::vector<Weights> weights;
+  std::map<std::tuple<unsigned, unsigned, unsigned>, std::vector<stages::StageOption>> known;
+};
+
+class Searcher {
+public:
+  Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request)
+      : graph(graph), machine(machine), request(request), topology(machine), intervals(graph), runs(findRuns(machine)) {
+    for (const Run &run : runs)
+      operatorCosts.push_back(std::make_unique<OperatorCost>(deviceKindOf(machine, run.first), request.elementType));
+    begin = std::clock();
+    hidden = deviceKindOf(machine, runs.front().first).overlapSlowdown - 1;
+    memoryBinds = memoryMayBind();
+    sumState();
+  }
+
+  /// What makes the request senseless; empty where it is not.
+  std::string checkRequest() const;
+  /// Searches with every number of microbatches of a share, and bounds what they can reach.
+  void explore(unsigned share, unsigned shares);
+  /// Finds out how much memory is missing, where nothing fits.
+  void findLeastBytes();
+  /// The best plan, with all that is said about it; no plan takes less than `least`. Expects one.
+  std::variant<FoundPlan, SearchFailure> finish(double least);
+  SearchFailure infeasible() const;
+
+  std::optional<FoundPlan> best;
+  double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
+
+private:
+  friend class Costs;
+
+  double memoryOf(unsigned kind) const {
+    double limit = static_cast<double>(machine.devices[runs[kind].first].memoryLimit);
+    if (request.memoryLimit > 0)
+      limit = limit > 0 ? std::min(limit, request.memoryLimit) : request.memoryLimit;
+    return limit > 0 ? limit : std::numeric_limits<double>::infinity();
+  }
+  double batchScale(int64_t microbatches) const {
+    return request.training
+               ? static_cast<double>(batch()) / static_cast<double>(microbatches) / static_cast<double>(graph.batch)
+               : 1;
+  }
+  int64_t batch() const { return request.batch ? request.batch : graph.batch; }
+
+  const LinkSpec &linkOf(unsigned lanes);
+  Precision precision() const;
+  double trainedBytes() const;
+  /// Bytes of parameters, gradients and optimizer state of layers, all devices together.
+  double stateBytes(unsigned first, unsigned last) const { return stateBefore[last] - stateBefore[first]; }
+  void sumState();
+  bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
+  const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
+  void addPlainShapes(std::vector<Shape> &list) const;
+  /// One that is among the choices of another shape: it tells nothing about bounds.
+  static bool isPlain(const Shape &shape) { return !shape.roles.empty() && shape.names.empty(); }
+  unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
+  std::vector<Weights> weightsOf(int64_t microbatches) const;
+  bool memoryMayBind() const;
+  stages::StageOption optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const;
+  void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
+  std::vector<int64_t> microbatchNumbers() const;
+  stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
+  void tryMicrobatches(int64_t microbatches);
+  void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
+                 const PieceChoices &splits);
+  FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, stages::Schedule schedule);
+  std::vector<stages::Schedule> schedules(int64_t microbatches) const;
+  void trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs);
+  RefineRequest refineRequestOf(unsigned stage);
+  std::optional<SearchFailure> refineStages();
+  double lowerBoundOf(int64_t microbatches);
+  double unsplitUpdateSeconds(unsigned first, unsigned last) const;
+  std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
+  double singleStageBound(int64_t microbatches);
+  void addExpectations();
+  /// Seconds of processor time.
+  double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
+  bool outOfTime() const { return request.timeBudget > 0 && elapsed() > request.timeBudget; }
+
+  const SearchGraph &graph;
+  const Machine &machine;
+  const SearchRequest &request;
+  Topology topology;
+  Intervals intervals;
+  std::vector<Run> runs;
+  std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
+  std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
+  std::map<std::tuple<unsigned, unsigned, unsigned>, std::unique_ptr<Grid>> grids;
+  /// By the number of pairs of devices that send at once.
+  std::map<unsigned, LinkSpec> links;
+  std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
+  std::vector<Choice> choices;
+  /// Numbers of microbatches with their bounds.
+  std::vector<std::pair<double, int64_t>> numbers;
+  std::vector<Choice> bestChoices, describedChoices;
+  stages::StagePlan bestPlan;
+  /// By stage of the best plan.
+  std::vector<PieceChoices> bestSplits;
+  std::clock_t begin;
+  /// What a second of hidden communication costs, and whether some plan may need more memory than there is.
+  double hidden = 0;
+  bool memoryBinds = false;
+  /// Whether a search without a plan says how many bytes would do.
+  bool explains = false;
+  /// By boundary: the bytes of parameters, gradients and optimizer state before it.
+  std::vector<double> stateBefore;
+};
+
+/// Bytes of a device besides its microbatches' activations.
+double fixedBytes(const IntervalSums &sums, unsigned zero);
+/// What is there while a microbatch is worked on.
+double transientBytes(const IntervalSums &sums, Recompute recompute);
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_SEARCHER_H

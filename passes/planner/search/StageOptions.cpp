@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From what an interval amounts to, to the ways in which a stage can run it.
+
+#include "passes/planner/search/Searcher.h"
+
+namespace cleave::search {
+
+double fixedBytes(const IntervalSums &sums, unsigned zero) {
+  return (zero >= 3 ? sums.parametersShared : sums.parameters) + (zero >= 2 ? sums.gradientsShared : sums.gradients) +
+         (zero >= 1 ? sums.optimizerShared : sums.optimizer);
+}
+
+static double savedBytes(const IntervalSums &sums, Recompute recompute) {
+  switch (recompute) {
+  case Recompute::None:
+    return sums.saved;
+  case Recompute::Selective:
+    return std::min(sums.saved, sums.savedProducts + sums.checkpoints);
+  case Recompute::Full:
+    return std::min(sums.saved, sums.checkpoints);
+  }
+  return sums.saved;
+}
+
+double transientBytes(const IntervalSums &sums, Recompute recompute) {
+  return sums.transient + (recompute == Recompute::Full ? sums.largestPiece : 0);
+}
+
+/// Seconds that are computed again in the backward pass.
+static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
+  switch (recompute) {
+  case Recompute::None:
+    return 0;
+  case Recompute::Selective:
+    return std::max(0.0, sums.forward - sums.forwardExchange - sums.contractions);
+  case Recompute::Full:
+    return sums.forward;
+  }
+  return 0;
+}
+
+stages::StageOption Searcher::optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const {
+  stages::StageOption option;
+  option.forward = sums.forward;
+  option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
+  if (zero == 3) {
+    option.forward += sums.gathering;
+    option.backward += sums.gathering;
+  }
+  double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
+  // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
+  option.perStep = request.training ? std::max(0.0, sums.reduction - option.backward) +
+                                          hidden * std::min(sums.reduction, option.backward) + update
+                                    : 0;
+  option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
+  option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
+  option.backwardWeight = request.training ? std::min(sums.backwardWeights, option.backward) : 0;
+  return option;
+}
+
+void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
+  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+    if ((!request.training && recompute != Recompute::None) || (request.recompute && recompute != *request.recompute))
+      continue;
+    if (!request.recompute && recompute != Recompute::None && !memoryBinds)
+      continue;
+    for (unsigned zero = 0; zero <= 3; ++zero) {
+      if ((!request.training && zero > 0) || (request.zero && zero != *request.zero))
+        continue;
+      if (!request.zero && zero > 0 && fixedBytes(sums, zero) >= fixedBytes(sums, zero - 1))
+        continue;
+      if (!request.zero && zero > 0 && !memoryBinds)
+        continue;
+      stages::StageOption option = optionOf(sums, recompute, zero);
+      option.id = choices.size();
+      bool dominated = llvm::any_of(options, [&](const stages::StageOption &other) {
+        return other.seconds() <= option.seconds() && other.perStep <= option.perStep &&
+               other.fixedBytes <= option.fixedBytes && other.microbatchBytes <= option.microbatchBytes;
+      });
+      if (dominated)
+        continue;
+      llvm::erase_if(options, [&](const stages::StageOption &other) {
+        return option.seconds() <= other.seconds() && option.perStep <= other.perStep &&
+               option.fixedBytes <= other.fixedBytes && option.microbatchBytes <= other.microbatchBytes;
+      });
+      choices.push_back(choice);
+      choices.back().recompute = recompute;
+      choices.back().zero = zero;
+      options.push_back(option);
+    }
+  }
+}
+
+Costs::Costs(Searcher &searcher, int64_t microbatches)
+    : searcher(searcher), microbatches(microbatches), weights(searcher.weightsOf(microbatches)) {}
+
+bool Costs::growsWithLayers() const {
+  constexpr unsigned manyLayers = 48;
+  return searcher.intervals.numLayers() > manyLayers;
+}
+
+uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.intervals.classOf(first, last); }
+
+const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind, unsigned devices) {
+  auto key = std::tuple(static_cast<unsigned>(classOf(first, last)), kind, devices);
+  auto [entry, isNew] = known.try_emplace(key);
+  if (!isNew)
+    return entry->second;
+  // What is divided by all devices without rest is still too much: nothing here is worth a search.
+  double least = searcher.stateBytes(first, last) / devices;
+  if (least > searcher.memoryOf(kind)) {
+    if (!searcher.shapesOf(kind, devices).empty())
+      entry->second.push_back({0, 0, 0, least, 0, 0});
+    return entry->second;
+  }
+  const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
+  bool isWhole = last - first == searcher.intervals.numLayers();
+  for (unsigned shape = 0; shape != shapes.size(); ++shape) {
+    if (Searcher::isPlain(shapes[shape]) && !isWhole)
+      continue;
+    unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
+    bool fits = false;
+    for (const Weights &weight : weights) {
+      // Choices that save memory are for those that lack it.
+      if (weight.secondsPerByte > 0 && fits)
+        break;
+      const IntervalSums *sums = searcher.intervals.best(first, last, setting, weight);
+      if (!sums)
+        continue;
+      fits |= searcher.fits(*sums, kind, first, microbatches);
+      searcher.addOptions({first, last, kind, devices, setting, shape, weight, Recompute::None, 0}, *sums,
+                          entry->second);
+    }
+  }
+  return entry->second;
+}
+
+/// The receiving devices get a part each, all at once.
+double Costs::transferSeconds(unsigned at, unsigned devices) {
+  const Boundary &boundary = searcher.graph.boundaries[at];
+  double bytes = (boundary.batchedBytes * searcher.batchScale(microbatches) + boundary.otherBytes) *
+                 searcher.precision().activation;
+  unsigned lanes = std::min<unsigned>(devices, searcher.machine.devices.size() / 2);
+  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, searcher.linkOf(lanes));
+}
+
+/// Between as many devices and the same number of their neighbours, of another host where there are several.
+const LinkSpec &Searcher::linkOf(unsigned lanes) {
+  auto [entry, isNew] = links.try_emplace(lanes);
+  if (!isNew)
+    return entry->second;
+  unsigned count = machine.devices.size(), apart = lanes;
+  if (runs.front().count > runs.front().hostSize)
+    apart = std::min(std::max(lanes, runs.front().hostSize), count - lanes);
+  std::vector<unsigned> members(2 * static_cast<size_t>(lanes));
+  std::iota(members.begin(), members.begin() + lanes, 0u);
+  std::iota(members.begin() + lanes, members.end(), apart);
+  return entry->second = lanes == 1 ? topology.between(members.front(), members.back())
+                                    : topology.along(members, {2, static_cast<int64_t>(lanes)}, {0});
+}
+
+} // namespace cleave::search
