@@ -10,6 +10,25 @@ using namespace llvm;
 
 namespace cleave::tool {
 
+Expected<YamlValue> readListFile(StringRef path, StringRef key, StringRef subject) {
+  Expected<std::string> text = readTextFile(path);
+  if (!text)
+    return text.takeError();
+  Expected<YamlValue> root = parseYaml(*text, path);
+  if (!root)
+    return root.takeError();
+  if (Error failure = root->expect(YamlValue::Kind::Map, subject))
+    return failure;
+  if (Error failure = root->expectKeys({key}, subject))
+    return failure;
+  auto list = requireKey(*root, key, subject);
+  if (!list)
+    return list.takeError();
+  if (Error failure = (*list)->expect(YamlValue::Kind::List, ("\"" + key + "\"").str()))
+    return failure;
+  return **list;
+}
+
 Expected<double> quantityOf(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
                             std::optional<double> missing) {
   if (missing && !map.find(key))

@@ -11,6 +11,9 @@
 
 namespace cleave::tool {
 
+/// The list that is the only key of a YAML file. `subject` is what the file is called.
+llvm::Expected<YamlValue> readListFile(llvm::StringRef path, llvm::StringRef key, llvm::StringRef subject);
+
 /// A quantity; `missing` where the map lacks the key, which without it must be there.
 llvm::Expected<double> quantityOf(const YamlValue &map, llvm::StringRef key, llvm::ArrayRef<Unit> units,
                                   llvm::StringRef subject, std::optional<double> missing = std::nullopt);

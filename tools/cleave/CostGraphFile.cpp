@@ -81,24 +81,12 @@ static Error readInputs(const YamlValue &value, const StringMap<unsigned> &indic
 }
 
 Expected<CostGraph> readCostGraph(StringRef path) {
-  Expected<std::string> text = readTextFile(path);
-  if (!text)
-    return text.takeError();
-  Expected<YamlValue> root = parseYaml(*text, path);
-  if (!root)
-    return root.takeError();
-  if (Error failure = root->expect(YamlValue::Kind::Map, "a cost graph"))
-    return failure;
-  if (Error failure = root->expectKeys({"ops"}, "a cost graph"))
-    return failure;
-  auto list = requireKey(*root, "ops", "a cost graph");
+  Expected<YamlValue> list = readListFile(path, "ops", "a cost graph");
   if (!list)
     return list.takeError();
-  if (Error failure = (*list)->expect(YamlValue::Kind::List, "\"ops\""))
-    return failure;
-  const std::vector<YamlValue> &items = (*list)->items;
+  const std::vector<YamlValue> &items = list->items;
   if (items.empty() || items.size() > mostOps)
-    return (*list)->error("\"ops\" expects from 1 to " + Twine(mostOps) + " operators, got " + Twine(items.size()));
+    return list->error("\"ops\" expects from 1 to " + Twine(mostOps) + " operators, got " + Twine(items.size()));
   CostGraph graph;
   StringMap<unsigned> indices;
   for (const YamlValue &item : items) {
@@ -113,7 +101,7 @@ Expected<CostGraph> readCostGraph(StringRef path) {
     if (Error failure = readInputs(items[i], indices, graph.ops[i]))
       return failure;
   if (!sortTopologically(graph))
-    return (*list)->error("\"ops\" expects no operator to depend on itself, got a circle");
+    return list->error("\"ops\" expects no operator to depend on itself, got a circle");
   return graph;
 }
 

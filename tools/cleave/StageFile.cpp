@@ -49,27 +49,15 @@ static Error readStage(const YamlValue &value, StageFile &file) {
 }
 
 Expected<StageFile> readStageFile(StringRef path) {
-  Expected<std::string> text = readTextFile(path);
-  if (!text)
-    return text.takeError();
-  Expected<YamlValue> root = parseYaml(*text, path);
-  if (!root)
-    return root.takeError();
-  if (Error failure = root->expect(YamlValue::Kind::Map, "a file of stages"))
-    return failure;
-  if (Error failure = root->expectKeys({"stages"}, "a file of stages"))
-    return failure;
-  auto list = requireKey(*root, "stages", "a file of stages");
+  Expected<YamlValue> list = readListFile(path, "stages", "a file of stages");
   if (!list)
     return list.takeError();
-  if (Error failure = (*list)->expect(YamlValue::Kind::List, "\"stages\""))
-    return failure;
   StageFile file;
-  for (const YamlValue &item : (*list)->items)
+  for (const YamlValue &item : list->items)
     if (Error failure = readStage(item, file))
       return failure;
   if (file.times.empty())
-    return (*list)->error("\"stages\" expects at least one stage, found none");
+    return list->error("\"stages\" expects at least one stage, found none");
   return file;
 }
 
