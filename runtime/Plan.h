@@ -202,12 +202,20 @@ struct Instruction {
 enum class Phase : uint8_t { Prepare, Body };
 
 /// What every device of a mesh runs.
+/// A parameter that some body writes, and the buffer that holds the device's tile of it from step to step; -1: all of
+/// it.
+struct State {
+  uint32_t parameter = 0, buffer = 0;
+  int32_t tile = -1;
+};
+
 struct Program {
   uint32_t mesh = 0;
   std::vector<QueueKind> queues;
   uint64_t arenaBytes = 0, liveBytes = 0;
   std::vector<PlanBuffer> buffers;
   std::vector<Instruction> prepare, body;
+  std::vector<State> state;
 
   const std::vector<Instruction> &instructions(Phase phase) const { return phase == Phase::Prepare ? prepare : body; }
 };
@@ -271,6 +279,8 @@ struct Entry {
   std::vector<Operator> operators;
   std::vector<Tile> tiles;
   std::optional<Prediction> prediction;
+  /// Of a step that trains or evaluates: the size of dimension 0 of every input. 0: it does neither.
+  uint64_t samples = 0;
 
   /// Whether it is what the planner decided about a training step, without programs that would run it.
   bool isDecision() const { return prediction && prediction->training && programs.empty(); }

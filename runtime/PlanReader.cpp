@@ -201,6 +201,9 @@ Program Reader::program(const fb::Program &from) {
   to.buffers = list<PlanBuffer>(from.buffers(), [&](const fb::Buffer *element) { return buffer(*element); });
   to.prepare = list<Instruction>(from.prepare(), instructions);
   to.body = list<Instruction>(from.body(), instructions);
+  to.state = list<State>(from.state(), [](const fb::State *element) {
+    return State{element->parameter(), element->buffer(), element->tile()};
+  });
   return to;
 }
 
@@ -290,6 +293,7 @@ Entry Reader::entry(const fb::Entry &from) {
   to.tiles = list<Tile>(from.tiles(), [&](const fb::Tile *element) { return tile(*element); });
   if (const fb::Prediction *expected = from.prediction())
     to.prediction = prediction(*expected);
+  to.samples = from.samples();
   return to;
 }
 

@@ -185,7 +185,7 @@ private:
 
   Error write(const Access &access, const Clock &clock) {
     for (Segment &segment : arenas[access.by.program].under(buffer(access))) {
-      if (current == Phase::Body && segment.readAsPrepared)
+      if (current == Phase::Body && segment.readAsPrepared && !isState(access))
         return fail(access, " over buffer \"", buffer(*segment.readAsPrepared).name, "\", which ",
                     order->describe(segment.readAsPrepared->by), " needs in every step as prepare left it");
       if (segment.lastWrite && !segment.fromPrepare && !order->precedes(segment.lastWrite->by, clock))
@@ -200,6 +200,13 @@ private:
       segment.readsSince.clear();
     }
     return Error::success();
+  }
+
+  /// Whether the instruction writes a parameter's next value: what steps then read is meant to change.
+  bool isState(const Access &access) const {
+    const std::vector<State> &state = entry.programs[access.by.program].state;
+    return std::any_of(state.begin(), state.end(),
+                       [&](const State &lasting) { return lasting.buffer == root(access); });
   }
 
   static bool isSameEvent(const Access &left, const Access &right) {

@@ -76,9 +76,13 @@ def Dfg_ReturnOp : Dfg_Op<"return", [Pure, Terminator, ReturnLike, HasParent<"Gr
   let hasVerifier = 1;
 }
 
-def Dfg_ReadOp : Dfg_Op<"read", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Dfg_ReadOp : Dfg_Op<"read", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                 DeclareOpInterfaceMethods<SplitInterface>]> {
   let summary = "the value of a parameter";
   let description = [{
+    A read that is not placed is copied to whoever uses it. One that is placed says where the parameter is kept, in the
+    parts of its split: what a graph writes is read in that way.
+
     ```mlir
     %w = dfg.read @fc1.weight : tensor<512x2048xf32>
     ```

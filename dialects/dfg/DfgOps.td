@@ -11,6 +11,7 @@ include "dialects/dfg/DfgGraphOps.td"
 include "dialects/dfg/DfgIndexingOps.td"
 include "dialects/dfg/DfgMovementOps.td"
 include "dialects/dfg/DfgReductionOps.td"
+include "dialects/dfg/DfgTrainingOps.td"
 include "dialects/dfg/DfgTrigonometricOps.td"
 
 #endif // CLEAVE_DIALECTS_DFG_OPS

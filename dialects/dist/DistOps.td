@@ -246,6 +246,20 @@ def Dist_ShardOfOp : Dist_Op<"shard_of", [Pure, HasParent<"ProgramOp">,
   let assemblyFormat = "$parameter $layout attr-dict `:` type($result)";
 }
 
+def Dist_WriteOp : Dist_Op<"write", [HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                                     MemoryEffects<[MemWrite]>]> {
+  let summary = "gives a device's part of a parameter its value for the next step";
+  let description = [{
+    The program reads the parameter in the same layout, or not at all.
+
+    ```mlir
+    dist.write @fc1.weight <[512, 2048 by ["model"]]>, %new : tensor<512x1024xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Dist_LayoutAttr:$layout, AnyRankedTensor:$value);
+  let assemblyFormat = "$parameter $layout `,` $value attr-dict `:` type($value)";
+}
+
 class Dist_IndexOp<string mnemonic> : Dist_Op<mnemonic, [Pure, HasParent<"ProgramOp">]> {
   let arguments = (ins Dist_LayoutAttr:$layout, I64Attr:$dim, I64Attr:$part);
   let results = (outs 0DTensorOf<[I64]>:$result);

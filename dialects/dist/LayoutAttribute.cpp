@@ -167,11 +167,21 @@ LogicalResult cleave::dist::verifyCollective(Operation *op, SymbolTableCollectio
   return success();
 }
 
-LogicalResult ShardOfOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  MeshOp mesh = getMesh(*this);
+/// Verifies that there is a parameter of which `type` is the local part in that layout.
+static LogicalResult verifyParameterPart(Operation *op, SymbolTableCollection &symbols, FlatSymbolRefAttr parameter,
+                                         LayoutAttr layout, Type type) {
+  MeshOp mesh = getMesh(op);
   if (!mesh)
-    return emitOpError("expects the program around it to have a mesh");
-  if (!symbols.lookupNearestSymbolFrom(*this, getParameterAttr()))
-    return emitOpError("expects a parameter named '") << getParameter() << "', found none";
-  return verifyLocalType(*this, getLayout(), getType(), MeshShape(mesh));
+    return op->emitOpError("expects the program around it to have a mesh");
+  if (!symbols.lookupNearestSymbolFrom(op, parameter))
+    return op->emitOpError("expects a parameter named '") << parameter.getValue() << "', found none";
+  return verifyLocalType(op, layout, type, MeshShape(mesh));
+}
+
+LogicalResult ShardOfOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyParameterPart(*this, symbols, getParameterAttr(), getLayout(), getType());
+}
+
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyParameterPart(*this, symbols, getParameterAttr(), getLayout(), getValue().getType());
 }

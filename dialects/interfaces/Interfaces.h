@@ -14,6 +14,14 @@
 
 namespace cleave {
 
+/// What DifferentiateInterface is asked for.
+struct GradientRequest {
+  /// One a result, of the result's type; null where the scalar does not depend on the result.
+  mlir::ValueRange cotangents;
+  /// By operand: whether its cotangent is wanted.
+  llvm::ArrayRef<bool> needed;
+};
+
 /// The default cost: all operands read, all results written, `flopsPerElement` operations per result element.
 OpCost elementwiseCost(mlir::Operation *op, double flopsPerElement, CostClass costClass = CostClass::Elementwise);
 

@@ -72,6 +72,22 @@ def ElementwiseInterface : OpInterface<"ElementwiseInterface"> {
       "::mlir::Value", "buildElement", (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$elements)>];
 }
 
+def DifferentiateInterface : OpInterface<"DifferentiateInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    The operator's part of the gradient of a scalar in reverse mode: from the cotangents of its results (the scalar's
+    derivative by each of their elements) to those of its operands. An operator whose results do not depend smoothly on
+    an operand (positions, comparisons, rounding) answers null for it; one without this interface cannot be trained
+    through, and is refused by its node's name.
+  }];
+  let methods = [InterfaceMethod<[{
+      Builds dfg operators at `builder`'s insertion point, behind the operator, from its operands, its results and
+      `request.cotangents`. Returns one value an operand, of the operand's type: null where it is not needed, or zero
+      everywhere. Fails, with a diagnostic on the operator, for a variant that has no gradient.
+    }], "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "differentiate",
+      (ins "::mlir::OpBuilder &":$builder, "const ::cleave::GradientRequest &":$request)>];
+}
+
 def EvaluateInterface : OpInterface<"EvaluateInterface"> {
   let cppNamespace = "::cleave";
   let description = [{

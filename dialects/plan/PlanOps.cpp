@@ -232,6 +232,10 @@ LogicalResult LoadParameterOp::verifySymbolUses(SymbolTableCollection &symbols) 
   return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
 }
 
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
+}
+
 LogicalResult LoadInputOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
 }

@@ -303,6 +303,20 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure, HasParent<"ProgramOp">]> {
   let hasVerifier = 1;
 }
 
+def Plan_StateOp : Plan_Op<"state", [HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the buffer that holds a parameter from step to step";
+  let description = [{
+    Said of the parameters that the body writes. No other value takes the buffer's bytes.
+
+    ```mlir
+    plan.state @w in %b0 : !plan.buffer<tensor<8xf32>>
+    plan.state @v in %b1 {tile = #plan.tile<[16 by [0 of 8]]>} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$parameter, Plan_BufferType:$buffer, OptionalAttr<Plan_TileAttr>:$tile);
+  let assemblyFormat = "$parameter `in` $buffer attr-dict `:` type($buffer)";
+}
+
 def Plan_InstructionInterface : OpInterface<"Instruction"> {
   let cppNamespace = "::cleave::plan";
   let description = [{
@@ -477,6 +491,17 @@ def Plan_LoadConstantOp : Plan_Instruction<"load_constant"> {
   }];
   let arguments = !con((ins ElementsAttr:$value, Plan_BufferType:$buffer), scheduling);
   let assemblyFormat = "$value `->` $buffer attr-dict `:` type($buffer)";
+}
+
+def Plan_CopyOp : Plan_Instruction<"copy", [AllTypesMatch<["source", "target"]>]> {
+  let summary = "copies a buffer into another one of the same type";
+  let description = [{
+    ```mlir
+    plan.copy %b0 -> %b1 {order = 7 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins Plan_BufferType:$source, Plan_BufferType:$target), scheduling);
+  let assemblyFormat = "$source `->` $target attr-dict `:` type($source)";
 }
 
 def Plan_LoadIndexOp : Plan_TiledInstruction<"load_index"> {

@@ -38,10 +38,10 @@ Value LocalProgram::get(Value value, const Layout &layout, double fill) {
   return reshard(value, layout, fill);
 }
 
-/// Parameters are read in any layout; a constant is there whole.
+/// Parameters are read in any layout, those that have a home in that of their first read; a constant is there whole.
 Value LocalProgram::load(Value value, const Layout &layout) {
   OpBuilder builder = atEnd();
-  if (auto read = value.getDefiningOp<dfg::ReadOp>()) {
+  if (auto read = value.getDefiningOp<dfg::ReadOp>(); read && (held[value].empty() || !dist::getPlace(read))) {
     Value part;
     if (layout.isWhole())
       part = builder.clone(*read)->getResult(0);
@@ -50,6 +50,7 @@ Value LocalProgram::load(Value value, const Layout &layout) {
                                      layout.localType(cast<RankedTensorType>(value.getType()), shape),
                                      read.getParameterAttr(), attributeOf(layout));
     part.getDefiningOp()->removeDiscardableAttr(dist::groupAttrName);
+    part.getDefiningOp()->removeDiscardableAttr(dist::placeAttrName);
     hold(value, layout, part, true);
     return part;
   }

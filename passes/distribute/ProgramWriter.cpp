@@ -177,6 +177,8 @@ LogicalResult ProgramWriter::createPrograms() {
       outputs.push_back(localType(body.getTerminator()->getOperand(port.index).getType(), port.layout));
     program.op = dist::ProgramOp::create(builder, graph.getLoc(), name, builder.getFunctionType(inputs, outputs),
                                          program.getMeshName());
+    if (graph->hasAttr(dist::orderedAttrName))
+      program.op->setAttr(dist::orderedAttrName, builder.getUnitAttr());
     for (auto [position, port] : llvm::enumerate(program.inputs)) {
       program.op.setArgAttr(position, dist::inputAttrName, builder.getI64IntegerAttr(port.index));
       if (!port.layout.isWhole())
@@ -234,6 +236,17 @@ void ProgramWriter::sendResult(Value result, Program &program) {
 }
 
 LogicalResult ProgramWriter::localize(Operation &op, const OperatorLayouts &layouts, Program &program) {
+  if (isa<dfg::ReadOp>(op)) {
+    program.get(op.getResult(0), layouts.results.front());
+    return success();
+  }
+  if (auto write = dyn_cast<dfg::WriteOp>(op)) {
+    Value part = program.get(write.getValue(), layouts.operands.front());
+    OpBuilder builder = program.atEnd();
+    dist::WriteOp::create(builder, op.getLoc(), write.getParameterAttr(),
+                          layouts.operands.front().toAttribute(builder.getContext()), part);
+    return success();
+  }
   SmallVector<Value> operands;
   for (OpOperand &operand : op.getOpOperands())
     operands.push_back(program.getOperand(operand, layouts));

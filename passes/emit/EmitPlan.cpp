@@ -118,6 +118,10 @@ private:
                                                 combinerOf(reduce.getCombiner()), tables.tileIndex(reduce.getTile()))
                             .Union());
         })
+        .Case([&](plan::CopyOp copy) {
+          return Action(fb::Action::Copy,
+                        fb::CreateCopy(builder, bufferOf(copy.getSource()), bufferOf(copy.getTarget())).Union());
+        })
         .Case([&](plan::LoadParameterOp load) {
           uint32_t index = tables.parameterIndex(load.getParameter());
           return Action(fb::Action::LoadParameter, fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer()),
@@ -236,9 +240,14 @@ private:
     for (Operation &section : program.getBody().front())
       if (section.getNumRegions() != 0)
         (isa<plan::PrepareOp>(section) ? prepare : body) = instructions(section.getRegion(0));
+    std::vector<Offset<fb::State>> state;
+    for (auto lasting : program.getBody().front().getOps<plan::StateOp>())
+      state.push_back(fb::CreateState(builder, tables.parameterIndex(lasting.getParameter()),
+                                      bufferOf(lasting.getBuffer()), tables.tileIndex(lasting.getTileAttr())));
+    auto stateTable = builder.CreateVector(state);
     return fb::CreateProgram(builder, tables.meshIndex(program.getMesh()), queueList,
                              static_cast<uint64_t>(program.getArenaBytes()),
-                             static_cast<uint64_t>(program.getLiveBytes()), bufferTable, prepare, body);
+                             static_cast<uint64_t>(program.getLiveBytes()), bufferTable, prepare, body, stateTable);
   }
 
   //===-- the entry -------------------------------------------------------------------------------------------===//

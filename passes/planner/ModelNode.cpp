@@ -14,7 +14,9 @@ StringRef nodeName(const ModelNode &node) {
   return node.name.empty() ? node.operators.front()->getName().getStringRef() : node.name;
 }
 
-bool followsItsUsers(Operation *op) { return isa<dfg::ReadOp>(op) || op->hasTrait<OpTrait::ConstantLike>(); }
+bool followsItsUsers(Operation *op) {
+  return (isa<dfg::ReadOp>(op) && !dist::getPlace(op)) || op->hasTrait<OpTrait::ConstantLike>();
+}
 
 std::vector<ModelNode> collectModelNodes(dfg::GraphOp graph) {
   std::vector<ModelNode> nodes;

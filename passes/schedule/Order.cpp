@@ -40,9 +40,14 @@ std::optional<std::vector<unsigned>> topologicalOrder(const Problem &problem) {
 std::vector<bool> tasksOfPrepare(const Problem &problem, const std::vector<unsigned> &topological) {
   auto dependencies = dependenciesOf(problem, usesOf(problem));
   std::vector<bool> prepare(problem.tasks.size());
-  for (unsigned task : topological)
-    prepare[task] = !problem.tasks[task].everyStep && std::all_of(dependencies[task].begin(), dependencies[task].end(),
-                                                                  [&](unsigned earlier) { return prepare[earlier]; });
+  for (unsigned task : topological) {
+    const std::vector<unsigned> &reads = problem.tasks[task].reads;
+    bool changes =
+        std::any_of(reads.begin(), reads.end(), [&](unsigned value) { return problem.values[value].changes; });
+    prepare[task] = !problem.tasks[task].everyStep && !changes &&
+                    std::all_of(dependencies[task].begin(), dependencies[task].end(),
+                                [&](unsigned earlier) { return prepare[earlier]; });
+  }
   return prepare;
 }
 
@@ -55,6 +60,7 @@ public:
       : tasks(problem.tasks), ready(2 * problem.numDevices, TaskSet(Before{this})), readyTransfers(Before{this}),
         free(ready.size(), true), sendFree(problem.numDevices, true), receiveFree(problem.numDevices, true) {
     dependents = invert(dependenciesOf(problem, usesOf(problem)));
+    chainOrdered(problem, prepare);
     missing.resize(tasks.size());
     timetable.start.resize(tasks.size());
     timetable.finish.resize(tasks.size());
@@ -89,6 +95,20 @@ private:
     }
   };
   using TaskSet = std::set<unsigned, Before>;
+
+  /// Where a compute queue keeps the order of the tasks, each follows the one before.
+  void chainOrdered(const Problem &problem, const std::vector<bool> &prepare) {
+    std::vector<std::optional<unsigned>> last(problem.numDevices);
+    for (unsigned task = 0; task != tasks.size(); ++task) {
+      if (prepare[task] || tasks[task].communicates() || tasks[task].early || !problem.isOrdered(tasks[task].device))
+        continue;
+      std::optional<unsigned> &before = last[tasks[task].device];
+      if (before &&
+          std::find(dependents[*before].begin(), dependents[*before].end(), task) == dependents[*before].end())
+        dependents[*before].push_back(task);
+      before = task;
+    }
+  }
 
   /// Communication is as urgent as the way from it to the end is long, any other task as the most urgent communication
   /// that it leads to on its own device.

@@ -16,8 +16,8 @@ using schedule::Queue;
 class PlanProgramWriter {
 public:
   PlanProgramWriter(const ProgramTasks &tasks, const schedule::Schedule &schedule, unsigned device)
-      : tasks(tasks), schedule(schedule), instructions(schedule.devices[device]), source(tasks.getPrograms()[device]),
-        builder(source), buffers(builder) {}
+      : tasks(tasks), schedule(schedule), device(device), instructions(schedule.devices[device]),
+        source(tasks.getPrograms()[device]), builder(source), buffers(builder) {}
 
   void write() {
     numberQueues();
@@ -29,6 +29,8 @@ public:
     writeSection(plan::PrepareOp::create(builder, source.getLoc()).getBody(), instructions.prepare);
     builder.setInsertionPointToEnd(body);
     writeSection(plan::BodyOp::create(builder, source.getLoc()).getBody(), instructions.body);
+    for (const ProgramTasks::WrittenParameter &parameter : tasks.getWritten(device))
+      plan::StateOp::create(buffers, parameter.read.getLoc(), parameter.name, bufferOf(parameter.read), parameter.tile);
     source.erase();
   }
 
@@ -120,6 +122,10 @@ private:
     plan::LoadParameterOp::create(builder, task.value.getLoc(), task.parameter, bufferOf(task.value), task.tile,
                                   queueOf(at), orderOf(at), waitsOf(at));
   }
+  void writeInstruction(const WriteTask &task, const schedule::Instruction &at) {
+    plan::CopyOp::create(builder, task.op.getLoc(), bufferOf(task.op.getValue()), bufferOf(task.parameter), queueOf(at),
+                         orderOf(at), waitsOf(at));
+  }
   void writeInstruction(const IndexTask &task, const schedule::Instruction &at) {
     plan::LoadIndexOp::create(builder, task.value.getLoc(), builder.getStringAttr(task.what),
                               builder.getI64IntegerAttr(task.dim), task.tile, bufferOf(task.value), queueOf(at),
@@ -176,6 +182,7 @@ private:
 
   const ProgramTasks &tasks;
   const schedule::Schedule &schedule;
+  unsigned device;
   const schedule::DeviceSchedule &instructions;
   dist::ProgramOp source;
   /// `builder` is at the end of a section, `buffers` before the sections.

@@ -24,9 +24,14 @@ std::vector<std::vector<unsigned>> dependenciesOf(const Problem &problem, const 
   std::vector<std::vector<unsigned>> dependencies(problem.tasks.size());
   for (unsigned task = 0; task != problem.tasks.size(); ++task) {
     std::vector<unsigned> &list = dependencies[task];
+    auto add = [&](unsigned earlier) {
+      if (std::find(list.begin(), list.end(), earlier) == list.end())
+        list.push_back(earlier);
+    };
     for (unsigned value : problem.tasks[task].reads)
-      if (std::find(list.begin(), list.end(), uses[value].writer) == list.end())
-        list.push_back(uses[value].writer);
+      add(uses[value].writer);
+    for (unsigned earlier : problem.tasks[task].after)
+      add(earlier);
   }
   return dependencies;
 }

@@ -20,6 +20,9 @@ struct Value {
   uint64_t bytes = 0;
   /// The value whose bytes this one takes over: the same number, read last by the task that writes this one.
   std::optional<unsigned> inPlaceOf;
+  /// Holds something else in every step, although nothing that runs once needs to wait for it: a parameter that the
+  /// step writes. What reads it runs in every step.
+  bool changes = false;
 };
 
 /// A kernel or host action on the compute queue of `device`, or a collective on its collective queue, or, with a
@@ -36,6 +39,8 @@ struct Task {
   bool early = false;
   /// Indices of values. A transfer reads one value of `device` and writes one of `target`.
   std::vector<unsigned> reads, writes;
+  /// Tasks of its device that come first, besides those that write what it reads.
+  std::vector<unsigned> after;
 
   /// Whether it leaves the compute queue free while other devices are waited for.
   bool communicates() const { return target || collective; }
@@ -45,10 +50,13 @@ struct Problem {
   unsigned numDevices = 0;
   /// Whether a device of the problem stands for several; absent: it does not.
   std::vector<bool> standsForSeveral;
+  /// Whether a device's compute queue keeps the order of `tasks`, but for those that are early; absent: it does not.
+  std::vector<bool> ordered;
   std::vector<Value> values;
   /// Each device's tasks in the model's order.
   std::vector<Task> tasks;
 
+  bool isOrdered(unsigned device) const { return device < ordered.size() && ordered[device]; }
   bool isSeveral(unsigned device) const { return device < standsForSeveral.size() && standsForSeveral[device]; }
 };
 
@@ -61,7 +69,7 @@ struct ValueUses {
 /// The uses of every value. Expects each value to be written once.
 std::vector<ValueUses> usesOf(const Problem &problem);
 
-/// The task that writes each value that a task reads, without repetition.
+/// By task those that come first, without repetition: the writers of what it reads, and Task::after.
 std::vector<std::vector<unsigned>> dependenciesOf(const Problem &problem, const std::vector<ValueUses> &uses);
 
 } // namespace cleave::schedule

@@ -27,8 +27,10 @@ FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module) {
     tasks.meshes.emplace_back(mesh);
     tasks.cores.push_back(first < devices.size() ? devices[first].cores : 1);
     tasks.problem.standsForSeveral.push_back(mesh.getDevices().size() > 1);
+    tasks.problem.ordered.push_back(program->hasAttr(dist::orderedAttrName));
   }
   tasks.problem.numDevices = static_cast<unsigned>(tasks.programs.size());
+  tasks.written.resize(tasks.programs.size());
   if (failed(tasks.pairChannels()))
     return failure();
   for (unsigned device = 0; device != tasks.programs.size(); ++device)
@@ -117,9 +119,15 @@ plan::TileAttr ProgramTasks::tileOf(unsigned device, Attribute layout) {
 }
 
 LogicalResult ProgramTasks::addProgram(unsigned device) {
+  reads.clear();
   addInputs(device);
-  for (Operation &op : programs[device].getBody().front())
-    if (failed(addOperation(device, op)))
+  Block &body = programs[device].getBody().front();
+  for (Operation &op : body)
+    if (!isa<dist::WriteOp>(op) && failed(addOperation(device, op)))
+      return failure();
+  // When all that reads the parameters is known.
+  for (auto write : body.getOps<dist::WriteOp>())
+    if (failed(addWrite(device, write)))
       return failure();
   return success();
 }
@@ -162,6 +170,61 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.writes.push_back(addValue(device, output));
   if (int64_t scratch = getKernelSignature(kernel).scratchBytes)
     task.writes.push_back(addBytes(device, scratch));
+}
+
+/// Whether the parameter's next value can be computed where the parameter lies: an elementwise kernel computes it, for
+/// nobody else.
+bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const {
+  auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
+  if (!launch || !write.getValue().hasOneUse())
+    return false;
+  auto kernel = symbols.lookup<plan::NativeKernelOp>(launch.getKernel());
+  if (!kernel)
+    return false;
+  unsigned reads = 0;
+  for (auto [operand, argument] : llvm::zip_equal(launch.getOperands(), kernel.getBody().getArguments()))
+    if (getValue(operand) == parameter) {
+      if (operand.getType() != write.getValue().getType())
+        return false;
+      ++reads;
+    }
+  bool elementwise = llvm::all_of(kernel.getBody().front().without_terminator(), [&](Operation &op) {
+    return isa<ElementwiseInterface>(op) || op.hasTrait<OpTrait::ConstantLike>();
+  });
+  return reads == 1 && elementwise;
+}
+
+LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
+  Value read = reads.lookup(write.getParameterAttr());
+  if (!read || read.getType() != write.getValue().getType())
+    return write.emitOpError("expects the program to read the parameter in the same layout");
+  unsigned parameter = getValue(read), next = getValue(write.getValue());
+  problem.values[parameter].changes = true;
+  written[device].push_back({write.getParameterAttr(), read, tileOf(device, write.getLayout())});
+  std::vector<unsigned> readers;
+  for (unsigned task = 0; task != problem.tasks.size(); ++task)
+    if (llvm::is_contained(problem.tasks[task].reads, parameter))
+      readers.push_back(task);
+  if (writesInPlace(write, parameter)) {
+    auto writer = static_cast<unsigned>(
+        llvm::find_if(problem.tasks,
+                      [&](const schedule::Task &task) { return llvm::is_contained(task.writes, next); }) -
+        problem.tasks.begin());
+    if (llvm::all_of(readers, [&](unsigned reader) { return reader <= writer; })) {
+      problem.values[next].inPlaceOf = parameter;
+      readers.erase(llvm::find(readers, writer));
+      problem.tasks[writer].after = std::move(readers);
+      return success();
+    }
+  }
+  unsigned value = addBytes(device, bytesOf(read));
+  problem.values[value].inPlaceOf = parameter;
+  schedule::Task &task = addTask(device, WriteTask{write, read}, WorkEstimate::copySeconds(bytesOf(read)));
+  task.reads = {next, parameter};
+  task.writes = {value};
+  task.everyStep = true;
+  task.after = std::move(readers);
+  return success();
 }
 
 std::optional<unsigned> ProgramTasks::getScratch(unsigned task) const {
@@ -264,10 +327,12 @@ LogicalResult ProgramTasks::addView(Operation &op) {
 LogicalResult ProgramTasks::addOperation(unsigned device, Operation &op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](dfg::ReadOp read) {
+        reads.try_emplace(read.getParameterAttr(), read);
         addLoad(device, read, ParameterTask{read, read.getParameterAttr(), {}});
         return success();
       })
       .Case([&](dist::ShardOfOp shard) {
+        reads.try_emplace(shard.getParameterAttr(), shard);
         addLoad(device, shard, ParameterTask{shard, shard.getParameterAttr(), tileOf(device, shard.getLayout())});
         return success();
       })

@@ -37,6 +37,11 @@ struct ParameterTask {
   mlir::FlatSymbolRefAttr parameter;
   plan::TileAttr tile;
 };
+/// Copies a parameter's next value to where the parameter lies.
+struct WriteTask {
+  dist::WriteOp op;
+  mlir::Value parameter; ///< the read of it
+};
 /// Loads where a device's block of a dimension of the tile begins, or how many elements it has there.
 struct IndexTask {
   mlir::Value value;
@@ -60,7 +65,7 @@ struct ReductionTask {
   plan::TileAttr tile;
 };
 /// What a task is in the IR.
-using TaskSource = std::variant<InputTask, OutputTask, TransferTask, ParameterTask, IndexTask, ExchangeTask,
+using TaskSource = std::variant<InputTask, OutputTask, TransferTask, ParameterTask, WriteTask, IndexTask, ExchangeTask,
                                 ReductionTask, dfg::ConstantOp, plan::LaunchOp>;
 
 class ProgramTasks {
@@ -75,6 +80,13 @@ public:
   const TaskSource &getSource(unsigned task) const { return sources[task]; }
   /// The problem's value that holds an SSA value; views of a value are the same.
   unsigned getValue(mlir::Value value) const { return values.lookup(value); }
+  /// The parameters that a device's program writes, and their reads; with the tile that it keeps of each.
+  struct WrittenParameter {
+    mlir::FlatSymbolRefAttr name;
+    mlir::Value read;
+    plan::TileAttr tile;
+  };
+  llvm::ArrayRef<WrittenParameter> getWritten(unsigned device) const { return written[device]; }
   /// The value that is a launch's scratch memory, if it needs any.
   std::optional<unsigned> getScratch(unsigned task) const;
 
@@ -94,6 +106,8 @@ private:
   void addInputs(unsigned device);
   void addOutput(unsigned device, mlir::OpOperand &operand);
   void addLaunch(unsigned device, plan::LaunchOp launch);
+  mlir::LogicalResult addWrite(unsigned device, dist::WriteOp write);
+  bool writesInPlace(dist::WriteOp write, unsigned parameter) const;
   void addTransfer(dist::SendOp send);
   void addIndex(unsigned device, mlir::Value value, llvm::StringRef what, dist::LayoutAttr layout, int64_t dim,
                 int64_t part);
@@ -119,6 +133,10 @@ private:
   std::vector<TaskSource> sources;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::MapVector<int64_t, Channel> channels;
+  /// By device.
+  std::vector<std::vector<WrittenParameter>> written;
+  /// The first read of a parameter in the program at hand.
+  llvm::DenseMap<mlir::Attribute, mlir::Value> reads;
   /// The channel of the next collective: behind those of all transfers.
   int64_t nextChannel = 0;
 };

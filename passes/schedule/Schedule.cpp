@@ -84,6 +84,9 @@ private:
       if (writers[value])
         needed.push_back(*writers[value]);
     for (unsigned value : writes)
+      if (auto before = problem.values[value].inPlaceOf)
+        needUsesOf(*before);
+    for (unsigned value : writes)
       for (unsigned previous : arenas[device].take(value, *schedule.offsets[value], problem.values[value].bytes))
         needUsesOf(previous);
     Instruction result{index, queue, {}, order};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads, writes and barriers: one factor a dimension.
+
+#include "dialects/dfg/Dfg.h"
+
+using namespace mlir;
+
+namespace cleave::dfg {
+
+/// Factors d0, d1, ... of the dimensions of `type`, for every operand and result.
+static SplitRule identitySplitRule(Operation *op, Type type) {
+  SplitRule rule;
+  TensorFactors dims;
+  for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(type).getShape()))
+    dims.push_back({rule.addFactor("d" + std::to_string(dim), size)});
+  rule.operands.assign(op->getNumOperands(), dims);
+  rule.results.assign(op->getNumResults(), dims);
+  return rule;
+}
+
+SplitRule ReadOp::getSplitRule() { return identitySplitRule(*this, getType()); }
+
+SplitRule WriteOp::getSplitRule() { return identitySplitRule(*this, getValue().getType()); }
+
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
+  if (!parameter)
+    return emitOpError("expects a 'dfg.parameter' named '") << getParameter() << "', found none";
+  if (parameter.getTensorType() != getValue().getType())
+    return emitOpError("expects the parameter's type ")
+           << parameter.getTensorType() << ", got " << getValue().getType();
+  return success();
+}
+
+LogicalResult BarrierOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                          SmallVectorImpl<Type> &types) {
+  types.push_back(adaptor.getInput().getType());
+  return success();
+}
+
+SplitRule BarrierOp::getSplitRule() {
+  SplitRule rule = identitySplitRule(*this, getType());
+  rule.linear = {{0}};
+  return rule;
+}
+
+FailureOr<SmallVector<Value>> BarrierOp::lowerToLinalg(OpBuilder &, ValueRange operands) {
+  return SmallVector<Value>{operands.front()};
+}
+
+OpCost BarrierOp::getCost() {
+  OpCost cost;
+  cost.costClass = CostClass::View;
+  return cost;
+}
+
+} // namespace cleave::dfg
