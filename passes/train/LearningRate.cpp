@@ -53,8 +53,8 @@ llvm::Expected<LearningRateOptions> parseSchedule(StringRef text, double rate) {
       if (llvm::Error error = readWhole(2, "the steps of warm-up", 0, options.warmup))
         return error;
     if (options.warmup >= options.total)
-      return optionError(subject + " expects fewer steps of warm-up than the " + Twine(options.total) + " in all, got " +
-                         Twine(options.warmup));
+      return optionError(subject + " expects fewer steps of warm-up than the " + Twine(options.total) +
+                         " in all, got " + Twine(options.warmup));
     return options;
   }
   return unknownSchedule(text);

@@ -110,8 +110,7 @@ private:
       if (graph.getInputName(i) == name)
         return graph.emitError("the loss expects a new name for its labels, got the model's input \"")
                << name << "\"; choose one with labels=NAME";
-    auto attributes =
-        builder.getDictionaryAttr(builder.getNamedAttr("dfg.name", builder.getStringAttr(name)));
+    auto attributes = builder.getDictionaryAttr(builder.getNamedAttr("dfg.name", builder.getStringAttr(name)));
     if (failed(graph.insertArgument(graph.getNumArguments(), type, attributes, math.getLoc())))
       return failure();
     return Value(graph.getArgument(graph.getNumArguments() - 1));
@@ -145,8 +144,8 @@ private:
       return failure();
     Value difference = math.sub(widened(output), widened(*target));
     Value sum = math.sum(math.mul(difference, difference));
-    return LossValues{asLoss(math.mul(sum, 1.0 / static_cast<double>(type.getNumElements()))), {},
-                      graph.getNumArguments() - 1};
+    return LossValues{
+        asLoss(math.mul(sum, 1.0 / static_cast<double>(type.getNumElements()))), {}, graph.getNumArguments() - 1};
   }
 
   FailureOr<LossValues> crossEntropy(Value output);

@@ -62,9 +62,8 @@ ArrayRef<OptimizerRow> optimizerTable() {
 } // namespace
 
 ArrayRef<StringRef> optimizerNames() {
-  static const SmallVector<StringRef> names = llvm::map_to_vector(optimizerTable(), [](const OptimizerRow &row) {
-    return row.name;
-  });
+  static const SmallVector<StringRef> names =
+      llvm::map_to_vector(optimizerTable(), [](const OptimizerRow &row) { return row.name; });
   return names;
 }
 
@@ -101,7 +100,8 @@ std::vector<StateSpec> stateOf(const OptimizerOptions &options) {
   case OptimizerKind::Nesterov:
     return {{"momentum"}};
   case OptimizerKind::RMSProp:
-    return options.momentum == 0 ? std::vector<StateSpec>{{"square"}} : std::vector<StateSpec>{{"square"}, {"momentum"}};
+    return options.momentum == 0 ? std::vector<StateSpec>{{"square"}}
+                                 : std::vector<StateSpec>{{"square"}, {"momentum"}};
   case OptimizerKind::Adam:
   case OptimizerKind::AdamW:
     return {{"adam_m"}, {"adam_v"}};
@@ -122,8 +122,7 @@ StepScalars buildStepScalars(OpBuilder &builder, Location location, const Optimi
   if (isAdam(options)) {
     Value number = math.cast(math.add(step, math.integer(1)), builder.getF64Type());
     scalars.stepSize = math.cast(math.div(learningRate, math.sub(1.0, math.pow(options.beta1, number))), f32);
-    scalars.rootCorrection =
-        math.cast(math.div(1.0, math.sqrt(math.sub(1.0, math.pow(options.beta2, number)))), f32);
+    scalars.rootCorrection = math.cast(math.div(1.0, math.sqrt(math.sub(1.0, math.pow(options.beta2, number)))), f32);
   }
   if (options.kind == OptimizerKind::AdamW && options.weightDecay != 0)
     scalars.decay = math.cast(math.sub(1.0, math.mul(learningRate, options.weightDecay)), f32);

@@ -14,8 +14,8 @@
 
 namespace cleave {
 
-/// With w the parameter, g its gradient, r the learning rate, d the weight decay, t the number of the step from one. All
-/// are PyTorch's, in formulas and defaults; all state begins at zero.
+/// With w the parameter, g its gradient, r the learning rate, d the weight decay, t the number of the step from one.
+/// All are PyTorch's, in formulas and defaults; all state begins at zero.
 enum class OptimizerKind {
   SGD,      ///< g += d w; w -= r g
   Momentum, ///< g += d w; b = momentum b + g; w -= r b. Polyak, 1964; Sutskever et al., 2013.

@@ -5,7 +5,8 @@
 #include "passes/train/OptionText.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cmath>
 #include <limits>
@@ -34,10 +35,12 @@ Expected<SmallVector<TextOption>> splitOptions(StringRef text, StringRef subject
 Expected<double> parseNumber(StringRef text, StringRef subject, StringRef key, double low, double high) {
   double number = 0;
   if (!to_float(text, number) || !std::isfinite(number) || number < low || number >= high) {
-    std::string range = formatv("a number of at least {0:g}", low);
+    std::string range;
+    raw_string_ostream stream(range);
+    stream << format("%g", low);
     if (high != std::numeric_limits<double>::infinity())
-      range += formatv(" and less than {0:g}", high);
-    return optionError(subject + " expects " + range + " for " + key + ", got \"" + text + "\"");
+      stream << format(" and less than %g", high);
+    return optionError(subject + " expects a number of at least " + range + " for " + key + ", got \"" + text + "\"");
   }
   return number;
 }
