@@ -13,6 +13,7 @@
 #include "passes/graph/Pipeline.h"
 #include "passes/planner/Passes.h"
 #include "passes/schedule/Passes.h"
+#include "passes/train/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -32,6 +33,7 @@ static void registerPasses() {
   cleave::registerCodegenPasses();
   cleave::registerKernelPasses();
   cleave::registerSchedulePasses();
+  cleave::registerTrainPasses();
 }
 
 int main(int argc, char **argv) {
