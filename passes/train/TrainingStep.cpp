@@ -108,6 +108,9 @@ private:
     if (auto attributes = forward.getResAttrsAttr())
       step.setResAttrsAttr(attributes);
     step->setAttr(dist::orderedAttrName, builder.getUnitAttr());
+    if (!inputs.empty())
+      step->setAttr(dfg::samplesAttrName,
+                    builder.getI64IntegerAttr(cast<RankedTensorType>(inputs.front()).getDimSize(0)));
     body = &step.getBody().front();
     builder.setInsertionPointToEnd(body);
     recorder.take();
