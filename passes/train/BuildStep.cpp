@@ -24,7 +24,7 @@ private:
     TrainingOptions options;
     options.microbatches = microbatches;
     options.zero = zero;
-    options.optimizer.learningRate = learningRate;
+    options.optimizer.learningRate.rate = learningRate;
     auto known = stages::findSchedule(schedule);
     auto kept = findKept(recompute);
     auto graphs = getOperation().getOps<dfg::GraphOp>();

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiles graphs, and starts PyTorch.
+
+#include "test/passes/train/TrainingFormula.h"
+
+#include "test/property/split/GraphBuilder.h"
+
+#include "dialects/dist/Dist.h"
+#include "dialects/plan/Plan.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace cleave::test {
+
+std::unique_ptr<MLIRContext> createTestContext() {
+  auto context = std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED);
+  context->loadDialect<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
+  return context;
+}
+
+Tensor tensorOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return Tensor(elementName(tensor.getElementType()), Shape(tensor.getShape().begin(), tensor.getShape().end()));
+}
+
+Tensor scalarOf(const std::string &element, double value) {
+  Tensor tensor(element, {});
+  if (tensor.isFloat())
+    tensor.setReal(0, value);
+  else
+    tensor.setInteger(0, static_cast<int64_t>(value));
+  return tensor;
+}
+
+std::vector<double> numbersOf(const Tensor &tensor) {
+  std::vector<double> numbers;
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    numbers.push_back(tensor.real(i));
+  return numbers;
+}
+
+std::unique_ptr<LoadedKernels> loadGraph(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  NativeOptions options;
+  options.threads = 1;
+  return std::make_unique<LoadedKernels>(text, options);
+}
+
+static Type typeOf(Builder &builder, const Tensor &tensor) {
+  Type element = tensor.getElement() == "f32"    ? Type(builder.getF32Type())
+                 : tensor.getElement() == "f64"  ? Type(builder.getF64Type())
+                 : tensor.getElement() == "bf16" ? Type(builder.getBF16Type())
+                                                 : Type(builder.getI64Type());
+  return RankedTensorType::get(tensor.getShape(), element);
+}
+
+TrainingFormula::TrainingFormula(const std::vector<Tensor> &inputs, const Build &build) {
+  auto context = createTestContext();
+  OpBuilder builder(context.get());
+  Location location = dfg::getNodeLocation(context.get(), "node", "Test");
+  OwningOpRef<ModuleOp> module(ModuleOp::create(builder, location));
+  SmallVector<Type> types;
+  for (const Tensor &input : inputs)
+    types.push_back(typeOf(builder, input));
+  builder.setInsertionPointToEnd(module->getBody());
+  auto graph = dfg::GraphOp::create(builder, location, "formula", builder.getFunctionType(types, {}));
+  builder.setInsertionPointToEnd(&graph.getBody().front());
+  SmallVector<Value> results = build(builder, location, graph.getArguments());
+  dfg::ReturnOp::create(builder, location, results);
+  graph.setType(builder.getFunctionType(types, TypeRange(ValueRange(results))));
+  for (Value result : results)
+    outputs.push_back(tensorOf(result.getType()));
+  kernels = loadGraph(*module);
+}
+
+std::optional<llvm::json::Array> askTorch(llvm::json::Array requests) {
+  auto folder = std::filesystem::temp_directory_path() / ("cleave-train-test-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::string question = folder / "requests.json", answer = folder / "answers.json";
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream(question, error) << llvm::json::Value(std::move(requests));
+  }
+  StringRef arguments[] = {CLEAVE_PYTHON, "-B", CLEAVE_TORCH_STEPS, question, answer};
+  int status = llvm::sys::ExecuteAndWait(CLEAVE_PYTHON, arguments);
+  std::stringstream content;
+  content << std::ifstream(answer).rdbuf();
+  std::filesystem::remove_all(folder);
+  constexpr int skipped = 77, notFound = -1;
+  if (status == skipped || status == notFound)
+    return std::nullopt;
+  EXPECT_EQ(status, 0) << "torch_steps.py failed";
+  auto parsed = llvm::json::parse(content.str());
+  if (!parsed || !parsed->getAsArray()) {
+    ADD_FAILURE() << "torch_steps.py gave no answers: " << llvm::toString(parsed.takeError());
+    return std::nullopt;
+  }
+  return std::move(*parsed->getAsArray());
+}
+
+} // namespace cleave::test
