@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 namespace cleave::runtime {
@@ -78,6 +80,18 @@ Error flushFolder(const fs::path &folder) {
   }
   ::close(descriptor);
   return Error::success();
+}
+
+/// Locks a folder for this process; false when another one keeps it. One that has just been killed may take a moment to
+/// go.
+bool lockSoon(int descriptor) {
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() >= deadline)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
 }
 
 /// The file of tensors, and the lines of the manifest that say what is where.
@@ -153,7 +167,7 @@ Expected<CheckpointFolder> CheckpointFolder::open(const fs::path &folder) {
   if (descriptor < 0)
     return failure("open", folder, errno);
   CheckpointFolder opened(folder, descriptor);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+  if (!lockSoon(descriptor))
     return makeError(Status::Failure, "another process writes checkpoints into ", folder,
                      "; wait for it, or choose another folder");
   // What a process that was killed has left.
