@@ -32,7 +32,7 @@ def Dist_Dialect : Dialect {
     }
     ```
     On an operator of a graph, `dist.place` holds a `#dist.place`, and `dist.group` the group to which the model itself
-    assigns it.
+    assigns it. The operators of a graph or program with `dist.ordered` are to run in the order in which they stand.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;

@@ -131,16 +131,25 @@ static void followDim(const dist::DimParts &parts, const DimFactors &factors, co
 }
 
 dist::SplitAttr followOperands(Operation *op, ArrayRef<const Layout *> operands, const MeshShape &mesh) {
+  return followLayouts(op, operands, SmallVector<const Layout *>(op->getNumResults()), mesh);
+}
+
+dist::SplitAttr followLayouts(Operation *op, ArrayRef<const Layout *> operands, ArrayRef<const Layout *> results,
+                              const MeshShape &mesh) {
   auto splittable = dyn_cast<SplitInterface>(op);
   if (!splittable)
     return {};
   SplitRule rule = splittable.getSplitRule();
   SmallVector<Axes> axes(rule.factors.size());
   llvm::SmallPtrSet<Attribute, 4> used;
-  for (auto [layout, factors] : llvm::zip_equal(operands, rule.operands))
-    if (layout)
-      for (auto [parts, dimFactors] : llvm::zip_equal(layout->dims, factors))
-        followDim(parts, dimFactors, rule, mesh, axes, used);
+  auto follow = [&](ArrayRef<const Layout *> layouts, ArrayRef<TensorFactors> tensors) {
+    for (auto [layout, factors] : llvm::zip_equal(layouts, tensors))
+      if (layout)
+        for (auto [parts, dimFactors] : llvm::zip_equal(layout->dims, factors))
+          followDim(parts, dimFactors, rule, mesh, axes, used);
+  };
+  follow(operands, rule.operands);
+  follow(results, rule.results);
   Builder builder(op->getContext());
   SmallVector<NamedAttribute> entries;
   for (auto [factor, cut] : llvm::zip_equal(rule.factors, axes))

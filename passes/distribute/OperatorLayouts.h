@@ -34,6 +34,10 @@ llvm::FailureOr<OperatorLayouts> findLayouts(mlir::Operation *op, const dist::Me
 dist::SplitAttr followOperands(mlir::Operation *op, llvm::ArrayRef<const dist::Layout *> operands,
                                const dist::MeshShape &mesh);
 
+/// The same, where also the layouts of results are known or wanted: they count after those of the operands.
+dist::SplitAttr followLayouts(mlir::Operation *op, llvm::ArrayRef<const dist::Layout *> operands,
+                              llvm::ArrayRef<const dist::Layout *> results, const dist::MeshShape &mesh);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_DISTRIBUTE_OPERATORLAYOUTS_H

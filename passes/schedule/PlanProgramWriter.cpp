@@ -122,7 +122,7 @@ private:
     plan::LoadParameterOp::create(builder, task.value.getLoc(), task.parameter, bufferOf(task.value), task.tile,
                                   queueOf(at), orderOf(at), waitsOf(at));
   }
-  void writeInstruction(const WriteTask &task, const schedule::Instruction &at) {
+  void writeInstruction(WriteTask task, const schedule::Instruction &at) {
     plan::CopyOp::create(builder, task.op.getLoc(), bufferOf(task.op.getValue()), bufferOf(task.parameter), queueOf(at),
                          orderOf(at), waitsOf(at));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The passes of the train stage.
+// The passes that turn a forward graph into a training step.
 
 #ifndef CLEAVE_PASSES_TRAIN_PASSES
 #define CLEAVE_PASSES_TRAIN_PASSES
@@ -35,6 +35,53 @@ def AddLossPass : Pass<"train-add-loss", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"loss", "loss", "std::string", [{"cross-entropy"}],
                         "cross-entropy, mse or an output's name, then ,output=NAME ,labels=NAME ,classes=DIM">];
+}
+
+def TrainingStepPass : Pass<"train-build-step", "::mlir::ModuleOp"> {
+  let summary = "Turn a placed forward graph into a training step";
+  let description = [{
+    The graph's first result is the loss. The step computes it for every microbatch, the gradients of the parameters on
+    which it depends, and their next values. Gradient operators stand on the mesh of the operator that they belong to,
+    cut as that is (see GradientPlaces.h); a gradient is partial over the axes over which its parameter is replicated, and
+    the distribute stage joins it.
+
+    Before:
+    ```mlir
+    dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 1.0 : f64>
+    dfg.graph @main(%x: tensor<2x4xf32>) -> tensor<f32> {
+      %0 = dfg.read @w : tensor<4xf32>
+      %1 = dfg.mul %x, %0 {dist.place = #dist.place<@pair, by = "planner", split = <{d0 = ["data"]}>>} …
+      %2 = dfg.reduce %1 {kind = sum, dims = [0, 1], dist.place = … split = <{d0 = ["data"]}>} …
+      dfg.return %2 : tensor<f32>
+    }
+    ```
+    After, with one microbatch and plain gradient descent:
+    ```mlir
+    dfg.graph @train(%x: tensor<2x4xf32>) -> tensor<f32> attributes {dist.ordered} {
+      %0 = dfg.read @w {dist.place = #dist.place<@pair, by = "home">} : tensor<4xf32>
+      %1 = dfg.mul %x, %0 …
+      %2 = dfg.reduce %1 …
+      %3 = dfg.constant dense<1.0> : tensor<f32>
+      %4 = dfg.broadcast %3 {… split = <{d0 = ["data"]}>} : (tensor<f32>) -> tensor<2x4xf32>
+      %5 = dfg.mul %4, %x {… split = <{d0 = ["data"]}>} …
+      %6 = dfg.reduce %5 {kind = sum, dims = [0], … split = <{d0 = ["data"]}>} : (tensor<2x4xf32>) -> tensor<4xf32>
+      %7 = dfg.mul %6, %rate …
+      %8 = dfg.sub %0, %7 …
+      dfg.write @w, %8 {…}
+      dfg.return %2 : tensor<f32>
+    }
+    ```
+    Requires: `dist.place` on the operators of the module's one graph.
+    Guarantees: `dist.place` on the operators of the step; their order is that of the schedule.
+  }];
+  let options = [
+    Option<"microbatches", "microbatches", "unsigned", "1", "into how many parts the step divides its batch">,
+    Option<"schedule", "schedule", "std::string", [{"1f1b"}], "gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-auto">,
+    Option<"recompute", "recompute", "std::string", [{"none"}], "none, selective, full">,
+    Option<"zero", "zero", "unsigned", "0", "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too">,
+    Option<"learningRate", "learning-rate", "double", "0.1", "of plain gradient descent">
+  ];
+  let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
 }
 
 #endif // CLEAVE_PASSES_TRAIN_PASSES

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From a placed forward graph with a loss to the graph of a training step.
+//
+// The step divides its batch into microbatches. Each stage of the graph (StageGraph.h) works on each microbatch forward
+// and backward, in the order of the schedule (TaskOrder.h), in which the operators of the step then stand: what follows
+// keeps that order. So the step is an ordinary graph; memory, transfers and their order come from the stages that serve
+// inference, and skip connections and weights that several stages share need nothing of their own.
+//
+//   %w = dfg.read @w              {place}        a parameter has a home: where and in which parts it is kept
+//   F0 F1 … B0 …                                 tasks; gradients of a parameter are added up over microbatches
+//   %w' = update(%w, %g, …)       {place}        one a parameter, on its home
+//   dfg.write @w, %w'             {place}
+
+#ifndef CLEAVE_PASSES_TRAIN_TRAININGSTEP_H
+#define CLEAVE_PASSES_TRAIN_TRAININGSTEP_H
+
+#include "passes/planner/stages/Schedule.h"
+#include "passes/train/Optimizer.h"
+
+#include "dialects/dfg/Dfg.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace cleave {
+
+/// What is computed again in the backward pass instead of being kept.
+enum class KeptActivations {
+  All,         ///< Nothing is computed again.
+  Products,    ///< Results of contractions and what enters a stage are kept.
+  StageInputs, ///< What enters a stage is kept.
+};
+
+/// "none", "selective", "full", as `--recompute` calls them.
+std::optional<KeptActivations> findKept(llvm::StringRef name);
+
+struct TrainingOptions {
+  unsigned microbatches = 1;
+  stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
+  KeptActivations kept = KeptActivations::All;
+  /// What replicas of a parameter share instead of each having it: 1 the optimizer's state and work, 2 also gradients
+  /// while they are added up, 3 also the parameter itself.
+  unsigned zero = 0;
+  OptimizerOptions optimizer;
+};
+
+inline constexpr llvm::StringLiteral trainGraphName = "train", evaluateGraphName = "evaluate";
+/// The parameter that counts the steps done: an i64 scalar.
+inline constexpr llvm::StringLiteral stepParameterName = "train/step";
+
+/// Replaces `forward` by a graph `train` that does a step and has microbatches times as many samples in dimension 0 of
+/// its inputs. The forward graph is placed; its first result is the loss, a mean over samples (a float scalar), its
+/// others are sums over samples. The step returns the mean and the sums of its microbatches.
+/// Fails, with a diagnostic, where an operator on the way from a parameter to the loss has no gradient (it names the
+/// model's node), where no parameter has a gradient, or an input has no samples.
+llvm::FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_TRAIN_TRAININGSTEP_H
