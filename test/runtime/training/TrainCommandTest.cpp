@@ -192,6 +192,17 @@ TEST_F(TrainCommandTest, EvaluatesWithoutTraining) {
   EXPECT_NE(out.str().find("evaluation: loss "), std::string::npos) << out.str();
 }
 
+// The trace tells the steps of the two entries apart.
+TEST_F(TrainCommandTest, TracesBothEntries) {
+  TrainOptions traced = options(1);
+  addEvaluation(traced);
+  traced.traceFile = path("trace.json");
+  ASSERT_EQ(run(traced), 0) << err.str();
+  std::string trace = read("trace.json");
+  EXPECT_NE(trace.find("\"entry\":\"train\",\"kernel\":\"learn\""), std::string::npos);
+  EXPECT_NE(trace.find("\"entry\":\"evaluate\",\"kernel\":\"judge\""), std::string::npos);
+}
+
 // A terminal sees where the run is, and the line is gone at the end.
 TEST_F(TrainCommandTest, ShowsProgress) {
   TrainOptions shown = options(1);
