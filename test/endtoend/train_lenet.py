@@ -68,7 +68,7 @@ def torch_model(weights):
         p = parameters
         x = f.avg_pool2d(f.relu(f.conv2d(x, p["conv1.weight"], p["conv1.bias"])), 2)
         x = f.avg_pool2d(f.relu(f.conv2d(x, p["conv2.weight"], p["conv2.bias"])), 2).flatten(1)
-        dense = lambda x, name: x @ p[name + ".weight"].reshape(p[name + ".bias"].shape[0], -1).T + p[name + ".bias"]
+        dense = lambda x, name: x @ p[name + ".weight"] + p[name + ".bias"]
         return dense(f.relu(dense(x, "fc1")), "fc2")
 
     return parameters, forward
