@@ -112,12 +112,13 @@ private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
   bool computePermuted(Operation *op);
-  std::optional<SmallVector<int64_t>> orderOfCompany(Value value);
+  plan::LayoutAttr layoutOfCompany(Value value);
   Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
+  FailureOr<LibraryKernel> likeCompany(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments, Value result);
   FailureOr<LibraryKernel> keepingLayouts(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments);
 
   /// The value as it lies in memory now.
@@ -226,7 +227,8 @@ bool ProgramWalk::computePermuted(Operation *op) {
   }
   // What has no order yet takes that of the value that it meets next.
   if (!resultOrder && largest < result.getNumElements())
-    resultOrder = orderOfCompany(op->getResult(0));
+    if (auto layout = layoutOfCompany(op->getResult(0)))
+      resultOrder = permutationOf(RankedTensorType::get(result.getShape(), result.getElementType(), layout));
   if (!resultOrder && llvm::none_of(orders, [](const auto &order) { return order.has_value(); }))
     return false;
   OpBuilder builder(op);
@@ -249,17 +251,17 @@ bool ProgramWalk::computePermuted(Operation *op) {
   return true;
 }
 
-/// The order of another operand, of the value's shape, of an elementwise operator that reads the value.
-std::optional<SmallVector<int64_t>> ProgramWalk::orderOfCompany(Value value) {
+/// The layout of another operand, of the value's shape, of an elementwise operator that reads the value; null for none.
+plan::LayoutAttr ProgramWalk::layoutOfCompany(Value value) {
   for (Operation *user : value.getUsers()) {
     if (!isa<ElementwiseInterface>(user))
       continue;
     for (Value operand : user->getOperands())
       if (operand != value && tensorType(operand).getShape() == tensorType(value).getShape())
-        if (auto order = permutationOf(tensorType(current(operand))))
-          return order;
+        if (auto layout = plan::getLayout(current(operand).getType()))
+          return layout;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 /// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
@@ -390,6 +392,8 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
 
   FailureOr<LibraryKernel> kernel = keepingLayouts(query, arguments);
   if (failed(kernel))
+    kernel = likeCompany(query, arguments, op->getResult(0));
+  if (failed(kernel))
     kernel = kernels.get(query, threads);
   if (failed(kernel))
     return false;
@@ -489,6 +493,33 @@ FailureOr<LibraryKernel> ProgramWalk::keepingLayouts(runtime::LibraryKernelQuery
       return kernel;
   }
   return failure();
+}
+
+/// The kernel of `query` that makes a larger value of row-major ones in the layout of what that meets next: bringing
+/// the smaller ones into it costs less than bringing the larger one there later.
+FailureOr<LibraryKernel> ProgramWalk::likeCompany(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments,
+                                                  Value result) {
+  plan::LayoutAttr layout = tensorType(result).getRank() > 2 ? layoutOfCompany(result) : nullptr;
+  if (!layout || query.anyOutputs.empty() || !query.anyOutputs[0])
+    return failure();
+  runtime::LibraryKernelQuery asked = query;
+  for (auto [index, value] : llvm::enumerate(arguments)) {
+    runtime::TensorType &type = asked.desc.inputs[index];
+    if (plan::getLayout(current(value).getType()) || type.shape.size() != asked.desc.outputs[0].shape.size() ||
+        tensorType(value).getNumElements() >= tensorType(result).getNumElements())
+      return failure();
+    type.layout = sameKindOfLayout(layout, type.shape);
+    asked.anyInputs[index] = false;
+    if (!type.layout)
+      return failure();
+  }
+  asked.desc.outputs[0].layout = sameKindOfLayout(layout, asked.desc.outputs[0].shape);
+  asked.anyOutputs[0] = false;
+  FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
+  if (failed(kernel) || isFallback(kernel->implementation))
+    return failure();
+  query = std::move(asked);
+  return kernel;
 }
 
 Value ProgramWalk::denseOf(OpBuilder &builder, Value value) {
