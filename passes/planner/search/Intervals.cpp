@@ -69,9 +69,10 @@ struct Intervals::Table {
 /// is attained.
 struct Intervals::Products {
   std::vector<double> values;
-  std::vector<IntervalSums> sums;
   std::vector<unsigned> from; ///< The state before the last piece.
   unsigned best = none;
+  /// By state at the end, where somebody asked: paths that go on from here ask for few.
+  std::map<unsigned, IntervalSums> sums;
 };
 
 /// A path of pieces: one more piece behind a shorter path.
@@ -159,57 +160,60 @@ Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
   return *table;
 }
 
-const Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting, const Weights &weights) {
+Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting, const Weights &weights) {
   auto key = std::pair(setting, std::pair(weights.reduction, weights.secondsPerByte));
   if (auto known = nodes[node].products.find(key); known != nodes[node].products.end())
     return known->second;
   Table &table = tableOf(nodes[node].piece, setting);
-  Products before;
-  if (nodes[node].parent == 0) {
-    before.values = table.piece->entrySeconds;
-    before.values.resize(table.entries, 0.0);
-    before.sums.resize(table.entries);
-    for (unsigned entry = 0; entry != table.entries; ++entry)
-      before.sums[entry].backward = before.sums[entry].backwardExchange = before.values[entry];
-  }
-  const Products &previous = nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
-  Table::Solved &solved = table.solve(weights);
+  const std::vector<double> &previous =
+      nodes[node].parent == 0 ? table.piece->entrySeconds : productsOf(nodes[node].parent, setting, weights).values;
+  const Table::Solved &solved = table.solve(weights);
   Products made;
   made.values.assign(table.exits, solver::forbidden);
   made.from.assign(table.exits, none);
-  made.sums.resize(table.exits);
   if (solved.elimination) {
     const std::vector<double> &values = solved.elimination->values();
-    for (unsigned entry = 0; entry != table.entries; ++entry)
+    for (unsigned entry = 0; entry != table.entries; ++entry) {
+      double before = entry < previous.size() ? previous[entry] : 0;
       for (unsigned exit = 0; exit != table.exits; ++exit)
-        if (double value = previous.values[entry] + values[static_cast<size_t>(entry) * table.exits + exit];
+        if (double value = before + values[static_cast<size_t>(entry) * table.exits + exit];
             value < made.values[exit]) {
           made.values[exit] = value;
           made.from[exit] = entry;
         }
+    }
   }
-  for (unsigned exit = 0; exit != table.exits; ++exit) {
-    if (made.from[exit] == none)
-      continue;
-    unsigned entry = made.from[exit];
-    auto [sums, isNew] = solved.sums.try_emplace({entry, exit});
-    if (isNew)
-      sums->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
-    IntervalSums &to = made.sums[exit];
-    to = previous.sums[entry];
-    to.add(sums->second);
-    if (!table.piece->entryBytes.empty())
-      to.checkpoints += table.piece->entryBytes[entry];
-    to.largestPiece = std::max(to.largestPiece, sums->second.saved);
-    if (made.best == none || made.values[exit] < made.values[made.best])
+  for (unsigned exit = 0; exit != table.exits; ++exit)
+    if (made.from[exit] != none && (made.best == none || made.values[exit] < made.values[made.best]))
       made.best = exit;
-  }
   return nodes[node].products[key] = std::move(made);
 }
 
+const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned setting, const Weights &weights) {
+  Products &products = productsOf(node, setting, weights);
+  auto [known, isNew] = products.sums.try_emplace(exit);
+  IntervalSums &to = known->second;
+  if (!isNew)
+    return to;
+  Table &table = tableOf(nodes[node].piece, setting);
+  unsigned entry = products.from[exit];
+  if (nodes[node].parent != 0)
+    to = sumsAt(nodes[node].parent, entry, setting, weights);
+  else if (!table.piece->entrySeconds.empty())
+    to.backward = to.backwardExchange = table.piece->entrySeconds[entry];
+  auto [own, isNewOwn] = table.solve(weights).sums.try_emplace({entry, exit});
+  if (isNewOwn)
+    own->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
+  to.add(own->second);
+  if (!table.piece->entryBytes.empty())
+    to.checkpoints += table.piece->entryBytes[entry];
+  to.largestPiece = std::max(to.largestPiece, own->second.saved);
+  return to;
+}
+
 const IntervalSums *Intervals::best(unsigned first, unsigned last, unsigned setting, const Weights &weights) {
-  const Products &products = productsOf(nodeOf(first, last), setting, weights);
-  return products.best == none ? nullptr : &products.sums[products.best];
+  unsigned node = nodeOf(first, last), best = productsOf(node, setting, weights).best;
+  return best == none ? nullptr : &sumsAt(node, best, setting, weights);
 }
 
 std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, unsigned setting,

@@ -80,7 +80,9 @@ private:
   unsigned pieceOf(unsigned first, unsigned last);
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
-  const Products &productsOf(unsigned node, unsigned setting, const Weights &weights);
+  Products &productsOf(unsigned node, unsigned setting, const Weights &weights);
+  /// What the best choices of a path amount to that end with a state.
+  const IntervalSums &sumsAt(unsigned node, unsigned exit, unsigned setting, const Weights &weights);
   /// The pieces of an interval with the states at their ends, from its end to its beginning.
   struct Step {
     Table *table;
