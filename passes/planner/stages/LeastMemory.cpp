@@ -58,7 +58,7 @@ private:
   };
 
   double bytesOf(const StageEdge &edge, unsigned stagesLeft) const {
-    return edge.option.fixedBytes + inFlight[stagesLeft] * edge.option.microbatchBytes;
+    return edge.way->option.fixedBytes + inFlight[stagesLeft] * edge.way->option.microbatchBytes;
   }
 
   /// The bytes of the fullest device of some path that stays below `bytes`; infinity where there is none.
@@ -91,8 +91,8 @@ private:
     if (after == unreachable)
       return;
     for (const Part &part : parts) {
-      unsigned position = std::max(after, part.low) + edge.devices;
-      if (part.group == edge.group && position <= part.high && position < state.positions)
+      unsigned position = std::max(after, part.low) + edge.way->devices;
+      if (part.group == edge.way->group && position <= part.high && position < state.positions)
         state = {position, &edge, false};
     }
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The stages that a plan can be made of: one edge for each interval of layers, number of devices and way to run it. A
-// plan is a path of edges from the first cut to the last one.
+// plan is a path of edges from the first cut to the last one. Intervals of equal layers share their ways.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
 #define CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
 
 #include "passes/planner/stages/StageSearch.h"
+
+#include <deque>
 
 namespace cleave::stages {
 
@@ -17,24 +19,34 @@ struct RunGroup {
   std::vector<unsigned> stageSizes;
 };
 
-/// A stage from one cut to a later one on some devices of a run of a group.
-struct StageEdge {
-  unsigned first = 0, last = 0; ///< Indices of cuts.
+/// A way to run some layers on some devices of a run of a group.
+struct StageWay {
   unsigned group = 0, devices = 0;
   /// The most stages, itself included, that may be left where this one begins: with more of them the schedule keeps
   /// more microbatches in flight than memory holds.
   unsigned mostStages = 0;
   double filling = 0; ///< fillingSeconds of its option.
-  double total = 0;   ///< The same with its transfers: what it adds to the sum.
   double load = 0;    ///< Its seconds of all microbatches, less `filling`: the largest of a plan counts.
   StageOption option;
 };
 
-/// Sorted by first cut, last cut, group and devices.
+/// A stage from one cut to a later one.
+struct StageEdge {
+  unsigned first = 0, last = 0; ///< Indices of cuts.
+  double total = 0;             ///< What it adds to the sum: its way's `filling`, and transfers.
+  const StageWay *way = nullptr;
+};
+
+/// Sorted by first cut, last cut, group and devices. Edges point to ways: it can be moved, but not copied.
 struct StageEdges {
+  StageEdges() = default;
+  StageEdges(StageEdges &&) = default;
+  StageEdges(const StageEdges &) = delete;
+
   /// Layers between which stages may be cut, from 0 to the number of layers, ascending.
   std::vector<unsigned> cuts;
   std::vector<RunGroup> groups;
+  std::deque<StageWay> ways; ///< Each is some edge's.
   std::vector<StageEdge> edges;
   /// By cut: the first of its edges; one entry more than cuts.
   std::vector<size_t> begin;

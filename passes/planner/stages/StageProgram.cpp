@@ -28,11 +28,12 @@ bool StageProgram::select(StageBounds bounds) {
     steps += edges.begin[cut + 1] - edges.begin[cut];
     for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i) {
       const StageEdge &edge = edges.edges[i];
-      if (edge.load > bounds.load || edge.option.perStep > bounds.perStep || leastStages[edge.last] == unreachable ||
-          edge.mostStages <= leastStages[edge.last])
+      const StageWay &way = *edge.way;
+      if (way.load > bounds.load || way.option.perStep > bounds.perStep || leastStages[edge.last] == unreachable ||
+          way.mostStages <= leastStages[edge.last])
         continue;
-      stepsFrom[cut].push_back({&edge, edge.devices});
-      units[edge.group] = std::gcd(units[edge.group], edge.devices);
+      stepsFrom[cut].push_back({&edge, &way, way.devices});
+      units[way.group] = std::gcd(units[way.group], way.devices);
       leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
       freeSum[cut] = std::min(freeSum[cut], edge.total + freeSum[edge.last]);
     }
@@ -53,14 +54,14 @@ void StageProgram::dropDominated(std::vector<Step> &from) const {
   auto kept = from.begin();
   for (auto step = from.begin(); step != from.end();) {
     auto next = std::find_if(step, from.end(), [&](const Step &other) {
-      return other.edge->last != step->edge->last || other.edge->group != step->edge->group ||
-             other.edge->devices != step->edge->devices;
+      return other.edge->last != step->edge->last || other.way->group != step->way->group ||
+             other.way->devices != step->way->devices;
     });
     // The one that adds least comes first: a later one is worth what it adds only for its memory.
     unsigned most = 0;
     for (; step != next; ++step)
-      if (step->edge->mostStages > most) {
-        most = step->edge->mostStages;
+      if (step->way->mostStages > most) {
+        most = step->way->mostStages;
         *kept++ = *step;
       }
   }
@@ -77,7 +78,7 @@ void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
   }
   for (std::vector<Step> &from : stepsFrom)
     for (Step &step : from)
-      step.units = step.edge->devices / std::max(units[step.edge->group], 1u);
+      step.units = step.way->devices / std::max(units[step.way->group], 1u);
 }
 
 /// The fewest positions that the layers after a cut need, and the most that the layers before it leave.
@@ -92,7 +93,7 @@ bool StageProgram::findBands() {
       if (after == unreachable)
         continue;
       for (const Part &part : parts)
-        if (part.group == step.edge->group && std::max(after, part.low) + step.units <= part.high)
+        if (part.group == step.way->group && std::max(after, part.low) + step.units <= part.high)
           lowest[cut] = std::min(lowest[cut], std::max(after, part.low) + step.units);
     }
   if (lowest.front() > numPositions)
@@ -101,7 +102,7 @@ bool StageProgram::findBands() {
   for (unsigned cut = 0; cut < end; ++cut)
     for (const Step &step : stepsFrom[cut])
       for (const Part &part : parts)
-        if (part.group == step.edge->group && std::min(highest[cut], part.high) >= part.low + step.units)
+        if (part.group == step.way->group && std::min(highest[cut], part.high) >= part.low + step.units)
           highest[step.edge->last] = std::max(highest[step.edge->last], std::min(highest[cut], part.high) - step.units);
   rows.assign(1, 0);
   for (unsigned cut = 0; cut <= end; ++cut)
@@ -113,7 +114,7 @@ bool StageProgram::isPermitted(const StagePath &path) const {
   if (problem.numStages && *problem.numStages != path.edges.size())
     return false;
   for (size_t i = 0; i < path.edges.size(); ++i)
-    if (path.edges[i]->mostStages < path.edges.size() - i)
+    if (path.edges[i]->way->mostStages < path.edges.size() - i)
       return false;
   return true;
 }
@@ -136,7 +137,7 @@ void StageProgram::improve(unsigned cut, std::vector<double> &here, const std::v
   for (const Part &part : parts) {
     for (const Step &step : stepsFrom[cut]) {
       unsigned next = step.edge->last;
-      if (step.edge->group != part.group || step.edge->mostStages < stagesLeft || lowest[next] > highest[next])
+      if (step.way->group != part.group || step.way->mostStages < stagesLeft || lowest[next] > highest[next])
         continue;
       unsigned low = std::max({lowest[cut], std::max(lowest[next], part.low) + step.units});
       unsigned high = std::min({highest[cut], highest[next] + step.units, part.high});
@@ -177,7 +178,7 @@ unsigned StageProgram::mostStages() const {
   std::vector<unsigned> fewest(edges.groups.size(), unreachable);
   for (const std::vector<Step> &from : stepsFrom)
     for (const Step &step : from)
-      fewest[step.edge->group] = std::min(fewest[step.edge->group], step.units);
+      fewest[step.way->group] = std::min(fewest[step.way->group], step.units);
   unsigned most = 0;
   for (const Part &part : parts)
     most += (part.high - part.low) / fewest[part.group];
@@ -235,8 +236,8 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
     const Part *part = partOf(position);
     size_t below = isRelaxed ? level : level - 1;
     auto attains = [&](const Step &step) {
-      return step.edge->group == part->group && lowest[step.edge->last] <= highest[step.edge->last] &&
-             (isRelaxed || step.edge->mostStages >= level) &&
+      return step.way->group == part->group && lowest[step.edge->last] <= highest[step.edge->last] &&
+             (isRelaxed || step.way->mostStages >= level) &&
              position >= std::max(part->low, lowest[step.edge->last]) + step.units &&
              levels[below][at(step.edge->last, position - step.units)] + step.edge->total == value;
     };
@@ -246,8 +247,8 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
       continue;
     }
     path.edges.push_back(taken->edge);
-    path.load = std::max(path.load, taken->edge->load);
-    path.perStep = std::max(path.perStep, taken->edge->option.perStep);
+    path.load = std::max(path.load, taken->way->load);
+    path.perStep = std::max(path.perStep, taken->way->option.perStep);
     cut = taken->edge->last;
     position -= taken->units;
     level = below;

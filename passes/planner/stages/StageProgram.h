@@ -60,6 +60,7 @@ private:
   /// An edge in units.
   struct Step {
     const StageEdge *edge;
+    const StageWay *way;
     unsigned units;
   };
 
