@@ -15,9 +15,9 @@ namespace {
 /// Sorted distinct values of all ways.
 template <typename ValueOf> std::vector<double> valuesOf(const StageEdges &edges, ValueOf valueOf) {
   std::vector<double> values;
-  values.reserve(edges.ways.size());
-  for (const StageWay &way : edges.ways)
-    values.push_back(valueOf(way));
+  for (const StageWays &alike : edges.ways)
+    for (const StageWay &way : alike.ways)
+      values.push_back(valueOf(way));
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
@@ -129,8 +129,10 @@ private:
     best.seconds = seconds;
     best.order = order;
     best.stages.clear();
-    for (const StageEdge *edge : path.edges)
-      best.stages.push_back({edges.cuts[edge->first], edges.cuts[edge->last], *edge->way});
+    for (const auto &[edge, way] : path.stages) {
+      const StageWays &ways = edges.ways[edge->ways];
+      best.stages.push_back({edges.cuts[edge->first], edges.cuts[edge->last], ways.group, ways.devices, way->option});
+    }
     if (best.progress)
       best.progress(seconds);
   }

@@ -15,7 +15,8 @@ namespace cleave::stages {
 /// A way to run layers [first, last).
 struct PlannedStage {
   unsigned first = 0, last = 0;
-  StageWay way;
+  unsigned group = 0, devices = 0;
+  StageOption option;
 };
 
 /// The best stages so far, and when to end.

@@ -104,19 +104,18 @@ private:
       for (Part &part : parts) {
         if (!leavesEnough((first > 0) + (last < result.lastCut()), part.devices))
           continue;
-        auto [begin, count] = waysOf(first, last, {classOf, part.group, part.devices});
-        for (size_t way = begin; way != begin + count; ++way)
-          result.edges.push_back({first, last, result.ways[way].filling + part.transfers, &result.ways[way]});
-        part.isTooSlow = count == 0 && costs.growsWithLayers();
+        unsigned ways = waysOf(first, last, {classOf, part.group, part.devices});
+        if (!result.ways[ways].ways.empty())
+          result.edges.push_back({first, last, part.transfers, ways});
+        else
+          part.isTooSlow = costs.growsWithLayers();
       }
       std::erase_if(parts, [](const Part &part) { return part.isTooSlow; });
     }
   }
 
-  StageWay makeWay(const StageOption &option, unsigned group, unsigned devices, unsigned mostStages) const {
+  StageWay makeWay(const StageOption &option, unsigned mostStages) const {
     StageWay way;
-    way.group = group;
-    way.devices = devices;
     way.mostStages = mostStages;
     way.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
     way.load = problem.microbatches * option.seconds() - way.filling;
@@ -124,32 +123,29 @@ private:
     return way;
   }
 
-  /// The ways to run an interval that are worth an edge, those that add the least to the sum first: the first of them
-  /// and their number.
-  std::pair<size_t, size_t> waysOf(unsigned first, unsigned last, const IntervalKey &key) {
-    auto [found, isNew] = known.try_emplace(key, result.ways.size(), 0);
-    std::pair<size_t, size_t> &range = found->second;
+  /// The ways to run an interval that are worth an edge: an index into `result.ways`.
+  unsigned waysOf(unsigned first, unsigned last, const IntervalKey &key) {
+    auto [found, isNew] = known.try_emplace(key, result.ways.size());
     if (!isNew)
-      return range;
+      return found->second;
     const RunGroup &group = result.groups[key.group];
     std::vector<StageWay> all;
     for (const StageOption &option : costs.options(result.cuts[first], result.cuts[last], group.kind, key.devices)) {
       unsigned most = filter.ignoreMemory ? mostStages : stagesInMemory(option, group.memory);
       if (most > 0 && option.seconds() <= filter.mostSeconds)
-        all.push_back(makeWay(option, key.group, key.devices, most));
+        all.push_back(makeWay(option, most));
     }
     std::stable_sort(all.begin(), all.end(), [](const StageWay &a, const StageWay &b) {
       return std::tie(a.filling, a.load, a.option.perStep) < std::tie(b.filling, b.load, b.option.perStep);
     });
+    StageWays &kept = result.ways.emplace_back(key.group, key.devices);
     for (const StageWay &way : all)
-      if (filter.ignoreMemory ||
-          std::none_of(result.ways.begin() + range.first, result.ways.end(), [&](const StageWay &other) {
+      if (filter.ignoreMemory || std::none_of(kept.ways.begin(), kept.ways.end(), [&](const StageWay &other) {
             return other.load <= way.load && other.option.perStep <= way.option.perStep &&
                    other.mostStages >= way.mostStages;
           }))
-        result.ways.push_back(way);
-    range.second = result.ways.size() - range.first;
-    return range;
+        kept.ways.push_back(way);
+    return found->second;
   }
 
   /// How many stages may be left for the option to fit; 0 where it never does.
@@ -176,8 +172,7 @@ private:
   unsigned mostStages;
   uint64_t numDevices = 0;
   unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage.
-  /// The first of their ways, and how many there are.
-  std::unordered_map<IntervalKey, std::pair<size_t, size_t>, IntervalHash> known;
+  std::unordered_map<IntervalKey, unsigned, IntervalHash> known; ///< Indices into `result.ways`.
 };
 
 } // namespace

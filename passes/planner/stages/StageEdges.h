@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The stages that a plan can be made of: one edge for each interval of layers, number of devices and way to run it. A
-// plan is a path of edges from the first cut to the last one. Intervals of equal layers share their ways.
+// The stages that a plan can be made of: one edge for each interval of layers and number of devices, with the ways to
+// run it. A plan is a path of edges from the first cut to the last one. Intervals of equal layers share their ways.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
 #define CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
 
 #include "passes/planner/stages/StageSearch.h"
-
-#include <deque>
 
 namespace cleave::stages {
 
@@ -19,9 +17,8 @@ struct RunGroup {
   std::vector<unsigned> stageSizes;
 };
 
-/// A way to run some layers on some devices of a run of a group.
+/// A way to run some layers on some devices.
 struct StageWay {
-  unsigned group = 0, devices = 0;
   /// The most stages, itself included, that may be left where this one begins: with more of them the schedule keeps
   /// more microbatches in flight than memory holds.
   unsigned mostStages = 0;
@@ -30,23 +27,27 @@ struct StageWay {
   StageOption option;
 };
 
+/// The ways to run layers of one class on some devices of a run of a group; those that add the least to the sum first.
+struct StageWays {
+  StageWays(unsigned group, unsigned devices) : group(group), devices(devices) {}
+
+  unsigned group, devices;
+  std::vector<StageWay> ways;
+};
+
 /// A stage from one cut to a later one.
 struct StageEdge {
   unsigned first = 0, last = 0; ///< Indices of cuts.
-  double total = 0;             ///< What it adds to the sum: its way's `filling`, and transfers.
-  const StageWay *way = nullptr;
+  double transfers = 0;         ///< What it adds to the sum, besides its way's `filling`.
+  unsigned ways = 0;            ///< An index into StageEdges::ways.
 };
 
-/// Sorted by first cut, last cut, group and devices. Edges point to ways: it can be moved, but not copied.
+/// Sorted by first cut, last cut, group and devices.
 struct StageEdges {
-  StageEdges() = default;
-  StageEdges(StageEdges &&) = default;
-  StageEdges(const StageEdges &) = delete;
-
   /// Layers between which stages may be cut, from 0 to the number of layers, ascending.
   std::vector<unsigned> cuts;
   std::vector<RunGroup> groups;
-  std::deque<StageWay> ways; ///< Each is some edge's.
+  std::vector<StageWays> ways;
   std::vector<StageEdge> edges;
   /// By cut: the first of its edges; one entry more than cuts.
   std::vector<size_t> begin;

@@ -179,11 +179,11 @@ private:
     left.reserve(problem.runs.size());
     for (const DeviceRun &device : problem.runs)
       left.push_back(device.count);
-    for (const auto &[first, last, way] : best.stages) {
-      while (groupOfRun[best.order[run]] != way.group || left[best.order[run]] < way.devices)
+    for (const PlannedStage &stage : best.stages) {
+      while (groupOfRun[best.order[run]] != stage.group || left[best.order[run]] < stage.devices)
         ++run;
-      left[best.order[run]] -= way.devices;
-      plan.stages.push_back({first, last, best.order[run], 0, way.devices, way.option, 1});
+      left[best.order[run]] -= stage.devices;
+      plan.stages.push_back({stage.first, stage.last, best.order[run], 0, stage.devices, stage.option, 1});
     }
     placeInRuns(plan.stages);
     plan.seconds = stepSeconds(problem, costs, plan.stages);
