@@ -439,10 +439,12 @@ Error ModelCompiler::followSearch() {
     training.schedule = *schedule;
   for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
     training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+  if (samplesOf(graphOf(*module)) == batch / training.microbatches)
+    return Error::success();
   OwningOpRef<ModuleOp> placed = module->clone();
   if (Error error = resample(batch / training.microbatches))
     return error;
-  return model.samples ? copyPlaces(*placed, *module) : Error::success();
+  return copyPlaces(*placed, *module);
 }
 
 Error ModelCompiler::train() {
