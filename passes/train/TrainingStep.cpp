@@ -676,9 +676,12 @@ private:
 
   /// Of the operators that nobody needs; what is computed again is needed in parts.
   void removeUnused() {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body->without_terminator())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    for (Operation *op = body->getTerminator(); op;) {
+      Operation *before = op->getPrevNode();
+      if (isOpTriviallyDead(op))
+        op->erase();
+      op = before;
+    }
   }
 
   dfg::GraphOp forward;
