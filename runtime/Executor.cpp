@@ -8,6 +8,7 @@
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
 #include "runtime/TileLoad.h"
+#include "runtime/Trace.h"
 #include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
@@ -248,6 +249,12 @@ Error Executor::State::build(const Plan &plan, std::vector<const Entry *> entrie
   started.resize(2 * entries.size());
   findQueues();
   context.options = std::move(options);
+  if (context.options.trace) {
+    std::vector<std::string> names;
+    for (const EntryContext &running : context.entries)
+      names.push_back(running.entry->name);
+    context.options.trace->setEntries(std::move(names));
+  }
   context.parameters = &parameters;
   Error error = createDrivers();
   if (Error failed = agree(error ? error : createMembers()))

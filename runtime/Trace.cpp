@@ -109,6 +109,8 @@ void Trace::write(std::ostream &out) const {
           << ",\"ts\":" << microseconds(event.begin - origin) << ",\"dur\":" << microseconds(event.end - event.begin)
           << ",\"args\":{\"phase\":\"" << (event.phase == Phase::Prepare ? "prepare" : "body")
           << "\",\"step\":" << event.step;
+      if (entryNames.size() > 1)
+        out << ",\"entry\":" << JsonString{entryNames[event.entry]};
       if (const auto *call = std::get_if<Call>(&event.instruction->action))
         out << ",\"kernel\":" << JsonString{plan->kernels[call->kernel].name};
       out << "}}";

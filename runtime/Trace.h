@@ -42,6 +42,8 @@ public:
 
   /// A new track for a queue of a site. The trace keeps `plan` alive, whose instructions the events refer to.
   Track &add(const Plan &plan, const Site &site, uint32_t queue, QueueKind kind);
+  /// The names of the entries that run together, by their places, where there are several.
+  void setEntries(std::vector<std::string> names) { entryNames = std::move(names); }
   /// A new counter of a device. Events and counters of one trace have one clock.
   Counter &addCounter(uint32_t device, std::string name);
   /// Not while a step is running.
@@ -57,6 +59,7 @@ private:
   Plan plan;
   std::deque<Track> all;
   std::deque<Counter> counters;
+  std::vector<std::string> entryNames;
   std::map<uint32_t, uint32_t> threads; ///< tracks of each device so far
 };
 

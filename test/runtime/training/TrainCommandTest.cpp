@@ -75,7 +75,7 @@ protected:
     return {all.begin() + static_cast<ptrdiff_t>(epochs), all.end()};
   }
   std::array<float, 2> exported() const {
-    auto tensor = readTensorFile(path("w.npz"));
+    auto tensor = readTensorFile(path("w.npz") + ":w");
     EXPECT_TRUE(tensor) << tensor.error().text();
     return {tensor->as<float>()[0], tensor->as<float>()[1]};
   }
@@ -155,20 +155,21 @@ TEST_F(TrainCommandTest, GoesOnWhereItStopped) {
   }
 }
 
-// A checkpoint of one device serves two, and a damaged one is skipped with a word.
+// A checkpoint of two devices serves one, and a damaged one is skipped with a word.
 TEST_F(TrainCommandTest, ChangesDevicesAndSkipsDamage) {
   TrainOptions first = options(1);
   first.checkpointFolder = path("checkpoints");
   first.checkpointEvery = 5;
-  ASSERT_EQ(run(first, {1, true, false}), 0) << err.str();
+  ASSERT_EQ(run(first, {2, true, false}), 0) << err.str();
   std::ofstream(folder / "checkpoints" / "step-10" / "tensors", std::ios::app) << "more";
   TrainOptions rest = options(2);
   rest.checkpointFolder = path("checkpoints");
   rest.resume = true;
-  ASSERT_EQ(run(rest, {2, true, false}), 0) << err.str();
+  ASSERT_EQ(run(rest, {1, true, false}), 0) << err.str();
   EXPECT_NE(err.str().find("step-10\": its tensors expect"), std::string::npos) << err.str();
   EXPECT_NE(err.str().find("; it is skipped"), std::string::npos) << err.str();
   EXPECT_NE(err.str().find("step-5, in epoch 1"), std::string::npos) << err.str();
+  EXPECT_NE(err.str().find("the checkpoint has 1 tensors more"), std::string::npos) << err.str();
   EXPECT_EQ(numbers("resumed_from"), std::vector<double>{5});
   EXPECT_EQ(stepLosses().size(), 15u);
 }
@@ -190,6 +191,17 @@ TEST_F(TrainCommandTest, EvaluatesWithoutTraining) {
   EXPECT_EQ(numbers("eval_loss"), std::vector<double>{loss});
   EXPECT_EQ(exported(), weights);
   EXPECT_NE(out.str().find("evaluation: loss "), std::string::npos) << out.str();
+}
+
+// The trace tells the steps of the two entries apart.
+TEST_F(TrainCommandTest, TracesBothEntries) {
+  TrainOptions traced = options(1);
+  addEvaluation(traced);
+  traced.traceFile = path("trace.json");
+  ASSERT_EQ(run(traced), 0) << err.str();
+  std::string trace = read("trace.json");
+  EXPECT_NE(trace.find("\"entry\":\"train\",\"kernel\":\"learn\""), std::string::npos);
+  EXPECT_NE(trace.find("\"entry\":\"evaluate\",\"kernel\":\"judge\""), std::string::npos);
 }
 
 // A terminal sees where the run is, and the line is gone at the end.

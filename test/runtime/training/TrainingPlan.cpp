@@ -70,6 +70,8 @@ void fillEntry(PlanBuilder &builder, const TrainingPlanOptions &options, const K
   uint32_t partial = builder.buffer(0, "partial", 4), loss = builder.buffer(0, "loss", ElementType::F32, {});
   uint32_t correct = builder.buffer(0, "correct", ElementType::I64, {});
   builder.keep(0, parameter, w);
+  if (options.devices > 1)
+    builder.keep(0, parameter + 1, builder.buffer(0, "v", part), tile);
   auto load = [&](uint32_t input, uint32_t buffer) {
     fb::LoadInputT action;
     action.input = input;
@@ -119,6 +121,12 @@ PlanBuilder trainingPlan(const TrainingPlanOptions &options) {
   kernels.nap = builder.kernel("nap", 1, 4);
   builder.plan.kernels[kernels.nap]->body.AsNativeKernel()->parallel_extent = 1;
   uint32_t w = builder.constant("w", 2, 0.25);
+  fb::GeneratedSourceT source;
+  source.distribution = fb::Distribution::Normal;
+  source.b = 1;
+  fb::SourceUnion normal;
+  normal.Set(source);
+  builder.parameter("v", batchSize, normal);
   fillEntry(builder, options, kernels, w, true);
   builder.addEntry("evaluate", batchSize);
   fillEntry(builder, options, kernels, w, false);
