@@ -84,6 +84,13 @@ RankedTensorType permuted(RankedTensorType type, ArrayRef<int64_t> order) {
   return RankedTensorType::get(shape, type.getElementType());
 }
 
+/// The value of a parameter, which steps may write, perhaps under another shape.
+bool isParameter(Value value) {
+  while (auto reshape = value.getDefiningOp<dfg::ReshapeOp>())
+    value = reshape.getInput();
+  return isa_and_nonnull<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
+}
+
 /// An operator that joins a library call behind its routine.
 struct Epilogue {
   Operation *op;
@@ -113,6 +120,7 @@ private:
   bool select(Operation *op, LibraryCall &call);
   bool computePermuted(Operation *op);
   plan::LayoutAttr layoutOfCompany(Value value);
+  plan::LayoutAttr expectedLayout(Value value, ArrayRef<int64_t> shape);
   Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
@@ -257,10 +265,25 @@ plan::LayoutAttr ProgramWalk::layoutOfCompany(Value value) {
     if (!isa<ElementwiseInterface>(user))
       continue;
     for (Value operand : user->getOperands())
-      if (operand != value && tensorType(operand).getShape() == tensorType(value).getShape())
-        if (auto layout = plan::getLayout(current(operand).getType()))
+      if (operand != value)
+        if (auto layout = expectedLayout(operand, tensorType(value).getShape()))
           return layout;
   }
+  return nullptr;
+}
+
+/// The layout of a value of that shape, or, while it has none, that of what it is computed from elementwise.
+plan::LayoutAttr ProgramWalk::expectedLayout(Value value, ArrayRef<int64_t> shape) {
+  if (tensorType(value).getShape() != shape)
+    return nullptr;
+  if (auto layout = plan::getLayout(current(value).getType()))
+    return layout;
+  Operation *op = value.getDefiningOp();
+  if (!isa_and_nonnull<ElementwiseInterface>(op) || replaced.contains(op))
+    return nullptr;
+  for (Value operand : op->getOperands())
+    if (auto layout = expectedLayout(operand, shape))
+      return layout;
   return nullptr;
 }
 
@@ -299,15 +322,16 @@ SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryC
     Epilogue epilogue{use.getOwner(), *kind, nullptr};
     if (kind->otherOperand >= 0) {
       epilogue.other = use.getOwner()->getOperand(kind->otherOperand);
-      // What was not walked yet has no layout yet; constants do not depend on the walk.
+      // What was not walked yet has no layout yet; parameters do not depend on the walk.
       Operation *definition = epilogue.other.getDefiningOp();
-      if (definition && !definition->isBeforeInBlock(op) && !constants.contains(epilogue.other))
+      bool isKnown = constants.contains(epilogue.other) || isParameter(epilogue.other);
+      if (definition && !definition->isBeforeInBlock(op) && !isKnown)
         break;
       RankedTensorType type = tensorType(epilogue.other), result = tensorType(op->getResult(0));
       int64_t dim = call.biasDim - (result.getRank() - type.getRank());
       epilogue.isBias = epilogues.empty() && kind->kind == "binary_add" && call.biasDim >= 0 && dim >= 0 &&
                         type.getNumElements() == result.getDimSize(call.biasDim) &&
-                        type.getDimSize(dim) == type.getNumElements() && constants.contains(epilogue.other);
+                        type.getDimSize(dim) == type.getNumElements() && isKnown;
     }
     epilogues.push_back(epilogue);
     last = use.getOwner();
