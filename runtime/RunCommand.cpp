@@ -260,9 +260,9 @@ private:
   void join() {
     for (uint32_t i = 0; i != outputs.size(); ++i)
       joinOutput(*processes, plan, *entry, rankOfDevice, i, outputs[i]);
-    report.devices = joinMemory(*processes, plan, *entry, rankOfDevice, report.devices);
+    report.devices = joinMemory(*processes, plan, std::span(&entry, 1), rankOfDevice, report.devices);
     if (!options.traceFile.empty())
-      joinTrace(*processes, plan, *entry, trace);
+      joinTrace(*processes, plan, std::span(&entry, 1), trace);
   }
 
   Error finish() {

@@ -36,6 +36,21 @@ mlir::OpFoldResult foldByEvaluation(mlir::Operation *op, llvm::ArrayRef<mlir::At
 /// The cost of moving elements: every byte read and written once, no arithmetic.
 OpCost movementCost(mlir::Operation *op);
 
+/// Positions in one device's part of a dimension: each moved to the part's nearest element, and whether it lies in the
+/// part (i1).
+struct LocalPositions {
+  mlir::Value nearest, inside;
+};
+
+/// `indices` into a dimension of `size` elements, of which a device has `part` from `start` (an i64 scalar) on.
+LocalPositions localPositions(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value indices, int64_t size,
+                              mlir::Value start, int64_t part);
+
+/// A value of the shape of indices, broadcast against a gather's result of `rank` whose dimensions from `dim` on they
+/// are.
+mlir::Value alignedPositions(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, int64_t dim,
+                             int64_t rank);
+
 } // namespace cleave::dfg
 
 #endif // CLEAVE_DIALECTS_DFG_ANSWERS_H

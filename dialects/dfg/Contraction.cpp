@@ -3,6 +3,7 @@
 // Types, split rules and costs of matrix products, convolutions and pooling.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/Window.h"
 
 using namespace mlir;
 
@@ -117,10 +118,8 @@ OpCost DotGeneralOp::getCost() {
 
 //===-- windows -----------------------------------------------------------------------------------------------===//
 
-/// Checks the attributes of a window operator over `rank` spatial dimensions.
-static LogicalResult checkWindow(std::optional<Location> location, StringRef name, size_t rank,
-                                 ArrayRef<int64_t> window, ArrayRef<int64_t> strides, ArrayRef<int64_t> pads,
-                                 ArrayRef<int64_t> dilations) {
+LogicalResult checkWindow(std::optional<Location> location, StringRef name, size_t rank, ArrayRef<int64_t> window,
+                          ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
   if (window.size() != rank || strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank)
     return emitOptionalError(location, "'", name, "' expects ", rank, " window sizes, strides and dilations and ",
                              2 * rank, " pads, got ", window.size(), ", ", strides.size(), ", ", dilations.size(),
@@ -133,11 +132,17 @@ static LogicalResult checkWindow(std::optional<Location> location, StringRef nam
   return success();
 }
 
-/// The number of window positions along one dimension.
-static int64_t windowPositions(int64_t size, int64_t window, int64_t stride, int64_t before, int64_t after,
-                               int64_t dilation) {
+int64_t windowPositions(int64_t size, int64_t window, int64_t stride, int64_t before, int64_t after, int64_t dilation) {
   int64_t room = size + before + after - (dilation * (window - 1) + 1);
   return room < 0 ? 0 : room / stride + 1;
+}
+
+SmallVector<int64_t> windowPositions(ArrayRef<int64_t> input, ArrayRef<int64_t> window, ArrayRef<int64_t> strides,
+                                     ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations) {
+  SmallVector<int64_t> sizes;
+  for (size_t i = 0, rank = window.size(); i < rank; ++i)
+    sizes.push_back(windowPositions(input[i + 2], window[i], strides[i], pads[i], pads[rank + i], dilations[i]));
+  return sizes;
 }
 
 /// Appends the spatial factors that input and result share.
@@ -181,9 +186,8 @@ LogicalResult ConvOp::inferReturnTypes(MLIRContext *, std::optional<Location> lo
                              "divisible by groups, got ",
                              input, ", ", filter, " and ", groups, " groups");
   SmallVector<int64_t> shape = {input.getDimSize(0), filter.getDimSize(0)};
-  for (size_t i = 0; i < rank; ++i)
-    shape.push_back(windowPositions(input.getDimSize(i + 2), filter.getDimSize(i + 2), adaptor.getStrides()[i],
-                                    adaptor.getPads()[i], adaptor.getPads()[rank + i], adaptor.getDilations()[i]));
+  shape.append(windowPositions(input.getShape(), filter.getShape().drop_front(2), adaptor.getStrides(),
+                               adaptor.getPads(), adaptor.getDilations()));
   types.push_back(RankedTensorType::get(shape, input.getElementType()));
   return success();
 }
@@ -276,6 +280,7 @@ SplitRule ConvTransposeOp::getSplitRule() {
     rule.operands[1].push_back({rule.addFactor("window" + index, filter.getDimSize(i), FactorKind::Unsplittable)});
     rule.results[0].push_back({rule.addFactor("out" + index, result.getDimSize(i), FactorKind::Unsplittable)});
   }
+  rule.linear = {{0}, {1}};
   return rule;
 }
 
@@ -307,9 +312,8 @@ LogicalResult PoolOp::inferReturnTypes(MLIRContext *, std::optional<Location> lo
                          adaptor.getDilations())))
     return failure();
   SmallVector<int64_t> shape(input.getShape().take_front(2));
-  for (size_t i = 0; i < rank; ++i)
-    shape.push_back(windowPositions(input.getDimSize(i + 2), adaptor.getWindow()[i], adaptor.getStrides()[i],
-                                    adaptor.getPads()[i], adaptor.getPads()[rank + i], adaptor.getDilations()[i]));
+  shape.append(windowPositions(input.getShape(), adaptor.getWindow(), adaptor.getStrides(), adaptor.getPads(),
+                               adaptor.getDilations()));
   types.push_back(RankedTensorType::get(shape, input.getElementType()));
   return success();
 }

@@ -32,6 +32,9 @@
 
 namespace cleave::dfg {
 
+/// On a graph that trains or evaluates: the samples of a step, the size of dimension 0 of its inputs; an i64.
+inline constexpr llvm::StringLiteral samplesAttrName = "dfg.samples";
+
 /// The model's node name that a location carries, and the node's operator type; empty where it carries none.
 llvm::StringRef getNodeName(mlir::Location location);
 llvm::StringRef getNodeKind(mlir::Location location);

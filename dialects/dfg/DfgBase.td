@@ -50,13 +50,14 @@ class Dfg_Op<string mnemonic, list<Trait> traits = []> : Op<Dfg_Dialect, mnemoni
 /// compiler asks.
 class Dfg_Operator<string mnemonic, list<Trait> traits = []> : Dfg_Op<mnemonic, !listconcat([
     Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>,
-    DeclareOpInterfaceMethods<LowerInterface>], traits)> {
+    DeclareOpInterfaceMethods<LowerInterface>, DeclareOpInterfaceMethods<DifferentiateInterface>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 /// As Dfg_Operator, where the result's shape is part of the operator.
 class Dfg_ShapedOperator<string mnemonic, list<Trait> traits = []> : Dfg_Op<mnemonic, !listconcat([
-    Pure, DeclareOpInterfaceMethods<SplitInterface>, DeclareOpInterfaceMethods<LowerInterface>], traits)> {
+    Pure, DeclareOpInterfaceMethods<SplitInterface>, DeclareOpInterfaceMethods<LowerInterface>,
+    DeclareOpInterfaceMethods<DifferentiateInterface>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

@@ -85,6 +85,16 @@ FailureOr<LibraryCall> ConvTransposeOp::getLibraryCall() {
   return call;
 }
 
+/// The library decides on all layouts: of the input, the cotangent and the filter.
+FailureOr<LibraryCall> ConvFilterGradientOp::getLibraryCall() {
+  if (!isLibraryType(*this) || getStrides().size() > 3 || getGroups() != 1)
+    return failure();
+  Builder builder(getContext());
+  auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
+  parameters.push_back(integerParameter(builder, "groups", getGroups()));
+  return makeCall(*this, "convolution_weights", parameters, {LayoutChoice::Any, LayoutChoice::Any});
+}
+
 /// Only products in the form batch x M x K by batch x K x N (or N x K): the codegen stage brings others into it.
 FailureOr<LibraryCall> DotGeneralOp::getLibraryCall() {
   int64_t batch = getLhsBatch().size(), rank = batch + 2;
@@ -134,6 +144,8 @@ FailureOr<LibraryCall> PoolOp::getLibraryCall() {
                                                  : "pooling.avg_exclude";
   return makeCall(*this, routine, parameters, {LayoutChoice::Given});
 }
+
+FailureOr<LibraryCall> PoolGradientOp::getLibraryCall() { return failure(); }
 
 //===-- normalizations ----------------------------------------------------------------------------------------===//
 

@@ -113,6 +113,46 @@ FailureOr<SmallVector<Value>> ConvOp::lowerToLinalg(OpBuilder &builder, ValueRan
   return SmallVector<Value>{lower.converted(lower.reshaped(sum, result.getShape()), result.getElementType())};
 }
 
+FailureOr<SmallVector<Value>> ConvFilterGradientOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgBuilder lower(builder, getLoc());
+  ElementBuilder scalars(builder, getLoc());
+  RankedTensorType result = tensorType(getResult()), cotangent = tensorType(operands[1]);
+  Type element = result.getElementType();
+  if (result.getNumElements() == 0)
+    return SmallVector<Value>{lower.empty(result.getShape(), element)};
+  Value zero = scalars.constant(element, 0);
+  if (cotangent.getNumElements() == 0)
+    return SmallVector<Value>{lower.filled(result.getShape(), zero)};
+  unsigned space = result.getRank() - 2;
+  ArrayRef<int64_t> pads = getPads();
+  SmallVector<int64_t> low(2, 0), high(2, 0);
+  low.append(pads.begin(), pads.begin() + space);
+  high.append(pads.begin() + space, pads.end());
+  Value input = lower.padded(operands[0], low, high, zero);
+
+  // Loops: (group,) out channel, in channel, window, batch, positions.
+  GroupedShapes shapes(getGroups());
+  unsigned g = shapes.grouped() ? 1 : 0, outChannel = g, inChannel = 1 + g, window = 2 + g;
+  unsigned batch = window + space, position = batch + 1, rank = position + space;
+  SmallVector<AffineExpr> inputMap = {lower.dim(batch)}, cotangentMap = {lower.dim(batch)};
+  if (shapes.grouped())
+    for (SmallVector<AffineExpr> *map : {&inputMap, &cotangentMap})
+      map->push_back(lower.dim(0));
+  inputMap.push_back(lower.dim(inChannel));
+  cotangentMap.push_back(lower.dim(outChannel));
+  for (unsigned i = 0; i < space; ++i) {
+    inputMap.push_back(lower.dim(position + i) * getStrides()[i] + lower.dim(window + i) * getDilations()[i]);
+    cotangentMap.push_back(lower.dim(position + i));
+  }
+  SmallVector<AffineMap> maps = {lower.mapOf(rank, inputMap), lower.mapOf(rank, cotangentMap),
+                                 lower.mapOf(rank, loopsFrom(lower, 0, batch))};
+  SmallVector<Value> factors = {lower.reshaped(input, shapes.divided(tensorType(input).getShape(), 1)),
+                                lower.reshaped(operands[1], shapes.divided(cotangent.getShape(), 1))};
+  Value sum =
+      sumOfProducts(lower, getLoc(), shapes.divided(result.getShape(), 0), factors, maps, positionsFrom(batch, rank));
+  return SmallVector<Value>{lower.converted(lower.reshaped(sum, result.getShape()), element)};
+}
+
 /// Adds every input element's multiple of the window into a result without pads, and cuts the pads off.
 FailureOr<SmallVector<Value>> ConvTransposeOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgBuilder lower(builder, getLoc());

@@ -247,6 +247,43 @@ Lowered ScatterElementsOp::lowerToLinalg(OpBuilder &builder, ValueRange operands
       })};
 }
 
+/// Every position of the dimension adds up the slices that were taken from it, in their order.
+Lowered GatherGradientOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgBuilder lower(builder, getLoc());
+  ElementBuilder scalars(builder, getLoc());
+  RankedTensorType result = tensorType(getResult()), indices = tensorType(operands[1]);
+  int64_t dim = getDim(), size = result.getDimSize(dim), count = indices.getNumElements();
+  Type element = result.getElementType(), wide = computeType(element);
+  if (result.getNumElements() == 0)
+    return SmallVector<Value>{lower.empty(result.getShape(), element)};
+  if (count == 0)
+    return SmallVector<Value>{lower.filled(result.getShape(), scalars.constant(element, 0))};
+  Value keys = lower.map(count, builder.getI64Type(), lower.reshaped(operands[1], count), lower.identity(1),
+                         [&](const ElementBuilder &e, ValueRange elements) {
+                           return fromIndex(e, inside(e, fromEnd(e, toIndex(e, elements[0]), size), size));
+                         });
+  Sorted sorted = sortLines(lower, keys, 0, [](const ElementBuilder &e, Value a, Value b) { return e.less(a, b); });
+  SmallVector<Value> found = findUpdates(lower, sorted.keys, 0, size);
+  SmallVector<int64_t> slices(result.getShape());
+  slices[dim] = count;
+  Value cotangent = lower.reshaped(operands[0], slices);
+  unsigned rank = result.getRank();
+  AffineMap row = lower.mapOf(rank, lower.dim(dim));
+  return SmallVector<Value>{
+      lower.map(result.getShape(), element, found, {row, row}, [&](const ElementBuilder &e, ValueRange elements) {
+        SmallVector<Value> place = loopIndices(e, result.getShape());
+        auto loop = scf::ForOp::create(
+            e.getBuilder(), e.getLocation(), toIndex(e, elements[0]), toIndex(e, elements[1]), e.index(1),
+            e.constant(wide, 0), [&](OpBuilder &nested, Location location, Value number, ValueRange soFar) {
+              ElementBuilder at(nested, location);
+              Value position = tensor::ExtractOp::create(nested, location, sorted.positions, number);
+              Value slice = readLine(at, cotangent, place, dim, toIndex(at, position));
+              scf::YieldOp::create(nested, location, at.add(soFar[0], at.widen(slice)));
+            });
+        return e.convert(loop.getResult(0), element);
+      })};
+}
+
 //===-- cumulative_sum ----------------------------------------------------------------------------------------===//
 
 /// Goes along each line with the sum so far.

@@ -99,4 +99,135 @@ FailureOr<SmallVector<Value>> PoolOp::lowerToLinalg(OpBuilder &builder, ValueRan
   return SmallVector<Value>{average};
 }
 
+//===-- pool_gradient -----------------------------------------------------------------------------------------===//
+
+namespace {
+/// The loops of a pooling's gradient: those of the cotangent, then the window, of which a tensor without elements tells
+/// the sizes.
+struct PoolLoops {
+  PoolLoops(const LinalgBuilder &lower, PoolGradientOp op) : lower(lower), rank(tensorType(op.getResult()).getRank()) {
+    wide = {lower.dim(0), lower.dim(1)};
+    for (unsigned i = 0; i < rank - 2; ++i) {
+      wide.push_back(lower.dim(2 + i) * op.getStrides()[i] + lower.dim(rank + i) * op.getDilations()[i]);
+      window.push_back(lower.dim(rank + i));
+      windowLoops.push_back(rank + i);
+      dims.push_back({tensorType(op.getResult()).getDimSize(i + 2), op.getWindow()[i], op.getStrides()[i],
+                      op.getPads()[i], op.getDilations()[i]});
+    }
+    sizes = lower.empty(op.getWindow(), lower.getBuilder().getI1Type());
+  }
+
+  unsigned count() const { return rank + window.size(); }
+  AffineMap narrowMap() const { return lower.without(count(), windowLoops); }
+  AffineMap wideMap() const { return lower.mapOf(count(), wide); }
+  AffineMap windowMap() const { return lower.mapOf(count(), window); }
+
+  /// The number of the window's element in row-major order.
+  Value number(const ElementBuilder &e) const {
+    Value number = e.index(0);
+    for (auto [i, dim] : llvm::enumerate(dims))
+      number = e.add(e.mul(number, e.index(dim.window)), index(e, rank + i));
+    return arith::IndexCastOp::create(e.getBuilder(), e.getLocation(), e.getBuilder().getI64Type(), number);
+  }
+  /// Whether the window's element lies on the input.
+  Value isInside(const ElementBuilder &e) const {
+    Value inside = e.integer(e.getBuilder().getI1Type(), 1);
+    for (auto [i, dim] : llvm::enumerate(dims)) {
+      Value at = e.add(e.mul(index(e, 2 + i), e.index(dim.stride)), e.mul(index(e, rank + i), e.index(dim.dilation)));
+      Value belongs = e.min(e.lessOrEqual(e.index(dim.before), at), e.less(at, e.index(dim.before + dim.input)));
+      inside = e.min(inside, belongs);
+    }
+    return inside;
+  }
+
+  const LinalgBuilder &lower;
+  unsigned rank;
+  SmallVector<AffineExpr> wide, window;
+  SmallVector<int64_t> windowLoops;
+  SmallVector<PoolDim> dims;
+  Value sizes;
+
+private:
+  static Value index(const ElementBuilder &e, unsigned loop) {
+    return linalg::IndexOp::create(e.getBuilder(), e.getLocation(), loop);
+  }
+};
+} // namespace
+
+/// The number of each window's first largest element; NaN counts as larger than every number.
+static Value firstLargest(const PoolLoops &loops, PoolGradientOp op, Value input) {
+  const LinalgBuilder &lower = loops.lower;
+  ElementBuilder scalars(lower.getBuilder(), op.getLoc());
+  ArrayRef<int64_t> shape = tensorType(op.getCotangent()).getShape(), pads = op.getPads();
+  SmallVector<int64_t> low(2, 0), high(2, 0);
+  low.append(pads.begin(), pads.begin() + pads.size() / 2);
+  high.append(pads.begin() + pads.size() / 2, pads.end());
+  Type element = tensorType(input).getElementType(), wide = computeType(element);
+  Type index = lower.getBuilder().getI64Type();
+  Value padded = lower.padded(input, low, high, scalars.lowest(element));
+  AffineMap narrow = loops.narrowMap();
+  SmallVector<Value> targets = {lower.filled(shape, scalars.lowest(wide)),
+                                lower.filled(shape, scalars.integer(index, -1))};
+  return lower.reduce(targets, {padded, loops.sizes}, {loops.wideMap(), loops.windowMap(), narrow, narrow},
+                      loops.windowLoops, [&](const ElementBuilder &e, ValueRange elements) {
+                        Value value = e.widen(elements[0]), best = elements[2], first = elements[3];
+                        auto isNumber = [&](Value x) { return e.equal(x, x); };
+                        Value nan = e.less(isNumber(value), isNumber(best));
+                        Value none = e.min(e.less(first, e.integer(index, 0)), loops.isInside(e));
+                        Value take = e.max(e.max(e.less(best, value), nan), none);
+                        return SmallVector<Value>{e.select(take, value, best), e.select(take, loops.number(e), first)};
+                      })[1];
+}
+
+/// Every element of the cotangent adds its share to the elements of its window, in an input with its padding around it.
+FailureOr<SmallVector<Value>> PoolGradientOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgBuilder lower(builder, getLoc());
+  ElementBuilder scalars(builder, getLoc());
+  RankedTensorType result = tensorType(getResult()), narrow = tensorType(operands[0]);
+  Type element = result.getElementType(), wide = computeType(element);
+  if (result.getNumElements() == 0)
+    return SmallVector<Value>{lower.empty(result.getShape(), element)};
+  if (narrow.getNumElements() == 0)
+    return SmallVector<Value>{lower.filled(result.getShape(), scalars.constant(element, 0))};
+  PoolLoops loops(lower, *this);
+  bool isMax = getKind() == PoolKind::Max;
+  SmallVector<int64_t> whole(result.getShape()), offsets(2, 0), reduced = loops.windowLoops;
+  double count = 1;
+  bool partial = false;
+  size_t space = getWindow().size();
+  for (auto [i, dim] : llvm::enumerate(loops.dims)) {
+    int64_t reach = (narrow.getDimSize(i + 2) - 1) * dim.stride + (dim.window - 1) * dim.dilation + 1;
+    whole[i + 2] = std::max(reach, dim.before + dim.input);
+    offsets.push_back(dim.before);
+    count *= static_cast<double>(dim.window);
+    partial |= getPads()[i] > 0 || getPads()[space + i] > 0;
+    reduced.push_back(2 + static_cast<int64_t>(i));
+  }
+  llvm::sort(reduced);
+  Value share = lower.converted(operands[0], wide);
+  SmallVector<Value> inputs = {share, loops.sizes};
+  SmallVector<AffineMap> maps = {loops.narrowMap(), loops.windowMap()};
+  if (isMax) {
+    inputs.push_back(firstLargest(loops, *this, operands[1]));
+    maps.push_back(loops.narrowMap());
+  } else if (partial && !getCountIncludePad()) {
+    inputs[0] = dividedByCount(lower, share, loops.dims, wide);
+  } else {
+    inputs[0] = lower.map(
+        narrow.getShape(), wide, share, lower.identity(loops.rank),
+        [&](const ElementBuilder &e, ValueRange elements) { return e.div(elements[0], e.constant(wide, count)); });
+  }
+  maps.push_back(loops.wideMap());
+  Value sum = lower.reduceInto(lower.filled(whole, scalars.constant(wide, 0)), inputs, maps, reduced,
+                               [&](const ElementBuilder &e, ValueRange elements) {
+                                 if (!isMax)
+                                   return e.add(elements[2], elements[0]);
+                                 Value own = e.equal(elements[2], loops.number(e));
+                                 return e.add(elements[3], e.select(own, elements[0], e.constant(wide, 0)));
+                               });
+  if (ArrayRef<int64_t>(whole) != result.getShape())
+    sum = lower.sliced(sum, offsets, result.getShape(), SmallVector<int64_t>(whole.size(), 1));
+  return SmallVector<Value>{lower.converted(sum, element)};
+}
+
 } // namespace cleave::dfg

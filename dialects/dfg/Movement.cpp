@@ -327,45 +327,51 @@ SplitRule GatherOp::getSplitRule() {
   return rule;
 }
 
+LocalPositions localPositions(OpBuilder &builder, Location loc, Value indices, int64_t size, Value start,
+                              int64_t part) {
+  Type indexType = tensorType(indices).getElementType();
+  auto scalar = [&](int64_t value) -> Value {
+    return ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(RankedTensorType::get({}, indexType), builder.getIntegerAttr(indexType, value)));
+  };
+  Value zero = scalar(0);
+  // The position in the whole dimension, then in the device's part of it.
+  Value fromEnd = AddOp::create(builder, loc, indices, scalar(size));
+  Value index = SelectOp::create(builder, loc, CompareOp::create(builder, loc, indices, zero, Comparison::Less),
+                                 fromEnd, indices);
+  index = MinOp::create(builder, loc, MaxOp::create(builder, loc, index, zero), scalar(size - 1));
+  if (!indexType.isInteger(64))
+    start = CastOp::create(builder, loc, start, indexType);
+  index = SubOp::create(builder, loc, index, start);
+  Value inside = AndOp::create(builder, loc, CompareOp::create(builder, loc, zero, index, Comparison::LessOrEqual),
+                               CompareOp::create(builder, loc, index, scalar(part), Comparison::Less));
+  Value nearest =
+      MinOp::create(builder, loc, MaxOp::create(builder, loc, index, zero), scalar(std::max<int64_t>(part - 1, 0)));
+  return {nearest, inside};
+}
+
+Value alignedPositions(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t rank) {
+  SmallVector<int64_t> shape(tensorType(value).getShape());
+  shape.append(rank - dim - shape.size(), 1);
+  return ReshapeOp::create(builder, loc, RankedTensorType::get(shape, tensorType(value).getElementType()), value);
+}
+
 FailureOr<SmallVector<Value>> GatherOp::localize(OpBuilder &builder, const LocalInstance &instance) {
   SplitRule rule = getSplitRule();
   auto dim = static_cast<int64_t>(getDim());
   unsigned factor = rule.operands[0][dim].front();
   if (instance.ways[factor] == 1)
     return localizeByCloning(*this, builder, instance);
-  Location loc = getLoc();
-  Type indexType = tensorType(getIndices()).getElementType();
-  auto scalar = [&](int64_t value) -> Value {
-    return ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(RankedTensorType::get({}, indexType), builder.getIntegerAttr(indexType, value)));
-  };
-  int64_t size = tensorType(getInput()).getDimSize(dim);
-  Value zero = scalar(0);
-  // The position in the whole table, then in the device's part of it.
-  Value index = instance.operands[1];
-  Value fromEnd = AddOp::create(builder, loc, index, scalar(size));
-  index =
-      SelectOp::create(builder, loc, CompareOp::create(builder, loc, index, zero, Comparison::Less), fromEnd, index);
-  index = MinOp::create(builder, loc, MaxOp::create(builder, loc, index, zero), scalar(size - 1));
-  Value start = instance.start(factor);
-  if (!indexType.isInteger(64))
-    start = CastOp::create(builder, loc, start, indexType);
-  index = SubOp::create(builder, loc, index, start);
-  Value inside =
-      AndOp::create(builder, loc, CompareOp::create(builder, loc, zero, index, Comparison::LessOrEqual),
-                    CompareOp::create(builder, loc, index, scalar(instance.sizes[factor]), Comparison::Less));
-  Value nearest = MinOp::create(builder, loc, MaxOp::create(builder, loc, index, zero),
-                                scalar(std::max<int64_t>(instance.sizes[factor] - 1, 0)));
-  Value taken = GatherOp::create(builder, loc, instance.operands[0], nearest, dim);
+  LocalPositions at = localPositions(builder, getLoc(), instance.operands[1], tensorType(getInput()).getDimSize(dim),
+                                     instance.start(factor), instance.sizes[factor]);
+  Value taken = GatherOp::create(builder, getLoc(), instance.operands[0], at.nearest, dim);
   auto type = tensorType(taken);
-  SmallVector<int64_t> shape(tensorType(inside).getShape());
-  shape.append(type.getRank() - dim - shape.size(), 1);
-  inside = ReshapeOp::create(builder, loc, RankedTensorType::get(shape, builder.getI1Type()), inside);
-  Value none = ConstantOp::create(builder, loc,
+  Value inside = alignedPositions(builder, getLoc(), at.inside, dim, type.getRank());
+  Value none = ConstantOp::create(builder, getLoc(),
                                   DenseElementsAttr::get(RankedTensorType::get({}, type.getElementType()),
                                                          builder.getZeroAttr(type.getElementType())));
-  return SmallVector<Value>{SelectOp::create(builder, loc, inside, taken, none)};
+  return SmallVector<Value>{SelectOp::create(builder, getLoc(), inside, taken, none)};
 }
 
 OpCost GatherOp::getCost() {

@@ -9,7 +9,14 @@
 //   %0          result of the old operator     laidOut[%0]: the launch's result, in the layout that the library chose
 //                                              dense[%0]: its row-major copy, made when first needed
 //
-// Readers that are library routines take laidOut (reordered if the library asks for it), all others take dense.
+// Readers that are library routines take laidOut (reordered if the library asks for it). Kernels of our own compute in
+// any order of the dimensions, and take what lies permuted as it lies:
+//
+//   %1 = plan.view %0 : tensor<1x8x4x4xf32, #plan.layout<"acdb", ...>> -> tensor<1x4x4x8xf32>
+//   %2 = dfg.transpose %1 {permutation = [0, 3, 1, 2]}     becomes a part of the kernel when it is fused
+//   %3 = dfg.neg %2                                        and back by a transpose and a view
+//
+// All others take dense.
 
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
@@ -17,6 +24,9 @@
 #include "passes/codegen/LibraryKernels.h"
 
 #include "runtime/drivers/cpu/OneDnnLayout.h"
+
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/IRMapping.h"
 
 #include <numeric>
 
@@ -42,6 +52,31 @@ std::optional<runtime::Layout> sameKindOfLayout(plan::LayoutAttr layout, const s
   std::iota(order.begin(), order.end(), 0u);
   llvm::stable_sort(order, [&](unsigned a, unsigned b) { return layout.getStrides()[a] > layout.getStrides()[b]; });
   return runtime::permutedLayout(shape, order);
+}
+
+/// The dimensions as they lie in memory, the outermost first; none for a tensor that lies row-major or in blocks.
+std::optional<SmallVector<int64_t>> permutationOf(RankedTensorType type) {
+  plan::LayoutAttr layout = plan::getLayout(type);
+  if (!layout || !layout.getBlocks().empty() || layout.getPadded() != type.getShape())
+    return std::nullopt;
+  SmallVector<int64_t> order(type.getRank());
+  std::iota(order.begin(), order.end(), int64_t(0));
+  llvm::stable_sort(order, [&](int64_t a, int64_t b) { return layout.getStrides()[a] > layout.getStrides()[b]; });
+  int64_t stride = 1;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (type.getDimSize(dim) != 1 && layout.getStrides()[dim] != stride)
+      return std::nullopt;
+    stride *= type.getDimSize(dim);
+  }
+  return order;
+}
+
+/// The row-major type whose dimension `i` is dimension order[i] of `type`.
+RankedTensorType permuted(RankedTensorType type, ArrayRef<int64_t> order) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : order)
+    shape.push_back(type.getDimSize(dim));
+  return RankedTensorType::get(shape, type.getElementType());
 }
 
 /// An operator that joins a library call behind its routine.
@@ -71,6 +106,8 @@ public:
 private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
+  bool computePermuted(Operation *op);
+  Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
@@ -130,6 +167,8 @@ void ProgramWalk::visit(Operation *op) {
     sent[send.getChannel()] = tensorType(send.getValue());
     return;
   }
+  if (computePermuted(op))
+    return;
   OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands())
     if (laidOut.contains(operand.get()))
@@ -156,6 +195,62 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
   LibraryCall dense = call;
   llvm::replace(dense.operands, LayoutChoice::Given, LayoutChoice::Dense);
   return launch(op, dense, {});
+}
+
+/// A kernel of our own on operands that lie permuted; its result lies as the largest of them.
+bool ProgramWalk::computePermuted(Operation *op) {
+  if (!isa<LowerInterface>(op) || op->getNumResults() != 1)
+    return false;
+  RankedTensorType result = tensorType(op->getResult(0));
+  std::optional<SmallVector<int64_t>> resultOrder;
+  SmallVector<std::optional<SmallVector<int64_t>>> orders;
+  int64_t largest = 0;
+  for (Value operand : op->getOperands()) {
+    RankedTensorType type = tensorType(operand);
+    auto order = orders.emplace_back(permutationOf(tensorType(current(operand))));
+    if (type.getRank() == result.getRank() && type.getNumElements() > largest) {
+      largest = type.getNumElements();
+      resultOrder = order;
+    }
+  }
+  if (llvm::none_of(orders, [](const auto &order) { return order.has_value(); }))
+    return false;
+  OpBuilder builder(op);
+  IRMapping mapping;
+  for (auto [operand, order] : llvm::zip(op->getOperands(), orders))
+    mapping.map(operand, order ? seenRowMajor(builder, operand, *order) : denseOf(builder, operand));
+  Value made = builder.clone(*op, mapping)->getResult(0), old = op->getResult(0);
+  replaced.insert(op);
+  if (!resultOrder) {
+    old.replaceAllUsesWith(made);
+    return true;
+  }
+  RankedTensorType lies = permuted(result, *resultOrder);
+  made = dfg::TransposeOp::create(builder, op->getLoc(), lies, made, builder.getDenseI64ArrayAttr(*resultOrder));
+  std::vector<unsigned> order(resultOrder->begin(), resultOrder->end());
+  runtime::TensorType laid = toRuntimeType(result);
+  laid.layout = runtime::permutedLayout(laid.shape, order);
+  RankedTensorType type = fromRuntimeType(op->getContext(), laid);
+  laidOut[old] = plan::ViewOp::create(builder, op->getLoc(), type, made);
+  return true;
+}
+
+/// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
+Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
+  RankedTensorType type = tensorType(value), lies = permuted(type, order);
+  // What nobody else reads need not lie in memory between two kernels of our own, which may become one.
+  if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && value.hasOneUse())
+    if (auto transpose = view.getInput().getDefiningOp<dfg::TransposeOp>();
+        transpose && transpose.getPermutation() == order) {
+      Value made = transpose.getInput();
+      laidOut.erase(value);
+      view.erase();
+      transpose.erase();
+      return made;
+    }
+  Value seen = plan::ViewOp::create(builder, value.getLoc(), lies, current(value));
+  return dfg::TransposeOp::create(builder, value.getLoc(), plan::withoutLayout(type), seen,
+                                  builder.getDenseI64ArrayAttr(invertPermutationVector(order)));
 }
 
 SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryCall &call) {
@@ -349,6 +444,9 @@ Value ProgramWalk::reorder(OpBuilder &builder, Value from, RankedTensorType want
   query.desc.operation = "reorder";
   query.desc.inputs.push_back(toRuntimeType(tensorType(from)));
   query.desc.outputs.push_back(toRuntimeType(wanted));
+  // Layouts that differ in dimensions of size 1 alone place every element alike.
+  if (!runtime::needsReorder(query.desc.inputs[0], query.desc.outputs[0]))
+    return plan::ViewOp::create(builder, from.getLoc(), wanted, from);
   FailureOr<LibraryKernel> kernel = kernels.get(query, threads);
   if (failed(kernel))
     llvm::report_fatal_error("the library cannot reorder between layouts that it chose");

@@ -30,10 +30,10 @@ public:
     std::vector<Offset<fb::Entry>> entries;
     if (llvm::Error error = tables.write())
       return error;
-    auto graphs = module.getOps<dfg::GraphOp>();
-    if (!llvm::hasSingleElement(graphs))
-      return makePlanError("plan expects one 'dfg.graph', found " + Twine(std::distance(graphs.begin(), graphs.end())));
-    entries.push_back(entry(*graphs.begin()));
+    for (auto graph : module.getOps<dfg::GraphOp>())
+      entries.push_back(entry(graph, entries.empty()));
+    if (entries.empty())
+      return makePlanError("plan expects a 'dfg.graph', found none");
     auto producer = tables.text(options.producer), model = tables.text(options.model),
          strategy = tables.text(options.strategy);
     auto devices = builder.CreateVector(tables.devices);
@@ -304,8 +304,11 @@ private:
                                 from.memoryLimit, peaks, from.simulatedSeconds);
   }
 
-  Offset<fb::Entry> entry(dfg::GraphOp graph) {
+  /// `isFirst`: what the planner expects is said of the first entry.
+  Offset<fb::Entry> entry(dfg::GraphOp graph, bool isFirst) {
     std::vector<Offset<fb::Port>> inputs, outputs;
+    inputNames.clear();
+    outputNames.clear();
     auto addPort = [&](std::vector<Offset<fb::Port>> &list, std::vector<std::string> &names, StringRef name,
                        const char *fallback, Type type) {
       names.push_back(name.empty() ? fallback + std::to_string(names.size()) : name.str());
@@ -316,10 +319,10 @@ private:
     for (auto [index, type] : llvm::enumerate(graph.getResultTypes()))
       addPort(outputs, outputNames, graph.getOutputName(index), "output", type);
     std::vector<Offset<fb::Program>> programs;
-    for (auto op : module.getOps<plan::ProgramOp>())
+    for (plan::ProgramOp op : programsOf(graph))
       programs.push_back(program(op));
     std::vector<Offset<fb::Operator>> operators;
-    for (const OperatorRow &row : collectOperatorRows(module))
+    for (const OperatorRow &row : collectOperatorRows(graph))
       operators.push_back(operatorOf(row));
     auto name = tables.text(graph.getSymName());
     auto inputList = builder.CreateVector(inputs);
@@ -327,8 +330,11 @@ private:
     auto programList = builder.CreateVector(programs);
     auto operatorList = builder.CreateVector(operators);
     auto tileList = tables.writeTiles();
-    Offset<fb::Prediction> expected = options.report ? prediction(*options.report) : Offset<fb::Prediction>();
-    return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tileList, expected);
+    Offset<fb::Prediction> expected =
+        options.report && isFirst ? prediction(*options.report) : Offset<fb::Prediction>();
+    auto samples = graph->getAttrOfType<IntegerAttr>(dfg::samplesAttrName);
+    return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tileList, expected,
+                           samples ? static_cast<uint64_t>(samples.getInt()) : 0);
   }
 
   ModuleOp module;

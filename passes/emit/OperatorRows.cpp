@@ -21,20 +21,18 @@ namespace {
 
 class RowCollector {
 public:
-  explicit RowCollector(ModuleOp module) : module(module), symbols(module) {}
+  explicit RowCollector(dfg::GraphOp graph) : graph(graph), symbols(graph->getParentOfType<ModuleOp>()) {}
 
   std::vector<OperatorRow> run() {
-    for (auto graph : module.getOps<dfg::GraphOp>()) {
-      for (Operation &op : graph.getBody().front())
-        if (dist::getPlace(&op) && !dfg::getNodeName(op.getLoc()).empty())
-          addOperator(op);
-      for (Operation &op : graph.getBody().front())
-        if (OperatorRow *row = rowOf(dfg::getNodeName(op.getLoc())); row && dist::getPlace(&op))
-          addInputs(*row, op);
-    }
+    for (Operation &op : graph.getBody().front())
+      if (isPartOfNode(op))
+        addOperator(op);
+    for (Operation &op : graph.getBody().front())
+      if (isPartOfNode(op))
+        addInputs(*rowOf(dfg::getNodeName(op.getLoc())), op);
     for (OperatorRow &row : rows)
       llvm::sort(row.inputs);
-    for (auto program : module.getOps<plan::ProgramOp>())
+    for (plan::ProgramOp program : programsOf(graph))
       for (Operation &section : program.getBody().front())
         for (Region &region : section.getRegions())
           for (Operation &instruction : region.front())
@@ -46,6 +44,11 @@ public:
 
 private:
   //===-- from the graph --------------------------------------------------------------------------------------===//
+
+  /// Parameters' homes are no operators of the model.
+  static bool isPartOfNode(Operation &op) {
+    return dist::getPlace(&op) && !isa<dfg::ReadOp, dfg::WriteOp>(op) && !dfg::getNodeName(op.getLoc()).empty();
+  }
 
   OperatorRow *rowOf(StringRef node) {
     auto found = indices.find(node);
@@ -209,7 +212,7 @@ private:
     return nullptr;
   }
 
-  ModuleOp module;
+  dfg::GraphOp graph;
   SymbolTable symbols;
   WorkEstimate work;
   std::vector<OperatorRow> rows;
@@ -222,6 +225,15 @@ private:
 
 } // namespace
 
-std::vector<OperatorRow> collectOperatorRows(ModuleOp module) { return RowCollector(module).run(); }
+SmallVector<plan::ProgramOp> programsOf(dfg::GraphOp graph) {
+  SmallVector<plan::ProgramOp> programs;
+  std::string prefix = (graph.getSymName() + ".").str();
+  for (auto program : graph->getParentOfType<ModuleOp>().getOps<plan::ProgramOp>())
+    if (program.getSymName().starts_with(prefix))
+      programs.push_back(program);
+  return programs;
+}
+
+std::vector<OperatorRow> collectOperatorRows(dfg::GraphOp graph) { return RowCollector(graph).run(); }
 
 } // namespace cleave

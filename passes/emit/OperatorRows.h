@@ -6,7 +6,8 @@
 #ifndef CLEAVE_PASSES_EMIT_OPERATORROWS_H
 #define CLEAVE_PASSES_EMIT_OPERATORROWS_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "dialects/dfg/Dfg.h"
+#include "dialects/plan/Plan.h"
 
 #include <string>
 #include <vector>
@@ -29,9 +30,12 @@ struct OperatorRow {
   std::vector<int64_t> shape; ///< of the first result of its last operator
 };
 
-/// A row for every placed node of the module's graphs, in order of first appearance. The kernels and the received bytes
-/// are those of the module's `plan.program`s.
-std::vector<OperatorRow> collectOperatorRows(mlir::ModuleOp module);
+/// The `plan.program`s of a graph: those that are named GRAPH.MESH.
+llvm::SmallVector<plan::ProgramOp> programsOf(dfg::GraphOp graph);
+
+/// A row for every placed node of a graph, in order of first appearance. The kernels and the received bytes are those
+/// of its `plan.program`s.
+std::vector<OperatorRow> collectOperatorRows(dfg::GraphOp graph);
 
 } // namespace cleave
 

@@ -165,6 +165,7 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tile>>> PlanTabl
     }
     tiles.push_back(fb::CreateTile(builder, builder.CreateVector(dims)));
   }
+  tileIndices.clear();
   return builder.CreateVector(tiles);
 }
 

@@ -40,7 +40,7 @@ public:
 
   /// The index of a tile in the entry's table, where it is added when first asked for; -1 for none.
   int32_t tileIndex(plan::TileAttr tile);
-  /// The tiles that were asked for.
+  /// The tiles that were asked for since the last call: those of an entry.
   flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tile>>> writeTiles();
 
   std::vector<flatbuffers::Offset<fb::Device>> devices;

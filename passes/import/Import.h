@@ -31,6 +31,9 @@ enum class ImportFailure {
 struct ImportOptions {
   /// Sizes of symbolic dimensions by their names; `INPUT.N` is the dimension N of an input that has no name.
   std::map<std::string, int64_t> dims;
+  /// The size of dimension 0 of the first input, and of all inputs that have the same there, in place of what the model
+  /// says: a microbatch of a training step.
+  std::optional<int64_t> samples;
   /// Values of graph inputs that are fixed at compile time. The inputs stay in the graph's signature, so that
   /// positions do not move, and what is given for them when the graph runs is not read.
   std::map<std::string, HostTensor> bindings;

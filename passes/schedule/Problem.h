@@ -23,6 +23,8 @@ struct Value {
   /// Holds something else in every step, although nothing that runs once needs to wait for it: a parameter that the
   /// step writes. What reads it runs in every step.
   bool changes = false;
+  /// Programs that take turns on one arena keep this in one place: the number of a parameter and the part of it.
+  std::optional<unsigned> shared;
 };
 
 /// A kernel or host action on the compute queue of `device`, or a collective on its collective queue, or, with a
@@ -50,6 +52,8 @@ struct Problem {
   unsigned numDevices = 0;
   /// Whether a device of the problem stands for several; absent: it does not.
   std::vector<bool> standsForSeveral;
+  /// By device: the number of its arena. Devices with the same number take turns on it; absent: each has its own.
+  std::vector<unsigned> arenas;
   /// Whether a device's compute queue keeps the order of `tasks`, but for those that are early; absent: it does not.
   std::vector<bool> ordered;
   std::vector<Value> values;

@@ -20,7 +20,10 @@ static bool isView(Value value) { return isa_and_present<dfg::ReshapeOp, plan::V
 FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module) {
   ProgramTasks tasks(module);
   SmallVector<dist::Device> devices = dist::getDevices(module);
+  llvm::MapVector<Attribute, unsigned> arenas;
   for (auto program : module.getOps<dist::ProgramOp>()) {
+    auto arena = static_cast<unsigned>(arenas.size());
+    tasks.problem.arenas.push_back(arenas.try_emplace(program.getMeshAttr(), arena).first->second);
     auto mesh = tasks.symbols.lookup<dist::MeshOp>(program.getMesh());
     auto first = static_cast<size_t>(mesh.getDevices().front());
     tasks.programs.push_back(program);
@@ -255,6 +258,13 @@ schedule::Task &ProgramTasks::addLoad(unsigned device, Value value, TaskSource s
   return task;
 }
 
+void ProgramTasks::addParameter(unsigned device, Value value, FlatSymbolRefAttr name, plan::TileAttr tile) {
+  reads.try_emplace(name, value);
+  schedule::Task &task = addLoad(device, value, ParameterTask{value, name, tile});
+  auto number = static_cast<unsigned>(sharedNumbers.size());
+  problem.values[task.writes.front()].shared = sharedNumbers.try_emplace({name, tile}, number).first->second;
+}
+
 void ProgramTasks::addIndex(unsigned device, Value value, StringRef what, dist::LayoutAttr attribute, int64_t dim,
                             int64_t part) {
   dist::Layout layout = dist::Layout::of(attribute);
@@ -327,13 +337,11 @@ LogicalResult ProgramTasks::addView(Operation &op) {
 LogicalResult ProgramTasks::addOperation(unsigned device, Operation &op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](dfg::ReadOp read) {
-        reads.try_emplace(read.getParameterAttr(), read);
-        addLoad(device, read, ParameterTask{read, read.getParameterAttr(), {}});
+        addParameter(device, read, read.getParameterAttr(), {});
         return success();
       })
       .Case([&](dist::ShardOfOp shard) {
-        reads.try_emplace(shard.getParameterAttr(), shard);
-        addLoad(device, shard, ParameterTask{shard, shard.getParameterAttr(), tileOf(device, shard.getLayout())});
+        addParameter(device, shard, shard.getParameterAttr(), tileOf(device, shard.getLayout()));
         return success();
       })
       .Case([&](dfg::ConstantOp constant) {

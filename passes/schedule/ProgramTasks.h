@@ -114,6 +114,7 @@ private:
   mlir::LogicalResult addCollective(unsigned device, dist::Collective op);
   mlir::LogicalResult addReduction(unsigned device, dist::Collective op, const dist::Layout &from,
                                    const dist::Layout &to);
+  void addParameter(unsigned device, mlir::Value value, mlir::FlatSymbolRefAttr name, plan::TileAttr tile);
   schedule::Task &addLoad(unsigned device, mlir::Value value, TaskSource source);
   schedule::Task &addTask(unsigned device, TaskSource source, double seconds);
   unsigned addValue(unsigned device, mlir::Value value);
@@ -135,6 +136,8 @@ private:
   llvm::MapVector<int64_t, Channel> channels;
   /// By device.
   std::vector<std::vector<WrittenParameter>> written;
+  /// Parameters and their tiles that are read, numbered.
+  llvm::MapVector<std::pair<mlir::Attribute, mlir::Attribute>, unsigned> sharedNumbers;
   /// The first read of a parameter in the program at hand.
   llvm::DenseMap<mlir::Attribute, mlir::Value> reads;
   /// The channel of the next collective: behind those of all transfers.

@@ -8,6 +8,7 @@
 #include "passes/schedule/Occupancy.h"
 
 #include <algorithm>
+#include <map>
 
 namespace cleave::schedule {
 namespace {
@@ -23,23 +24,67 @@ void joinInPlace(const Problem &problem, const std::vector<unsigned> &topologica
       }
 }
 
+/// Gives what lasts from step to step in programs that take turns on an arena places of its own at the beginning,
+/// shared values one place; returns where they end. These values have no range afterwards.
+uint64_t placeLasting(const Problem &problem, const std::vector<unsigned> &devices, const std::vector<bool> &isLasting,
+                      std::vector<std::optional<LiveRange>> &ranges, Schedule &schedule) {
+  std::map<unsigned, uint64_t> shared;
+  uint64_t end = 0;
+  for (unsigned value = 0; value != ranges.size(); ++value) {
+    const Value &known = problem.values[value];
+    if (!ranges[value] || !isLasting[value] || std::find(devices.begin(), devices.end(), known.device) == devices.end())
+      continue;
+    uint64_t offset = end;
+    if (known.shared)
+      offset = shared.try_emplace(*known.shared, end).first->second;
+    if (offset == end)
+      end += alignedSize(known.bytes);
+    schedule.offsets[value] = offset;
+    ranges[value].reset();
+  }
+  return end;
+}
+
+/// The devices of every arena.
+std::vector<std::vector<unsigned>> devicesByArena(const Problem &problem) {
+  std::map<unsigned, std::vector<unsigned>> groups;
+  std::vector<std::vector<unsigned>> list;
+  for (unsigned device = 0; device != problem.numDevices; ++device) {
+    if (problem.arenas.empty())
+      list.push_back({device});
+    else
+      groups[problem.arenas[device]].push_back(device);
+  }
+  for (auto &[arena, devices] : groups)
+    list.push_back(devices);
+  return list;
+}
+
 void planArenas(const Problem &problem, const PhaseOrders &orders, const std::vector<unsigned> &topological,
-                Schedule &schedule) {
+                const std::vector<bool> &prepare, Schedule &schedule) {
   std::vector<std::optional<LiveRange>> ranges = liveRanges(problem, orders);
   joinInPlace(problem, topological, ranges);
-  for (unsigned device = 0; device != problem.numDevices; ++device) {
-    std::vector<LiveRange> local;
-    std::vector<unsigned> values;
-    for (unsigned value = 0; value != ranges.size(); ++value)
-      if (ranges[value] && problem.values[value].device == device) {
-        local.push_back(*ranges[value]);
-        values.push_back(value);
-      }
-    ArenaPlan plan = planArena(local);
-    for (size_t i = 0; i != values.size(); ++i)
-      schedule.offsets[values[i]] = plan.offsets[i];
-    schedule.devices[device].arenaBytes = plan.bytes;
-    schedule.devices[device].liveBytes = largestLiveSet(local);
+  std::vector<ValueUses> uses = usesOf(problem);
+  std::vector<bool> isLasting;
+  for (const ValueUses &use : uses)
+    isLasting.push_back(prepare[use.writer] && std::any_of(use.readers.begin(), use.readers.end(),
+                                                           [&](unsigned reader) { return !prepare[reader]; }));
+  for (const std::vector<unsigned> &devices : devicesByArena(problem)) {
+    uint64_t begin = devices.size() > 1 ? placeLasting(problem, devices, isLasting, ranges, schedule) : 0;
+    for (unsigned device : devices) {
+      std::vector<LiveRange> local;
+      std::vector<unsigned> values;
+      for (unsigned value = 0; value != ranges.size(); ++value)
+        if (ranges[value] && problem.values[value].device == device) {
+          local.push_back(*ranges[value]);
+          values.push_back(value);
+        }
+      ArenaPlan plan = planArena(local);
+      for (size_t i = 0; i != values.size(); ++i)
+        schedule.offsets[values[i]] = begin + plan.offsets[i];
+      schedule.devices[device].arenaBytes = begin + plan.bytes;
+      schedule.devices[device].liveBytes = begin + largestLiveSet(local);
+    }
   }
   for (unsigned task : topological)
     for (unsigned value : problem.tasks[task].writes)
@@ -127,7 +172,7 @@ std::optional<Schedule> solve(const Problem &problem) {
   Schedule schedule;
   schedule.devices.resize(problem.numDevices);
   schedule.offsets.resize(problem.values.size());
-  planArenas(problem, orders, *topological, schedule);
+  planArenas(problem, orders, *topological, prepare, schedule);
 
   PhaseBuilder prepareBuilder(problem, schedule, 0);
   for (unsigned task : orders.prepare)

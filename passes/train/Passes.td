@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The passes that turn a forward graph into a training step.
+// The passes of the train stage.
 
 #ifndef CLEAVE_PASSES_TRAIN_PASSES
 #define CLEAVE_PASSES_TRAIN_PASSES

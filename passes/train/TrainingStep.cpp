@@ -5,6 +5,7 @@
 #include "passes/train/TrainingStep.h"
 
 #include "passes/planner/ModelNode.h"
+#include "passes/train/Clipping.h"
 #include "passes/train/GradientPlaces.h"
 #include "passes/train/TaskOrder.h"
 
@@ -108,6 +109,9 @@ private:
     if (auto attributes = forward.getResAttrsAttr())
       step.setResAttrsAttr(attributes);
     step->setAttr(dist::orderedAttrName, builder.getUnitAttr());
+    if (!inputs.empty())
+      step->setAttr(dfg::samplesAttrName,
+                    builder.getI64IntegerAttr(cast<RankedTensorType>(inputs.front()).getDimSize(0)));
     body = &step.getBody().front();
     builder.setInsertionPointToEnd(body);
     recorder.take();
@@ -166,20 +170,12 @@ private:
       return read.emitOpError("is given out as it is: training expects parameters to be used");
     if (failed(places.follow(first->getOwner(), SmallVector<Value>(first->getOwner()->getNumResults()))))
       return failure();
+    FlatSymbolRefAttr mesh = dist::getPlace(first->getOwner()).getMesh();
     parameter.home = *places.find(first->get());
-    if (options.zero == 3 && active.contains(read))
-      parameter.home = shared0(parameter.home, first->getOwner());
-    return placeAt(parameter.read, parameter.home, dist::getPlace(first->getOwner()).getMesh(), "home");
-  }
-
-  /// Gives an operator with one factor a dimension the split that makes its tensors lie so.
-  LogicalResult placeAt(Operation *op, const Layout &layout, FlatSymbolRefAttr mesh, StringRef by) {
-    places.begin(mesh, builder.getStringAttr(by));
-    for (Value value : op->getOperands())
-      places.hint(value, layout);
-    for (Value value : op->getResults())
-      places.hint(value, layout);
-    return places.place(op);
+    if (options.of(mesh).zero == 3 && active.contains(read))
+      parameter.home = shareReplicas(parameter.home, places.shapeOf(mesh));
+    recorder.operators = {parameter.read};
+    return placeCreated(mesh, "home", {{parameter.read, parameter.home}});
   }
 
   /// The layout with the axes over which a parameter is replicated cutting a dimension, as far as one divides: the
@@ -197,9 +193,6 @@ private:
     }
     layout.canonicalize(mesh);
     return layout;
-  }
-  Layout shared0(const Layout &layout, Operation *user) {
-    return shareReplicas(layout, places.shapeOf(dist::getPlace(user).getMesh()));
   }
 
   //===-- forward ---------------------------------------------------------------------------------------------===//
@@ -307,12 +300,13 @@ private:
   FailureOr<IRMapping> recompute(unsigned number, unsigned stage) {
     Microbatch &microbatch = microbatches[number];
     IRMapping values = microbatch.values;
-    if (options.kept == KeptActivations::All)
+    KeptActivations kept = options.of(stages[stage].mesh).kept;
+    if (kept == KeptActivations::All)
       return values;
     llvm::DenseSet<Value> again;
     auto isKept = [&](Operation *op) {
       auto cost = dyn_cast<CostInterface>(op);
-      return options.kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
+      return kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
     };
     for (Operation *op : stages[stage].operators) {
       if (isKept(op) || isa<dfg::WriteOp>(op))
@@ -325,9 +319,8 @@ private:
           continue;
         // What is kept, seen so that it is not joined with the first computation.
         again.insert(operand);
-        Value kept = microbatch.values.lookup(operand);
         recorder.take();
-        Value seen = dfg::BarrierOp::create(builder, operand.getLoc(), kept, barriers++);
+        Value seen = dfg::BarrierOp::create(builder, operand.getLoc(), microbatch.values.lookup(operand), barriers++);
         if (failed(followUse(op, operand, seen)))
           return failure();
         values.map(operand, seen);
@@ -434,7 +427,7 @@ private:
     }
     auto known = places.find(cotangent);
     std::optional<Layout> layout = known ? std::optional(*known) : std::nullopt;
-    if (parameter != parameters.end() && options.zero >= 2)
+    if (parameter != parameters.end() && options.of(currentMesh(cotangent)).zero >= 2)
       layout = shareReplicas(parameter->second.home, places.shapeOf(currentMesh(cotangent)));
     recorder.take();
     sum = dfg::AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
@@ -549,6 +542,8 @@ private:
         return failure();
       gradients.push_back(*sum);
     }
+    if (failed(clip(trained, gradients)))
+      return failure();
     auto scalars = countStep(dist::getPlace(trained.front()->read).getMesh());
     if (failed(scalars))
       return failure();
@@ -581,10 +576,41 @@ private:
     return scalars;
   }
 
+  /// How the parts of a parameter lie that devices bring up to date.
+  Layout updateLayout(const Parameter &parameter) {
+    FlatSymbolRefAttr mesh = dist::getPlace(parameter.read).getMesh();
+    return options.of(mesh).zero >= 1 ? shareReplicas(parameter.home, places.shapeOf(mesh)) : parameter.home;
+  }
+
+  /// Scales the gradients down where they are too large together. Each operator stands where its first operand does.
+  LogicalResult clip(ArrayRef<Parameter *> trained, SmallVector<Value> &gradients) {
+    if (options.clipNorm <= 0)
+      return success();
+    llvm::DenseMap<Value, Layout> known;
+    for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients))
+      known.try_emplace(gradient, updateLayout(*parameter));
+    Location location = dfg::getNodeLocation(builder.getContext(), "clip", "ClipNorm");
+    recorder.take();
+    gradients = clipByGlobalNorm(builder, location, gradients, options.clipNorm);
+    for (Operation *op : recorder.take()) {
+      auto placed = llvm::find_if(op->getOperands(), [](Value operand) {
+        return operand.getDefiningOp() && dist::getPlace(operand.getDefiningOp());
+      });
+      if (placed == op->operand_end())
+        continue;
+      places.begin(dist::getPlace((*placed).getDefiningOp()).getMesh(), builder.getStringAttr("optimizer"));
+      if (auto layout = known.find(op->getOperand(0)); layout != known.end())
+        places.hint(op->getOperand(0), layout->second);
+      if (failed(places.place(op)))
+        return failure();
+    }
+    return success();
+  }
+
   LogicalResult updateParameter(Parameter &parameter, Value gradient, const StepScalars &scalars) {
     dfg::ReadOp read = parameter.read;
     FlatSymbolRefAttr mesh = dist::getPlace(read).getMesh();
-    Layout layout = options.zero >= 1 ? shareReplicas(parameter.home, places.shapeOf(mesh)) : parameter.home;
+    Layout layout = updateLayout(parameter);
     auto type = cast<RankedTensorType>(read.getType());
     SmallVector<dfg::ReadOp> states;
     SmallVector<Value> values;

@@ -161,7 +161,8 @@ public:
     Error error;
     for (Side &side : sides) {
       side.run([&] {
-            auto loaded = CpuExecutable::load(plan, program, libraries, side.threads);
+            const Program *const one = &program;
+            auto loaded = CpuExecutable::load(plan, std::span(&one, 1), libraries, side.threads);
             if (loaded)
               side.executable = std::move(*loaded);
             else

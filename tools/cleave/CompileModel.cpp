@@ -10,10 +10,14 @@
 #include "passes/cost/Quantity.h"
 #include "passes/distribute/Pipeline.h"
 #include "passes/emit/EmitPlan.h"
+#include "passes/graph/Passes.h"
 #include "passes/graph/Pipeline.h"
 #include "passes/planner/PlaceOperators.h"
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
+#include "passes/train/Evaluation.h"
+#include "passes/train/Loss.h"
+#include "passes/train/TrainingStep.h"
 #include "runtime/Plan.h"
 #include "runtime/simulator/Simulator.h"
 #include "tools/cleave/ExtraOutputs.h"
@@ -22,6 +26,7 @@
 #include "tools/cleave/Reproducer.h"
 
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
@@ -59,7 +64,11 @@ void TargetOptions::addTo(CLI::App &command) {
                   "how many parts are made: data=N, model=N; with the search also pipeline=N, sequence=N, expert=N; "
                   "default: as many as there are devices, or what the search chooses")
       ->type_name("AXIS=N,…");
-  command.add_flag("--train", train, "plan a training step: forward, backward, optimizer");
+  command.add_flag("--train", train,
+                   "plan a training step: forward, backward, optimizer; without --loss only what is decided about it");
+  command.add_option("--loss", loss,
+                     "make a training step that runs: cross-entropy, mse, or the name of an output; then "
+                     ",output=NAME ,labels=NAME ,classes=DIM");
   command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
@@ -79,6 +88,13 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--optimizer", optimizer, "what changes parameters in training")
       ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
       ->capture_default_str();
+  command.add_option("--optimizer-options", optimizerOptions,
+                     "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,…");
+  command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(CLI::NonNegativeNumber);
+  command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
+      ->capture_default_str();
+  command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
   command.add_option("--solver", solver, "how splits inside of a stage are searched")
       ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
@@ -93,9 +109,10 @@ void TargetOptions::addTo(CLI::App &command) {
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
   std::vector<const char *> names = {
-      "--machine", "--strategy",  "--place",        "--degrees",  "--reference",      "--no-libraries",
-      "--train",   "--batch",     "--microbatches", "--schedule", "--recompute",      "--zero",
-      "--dtype",   "--optimizer", "--memory",       "--solver",   "--search-seconds", "--compile-threads"};
+      "--machine",   "--strategy",      "--place",        "--degrees",           "--reference",      "--no-libraries",
+      "--train",     "--batch",         "--microbatches", "--schedule",          "--recompute",      "--zero",
+      "--loss",      "--learning-rate", "--lr-schedule",  "--optimizer-options", "--clip-norm",      "--dtype",
+      "--optimizer", "--memory",        "--solver",       "--search-seconds",    "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))
@@ -119,6 +136,9 @@ double CompiledModel::secondsOf(StringRef stage) const {
 
 namespace {
 
+/// A step is written out microbatch by microbatch.
+constexpr int64_t largestMicrobatches = 4096;
+
 /// The model's own groups (ctx_group) on the machine's devices in turn, in the order in which they appear.
 Placement groupsInOrder(ModuleOp module, size_t numDevices) {
   Placement placement;
@@ -136,15 +156,15 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
 
 class ModelCompiler {
 public:
-  explicit ModelCompiler(const CompileRequest &request) : request(request) {
+  explicit ModelCompiler(const CompileRequest &request) : request(request), model(request.model) {
     result.context = createContext();
     printer.emplace(result.context.get());
   }
 
   Expected<CompiledModel> run() {
     Error (ModelCompiler::*stages[])() = {
-        &ModelCompiler::import,   &ModelCompiler::simplify, &ModelCompiler::place, &ModelCompiler::distribute,
-        &ModelCompiler::generate, &ModelCompiler::schedule, &ModelCompiler::emit};
+        &ModelCompiler::import,     &ModelCompiler::simplify, &ModelCompiler::place,    &ModelCompiler::train,
+        &ModelCompiler::distribute, &ModelCompiler::generate, &ModelCompiler::schedule, &ModelCompiler::emit};
     for (auto [index, stage] : llvm::enumerate(stages)) {
       StringRef name = index < std::size(irStages) ? irStages[index] : "emit";
       auto begin = std::chrono::steady_clock::now();
@@ -153,7 +173,7 @@ public:
       result.times.push_back(
           {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
       // Decisions about a training step are a plan by themselves: nothing here runs them.
-      if (name == "place" && request.target.train && request.lastStage.empty()) {
+      if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
         if (Error error = emit())
           return error;
         break;
@@ -171,7 +191,15 @@ private:
   Error import();
   Error simplify();
   Error place();
+  Error addTrainedLoss();
+  Error chooseMicrobatches(bool searches);
+  Error resample(int64_t samples);
+  Error followSearch();
+  Error train();
+  /// Whether the plan is to hold a training step that runs.
+  bool trains() const { return request.target.train && !request.target.loss.empty(); }
   const char *findSearchOption() const;
+  Expected<std::optional<int64_t>> readMicrobatches() const;
   Error readSearchRequest(PlaceOptions &options) const;
   Error distribute() {
     return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
@@ -194,9 +222,14 @@ private:
   }
 
   const CompileRequest &request;
+  ModelOptions model;
   CompiledModel result;
   std::optional<DiagnosticPrinter> printer;
   OwningOpRef<ModuleOp> module;
+  /// With a training step: the forward graph as it is to be evaluated.
+  OwningOpRef<dfg::GraphOp> evaluation;
+  TrainingOptions training;
+  int64_t batch = 0;
   ImportReport importReport;
   Machine machine;
 };
@@ -205,11 +238,11 @@ Error ModelCompiler::import() {
   std::string weightsFile = request.planFile.empty()
                                 ? "model.weights"
                                 : std::filesystem::path(request.planFile).filename().string() + ".weights";
-  auto model = readModel(*result.context, request.model, request.inputs, weightsFile, importReport);
-  if (!model)
-    return model.error();
-  module = std::move(model->module);
-  result.imported = std::move(model->weights);
+  auto loaded = readModel(*result.context, model, request.inputs, weightsFile, importReport);
+  if (!loaded)
+    return loaded.error();
+  module = std::move(loaded->module);
+  result.imported = std::move(loaded->weights);
   std::string text;
   llvm::raw_string_ostream stream(text);
   module->print(stream, OpPrintingFlags().enableDebugInfo());
@@ -222,7 +255,11 @@ Error ModelCompiler::simplify() {
     return error;
   if (Error error = addOutputs(*module, request.extraOutputs))
     return error;
-  return request.lastStage == "graph" ? Error::success() : checkSupported(*module, importReport);
+  if (request.lastStage == "graph")
+    return Error::success();
+  if (Error error = checkSupported(*module, importReport))
+    return error;
+  return trains() ? addTrainedLoss() : Error::success();
 }
 
 Error ModelCompiler::place() {
@@ -261,6 +298,9 @@ Error ModelCompiler::place() {
   bool searches = options.strategy == PlaceStrategy::Auto;
   if (const char *given = findSearchOption(); given && !searches)
     return makeError(Status::Usage, given, " expects --strategy auto, got ", result.strategy);
+  if (trains())
+    if (Error error = chooseMicrobatches(searches))
+      return error;
   auto degrees = parseDegrees(target.degrees);
   if (!degrees)
     return fromLlvm(Status::Usage, degrees.takeError());
@@ -293,7 +333,7 @@ Error ModelCompiler::place() {
   });
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure)))
-    return Error::success();
+    return trains() && searches ? followSearch() : Error::success();
   switch (failure) {
   case PlaceFailure::Usage:
     return alreadyPrinted(Status::Usage);
@@ -305,22 +345,157 @@ Error ModelCompiler::place() {
   return alreadyPrinted(Status::Failure);
 }
 
+//===-- training ----------------------------------------------------------------------------------------------===//
+
+/// The size of dimension 0 of the graph's first input; nothing where it has none.
+std::optional<int64_t> samplesOf(dfg::GraphOp graph) {
+  auto type =
+      graph.getArgumentTypes().empty() ? RankedTensorType() : cast<RankedTensorType>(graph.getArgumentTypes().front());
+  return type && type.getRank() > 0 ? std::optional(type.getDimSize(0)) : std::nullopt;
+}
+
+dfg::GraphOp graphOf(ModuleOp module) { return cast<dfg::GraphOp>(findGraph(module)); }
+
+Error ModelCompiler::addTrainedLoss() {
+  const TargetOptions &target = request.target;
+  auto loss = parseLoss(target.loss);
+  if (!loss)
+    return fromLlvm(Status::Usage, loss.takeError());
+  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  auto rate =
+      parseSchedule(target.rateSchedule, target.learningRate ? target.learningRate : optimizer->learningRate.rate);
+  if (!rate)
+    return fromLlvm(Status::Usage, rate.takeError());
+  training.optimizer = *optimizer;
+  training.optimizer.learningRate = *rate;
+  training.clipNorm = target.clipNorm;
+  if (!samplesOf(graphOf(*module)))
+    return makeError(Status::Failure,
+                     "training expects a model whose inputs have their samples in dimension 0, got one "
+                     "without such an input");
+  if (failed(addLoss(graphOf(*module), *loss)))
+    return alreadyPrinted(Status::Failure);
+  evaluation = graphOf(*module).clone();
+  evaluation->setSymName(evaluateGraphName);
+  return Error::success();
+}
+
+/// Imports the model again, with so many samples.
+Error ModelCompiler::resample(int64_t samples) {
+  if (samplesOf(graphOf(*module)) == samples)
+    return Error::success();
+  model.samples = samples;
+  if (Error error = import())
+    return error;
+  return simplify();
+}
+
+/// The microbatches of the step, unless the search chooses them.
+Error ModelCompiler::chooseMicrobatches(bool searches) {
+  auto given = readMicrobatches();
+  if (!given)
+    return given.error();
+  if (request.target.schedule != "auto")
+    training.schedule = *stages::findSchedule(request.target.schedule);
+  if (request.target.recompute != "auto")
+    training.kept = *findKept(request.target.recompute);
+  if (request.target.zero != "auto")
+    training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
+  batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
+  if (searches && !*given)
+    return Error::success();
+  int64_t microbatches = given->value_or(1);
+  if (batch % microbatches != 0)
+    return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
+                     microbatches);
+  training.microbatches = static_cast<unsigned>(microbatches);
+  return resample(batch / microbatches);
+}
+
+/// Gives a graph the places of one of the same model with another number of samples.
+Error copyPlaces(ModuleOp from, ModuleOp to) {
+  auto next = graphOf(to).getBody().front().begin();
+  for (Operation &op : graphOf(from).getBody().front()) {
+    if (next == graphOf(to).getBody().front().end() || next->getName() != op.getName())
+      return makeError(Status::Unsupported, "the model has other operators with the microbatches that the search "
+                                            "found best; fix --microbatches");
+    if (dist::PlaceAttr place = dist::getPlace(&op))
+      next->setAttr(dist::placeAttrName, place);
+    ++next;
+  }
+  for (auto mesh : from.getOps<dist::MeshOp>())
+    OpBuilder::atBlockBegin(to.getBody()).clone(*mesh);
+  dist::setDevices(to, dist::getDevices(from));
+  return Error::success();
+}
+
+/// Takes over what the search decided about the step.
+Error ModelCompiler::followSearch() {
+  const runtime::Prediction &found = result.report->prediction;
+  training.microbatches = found.microbatches;
+  if (auto schedule = stages::findSchedule(found.schedule))
+    training.schedule = *schedule;
+  for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
+    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+  OwningOpRef<ModuleOp> placed = module->clone();
+  if (Error error = resample(batch / training.microbatches))
+    return error;
+  return model.samples ? copyPlaces(*placed, *module) : Error::success();
+}
+
+Error ModelCompiler::train() {
+  if (!trains())
+    return Error::success();
+  dfg::GraphOp forward = graphOf(*module);
+  module->push_back(evaluation.release());
+  auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
+  dfg::GraphOp evaluated = graphs.back();
+  evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
+  if (failed(placeEvaluation(evaluated, forward)))
+    return alreadyPrinted(Status::Failure);
+  auto step = buildTrainingStep(forward, training);
+  if (failed(step))
+    return alreadyPrinted(Status::Unsupported);
+  shareParameters(evaluated, *step);
+  // What has a place is not folded: new operators would have none.
+  return runStage("train", [](OpPassManager &manager) {
+    manager.nest<dfg::GraphOp>().addPass(createCSEPass());
+    manager.addPass(createRemoveUnusedParametersPass());
+  });
+}
+
 /// The first option of the search that was given; null where none was.
 const char *ModelCompiler::findSearchOption() const {
   const TargetOptions &target = request.target, defaults;
-  const std::pair<const char *, bool> given[] = {{"--train", target.train},
-                                                 {"--batch", target.batch != 0},
-                                                 {"--microbatches", target.microbatches != defaults.microbatches},
-                                                 {"--schedule", target.schedule != defaults.schedule},
-                                                 {"--recompute", target.recompute != defaults.recompute},
-                                                 {"--zero", target.zero != defaults.zero},
-                                                 {"--dtype", target.elementType != defaults.elementType},
-                                                 {"--memory", !target.memory.empty()},
-                                                 {"--solver", target.solver != defaults.solver}};
+  bool decides = !trains();
+  const std::pair<const char *, bool> given[] = {
+      {"--train", decides && target.train},
+      {"--batch", decides && target.batch != 0},
+      {"--microbatches", decides && target.microbatches != defaults.microbatches},
+      {"--schedule", decides && target.schedule != defaults.schedule},
+      {"--recompute", decides && target.recompute != defaults.recompute},
+      {"--zero", decides && target.zero != defaults.zero},
+      {"--dtype", target.elementType != defaults.elementType},
+      {"--memory", !target.memory.empty()},
+      {"--solver", target.solver != defaults.solver}};
   for (auto [name, isGiven] : given)
     if (isGiven)
       return name;
   return nullptr;
+}
+
+/// Nothing: the search chooses.
+Expected<std::optional<int64_t>> ModelCompiler::readMicrobatches() const {
+  const std::string &text = request.target.microbatches;
+  if (text == "auto")
+    return std::optional<int64_t>();
+  int64_t number = 0;
+  if (!llvm::to_integer(text, number, 10) || number < 1 || number > largestMicrobatches)
+    return makeError(Status::Usage, "--microbatches expects auto or a number from 1 to ", largestMicrobatches,
+                     ", got \"", text, "\"");
+  return std::optional(number);
 }
 
 Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
@@ -344,13 +519,10 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     return makeError(Status::Usage, "--dtype ", target.elementType,
                      " expects --train: inference runs in the model's "
                      "own element types");
-  if (target.microbatches != "auto") {
-    int64_t number = 0;
-    if (!llvm::to_integer(target.microbatches, number, 10) || number < 1)
-      return makeError(Status::Usage, "--microbatches expects auto or a number from 1, got \"", target.microbatches,
-                       "\"");
-    search.microbatches = number;
-  }
+  auto microbatches = readMicrobatches();
+  if (!microbatches)
+    return microbatches.error();
+  search.microbatches = *microbatches;
   if (target.schedule != "auto")
     search.schedule = stages::findSchedule(target.schedule);
   if (target.recompute != "auto")
@@ -409,7 +581,7 @@ Error ModelCompiler::emit() {
   if (!plan)
     return emissionError(plan.takeError());
   result.plan = std::move(*plan);
-  if (!result.report || request.target.train)
+  if (!result.report || (request.target.train && !trains()))
     return Error::success();
   if (Error error = simulateStep())
     return error;

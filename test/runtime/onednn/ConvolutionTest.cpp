@@ -209,3 +209,19 @@ TEST(ConvolutionOutput, KeepsItsLayoutForASinglePixel) {
   LibraryKernelQuery query = queryFor(c, false, inputs);
   expectSums(runKernel(query, inputs), expected.value, expected.magnitude, 289);
 }
+
+// An image of one channel has the same bytes row-major and channels-last, but oneDNN asked with row-major strides has
+// plain loops for what it planned channels-last: what is recorded must be answered with the kernel that was promised.
+TEST(ConvolutionInput, KeepsItsLayoutForASingleChannel) {
+  Case c{"", {4, 1, 28, 28}, {20, 1, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+  std::vector<Tensor> inputs = inputsFor(c, false);
+  LibraryKernelQuery query = queryFor(c, false, inputs);
+  auto choice = chooseLibraryKernel(query, 1);
+  ASSERT_TRUE(choice) << choice.error().text();
+  EXPECT_NE(choice->desc.implementation.substr(0, 3), "ref");
+  auto again = chooseLibraryKernel({choice->desc, {}, {}}, 1);
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again->desc.implementation, choice->desc.implementation);
+  Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, 10);
+}

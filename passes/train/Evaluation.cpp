@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Places by node, kind and number.
+
+#include "passes/train/Evaluation.h"
+
+#include "passes/planner/ModelNode.h"
+#include "passes/train/GradientPlaces.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace cleave {
+
+namespace {
+
+/// The n-th operator of a kind in a node of the model.
+struct Position {
+  StringRef node, kind;
+  unsigned number;
+  bool operator<(const Position &other) const {
+    return std::tie(node, kind, number) < std::tie(other.node, other.kind, other.number);
+  }
+};
+
+class Positions {
+public:
+  Position next(Operation *op) {
+    Position position{dfg::getNodeName(op->getLoc()), op->getName().getStringRef(), 0};
+    position.number = counts[{position.node, position.kind}]++;
+    return position;
+  }
+
+private:
+  std::map<std::pair<StringRef, StringRef>, unsigned> counts;
+};
+
+} // namespace
+
+LogicalResult placeEvaluation(dfg::GraphOp evaluation, dfg::GraphOp trained) {
+  std::map<Position, Operation *> known;
+  llvm::StringMap<dist::PlaceAttr> byNode;
+  Positions positions;
+  for (Operation &op : trained.getBody().front().without_terminator())
+    if (dist::PlaceAttr place = dist::getPlace(&op)) {
+      known[positions.next(&op)] = &op;
+      byNode.try_emplace(dfg::getNodeName(op.getLoc()), place);
+    }
+  GradientPlaces places(evaluation->getParentOfType<ModuleOp>());
+  Positions own;
+  for (Operation &op : evaluation.getBody().front().without_terminator()) {
+    if (followsItsUsers(&op))
+      continue;
+    auto same = known.find(own.next(&op));
+    if (same != known.end() && same->second->getOperandTypes() == op.getOperandTypes() &&
+        same->second->getResultTypes() == op.getResultTypes()) {
+      op.setAttr(dist::placeAttrName, dist::getPlace(same->second));
+      continue;
+    }
+    dist::PlaceAttr place = byNode.lookup(dfg::getNodeName(op.getLoc()));
+    SmallVector<Operation *> producers;
+    for (Value operand : op.getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && dist::getPlace(producer)) {
+        producers.push_back(producer);
+        place = place ? place : dist::getPlace(producer);
+      }
+    if (!place)
+      return op.emitError("evaluation expects the operator's node, or what it reads, in the graph that is trained");
+    places.begin(place.getMesh(), place.getBy());
+    for (Operation *producer : producers) {
+      if (dist::getPlace(producer).getMesh() != place.getMesh())
+        continue;
+      auto layouts = places.layoutsOf(producer);
+      if (failed(layouts))
+        return failure();
+      for (auto [result, layout] : llvm::zip_equal(producer->getResults(), layouts->results))
+        places.hint(result, layout);
+    }
+    if (failed(places.place(&op)))
+      return failure();
+  }
+  return success();
+}
+
+void shareParameters(dfg::GraphOp evaluation, dfg::GraphOp step) {
+  llvm::DenseMap<Attribute, Attribute> homes;
+  for (auto read : step.getBody().front().getOps<dfg::ReadOp>())
+    if (dist::PlaceAttr place = dist::getPlace(read))
+      homes[read.getParameterAttr()] = place;
+  for (auto read : evaluation.getBody().front().getOps<dfg::ReadOp>())
+    if (Attribute home = homes.lookup(read.getParameterAttr()))
+      read->setAttr(dist::placeAttrName, home);
+}
+
+} // namespace cleave
