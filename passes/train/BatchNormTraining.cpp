@@ -74,7 +74,8 @@ private:
         before = write.getValue();
         write.erase();
       }
-    Value next = math.add(math.mul(before, kept), math.mul(current, (1 - kept) * scale));
+    Value old = math.mul(before, kept);
+    Value next = math.add(old, math.mul(current, (1 - kept) * scale));
     dfg::WriteOp::create(math.getBuilder(), norm.getLoc(), read.getParameterAttr(), next);
   }
 
