@@ -42,10 +42,11 @@ struct Parameter {
   Source source;
 };
 
-/// An input or output of an entry.
+/// An input or output of an entry. `classes`: of labels, how many there are; else 0.
 struct Port {
   std::string name;
   TensorType type;
+  uint64_t classes = 0;
 };
 
 struct PlanDevice {

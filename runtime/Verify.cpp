@@ -120,6 +120,8 @@ static Error checkPorts(const std::vector<Port> &ports, const char *what) {
   for (const Port &port : ports) {
     if (Error error = port.type.check())
       return within(what, port.name, error);
+    if (port.classes != 0 && isFloatingPoint(port.type.element))
+      return reject(what, " \"", port.name, "\" expects integers as labels, got ", port.type.text());
     if (port.type.layout)
       return reject(what, " \"", port.name, "\" expects a dense type, got ", port.type.text());
     if (!names.insert(port.name).second)

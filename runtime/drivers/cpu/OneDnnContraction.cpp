@@ -53,6 +53,26 @@ Primitive buildConvolution(Builder &builder) {
   return builder.finish(describe(desc, builder.attributes()));
 }
 
+Primitive buildConvolutionWeights(Builder &builder) {
+  builder.expectOperands(2, 2);
+  const TensorType &data = builder.inputType(0), &cotangent = builder.inputType(1), &weights = builder.outputType();
+  if (builder.integer("groups", 1, 1) != 1)
+    refuse(Status::Unsupported, "attribute \"groups\" expects 1");
+  if (weights.shape.size() != data.shape.size() || weights.shape.size() < 3)
+    refuse(Status::Rejected, "weights expect as many dimensions as the data, from 3, got ", weights.text(), " and ",
+           data.text());
+  Window window = readWindow(builder, data, cotangent, std::span(weights.shape).subspan(2));
+  memory::desc source = builder.input(0, DNNL_ARG_SRC);
+  memory::desc target = builder.input(1, DNNL_ARG_DIFF_DST);
+  memory::desc gradient = builder.output(DNNL_ARG_DIFF_WEIGHTS);
+  dnnl::convolution_forward::desc forward(prop_kind::forward_training, dnnl::algorithm::convolution_direct, source,
+                                          gradient, target, window.strides, window.dilations, window.padsBegin,
+                                          window.padsEnd);
+  dnnl::convolution_backward_weights::desc desc(dnnl::algorithm::convolution_direct, source, gradient, target,
+                                                window.strides, window.dilations, window.padsBegin, window.padsEnd);
+  return builder.finish(describe(desc, builder.attributes(), describe(forward, {})));
+}
+
 Primitive buildDeconvolution(Builder &builder) {
   builder.expectOperands(2, 3);
   int64_t groups = builder.integer("groups", 1, 1);
