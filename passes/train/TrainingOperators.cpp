@@ -10,6 +10,7 @@
 #include "passes/train/GradientPlaces.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -33,9 +34,10 @@ public:
   LogicalResult replaceAll() {
     for (Operation &op : llvm::make_early_inc_range(graph.getBody().front())) {
       LogicalResult done = success();
-      if (auto norm = dyn_cast<dfg::BatchNormOp>(op))
+      if (auto norm = dyn_cast<dfg::BatchNormOp>(op); norm && options.statistics != BatchStatistics::Running)
         done = replace(norm, [&](OpBuilder &builder) {
-          return buildTrainingBatchNorm(builder, norm, options.synchronizedBatchNorm ? 1 : partsOfBatch(norm));
+          bool isWhole = options.statistics == BatchStatistics::Synchronized;
+          return buildTrainingBatchNorm(builder, norm, isWhole ? 1 : partsOfBatch(norm));
         });
       else if (auto dropout = dyn_cast<dfg::DropoutOp>(op))
         done =
@@ -94,7 +96,17 @@ private:
 
 } // namespace
 
+std::optional<BatchStatistics> findStatistics(StringRef name) {
+  return llvm::StringSwitch<std::optional<BatchStatistics>>(name)
+      .Case("device", BatchStatistics::Device)
+      .Case("synchronized", BatchStatistics::Synchronized)
+      .Case("running", BatchStatistics::Running)
+      .Default(std::nullopt);
+}
+
 LogicalResult replaceTrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options) {
+  if (!options.drops)
+    removeDropout(graph);
   return TrainingOperators(graph, options).replaceAll();
 }
 

@@ -7,15 +7,27 @@
 
 #include "dialects/dfg/Dfg.h"
 
+#include <optional>
+
 namespace cleave {
 
+/// Of what batch normalization takes its statistics in training.
+enum class BatchStatistics {
+  Device,       ///< Of each device's part of a microbatch: nothing is communicated.
+  Synchronized, ///< Of the whole microbatch.
+  Running       ///< None: the running statistics, which stay as they are.
+};
+
 struct TrainingOperatorOptions {
+  BatchStatistics statistics = BatchStatistics::Device;
+  /// Whether dropout drops; else it is its input.
+  bool drops = true;
   /// What the random numbers of dropout follow from.
   uint64_t seed = 0;
-  /// Whether batch normalization takes its statistics of the whole batch (of a microbatch), and not of each device's
-  /// part of it.
-  bool synchronizedBatchNorm = false;
 };
+
+/// "device", "synchronized" or "running".
+std::optional<BatchStatistics> findStatistics(llvm::StringRef name);
 
 /// Replaces batch normalization and dropout of a placed forward graph by what they are in training
 /// (BatchNormTraining.h, Dropout.h), on the meshes and in the splits of the operators that they stand for. What is not

@@ -96,11 +96,17 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
       ->capture_default_str();
   command
-      .add_option("--clip-norm", "--sync-batch-norm", "--seed", clipNorm,
+      .add_option("--clip-norm", "--batch-norm", "--no-dropout", "--seed", clipNorm,
                   "scale gradients down to this norm of all together; 0: never")
       ->check(CLI::NonNegativeNumber);
-  command.add_flag("--sync-batch-norm", syncBatchNorm,
-                   "normalize by the statistics of the whole batch, not of each device's part");
+  command
+      .add_option(
+          "--batch-norm", batchNorm,
+          "of what batch normalization takes its statistics in training: each device's part of a microbatch, the "
+          "whole microbatch (synchronized), or no batch but the running ones")
+      ->check(CLI::IsMember({"device", "synchronized", "running"}))
+      ->capture_default_str();
+  command.add_flag("--no-dropout", noDropout, "train without dropout");
   command.add_option("--seed", seed, "what dropout in training follows from")->capture_default_str();
   command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
   command.add_option("--solver", solver, "how splits inside of a stage are searched")
@@ -465,7 +471,7 @@ Error ModelCompiler::train() {
   evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
   if (failed(placeEvaluation(evaluated, forward)))
     return alreadyPrinted(Status::Failure);
-  if (failed(replaceTrainingOperators(forward, {target.seed, target.syncBatchNorm})))
+  if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
     return alreadyPrinted(Status::Unsupported);
   auto step = buildTrainingStep(forward, training);
   if (failed(step))

@@ -82,11 +82,22 @@ TEST(TrainingOperators, TakeStatisticsOfPartsByThemselves) {
 TEST(TrainingOperators, TakeStatisticsOfTheBatchWhereAskedTo) {
   auto context = createTestContext();
   OwningOpRef<ModuleOp> module = placedGraph(*context);
-  ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*module), {/*seed=*/1, /*synchronizedBatchNorm=*/true})));
+  ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*module), {BatchStatistics::Synchronized})));
   EXPECT_EQ(countReductionsOfParts(graphOf(*module), "data"), 2);
   graphOf(*module).walk(
       [](dfg::ReshapeOp reshape) { EXPECT_LT(cast<RankedTensorType>(reshape.getType()).getRank(), 4); });
   expectSame(*module);
+}
+
+// Nothing changes where the running statistics count and nothing is dropped.
+TEST(TrainingOperators, StayAsTheyAreWhereAskedTo) {
+  auto context = createTestContext();
+  OwningOpRef<ModuleOp> module = placedGraph(*context);
+  ASSERT_TRUE(
+      succeeded(replaceTrainingOperators(graphOf(*module), {*findStatistics("running"), /*drops=*/false, /*seed=*/0})));
+  EXPECT_TRUE(llvm::hasSingleElement(graphOf(*module).getOps<dfg::BatchNormOp>()));
+  EXPECT_TRUE(graphOf(*module).getOps<dfg::WriteOp>().empty());
+  EXPECT_TRUE(graphOf(*module).getOps<dfg::DropoutOp>().empty());
 }
 
 // Every device draws the numbers of its own elements.
