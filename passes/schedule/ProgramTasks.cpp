@@ -175,11 +175,12 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.writes.push_back(addBytes(device, scratch));
 }
 
-/// Whether the parameter's next value can be computed where the parameter lies: an elementwise kernel computes it, for
-/// nobody else.
+/// Whether the parameter's next value can be computed where the parameter lies: an elementwise kernel computes it. Who
+/// else reads it, as an optimizer does its state, finds it there.
 bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const {
   auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
-  if (!launch || !write.getValue().hasOneUse())
+  // One value cannot lie in two places.
+  if (!launch || problem.values[getValue(write.getValue())].inPlaceOf)
     return false;
   auto kernel = symbols.lookup<plan::NativeKernelOp>(launch.getKernel());
   if (!kernel)

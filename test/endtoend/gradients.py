@@ -131,6 +131,7 @@ class Example:
         file, after = os.path.join(self.folder, "step.plan"), os.path.join(self.folder, "after.npz")
         result = cleave("compile", self.path, "--machine", f"host:{plan.devices}x1", "--train", "--loss",
                         f"cross-entropy,classes={classes}", "--optimizer", "sgd", "--learning-rate", str(RATE),
+                        "--batch-norm", "running", "--no-dropout",
                         *plan.flags, "-o", file)
         if result.code == DONE:
             result = cleave("train", file, *self.data, "--steps", "1", "--export", after)

@@ -15,8 +15,10 @@
 #include "passes/planner/PlaceOperators.h"
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
+#include "passes/train/Dropout.h"
 #include "passes/train/Evaluation.h"
 #include "passes/train/Loss.h"
+#include "passes/train/TrainingOperators.h"
 #include "passes/train/TrainingStep.h"
 #include "runtime/Plan.h"
 #include "runtime/simulator/Simulator.h"
@@ -93,8 +95,19 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(CLI::NonNegativeNumber);
   command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
       ->capture_default_str();
-  command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
+  command
+      .add_option("--clip-norm", "--batch-norm", "--no-dropout", "--seed", clipNorm,
+                  "scale gradients down to this norm of all together; 0: never")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option(
+          "--batch-norm", batchNorm,
+          "of what batch normalization takes its statistics in training: each device's part of a microbatch, the "
+          "whole microbatch (synchronized), or no batch but the running ones")
+      ->check(CLI::IsMember({"device", "synchronized", "running"}))
+      ->capture_default_str();
+  command.add_flag("--no-dropout", noDropout, "train without dropout");
+  command.add_option("--seed", seed, "what dropout in training follows from")->capture_default_str();
   command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
   command.add_option("--solver", solver, "how splits inside of a stage are searched")
       ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
@@ -157,6 +170,7 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
 class ModelCompiler {
 public:
   explicit ModelCompiler(const CompileRequest &request) : request(request), model(request.model) {
+    model.training = trains();
     result.context = createContext();
     printer.emplace(result.context.get());
   }
@@ -379,6 +393,7 @@ Error ModelCompiler::addTrainedLoss() {
     return alreadyPrinted(Status::Failure);
   evaluation = graphOf(*module).clone();
   evaluation->setSymName(evaluateGraphName);
+  removeDropout(*evaluation);
   return Error::success();
 }
 
@@ -450,6 +465,7 @@ Error ModelCompiler::followSearch() {
 Error ModelCompiler::train() {
   if (!trains())
     return Error::success();
+  const TargetOptions &target = request.target;
   dfg::GraphOp forward = graphOf(*module);
   module->push_back(evaluation.release());
   auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
@@ -457,6 +473,8 @@ Error ModelCompiler::train() {
   evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
   if (failed(placeEvaluation(evaluated, forward)))
     return alreadyPrinted(Status::Failure);
+  if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
+    return alreadyPrinted(Status::Unsupported);
   auto step = buildTrainingStep(forward, training);
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);
