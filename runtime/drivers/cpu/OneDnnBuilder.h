@@ -121,6 +121,13 @@ template <typename Desc> dnnl::primitive_desc_base describe(const Desc &desc, co
   return dnnl::primitive_desc(&desc.data, &attributes, engine(), nullptr, false);
 }
 
+/// As describe, for a gradient, which oneDNN derives from the primitive descriptor of the forward operation.
+template <typename Desc>
+dnnl::primitive_desc_base describeGradient(const Desc &desc, const dnnl::primitive_attr &attributes,
+                                           const dnnl::primitive_desc_base &forward) {
+  return dnnl::primitive_desc(&desc.data, &attributes, engine(), forward.get(), false);
+}
+
 } // namespace cleave::runtime::onednn
 
 #endif // CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNBUILDER_H

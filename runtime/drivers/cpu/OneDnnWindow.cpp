@@ -36,17 +36,20 @@ Window readWindow(const Builder &builder, const TensorType &wide, const TensorTy
   return window;
 }
 
+/// The algorithm of "max", "avg_include" or "avg_exclude".
+static dnnl::algorithm poolingNamed(const std::string &kind) {
+  if (kind == "max")
+    return dnnl::algorithm::pooling_max;
+  if (kind == "avg_include")
+    return dnnl::algorithm::pooling_avg_include_padding;
+  if (kind == "avg_exclude")
+    return dnnl::algorithm::pooling_avg_exclude_padding;
+  refuse(Status::Unsupported, "onednn has no pooling of kind \"", kind, '"');
+}
+
 Primitive buildPooling(Builder &builder) {
   builder.expectOperands(1, 1);
-  dnnl::algorithm algorithm;
-  if (builder.kind() == "max")
-    algorithm = dnnl::algorithm::pooling_max;
-  else if (builder.kind() == "avg_include")
-    algorithm = dnnl::algorithm::pooling_avg_include_padding;
-  else if (builder.kind() == "avg_exclude")
-    algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
-  else
-    refuse(Status::Unsupported, "onednn has no pooling of kind \"", builder.kind(), '"');
+  dnnl::algorithm algorithm = poolingNamed(builder.kind());
   const TensorType &type = builder.inputType(0);
   if (type.shape.size() < 3)
     refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
@@ -57,6 +60,27 @@ Primitive buildPooling(Builder &builder) {
   dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, source, result, window.strides,
                                       kernel, window.dilations, window.padsBegin, window.padsEnd);
   return builder.finish(describe(desc, builder.attributes()));
+}
+
+/// Without the gradient of a largest element, for which oneDNN wants to have run the pooling itself before.
+Primitive buildPoolingGradient(Builder &builder) {
+  builder.expectOperands(1, 1);
+  dnnl::algorithm algorithm = poolingNamed(builder.kind());
+  if (algorithm == dnnl::algorithm::pooling_max)
+    refuse(Status::Unsupported, "onednn has no gradient of pooling of kind \"max\" alone");
+  const TensorType &type = builder.inputType(0);
+  if (type.shape.size() < 3)
+    refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
+  std::vector<int64_t> kernel = builder.integers("kernel", type.shape.size() - 2, 1, 1);
+  Window window = readWindow(builder, builder.outputType(), type, kernel);
+  dnnl::memory::desc narrow = builder.inputOr(0, DNNL_ARG_DIFF_DST, preferredDataLayout(type));
+  dnnl::memory::desc wide = builder.output(DNNL_ARG_DIFF_SRC);
+  dnnl::pooling_v2_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, wide, narrow, window.strides,
+                                         kernel, window.dilations, window.padsBegin, window.padsEnd);
+  dnnl::pooling_v2_backward::desc desc(algorithm, wide, narrow, window.strides, kernel, window.dilations,
+                                       window.padsBegin, window.padsEnd);
+  dnnl::primitive_attr attributes = builder.attributes();
+  return builder.finish(describeGradient(desc, attributes, describe(forward, dnnl::primitive_attr())));
 }
 
 } // namespace cleave::runtime::onednn
