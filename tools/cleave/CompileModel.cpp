@@ -95,9 +95,7 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(CLI::NonNegativeNumber);
   command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
       ->capture_default_str();
-  command
-      .add_option("--clip-norm", "--batch-norm", "--no-dropout", "--seed", clipNorm,
-                  "scale gradients down to this norm of all together; 0: never")
+  command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
       ->check(CLI::NonNegativeNumber);
   command
       .add_option(
@@ -125,6 +123,7 @@ const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_l
       "--machine",   "--strategy",      "--place",        "--degrees",           "--reference",      "--no-libraries",
       "--train",     "--batch",         "--microbatches", "--schedule",          "--recompute",      "--zero",
       "--loss",      "--learning-rate", "--lr-schedule",  "--optimizer-options", "--clip-norm",      "--dtype",
+      "--batch-norm", "--no-dropout", "--seed",
       "--optimizer", "--memory",        "--solver",       "--search-seconds",    "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
