@@ -44,7 +44,7 @@ Expected<Plan> Plan::fromBytes(std::span<const std::byte> bytes, std::filesystem
 }
 
 Expected<const Entry *> Plan::entry(const std::string &name) const {
-  if (name.empty() && contents->entries.size() == 1)
+  if (name.empty() && !contents->entries.empty())
     return &contents->entries.front();
   std::string known;
   for (const Entry &entry : contents->entries) {

@@ -328,7 +328,7 @@ public:
   const std::filesystem::path &folder() const { return home; }
   /// The file's bytes.
   std::span<const std::byte> bytes() const { return storage; }
-  /// The entry of that name, or the only one when `name` is empty. Status::Usage when there is no such entry.
+  /// The entry of that name, or the first one when `name` is empty. Status::Usage when there is no such entry.
   Expected<const Entry *> entry(const std::string &name) const;
 
 private:

@@ -71,12 +71,24 @@ std::optional<SmallVector<int64_t>> permutationOf(RankedTensorType type) {
   return order;
 }
 
+/// The library's fallbacks: plain loops, and convolution by way of a matrix product.
+bool isFallback(StringRef implementation) {
+  return implementation.starts_with("ref") || implementation.starts_with("gemm") || implementation.contains(":gemm");
+}
+
 /// The row-major type whose dimension `i` is dimension order[i] of `type`.
 RankedTensorType permuted(RankedTensorType type, ArrayRef<int64_t> order) {
   SmallVector<int64_t> shape;
   for (int64_t dim : order)
     shape.push_back(type.getDimSize(dim));
   return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// The value of a parameter, which steps may write, perhaps under another shape.
+bool isParameter(Value value) {
+  while (auto reshape = value.getDefiningOp<dfg::ReshapeOp>())
+    value = reshape.getInput();
+  return isa_and_nonnull<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
 }
 
 /// An operator that joins a library call behind its routine.
@@ -107,12 +119,15 @@ private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
   bool computePermuted(Operation *op);
+  plan::LayoutAttr layoutOfCompany(Value value);
+  plan::LayoutAttr expectedLayout(Value value, ArrayRef<int64_t> shape);
   Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
-  FailureOr<LibraryKernel> keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies);
+  FailureOr<LibraryKernel> likeCompany(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments, Value result);
+  FailureOr<LibraryKernel> keepingLayouts(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments);
 
   /// The value as it lies in memory now.
   Value current(Value value) { return laidOut.lookup_or(value, value); }
@@ -176,8 +191,12 @@ void ProgramWalk::visit(Operation *op) {
 }
 
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
-  if (call.onlyOnBlocked &&
-      !llvm::any_of(op->getOperands(), [&](Value value) { return plan::getLayout(current(value).getType()); }))
+  // Elementwise kernels of our own compute as well in any order of the dimensions, and join others.
+  auto needsLibrary = [&](Value value) {
+    plan::LayoutAttr layout = plan::getLayout(current(value).getType());
+    return layout && !(isa<ElementwiseInterface>(op) && permutationOf(tensorType(current(value))));
+  };
+  if (call.onlyOnBlocked && llvm::none_of(op->getOperands(), needsLibrary))
     return false;
   SmallVector<Epilogue> epilogues;
   if (call.takesEpilogues)
@@ -208,12 +227,17 @@ bool ProgramWalk::computePermuted(Operation *op) {
   for (Value operand : op->getOperands()) {
     RankedTensorType type = tensorType(operand);
     auto order = orders.emplace_back(permutationOf(tensorType(current(operand))));
-    if (type.getRank() == result.getRank() && type.getNumElements() > largest) {
-      largest = type.getNumElements();
+    if (type.getRank() != result.getRank() || type.getNumElements() < largest)
+      continue;
+    if (type.getNumElements() > largest || !resultOrder)
       resultOrder = order;
-    }
+    largest = type.getNumElements();
   }
-  if (llvm::none_of(orders, [](const auto &order) { return order.has_value(); }))
+  // What has no order yet takes that of the value that it meets next.
+  if (!resultOrder && largest < result.getNumElements())
+    if (auto layout = layoutOfCompany(op->getResult(0)))
+      resultOrder = permutationOf(RankedTensorType::get(result.getShape(), result.getElementType(), layout));
+  if (!resultOrder && llvm::none_of(orders, [](const auto &order) { return order.has_value(); }))
     return false;
   OpBuilder builder(op);
   IRMapping mapping;
@@ -233,6 +257,34 @@ bool ProgramWalk::computePermuted(Operation *op) {
   RankedTensorType type = fromRuntimeType(op->getContext(), laid);
   laidOut[old] = plan::ViewOp::create(builder, op->getLoc(), type, made);
   return true;
+}
+
+/// The layout of another operand, of the value's shape, of an elementwise operator that reads the value; null for none.
+plan::LayoutAttr ProgramWalk::layoutOfCompany(Value value) {
+  for (Operation *user : value.getUsers()) {
+    if (!isa<ElementwiseInterface>(user))
+      continue;
+    for (Value operand : user->getOperands())
+      if (operand != value)
+        if (auto layout = expectedLayout(operand, tensorType(value).getShape()))
+          return layout;
+  }
+  return nullptr;
+}
+
+/// The layout of a value of that shape, or, while it has none, that of what it is computed from elementwise.
+plan::LayoutAttr ProgramWalk::expectedLayout(Value value, ArrayRef<int64_t> shape) {
+  if (tensorType(value).getShape() != shape)
+    return nullptr;
+  if (auto layout = plan::getLayout(current(value).getType()))
+    return layout;
+  Operation *op = value.getDefiningOp();
+  if (!isa_and_nonnull<ElementwiseInterface>(op) || replaced.contains(op))
+    return nullptr;
+  for (Value operand : op->getOperands())
+    if (auto layout = expectedLayout(operand, shape))
+      return layout;
+  return nullptr;
 }
 
 /// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
@@ -270,15 +322,16 @@ SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryC
     Epilogue epilogue{use.getOwner(), *kind, nullptr};
     if (kind->otherOperand >= 0) {
       epilogue.other = use.getOwner()->getOperand(kind->otherOperand);
-      // What was not walked yet has no layout yet; constants do not depend on the walk.
+      // What was not walked yet has no layout yet; parameters do not depend on the walk.
       Operation *definition = epilogue.other.getDefiningOp();
-      if (definition && !definition->isBeforeInBlock(op) && !constants.contains(epilogue.other))
+      bool isKnown = constants.contains(epilogue.other) || isParameter(epilogue.other);
+      if (definition && !definition->isBeforeInBlock(op) && !isKnown)
         break;
       RankedTensorType type = tensorType(epilogue.other), result = tensorType(op->getResult(0));
       int64_t dim = call.biasDim - (result.getRank() - type.getRank());
       epilogue.isBias = epilogues.empty() && kind->kind == "binary_add" && call.biasDim >= 0 && dim >= 0 &&
                         type.getNumElements() == result.getDimSize(call.biasDim) &&
-                        type.getDimSize(dim) == type.getNumElements() && constants.contains(epilogue.other);
+                        type.getDimSize(dim) == type.getNumElements() && isKnown;
     }
     epilogues.push_back(epilogue);
     last = use.getOwner();
@@ -361,7 +414,9 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   query.desc.outputs.push_back(toRuntimeType(result));
   query.anyOutputs.push_back(call.result == LayoutChoice::Any);
 
-  FailureOr<LibraryKernel> kernel = keepingLayout(query, tensorType(current(arguments[0])));
+  FailureOr<LibraryKernel> kernel = keepingLayouts(query, arguments);
+  if (failed(kernel))
+    kernel = likeCompany(query, arguments, op->getResult(0));
   if (failed(kernel))
     kernel = kernels.get(query, threads);
   if (failed(kernel))
@@ -404,20 +459,90 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   return true;
 }
 
-/// The kernel of `query` that reads its first argument as it lies, if the library has a good one: its wishes differ
-/// from routine to routine, and following each would reorder between any two. `query` becomes the question that was
-/// answered.
-FailureOr<LibraryKernel> ProgramWalk::keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies) {
-  if (!query.anyInputs[0] || !plan::getLayout(lies))
+/// The kernel of `query` that reads arguments as they lie, if the library has a good one: its wishes differ from
+/// routine to routine, and following each would reorder between any two. `query` becomes the question that was
+/// answered. In turn: the first argument as it lies; all of them; and all as the largest of them, with the result or
+/// what lies in no layout yet, because routines that go backwards want what goes in and what comes out alike.
+FailureOr<LibraryKernel> ProgramWalk::keepingLayouts(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments) {
+  SmallVector<unsigned> laid, others;
+  for (auto [index, value] : llvm::enumerate(arguments)) {
+    if (!query.anyInputs[index] || query.desc.inputs[index].shape != toRuntimeType(tensorType(value)).shape)
+      continue;
+    (plan::getLayout(current(value).getType()) ? laid : others).push_back(index);
+  }
+  if (laid.empty())
     return failure();
+  auto lies = [&](unsigned index) { return tensorType(current(arguments[index])); };
+  auto ask = [&](runtime::LibraryKernelQuery asked) -> FailureOr<LibraryKernel> {
+    FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
+    if (failed(kernel) || isFallback(kernel->implementation))
+      return failure();
+    query = std::move(asked);
+    return kernel;
+  };
   runtime::LibraryKernelQuery kept = query;
-  kept.desc.inputs[0] = toRuntimeType(lies);
-  kept.anyInputs[0] = false;
-  FailureOr<LibraryKernel> kernel = kernels.get(kept, threads);
-  // The library's fallbacks: plain loops, and convolution by way of a matrix product.
-  if (failed(kernel) || kernel->implementation.starts_with("ref") || kernel->implementation.starts_with("gemm"))
+  for (unsigned index : laid) {
+    kept.desc.inputs[index] = toRuntimeType(lies(index));
+    kept.anyInputs[index] = false;
+    if (index == 0)
+      if (auto kernel = ask(kept); succeeded(kernel))
+        return kernel;
+  }
+  if (laid.size() > 1 || laid[0] != 0)
+    if (auto kernel = ask(kept); succeeded(kernel))
+      return kernel;
+
+  unsigned largest = laid[0];
+  for (unsigned index : laid)
+    if (lies(index).getNumElements() > lies(largest).getNumElements())
+      largest = index;
+  plan::LayoutAttr layout = plan::getLayout(lies(largest));
+  auto alike = [&](runtime::TensorType &type, std::vector<bool>::reference any) {
+    if (any && type.shape.size() == layout.getPadded().size())
+      if (auto own = sameKindOfLayout(layout, type.shape)) {
+        type.layout = own;
+        any = false;
+      }
+  };
+  for (unsigned index : laid)
+    alike(kept.desc.inputs[index], kept.anyInputs[index] = true);
+  for (bool result : {true, false}) {
+    runtime::LibraryKernelQuery asked = kept;
+    if (result)
+      alike(asked.desc.outputs[0], asked.anyOutputs[0]);
+    else
+      for (unsigned index : others)
+        alike(asked.desc.inputs[index], asked.anyInputs[index]);
+    if (auto kernel = ask(asked); succeeded(kernel))
+      return kernel;
+  }
+  return failure();
+}
+
+/// The kernel of `query` that makes a larger value of row-major ones in the layout of what that meets next: bringing
+/// the smaller ones into it costs less than bringing the larger one there later.
+FailureOr<LibraryKernel> ProgramWalk::likeCompany(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments,
+                                                  Value result) {
+  plan::LayoutAttr layout = tensorType(result).getRank() > 2 ? layoutOfCompany(result) : nullptr;
+  if (!layout || query.anyOutputs.empty() || !query.anyOutputs[0])
     return failure();
-  query = kept;
+  runtime::LibraryKernelQuery asked = query;
+  for (auto [index, value] : llvm::enumerate(arguments)) {
+    runtime::TensorType &type = asked.desc.inputs[index];
+    if (plan::getLayout(current(value).getType()) || type.shape.size() != asked.desc.outputs[0].shape.size() ||
+        tensorType(value).getNumElements() >= tensorType(result).getNumElements())
+      return failure();
+    type.layout = sameKindOfLayout(layout, type.shape);
+    asked.anyInputs[index] = false;
+    if (!type.layout)
+      return failure();
+  }
+  asked.desc.outputs[0].layout = sameKindOfLayout(layout, asked.desc.outputs[0].shape);
+  asked.anyOutputs[0] = false;
+  FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
+  if (failed(kernel) || isFallback(kernel->implementation))
+    return failure();
+  query = std::move(asked);
   return kernel;
 }
 

@@ -42,6 +42,9 @@ struct ImportOptions {
   std::function<std::optional<HostTensor>(llvm::StringRef name, mlir::RankedTensorType type)> bindInput;
   /// Asked for the shape of an input with dimensions that nothing else fixes. May be empty.
   std::function<std::optional<llvm::SmallVector<int64_t>>(llvm::StringRef name)> inputShape;
+  /// Whether the graph is to be trained: dropout becomes an operator whatever mode the model says, and batch
+  /// normalization keeps its running statistics, both for the train stage.
+  bool training = false;
 };
 
 /// A node that was imported as `dfg.opaque`.

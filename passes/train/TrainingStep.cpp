@@ -295,42 +295,58 @@ private:
 
   //===-- backward --------------------------------------------------------------------------------------------===//
 
-  /// The operators of the microbatch from which gradients are computed: those of the forward task, or new ones that
-  /// compute again what is not kept.
-  FailureOr<IRMapping> recompute(unsigned number, unsigned stage) {
+  /// Finds the operators from which the microbatch's gradients are computed: those of its forward task, or new ones
+  /// that compute again what is not kept. Of an operator whose results are kept there is a copy on the operands that are
+  /// computed again, whose results nobody may use.
+  LogicalResult recompute(unsigned number, unsigned stage) {
     Microbatch &microbatch = microbatches[number];
-    IRMapping values = microbatch.values;
     KeptActivations kept = options.of(stages[stage].mesh).kept;
-    if (kept == KeptActivations::All)
-      return values;
-    llvm::DenseSet<Value> again;
-    auto isKept = [&](Operation *op) {
-      auto cost = dyn_cast<CostInterface>(op);
-      return kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
-    };
+    used.clear();
+    if (kept == KeptActivations::All) {
+      for (Operation *op : stages[stage].operators)
+        if (op->getNumResults())
+          used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
+      return success();
+    }
+    IRMapping values = microbatch.values;
+    llvm::DenseSet<Value> seen;
     for (Operation *op : stages[stage].operators) {
-      if (isKept(op) || isa<dfg::WriteOp>(op))
+      if (isa<dfg::WriteOp>(op))
         continue;
-      for (Value operand : op->getOperands()) {
-        if (again.contains(operand))
-          continue;
-        Operation *producer = operand.getDefiningOp();
-        if (producer && (followsItsUsers(producer) || parameters.contains(nameOf(producer))))
-          continue;
-        // What is kept, seen so that it is not joined with the first computation.
-        again.insert(operand);
-        recorder.take();
-        Value seen = dfg::BarrierOp::create(builder, operand.getLoc(), microbatch.values.lookup(operand), barriers++);
-        if (failed(followUse(op, operand, seen)))
-          return failure();
-        values.map(operand, seen);
-      }
+      for (OpOperand &operand : op->getOpOperands())
+        if (Operation *producer = operand.get().getDefiningOp();
+            (!producer || !followsItsUsers(producer)) && seen.insert(operand.get()).second)
+          if (failed(seeAgain(operand, microbatch.values.lookup(operand.get()), values)))
+            return failure();
+      recorder.take();
       Operation *copy = builder.clone(*op, values);
       copy->setLoc(partOf(op->getLoc(), "recompute"));
-      again.insert(op->result_begin(), op->result_end());
+      taskOperators.append(recorder.take());
+      used[op] = copy;
+      if (!isKept(op, kept))
+        seen.insert(op->result_begin(), op->result_end());
     }
+    return success();
+  }
+
+  static bool isKept(Operation *op, KeptActivations kept) {
+    auto cost = dyn_cast<CostInterface>(op);
+    return kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
+  }
+
+  /// What is kept is seen through a barrier, so that it is not joined with the first computation.
+  LogicalResult seeAgain(OpOperand &operand, Value kept, IRMapping &values) {
+    Operation *user = operand.getOwner();
+    if (failed(places.follow(user, SmallVector<Value>(user->getNumResults()))))
+      return failure();
+    Layout layout = *places.find(operand.get());
     recorder.take();
-    return values;
+    Value barrier = dfg::BarrierOp::create(builder, kept.getLoc(), kept, barriers++);
+    SmallVector<Operation *> created = recorder.take();
+    places.hint(barrier, layout);
+    values.map(operand.get(), barrier);
+    taskOperators.append(created);
+    return places.place(created);
   }
 
   static Attribute nameOf(Operation *producer) {
@@ -338,27 +354,20 @@ private:
     return read ? Attribute(read.getParameterAttr()) : Attribute();
   }
 
-  /// Places the barrier `seen` of an operand as the operator takes it.
-  LogicalResult followUse(Operation *user, Value operand, Value seen) {
-    if (failed(places.follow(user, SmallVector<Value>(user->getNumResults()))))
-      return failure();
-    Layout layout = *places.find(operand);
-    Operation *barrier = recorder.take().front();
-    places.hint(seen, layout);
-    return places.place(barrier);
-  }
-
   LogicalResult writeBackward(unsigned number, unsigned stage) {
     Microbatch &microbatch = microbatches[number];
     taskOperators.clear();
     recorder.take();
-    auto values = recompute(number, stage);
-    if (failed(values))
+    if (failed(recompute(number, stage)))
       return failure();
     seedLoss(microbatch, stage);
-    for (Operation *op : llvm::reverse(stages[stage].operators))
-      if (failed(differentiate(microbatch, *values, op)))
+    for (Operation *op : llvm::reverse(stages[stage].operators)) {
+      if (failed(differentiate(microbatch, op)))
         return failure();
+      if (isKept(op, options.of(stages[stage].mesh).kept))
+        for (auto [result, copy] : llvm::zip_equal(op->getResults(), used[op]->getResults()))
+          copy.replaceAllUsesWith(microbatch.values.lookup(result));
+    }
     return success();
   }
 
@@ -374,7 +383,7 @@ private:
     taskOperators.append(recorder.take());
   }
 
-  LogicalResult differentiate(Microbatch &microbatch, const IRMapping &values, Operation *original) {
+  LogicalResult differentiate(Microbatch &microbatch, Operation *original) {
     SmallVector<Value> cotangents;
     for (Value result : original->getResults())
       cotangents.push_back(active.contains(result) ? microbatch.cotangents.lookup(microbatch.values.lookup(result))
@@ -384,7 +393,7 @@ private:
     SmallVector<bool> needed;
     for (Value operand : original->getOperands())
       needed.push_back(active.contains(operand));
-    Operation *op = values.lookup(original->getResult(0)).getDefiningOp();
+    Operation *op = used[original];
     auto differentiable = dyn_cast<DifferentiateInterface>(op);
     if (!differentiable)
       return original->emitError("the operator has no gradient, and lies between a parameter and the loss; train "
@@ -667,9 +676,12 @@ private:
 
   /// Of the operators that nobody needs; what is computed again is needed in parts.
   void removeUnused() {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body->without_terminator())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    for (Operation *op = body->getTerminator(); op;) {
+      Operation *before = op->getPrevNode();
+      if (isOpTriviallyDead(op))
+        op->erase();
+      op = before;
+    }
   }
 
   dfg::GraphOp forward;
@@ -691,6 +703,8 @@ private:
   std::map<std::tuple<unsigned, const void *, unsigned>, Value> slices;
   /// By parameter that the forward graph writes: its next value so far, and the write.
   llvm::MapVector<Attribute, std::pair<Value, Operation *>> nextValues;
+  /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
+  llvm::DenseMap<Operation *, Operation *> used;
   /// What the backward task at hand made.
   SmallVector<Operation *> taskOperators;
   dist::PlaceAttr lastPlace;

@@ -105,7 +105,7 @@ def lenet(folder):
 def lenet_training(folder, name, machine, *flags):
     files, _ = training_data(folder)
     return Training(folder, name, lenet(folder), dict(zip(("input", "labels"), files)), "--machine", machine, "--loss",
-                    "cross-entropy", "--optimizer", "sgd,lr=0.2", *flags)
+                    "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.2", *flags)
 
 
 def peer_variants():
@@ -184,7 +184,7 @@ def pipeline(folder, rounds):
     for port, tokens in (("tokens", text[:, :-1]), ("labels", text[:, 1:])):
         files[port] = os.path.join(folder, f"{port}.npy")
         numpy.save(files[port], numpy.ascontiguousarray(tokens))
-    common = ["--loss", "cross-entropy", "--optimizer", "sgd,lr=0.1"]
+    common = ["--loss", "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.1"]
     alone = Training(folder, "lstm-alone", model, files, "--machine", "host:1x1", "--strategy", "single", *common)
     two = Training(folder, "lstm-two", model, files, "--machine", "host:2x1", "--strategy", "pipeline", "--degrees",
                    "pipeline=2", "--microbatches", 8, *common)

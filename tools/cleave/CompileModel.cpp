@@ -15,8 +15,10 @@
 #include "passes/planner/PlaceOperators.h"
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
+#include "passes/train/Dropout.h"
 #include "passes/train/Evaluation.h"
 #include "passes/train/Loss.h"
+#include "passes/train/TrainingOperators.h"
 #include "passes/train/TrainingStep.h"
 #include "runtime/Plan.h"
 #include "runtime/simulator/Simulator.h"
@@ -95,6 +97,15 @@ void TargetOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option(
+          "--batch-norm", batchNorm,
+          "of what batch normalization takes its statistics in training: each device's part of a microbatch, the "
+          "whole microbatch (synchronized), or no batch but the running ones")
+      ->check(CLI::IsMember({"device", "synchronized", "running"}))
+      ->capture_default_str();
+  command.add_flag("--no-dropout", noDropout, "train without dropout");
+  command.add_option("--seed", seed, "what dropout in training follows from")->capture_default_str();
   command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
   command.add_option("--solver", solver, "how splits inside of a stage are searched")
       ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
@@ -112,6 +123,7 @@ const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_l
       "--machine",   "--strategy",      "--place",        "--degrees",           "--reference",      "--no-libraries",
       "--train",     "--batch",         "--microbatches", "--schedule",          "--recompute",      "--zero",
       "--loss",      "--learning-rate", "--lr-schedule",  "--optimizer-options", "--clip-norm",      "--dtype",
+      "--batch-norm", "--no-dropout", "--seed",
       "--optimizer", "--memory",        "--solver",       "--search-seconds",    "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
@@ -157,6 +169,7 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
 class ModelCompiler {
 public:
   explicit ModelCompiler(const CompileRequest &request) : request(request), model(request.model) {
+    model.training = trains();
     result.context = createContext();
     printer.emplace(result.context.get());
   }
@@ -379,6 +392,7 @@ Error ModelCompiler::addTrainedLoss() {
     return alreadyPrinted(Status::Failure);
   evaluation = graphOf(*module).clone();
   evaluation->setSymName(evaluateGraphName);
+  removeDropout(*evaluation);
   return Error::success();
 }
 
@@ -439,15 +453,18 @@ Error ModelCompiler::followSearch() {
     training.schedule = *schedule;
   for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
     training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+  if (samplesOf(graphOf(*module)) == batch / training.microbatches)
+    return Error::success();
   OwningOpRef<ModuleOp> placed = module->clone();
   if (Error error = resample(batch / training.microbatches))
     return error;
-  return model.samples ? copyPlaces(*placed, *module) : Error::success();
+  return copyPlaces(*placed, *module);
 }
 
 Error ModelCompiler::train() {
   if (!trains())
     return Error::success();
+  const TargetOptions &target = request.target;
   dfg::GraphOp forward = graphOf(*module);
   module->push_back(evaluation.release());
   auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
@@ -455,6 +472,8 @@ Error ModelCompiler::train() {
   evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
   if (failed(placeEvaluation(evaluated, forward)))
     return alreadyPrinted(Status::Failure);
+  if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
+    return alreadyPrinted(Status::Unsupported);
   auto step = buildTrainingStep(forward, training);
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);

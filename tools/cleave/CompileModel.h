@@ -23,6 +23,9 @@ struct TargetOptions {
   /// What a training step computes besides; without a loss a plan for training holds decisions alone.
   std::string loss, optimizerOptions, rateSchedule = "constant";
   double learningRate = 0, clipNorm = 0; ///< 0: the optimizer's own rate; no clipping
+  std::string batchNorm = "device";
+  bool noDropout = false;
+  uint64_t seed = 0; ///< of what is random in training
   double timeBudget = 0;
   unsigned threads = 0; ///< that compile; 0: as many as the machine has cores
 

@@ -54,6 +54,7 @@ Operation *findGraph(ModuleOp module) {
 static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOptions &options, InputFiles *inputs) {
   ImportOptions result;
   result.samples = options.samples;
+  result.training = options.training;
   for (const std::string &text : options.dims) {
     auto parts = splitBinding(text, "--dim");
     if (!parts)

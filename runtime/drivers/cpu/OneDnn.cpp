@@ -111,10 +111,12 @@ struct Operation {
 
 constexpr Operation operations[] = {
     {"convolution", buildConvolution},
+    {"convolution_weights", buildConvolutionWeights},
     {"deconvolution", buildDeconvolution},
     {"matmul", buildMatmul},
     {"inner_product", buildInnerProduct},
     {"pooling", buildPooling},
+    {"pooling_gradient", buildPoolingGradient},
     {"reduction", buildReduction},
     {"softmax", buildSoftmax},
     {"log_softmax", buildSoftmax},

@@ -14,6 +14,9 @@
 //   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and
 //   pads_end
 //                    are those of the forward convolution; the output's shape implies the output padding.
+//   convolution_weights
+//                    the data of a convolution, its cotangent -> the gradient of its weights [O, C, kernel...];
+//                    attributes as the convolution's, groups 1
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
 //   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked
@@ -22,6 +25,8 @@
 //   pooling.max, pooling.avg_include, pooling.avg_exclude
 //                    data -> data; kernel [n], strides, dilations, pads_begin, pads_end. The two averages count padding
 //                    in the divisor, or not.
+//   pooling_gradient.avg_include, pooling_gradient.avg_exclude
+//                    the pooling's cotangent -> the gradient of its data; attributes as the pooling's
 //   softmax, log_softmax
 //                    data -> data; axis (-1)
 //   layer_norm       data, optional scale, optional shift (of the normalized shape) -> data; axis (-1): the first

@@ -120,6 +120,12 @@ std::optional<dnnl::algorithm> binaryNamed(std::string_view kind);
 template <typename Desc> dnnl::primitive_desc_base describe(const Desc &desc, const dnnl::primitive_attr &attributes) {
   return dnnl::primitive_desc(&desc.data, &attributes, engine(), nullptr, false);
 }
+/// Of a backward operation, whose code follows that of its `forward` one.
+template <typename Desc>
+dnnl::primitive_desc_base describe(const Desc &desc, const dnnl::primitive_attr &attributes,
+                                   const dnnl::primitive_desc_base &forward) {
+  return dnnl::primitive_desc(&desc.data, &attributes, engine(), forward.get(), false);
+}
 
 } // namespace cleave::runtime::onednn
 

@@ -15,14 +15,14 @@ using dnnl::memory;
 using dnnl::prop_kind;
 
 /// Weights with the group dimension in front where there are groups: [G, A/G, B, kernel...] from [A, B, kernel...].
-static std::vector<int64_t> weightView(const Builder &builder, int64_t groups) {
+static std::vector<int64_t> weightView(const Builder &builder, const TensorType &weights, int64_t groups) {
   size_t rank = builder.inputType(0).shape.size();
-  std::vector<int64_t> shape = builder.inputType(1).shape;
+  std::vector<int64_t> shape = weights.shape;
   if (shape.size() == rank + 1 && shape[0] == groups)
     return shape;
   if (shape.size() != rank || shape[0] % groups != 0)
     refuse(Status::Rejected, "weights expect ", rank, " dimensions, the first a multiple of ", groups, ", or ", groups,
-           " and ", rank, " more, got ", builder.inputType(1).text());
+           " and ", rank, " more, got ", weights.text());
   if (groups != 1) {
     shape[0] /= groups;
     shape.insert(shape.begin(), groups);
@@ -40,7 +40,7 @@ Primitive buildConvolution(Builder &builder) {
   builder.expectOperands(2, 3);
   int64_t groups = builder.integer("groups", 1, 1);
   const TensorType &data = builder.inputType(0), &result = builder.outputType();
-  std::vector<int64_t> view = weightView(builder, groups);
+  std::vector<int64_t> view = weightView(builder, builder.inputType(1), groups);
   size_t spatial = view.size() - (data.shape.size() - 2);
   Window window = readWindow(builder, data, result, std::span(view).subspan(spatial));
   memory::desc source = builder.input(0, DNNL_ARG_SRC);
@@ -53,11 +53,29 @@ Primitive buildConvolution(Builder &builder) {
   return builder.finish(describe(desc, builder.attributes()));
 }
 
+Primitive buildConvolutionWeights(Builder &builder) {
+  builder.expectOperands(2, 2);
+  int64_t groups = builder.integer("groups", 1, 1);
+  const TensorType &data = builder.inputType(0), &cotangent = builder.inputType(1);
+  std::vector<int64_t> view = weightView(builder, builder.outputType(), groups);
+  size_t spatial = view.size() - (data.shape.size() - 2);
+  Window window = readWindow(builder, data, cotangent, std::span(view).subspan(spatial));
+  memory::desc source = builder.input(0, DNNL_ARG_SRC);
+  memory::desc target = builder.input(1, DNNL_ARG_DIFF_DST);
+  memory::desc weights = builder.output(DNNL_ARG_DIFF_WEIGHTS, view);
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+  dnnl::convolution_forward::desc forward(prop_kind::forward_training, algorithm, source, weights, target,
+                                          window.strides, window.dilations, window.padsBegin, window.padsEnd);
+  dnnl::convolution_backward_weights::desc desc(algorithm, source, weights, target, window.strides, window.dilations,
+                                                window.padsBegin, window.padsEnd);
+  return builder.finish(describe(desc, builder.attributes(), describe(forward, {})));
+}
+
 Primitive buildDeconvolution(Builder &builder) {
   builder.expectOperands(2, 3);
   int64_t groups = builder.integer("groups", 1, 1);
   const TensorType &data = builder.inputType(0), &result = builder.outputType();
-  std::vector<int64_t> view = weightView(builder, groups);
+  std::vector<int64_t> view = weightView(builder, builder.inputType(1), groups);
   size_t channels = view.size() - data.shape.size();
   Window window = readWindow(builder, result, data, std::span(view).subspan(channels + 2));
   // The plan's weights are [C, O, ...] as in the model; oneDNN counts [O, C, ...].

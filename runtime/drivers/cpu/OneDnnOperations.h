@@ -12,11 +12,13 @@ namespace cleave::runtime::onednn {
 
 // OneDnnContraction.cpp
 Primitive buildConvolution(Builder &builder);
+Primitive buildConvolutionWeights(Builder &builder);
 Primitive buildDeconvolution(Builder &builder);
 Primitive buildMatmul(Builder &builder);
 Primitive buildInnerProduct(Builder &builder);
 // OneDnnWindow.cpp
 Primitive buildPooling(Builder &builder);
+Primitive buildPoolingGradient(Builder &builder);
 // OneDnnReduction.cpp
 Primitive buildReduction(Builder &builder);
 // OneDnnNormalization.cpp

@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/OneDnnWindow.h"
 
+#include "runtime/drivers/cpu/OneDnnLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 
 namespace cleave::runtime::onednn {
@@ -36,27 +37,55 @@ Window readWindow(const Builder &builder, const TensorType &wide, const TensorTy
   return window;
 }
 
-Primitive buildPooling(Builder &builder) {
-  builder.expectOperands(1, 1);
-  dnnl::algorithm algorithm;
-  if (builder.kind() == "max")
-    algorithm = dnnl::algorithm::pooling_max;
-  else if (builder.kind() == "avg_include")
-    algorithm = dnnl::algorithm::pooling_avg_include_padding;
-  else if (builder.kind() == "avg_exclude")
-    algorithm = dnnl::algorithm::pooling_avg_exclude_padding;
-  else
-    refuse(Status::Unsupported, "onednn has no pooling of kind \"", builder.kind(), '"');
+/// The algorithm that the operation's kind names.
+static dnnl::algorithm poolingAlgorithm(const Builder &builder, bool withMax) {
+  if (withMax && builder.kind() == "max")
+    return dnnl::algorithm::pooling_max;
+  if (builder.kind() == "avg_include")
+    return dnnl::algorithm::pooling_avg_include_padding;
+  if (builder.kind() == "avg_exclude")
+    return dnnl::algorithm::pooling_avg_exclude_padding;
+  refuse(Status::Unsupported, "onednn has no ", builder.family(), " of kind \"", builder.kind(), '"');
+}
+
+static std::vector<int64_t> readKernel(const Builder &builder) {
   const TensorType &type = builder.inputType(0);
   if (type.shape.size() < 3)
     refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
-  std::vector<int64_t> kernel = builder.integers("kernel", type.shape.size() - 2, 1, 1);
+  return builder.integers("kernel", type.shape.size() - 2, 1, 1);
+}
+
+Primitive buildPooling(Builder &builder) {
+  builder.expectOperands(1, 1);
+  dnnl::algorithm algorithm = poolingAlgorithm(builder, /*withMax=*/true);
+  const TensorType &type = builder.inputType(0);
+  std::vector<int64_t> kernel = readKernel(builder);
   Window window = readWindow(builder, type, builder.outputType(), kernel);
   dnnl::memory::desc source = builder.inputOr(0, DNNL_ARG_SRC, preferredDataLayout(type));
   dnnl::memory::desc result = builder.output(DNNL_ARG_DST);
   dnnl::pooling_v2_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm, source, result, window.strides,
                                       kernel, window.dilations, window.padsBegin, window.padsEnd);
   return builder.finish(describe(desc, builder.attributes()));
+}
+
+/// Of averages, which need nothing that the forward pooling saw. What is left open gets the layout of the other side.
+Primitive buildPoolingGradient(Builder &builder) {
+  builder.expectOperands(1, 1);
+  dnnl::algorithm algorithm = poolingAlgorithm(builder, /*withMax=*/false);
+  const TensorType &narrow = builder.inputType(0), &wide = builder.outputType();
+  std::vector<int64_t> kernel = readKernel(builder);
+  Window window = readWindow(builder, wide, narrow, kernel);
+  dnnl::memory::desc cotangent = builder.inputOr(0, DNNL_ARG_DIFF_DST, preferredDataLayout(narrow));
+  dnnl::memory::desc gradient = builder.output(DNNL_ARG_DIFF_SRC);
+  // oneDNN asks for a forward operation, whose layouts do not count.
+  auto dense = [&](const TensorType &type) {
+    return dnnl::memory::desc(type.shape, cotangent.data_type(), denseLayout(type.shape).strides);
+  };
+  dnnl::pooling_v2_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, dense(wide), dense(narrow),
+                                         window.strides, kernel, window.dilations, window.padsBegin, window.padsEnd);
+  dnnl::pooling_v2_backward::desc desc(algorithm, gradient, cotangent, window.strides, kernel, window.dilations,
+                                       window.padsBegin, window.padsEnd);
+  return builder.finish(describe(desc, builder.attributes(), describe(forward, {})));
 }
 
 } // namespace cleave::runtime::onednn

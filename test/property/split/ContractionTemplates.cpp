@@ -7,6 +7,42 @@
 using namespace mlir;
 
 namespace cleave::test {
+
+SmallVector<int64_t> Window::resultShape(ArrayRef<int64_t> leading, ArrayRef<int64_t> space) const {
+  SmallVector<int64_t> shape(leading);
+  for (auto [i, size] : llvm::enumerate(space)) {
+    int64_t room = size + pads[i] + pads[space.size() + i] - (dilations[i] * (sizes[i] - 1) + 1);
+    shape.push_back(room / strides[i] + 1);
+  }
+  return shape;
+}
+
+Window randomWindow(GraphBuilder &g, ArrayRef<int64_t> space) {
+  Window window;
+  SmallVector<int64_t> after;
+  for (int64_t size : space) {
+    int64_t width = g.dice.between(1, std::min<int64_t>(size, 3));
+    bool isDilated = 2 * (width - 1) + 1 <= size && g.dice.oneIn(4);
+    int64_t most = isDilated ? 0 : width - 1;
+    window.sizes.push_back(width);
+    window.strides.push_back(g.dice.between(1, 3));
+    window.dilations.push_back(isDilated ? 2 : 1);
+    window.pads.push_back(g.dice.between(0, most));
+    after.push_back(g.dice.between(0, most));
+    window.elements *= width;
+  }
+  window.pads.append(after);
+  return window;
+}
+
+int64_t randomGroups(GraphBuilder &g, int64_t channels) {
+  SmallVector<int64_t> divisors;
+  for (int64_t i = 1; i <= channels; ++i)
+    if (channels % i == 0)
+      divisors.push_back(i);
+  return g.dice.oneIn(2) ? 1 : g.dice.of<int64_t>(divisors);
+}
+
 namespace {
 
 double largest(Bounds bounds) { return std::max(std::fabs(bounds.low), std::fabs(bounds.high)); }
@@ -57,41 +93,6 @@ Value buildDotGeneral(GraphBuilder &g, Value lhs) {
   double magnitude = static_cast<double>(depth) * largest(g.boundsOf(lhs)) * largest(g.boundsOf(rhs));
   return g.add<dfg::DotGeneralOp>(Rounding::Inexact, Bounds{-magnitude, magnitude}, lhs, rhs, lhsBatch, rhsBatch,
                                   lhsContracting, rhsContracting);
-}
-
-/// Attributes of a window operator.
-struct Window {
-  SmallVector<int64_t> sizes, strides, pads, dilations;
-  int64_t elements = 1;
-};
-
-/// A window that has at least one position. A window never lies in the padding alone, of which there is none where it
-/// is dilated.
-Window randomWindow(GraphBuilder &g, ArrayRef<int64_t> space) {
-  Window window;
-  SmallVector<int64_t> after;
-  for (int64_t size : space) {
-    int64_t width = g.dice.between(1, std::min<int64_t>(size, 3));
-    bool isDilated = 2 * (width - 1) + 1 <= size && g.dice.oneIn(4);
-    int64_t most = isDilated ? 0 : width - 1;
-    window.sizes.push_back(width);
-    window.strides.push_back(g.dice.between(1, 3));
-    window.dilations.push_back(isDilated ? 2 : 1);
-    window.pads.push_back(g.dice.between(0, most));
-    after.push_back(g.dice.between(0, most));
-    window.elements *= width;
-  }
-  window.pads.append(after);
-  return window;
-}
-
-/// One, or a divisor of the number of channels.
-int64_t randomGroups(GraphBuilder &g, int64_t channels) {
-  SmallVector<int64_t> divisors;
-  for (int64_t i = 1; i <= channels; ++i)
-    if (channels % i == 0)
-      divisors.push_back(i);
-  return g.dice.oneIn(2) ? 1 : g.dice.of<int64_t>(divisors);
 }
 
 Value buildConv(GraphBuilder &g, Value x) {

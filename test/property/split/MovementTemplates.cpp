@@ -154,6 +154,10 @@ Value buildMask(GraphBuilder &g, Value x) {
                             extents, g.array(dims), g.array(inner), g.array(sizes), g.at().getF64FloatAttr(fill));
 }
 
+Value buildBarrier(GraphBuilder &g, Value x) {
+  return moved<dfg::BarrierOp>(g, x, static_cast<uint64_t>(g.dice.between(0, 3)));
+}
+
 } // namespace
 
 void addMovementTemplates(TemplateList &list) {
@@ -167,6 +171,7 @@ void addMovementTemplates(TemplateList &list) {
   list.push_back({"gather", Elements::Any, 1, 4, wide, false, buildGather});
   list.push_back({"iota", Elements::Number, 0, 4, wide, false, buildIota});
   list.push_back({"mask", Elements::Any, 1, 4, wide, false, buildMask});
+  list.push_back({"barrier", Elements::Any, 0, 4, wide, false, buildBarrier});
 }
 
 } // namespace cleave::test

@@ -46,6 +46,7 @@ const TemplateList &operatorTemplates() {
     TemplateList made;
     addElementwiseTemplates(made);
     addContractionTemplates(made);
+    addGradientTemplates(made);
     addIndexingTemplates(made);
     addMovementTemplates(made);
     addReductionTemplates(made);
@@ -58,8 +59,10 @@ std::vector<std::string> operatorsWithoutTemplate(MLIRContext &context) {
   std::vector<std::string> missing;
   for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("dfg")) {
     StringRef mnemonic = name.getStringRef().drop_front(strlen("dfg."));
-    // What is opaque cannot run.
-    if (!name.hasInterface<SplitInterface>() || mnemonic == dfg::OpaqueOp::getOperationName().drop_front(4))
+    // What is opaque cannot run, and parameters are operands of all templates.
+    StringRef full = name.getStringRef();
+    if (!name.hasInterface<SplitInterface>() || full == dfg::OpaqueOp::getOperationName() ||
+        full == dfg::ReadOp::getOperationName() || full == dfg::WriteOp::getOperationName())
       continue;
     if (llvm::none_of(operatorTemplates(), [&](const OperatorTemplate &known) { return known.name == mnemonic; }))
       missing.push_back(mnemonic.str());

@@ -35,9 +35,26 @@ struct OperatorTemplate {
 using TemplateList = std::vector<OperatorTemplate>;
 void addElementwiseTemplates(TemplateList &list);
 void addContractionTemplates(TemplateList &list);
+void addGradientTemplates(TemplateList &list);
 void addIndexingTemplates(TemplateList &list);
 void addMovementTemplates(TemplateList &list);
 void addReductionTemplates(TemplateList &list);
+
+/// Attributes of a window operator.
+struct Window {
+  llvm::SmallVector<int64_t> sizes, strides, pads, dilations;
+  int64_t elements = 1;
+
+  /// The shape of what the window makes of a tensor: `leading` sizes, then the window's positions in `space`.
+  llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> leading, llvm::ArrayRef<int64_t> space) const;
+};
+
+/// A window that has at least one position. A window never lies in the padding alone, of which there is none where it
+/// is dilated.
+Window randomWindow(GraphBuilder &g, llvm::ArrayRef<int64_t> space);
+
+/// One, or a divisor of the number of channels.
+int64_t randomGroups(GraphBuilder &g, int64_t channels);
 
 /// All templates.
 const TemplateList &operatorTemplates();

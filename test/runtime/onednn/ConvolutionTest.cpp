@@ -3,8 +3,10 @@
 // Convolution and deconvolution against loops over their definitions, in the layouts that oneDNN prefers.
 
 #include "KernelHarness.h"
+#include "runtime/drivers/cpu/OneDnnLayout.h"
 
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 using namespace cleave::runtime;
@@ -109,6 +111,29 @@ Sums deconvolve(const Case &c, const Tensor &x, const Tensor &w, const Tensor &b
           tabulate(shape, [&](const Shape &i) { return magnitude[flat(i)] + std::fabs(bias.values[i[1]]); })};
 }
 
+/// dw[o, c, k] = sum over n, p of x[n, c, p * stride - begin + k * dilation] dy[n, o, p].
+Sums weightGradient(const Case &c, const Tensor &x, const Tensor &dy) {
+  auto sum = [&](const Shape &tap, bool absolute) {
+    double total = 0;
+    tabulate(dy.shape, [&](const Shape &index) {
+      if (index[1] != tap[0])
+        return 0;
+      Shape from{index[0], tap[1]};
+      for (size_t d = 0; d != c.strides.size(); ++d) {
+        from.push_back(index[d + 2] * c.strides[d] - c.padsBegin[d] + tap[d + 2] * c.dilations[d]);
+        if (from.back() < 0 || from.back() >= c.data[d + 2])
+          return 0;
+      }
+      double product = double(x.at(from)) * dy.at(index);
+      total += absolute ? std::fabs(product) : product;
+      return 0;
+    });
+    return total;
+  };
+  return {tabulate(c.weights, [&](const Shape &tap) { return sum(tap, false); }),
+          tabulate(c.weights, [&](const Shape &tap) { return sum(tap, true); })};
+}
+
 LibraryKernelQuery queryFor(const Case &c, bool transposed, const std::vector<Tensor> &inputs) {
   LibraryKernelQuery query =
       openQuery(transposed ? "deconvolution" : "convolution", inputs, outputShape(c, transposed));
@@ -165,6 +190,27 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"depthwise, odd", {1, 17, 12, 12}, {17, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 17},
         Case{"one dimension", {2, 5, 40}, {17, 5, 4}, {3}, {2}, {2}, {1}},
         Case{"three dimensions", {1, 3, 6, 7, 8}, {17, 3, 3, 2, 3}, {1, 2, 1}, {1, 1, 1}, {1, 0, 1}, {1, 1, 0}}));
+
+// The gradient of the weights, in oneDNN's layouts and in those in which activations of few channels lie.
+TEST_P(Convolution, HasTheGradientOfItsDefinition) {
+  const Case &c = GetParam();
+  if (c.groups != 1)
+    GTEST_SKIP() << "of groups it is computed by kernels of our own";
+  std::vector<Tensor> inputs{pseudorandom(c.data, 1), pseudorandom(outputShape(c, false), 2)};
+  Sums expected = weightGradient(c, inputs[0], inputs[1]);
+  LibraryKernelQuery query = openQuery("convolution_weights", inputs, c.weights);
+  query.desc.ints = {
+      {"strides", c.strides}, {"dilations", c.dilations}, {"pads_begin", c.padsBegin}, {"pads_end", c.padsEnd}};
+  int64_t terms = elements(inputs[1].shape) / c.weights[0];
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, terms);
+  std::vector<unsigned> channelsLast(c.data.size());
+  std::iota(channelsLast.begin() + 1, channelsLast.end(), 2);
+  channelsLast.back() = 1;
+  for (size_t i = 0; i != 2; ++i)
+    query.desc.inputs[i].layout = permutedLayout(inputs[i].shape, channelsLast);
+  query.anyInputs = {};
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, terms);
+}
 
 // The same for transposed convolution, whose weights count channels the other way round.
 TEST_P(Deconvolution, MatchesItsDefinition) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace cleave::runtime;
 using namespace cleave::runtime::test;
@@ -70,6 +71,54 @@ TEST_P(Pooling, MatchesItsDefinition) {
     expectNear(runKernel(query, inputs), expected, 0, bound);
     query.anyInputs = query.anyOutputs = {};
     expectNear(runKernel(query, inputs, 2), expected, 0, bound);
+  }
+}
+
+/// Every element of the cotangent shares itself out over what its window covers.
+static Tensor averageGradient(const Case &c, const Tensor &cotangent, bool countPadding) {
+  Tensor gradient = tabulate(c.data, [](const Shape &) { return 0; });
+  tabulate(outputShape(c), [&](const Shape &index) {
+    std::vector<Shape> covered;
+    tabulate(c.kernel, [&](const Shape &offset) {
+      Shape at{index[0], index[1]};
+      for (size_t d = 0; d != offset.size(); ++d) {
+        at.push_back(index[d + 2] * c.strides[d] - c.padsBegin[d] + offset[d] * c.dilations[d]);
+        if (at.back() < 0 || at.back() >= c.data[d + 2])
+          return 0;
+      }
+      covered.push_back(at);
+      return 0;
+    });
+    double count = countPadding ? elements(c.kernel) : covered.size();
+    for (const Shape &at : covered)
+      gradient.at(at) += cotangent.at(index) / count;
+    return 0;
+  });
+  return gradient;
+}
+
+// In oneDNN's layouts, row-major, and channels-last, which is how what goes backwards through small images lies.
+TEST_P(Pooling, HasTheGradientOfItsDefinition) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs{pseudorandom(outputShape(c), 1)};
+  for (std::string kind : {"avg_include", "avg_exclude"}) {
+    LibraryKernelQuery query = openQuery("pooling_gradient." + kind, inputs, c.data);
+    query.desc.ints = {{"kernel", c.kernel},
+                       {"strides", c.strides},
+                       {"dilations", c.dilations},
+                       {"pads_begin", c.padsBegin},
+                       {"pads_end", c.padsEnd}};
+    Tensor expected = averageGradient(c, inputs[0], kind == "avg_include");
+    double bound = (elements(c.kernel) + 4) * std::ldexp(1.0, -24);
+    expectNear(runKernel(query, inputs), expected, 0, bound);
+    query.anyInputs = query.anyOutputs = {};
+    expectNear(runKernel(query, inputs, 2), expected, 0, bound);
+    std::vector<unsigned> channelsLast(c.data.size());
+    std::iota(channelsLast.begin() + 1, channelsLast.end(), 2);
+    channelsLast.back() = 1;
+    query.desc.inputs[0].layout = permutedLayout(outputShape(c), channelsLast);
+    query.desc.outputs[0].layout = permutedLayout(c.data, channelsLast);
+    expectNear(runKernel(query, inputs), expected, 0, bound);
   }
 }
 
