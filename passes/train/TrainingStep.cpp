@@ -296,8 +296,8 @@ private:
   //===-- backward --------------------------------------------------------------------------------------------===//
 
   /// Finds the operators from which the microbatch's gradients are computed: those of its forward task, or new ones
-  /// that compute again what is not kept. Of an operator whose results are kept there is a copy on the operands that are
-  /// computed again, whose results nobody may use.
+  /// that compute again what is not kept. Of an operator whose results are kept there is a copy on the operands that
+  /// are computed again, whose results nobody may use.
   LogicalResult recompute(unsigned number, unsigned stage) {
     Microbatch &microbatch = microbatches[number];
     KeptActivations kept = options.of(stages[stage].mesh).kept;

@@ -120,11 +120,11 @@ void TargetOptions::addTo(CLI::App &command) {
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
   std::vector<const char *> names = {
-      "--machine",   "--strategy",      "--place",        "--degrees",           "--reference",      "--no-libraries",
-      "--train",     "--batch",         "--microbatches", "--schedule",          "--recompute",      "--zero",
-      "--loss",      "--learning-rate", "--lr-schedule",  "--optimizer-options", "--clip-norm",      "--dtype",
-      "--batch-norm", "--no-dropout", "--seed",
-      "--optimizer", "--memory",        "--solver",       "--search-seconds",    "--compile-threads"};
+      "--machine",        "--strategy",       "--place",        "--degrees",           "--reference", "--no-libraries",
+      "--train",          "--batch",          "--microbatches", "--schedule",          "--recompute", "--zero",
+      "--loss",           "--learning-rate",  "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
+      "--batch-norm",     "--no-dropout",     "--seed",         "--optimizer",         "--memory",    "--solver",
+      "--search-seconds", "--compile-threads"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))
@@ -521,7 +521,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   const TargetOptions &target = request.target;
   search::SearchRequest &search = options.search;
   search.training = target.train;
-  search.batch = target.batch;
+  search.batch = trains() ? batch : target.batch;
   search.degrees = options.degrees;
   search.elementType = target.elementType;
   search.optimizer = target.optimizer;
