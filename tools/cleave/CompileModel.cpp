@@ -418,12 +418,13 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
   if (request.target.zero != "auto")
     training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
   batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
-  if (searches && !*given)
-    return Error::success();
   int64_t microbatches = given->value_or(1);
   if (batch % microbatches != 0)
     return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
                      microbatches);
+  // The search says how many, and knows what smaller ones cost.
+  if (searches)
+    return Error::success();
   training.microbatches = static_cast<unsigned>(microbatches);
   return resample(batch / microbatches);
 }
