@@ -71,6 +71,8 @@ private:
         hintLike(made->getResult(0), layout);
     if (result.getDefiningOp() && llvm::is_contained(created.operators, result.getDefiningOp()))
       places.hint(result, layout);
+    // A read gets its home with the step.
+    llvm::erase_if(created.operators, [](Operation *made) { return isa<dfg::ReadOp>(made); });
     if (failed(places.place(created.operators)))
       return failure();
     op->getResult(0).replaceAllUsesWith(result);
