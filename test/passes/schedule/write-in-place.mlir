@@ -4,16 +4,15 @@
 // A step of momentum: the new momentum is computed where the old one lies, although the new weight is computed from it;
 // so is the new weight, when the old one has been read. A parameter whose new value is another one's is copied.
 // CHECK-LABEL: plan.program @step
-// CHECK-DAG: %[[M:.*]] = plan.buffer "m" offset [[MOMENTUM:[0-9]+]] bytes 32
-// CHECK-DAG: %[[NEXTM:.*]] = plan.buffer "momentum" offset [[MOMENTUM]] bytes 32
-// CHECK-DAG: %[[W:.*]] = plan.buffer "w" offset [[WEIGHT:[0-9]+]] bytes 32
-// CHECK-DAG: %[[NEXTW:.*]] = plan.buffer "update" offset [[WEIGHT]] bytes 32
+// CHECK-DAG: %[[M:.*]] = plan.buffer "m"
+// CHECK-DAG: %[[W:.*]] = plan.buffer "w"
+// CHECK-DAG: %[[C:.*]] = plan.buffer "copy"
+// CHECK-DAG: %[[G:.*]] = plan.buffer "gradient"
 // CHECK: plan.body {
-// CHECK: plan.call @product(
-// CHECK: plan.call @momentum(
-// CHECK: plan.call @update(
-// CHECK-NOT: plan.copy
-// CHECK: plan.copy
+// CHECK: plan.call @product(%{{.*}}, %[[W]]) -> (%[[G]])
+// CHECK: plan.call @momentum(%[[M]], %[[G]]) -> (%[[M]])
+// CHECK: plan.call @update(%[[W]], %[[M]]) -> (%[[W]])
+// CHECK: plan.copy %[[M]] -> %[[C]]
 // CHECK-NOT: plan.copy
 module {
   dist.mesh @d0 <[], devices = [0]>
