@@ -292,14 +292,10 @@ Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_
   RankedTensorType type = tensorType(value), lies = permuted(type, order);
   // What nobody else reads need not lie in memory between two kernels of our own, which may become one.
   if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && value.hasOneUse())
+    // The view stays until dead operators are removed: tables of this walk go by values.
     if (auto transpose = view.getInput().getDefiningOp<dfg::TransposeOp>();
-        transpose && transpose.getPermutation() == order) {
-      Value made = transpose.getInput();
-      laidOut.erase(value);
-      view.erase();
-      transpose.erase();
-      return made;
-    }
+        transpose && transpose.getPermutation() == order)
+      return transpose.getInput();
   Value seen = plan::ViewOp::create(builder, value.getLoc(), lies, current(value));
   return dfg::TransposeOp::create(builder, value.getLoc(), plan::withoutLayout(type), seen,
                                   builder.getDenseI64ArrayAttr(invertPermutationVector(order)));
