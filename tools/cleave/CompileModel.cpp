@@ -209,6 +209,7 @@ private:
   Error resample(int64_t samples);
   Error followSearch();
   Error train();
+  void reportStages(dfg::GraphOp step);
   /// Whether the plan is to hold a training step that runs.
   bool trains() const { return request.target.train && !request.target.loss.empty(); }
   const char *findSearchOption() const;
@@ -462,6 +463,19 @@ Error ModelCompiler::followSearch() {
   return copyPlaces(*placed, *module);
 }
 
+/// Says of what the step adds to the model's nodes in which stage it is.
+void ModelCompiler::reportStages(dfg::GraphOp step) {
+  if (!result.report)
+    return;
+  for (Operation &op : step.getBody().front())
+    if (dist::PlaceAttr place = dist::getPlace(&op)) {
+      auto mesh = llvm::find(result.report->stageMeshes, place.getMesh().getValue());
+      auto [node, isNew] = result.report->operators.try_emplace(dfg::getNodeName(op.getLoc()));
+      if (isNew && mesh != result.report->stageMeshes.end())
+        node->second.stage = static_cast<uint32_t>(mesh - result.report->stageMeshes.begin());
+    }
+}
+
 Error ModelCompiler::train() {
   if (!trains())
     return Error::success();
@@ -479,6 +493,7 @@ Error ModelCompiler::train() {
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);
   shareParameters(evaluated, *step);
+  reportStages(*step);
   // What has a place is not folded: new operators would have none.
   return runStage("train", [](OpPassManager &manager) {
     manager.nest<dfg::GraphOp>().addPass(createCSEPass());
