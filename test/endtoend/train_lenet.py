@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # The zoo's LeNet trained by `cleave train`. `small`: on generated images, step by step against PyTorch, on one device and
-# on two, interrupted and resumed on other devices. `fashion-mnist`: on the real data, ten epochs on one device and on
+# on two, interrupted and resumed on other devices. `killed`: with momentum on two devices, killed at random moments
+# ($CLEAVE_KILLS times, by default 5) and started again, against a run that nobody kills. `fashion-mnist`: on the real data, ten epochs on one device and on
 # two, which must agree and reach the accuracy that the textbook reaches (Dive into Deep Learning, chapter on LeNet).
 
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from cleave_process import REPOSITORY, cleave, program, report, skip
 
@@ -51,9 +55,9 @@ def random_order(count, seed, epoch):
 def generated(count, seed):
     """Images of ten classes, each a pattern of its own under noise, as bytes."""
     pattern = numpy.random.default_rng(0).integers(0, 256, (10, 28, 28))
-    random = numpy.random.default_rng(seed)
-    labels = random.integers(0, 10, count)
-    images = 0.5 * pattern[labels] + 0.5 * random.integers(0, 256, (count, 28, 28))
+    noise = numpy.random.default_rng(seed)
+    labels = noise.integers(0, 10, count)
+    images = 0.5 * pattern[labels] + 0.5 * noise.integers(0, 256, (count, 28, 28))
     return images.astype(numpy.uint8), labels.astype(numpy.uint8)
 
 
@@ -176,6 +180,44 @@ def small(folder):
     report(failures, passed)
 
 
+def killed(folder):
+    kills, path = int(os.environ.get("CLEAVE_KILLS", "5")), lambda name: os.path.join(folder, name)
+    images, labels = generated(640, 1)
+    numpy.save(path("x.npy"), images)
+    numpy.save(path("l.npy"), labels)
+    run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
+    run([], "compile", path("lenet.onnx"), "--machine", "host:2x1", "--strategy", "data", "--train", "--loss",
+        "cross-entropy", "--optimizer", "momentum", "--learning-rate", "0.02", "-o", path("plan"))
+    train = ["train", path("plan"), "--data", f"@0={path('x.npy')}", "--data", f"labels={path('l.npy')}", "--epochs", "4"]
+    begin = time.monotonic()
+    run([], *train, "--export", path("whole.npz"))
+    seconds = time.monotonic() - begin
+    seed = random.randrange(1 << 32)
+    moments, done, rounds = random.Random(seed), 0, 0
+    while done < kills:
+        shutil.rmtree(path("c"), ignore_errors=True)
+        rounds += 1
+        while True:
+            process = subprocess.Popen([program(), *train, "--checkpoint", path("c"), "--checkpoint-every", "3", "--resume",
+                                        "--export", path("parts.npz")], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True)
+            try:
+                # Long enough for some steps: a run that never gets to its first checkpoint begins anew for ever.
+                process.communicate(timeout=None if done == kills else seconds * moments.uniform(0.1, 0.9))
+                if process.returncode != 0:
+                    report([(f"killed {done} times, seed {seed}", cleave(*train[:2]))], done)
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                done += 1
+        whole, parts = numpy.load(path("whole.npz")), numpy.load(path("parts.npz"))
+        if any((whole[name] != parts[name]).any() for name in whole.files):
+            report([(f"other weights after {done} kills, seed {seed}", cleave("--version"))], done)
+    print(f"killed {done} times in {rounds} runs of 80 steps, {seconds:.2f} s each")
+    report([], rounds)
+
+
 def fashion_mnist(folder):
     data_folder = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "data",
                                "fashion-mnist")
@@ -208,7 +250,7 @@ def fashion_mnist(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        {"small": small, "fashion-mnist": fashion_mnist}[sys.argv[1]](folder)
+        {"small": small, "killed": killed, "fashion-mnist": fashion_mnist}[sys.argv[1]](folder)
 
 
 if __name__ == "__main__":
