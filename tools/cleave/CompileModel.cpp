@@ -175,6 +175,8 @@ public:
   }
 
   Expected<CompiledModel> run() {
+    if (Error error = checkTrainingOptions())
+      return error;
     Error (ModelCompiler::*stages[])() = {
         &ModelCompiler::import,     &ModelCompiler::simplify, &ModelCompiler::place,    &ModelCompiler::train,
         &ModelCompiler::distribute, &ModelCompiler::generate, &ModelCompiler::schedule, &ModelCompiler::emit};
@@ -203,6 +205,7 @@ public:
 private:
   Error import();
   Error simplify();
+  Error checkTrainingOptions() const;
   Error place();
   Error addTrainedLoss();
   Error chooseMicrobatches(bool searches);
@@ -274,6 +277,27 @@ Error ModelCompiler::simplify() {
   if (Error error = checkSupported(*module, importReport))
     return error;
   return trains() ? addTrainedLoss() : Error::success();
+}
+
+/// Options of training steps make sense with one alone.
+Error ModelCompiler::checkTrainingOptions() const {
+  const TargetOptions &target = request.target, defaults;
+  if (!target.loss.empty() && !target.train)
+    return makeError(Status::Usage, "--loss expects --train");
+  if (trains() && target.elementType != "f32")
+    return makeError(Status::Unsupported, "--dtype ", target.elementType,
+                     " is for planning: steps train in the model's own element types; leave it out, or leave out "
+                     "--loss");
+  for (auto [flag, isGiven] : {std::pair("--optimizer-options", !target.optimizerOptions.empty()),
+                               {"--learning-rate", target.learningRate != 0},
+                               {"--lr-schedule", target.rateSchedule != defaults.rateSchedule},
+                               {"--clip-norm", target.clipNorm != 0},
+                               {"--batch-norm", target.batchNorm != defaults.batchNorm},
+                               {"--no-dropout", target.noDropout},
+                               {"--seed", target.seed != defaults.seed}})
+    if (isGiven && !trains())
+      return makeError(Status::Usage, flag, " expects --train and --loss");
+  return Error::success();
 }
 
 Error ModelCompiler::place() {

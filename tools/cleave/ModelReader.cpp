@@ -43,6 +43,8 @@ std::unique_ptr<MLIRContext> createContext() {
   registry.insert<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
   auto context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
+  // Messages are for people who have a model, not its operators in text form; reproducers hold those.
+  context->printOpOnDiagnostic(false);
   return context;
 }
 
