@@ -5,6 +5,7 @@
 
 #include "passes/train/TrainingOperators.h"
 
+#include "passes/planner/ModelNode.h"
 #include "passes/train/BatchNormTraining.h"
 #include "passes/train/Dropout.h"
 #include "passes/train/GradientPlaces.h"
@@ -71,8 +72,8 @@ private:
         hintLike(made->getResult(0), layout);
     if (result.getDefiningOp() && llvm::is_contained(created.operators, result.getDefiningOp()))
       places.hint(result, layout);
-    // A read gets its home with the step.
-    llvm::erase_if(created.operators, [](Operation *made) { return isa<dfg::ReadOp>(made); });
+    // Reads and constants are copied to their users.
+    llvm::erase_if(created.operators, followsItsUsers);
     if (failed(places.place(created.operators)))
       return failure();
     op->getResult(0).replaceAllUsesWith(result);

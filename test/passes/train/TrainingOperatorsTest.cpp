@@ -58,8 +58,7 @@ void expectSame(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream(text) << module;
   for (Operation &op : graphOf(module).getBody().front().without_terminator())
-    if (isPlaced(&op))
-      EXPECT_TRUE(dist::getPlace(&op)) << text;
+    EXPECT_EQ(static_cast<bool>(dist::getPlace(&op)), isPlaced(&op)) << text;
   exposeState(graphOf(module));
   fillInput(graphOf(module), 4, 0.5, 2);
   EXPECT_EQ(checkCase(module, {/*optimized=*/false}), "") << text;
