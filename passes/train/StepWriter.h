@@ -125,7 +125,9 @@ private:
   mlir::LogicalResult placeCreated(mlir::FlatSymbolRefAttr mesh, llvm::StringRef by,
                                    llvm::ArrayRef<std::pair<mlir::Value, dist::Layout>> values);
 
-  static dist::Layout wholeOf(mlir::Value value) { return dist::Layout::whole(llvm::cast<mlir::ShapedType>(value.getType())); }
+  static dist::Layout wholeOf(mlir::Value value) {
+    return dist::Layout::whole(llvm::cast<mlir::ShapedType>(value.getType()));
+  }
 
   /// The sum of a parameter's gradients on all meshes, at home.
   llvm::FailureOr<mlir::Value> sumAtHome(Parameter &parameter);

@@ -2,7 +2,7 @@
 //
 // Runs the stages, times them, and tells the user's errors from the compiler's own.
 
-#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/ModelCompiler.h"
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
@@ -10,16 +10,10 @@
 #include "passes/cost/Quantity.h"
 #include "passes/distribute/Pipeline.h"
 #include "passes/emit/EmitPlan.h"
-#include "passes/graph/Passes.h"
 #include "passes/graph/Pipeline.h"
 #include "passes/planner/PlaceOperators.h"
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
-#include "passes/train/Dropout.h"
-#include "passes/train/Evaluation.h"
-#include "passes/train/Loss.h"
-#include "passes/train/TrainingOperators.h"
-#include "passes/train/TrainingStep.h"
 #include "runtime/Plan.h"
 #include "runtime/simulator/Simulator.h"
 #include "tools/cleave/ExtraOutputs.h"
@@ -27,14 +21,10 @@
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
-
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -42,95 +32,6 @@
 using namespace mlir;
 
 namespace cleave::tool {
-
-void TargetOptions::addTo(CLI::App &command) {
-  command
-      .add_option(
-          "--machine", machine,
-          "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
-          "hosts of eight), a file")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--strategy", strategy,
-          "how operators get their devices: auto (the best that the search finds); single (all on the first); place "
-          "(by --place, else the model's "
-          "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
-          "columns and rows); pipeline (auto with a stage for each device); alternate and split (for tests); default: "
-          "place where there is something to go by, else auto")
-      ->check(CLI::IsMember({"auto", "single", "place", "data", "tensor", "pipeline", "alternate", "split"}));
-  command.add_option("--place", placementFile, "pins operators to devices and meshes, and splits them, by name (YAML)")
-      ->type_name("FILE");
-  command
-      .add_option("--degrees", degrees,
-                  "how many parts are made: data=N, model=N; with the search also pipeline=N, sequence=N, expert=N; "
-                  "default: as many as there are devices, or what the search chooses")
-      ->type_name("AXIS=N,…");
-  command.add_flag("--train", train,
-                   "plan a training step: forward, backward, optimizer; without --loss only what is decided about it");
-  command.add_option("--loss", loss,
-                     "make a training step that runs: cross-entropy, mse, or the name of an output; then "
-                     ",output=NAME ,labels=NAME ,classes=DIM");
-  command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
-  command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
-      ->capture_default_str();
-  command.add_option("--schedule", schedule, "the order of microbatches in a pipeline")
-      ->check(CLI::IsMember({"auto", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto"}))
-      ->capture_default_str();
-  command.add_option("--recompute", recompute, "which activations the backward pass computes again")
-      ->check(CLI::IsMember({"auto", "none", "selective", "full"}))
-      ->capture_default_str();
-  command.add_option("--zero", zero, "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too")
-      ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
-      ->capture_default_str();
-  command.add_option("--dtype", elementType, "the arithmetic that costs are for")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->capture_default_str();
-  command.add_option("--optimizer", optimizer, "what changes parameters in training")
-      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
-      ->capture_default_str();
-  command.add_option("--optimizer-options", optimizerOptions,
-                     "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,…");
-  command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(CLI::NonNegativeNumber);
-  command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
-      ->capture_default_str();
-  command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
-      ->check(CLI::NonNegativeNumber);
-  command
-      .add_option(
-          "--batch-norm", batchNorm,
-          "of what batch normalization takes its statistics in training: each device's part of a microbatch, the "
-          "whole microbatch (synchronized), or no batch but the running ones")
-      ->check(CLI::IsMember({"device", "synchronized", "running"}))
-      ->capture_default_str();
-  command.add_flag("--no-dropout", noDropout, "train without dropout");
-  command.add_option("--seed", seed, "what dropout in training follows from")->capture_default_str();
-  command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
-  command.add_option("--solver", solver, "how splits inside of a stage are searched")
-      ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
-      ->capture_default_str();
-  command.add_option("--search-seconds", timeBudget, "take the best plan after so many seconds; 0: search to the end")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
-  command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
-  command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
-}
-
-const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {
-      "--machine",        "--strategy",       "--place",        "--degrees",           "--reference", "--no-libraries",
-      "--train",          "--batch",          "--microbatches", "--schedule",          "--recompute", "--zero",
-      "--loss",           "--learning-rate",  "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
-      "--batch-norm",     "--no-dropout",     "--seed",         "--optimizer",         "--memory",    "--solver",
-      "--search-seconds", "--compile-threads"};
-  names.insert(names.end(), others);
-  for (const char *name : names)
-    if (command.count(name))
-      return name;
-  return nullptr;
-}
 
 double CompiledModel::totalSeconds() const {
   double total = 0;
@@ -166,90 +67,52 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
   return placement;
 }
 
-class ModelCompiler {
-public:
-  explicit ModelCompiler(const CompileRequest &request) : request(request), model(request.model) {
-    model.training = trains();
-    result.context = createContext();
-    printer.emplace(result.context.get());
-  }
+} // namespace
 
-  Expected<CompiledModel> run() {
-    if (Error error = checkTrainingOptions())
+Expected<CompiledModel> ModelCompiler::run() {
+  if (Error error = checkTrainingOptions())
+    return error;
+  Error (ModelCompiler::*stages[])() = {&ModelCompiler::import,   &ModelCompiler::simplify,   &ModelCompiler::place,
+                                        &ModelCompiler::train,    &ModelCompiler::distribute, &ModelCompiler::generate,
+                                        &ModelCompiler::schedule, &ModelCompiler::emit};
+  for (auto [index, stage] : llvm::enumerate(stages)) {
+    StringRef name = index < std::size(irStages) ? irStages[index] : "emit";
+    auto begin = std::chrono::steady_clock::now();
+    if (Error error = (this->*stage)())
       return error;
-    Error (ModelCompiler::*stages[])() = {
-        &ModelCompiler::import,     &ModelCompiler::simplify, &ModelCompiler::place,    &ModelCompiler::train,
-        &ModelCompiler::distribute, &ModelCompiler::generate, &ModelCompiler::schedule, &ModelCompiler::emit};
-    for (auto [index, stage] : llvm::enumerate(stages)) {
-      StringRef name = index < std::size(irStages) ? irStages[index] : "emit";
-      auto begin = std::chrono::steady_clock::now();
-      if (Error error = (this->*stage)())
+    result.times.push_back(
+        {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
+    // Decisions about a training step are a plan by themselves: nothing here runs them.
+    if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
+      if (Error error = emit())
         return error;
-      result.times.push_back(
-          {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
-      // Decisions about a training step are a plan by themselves: nothing here runs them.
-      if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
-        if (Error error = emit())
-          return error;
-        break;
-      }
-      if (name == request.lastStage) {
-        llvm::raw_string_ostream stream(result.ir);
-        module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
-        break;
-      }
+      break;
     }
-    return std::move(result);
+    if (name == request.lastStage) {
+      llvm::raw_string_ostream stream(result.ir);
+      module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
+      break;
+    }
   }
+  return std::move(result);
+}
 
-private:
-  Error import();
-  Error simplify();
-  Error checkTrainingOptions() const;
-  Error place();
-  Error addTrainedLoss();
-  Error chooseMicrobatches(bool searches);
-  Error resample(int64_t samples);
-  Error followSearch();
-  Error train();
-  void reportStages(dfg::GraphOp step);
-  /// Whether the plan is to hold a training step that runs.
-  bool trains() const { return request.target.train && !request.target.loss.empty(); }
-  const char *findSearchOption() const;
-  Expected<std::optional<int64_t>> readMicrobatches() const;
-  Error readSearchRequest(PlaceOptions &options) const;
-  Error distribute() {
-    return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
-  }
-  Error generate();
-  Error schedule() {
-    return runStage("schedule", [](OpPassManager &manager) { buildSchedulePipeline(manager); });
-  }
-  Error emit();
-  Error simulateStep();
+Error ModelCompiler::runStage(StringRef stage, llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager manager(result.context.get(), ModuleOp::getOperationName());
+  build(manager);
+  if (succeeded(manager.run(*module)))
+    return Error::success();
+  reportInternalError(("stage " + stage + " failed").str());
+  return alreadyPrinted(Status::Internal);
+}
 
-  /// Runs passes that are to succeed on every module that got this far.
-  Error runStage(StringRef stage, llvm::function_ref<void(OpPassManager &)> build) {
-    PassManager manager(result.context.get(), ModuleOp::getOperationName());
-    build(manager);
-    if (succeeded(manager.run(*module)))
-      return Error::success();
-    reportInternalError(("stage " + stage + " failed").str());
-    return alreadyPrinted(Status::Internal);
-  }
+Error ModelCompiler::distribute() {
+  return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
+}
 
-  const CompileRequest &request;
-  ModelOptions model;
-  CompiledModel result;
-  std::optional<DiagnosticPrinter> printer;
-  OwningOpRef<ModuleOp> module;
-  /// With a training step: the forward graph as it is to be evaluated.
-  OwningOpRef<dfg::GraphOp> evaluation;
-  TrainingOptions training;
-  int64_t batch = 0;
-  ImportReport importReport;
-  Machine machine;
-};
+Error ModelCompiler::schedule() {
+  return runStage("schedule", [](OpPassManager &manager) { buildSchedulePipeline(manager); });
+}
 
 Error ModelCompiler::import() {
   std::string weightsFile = request.planFile.empty()
@@ -277,27 +140,6 @@ Error ModelCompiler::simplify() {
   if (Error error = checkSupported(*module, importReport))
     return error;
   return trains() ? addTrainedLoss() : Error::success();
-}
-
-/// Options of training steps make sense with one alone.
-Error ModelCompiler::checkTrainingOptions() const {
-  const TargetOptions &target = request.target, defaults;
-  if (!target.loss.empty() && !target.train)
-    return makeError(Status::Usage, "--loss expects --train");
-  if (trains() && target.elementType != "f32")
-    return makeError(Status::Unsupported, "--dtype ", target.elementType,
-                     " is for planning: steps train in the model's own element types; leave it out, or leave out "
-                     "--loss");
-  for (auto [flag, isGiven] : {std::pair("--optimizer-options", !target.optimizerOptions.empty()),
-                               {"--learning-rate", target.learningRate != 0},
-                               {"--lr-schedule", target.rateSchedule != defaults.rateSchedule},
-                               {"--clip-norm", target.clipNorm != 0},
-                               {"--batch-norm", target.batchNorm != defaults.batchNorm},
-                               {"--no-dropout", target.noDropout},
-                               {"--seed", target.seed != defaults.seed}})
-    if (isGiven && !trains())
-      return makeError(Status::Usage, flag, " expects --train and --loss");
-  return Error::success();
 }
 
 Error ModelCompiler::place() {
@@ -383,148 +225,6 @@ Error ModelCompiler::place() {
   return alreadyPrinted(Status::Failure);
 }
 
-//===-- training ----------------------------------------------------------------------------------------------===//
-
-/// The size of dimension 0 of the graph's first input; nothing where it has none.
-std::optional<int64_t> samplesOf(dfg::GraphOp graph) {
-  auto type =
-      graph.getArgumentTypes().empty() ? RankedTensorType() : cast<RankedTensorType>(graph.getArgumentTypes().front());
-  return type && type.getRank() > 0 ? std::optional(type.getDimSize(0)) : std::nullopt;
-}
-
-dfg::GraphOp graphOf(ModuleOp module) { return cast<dfg::GraphOp>(findGraph(module)); }
-
-Error ModelCompiler::addTrainedLoss() {
-  const TargetOptions &target = request.target;
-  auto loss = parseLoss(target.loss);
-  if (!loss)
-    return fromLlvm(Status::Usage, loss.takeError());
-  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
-  if (!optimizer)
-    return fromLlvm(Status::Usage, optimizer.takeError());
-  auto rate =
-      parseSchedule(target.rateSchedule, target.learningRate ? target.learningRate : optimizer->learningRate.rate);
-  if (!rate)
-    return fromLlvm(Status::Usage, rate.takeError());
-  training.optimizer = *optimizer;
-  training.optimizer.learningRate = *rate;
-  training.clipNorm = target.clipNorm;
-  if (!samplesOf(graphOf(*module)))
-    return makeError(Status::Failure,
-                     "training expects a model whose inputs have their samples in dimension 0, got one "
-                     "without such an input");
-  if (failed(addLoss(graphOf(*module), *loss)))
-    return alreadyPrinted(Status::Failure);
-  evaluation = graphOf(*module).clone();
-  evaluation->setSymName(evaluateGraphName);
-  removeDropout(*evaluation);
-  return Error::success();
-}
-
-/// Imports the model again, with so many samples.
-Error ModelCompiler::resample(int64_t samples) {
-  if (samplesOf(graphOf(*module)) == samples)
-    return Error::success();
-  model.samples = samples;
-  if (Error error = import())
-    return error;
-  return simplify();
-}
-
-/// The microbatches of the step, unless the search chooses them.
-Error ModelCompiler::chooseMicrobatches(bool searches) {
-  auto given = readMicrobatches();
-  if (!given)
-    return given.error();
-  if (request.target.schedule != "auto")
-    training.schedule = *stages::findSchedule(request.target.schedule);
-  if (request.target.recompute != "auto")
-    training.kept = *findKept(request.target.recompute);
-  if (request.target.zero != "auto")
-    training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
-  batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
-  int64_t microbatches = given->value_or(1);
-  if (batch % microbatches != 0)
-    return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
-                     microbatches);
-  // The search says how many, and knows what smaller ones cost.
-  if (searches)
-    return Error::success();
-  training.microbatches = static_cast<unsigned>(microbatches);
-  return resample(batch / microbatches);
-}
-
-/// Gives a graph the places of one of the same model with another number of samples.
-Error copyPlaces(ModuleOp from, ModuleOp to) {
-  auto next = graphOf(to).getBody().front().begin();
-  for (Operation &op : graphOf(from).getBody().front()) {
-    if (next == graphOf(to).getBody().front().end() || next->getName() != op.getName())
-      return makeError(Status::Unsupported, "the model has other operators with the microbatches that the search "
-                                            "found best; fix --microbatches");
-    if (dist::PlaceAttr place = dist::getPlace(&op))
-      next->setAttr(dist::placeAttrName, place);
-    ++next;
-  }
-  for (auto mesh : from.getOps<dist::MeshOp>())
-    OpBuilder::atBlockBegin(to.getBody()).clone(*mesh);
-  dist::setDevices(to, dist::getDevices(from));
-  return Error::success();
-}
-
-/// Takes over what the search decided about the step.
-Error ModelCompiler::followSearch() {
-  const runtime::Prediction &found = result.report->prediction;
-  training.microbatches = found.microbatches;
-  if (auto schedule = stages::findSchedule(found.schedule))
-    training.schedule = *schedule;
-  for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
-    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
-  if (samplesOf(graphOf(*module)) == batch / training.microbatches)
-    return Error::success();
-  OwningOpRef<ModuleOp> placed = module->clone();
-  if (Error error = resample(batch / training.microbatches))
-    return error;
-  return copyPlaces(*placed, *module);
-}
-
-/// Says of what the step adds to the model's nodes in which stage it is.
-void ModelCompiler::reportStages(dfg::GraphOp step) {
-  if (!result.report)
-    return;
-  for (Operation &op : step.getBody().front())
-    if (dist::PlaceAttr place = dist::getPlace(&op)) {
-      auto mesh = llvm::find(result.report->stageMeshes, place.getMesh().getValue());
-      auto [node, isNew] = result.report->operators.try_emplace(dfg::getNodeName(op.getLoc()));
-      if (isNew && mesh != result.report->stageMeshes.end())
-        node->second.stage = static_cast<uint32_t>(mesh - result.report->stageMeshes.begin());
-    }
-}
-
-Error ModelCompiler::train() {
-  if (!trains())
-    return Error::success();
-  const TargetOptions &target = request.target;
-  dfg::GraphOp forward = graphOf(*module);
-  module->push_back(evaluation.release());
-  auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
-  dfg::GraphOp evaluated = graphs.back();
-  evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
-  if (failed(placeEvaluation(evaluated, forward)))
-    return alreadyPrinted(Status::Failure);
-  if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
-    return alreadyPrinted(Status::Unsupported);
-  auto step = buildTrainingStep(forward, training);
-  if (failed(step))
-    return alreadyPrinted(Status::Unsupported);
-  shareParameters(evaluated, *step);
-  reportStages(*step);
-  // What has a place is not folded: new operators would have none.
-  return runStage("train", [](OpPassManager &manager) {
-    manager.nest<dfg::GraphOp>().addPass(createCSEPass());
-    manager.addPass(createRemoveUnusedParametersPass());
-  });
-}
-
 /// The first option of the search that was given; null where none was.
 const char *ModelCompiler::findSearchOption() const {
   const TargetOptions &target = request.target, defaults;
@@ -606,7 +306,7 @@ Error ModelCompiler::generate() {
 }
 
 /// What emission found wrong: with the machine (too little memory), else with the compiler.
-Error emissionError(llvm::Error error) {
+static Error emissionError(llvm::Error error) {
   auto status = Status::Internal;
   std::string message;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &problem) {
@@ -669,8 +369,6 @@ Error ModelCompiler::simulateStep() {
       prediction.peakBytes[device] += static_cast<double>(program.arenaBytes);
   return Error::success();
 }
-
-} // namespace
 
 Expected<CompiledModel> compileModel(const CompileRequest &request) { return ModelCompiler(request).run(); }
 
