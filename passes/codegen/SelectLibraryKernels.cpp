@@ -233,6 +233,9 @@ bool ProgramWalk::computePermuted(Operation *op) {
       resultOrder = order;
     largest = type.getNumElements();
   }
+  // Collectives and the program's results want it row-major.
+  if (llvm::none_of(op->getResult(0).getUsers(), [](Operation *user) { return isa<LowerInterface>(user); }))
+    resultOrder = std::nullopt;
   // What has no order yet takes that of the value that it meets next.
   if (!resultOrder && largest < result.getNumElements())
     if (auto layout = layoutOfCompany(op->getResult(0)))

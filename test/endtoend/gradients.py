@@ -66,7 +66,7 @@ PLANS = [
     Plan("tensor-3", 3, degrees("model=3"), None),
     Plan("tensor-4", 4, degrees("model=4"), None),
     Plan("pipeline-2", 2, degrees("pipeline=2", "pipeline", 2), None),
-    Plan("pipeline-4", 4, degrees("pipeline=4", "pipeline", 4), None),
+    Plan("pipeline-4", 4, degrees("pipeline=4", "pipeline", 2), None),
     Plan("mixed-data-tensor", 4, degrees("data=2,model=2"), None),
     Plan("mixed-data-pipeline", 4, degrees("data=2,pipeline=2", "pipeline", 2), None),
 ]
