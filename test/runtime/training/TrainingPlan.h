@@ -25,8 +25,8 @@ struct TrainingPlanOptions {
 };
 
 /// Regression with entries "train" and "evaluate": inputs "x" f32[4] and "labels" i64[4], outputs "loss" and "correct";
-/// weights "w" f32[2], of which w[0] x + w[1] is to be the label, begin at 0.25; see TestKernels.c. Two devices also keep
-/// the halves of "v" f32[4], normal numbers.
+/// weights "w" f32[2], of which w[0] x + w[1] is to be the label, begin at 0.25; see TestKernels.c. Two devices also
+/// keep the halves of "v" f32[4], normal numbers.
 PlanBuilder trainingPlan(const TrainingPlanOptions &options = {});
 
 /// Samples whose label is 1 where x, from -1 to 1, is above 0.2.
