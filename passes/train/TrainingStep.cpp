@@ -9,6 +9,8 @@
 #include "passes/train/GradientPlaces.h"
 #include "passes/train/TaskOrder.h"
 
+#include "dialects/dist/Accumulation.h"
+
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/MapVector.h"
@@ -440,6 +442,8 @@ private:
       layout = shareReplicas(parameter->second.home, places.shapeOf(currentMesh(cotangent)));
     recorder.take();
     sum = dfg::AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
+    if (parameter != parameters.end())
+      sum.getDefiningOp()->setAttr(dist::accumulatesAttrName, builder.getUnitAttr());
     SmallVector<Operation *> created = recorder.take();
     dist::PlaceAttr place = placeOf(cotangent);
     places.begin(place.getMesh(), place.getBy());
