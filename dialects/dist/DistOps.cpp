@@ -2,6 +2,7 @@
 //
 // The dist dialect: syntax and verification.
 
+#include "dialects/dist/Accumulation.h"
 #include "dialects/dist/Dist.h"
 
 #include "mlir/IR/Builders.h"
@@ -147,9 +148,10 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return verifyDevices(op, attribute.getValue());
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
-  bool ordered = (attribute.getName() == orderedAttrName || attribute.getName() == changesAttrName) &&
-                 isa<UnitAttr>(attribute.getValue());
-  if (!place && !group && !ordered)
+  StringAttr name = attribute.getName();
+  bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName) &&
+              isa<UnitAttr>(attribute.getValue());
+  if (!place && !group && !mark)
     return op->emitOpError("expects the attribute '")
            << attribute.getName().getValue() << "' to be '" << placeAttrName << "' with a #dist.place, or '"
            << groupAttrName << "' with a string, got " << attribute.getValue();

@@ -14,6 +14,8 @@
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
 
+#include "dialects/dist/Accumulation.h"
+
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -98,7 +100,8 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
           cluster.insert(producer);
           continue;
         }
-        if (!producer || !isa<ElementwiseInterface>(producer) || producer->getBlock() != root->getBlock())
+        if (!producer || !isa<ElementwiseInterface>(producer) || producer->getBlock() != root->getBlock() ||
+            producer->hasAttr(dist::accumulatesAttrName))
           continue;
         // What is known when the plan is loaded is not computed in every step.
         if (constants.contains(operand.get()) != constant)

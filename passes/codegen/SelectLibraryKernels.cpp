@@ -23,6 +23,8 @@
 #include "passes/codegen/LayoutTypes.h"
 #include "passes/codegen/LibraryKernels.h"
 
+#include "dialects/dist/Accumulation.h"
+
 #include "runtime/drivers/cpu/OneDnnLayout.h"
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -307,7 +309,7 @@ Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_
 SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryCall &call) {
   SmallVector<Epilogue> epilogues;
   Operation *last = op;
-  while (last->getResult(0).hasOneUse()) {
+  while (last->getResult(0).hasOneUse() && !last->hasAttr(dist::accumulatesAttrName)) {
     OpOperand &use = *last->getResult(0).getUses().begin();
     auto library = dyn_cast<LibraryInterface>(use.getOwner());
     if (!library || use.getOwner()->getBlock() != op->getBlock())

@@ -4,6 +4,7 @@
 
 #include "passes/train/StepWriter.h"
 
+#include "dialects/dist/Accumulation.h"
 #include "passes/planner/ModelNode.h"
 
 using namespace mlir;
@@ -151,6 +152,8 @@ LogicalResult StepWriter::addCotangent(Microbatch &microbatch, Value of, Value c
     layout = shareReplicas(parameter->second.home, places.shapeOf(currentMesh(cotangent)));
   recorder.take();
   sum = dfg::AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
+  if (parameter != parameters.end())
+    sum.getDefiningOp()->setAttr(dist::accumulatesAttrName, builder.getUnitAttr());
   SmallVector<Operation *> created = recorder.take();
   dist::PlaceAttr place = placeOf(cotangent);
   places.begin(place.getMesh(), place.getBy());

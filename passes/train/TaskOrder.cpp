@@ -178,8 +178,7 @@ std::vector<StageTask> orderTasks(const std::vector<Stage> &graph, Schedule sche
   bool interleaves = schedule == Schedule::Interleaved;
   if (chunks == 1 && interleaves)
     schedule = Schedule::OneForwardOneBackward;
-  bool fits = chunks == 1 || (chunks > 1 && interleaves && microbatches % numStages == 0);
-  if (fits)
+  if (chunks == 1 || (chunks > 1 && interleaves))
     if (std::vector<StageTask> order = orderChain(numStages, chunks, schedule, microbatches); !order.empty())
       return order;
   return ListOrder(graph, schedule, microbatches).run();

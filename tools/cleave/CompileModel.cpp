@@ -20,6 +20,7 @@
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
+#include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
@@ -292,7 +293,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     auto bytes = parseQuantity(target.memory, sizeUnits, "--memory");
     if (!bytes)
       return fromLlvm(Status::Usage, bytes.takeError());
-    search.memoryLimit = *bytes;
+    search.memoryLimit = searchedBytes.value_or(*bytes);
   }
   return Error::success();
 }
@@ -370,7 +371,46 @@ Error ModelCompiler::simulateStep() {
   return Error::success();
 }
 
-Expected<CompiledModel> compileModel(const CompileRequest &request) { return ModelCompiler(request).run(); }
+/// The bytes of the fullest device's arenas; entries take turns on them.
+static double fullestArena(const runtime::Plan &plan) {
+  double most = 0;
+  for (const runtime::Entry &entry : plan->entries) {
+    std::vector<double> bytes(plan->devices.size());
+    for (const runtime::Program &program : entry.programs)
+      for (uint32_t device : plan->meshes[program.mesh].devices)
+        most = std::max(most, bytes[device] += static_cast<double>(program.arenaBytes));
+  }
+  return most;
+}
+
+Expected<CompiledModel> compileModel(const CompileRequest &request) {
+  auto compiled = ModelCompiler(request).run();
+  if (!compiled || compiled->plan.empty() || request.target.memory.empty())
+    return compiled;
+  auto limit = parseQuantity(request.target.memory, sizeUnits, "--memory");
+  if (!limit)
+    return fromLlvm(Status::Usage, limit.takeError());
+  // The search's own account of memory leaves out where tensors lie and what kernels need: it gets so much less.
+  static constexpr unsigned mostSearches = 4;
+  double searched = *limit;
+  for (unsigned searches = 1;; ++searches) {
+    auto plan = openPlan(*compiled);
+    if (!plan)
+      return plan.error();
+    double bytes = fullestArena(*plan);
+    if (bytes <= *limit)
+      return compiled;
+    searched -= bytes - *limit;
+    std::string what = "the plan needs " + bytesText(bytes) + " on its fullest device, more than the limit of " +
+                       bytesText(*limit);
+    if (searches == mostSearches || searched <= 0)
+      return makeError(Status::Infeasible, what, "; take more devices, a larger --memory or a smaller --batch");
+    printNote(what + "; searching for one of " + bytesText(searched));
+    compiled = ModelCompiler(request, searched).run();
+    if (!compiled)
+      return compiled;
+  }
+}
 
 Expected<runtime::Plan> openPlan(const CompiledModel &compiled) {
   return runtime::Plan::fromBytes(std::as_bytes(std::span(compiled.plan)));

@@ -22,7 +22,9 @@ dfg::GraphOp graphOf(mlir::ModuleOp module);
 /// Compiles one model.
 class ModelCompiler {
 public:
-  explicit ModelCompiler(const CompileRequest &request) : request(request), model(request.model) {
+  /// The search keeps below `searchedBytes` on each device, if that is given, else below the request's limit.
+  explicit ModelCompiler(const CompileRequest &request, std::optional<double> searchedBytes = {})
+      : request(request), searchedBytes(searchedBytes), model(request.model) {
     model.training = trains();
     result.context = createContext();
     printer.emplace(result.context.get());
@@ -56,6 +58,7 @@ private:
   Error runStage(llvm::StringRef stage, llvm::function_ref<void(mlir::OpPassManager &)> build);
 
   const CompileRequest &request;
+  std::optional<double> searchedBytes;
   ModelOptions model;
   CompiledModel result;
   std::optional<DiagnosticPrinter> printer;

@@ -68,7 +68,9 @@ llvm::Error runStage(StringRef name, ModuleOp module, llvm::function_ref<void(Op
   return failure(name + ": " + complaints.text);
 }
 
-llvm::Expected<std::vector<char>> compile(ModuleOp module, bool optimized) {
+} // namespace
+
+llvm::Expected<std::vector<char>> compileGraph(ModuleOp module, bool optimized) {
   CodegenOptions codegen;
   codegen.reference = !optimized;
   codegen.threads = 1;
@@ -84,6 +86,8 @@ llvm::Expected<std::vector<char>> compile(ModuleOp module, bool optimized) {
     return failure("emit: " + llvm::toString(bytes.takeError()));
   return bytes;
 }
+
+namespace {
 
 llvm::Expected<std::vector<runtime::HostTensor>> allocate(const std::vector<runtime::Port> &ports) {
   std::vector<runtime::HostTensor> tensors;
@@ -129,7 +133,7 @@ llvm::Expected<std::vector<Tensor>> runGraph(ModuleOp module, const std::vector<
   SmallVector<RankedTensorType> types;
   for (Type type : graphOf(module).getResultTypes())
     types.push_back(cast<RankedTensorType>(type));
-  auto bytes = compile(module, optimized);
+  auto bytes = compileGraph(module, optimized);
   if (!bytes)
     return bytes.takeError();
   auto plan = runtime::Plan::fromBytes(std::as_bytes(std::span(*bytes)));

@@ -15,6 +15,9 @@ namespace cleave::test {
 /// The values that the graph's inputs say they have.
 std::vector<Tensor> makeInputs(mlir::ModuleOp module);
 
+/// The plan of a module, which is not what it was afterwards. The error begins with the stage that failed.
+llvm::Expected<std::vector<char>> compileGraph(mlir::ModuleOp module, bool optimized);
+
 /// Compiles the module, which is not what it was afterwards, and runs it: two steps in flight, which must give the same
 /// bits. The error begins with the stage that failed.
 llvm::Expected<std::vector<Tensor>> runGraph(mlir::ModuleOp module, const std::vector<Tensor> &inputs, bool optimized);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Training steps of equal stages under the null driver: what the devices do with their time follows the formulas of the
+// schedules, and what they keep is what the schedules promise.
+
+#include "test/passes/train/PlacedLayers.h"
+
+#include "runtime/Executor.h"
+#include "runtime/Trace.h"
+#include "runtime/Verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace cleave::test {
+namespace {
+
+using stages::Schedule;
+
+/// Seconds of a layer's forward, gradient of its input and gradient of its weights.
+struct LayerSeconds {
+  double forward = 1, input = 1, weight = 1;
+  double sum() const { return forward + input + weight; }
+};
+
+/// Runs one step, in which only products take time, and gives the part of the longest span of a device, from its first
+/// product to its last, that devices work on average (the definition of Qi et al. 2024).
+double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width) {
+  runtime::Trace trace;
+  runtime::ExecutorOptions options;
+  options.trace = &trace;
+  const std::vector<runtime::Kernel> &kernels = plan->kernels;
+  auto secondsOf = [&](const runtime::Instruction &instruction) {
+    const auto *call = std::get_if<runtime::Call>(&instruction.action);
+    if (!call || kernels[call->kernel].costClass != runtime::CostClass::Contraction)
+      return 0.0;
+    if (!instruction.node.ends_with("/gradient"))
+      return seconds.forward;
+    // The first layer has no gradient of its input; its other product takes as long as both.
+    if (instruction.node == "layer0/gradient")
+      return seconds.input + seconds.weight;
+    return kernels[call->kernel].outputs.front().shape.front() == width ? seconds.weight : seconds.input;
+  };
+  options.seconds = [&](uint32_t, const runtime::Instruction &instruction) { return secondsOf(instruction); };
+  runtime::MemorySource parameters;
+  auto executor = runtime::Executor::create(plan, "", parameters, options);
+  if (!executor) {
+    ADD_FAILURE() << executor.error().text();
+    return 0;
+  }
+  std::vector<runtime::HostTensor> inputs, outputs;
+  for (const runtime::Port &port : (*executor)->entry().inputs)
+    inputs.push_back(*runtime::HostTensor::allocate(port.type));
+  for (const runtime::Port &port : (*executor)->entry().outputs)
+    outputs.push_back(*runtime::HostTensor::allocate(port.type));
+  auto ticket = (*executor)->submit(inputs, outputs);
+  EXPECT_TRUE(ticket && (*executor)->wait(*ticket));
+  double busy = 0, longest = 0;
+  unsigned devices = 0;
+  for (const runtime::Trace::Track &track : trace.tracks()) {
+    int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;
+    for (const runtime::Trace::Event &event : track.events)
+      if (event.end != event.begin) {
+        busy += static_cast<double>(event.end - event.begin);
+        begin = std::min(begin, event.begin);
+        end = std::max(end, event.end);
+      }
+    if (end == 0)
+      continue;
+    longest = std::max(longest, static_cast<double>(end - begin));
+    ++devices;
+  }
+  return busy / devices / longest;
+}
+
+TrainingOptions optionsOf(Schedule schedule, unsigned microbatches) {
+  TrainingOptions options;
+  options.schedule = schedule;
+  options.microbatches = microbatches;
+  return options;
+}
+
+struct Case {
+  Schedule schedule;
+  unsigned microbatches;
+  std::vector<unsigned> meshes;
+  LayerSeconds seconds;
+};
+
+void PrintTo(const Case &test, std::ostream *out) {
+  *out << stages::scheduleName(test.schedule) << " of " << test.meshes.size() << " layers and " << test.microbatches
+       << " microbatches, " << test.seconds.forward << " " << test.seconds.input << " " << test.seconds.weight;
+}
+
+/// The formulas of the schedules: seconds that a device is idle in a step, of p devices with v layers each. A layer sends
+/// the gradient of its input before it computes those of its weights, so that these do not keep the others waiting: the
+/// formulas for gradients that are one task hold for weights that take no time.
+double idleSeconds(const Case &test) {
+  unsigned devices = *std::max_element(test.meshes.begin(), test.meshes.end()) + 1;
+  double filling = test.seconds.forward + test.seconds.input;
+  if (test.schedule == Schedule::ZeroBubbleH1)
+    return (devices - 1) * (filling - test.seconds.weight);
+  // That is (p - 1) times all v layers of a device, or of one of them where they are interleaved.
+  double layers = static_cast<double>(test.meshes.size()) / devices;
+  return (devices - 1) * filling * (test.schedule == Schedule::Interleaved ? 1 : layers);
+}
+
+class Utilisation : public testing::TestWithParam<Case> {};
+
+TEST_P(Utilisation, FollowsTheFormula) {
+  const Case &test = GetParam();
+  PlacedLayers layers;
+  layers.meshes = test.meshes;
+  auto plan = compileStep(layers, optionsOf(test.schedule, test.microbatches));
+  ASSERT_TRUE(plan);
+  double work = test.microbatches * test.seconds.sum() *
+                (static_cast<double>(test.meshes.size()) / layers.numMeshes());
+  double expected = work / (work + idleSeconds(test));
+  EXPECT_NEAR(utilisationOf(*plan, test.seconds, layers.width), expected, 0.1 * expected);
+}
+
+const std::vector<unsigned> four = {0, 1, 2, 3};
+const std::vector<unsigned> twice = {0, 1, 2, 3, 0, 1, 2, 3}, twoTwice = {0, 1, 0, 1};
+
+std::vector<Case> casesOf(Schedule schedule, const std::vector<unsigned> &meshes) {
+  std::vector<Case> cases;
+  for (LayerSeconds seconds : {LayerSeconds{1, 2, 0}, LayerSeconds{1, 1, 1}})
+    for (unsigned microbatches : {4, 8, 16})
+      cases.push_back({schedule, microbatches, meshes, seconds});
+  return cases;
+}
+
+// The textbook's figures, of all forward and all backward on four stages: 57 % and 72 %.
+TEST(TextbookUtilisation, IsThatOfTheFormula) {
+  PlacedLayers layers;
+  layers.meshes = four;
+  for (auto [microbatches, expected] : {std::pair(4u, 0.57), {8u, 0.72}}) {
+    auto plan = compileStep(layers, optionsOf(Schedule::GPipe, microbatches));
+    ASSERT_TRUE(plan);
+    EXPECT_NEAR(utilisationOf(*plan, {1, 2, 0}, layers.width), expected, 0.01);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(GPipe, Utilisation, testing::ValuesIn(casesOf(Schedule::GPipe, four)));
+INSTANTIATE_TEST_SUITE_P(OneForwardOneBackward, Utilisation,
+                         testing::ValuesIn(casesOf(Schedule::OneForwardOneBackward, four)));
+INSTANTIATE_TEST_SUITE_P(Interleaved, Utilisation, testing::ValuesIn(casesOf(Schedule::Interleaved, twice)));
+INSTANTIATE_TEST_SUITE_P(InterleavedOnTwo, Utilisation, testing::ValuesIn(casesOf(Schedule::Interleaved, twoTwice)));
+INSTANTIATE_TEST_SUITE_P(ZeroBubbleH1, Utilisation, testing::ValuesIn(casesOf(Schedule::ZeroBubbleH1, four)));
+
+/// The bytes of a program's arena.
+double arenaOf(const PlacedLayers &layers, const TrainingOptions &options, unsigned program = 0) {
+  auto plan = compileStep(layers, options);
+  return plan ? static_cast<double>(plan->entries.front().programs[program].arenaBytes) : 0;
+}
+
+/// The bytes that the second of four stages keeps for each further microbatch of a step.
+double growthOf(Schedule schedule) {
+  PlacedLayers layers;
+  layers.samples = 256;
+  layers.meshes = four;
+  return (arenaOf(layers, optionsOf(schedule, 16), 1) - arenaOf(layers, optionsOf(schedule, 8), 1)) / 8;
+}
+
+constexpr double activationBytes = 256 * 8 * 4;
+
+// GPipe keeps what enters and leaves the layer for each microbatch until its backward.
+TEST(PipelineMemory, GrowsWithMicrobatchesUnderGPipe) { EXPECT_GE(growthOf(Schedule::GPipe), activationBytes); }
+
+// 1F1B keeps as many as there are stages behind.
+TEST(PipelineMemory, StaysUnderOneForwardOneBackward) {
+  EXPECT_NEAR(growthOf(Schedule::OneForwardOneBackward), 0, 0.01 * activationBytes);
+  EXPECT_NEAR(growthOf(Schedule::ZeroBubbleH1), 0, 0.01 * activationBytes);
+}
+
+// Gradients are summed up as they come: there is one of each parameter, and at most two more of the layer at hand.
+TEST(PipelineMemory, KeepsOneGradientOfAParameter) {
+  PlacedLayers layers;
+  layers.width = 128;
+  layers.meshes = std::vector<unsigned>(8, 0);
+  double parameter = 128 * 128 * 4;
+  for (unsigned microbatches : {2, 6})
+    EXPECT_LE(arenaOf(layers, optionsOf(Schedule::GPipe, microbatches)), (8 + 8 + 2) * parameter * 1.1);
+}
+
+// What is computed again is not kept: of four layers only what enters the first.
+TEST(PipelineMemory, FallsWithRecomputation) {
+  PlacedLayers layers;
+  layers.samples = 256;
+  layers.meshes = std::vector<unsigned>(4, 0);
+  TrainingOptions options = optionsOf(Schedule::GPipe, 8);
+  double all = arenaOf(layers, options);
+  options.kept = KeptActivations::StageInputs;
+  EXPECT_LE(arenaOf(layers, options), all - 3 * 7 * activationBytes);
+}
+
+// Of parameters, gradients and the optimizer's state two replicas share one more with each step: half of it each.
+TEST(PipelineMemory, FallsWithSharedState) {
+  PlacedLayers layers;
+  layers.width = 128;
+  layers.meshes = std::vector<unsigned>(8, 0);
+  layers.devicesOfMesh = 2;
+  TrainingOptions options = optionsOf(Schedule::GPipe, 2);
+  auto momentum = parseOptimizer("momentum", "");
+  ASSERT_TRUE(static_cast<bool>(momentum));
+  options.optimizer = *momentum;
+  double parameters = 8 * 128 * 128 * 4, before = arenaOf(layers, options);
+  for (unsigned zero : {1, 2, 3}) {
+    options.zero = zero;
+    double now = arenaOf(layers, options);
+    EXPECT_NEAR(before - now, parameters / 2, parameters / 4) << "zero " << zero;
+    before = now;
+  }
+}
+
+} // namespace
+} // namespace cleave::test
