@@ -4,6 +4,7 @@
 
 #include "runtime/profile/KernelTimer.h"
 
+#include "runtime/Generator.h"
 #include "runtime/drivers/cpu/CoreSet.h"
 #include "runtime/drivers/cpu/CpuArena.h"
 #include "runtime/drivers/cpu/CpuExecutable.h"
@@ -15,7 +16,6 @@
 #include <cstring>
 #include <omp.h>
 #include <thread>
-#include <unistd.h>
 
 namespace cleave::runtime {
 namespace {
@@ -29,20 +29,32 @@ using Clock = std::chrono::steady_clock;
 
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-/// Fills with a harmless value: 0.5 where the elements are real, so that nothing is denormal; 0 where they may be
-/// indices. What is large enough, by all threads of the team, as a kernel would write it.
+constexpr size_t chunkBytes = 4096, patternBytes = 64 * chunkBytes;
+
+/// What operands hold: numbers as a normalized layer makes them, of both signs, because kernels that choose by values
+/// take longer where these change; 0 where they may be indices.
+std::span<const std::byte> patternOf(ElementType element) {
+  static const std::vector<std::vector<std::byte>> patterns = [] {
+    std::vector<std::vector<std::byte>> made;
+    for (auto type = ElementType::I1; type <= ElementType::F64; type = static_cast<ElementType>(int(type) + 1)) {
+      made.emplace_back(patternBytes);
+      if (isFloatingPoint(type))
+        generate({Distribution::Normal, 0, 1, 1}, type, made.back());
+    }
+    return made;
+  }();
+  return patterns[static_cast<size_t>(element)];
+}
+
+/// Fills with the pattern; what is large enough, by all threads of the team, as a kernel would write it.
 void fill(ElementType element, std::byte *to, uint64_t bytes) {
   static constexpr uint64_t worthATeam = 1 << 16;
-  unsigned width = elementBytes(element);
-  alignas(64) std::array<std::byte, 4096> pattern = {};
-  if (isFloatingPoint(element))
-    for (size_t at = 0; at + width <= std::min<uint64_t>(pattern.size(), bytes); at += width)
-      storeElement(element, pattern.data() + at, 0.5);
-  auto chunks = static_cast<int64_t>((bytes + pattern.size() - 1) / pattern.size());
+  std::span<const std::byte> pattern = patternOf(element);
+  auto chunks = static_cast<int64_t>((bytes + chunkBytes - 1) / chunkBytes);
 #pragma omp parallel for schedule(static) if (bytes >= worthATeam)
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    uint64_t begin = static_cast<uint64_t>(chunk) * pattern.size();
-    std::memcpy(to + begin, pattern.data(), std::min<uint64_t>(pattern.size(), bytes - begin));
+    uint64_t begin = static_cast<uint64_t>(chunk) * chunkBytes;
+    std::memcpy(to + begin, pattern.data() + begin % patternBytes, std::min<uint64_t>(chunkBytes, bytes - begin));
   }
 }
 

@@ -288,6 +288,7 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   command->add_flag("--train", options->trains, "predict steps of training")->needs(predictions);
   command->add_option("--plans", options->plans, "only these of the plans, as in single,data")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->needs(predictions);
   command
       ->add_option("--write", options->markdown,
