@@ -95,9 +95,9 @@ void PrintTo(const Case &test, std::ostream *out) {
        << " microbatches, " << test.seconds.forward << " " << test.seconds.input << " " << test.seconds.weight;
 }
 
-/// The formulas of the schedules: seconds that a device is idle in a step, of p devices with v layers each. A layer sends
-/// the gradient of its input before it computes those of its weights, so that these do not keep the others waiting: the
-/// formulas for gradients that are one task hold for weights that take no time.
+/// The formulas of the schedules: seconds that a device is idle in a step, of p devices with v layers each. A layer
+/// sends the gradient of its input before it computes those of its weights, so that these do not keep the others
+/// waiting: the formulas for gradients that are one task hold for weights that take no time.
 double idleSeconds(const Case &test) {
   unsigned devices = *std::max_element(test.meshes.begin(), test.meshes.end()) + 1;
   double filling = test.seconds.forward + test.seconds.input;
@@ -116,8 +116,7 @@ TEST_P(Utilisation, FollowsTheFormula) {
   layers.meshes = test.meshes;
   auto plan = compileStep(layers, optionsOf(test.schedule, test.microbatches));
   ASSERT_TRUE(plan);
-  double work = test.microbatches * test.seconds.sum() *
-                (static_cast<double>(test.meshes.size()) / layers.numMeshes());
+  double work = test.microbatches * test.seconds.sum() * (static_cast<double>(test.meshes.size()) / layers.numMeshes());
   double expected = work / (work + idleSeconds(test));
   EXPECT_NEAR(utilisationOf(*plan, test.seconds, layers.width), expected, 0.1 * expected);
 }
