@@ -11,9 +11,11 @@
 //                    groups (1). Weights are [O, C, kernel...]; grouped ones are [G, O/G, C/G, kernel...], which has
 //                    the bytes of the plain [O, C/G, kernel...]. That shape is accepted for a dense argument, and a
 //                    chosen blocked layout is always recorded for the shape with G.
-//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and
-//   pads_end
+//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and pads_end
 //                    are those of the forward convolution; the output's shape implies the output padding.
+//   convolution_weights
+//                    data [N, C, spatial...], cotangent of the convolution's output [N, O, spatial...] -> gradient of
+//                    the weights, as they are in convolution; its attributes
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
 //   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked
@@ -22,6 +24,8 @@
 //   pooling.max, pooling.avg_include, pooling.avg_exclude
 //                    data -> data; kernel [n], strides, dilations, pads_begin, pads_end. The two averages count padding
 //                    in the divisor, or not.
+//   pooling_gradient.avg_include, pooling_gradient.avg_exclude
+//                    cotangent of the pooling's output -> gradient of its data; the pooling's attributes
 //   softmax, log_softmax
 //                    data -> data; axis (-1)
 //   layer_norm       data, optional scale, optional shift (of the normalized shape) -> data; axis (-1): the first

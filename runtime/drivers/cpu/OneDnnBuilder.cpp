@@ -178,6 +178,16 @@ memory::desc Builder::inputOr(size_t index, int argument, const std::optional<La
   return inputs[index].memory;
 }
 
+memory::desc Builder::outputOr(int argument, const std::optional<Layout> &substitute) {
+  if (!anyOutput())
+    return output(argument);
+  TensorType type = outputType();
+  type.layout = substitute;
+  bind(outputs[0], type, false, argument, {}, {});
+  outputs[0].any = true;
+  return outputs[0].memory;
+}
+
 /// The shape under which a post operation's input meets an output of shape `view`: as many dimensions, ones in front.
 static std::vector<int64_t> broadcastView(const TensorType &type, const std::vector<int64_t> &view) {
   TensorType whole{type.element, view, {}};

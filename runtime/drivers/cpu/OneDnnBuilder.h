@@ -82,6 +82,8 @@ public:
   dnnl::memory::desc inputOr(size_t index, int argument, const std::optional<Layout> &substitute,
                              std::vector<int64_t> view = {});
 
+  dnnl::memory::desc outputOr(int argument, const std::optional<Layout> &substitute);
+
   /// User scratchpad and the post operations; binds their inputs. `view` is the output's shape for oneDNN.
   dnnl::primitive_attr attributes(const std::vector<int64_t> &view);
   dnnl::primitive_attr attributes() { return attributes(outputType().shape); }

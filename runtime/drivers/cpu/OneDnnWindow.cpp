@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/OneDnnWindow.h"
 
+#include "runtime/drivers/cpu/OneDnnLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 
 namespace cleave::runtime::onednn {
@@ -73,8 +74,14 @@ Primitive buildPoolingGradient(Builder &builder) {
     refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
   std::vector<int64_t> kernel = builder.integers("kernel", type.shape.size() - 2, 1, 1);
   Window window = readWindow(builder, builder.outputType(), type, kernel);
-  dnnl::memory::desc narrow = builder.inputOr(0, DNNL_ARG_DIFF_DST, preferredDataLayout(type));
-  dnnl::memory::desc wide = builder.output(DNNL_ARG_DIFF_SRC);
+  // The gradient lies as the cotangent does.
+  std::optional<Layout> layout = builder.anyInput(0) ? preferredDataLayout(type) : type.layout;
+  if (layout && layout->innerBlocks.size() != 1)
+    refuse(Status::Unsupported, "input 0 expects dense data or one block of channels, got ", type.text());
+  dnnl::memory::desc narrow = builder.inputOr(0, DNNL_ARG_DIFF_DST, layout);
+  if (layout)
+    layout = blockedLayout(builder.outputType().shape, layout->innerDims[0], layout->innerBlocks[0]);
+  dnnl::memory::desc wide = builder.outputOr(DNNL_ARG_DIFF_SRC, layout);
   dnnl::pooling_v2_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, wide, narrow, window.strides,
                                          kernel, window.dilations, window.padsBegin, window.padsEnd);
   dnnl::pooling_v2_backward::desc desc(algorithm, wide, narrow, window.strides, kernel, window.dilations,

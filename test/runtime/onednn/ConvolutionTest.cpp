@@ -109,6 +109,31 @@ Sums deconvolve(const Case &c, const Tensor &x, const Tensor &w, const Tensor &b
           tabulate(shape, [&](const Shape &i) { return magnitude[flat(i)] + std::fabs(bias.values[i[1]]); })};
 }
 
+/// dw[o, c, k] = sum over n, p of x[n, c, p * stride - begin + k * dilation] dy[n, o, p].
+Sums weightGradient(const Case &c, const Tensor &x, const Tensor &cotangent) {
+  int64_t inner = c.weights[1], perGroup = c.weights[0] / c.groups;
+  auto sum = [&](const Shape &index, bool absolute) {
+    double total = 0;
+    Shape positions = cotangent.shape;
+    positions[1] = 1;
+    tabulate(positions, [&](Shape at) {
+      Shape from{at[0], index[0] / perGroup * inner + index[1]};
+      at[1] = index[0];
+      for (size_t d = 0; d + 2 != at.size(); ++d) {
+        from.push_back(at[d + 2] * c.strides[d] - c.padsBegin[d] + index[d + 2] * c.dilations[d]);
+        if (from.back() < 0 || from.back() >= c.data[d + 2])
+          return 0;
+      }
+      double product = double(x.at(from)) * cotangent.at(at);
+      total += absolute ? std::fabs(product) : product;
+      return 0;
+    });
+    return total;
+  };
+  return {tabulate(c.weights, [&](const Shape &index) { return sum(index, false); }),
+          tabulate(c.weights, [&](const Shape &index) { return sum(index, true); })};
+}
+
 LibraryKernelQuery queryFor(const Case &c, bool transposed, const std::vector<Tensor> &inputs) {
   LibraryKernelQuery query =
       openQuery(transposed ? "deconvolution" : "convolution", inputs, outputShape(c, transposed));
@@ -148,6 +173,20 @@ TEST_P(Convolution, MatchesItsDefinitionRowMajor) {
   query.anyOutputs = {};
   Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);
   expectSums(runKernel(query, inputs), expected.value, expected.magnitude, elements(c.weights) / c.weights[0] + 1);
+}
+
+// The gradient by the weights, in oneDNN's layouts and row-major.
+TEST_P(Convolution, HasTheGradientOfItsWeights) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs{pseudorandom(c.data, 1), pseudorandom(outputShape(c, false), 2)};
+  Sums expected = weightGradient(c, inputs[0], inputs[1]);
+  LibraryKernelQuery query = openQuery("convolution_weights", inputs, c.weights);
+  query.desc.ints = queryFor(c, false, inputs).desc.ints;
+  int64_t terms = elements(inputs[1].shape) / c.weights[0];
+  for (unsigned threads : {1u, 2u})
+    expectSums(runKernel(query, inputs, threads), expected.value, expected.magnitude, terms);
+  query.anyInputs = query.anyOutputs = {};
+  expectSums(runKernel(query, inputs), expected.value, expected.magnitude, terms);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -73,6 +73,42 @@ TEST_P(Pooling, MatchesItsDefinition) {
   }
 }
 
+// Averages are linear: the gradient by one element is the cotangent's product with the pooling of that element alone.
+TEST_P(Pooling, HasTheGradientOfAverages) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs{pseudorandom(outputShape(c), 1)};
+  for (std::string kind : {"avg_include", "avg_exclude"}) {
+    LibraryKernelQuery query = openQuery("pooling_gradient." + kind, inputs, c.data);
+    query.desc.ints = {{"kernel", c.kernel},
+                       {"strides", c.strides},
+                       {"dilations", c.dilations},
+                       {"pads_begin", c.padsBegin},
+                       {"pads_end", c.padsEnd}};
+    Tensor whole = runKernel(query, inputs);
+    query.anyInputs = query.anyOutputs = {};
+    expectNear(runKernel(query, inputs, 2), whole, 0, std::ldexp(elements(c.kernel) + 4.0, -24));
+    Shape image(c.data.begin() + 2, c.data.end());
+    tabulate(image, [&](const Shape &position) {
+      Tensor one = tabulate(c.data, [&](const Shape &index) {
+        return std::equal(position.begin(), position.end(), index.begin() + 2) ? 1.0 : 0.0;
+      });
+      Tensor share = pool(c, one, kind);
+      std::vector<double> sums(c.data[0] * c.data[1]);
+      int64_t flat = 0;
+      tabulate(share.shape, [&](const Shape &index) {
+        sums[index[0] * c.data[1] + index[1]] += double(share.at(index)) * inputs[0].values[flat++];
+        return 0;
+      });
+      for (int64_t i = 0; i != c.data[0] * c.data[1]; ++i) {
+        Shape at{i / c.data[1], i % c.data[1]};
+        at.insert(at.end(), position.begin(), position.end());
+        EXPECT_NEAR(whole.at(at), sums[i], std::ldexp(elements(c.kernel) + 4.0, -24)) << kind;
+      }
+      return 0;
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Cases, Pooling,
     testing::Values(Case{"blocked", {2, 32, 9, 9}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
