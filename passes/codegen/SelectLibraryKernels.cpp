@@ -44,6 +44,12 @@ std::optional<runtime::Layout> sameKindOfLayout(plan::LayoutAttr layout, const s
   return runtime::permutedLayout(shape, order);
 }
 
+/// Whether a tensor of one type is one of the other as it lies.
+bool sameBytes(RankedTensorType from, RankedTensorType to) {
+  return from.getShape() == to.getShape() && from.getElementType() == to.getElementType() &&
+         !runtime::needsReorder(toRuntimeType(from), toRuntimeType(to));
+}
+
 /// An operator that joins a library call behind its routine.
 struct Epilogue {
   Operation *op;
@@ -296,6 +302,10 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   auto launch = plan::LaunchOp::create(builder, builder.getFusedLoc(locations), TypeRange(kernel->output),
                                        kernel->symbol, operands);
   Value old = last->getResult(0), made = launch.getResult(0);
+  // Where the library's order of dimensions has row-major bytes, whoever knows no layouts reads them as they are.
+  if (plan::LayoutAttr layout = plan::getLayout(made.getType());
+      layout && layout.getBlocks().empty() && sameBytes(tensorType(made), tensorType(old)))
+    made = plan::ViewOp::create(builder, made.getLoc(), old.getType(), made);
   for (Operation *gone = op;;) {
     replaced.insert(gone);
     if (gone == last)
@@ -344,6 +354,8 @@ Value ProgramWalk::inLayout(OpBuilder &builder, Value value, RankedTensorType wa
 }
 
 Value ProgramWalk::reorder(OpBuilder &builder, Value from, RankedTensorType wanted) {
+  if (sameBytes(tensorType(from), wanted))
+    return plan::ViewOp::create(builder, from.getLoc(), wanted, from);
   runtime::LibraryKernelQuery query;
   query.desc.library = "onednn";
   query.desc.operation = "reorder";

@@ -11,7 +11,8 @@
 //                    groups (1). Weights are [O, C, kernel...]; grouped ones are [G, O/G, C/G, kernel...], which has
 //                    the bytes of the plain [O, C/G, kernel...]. That shape is accepted for a dense argument, and a
 //                    chosen blocked layout is always recorded for the shape with G.
-//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and pads_end
+//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and
+//   pads_end
 //                    are those of the forward convolution; the output's shape implies the output padding.
 //   convolution_weights
 //                    data [N, C, spatial...], cotangent of the convolution's output [N, O, spatial...] -> gradient of

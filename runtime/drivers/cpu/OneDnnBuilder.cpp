@@ -256,8 +256,10 @@ TensorType typeOf(const Binding &binding, const TensorType &type) {
     layout.innerDims.push_back(static_cast<int32_t>(binding.order[blocking.inner_idxs[i]]));
   }
   TensorType result{type.element, binding.view, std::move(layout)};
-  // Blocks of a single pixel have row-major bytes, too, but oneDNN tells them apart when the plan is loaded.
-  return blocking.inner_nblks == 0 && isDense(result) ? TensorType{type.element, type.shape, std::nullopt} : result;
+  // Blocks of a single pixel have row-major bytes, too, and so have the channels of one behind the pixels; but oneDNN
+  // tells them apart when the plan is loaded, and has plain loops only for a mixture.
+  bool isRowMajor = blocking.inner_nblks == 0 && *result.layout == denseLayout(binding.view);
+  return isRowMajor ? TensorType{type.element, type.shape, std::nullopt} : result;
 }
 
 /// Takes the layout that the primitive wants for an argument, which must be the given one where one was given.

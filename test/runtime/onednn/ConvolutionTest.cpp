@@ -248,3 +248,14 @@ TEST(ConvolutionOutput, KeepsItsLayoutForASinglePixel) {
   LibraryKernelQuery query = queryFor(c, false, inputs);
   expectSums(runKernel(query, inputs), expected.value, expected.magnitude, 289);
 }
+
+// One channel lies in the same place before and behind the pixels, but oneDNN's fast loops want the order they chose.
+TEST(ConvolutionInput, LoadsTheImplementationThatWasChosen) {
+  Case c{"", {2, 1, 12, 12}, {20, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  std::vector<Tensor> inputs = inputsFor(c, false);
+  auto choice = chooseLibraryKernel(queryFor(c, false, inputs), 1);
+  ASSERT_TRUE(choice) << choice.error().text();
+  auto loaded = chooseLibraryKernel({choice->desc, {}, {}}, 1);
+  ASSERT_TRUE(loaded) << loaded.error().text();
+  EXPECT_EQ(loaded->desc.implementation, choice->desc.implementation);
+}
