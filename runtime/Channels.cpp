@@ -83,7 +83,7 @@ public:
       : plan(plan), entry(entry), channels(channels), isHere(isHere) {
     for (uint32_t site = 0; site != channels.allSites.size(); ++site)
       if (channels.allSites[site].member == 0)
-        firstSite[channels.allSites[site].program->mesh] = site;
+        firstSite[channels.allSites[site].mesh] = site;
   }
 
   void build() {

@@ -13,8 +13,8 @@
 
 namespace cleave::runtime {
 
-/// A device of an executor. Made by its Driver for one program (one site); used by one thread at a time until its
-/// queues run.
+/// A device of an executor. Made by its Driver for one site and the programs that entries have there; used by one
+/// thread at a time until its queues run.
 class Device {
 public:
   virtual ~Device() = default;
@@ -22,12 +22,15 @@ public:
   virtual Error allocate(uint64_t bytes) = 0;
   /// Bytes that allocate() took.
   virtual uint64_t allocatedBytes() const = 0;
-  /// Where a buffer of the program lies.
+  /// Where a buffer of one of the programs lies.
   virtual Buffer place(const PlanBuffer &buffer) const = 0;
-  /// Loads the kernels that the program calls. Status::Unsupported or Status::Infeasible when one cannot run here.
+  /// Loads the kernels that the programs call. Status::Unsupported or Status::Infeasible when one cannot run here.
   virtual Error load() = 0;
-  /// The program's queue of that index. A step is submitted to every queue of which its phase has an instruction.
+  /// The queue of that index in DriverContext::queues. A step is submitted to every queue of which its phase has an
+  /// instruction.
   virtual Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) = 0;
+  /// Copies a buffer's bytes into the host's memory, while no step runs. Status::Unsupported where it holds none.
+  virtual Error copyOut(const PlanBuffer &buffer, std::span<std::byte> target) const = 0;
 };
 
 } // namespace cleave::runtime

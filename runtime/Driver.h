@@ -12,29 +12,45 @@
 
 namespace cleave::runtime {
 
+/// One of the entries that an executor runs.
+struct EntryContext {
+  const Entry *entry = nullptr;
+  /// Those of DriverContext, with the entry's programs.
+  std::vector<Site> sites;
+  /// By site the queues of its device (DriverContext::queues) that stand for those of the entry's program.
+  std::vector<std::vector<uint32_t>> queues;
+  /// The entry's own, so that its communications meet no other's. Devices that simulate need neither.
+  std::unique_ptr<Channels> channels;
+  std::unique_ptr<Communicator> communicator;
+};
+
 /// What the drivers of an executor share. Outlives them.
 struct DriverContext {
   Plan plan;
-  const Entry *entry = nullptr;
+  /// Several run on the same arenas and queues.
+  std::vector<EntryContext> entries;
+  /// Of all entries; the program of each is that of the first entry that has one there.
   std::vector<Site> sites;
-  /// What the communicator of devices that compute knows; devices that simulate need neither.
-  std::unique_ptr<Channels> channels;
+  /// By site: the queues of its device.
+  std::vector<std::vector<QueueKind>> queues;
   ExecutorOptions options;
   ParameterSource *parameters = nullptr;
-  std::unique_ptr<Communicator> communicator;
 
   /// Whether other processes run devices of the plan.
   bool hasOthers() const;
   /// Whether this process runs the device of a site.
   bool isHere(const Site &site) const;
-  const Mesh &meshOf(const Site &site) const { return plan->meshes[site.program->mesh]; }
+  const Mesh &meshOf(const Site &site) const { return plan->meshes[site.mesh]; }
+  /// By EntryPhase::index, how many queues of the site have instructions.
+  std::vector<uint32_t> activeQueues(uint32_t site) const;
 };
 
 /// Makes devices of one kind.
 class Driver {
 public:
   virtual ~Driver() = default;
-  /// The device of the context's site of that index. Called by several threads at the same time.
+  /// The device of the context's site of that index, for the programs that its entries have there. Called by several
+  /// threads at the same time.
   virtual Expected<std::unique_ptr<Device>> createDevice(uint32_t site) = 0;
 };
 

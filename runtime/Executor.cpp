@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Puts devices together for an entry, binds its instructions to their memory, and hands steps to their queues.
+// Puts devices together for entries, binds their instructions to the devices' memory, and hands steps to their queues.
 
 #include "runtime/Executor.h"
 
 #include "runtime/Driver.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
+#include "runtime/TileLoad.h"
+#include "runtime/Trace.h"
 #include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -33,10 +34,14 @@ struct Member {
 
 class Executor::State {
 public:
-  Error build(const Plan &plan, const std::string &entry, ParameterSource &parameters, ExecutorOptions options);
-  Error checkTensors(const std::vector<Port> &ports, const std::vector<HostTensor> &tensors, const char *what) const;
-  std::shared_ptr<Step> start(Phase phase, Ticket number, std::vector<HostTensor> inputs,
-                              std::vector<HostTensor> outputs);
+  Error build(const Plan &plan, std::vector<const Entry *> entries, ParameterSource &parameters,
+              ExecutorOptions options);
+  Error checkTensors(const Entry &entry, const std::vector<Port> &ports, const std::vector<HostTensor> &tensors,
+                     const char *what) const;
+  std::shared_ptr<Step> start(EntryPhase phase, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
+  uint64_t arenaBytes(uint32_t site, uint64_t Program::*bytes = &Program::arenaBytes) const;
+  Error readPart(const EntryContext &running, const Site &site, const runtime::State &part,
+                 const HostTensor &target) const;
   /// An error of a step: with several processes, that of a rank that has failed and is lost to the others.
   Error agreeOnStep(const Error &error) const;
   ~State() {
@@ -54,26 +59,30 @@ public:
 private:
   /// The error of the first of all processes that has one.
   Error agree(const Error &error) const;
+  void findQueues();
   Error createDrivers();
   Error createMembers();
   Error createCommunicator();
   Error prepare();
   Error createMember(uint32_t site);
   Error createQueues(uint32_t site);
-  std::vector<std::vector<Command>> bind(const Member &member, const Program &program, Phase phase) const;
+  std::vector<std::vector<Command>> bind(const Member &member, const Program &program,
+                                         const std::vector<uint32_t> &queues, Phase phase) const;
 
-  /// The queues that have instructions in a phase.
-  std::array<std::vector<Queue *>, 2> active;
+  /// The queues that have instructions in a phase, and its steps so far, by EntryPhase::index.
+  std::vector<std::vector<Queue *>> active;
+  std::vector<uint64_t> started;
 
 public:
   /// When the caller last learned that a step was over, for simulated time.
   int64_t lastEnd = 0;
 };
 
-/// The phase's commands by queue. Waits that an earlier wait of the same queue implies are left out, so that an
-/// instruction that depends on its own queue alone costs no synchronization.
+/// The phase's commands by the program's queues, for which the device has `queues`. Waits that an earlier wait of the
+/// same queue implies are left out, so that an instruction that depends on its own queue alone costs no
+/// synchronization.
 std::vector<std::vector<Command>> Executor::State::bind(const Member &member, const Program &program,
-                                                        Phase phase) const {
+                                                        const std::vector<uint32_t> &queues, Phase phase) const {
   size_t numQueues = program.queues.size();
   std::vector<std::vector<Command>> commands(numQueues);
   std::vector<std::vector<uint32_t>> reached(numQueues, std::vector<uint32_t>(numQueues));
@@ -85,7 +94,7 @@ std::vector<std::vector<Command>> Executor::State::bind(const Member &member, co
       if (wait.queue == instruction.queue || wait.value <= known)
         continue;
       known = wait.value;
-      command.waits.push_back({member.queues[wait.queue].get(), wait.value});
+      command.waits.push_back({member.queues[queues[wait.queue]].get(), wait.value});
     }
     for (uint32_t buffer : buffersOf(instruction.action))
       command.buffers.push_back(member.device->place(program.buffers[buffer]));
@@ -93,7 +102,7 @@ std::vector<std::vector<Command>> Executor::State::bind(const Member &member, co
   }
   std::map<Queue *, size_t> indexOf;
   for (size_t i = 0; i != numQueues; ++i)
-    indexOf[member.queues[i].get()] = i;
+    indexOf[member.queues[queues[i]].get()] = i;
   for (size_t queue = 0; queue != numQueues; ++queue)
     for (const Command &command : commands[queue])
       for (const TimelinePoint &point : command.waits)
@@ -125,12 +134,21 @@ Error Executor::State::createDrivers() {
     drivers[name] = std::move(*driver);
   }
   if (kinds.size() > 1 && kinds.count("null"))
-    return makeError(Status::Unsupported, "entry \"", context.entry->name,
+    return makeError(Status::Unsupported, "entry \"", context.entries.front().entry->name,
                      "\" mixes the null driver with others; simulate all devices or none");
   if (kinds.count("null") && context.hasOthers())
     return makeError(Status::Unsupported, "the null driver simulates all devices in one process, got ",
                      context.options.processes->count(), "; run it without mpirun");
   return Error::success();
+}
+
+/// The most that a program of the site needs.
+uint64_t Executor::State::arenaBytes(uint32_t site, uint64_t Program::*bytes) const {
+  uint64_t most = 0;
+  for (const EntryContext &running : context.entries)
+    if (const Program *program = running.sites[site].program)
+      most = std::max(most, program->*bytes);
+  return most;
 }
 
 Error Executor::State::createMember(uint32_t index) {
@@ -141,7 +159,7 @@ Error Executor::State::createMember(uint32_t index) {
   if (!device)
     return device.error();
   member.device = std::move(*device);
-  if (Error error = member.device->allocate(site.program->arenaBytes))
+  if (Error error = member.device->allocate(arenaBytes(index)))
     return error;
   if (Error error = member.device->load())
     return error;
@@ -150,21 +168,28 @@ Error Executor::State::createMember(uint32_t index) {
 
 Error Executor::State::createQueues(uint32_t index) {
   Member &member = members[index];
-  const Program &program = *context.sites[index].program;
-  for (uint32_t queue = 0; queue != program.queues.size(); ++queue) {
+  for (uint32_t queue = 0; queue != context.queues[index].size(); ++queue) {
     auto created = member.device->createQueue(queue);
     if (!created)
       return created.error();
     member.queues.push_back(std::move(*created));
   }
-  for (Phase phase : {Phase::Prepare, Phase::Body}) {
-    auto lists = bind(member, program, phase);
-    for (size_t queue = 0; queue != lists.size(); ++queue) {
-      if (lists[queue].empty())
+  for (uint32_t entry = 0; entry != context.entries.size(); ++entry) {
+    const EntryContext &running = context.entries[entry];
+    const Program *program = running.sites[index].program;
+    for (Phase phase : {Phase::Prepare, Phase::Body}) {
+      if (!program)
         continue;
-      active[static_cast<unsigned>(phase)].push_back(member.queues[queue].get());
-      if (Error error = member.queues[queue]->record(phase, std::move(lists[queue])))
-        return error;
+      const std::vector<uint32_t> &queues = running.queues[index];
+      auto lists = bind(member, *program, queues, phase);
+      for (size_t queue = 0; queue != lists.size(); ++queue) {
+        if (lists[queue].empty())
+          continue;
+        Queue &own = *member.queues[queues[queue]];
+        active[EntryPhase{entry, phase}.index()].push_back(&own);
+        if (Error error = own.record({entry, phase}, std::move(lists[queue])))
+          return error;
+      }
     }
   }
   return Error::success();
@@ -187,15 +212,49 @@ template <typename Work> static Error inParallel(uint32_t count, Work work) {
   return failed == errors.end() ? Error::success() : *failed;
 }
 
-Error Executor::State::build(const Plan &plan, const std::string &name, ParameterSource &parameters,
+/// A device has as many queues of a kind at a site as the program that has most of them.
+void Executor::State::findQueues() {
+  context.queues.resize(context.sites.size());
+  for (EntryContext &running : context.entries) {
+    running.queues.resize(context.sites.size());
+    for (size_t site = 0; site != context.sites.size(); ++site) {
+      std::vector<QueueKind> &kinds = context.queues[site];
+      std::vector<uint32_t> &own = running.queues[site];
+      if (!running.sites[site].program)
+        continue;
+      for (QueueKind kind : running.sites[site].program->queues) {
+        uint32_t queue = 0;
+        while (queue != kinds.size() && (kinds[queue] != kind || std::ranges::find(own, queue) != own.end()))
+          ++queue;
+        if (queue == kinds.size())
+          kinds.push_back(kind);
+        own.push_back(queue);
+      }
+    }
+  }
+}
+
+Error Executor::State::build(const Plan &plan, std::vector<const Entry *> entries, ParameterSource &parameters,
                              ExecutorOptions options) {
-  auto entry = plan.entry(name);
-  if (!entry)
-    return entry.error(); // the same in all processes
   context.plan = plan;
-  context.entry = *entry;
-  context.sites = sitesOf(*plan, **entry);
+  auto sites = sitesOf(*plan, entries);
+  context.sites = sites.front();
+  for (size_t entry = 0; entry != entries.size(); ++entry) {
+    for (size_t site = 0; site != context.sites.size(); ++site)
+      if (!context.sites[site].program)
+        context.sites[site] = sites[entry][site];
+    context.entries.push_back({entries[entry], std::move(sites[entry]), {}, nullptr, nullptr});
+  }
+  active.resize(2 * entries.size());
+  started.resize(2 * entries.size());
+  findQueues();
   context.options = std::move(options);
+  if (context.options.trace) {
+    std::vector<std::string> names;
+    for (const EntryContext &running : context.entries)
+      names.push_back(running.entry->name);
+    context.options.trace->setEntries(std::move(names));
+  }
   context.parameters = &parameters;
   Error error = createDrivers();
   if (Error failed = agree(error ? error : createMembers()))
@@ -223,23 +282,24 @@ Error Executor::State::createMembers() {
 Error Executor::State::createCommunicator() {
   if (drivers.count("null"))
     return Error::success();
-  context.channels = std::make_unique<Channels>(*context.plan, *context.entry, context.sites,
-                                                [&](uint32_t site) { return context.isHere(context.sites[site]); });
-  if (!context.hasOthers()) {
-    context.communicator = createLocalCommunicator(*context.channels);
-    return Error::success();
-  }
   std::vector<uint32_t> rankOfSite;
   for (const Site &site : context.sites)
-    rankOfSite.push_back(context.options.rankOfDevice[site.device]);
-  auto communicator = context.options.processes->createCommunicator(*context.channels, rankOfSite);
-  if (!communicator)
-    return communicator.error();
-  context.communicator = std::move(*communicator);
+    rankOfSite.push_back(context.hasOthers() ? context.options.rankOfDevice[site.device] : 0);
+  for (EntryContext &running : context.entries) {
+    running.channels = std::make_unique<Channels>(*context.plan, *running.entry, running.sites,
+                                                  [&](uint32_t site) { return context.isHere(context.sites[site]); });
+    auto communicator = context.hasOthers()
+                            ? context.options.processes->createCommunicator(*running.channels, rankOfSite)
+                            : Expected(createLocalCommunicator(*running.channels));
+    // The processes make the next one only if each has this one.
+    if (Error failed = agree(communicator.error()))
+      return failed;
+    running.communicator = std::move(*communicator);
+  }
   return Error::success();
 }
 
-/// Makes the queues and runs the phase that comes before the first step. Where queues cannot be made there is nobody to
+/// Makes the queues and runs what comes before the first step. Where queues cannot be made there is nobody to
 /// communicate with the other processes, which must not begin then.
 Error Executor::State::prepare() {
   Error error;
@@ -248,16 +308,22 @@ Error Executor::State::prepare() {
       error = createQueues(index);
   if (Error failed = agree(error))
     return failed;
-  auto prepared = start(Phase::Prepare, 0, {}, {})->wait();
-  if (prepared)
-    lastEnd = prepared->end;
-  return prepared.error();
+  // All entries, also after a failure: their steps meet those of other processes.
+  for (uint32_t entry = 0; entry != context.entries.size(); ++entry) {
+    auto prepared = start({entry, Phase::Prepare}, {}, {})->wait();
+    if (prepared)
+      lastEnd = prepared->end;
+    else if (!error)
+      error = prepared.error();
+  }
+  return error;
 }
 
-std::shared_ptr<Step> Executor::State::start(Phase phase, Ticket number, std::vector<HostTensor> inputs,
+std::shared_ptr<Step> Executor::State::start(EntryPhase phase, std::vector<HostTensor> inputs,
                                              std::vector<HostTensor> outputs) {
-  const std::vector<Queue *> &queues = active[static_cast<unsigned>(phase)];
-  auto step = std::make_shared<Step>(phase, number, static_cast<unsigned>(queues.size()), lastEnd);
+  const std::vector<Queue *> &queues = active[phase.index()];
+  auto step = std::make_shared<Step>(phase, started, static_cast<unsigned>(queues.size()), lastEnd);
+  ++started[phase.index()];
   step->inputs = std::move(inputs);
   step->outputs = std::move(outputs);
   for (Queue *queue : queues)
@@ -265,11 +331,11 @@ std::shared_ptr<Step> Executor::State::start(Phase phase, Ticket number, std::ve
   return step;
 }
 
-Error Executor::State::checkTensors(const std::vector<Port> &ports, const std::vector<HostTensor> &tensors,
-                                    const char *what) const {
+Error Executor::State::checkTensors(const Entry &entry, const std::vector<Port> &ports,
+                                    const std::vector<HostTensor> &tensors, const char *what) const {
   if (tensors.size() != ports.size())
-    return makeError(Status::Failure, "entry \"", context.entry->name, "\" expects ", ports.size(), " ", what,
-                     "s, got ", tensors.size());
+    return makeError(Status::Failure, "entry \"", entry.name, "\" expects ", ports.size(), " ", what, "s, got ",
+                     tensors.size());
   for (size_t i = 0; i != ports.size(); ++i)
     if (tensors[i].type() != ports[i].type || tensors[i].bytes().size() != *ports[i].type.byteSize())
       return makeError(Status::Failure, what, " \"", ports[i].name, "\" expects ", ports[i].type.text(), ", got ",
@@ -282,28 +348,45 @@ Executor::~Executor() = default;
 
 Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std::string &entry,
                                                      ParameterSource &parameters, ExecutorOptions options) {
-  auto chosen = plan.entry(entry);
-  if (!chosen)
-    return chosen.error();
-  if ((*chosen)->isDecision())
-    return makeError(Status::Unsupported, "entry \"", (*chosen)->name,
-                     "\" holds what was decided about a training "
-                     "step, and no programs: it can be explained and simulated, not run; compile without --train to "
-                     "run the model");
+  return create(plan, std::vector{entry}, parameters, std::move(options));
+}
+
+Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std::vector<std::string> &names,
+                                                     ParameterSource &parameters, ExecutorOptions options) {
+  std::vector<const Entry *> entries;
+  for (const std::string &name : names) {
+    auto entry = plan.entry(name);
+    if (!entry)
+      return entry.error(); // the same in all processes
+    if ((*entry)->isDecision())
+      return makeError(Status::Unsupported, "entry \"", (*entry)->name,
+                       "\" holds what was decided about a training "
+                       "step, and no programs: it can be explained and simulated, not run; compile without --train to "
+                       "run the model");
+    if (names.size() > 1 && ((*entry)->samples == 0 || std::ranges::find(entries, *entry) != entries.end()))
+      return makeError(Status::Usage,
+                       "entries that run together expect to train or evaluate and to be named once, got \"", name,
+                       "\"");
+    entries.push_back(*entry);
+  }
   auto state = std::make_unique<State>();
-  if (Error error = state->build(plan, entry, parameters, std::move(options)))
+  if (Error error = state->build(plan, std::move(entries), parameters, std::move(options)))
     return error;
   return std::unique_ptr<Executor>(new Executor(std::move(state)));
 }
 
 Expected<Ticket> Executor::submit(std::vector<HostTensor> inputs, std::vector<HostTensor> outputs) {
-  const Entry &entry = *state->context.entry;
-  if (Error error = state->checkTensors(entry.inputs, inputs, "input"))
+  return submit(0, std::move(inputs), std::move(outputs));
+}
+
+Expected<Ticket> Executor::submit(uint32_t index, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs) {
+  const Entry &entry = this->entry(index);
+  if (Error error = state->checkTensors(entry, entry.inputs, inputs, "input"))
     return error;
-  if (Error error = state->checkTensors(entry.outputs, outputs, "output"))
+  if (Error error = state->checkTensors(entry, entry.outputs, outputs, "output"))
     return error;
   Ticket ticket = state->next++;
-  state->inFlight[ticket] = state->start(Phase::Body, ticket, std::move(inputs), std::move(outputs));
+  state->inFlight[ticket] = state->start({index, Phase::Body}, std::move(inputs), std::move(outputs));
   return ticket;
 }
 
@@ -321,7 +404,7 @@ Expected<StepTimes> Executor::wait(Ticket ticket) {
   return times;
 }
 
-const Entry &Executor::entry() const { return *state->context.entry; }
+const Entry &Executor::entry(uint32_t index) const { return *state->context.entries[index].entry; }
 
 std::vector<DeviceMemory> Executor::memory() const {
   std::map<uint32_t, DeviceMemory> ofDevice;
@@ -331,14 +414,54 @@ std::vector<DeviceMemory> Executor::memory() const {
       continue;
     DeviceMemory &memory = ofDevice[site.device];
     memory.device = state->context.plan->devices[site.device].name;
-    memory.plannedBytes += site.program->arenaBytes;
+    auto index = static_cast<uint32_t>(i);
+    memory.plannedBytes += state->arenaBytes(index);
     memory.allocatedBytes += state->members[i].device->allocatedBytes();
-    memory.liveBytes += site.program->liveBytes;
+    memory.liveBytes += state->arenaBytes(index, &Program::liveBytes);
   }
   std::vector<DeviceMemory> list;
   for (auto &[device, memory] : ofDevice)
     list.push_back(std::move(memory));
   return list;
+}
+
+Error Executor::readState(uint32_t parameter, const HostTensor &target) const {
+  const PlanContents &plan = *state->context.plan;
+  if (!state->inFlight.empty())
+    return makeError(Status::Failure, "reading parameters expects no step in flight, got ", state->inFlight.size(),
+                     "; wait for them");
+  for (const EntryContext &running : state->context.entries) {
+    bool kept = false;
+    Error failed;
+    forEachStateOf(plan, *running.entry, parameter, [&](const Site &site, const runtime::State &part) {
+      kept = true;
+      if (!failed)
+        failed = state->readPart(running, site, part, target);
+    });
+    if (kept)
+      return failed;
+  }
+  return makeError(Status::Failure, "parameter ", parameter, " is not one that a step writes");
+}
+
+/// Copies what the site's device has of a parameter, unless another process runs it or a replica gives the same.
+Error Executor::State::readPart(const EntryContext &running, const Site &site, const runtime::State &part,
+                                const HostTensor &target) const {
+  const Parameter &parameter = context.plan->parameters[part.parameter];
+  if (target.type() != parameter.type)
+    return makeError(Status::Failure, "parameter \"", parameter.name, "\" expects ", parameter.type.text(), ", got ",
+                     target.type().text());
+  TileLoad store = stateStoreOf(*context.plan, *running.entry, site, part);
+  if (!context.isHere(site) || store.boxes.empty())
+    return Error::success();
+  auto member = std::ranges::find_if(
+      running.sites, [&](const Site &other) { return other.mesh == site.mesh && other.member == site.member; });
+  const PlanBuffer &buffer = site.program->buffers[part.buffer];
+  std::vector<std::byte> bytes(buffer.bytes);
+  if (Error error = members[static_cast<size_t>(member - running.sites.begin())].device->copyOut(buffer, bytes))
+    return error;
+  storeTile(store, bytes, target.bytes());
+  return Error::success();
 }
 
 } // namespace cleave::runtime

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs one entry of a plan: makes its devices, loads kernels and parameters, and then runs steps, several at a time if
+// Runs entries of a plan: makes their devices, loads kernels and parameters, and then runs steps, several at a time if
 // the caller submits several.
 
 #ifndef CLEAVE_RUNTIME_EXECUTOR_H
@@ -44,8 +44,9 @@ struct DeviceMemory {
   uint64_t plannedBytes = 0, allocatedBytes = 0, liveBytes = 0;
 };
 
-/// An entry of a plan, ready to run. Made once; used by one thread at a time. With several processes each makes one and
-/// calls it as the others do; creating and waiting then end at all together, with the same error.
+/// An entry of a plan, or several that share parameters which their steps write, ready to run. Made once; used by one
+/// thread at a time. With several processes each makes one and calls it as the others do; creating and waiting then end
+/// at all together, with the same error.
 class Executor {
 public:
   /// Allocates the arenas, loads the kernels and runs `prepare` on all devices. The plan must have passed verifyPlan.
@@ -53,18 +54,28 @@ public:
   /// memory or processor features are missing, Status::Unsupported when this build lacks a driver or library.
   static Expected<std::unique_ptr<Executor>> create(const Plan &plan, const std::string &entry,
                                                     ParameterSource &parameters, ExecutorOptions options = {});
+  /// The same for several entries, each named once, that train or evaluate (Entry::samples): their programs of one mesh
+  /// take turns on one arena, in which the parameters keep their places. Each entry's `prepare` runs once.
+  static Expected<std::unique_ptr<Executor>> create(const Plan &plan, const std::vector<std::string> &entries,
+                                                    ParameterSource &parameters, ExecutorOptions options = {});
   /// Waits for the steps in flight.
   ~Executor();
 
   /// Starts a step and returns at once. `inputs` and `outputs` are by position and must have the ports' types; their
   /// bytes must live until the step is over. Status::Failure when they do not fit.
   Expected<Ticket> submit(std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
+  /// The same for one of several entries, by its place among them. Steps run in the order in which they are submitted,
+  /// whatever their entries: a device begins one when it is done with those before.
+  Expected<Ticket> submit(uint32_t entry, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
   /// Waits until the step is over; the error of its first failing instruction. Wait once for each ticket.
   Expected<StepTimes> wait(Ticket ticket);
-  /// The entry that runs.
-  const Entry &entry() const;
-  /// One element for each device of the entry that this process runs, in the order of the plan's devices.
+  /// The first of the entries that run, or another by its place.
+  const Entry &entry(uint32_t index = 0) const;
+  /// One element for each device of the entries that this process runs, in the order of the plan's devices.
   std::vector<DeviceMemory> memory() const;
+  /// Puts this process's parts of a parameter that steps write into `target`, which has the parameter's type. Needs
+  /// that no step is in flight. Status::Failure when it is not so, or no entry keeps the parameter.
+  Error readState(uint32_t parameter, const HostTensor &target) const;
 
 private:
   class State;

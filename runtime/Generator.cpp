@@ -11,12 +11,15 @@
 
 namespace cleave::runtime {
 
-static double unit(uint64_t seed, uint64_t counter) {
+uint64_t randomWord(uint64_t seed, uint64_t counter) {
   uint64_t z = seed + (counter + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  z ^= z >> 31;
-  return static_cast<double>(z >> 11) * 0x1p-53;
+  return z ^ (z >> 31);
+}
+
+static double unit(uint64_t seed, uint64_t counter) {
+  return static_cast<double>(randomWord(seed, counter) >> 11) * 0x1p-53;
 }
 
 /// Calls store(i, value) for the elements [begin, end) of `source`.

@@ -16,6 +16,9 @@
 
 namespace cleave::runtime {
 
+/// The word that counter `counter` of a seed gives.
+uint64_t randomWord(uint64_t seed, uint64_t counter);
+
 /// Fills `target` with elements `first`, `first` + 1, ... of `source`; its size must be a multiple of the element's.
 void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target, uint64_t first = 0);
 

@@ -7,7 +7,6 @@
 #include "runtime/TileLoad.h"
 
 #include <cstring>
-#include <functional>
 #include <set>
 
 namespace cleave::runtime {
@@ -29,50 +28,61 @@ Error checkSame(Processes &processes, const Plan &plan, const std::string &optio
   return processes.agree(error);
 }
 
-/// Calls visit(rank, boxes) for everything that is stored into an output, in an order that is the same everywhere; the
-/// boxes lead from the output to the output.
-static void forEachStore(const Plan &plan, const Entry &entry, const std::vector<uint32_t> &rankOfDevice,
-                         uint32_t output,
-                         const std::function<void(uint32_t rank, const std::vector<StridedCopy> &boxes)> &visit) {
-  for (const Site &site : sitesOf(*plan, entry))
-    for (const Instruction &instruction : site.program->body) {
-      const auto *store = std::get_if<StoreOutput>(&instruction.action);
-      if (!store || store->output != output)
-        continue;
-      std::vector<StridedCopy> boxes =
-          tileLoadOf(entry, *site.program, plan->meshes[site.program->mesh], site.member, instruction.action).boxes;
-      for (StridedCopy &box : boxes) {
-        box.sourceOffset = box.targetOffset;
-        for (StridedCopy::Dim &dim : box.dims)
-          dim.sourceStride = dim.targetStride;
-      }
-      visit(rankOfDevice[site.device], boxes);
+/// A part of a tensor that a process has; the box leads from the tensor to the tensor.
+struct StoredBox {
+  uint32_t rank = 0;
+  StridedCopy box;
+};
+
+/// Adds the target's side of the boxes that a process stores.
+static void addBoxes(std::vector<StoredBox> &list, uint32_t rank, std::vector<StridedCopy> boxes) {
+  for (StridedCopy &box : boxes) {
+    box.sourceOffset = box.targetOffset;
+    for (StridedCopy::Dim &dim : box.dims)
+      dim.sourceStride = dim.targetStride;
+    list.push_back({rank, std::move(box)});
+  }
+}
+
+/// Brings the boxes of other ranks into rank 0's tensor.
+static void joinBoxes(Processes &processes, const std::vector<StoredBox> &boxes, const HostTensor &tensor) {
+  std::vector<std::byte> own;
+  for (const StoredBox &stored : boxes)
+    if (stored.rank == processes.rank() && stored.rank != 0) {
+      size_t end = own.size();
+      own.resize(end + stored.box.bytes());
+      packBox(stored.box, tensor.bytes().data(), own.data() + end);
+    }
+  auto all = processes.gather(own);
+  std::vector<size_t> begins(all.size());
+  for (const StoredBox &stored : boxes)
+    if (processes.rank() == 0 && stored.rank != 0) {
+      unpackBox(stored.box, all[stored.rank].data() + begins[stored.rank], tensor.bytes().data());
+      begins[stored.rank] += stored.box.bytes();
     }
 }
 
 void joinOutput(Processes &processes, const Plan &plan, const Entry &entry, const std::vector<uint32_t> &rankOfDevice,
                 uint32_t output, const HostTensor &tensor) {
-  std::vector<std::byte> own;
-  forEachStore(plan, entry, rankOfDevice, output, [&](uint32_t rank, const std::vector<StridedCopy> &boxes) {
-    for (const StridedCopy &box : boxes)
-      if (rank == processes.rank() && rank != 0) {
-        size_t end = own.size();
-        own.resize(end + box.bytes());
-        packBox(box, tensor.bytes().data(), own.data() + end);
-      }
-  });
-  auto all = processes.gather(own);
-  std::vector<size_t> begins(all.size());
-  forEachStore(plan, entry, rankOfDevice, output, [&](uint32_t rank, const std::vector<StridedCopy> &boxes) {
-    for (const StridedCopy &box : boxes)
-      if (processes.rank() == 0 && rank != 0) {
-        unpackBox(box, all[rank].data() + begins[rank], tensor.bytes().data());
-        begins[rank] += box.bytes();
-      }
-  });
+  std::vector<StoredBox> boxes;
+  for (const Site &site : sitesOf(*plan, entry))
+    for (const Instruction &instruction : site.program->body)
+      if (const auto *store = std::get_if<StoreOutput>(&instruction.action); store && store->output == output)
+        addBoxes(boxes, rankOfDevice[site.device],
+                 tileLoadOf(entry, *site.program, plan->meshes[site.mesh], site.member, instruction.action).boxes);
+  joinBoxes(processes, boxes, tensor);
 }
 
-std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, const Entry &entry,
+void joinState(Processes &processes, const Plan &plan, const Entry &entry, const std::vector<uint32_t> &rankOfDevice,
+               uint32_t parameter, const HostTensor &tensor) {
+  std::vector<StoredBox> boxes;
+  forEachStateOf(*plan, entry, parameter, [&](const Site &site, const State &state) {
+    addBoxes(boxes, rankOfDevice[site.device], stateStoreOf(*plan, entry, site, state).boxes);
+  });
+  joinBoxes(processes, boxes, tensor);
+}
+
+std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, std::span<const Entry *const> entries,
                                      const std::vector<uint32_t> &rankOfDevice, const std::vector<DeviceMemory> &own) {
   std::vector<uint64_t> numbers;
   for (const DeviceMemory &device : own)
@@ -81,7 +91,8 @@ std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, con
   if (all.empty())
     return own;
   std::set<uint32_t> devices;
-  for (const Site &site : sitesOf(*plan, entry))
+  const std::vector<Site> sites = sitesOf(*plan, entries).front();
+  for (const Site &site : sites)
     devices.insert(site.device);
   std::vector<size_t> begins(all.size());
   std::vector<DeviceMemory> list;
@@ -95,12 +106,12 @@ std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, con
   return list;
 }
 
-void joinTrace(Processes &processes, const Plan &plan, const Entry &entry, Trace &trace) {
+void joinTrace(Processes &processes, const Plan &plan, std::span<const Entry *const> entries, Trace &trace) {
   std::vector<std::byte> own;
   if (processes.rank() != 0)
-    own = trace.pack(entry, processes.clockOffset());
+    own = trace.pack(entries, processes.clockOffset());
   for (const std::vector<std::byte> &theirs : processes.gather(own))
-    trace.unpack(plan, entry, theirs);
+    trace.unpack(plan, entries, theirs);
 }
 
 } // namespace cleave::runtime

@@ -21,11 +21,15 @@ void joinOutput(Processes &processes, const Plan &plan, const Entry &entry, cons
                 uint32_t output, const HostTensor &tensor);
 
 /// `own` is what Executor::memory says here. At rank 0: the same for the devices of all processes.
-std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, const Entry &entry,
+std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, std::span<const Entry *const> entries,
                                      const std::vector<uint32_t> &rankOfDevice, const std::vector<DeviceMemory> &own);
 
+/// Puts the parts of a parameter that other processes have read (Executor::readState) into rank 0's tensor.
+void joinState(Processes &processes, const Plan &plan, const Entry &entry, const std::vector<uint32_t> &rankOfDevice,
+               uint32_t parameter, const HostTensor &tensor);
+
 /// Adds the events of all processes to rank 0's trace, by rank 0's clock.
-void joinTrace(Processes &processes, const Plan &plan, const Entry &entry, Trace &trace);
+void joinTrace(Processes &processes, const Plan &plan, std::span<const Entry *const> entries, Trace &trace);
 
 } // namespace cleave::runtime
 

@@ -65,6 +65,11 @@ Expected<std::span<const std::byte>> FolderSource::mapped(const std::string &fil
   return files.emplace(file, std::move(entry)).first->second->mapping.bytes();
 }
 
+std::optional<std::span<const std::byte>> ValueSource::value(const Parameter &parameter) {
+  auto found = values.find(parameter.name);
+  return found == values.end() ? others.value(parameter) : std::optional(found->second);
+}
+
 void MemorySource::add(std::string file, std::span<const std::byte> bytes) { files[std::move(file)] = bytes; }
 
 Expected<std::span<const std::byte>> MemorySource::bytes(const FileSource &source) {

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace cleave::runtime {
 
@@ -18,6 +19,24 @@ public:
   virtual ~ParameterSource() = default;
   /// Exactly `source.bytes` bytes, which stay valid as long as this object.
   virtual Expected<std::span<const std::byte>> bytes(const FileSource &source) = 0;
+  /// The whole of a parameter, as its type says, where it begins with another value than the plan's source has; else
+  /// nothing. Stays valid as long as this object.
+  virtual std::optional<std::span<const std::byte>> value(const Parameter &) { return std::nullopt; }
+};
+
+/// Other first values for some parameters, whatever their source: those from which a run goes on. Fill it before use.
+class ValueSource : public ParameterSource {
+public:
+  /// `others` gives everything else.
+  explicit ValueSource(ParameterSource &others) : others(others) {}
+  /// `bytes` must be as many as the parameter's type needs, and outlive this object.
+  void add(std::string parameter, std::span<const std::byte> bytes) { values[std::move(parameter)] = bytes; }
+  Expected<std::span<const std::byte>> bytes(const FileSource &source) override { return others.bytes(source); }
+  std::optional<std::span<const std::byte>> value(const Parameter &parameter) override;
+
+private:
+  ParameterSource &others;
+  std::map<std::string, std::span<const std::byte>> values;
 };
 
 /// Maps files below one folder. Refuses absolute paths, `..` and links that leave the folder (Status::Rejected).

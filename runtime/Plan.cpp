@@ -44,7 +44,7 @@ Expected<Plan> Plan::fromBytes(std::span<const std::byte> bytes, std::filesystem
 }
 
 Expected<const Entry *> Plan::entry(const std::string &name) const {
-  if (name.empty() && contents->entries.size() == 1)
+  if (name.empty() && !contents->entries.empty())
     return &contents->entries.front();
   std::string known;
   for (const Entry &entry : contents->entries) {
@@ -74,6 +74,26 @@ std::vector<uint32_t> buffersOf(const Action &action) {
         return {};
       },
       action);
+}
+
+std::vector<BufferAccess> accessesOf(const PlanContents &plan, const Action &action) {
+  std::vector<BufferAccess> accesses;
+  if (const auto *call = std::get_if<Call>(&action)) {
+    size_t numInputs = plan.kernels[call->kernel].inputs.size();
+    for (size_t i = 0; i != call->arguments.size(); ++i)
+      accesses.push_back({call->arguments[i], i >= numInputs});
+    return accesses;
+  }
+  bool reads = std::holds_alternative<Send>(action) || std::holds_alternative<StoreOutput>(action);
+  std::visit(
+      [&](const auto &other) {
+        if constexpr (requires { other.source; })
+          accesses = {{other.source, false}, {other.target, true}};
+        else if constexpr (requires { other.buffer; })
+          accesses = {{other.buffer, !reads}};
+      },
+      action);
+  return accesses;
 }
 
 const char *kindName(const Action &action) {

@@ -42,10 +42,11 @@ struct Parameter {
   Source source;
 };
 
-/// An input or output of an entry.
+/// An input or output of an entry. `classes`: of labels, how many there are; else 0.
 struct Port {
   std::string name;
   TensorType type;
+  uint64_t classes = 0;
 };
 
 struct PlanDevice {
@@ -201,7 +202,15 @@ struct Instruction {
 /// The two lists of a program.
 enum class Phase : uint8_t { Prepare, Body };
 
-/// What every device of a mesh runs.
+/// A phase of one of the entries that run together, which is meant by its place among them.
+struct EntryPhase {
+  uint32_t entry = 0;
+  Phase phase = Phase::Body;
+
+  /// A number for lists by entry and phase, below twice the number of entries.
+  size_t index() const { return 2 * static_cast<size_t>(entry) + static_cast<size_t>(phase); }
+};
+
 /// A parameter that some body writes, and the buffer that holds the device's tile of it from step to step; -1: all of
 /// it.
 struct State {
@@ -209,6 +218,7 @@ struct State {
   int32_t tile = -1;
 };
 
+/// What every device of a mesh runs.
 struct Program {
   uint32_t mesh = 0;
   std::vector<QueueKind> queues;
@@ -318,7 +328,7 @@ public:
   const std::filesystem::path &folder() const { return home; }
   /// The file's bytes.
   std::span<const std::byte> bytes() const { return storage; }
-  /// The entry of that name, or the only one when `name` is empty. Status::Usage when there is no such entry.
+  /// The entry of that name, or the first one when `name` is empty. Status::Usage when there is no such entry.
   Expected<const Entry *> entry(const std::string &name) const;
 
 private:
@@ -336,6 +346,13 @@ private:
 const char *actionName(const Action &action);
 /// The buffers that an action names, in the order in which it names them.
 std::vector<uint32_t> buffersOf(const Action &action);
+/// A buffer that an action reads or writes.
+struct BufferAccess {
+  uint32_t buffer = 0;
+  bool writes = false;
+};
+/// What an action of a sound plan does with its buffers, in the order in which it names them.
+std::vector<BufferAccess> accessesOf(const PlanContents &plan, const Action &action);
 /// What an action does, for people: an exchange's kind ("all_gather", "halo_exchange", ...), otherwise its name.
 const char *kindName(const Action &action);
 /// "contraction", "elementwise", "reduction" or "movement".

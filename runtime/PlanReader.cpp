@@ -283,7 +283,7 @@ Entry Reader::entry(const fb::Entry &from) {
   Entry to;
   auto port = [&](const fb::Port *element) {
     std::string name = text(element->name());
-    return Port{name, type(element->type(), name)};
+    return Port{name, type(element->type(), name), element->classes()};
   };
   to.name = text(from.name());
   to.inputs = list<Port>(from.inputs(), port);

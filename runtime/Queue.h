@@ -40,8 +40,8 @@ class Queue {
 public:
   virtual ~Queue() = default;
   /// Fixes what a step of `phase` runs on this queue. Once for each phase, before the first submit.
-  virtual Error record(Phase phase, std::vector<Command> commands) = 0;
-  /// Starts the list of the step's phase and returns at once. Steps come in the order of their numbers.
+  virtual Error record(EntryPhase phase, std::vector<Command> commands) = 0;
+  /// Starts the list of the step's phase and returns at once. Steps come in the order in which they were made.
   virtual void submit(std::shared_ptr<Step> step) = 0;
 };
 

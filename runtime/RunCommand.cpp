@@ -7,65 +7,18 @@
 #include "runtime/FileReplacement.h"
 #include "runtime/Generator.h"
 #include "runtime/JoinResults.h"
+#include "runtime/PortBinding.h"
 #include "runtime/RunReport.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <iostream>
-#include <optional>
 
 namespace cleave::runtime {
 namespace {
-
-/// A file for each port that has one.
-using Files = std::vector<std::optional<std::string>>;
-
-/// The port that a binding's name part means, and the file. A port's name may hold "=": the longest match counts.
-Expected<std::pair<size_t, std::string>> parseBinding(const std::string &binding, const std::vector<Port> &ports,
-                                                      const char *option) {
-  size_t best = ports.size(), length = 0;
-  for (size_t i = 0; i != ports.size(); ++i) {
-    const std::string &name = ports[i].name;
-    if (binding.size() > name.size() && binding.compare(0, name.size(), name) == 0 && binding[name.size()] == '=' &&
-        (best == ports.size() || name.size() > length)) {
-      best = i;
-      length = name.size();
-    }
-  }
-  size_t equals = binding.find('=');
-  if (best == ports.size() && equals != std::string::npos && binding.front() == '@') {
-    size_t position = 0;
-    auto parsed = std::from_chars(binding.data() + 1, binding.data() + equals, position);
-    if (parsed.ec == std::errc() && parsed.ptr == binding.data() + equals && position < ports.size()) {
-      best = position;
-      length = equals;
-    }
-  }
-  if (best != ports.size() && length + 1 < binding.size())
-    return std::pair(best, binding.substr(length + 1));
-  std::string known;
-  for (size_t i = 0; i != ports.size(); ++i)
-    known += (i ? ", @" : "@") + std::to_string(i) + " \"" + ports[i].name + "\"";
-  return makeError(Status::Usage, option, " expects NAME=FILE with NAME one of ", known.empty() ? "none" : known,
-                   ", got \"", binding, "\"");
-}
-
-Expected<Files> bind(const std::vector<std::string> &bindings, const std::vector<Port> &ports, const char *option) {
-  Files files(ports.size());
-  for (const std::string &binding : bindings) {
-    auto parsed = parseBinding(binding, ports, option);
-    if (!parsed)
-      return parsed.error();
-    if (files[parsed->first])
-      return makeError(Status::Usage, option, " names \"", ports[parsed->first].name, "\" twice");
-    files[parsed->first] = parsed->second;
-  }
-  return files;
-}
 
 Expected<std::optional<HostTensor>> readIfBound(const std::optional<std::string> &file, const Port &port) {
   if (!file)
@@ -164,13 +117,13 @@ private:
   }
 
   Error readFiles() {
-    auto inputFiles = bind(options.inputs, entry->inputs, "--input");
+    auto inputFiles = bindPorts(options.inputs, entry->inputs, "--input");
     if (!inputFiles)
       return inputFiles.error();
-    auto expectFiles = bind(options.expects, entry->outputs, "--expect");
+    auto expectFiles = bindPorts(options.expects, entry->outputs, "--expect");
     if (!expectFiles)
       return expectFiles.error();
-    auto outputs = bind(options.outputs, entry->outputs, "--output");
+    auto outputs = bindPorts(options.outputs, entry->outputs, "--output");
     if (!outputs)
       return outputs.error();
     outputFiles = *outputs;
@@ -260,9 +213,9 @@ private:
   void join() {
     for (uint32_t i = 0; i != outputs.size(); ++i)
       joinOutput(*processes, plan, *entry, rankOfDevice, i, outputs[i]);
-    report.devices = joinMemory(*processes, plan, *entry, rankOfDevice, report.devices);
+    report.devices = joinMemory(*processes, plan, std::span(&entry, 1), rankOfDevice, report.devices);
     if (!options.traceFile.empty())
-      joinTrace(*processes, plan, *entry, trace);
+      joinTrace(*processes, plan, std::span(&entry, 1), trace);
   }
 
   Error finish() {
@@ -298,7 +251,7 @@ private:
   std::vector<HostTensor> inputs, outputs;
   std::vector<std::vector<HostTensor>> outputsOf; ///< by slot: as many as steps in flight
   std::vector<std::optional<HostTensor>> expected;
-  Files outputFiles;
+  PortBindings outputFiles;
   Trace trace;
 };
 

@@ -4,17 +4,34 @@
 
 #include "runtime/Site.h"
 
+#include <algorithm>
+
 namespace cleave::runtime {
 
-std::vector<Site> sitesOf(const PlanContents &plan, const Entry &entry) {
-  std::vector<Site> sites;
-  for (uint32_t index = 0; index != entry.programs.size(); ++index) {
-    const Program &program = entry.programs[index];
-    const std::vector<uint32_t> &devices = plan.meshes[program.mesh].devices;
-    for (uint32_t member = 0; member != devices.size(); ++member)
-      sites.push_back({devices[member], &program, index, member});
+std::vector<std::vector<Site>> sitesOf(const PlanContents &plan, std::span<const Entry *const> entries) {
+  std::vector<uint32_t> meshes;
+  for (const Entry *entry : entries)
+    for (const Program &program : entry->programs)
+      if (std::ranges::find(meshes, program.mesh) == meshes.end())
+        meshes.push_back(program.mesh);
+  std::vector<std::vector<Site>> lists;
+  for (const Entry *entry : entries) {
+    std::vector<Site> &sites = lists.emplace_back();
+    for (uint32_t mesh : meshes) {
+      auto found = std::ranges::find(entry->programs, mesh, &Program::mesh);
+      const Program *program = found == entry->programs.end() ? nullptr : &*found;
+      auto index = static_cast<uint32_t>(found - entry->programs.begin());
+      const std::vector<uint32_t> &devices = plan.meshes[mesh].devices;
+      for (uint32_t member = 0; member != devices.size(); ++member)
+        sites.push_back({devices[member], program, index, member, mesh});
+    }
   }
-  return sites;
+  return lists;
+}
+
+std::vector<Site> sitesOf(const PlanContents &plan, const Entry &entry) {
+  const Entry *const one = &entry;
+  return sitesOf(plan, std::span(&one, 1)).front();
 }
 
 Coordinates coordinatesOf(const Mesh &mesh, uint32_t member) {

@@ -8,8 +8,8 @@
 
 namespace cleave::runtime {
 
-Step::Step(Phase phase, Ticket number, unsigned queues, int64_t earliest)
-    : phase(phase), number(number), earliest(earliest), queues(queues) {
+Step::Step(EntryPhase phase, std::vector<uint64_t> before, unsigned queues, int64_t earliest)
+    : phase(phase), before(std::move(before)), number(this->before[phase.index()]), earliest(earliest), queues(queues) {
   times = {earliest, earliest};
   if (queues == 0)
     done.signal(1);

@@ -9,16 +9,27 @@
 #include "runtime/Timeline.h"
 
 #include <mutex>
+#include <vector>
 
 namespace cleave::runtime {
 
 /// A step on its way through the queues, shared by the queues that run it and the caller who waits for it.
 class Step {
 public:
-  /// `queues` queues will call finish. `earliest` is when the caller submitted it, for simulated time.
-  Step(Phase phase, Ticket number, unsigned queues, int64_t earliest = 0);
+  /// `before` has, by EntryPhase::index, how many steps were made before this one. `queues` queues will call finish.
+  /// `earliest` is when the caller submitted it, for simulated time.
+  Step(EntryPhase phase, std::vector<uint64_t> before, unsigned queues, int64_t earliest = 0);
 
-  const Phase phase;
+  /// The sum of what the steps before this one count, when one of phase number i counts `each[i]`.
+  template <typename Counts> uint64_t countBefore(const Counts &each) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i != before.size(); ++i)
+      sum += before[i] * each[i];
+    return sum;
+  }
+
+  const EntryPhase phase;
+  const std::vector<uint64_t> before;
   /// Counted from 0 within the phase.
   const Ticket number;
   const int64_t earliest;

@@ -6,6 +6,8 @@
 
 #include "runtime/Generator.h"
 
+#include <algorithm>
+
 namespace cleave::runtime {
 
 /// The whole buffer as one run.
@@ -38,6 +40,29 @@ TileLoad tileLoadOf(const Entry &entry, const Program &program, const Mesh &mesh
     result.index = index->what == IndexKind::Start ? startOf(dim, at) : spanOf(dim, at).extent;
   }
   return result;
+}
+
+TileLoad stateStoreOf(const PlanContents &plan, const Entry &entry, const Site &site, const State &state) {
+  TileLoad result;
+  const PlanBuffer &buffer = site.program->buffers[state.buffer];
+  const Tile *tile = entry.tile(state.tile);
+  Coordinates at = coordinatesOf(plan.meshes[site.mesh], site.member);
+  result.elementBytes = elementBytes(buffer.type.element);
+  if (isFirstReplica(tile, at))
+    result.boxes = tile ? intersect(*tile, at, wholeTile(*tile), at, result.elementBytes) : wholeBuffer(buffer);
+  return result;
+}
+
+void forEachStateOf(const PlanContents &plan, const Entry &entry, uint32_t parameter,
+                    const std::function<void(const Site &, const State &)> &visit) {
+  const Program *keeper = nullptr;
+  for (const Site &site : sitesOf(plan, entry)) {
+    auto state = std::ranges::find(site.program->state, parameter, &State::parameter);
+    if (state == site.program->state.end() || (keeper && keeper != site.program))
+      continue;
+    keeper = site.program;
+    visit(site, *state);
+  }
 }
 
 static void fillPadding(const TileLoad &load, std::span<std::byte> buffer) {

@@ -7,6 +7,8 @@
 
 #include "runtime/Tile.h"
 
+#include <functional>
+
 namespace cleave::runtime {
 
 /// What an instruction moves between a tensor in the host's memory and the buffer of a device, worked out once.
@@ -24,6 +26,14 @@ struct TileLoad {
 /// that does not store, and for other actions.
 TileLoad tileLoadOf(const Entry &entry, const Program &program, const Mesh &mesh, uint32_t member,
                     const Action &action);
+
+/// What a device stores of a parameter that it keeps, the plan's State, into the whole tensor; nothing for a replica.
+TileLoad stateStoreOf(const PlanContents &plan, const Entry &entry, const Site &site, const State &state);
+
+/// Calls visit(site, state) for the devices that keep the parameter between steps: those of the first program that
+/// does.
+void forEachStateOf(const PlanContents &plan, const Entry &entry, uint32_t parameter,
+                    const std::function<void(const Site &, const State &)> &visit);
 
 /// Copies the load's boxes and fills its padding.
 void loadTile(const TileLoad &load, std::span<const std::byte> tensor, std::span<std::byte> buffer);

@@ -12,19 +12,20 @@
 
 namespace cleave::runtime {
 
-Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue) {
+Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue, QueueKind kind) {
   this->plan = plan;
   Track &track = all.emplace_back();
   track.device = site.device;
-  track.program = site.programIndex;
+  track.mesh = site.mesh;
   track.member = site.member;
   track.queue = queue;
+  track.kind = kind;
   track.thread = threads[site.device]++;
   track.deviceName = plan->devices[site.device].name;
-  track.queueName = queueKindName(site.program->queues[queue]);
+  track.queueName = queueKindName(kind);
   // A device in several meshes has several queues of a kind.
-  if (plan->meshes[site.program->mesh].devices.size() > 1)
-    track.queueName += " of " + plan->meshes[site.program->mesh].name;
+  if (plan->meshes[site.mesh].devices.size() > 1)
+    track.queueName += " of " + plan->meshes[site.mesh].name;
   return track;
 }
 
@@ -37,22 +38,27 @@ static void writeName(std::ostream &out, const char *what, uint32_t process, uin
       << ",\"args\":{\"name\":" << JsonString{name} << "}}";
 }
 
-std::vector<std::byte> Trace::pack(const Entry &entry, int64_t offset) const {
+/// The instructions of a phase of an entry's program on a mesh, which the entry has.
+static const std::vector<Instruction> &instructionsOn(const Entry &entry, uint32_t mesh, Phase phase) {
+  return std::ranges::find(entry.programs, mesh, &Program::mesh)->instructions(phase);
+}
+
+std::vector<std::byte> Trace::pack(std::span<const Entry *const> entries, int64_t offset) const {
   std::vector<int64_t> numbers;
   for (const Track &track : all) {
-    const Program &program = entry.programs[track.program];
-    numbers.insert(numbers.end(),
-                   {track.program, track.member, track.queue, static_cast<int64_t>(track.events.size())});
-    for (const Event &event : track.events)
-      numbers.insert(numbers.end(),
-                     {static_cast<int64_t>(event.phase), event.instruction - program.instructions(event.phase).data(),
-                      static_cast<int64_t>(event.step), event.begin + offset, event.end + offset});
+    numbers.insert(numbers.end(), {track.mesh, track.member, track.queue, static_cast<int64_t>(track.kind),
+                                   static_cast<int64_t>(track.events.size())});
+    for (const Event &event : track.events) {
+      const Instruction *first = instructionsOn(*entries[event.entry], track.mesh, event.phase).data();
+      numbers.insert(numbers.end(), {event.entry, static_cast<int64_t>(event.phase), event.instruction - first,
+                                     static_cast<int64_t>(event.step), event.begin + offset, event.end + offset});
+    }
   }
   auto bytes = std::as_bytes(std::span(numbers));
   return {bytes.begin(), bytes.end()};
 }
 
-void Trace::unpack(const Plan &plan, const Entry &entry, std::span<const std::byte> bytes) {
+void Trace::unpack(const Plan &plan, std::span<const Entry *const> entries, std::span<const std::byte> bytes) {
   auto next = [&] {
     int64_t number;
     std::memcpy(&number, bytes.data(), sizeof number);
@@ -60,14 +66,15 @@ void Trace::unpack(const Plan &plan, const Entry &entry, std::span<const std::by
     return number;
   };
   while (!bytes.empty()) {
-    auto index = static_cast<uint32_t>(next()), member = static_cast<uint32_t>(next());
-    const Program &program = entry.programs[index];
-    uint32_t device = plan->meshes[program.mesh].devices[member];
-    Track &track = add(plan, {device, &program, index, member}, static_cast<uint32_t>(next()));
+    auto mesh = static_cast<uint32_t>(next()), member = static_cast<uint32_t>(next());
+    auto queue = static_cast<uint32_t>(next());
+    auto kind = static_cast<QueueKind>(next());
+    Track &track = add(plan, {plan->meshes[mesh].devices[member], nullptr, 0, member, mesh}, queue, kind);
     for (int64_t events = next(); events != 0; --events) {
       Event &event = track.events.emplace_back();
+      event.entry = static_cast<uint32_t>(next());
       event.phase = static_cast<Phase>(next());
-      event.instruction = &program.instructions(event.phase)[static_cast<size_t>(next())];
+      event.instruction = &instructionsOn(*entries[event.entry], mesh, event.phase)[static_cast<size_t>(next())];
       event.step = static_cast<uint64_t>(next());
       event.begin = next();
       event.end = next();
@@ -102,6 +109,8 @@ void Trace::write(std::ostream &out) const {
           << ",\"ts\":" << microseconds(event.begin - origin) << ",\"dur\":" << microseconds(event.end - event.begin)
           << ",\"args\":{\"phase\":\"" << (event.phase == Phase::Prepare ? "prepare" : "body")
           << "\",\"step\":" << event.step;
+      if (entryNames.size() > 1)
+        out << ",\"entry\":" << JsonString{entryNames[event.entry]};
       if (const auto *call = std::get_if<Call>(&event.instruction->action))
         out << ",\"kernel\":" << JsonString{plan->kernels[call->kernel].name};
       out << "}}";

@@ -22,11 +22,13 @@ public:
     Phase phase = Phase::Body;
     uint64_t step = 0;
     int64_t begin = 0, end = 0; ///< nanoseconds
+    uint32_t entry = 0;         ///< its place among the executor's entries
   };
   /// The events of one queue.
   struct Track {
-    uint32_t device = 0, program = 0, member = 0, queue = 0; ///< as in Site
-    uint32_t thread = 0;                                     ///< distinct among the queues of all sites of the device
+    uint32_t device = 0, mesh = 0, member = 0, queue = 0; ///< as in Site
+    QueueKind kind = QueueKind::Compute;
+    uint32_t thread = 0; ///< distinct among the queues of all sites of the device
     std::string deviceName, queueName;
     std::vector<Event> events;
   };
@@ -39,15 +41,17 @@ public:
   };
 
   /// A new track for a queue of a site. The trace keeps `plan` alive, whose instructions the events refer to.
-  Track &add(const Plan &plan, const Site &site, uint32_t queue);
+  Track &add(const Plan &plan, const Site &site, uint32_t queue, QueueKind kind);
+  /// The names of the entries that run together, by their places, where there are several.
+  void setEntries(std::vector<std::string> names) { entryNames = std::move(names); }
   /// A new counter of a device. Events and counters of one trace have one clock.
   Counter &addCounter(uint32_t device, std::string name);
   /// Not while a step is running.
   const std::deque<Track> &tracks() const { return all; }
-  /// The events as bytes for another process with the same plan and entry, with `offset` added to their times.
-  std::vector<std::byte> pack(const Entry &entry, int64_t offset) const;
+  /// The events as bytes for another process with the same plan and entries, with `offset` added to their times.
+  std::vector<std::byte> pack(std::span<const Entry *const> entries, int64_t offset) const;
   /// Adds the events that another process has packed.
-  void unpack(const Plan &plan, const Entry &entry, std::span<const std::byte> bytes);
+  void unpack(const Plan &plan, std::span<const Entry *const> entries, std::span<const std::byte> bytes);
   /// The events as JSON, in microseconds from the first begin. Not while a step is running.
   void write(std::ostream &out) const;
 
@@ -55,6 +59,7 @@ private:
   Plan plan;
   std::deque<Track> all;
   std::deque<Counter> counters;
+  std::vector<std::string> entryNames;
   std::map<uint32_t, uint32_t> threads; ///< tracks of each device so far
 };
 

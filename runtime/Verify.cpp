@@ -6,6 +6,7 @@
 #include "runtime/Verify.h"
 
 #include "runtime/VerifyProgram.h"
+#include "runtime/VerifyState.h"
 
 #include <algorithm>
 #include <array>
@@ -119,6 +120,8 @@ static Error checkPorts(const std::vector<Port> &ports, const char *what) {
   for (const Port &port : ports) {
     if (Error error = port.type.check())
       return within(what, port.name, error);
+    if (port.classes != 0 && isFloatingPoint(port.type.element))
+      return reject(what, " \"", port.name, "\" expects integers as labels, got ", port.type.text());
     if (port.type.layout)
       return reject(what, " \"", port.name, "\" expects a dense type, got ", port.type.text());
     if (!names.insert(port.name).second)
@@ -179,6 +182,10 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
         !areNumbers({op.predictedSeconds, op.communicationSeconds, op.alternativeSeconds}, -1))
       return reject("operator \"", op.name, "\" expects finite numbers for its work, bytes and seconds");
   }
+  for (const Port &port : entry.inputs)
+    if (entry.samples != 0 && (port.type.shape.empty() || port.type.shape[0] != static_cast<int64_t>(entry.samples)))
+      return reject("input \"", port.name, "\" expects the entry's ", entry.samples, " samples in dimension 0, got ",
+                    port.type.text());
   if (entry.prediction)
     if (Error error = checkPrediction(plan, entry))
       return error;
@@ -211,11 +218,12 @@ Error verifyStructure(const PlanContents &plan) {
 Error verifyPlan(const PlanContents &plan) {
   if (Error error = verifyStructure(plan))
     return error;
-  for (const Entry &entry : plan.entries)
-    if (!entry.isDecision())
-      if (Error error = verifyOrder(plan, entry))
+  std::vector<LastingOfPrograms> lasting(plan.entries.size());
+  for (size_t i = 0; i != plan.entries.size(); ++i)
+    if (!plan.entries[i].isDecision())
+      if (Error error = verifyOrder(plan, plan.entries[i], lasting[i]))
         return error;
-  return Error::success();
+  return verifySharing(plan, lasting);
 }
 
 } // namespace cleave::runtime

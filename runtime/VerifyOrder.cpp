@@ -8,6 +8,7 @@
 
 #include "runtime/HappensBefore.h"
 #include "runtime/Verify.h"
+#include "runtime/VerifyState.h"
 
 #include <algorithm>
 #include <optional>
@@ -78,6 +79,18 @@ public:
     return error;
   }
 
+  /// What bodies read as `prepare` left it, after both phases have been checked.
+  LastingOfPrograms lasting() const {
+    LastingOfPrograms list(arenas.size());
+    for (size_t program = 0; program != arenas.size(); ++program) {
+      const Arena &arena = arenas[program];
+      for (size_t i = 0; i != arena.segments.size(); ++i)
+        if (const auto &access = arena.segments[i].readAsPrepared)
+          list[program].push_back({arena.bounds[i], arena.bounds[i + 1], root(*access)});
+    }
+    return list;
+  }
+
 private:
   const Instruction &instruction(Occurrence at) const {
     return entry.programs[at.program].instructions(current)[at.instruction];
@@ -117,28 +130,8 @@ private:
   }
 
   void collect(Occurrence at) {
-    auto add = [&](uint32_t buffer, bool writes) { accesses.push_back({at, buffer, writes}); };
-    const Action &action = instruction(at).action;
-    if (const auto *call = std::get_if<Call>(&action)) {
-      size_t numInputs = plan.kernels[call->kernel].inputs.size();
-      for (size_t i = 0; i != call->arguments.size(); ++i)
-        add(call->arguments[i], i >= numInputs);
-    } else if (const auto *send = std::get_if<Send>(&action)) {
-      add(send->buffer, false);
-    } else if (const auto *output = std::get_if<StoreOutput>(&action)) {
-      add(output->buffer, false);
-    } else {
-      std::visit(
-          [&](const auto &other) {
-            if constexpr (requires { other.source; }) {
-              add(other.source, false);
-              add(other.target, true);
-            } else if constexpr (requires { other.buffer; }) {
-              add(other.buffer, true);
-            }
-          },
-          action);
-    }
+    for (const BufferAccess &access : accessesOf(plan, instruction(at).action))
+      accesses.push_back({at, access.buffer, access.writes});
   }
 
   /// Within one event: a kernel or an all-reduce may write exactly the bytes of an input if both are the same buffer or
@@ -224,10 +217,16 @@ private:
 } // namespace
 
 Error verifyOrder(const PlanContents &plan, const Entry &entry) {
+  LastingOfPrograms lasting;
+  return verifyOrder(plan, entry, lasting);
+}
+
+Error verifyOrder(const PlanContents &plan, const Entry &entry, LastingOfPrograms &lasting) {
   OrderChecker checker(plan, entry);
   for (Phase phase : {Phase::Prepare, Phase::Body})
     if (Error error = checker.check(phase))
       return Error(error.status(), "entry \"" + entry.name + "\": " + error.message(), error.node());
+  lasting = checker.lasting();
   return Error::success();
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/Reduction.h"
 #include "runtime/Tile.h"
+#include "runtime/VerifyState.h"
 
 #include <algorithm>
 #include <map>
@@ -414,7 +415,7 @@ Error checkProgram(const PlanContents &plan, const Entry &entry, const Program &
   for (Phase phase : {Phase::Prepare, Phase::Body})
     if (Error error = checkPhase(plan, entry, program, phase))
       return error;
-  return Error::success();
+  return verifyState(plan, entry, program);
 }
 
 } // namespace

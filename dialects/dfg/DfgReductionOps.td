@@ -84,7 +84,9 @@ def Dfg_BatchNormOp : Dfg_Operator<"batch_norm", [DeclareOpInterfaceMethods<Libr
     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
   let summary = "batch normalization with given statistics";
   let description = [{
-    `scale * (x - mean) / sqrt(variance + epsilon) + bias`, channel by channel (dimension 1).
+    `scale * (x - mean) / sqrt(variance + epsilon) + bias`, channel by channel (dimension 1). In training the statistics
+    are those of the batch (`--train-normalize-by-batch`); of the given ones, `momentum` says how much of themselves they
+    keep (0.9 where it is missing).
 
     ```mlir
     %0 = dfg.batch_norm %x, %scale, %bias, %mean, %variance {epsilon = 1.0e-5 : f64}
@@ -92,7 +94,7 @@ def Dfg_BatchNormOp : Dfg_Operator<"batch_norm", [DeclareOpInterfaceMethods<Libr
     ```
   }];
   let arguments = (ins Dfg_FloatTensor:$input, Dfg_FloatTensor:$scale, Dfg_FloatTensor:$bias, Dfg_FloatTensor:$mean,
-                       Dfg_FloatTensor:$variance, F64Attr:$epsilon);
+                       Dfg_FloatTensor:$variance, F64Attr:$epsilon, OptionalAttr<F64Attr>:$momentum);
   let results = (outs Dfg_Tensor:$result);
 }
 

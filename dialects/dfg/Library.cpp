@@ -128,40 +128,39 @@ FailureOr<LibraryCall> DotGeneralOp::getLibraryCall() {
   return call;
 }
 
-FailureOr<LibraryCall> PoolOp::getLibraryCall() {
-  if (!isLibraryType(*this) || getStrides().size() > 3)
-    return failure();
-  // The library refuses windows that lie wholly in the padding.
-  size_t rank = getStrides().size();
-  // One window a channel is a plain reduction; as a window of many taps it takes the library many times longer.
-  if (tensorType(getResult()).getNumElements() ==
-      tensorType(getInput()).getDimSize(0) * tensorType(getInput()).getDimSize(1))
+/// The attributes of a pooling for the library, if it computes it: it refuses windows that lie wholly in the padding.
+template <typename Op> static FailureOr<SmallVector<NamedAttribute>> poolingParameters(Op op) {
+  size_t rank = op.getStrides().size();
+  if (!isLibraryType(op) || rank > 3)
     return failure();
   for (size_t i = 0; i < rank; ++i)
-    if (std::max(getPads()[i], getPads()[rank + i]) >= getDilations()[i] * (getWindow()[i] - 1) + 1)
+    if (std::max(op.getPads()[i], op.getPads()[rank + i]) >= op.getDilations()[i] * (op.getWindow()[i] - 1) + 1)
       return failure();
-  Builder builder(getContext());
-  auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
-  parameters.push_back(builder.getNamedAttr("kernel", builder.getDenseI64ArrayAttr(getWindow())));
+  Builder builder(op.getContext());
+  auto parameters = windowParameters(builder, op.getStrides(), op.getPads(), op.getDilations());
+  parameters.push_back(builder.getNamedAttr("kernel", builder.getDenseI64ArrayAttr(op.getWindow())));
+  return parameters;
+}
+
+FailureOr<LibraryCall> PoolOp::getLibraryCall() {
+  auto parameters = poolingParameters(*this);
+  // One window a channel is a plain reduction; as a window of many taps it takes the library many times longer.
+  if (failed(parameters) || tensorType(getResult()).getNumElements() ==
+                                tensorType(getInput()).getDimSize(0) * tensorType(getInput()).getDimSize(1))
+    return failure();
   StringRef routine = getKind() == PoolKind::Max ? "pooling.max"
                       : getCountIncludePad()     ? "pooling.avg_include"
                                                  : "pooling.avg_exclude";
-  return makeCall(*this, routine, parameters, {LayoutChoice::Given});
+  return makeCall(*this, routine, *parameters, {LayoutChoice::Given});
 }
 
-/// Largest elements are not the library's: it wants to have run the pooling itself before.
+/// Of averages: for that of a largest element the library wants to have kept where it was.
 FailureOr<LibraryCall> PoolGradientOp::getLibraryCall() {
-  if (!isLibraryType(*this) || getStrides().size() > 3 || getKind() == PoolKind::Max)
+  auto parameters = poolingParameters(*this);
+  if (failed(parameters) || getKind() == PoolKind::Max)
     return failure();
-  size_t rank = getStrides().size();
-  for (size_t i = 0; i < rank; ++i)
-    if (std::max(getPads()[i], getPads()[rank + i]) >= getDilations()[i] * (getWindow()[i] - 1) + 1)
-      return failure();
-  Builder builder(getContext());
-  auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
-  parameters.push_back(builder.getNamedAttr("kernel", builder.getDenseI64ArrayAttr(getWindow())));
   StringRef routine = getCountIncludePad() ? "pooling_gradient.avg_include" : "pooling_gradient.avg_exclude";
-  return makeCall(*this, routine, parameters, {LayoutChoice::Given});
+  return makeCall(*this, routine, *parameters, {LayoutChoice::Given});
 }
 
 //===-- normalizations ----------------------------------------------------------------------------------------===//

@@ -48,6 +48,8 @@ inline constexpr llvm::StringLiteral inputAttrName = "dist.input";
 inline constexpr llvm::StringLiteral outputAttrName = "dist.output";
 /// The attribute of a program's arguments and results that holds their LayoutAttr.
 inline constexpr llvm::StringLiteral layoutAttrName = "dist.layout";
+/// On an operation of a program that reads a parameter: steps write the parameter.
+inline constexpr llvm::StringLiteral changesAttrName = "dist.changes";
 /// On a graph or program: its operators are to run in the order in which they stand.
 inline constexpr llvm::StringLiteral orderedAttrName = "dist.ordered";
 

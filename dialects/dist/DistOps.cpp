@@ -147,7 +147,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return verifyDevices(op, attribute.getValue());
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
-  bool ordered = attribute.getName() == orderedAttrName && isa<UnitAttr>(attribute.getValue());
+  bool ordered = (attribute.getName() == orderedAttrName || attribute.getName() == changesAttrName) &&
+                 isa<UnitAttr>(attribute.getValue());
   if (!place && !group && !ordered)
     return op->emitOpError("expects the attribute '")
            << attribute.getName().getValue() << "' to be '" << placeAttrName << "' with a #dist.place, or '"

@@ -7,6 +7,9 @@
 //   %c = reduce %b┘ the root
 //
 // so every cluster has one result, and nothing is computed twice.
+//
+// Transposes between the order in memory and the order of dimensions (see SelectLibraryKernels.cpp) join all their
+// readers and their only producer: inside a kernel they are a way of counting.
 
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
@@ -44,6 +47,17 @@ bool readsOnce(OpOperand &use) {
   return seen == rule.factors.size();
 }
 
+/// It shows bytes that lie permuted.
+bool readsPermuted(Operation *op) {
+  auto transpose = dyn_cast<dfg::TransposeOp>(op);
+  return transpose && transpose.getInput().getDefiningOp<plan::ViewOp>();
+}
+
+/// It brings its operand into the order in which it shall lie.
+bool writesPermuted(Operation *op) {
+  return isa<dfg::TransposeOp>(op) && op->getResult(0).hasOneUse() && isa<plan::ViewOp>(*op->getResult(0).user_begin());
+}
+
 class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
   void runOnOperation() override {
     ConstantValues constants;
@@ -55,8 +69,14 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
     for (Operation *root : roots) {
       if (taken.contains(root))
         continue;
+      if (readsPermuted(root) && root->use_empty()) {
+        root->erase();
+        continue;
+      }
       llvm::SetVector<Operation *> cluster = clusterOf(root, constants);
-      taken.insert(cluster.begin(), cluster.end());
+      for (Operation *member : cluster)
+        if (!readsPermuted(member))
+          taken.insert(member);
       if (cluster.size() > 1)
         fuse(root, cluster);
     }
@@ -66,9 +86,18 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
     llvm::SetVector<Operation *> cluster;
     cluster.insert(root);
     bool constant = constants.contains(root->getResult(0));
+    if (writesPermuted(root))
+      if (Operation *producer = root->getOperand(0).getDefiningOp(); producer && isa<LowerInterface>(producer) &&
+                                                                     producer->getNumResults() == 1 &&
+                                                                     producer->getResult(0).hasOneUse())
+        cluster.insert(producer);
     for (size_t i = 0; i < cluster.size() && cluster.size() < maxClusterSize; ++i)
       for (OpOperand &operand : cluster[i]->getOpOperands()) {
         Operation *producer = operand.get().getDefiningOp();
+        if (producer && readsPermuted(producer)) {
+          cluster.insert(producer);
+          continue;
+        }
         if (!producer || !isa<ElementwiseInterface>(producer) || producer->getBlock() != root->getBlock())
           continue;
         // What is known when the plan is loaded is not computed in every step.
@@ -103,8 +132,10 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
       builder.clone(*op, mapping);
     dfg::YieldOp::create(builder, root->getLoc(), mapping.lookup(root->getResult(0)));
     root->replaceAllUsesWith(fusion);
+    // A transpose that other clusters read, too, goes when its turn as a root comes.
     for (Operation *op : llvm::reverse(members))
-      op->erase();
+      if (!readsPermuted(op) || op == root)
+        op->erase();
   }
 };
 

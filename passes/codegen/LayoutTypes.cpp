@@ -73,7 +73,7 @@ runtime::TensorType toRuntimeType(RankedTensorType type) {
 
 RankedTensorType fromRuntimeType(MLIRContext *context, const runtime::TensorType &type) {
   Attribute encoding;
-  if (!runtime::isDense(type)) {
+  if (!runtime::isPlain(type)) {
     const runtime::Layout &layout = *type.layout;
     SmallVector<int64_t> dims(layout.innerDims.begin(), layout.innerDims.end());
     encoding = plan::LayoutAttr::get(context, runtime::layoutText(type), layout.padded, layout.strides,

@@ -9,7 +9,14 @@
 //   %0          result of the old operator     laidOut[%0]: the launch's result, in the layout that the library chose
 //                                              dense[%0]: its row-major copy, made when first needed
 //
-// Readers that are library routines take laidOut (reordered if the library asks for it), all others take dense.
+// Readers that are library routines take laidOut (reordered if the library asks for it). Kernels of our own compute in
+// any order of the dimensions, and take what lies permuted as it lies:
+//
+//   %1 = plan.view %0 : tensor<1x8x4x4xf32, #plan.layout<"acdb", ...>> -> tensor<1x4x4x8xf32>
+//   %2 = dfg.transpose %1 {permutation = [0, 3, 1, 2]}     becomes a part of the kernel when it is fused
+//   %3 = dfg.neg %2                                        and back by a transpose and a view
+//
+// All others take dense.
 
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
@@ -17,6 +24,9 @@
 #include "passes/codegen/LibraryKernels.h"
 
 #include "runtime/drivers/cpu/OneDnnLayout.h"
+
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/IRMapping.h"
 
 #include <numeric>
 
@@ -44,10 +54,41 @@ std::optional<runtime::Layout> sameKindOfLayout(plan::LayoutAttr layout, const s
   return runtime::permutedLayout(shape, order);
 }
 
-/// Whether a tensor of one type is one of the other as it lies.
-bool sameBytes(RankedTensorType from, RankedTensorType to) {
-  return from.getShape() == to.getShape() && from.getElementType() == to.getElementType() &&
-         !runtime::needsReorder(toRuntimeType(from), toRuntimeType(to));
+/// The dimensions as they lie in memory, the outermost first; none for a tensor that lies row-major or in blocks.
+std::optional<SmallVector<int64_t>> permutationOf(RankedTensorType type) {
+  plan::LayoutAttr layout = plan::getLayout(type);
+  if (!layout || !layout.getBlocks().empty() || layout.getPadded() != type.getShape())
+    return std::nullopt;
+  SmallVector<int64_t> order(type.getRank());
+  std::iota(order.begin(), order.end(), int64_t(0));
+  llvm::stable_sort(order, [&](int64_t a, int64_t b) { return layout.getStrides()[a] > layout.getStrides()[b]; });
+  int64_t stride = 1;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (type.getDimSize(dim) != 1 && layout.getStrides()[dim] != stride)
+      return std::nullopt;
+    stride *= type.getDimSize(dim);
+  }
+  return order;
+}
+
+/// The library's fallbacks: plain loops, and convolution by way of a matrix product.
+bool isFallback(StringRef implementation) {
+  return implementation.starts_with("ref") || implementation.starts_with("gemm") || implementation.contains(":gemm");
+}
+
+/// The row-major type whose dimension `i` is dimension order[i] of `type`.
+RankedTensorType permuted(RankedTensorType type, ArrayRef<int64_t> order) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : order)
+    shape.push_back(type.getDimSize(dim));
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+/// The value of a parameter, which steps may write, perhaps under another shape.
+bool isParameter(Value value) {
+  while (auto reshape = value.getDefiningOp<dfg::ReshapeOp>())
+    value = reshape.getInput();
+  return isa_and_nonnull<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
 }
 
 /// An operator that joins a library call behind its routine.
@@ -77,11 +118,16 @@ public:
 private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
+  bool computePermuted(Operation *op);
+  plan::LayoutAttr layoutOfCompany(Value value);
+  plan::LayoutAttr expectedLayout(Value value, ArrayRef<int64_t> shape);
+  Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
-  FailureOr<LibraryKernel> keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies);
+  FailureOr<LibraryKernel> likeCompany(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments, Value result);
+  FailureOr<LibraryKernel> keepingLayouts(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments);
 
   /// The value as it lies in memory now.
   Value current(Value value) { return laidOut.lookup_or(value, value); }
@@ -136,6 +182,8 @@ void ProgramWalk::visit(Operation *op) {
     sent[send.getChannel()] = tensorType(send.getValue());
     return;
   }
+  if (computePermuted(op))
+    return;
   OpBuilder builder(op);
   for (OpOperand &operand : op->getOpOperands())
     if (laidOut.contains(operand.get()))
@@ -143,8 +191,12 @@ void ProgramWalk::visit(Operation *op) {
 }
 
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
-  if (call.onlyOnBlocked &&
-      !llvm::any_of(op->getOperands(), [&](Value value) { return plan::getLayout(current(value).getType()); }))
+  // Elementwise kernels of our own compute as well in any order of the dimensions, and join others.
+  auto needsLibrary = [&](Value value) {
+    plan::LayoutAttr layout = plan::getLayout(current(value).getType());
+    return layout && !(isa<ElementwiseInterface>(op) && permutationOf(tensorType(current(value))));
+  };
+  if (call.onlyOnBlocked && llvm::none_of(op->getOperands(), needsLibrary))
     return false;
   SmallVector<Epilogue> epilogues;
   if (call.takesEpilogues)
@@ -164,6 +216,94 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
   return launch(op, dense, {});
 }
 
+/// A kernel of our own on operands that lie permuted; its result lies as the largest of them.
+bool ProgramWalk::computePermuted(Operation *op) {
+  if (!isa<LowerInterface>(op) || op->getNumResults() != 1)
+    return false;
+  RankedTensorType result = tensorType(op->getResult(0));
+  std::optional<SmallVector<int64_t>> resultOrder;
+  SmallVector<std::optional<SmallVector<int64_t>>> orders;
+  int64_t largest = 0;
+  for (Value operand : op->getOperands()) {
+    RankedTensorType type = tensorType(operand);
+    auto order = orders.emplace_back(permutationOf(tensorType(current(operand))));
+    if (type.getRank() != result.getRank() || type.getNumElements() < largest)
+      continue;
+    if (type.getNumElements() > largest || !resultOrder)
+      resultOrder = order;
+    largest = type.getNumElements();
+  }
+  // Collectives and the program's results want it row-major.
+  if (llvm::none_of(op->getResult(0).getUsers(), [](Operation *user) { return isa<LowerInterface>(user); }))
+    resultOrder = std::nullopt;
+  // What has no order yet takes that of the value that it meets next.
+  if (!resultOrder && largest < result.getNumElements())
+    if (auto layout = layoutOfCompany(op->getResult(0)))
+      resultOrder = permutationOf(RankedTensorType::get(result.getShape(), result.getElementType(), layout));
+  if (!resultOrder && llvm::none_of(orders, [](const auto &order) { return order.has_value(); }))
+    return false;
+  OpBuilder builder(op);
+  IRMapping mapping;
+  for (auto [operand, order] : llvm::zip(op->getOperands(), orders))
+    mapping.map(operand, order ? seenRowMajor(builder, operand, *order) : denseOf(builder, operand));
+  Value made = builder.clone(*op, mapping)->getResult(0), old = op->getResult(0);
+  replaced.insert(op);
+  if (!resultOrder) {
+    old.replaceAllUsesWith(made);
+    return true;
+  }
+  RankedTensorType lies = permuted(result, *resultOrder);
+  made = dfg::TransposeOp::create(builder, op->getLoc(), lies, made, builder.getDenseI64ArrayAttr(*resultOrder));
+  std::vector<unsigned> order(resultOrder->begin(), resultOrder->end());
+  runtime::TensorType laid = toRuntimeType(result);
+  laid.layout = runtime::permutedLayout(laid.shape, order);
+  RankedTensorType type = fromRuntimeType(op->getContext(), laid);
+  laidOut[old] = plan::ViewOp::create(builder, op->getLoc(), type, made);
+  return true;
+}
+
+/// The layout of another operand, of the value's shape, of an elementwise operator that reads the value; null for none.
+plan::LayoutAttr ProgramWalk::layoutOfCompany(Value value) {
+  for (Operation *user : value.getUsers()) {
+    if (!isa<ElementwiseInterface>(user))
+      continue;
+    for (Value operand : user->getOperands())
+      if (operand != value)
+        if (auto layout = expectedLayout(operand, tensorType(value).getShape()))
+          return layout;
+  }
+  return nullptr;
+}
+
+/// The layout of a value of that shape, or, while it has none, that of what it is computed from elementwise.
+plan::LayoutAttr ProgramWalk::expectedLayout(Value value, ArrayRef<int64_t> shape) {
+  if (tensorType(value).getShape() != shape)
+    return nullptr;
+  if (auto layout = plan::getLayout(current(value).getType()))
+    return layout;
+  Operation *op = value.getDefiningOp();
+  if (!isa_and_nonnull<ElementwiseInterface>(op) || replaced.contains(op))
+    return nullptr;
+  for (Value operand : op->getOperands())
+    if (auto layout = expectedLayout(operand, shape))
+      return layout;
+  return nullptr;
+}
+
+/// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
+Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
+  RankedTensorType type = tensorType(value), lies = permuted(type, order);
+  // What nobody else reads need not lie in memory between two kernels of our own, which may become one.
+  if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && value.hasOneUse())
+    // The view stays until dead operators are removed: tables of this walk go by values.
+    if (auto transpose = view.getInput().getDefiningOp<dfg::TransposeOp>();
+        transpose && transpose.getPermutation() == order)
+      return transpose.getInput();
+  Value seen = plan::ViewOp::create(builder, value.getLoc(), lies, current(value));
+  return dfg::TransposeOp::create(builder, value.getLoc(), plan::withoutLayout(type), seen,
+                                  builder.getDenseI64ArrayAttr(invertPermutationVector(order)));
+}
+
 SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryCall &call) {
   SmallVector<Epilogue> epilogues;
   Operation *last = op;
@@ -181,15 +321,16 @@ SmallVector<Epilogue> ProgramWalk::epiloguesBehind(Operation *op, const LibraryC
     Epilogue epilogue{use.getOwner(), *kind, nullptr};
     if (kind->otherOperand >= 0) {
       epilogue.other = use.getOwner()->getOperand(kind->otherOperand);
-      // What was not walked yet has no layout yet; constants do not depend on the walk.
+      // What was not walked yet has no layout yet; parameters do not depend on the walk.
       Operation *definition = epilogue.other.getDefiningOp();
-      if (definition && !definition->isBeforeInBlock(op) && !constants.contains(epilogue.other))
+      bool isKnown = constants.contains(epilogue.other) || isParameter(epilogue.other);
+      if (definition && !definition->isBeforeInBlock(op) && !isKnown)
         break;
       RankedTensorType type = tensorType(epilogue.other), result = tensorType(op->getResult(0));
       int64_t dim = call.biasDim - (result.getRank() - type.getRank());
       epilogue.isBias = epilogues.empty() && kind->kind == "binary_add" && call.biasDim >= 0 && dim >= 0 &&
                         type.getNumElements() == result.getDimSize(call.biasDim) &&
-                        type.getDimSize(dim) == type.getNumElements() && constants.contains(epilogue.other);
+                        type.getDimSize(dim) == type.getNumElements() && isKnown;
     }
     epilogues.push_back(epilogue);
     last = use.getOwner();
@@ -272,7 +413,9 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   query.desc.outputs.push_back(toRuntimeType(result));
   query.anyOutputs.push_back(call.result == LayoutChoice::Any);
 
-  FailureOr<LibraryKernel> kernel = keepingLayout(query, tensorType(current(arguments[0])));
+  FailureOr<LibraryKernel> kernel = keepingLayouts(query, arguments);
+  if (failed(kernel))
+    kernel = likeCompany(query, arguments, op->getResult(0));
   if (failed(kernel))
     kernel = kernels.get(query, threads);
   if (failed(kernel))
@@ -302,10 +445,6 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   auto launch = plan::LaunchOp::create(builder, builder.getFusedLoc(locations), TypeRange(kernel->output),
                                        kernel->symbol, operands);
   Value old = last->getResult(0), made = launch.getResult(0);
-  // Where the library's order of dimensions has row-major bytes, whoever knows no layouts reads them as they are.
-  if (plan::LayoutAttr layout = plan::getLayout(made.getType());
-      layout && layout.getBlocks().empty() && sameBytes(tensorType(made), tensorType(old)))
-    made = plan::ViewOp::create(builder, made.getLoc(), old.getType(), made);
   for (Operation *gone = op;;) {
     replaced.insert(gone);
     if (gone == last)
@@ -319,20 +458,90 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   return true;
 }
 
-/// The kernel of `query` that reads its first argument as it lies, if the library has a good one: its wishes differ
-/// from routine to routine, and following each would reorder between any two. `query` becomes the question that was
-/// answered.
-FailureOr<LibraryKernel> ProgramWalk::keepingLayout(runtime::LibraryKernelQuery &query, RankedTensorType lies) {
-  if (!query.anyInputs[0] || !plan::getLayout(lies))
+/// The kernel of `query` that reads arguments as they lie, if the library has a good one: its wishes differ from
+/// routine to routine, and following each would reorder between any two. `query` becomes the question that was
+/// answered. In turn: the first argument as it lies; all of them; and all as the largest of them, with the result or
+/// what lies in no layout yet, because routines that go backwards want what goes in and what comes out alike.
+FailureOr<LibraryKernel> ProgramWalk::keepingLayouts(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments) {
+  SmallVector<unsigned> laid, others;
+  for (auto [index, value] : llvm::enumerate(arguments)) {
+    if (!query.anyInputs[index] || query.desc.inputs[index].shape != toRuntimeType(tensorType(value)).shape)
+      continue;
+    (plan::getLayout(current(value).getType()) ? laid : others).push_back(index);
+  }
+  if (laid.empty())
     return failure();
+  auto lies = [&](unsigned index) { return tensorType(current(arguments[index])); };
+  auto ask = [&](runtime::LibraryKernelQuery asked) -> FailureOr<LibraryKernel> {
+    FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
+    if (failed(kernel) || isFallback(kernel->implementation))
+      return failure();
+    query = std::move(asked);
+    return kernel;
+  };
   runtime::LibraryKernelQuery kept = query;
-  kept.desc.inputs[0] = toRuntimeType(lies);
-  kept.anyInputs[0] = false;
-  FailureOr<LibraryKernel> kernel = kernels.get(kept, threads);
-  // The library's fallbacks: plain loops, and convolution by way of a matrix product.
-  if (failed(kernel) || kernel->implementation.starts_with("ref") || kernel->implementation.starts_with("gemm"))
+  for (unsigned index : laid) {
+    kept.desc.inputs[index] = toRuntimeType(lies(index));
+    kept.anyInputs[index] = false;
+    if (index == 0)
+      if (auto kernel = ask(kept); succeeded(kernel))
+        return kernel;
+  }
+  if (laid.size() > 1 || laid[0] != 0)
+    if (auto kernel = ask(kept); succeeded(kernel))
+      return kernel;
+
+  unsigned largest = laid[0];
+  for (unsigned index : laid)
+    if (lies(index).getNumElements() > lies(largest).getNumElements())
+      largest = index;
+  plan::LayoutAttr layout = plan::getLayout(lies(largest));
+  auto alike = [&](runtime::TensorType &type, std::vector<bool>::reference any) {
+    if (any && type.shape.size() == layout.getPadded().size())
+      if (auto own = sameKindOfLayout(layout, type.shape)) {
+        type.layout = own;
+        any = false;
+      }
+  };
+  for (unsigned index : laid)
+    alike(kept.desc.inputs[index], kept.anyInputs[index] = true);
+  for (bool result : {true, false}) {
+    runtime::LibraryKernelQuery asked = kept;
+    if (result)
+      alike(asked.desc.outputs[0], asked.anyOutputs[0]);
+    else
+      for (unsigned index : others)
+        alike(asked.desc.inputs[index], asked.anyInputs[index]);
+    if (auto kernel = ask(asked); succeeded(kernel))
+      return kernel;
+  }
+  return failure();
+}
+
+/// The kernel of `query` that makes a larger value of row-major ones in the layout of what that meets next: bringing
+/// the smaller ones into it costs less than bringing the larger one there later.
+FailureOr<LibraryKernel> ProgramWalk::likeCompany(runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments,
+                                                  Value result) {
+  plan::LayoutAttr layout = tensorType(result).getRank() > 2 ? layoutOfCompany(result) : nullptr;
+  if (!layout || query.anyOutputs.empty() || !query.anyOutputs[0])
     return failure();
-  query = kept;
+  runtime::LibraryKernelQuery asked = query;
+  for (auto [index, value] : llvm::enumerate(arguments)) {
+    runtime::TensorType &type = asked.desc.inputs[index];
+    if (plan::getLayout(current(value).getType()) || type.shape.size() != asked.desc.outputs[0].shape.size() ||
+        tensorType(value).getNumElements() >= tensorType(result).getNumElements())
+      return failure();
+    type.layout = sameKindOfLayout(layout, type.shape);
+    asked.anyInputs[index] = false;
+    if (!type.layout)
+      return failure();
+  }
+  asked.desc.outputs[0].layout = sameKindOfLayout(layout, asked.desc.outputs[0].shape);
+  asked.anyOutputs[0] = false;
+  FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
+  if (failed(kernel) || isFallback(kernel->implementation))
+    return failure();
+  query = std::move(asked);
   return kernel;
 }
 
@@ -354,13 +563,14 @@ Value ProgramWalk::inLayout(OpBuilder &builder, Value value, RankedTensorType wa
 }
 
 Value ProgramWalk::reorder(OpBuilder &builder, Value from, RankedTensorType wanted) {
-  if (sameBytes(tensorType(from), wanted))
-    return plan::ViewOp::create(builder, from.getLoc(), wanted, from);
   runtime::LibraryKernelQuery query;
   query.desc.library = "onednn";
   query.desc.operation = "reorder";
   query.desc.inputs.push_back(toRuntimeType(tensorType(from)));
   query.desc.outputs.push_back(toRuntimeType(wanted));
+  // Layouts that differ in dimensions of size 1 alone place every element alike.
+  if (!runtime::needsReorder(query.desc.inputs[0], query.desc.outputs[0]))
+    return plan::ViewOp::create(builder, from.getLoc(), wanted, from);
   FailureOr<LibraryKernel> kernel = kernels.get(query, threads);
   if (failed(kernel))
     llvm::report_fatal_error("the library cannot reorder between layouts that it chose");

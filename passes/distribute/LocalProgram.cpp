@@ -51,6 +51,8 @@ Value LocalProgram::load(Value value, const Layout &layout) {
                                      read.getParameterAttr(), attributeOf(layout));
     part.getDefiningOp()->removeDiscardableAttr(dist::groupAttrName);
     part.getDefiningOp()->removeDiscardableAttr(dist::placeAttrName);
+    if (dist::getPlace(read))
+      part.getDefiningOp()->setAttr(dist::changesAttrName, builder.getUnitAttr());
     hold(value, layout, part, true);
     return part;
   }

@@ -4,6 +4,7 @@
 
 #include "passes/emit/EmitPlan.h"
 
+#include "dialects/dfg/PortAttributes.h"
 #include "passes/emit/OperatorRows.h"
 #include "passes/emit/PlanTables.h"
 #include "passes/schedule/NodeNames.h"
@@ -252,9 +253,11 @@ private:
 
   //===-- the entry -------------------------------------------------------------------------------------------===//
 
-  Offset<fb::Port> port(StringRef name, Type type) {
+  /// `classes`: of labels, null of others.
+  Offset<fb::Port> port(StringRef name, Type type, IntegerAttr classes) {
     auto nameText = tables.text(name);
-    return fb::CreatePort(builder, nameText, tables.type(cast<RankedTensorType>(type)));
+    return fb::CreatePort(builder, nameText, tables.type(cast<RankedTensorType>(type)),
+                          classes ? static_cast<uint64_t>(classes.getInt()) : 0);
   }
 
   Offset<fb::Operator> operatorOf(const OperatorRow &row) {
@@ -310,12 +313,13 @@ private:
     inputNames.clear();
     outputNames.clear();
     auto addPort = [&](std::vector<Offset<fb::Port>> &list, std::vector<std::string> &names, StringRef name,
-                       const char *fallback, Type type) {
+                       const char *fallback, Type type, IntegerAttr classes = {}) {
       names.push_back(name.empty() ? fallback + std::to_string(names.size()) : name.str());
-      list.push_back(port(names.back(), type));
+      list.push_back(port(names.back(), type, classes));
     };
     for (auto [index, type] : llvm::enumerate(graph.getArgumentTypes()))
-      addPort(inputs, inputNames, graph.getInputName(index), "input", type);
+      addPort(inputs, inputNames, graph.getInputName(index), "input", type,
+              graph.getArgAttrOfType<IntegerAttr>(index, dfg::classesAttrName));
     for (auto [index, type] : llvm::enumerate(graph.getResultTypes()))
       addPort(outputs, outputNames, graph.getOutputName(index), "output", type);
     std::vector<Offset<fb::Program>> programs;

@@ -165,8 +165,27 @@ static ImportResults importClip(NodeImporter &node) {
   return oneResult(input);
 }
 
+/// In training dropout is an operator. Nobody computes its mask: using it is refused.
+static ImportResults importTrainingDropout(NodeImporter &node) {
+  FailureOr<double> ratio = node.getVersion() < 12 ? FailureOr<double>(node.real("ratio", 0.5))
+                            : node.hasInput(1)     ? node.knownNumber(1)
+                                                   : FailureOr<double>(0.5);
+  if (failed(ratio))
+    return failure();
+  SmallVector<NodeResult, 1> results = {node.emit<dfg::DropoutOp>(node.input(0), node.real64("ratio", *ratio))};
+  if (node.hasOutput(1)) {
+    Builder &builder = node.getBuilder();
+    auto kind = builder.getNamedAttr("kind", builder.getStringAttr("the mask of Dropout"));
+    results.push_back(
+        node.emitAs<dfg::OpaqueOp>(RankedTensorType::get(node.shape(0), builder.getI1Type()), node.input(0), kind));
+  }
+  return results;
+}
+
 /// At inference dropout passes its input on; the mask, where wanted, is true everywhere.
 static ImportResults importDropout(NodeImporter &node) {
+  if (node.isTraining())
+    return importTrainingDropout(node);
   if (node.hasInput(2)) {
     FailureOr<double> training = node.knownNumber(2);
     FailureOr<double> ratio = node.hasInput(1) ? node.knownNumber(1) : FailureOr<double>(0.5);

@@ -54,6 +54,8 @@ public:
 
   mlir::MLIRContext *getContext() const { return context; }
   TensorReader &getReader() { return reader; }
+  /// Whether the graph is to be trained.
+  bool isTraining() const { return options.training; }
 
   /// Where operators are built: at the end of the graph.
   mlir::OpBuilder builderAtEnd();

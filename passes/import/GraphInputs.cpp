@@ -66,6 +66,24 @@ LogicalResult GraphImporter::checkOptions() {
   return success();
 }
 
+/// The inputs of a graph that no initializer fixes have their samples where the first of them has: whether this is one
+/// with as many.
+static bool countsSamples(const onnx::GraphProto &graph, const onnx::ValueInfoProto &input) {
+  auto samplesOf = [](const onnx::ValueInfoProto &of) -> const onnx::TensorShapeProto::Dimension * {
+    const onnx::TensorShapeProto &shape = of.type().tensor_type().shape();
+    return shape.dim_size() ? &shape.dim(0) : nullptr;
+  };
+  auto isInitializer = [&](const onnx::ValueInfoProto &of) {
+    return llvm::any_of(graph.initializer(), [&](const auto &tensor) { return tensor.name() == of.name(); });
+  };
+  const onnx::TensorShapeProto::Dimension *first = nullptr, *own = samplesOf(input);
+  for (const onnx::ValueInfoProto &other : graph.input())
+    if (!first && !isInitializer(other))
+      first = samplesOf(other);
+  return first && own && !isInitializer(input) && first->dim_value() == own->dim_value() &&
+         first->dim_param() == own->dim_param();
+}
+
 FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto &input,
                                                      SmallVectorImpl<std::string> &unbound) {
   auto reject = [&](ImportFailure failure, const Twine &message) {
@@ -93,6 +111,10 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
   if (!tensor.has_shape())
     shape = *given;
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
+    if (i == 0 && options.samples && countsSamples(model->graph(), input)) {
+      shape.push_back(*options.samples);
+      continue;
+    }
     if (tensor.shape().dim(i).has_dim_value()) {
       shape.push_back(tensor.shape().dim(i).dim_value());
       continue;

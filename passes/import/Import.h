@@ -31,6 +31,9 @@ enum class ImportFailure {
 struct ImportOptions {
   /// Sizes of symbolic dimensions by their names; `INPUT.N` is the dimension N of an input that has no name.
   std::map<std::string, int64_t> dims;
+  /// The size of dimension 0 of the first input, and of all inputs that have the same there, in place of what the model
+  /// says: a microbatch of a training step.
+  std::optional<int64_t> samples;
   /// Values of graph inputs that are fixed at compile time. The inputs stay in the graph's signature, so that
   /// positions do not move, and what is given for them when the graph runs is not read.
   std::map<std::string, HostTensor> bindings;
@@ -39,6 +42,9 @@ struct ImportOptions {
   std::function<std::optional<HostTensor>(llvm::StringRef name, mlir::RankedTensorType type)> bindInput;
   /// Asked for the shape of an input with dimensions that nothing else fixes. May be empty.
   std::function<std::optional<llvm::SmallVector<int64_t>>(llvm::StringRef name)> inputShape;
+  /// Whether the graph is to be trained: dropout becomes an operator whatever mode the model says, and batch
+  /// normalization keeps its running statistics, both for the train stage.
+  bool training = false;
 };
 
 /// A node that was imported as `dfg.opaque`.

@@ -22,6 +22,8 @@ NodeImporter::NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeP
 
 //===-- inputs ------------------------------------------------------------------------------------------------===//
 
+bool NodeImporter::isTraining() const { return graph.isTraining(); }
+
 Value NodeImporter::use(ImportedValue &value) {
   if (value.value && !value.isKnown())
     return value.value;

@@ -30,6 +30,8 @@ public:
   mlir::Location getLoc() const { return location; }
   /// The version of the operator set that the node is written for.
   int64_t getVersion() const { return version; }
+  /// Whether the graph is to be trained.
+  bool isTraining() const;
   const onnx::NodeProto &getProto() const { return proto; }
 
   //===-- inputs and outputs ---------------------------------------------------------------------------------===//

@@ -74,14 +74,24 @@ static ImportResults importBatchNorm(NodeImporter &node) {
   if (node.getVersion() < 9 && !node.integer("spatial", 1))
     return node.unsupported("statistics of single elements (\"spatial\" = 0) are not known");
   double epsilon = node.real("epsilon", 1e-5);
-  if (node.getVersion() >= 14 && node.integer("training_mode", 0))
+  bool ofBatch = node.getVersion() >= 14 && node.integer("training_mode", 0);
+  if (ofBatch && !node.isTraining())
     return importTrainingBatchNorm(node, epsilon);
-  if (node.hasOutput(1))
+  if (node.hasOutput(1) && !ofBatch)
     return node.unsupported("results besides the first are not known at inference");
   for (unsigned i : {3u, 4u})
     node.imported(i)->isState = true;
-  return oneResult(node.emit<dfg::BatchNormOp>(
-      {node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)}, node.real64("epsilon", epsilon)));
+  SmallVector<NamedAttribute> attributes = {node.real64("epsilon", epsilon)};
+  if (node.isTraining() && node.hasAttribute("momentum"))
+    attributes.push_back(node.real64("momentum", node.real("momentum", 0.9)));
+  SmallVector<NodeResult, 1> results = {node.emit<dfg::BatchNormOp>(
+      {node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)}, attributes)};
+  // The train stage has the running statistics follow; the graph sees those from before.
+  if (node.hasOutput(1) || node.hasOutput(2)) {
+    results.push_back(node.input(3));
+    results.push_back(node.input(4));
+  }
+  return results;
 }
 
 static ImportResults importLrn(NodeImporter &node) {

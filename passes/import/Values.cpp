@@ -107,6 +107,9 @@ std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &nod
     return std::nullopt;
   if (!dependsOnKnown(node))
     return std::nullopt;
+  // Steps write weights, and what is computed of one follows it: a head that is the transposed embedding stays tied.
+  if (isTraining() && llvm::any_of(node.getPlaceholders(), [](auto entry) { return entry.second->isWeight; }))
+    return std::nullopt;
   uint64_t bytes = 0;
   for (auto [placeholder, value] : node.getPlaceholders())
     if (!value->known)

@@ -175,11 +175,12 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.writes.push_back(addBytes(device, scratch));
 }
 
-/// Whether the parameter's next value can be computed where the parameter lies: an elementwise kernel computes it, for
-/// nobody else.
+/// Whether the parameter's next value can be computed where the parameter lies: an elementwise kernel computes it. Who
+/// else reads it, as an optimizer does its state, finds it there.
 bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const {
   auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
-  if (!launch || !write.getValue().hasOneUse())
+  // One value cannot lie in two places.
+  if (!launch || problem.values[getValue(write.getValue())].inPlaceOf)
     return false;
   auto kernel = symbols.lookup<plan::NativeKernelOp>(launch.getKernel());
   if (!kernel)
@@ -202,8 +203,6 @@ LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
   if (!read || read.getType() != write.getValue().getType())
     return write.emitOpError("expects the program to read the parameter in the same layout");
   unsigned parameter = getValue(read), next = getValue(write.getValue());
-  problem.values[parameter].changes = true;
-  written[device].push_back({write.getParameterAttr(), read, tileOf(device, write.getLayout())});
   std::vector<unsigned> readers;
   for (unsigned task = 0; task != problem.tasks.size(); ++task)
     if (llvm::is_contained(problem.tasks[task].reads, parameter))
@@ -259,8 +258,11 @@ schedule::Task &ProgramTasks::addLoad(unsigned device, Value value, TaskSource s
 }
 
 void ProgramTasks::addParameter(unsigned device, Value value, FlatSymbolRefAttr name, plan::TileAttr tile) {
-  reads.try_emplace(name, value);
   schedule::Task &task = addLoad(device, value, ParameterTask{value, name, tile});
+  if (reads.try_emplace(name, value).second && value.getDefiningOp()->hasAttr(dist::changesAttrName)) {
+    problem.values[task.writes.front()].changes = true;
+    written[device].push_back({name, value, tile});
+  }
   auto number = static_cast<unsigned>(sharedNumbers.size());
   problem.values[task.writes.front()].shared = sharedNumbers.try_emplace({name, tile}, number).first->second;
 }

@@ -80,7 +80,7 @@ public:
   const TaskSource &getSource(unsigned task) const { return sources[task]; }
   /// The problem's value that holds an SSA value; views of a value are the same.
   unsigned getValue(mlir::Value value) const { return values.lookup(value); }
-  /// The parameters that a device's program writes, and their reads; with the tile that it keeps of each.
+  /// What a device's program reads of the parameters that steps write, with the tile that it keeps of each.
   struct WrittenParameter {
     mlir::FlatSymbolRefAttr name;
     mlir::Value read;

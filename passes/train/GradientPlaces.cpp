@@ -4,8 +4,6 @@
 
 #include "passes/train/GradientPlaces.h"
 
-#include "passes/planner/ModelNode.h"
-
 using namespace mlir;
 
 namespace cleave {
@@ -68,7 +66,7 @@ const Layout *GradientPlaces::find(Value value) const {
 LogicalResult GradientPlaces::place(ArrayRef<Operation *> operators) {
   const dist::MeshShape &shape = shapeOf(mesh);
   for (Operation *op : operators) {
-    if (followsItsUsers(op))
+    if (op->hasTrait<OpTrait::ConstantLike>())
       continue;
     SmallVector<const Layout *> operands, results;
     for (Value operand : op->getOperands())

@@ -39,7 +39,7 @@ public:
   /// How a value lies, as far as that is known.
   const dist::Layout *find(mlir::Value value) const;
 
-  /// Places operators in the order in which they stand; those that follow their users stay without a place.
+  /// Places operators in the order in which they stand; constants stay without one.
   mlir::LogicalResult place(llvm::ArrayRef<mlir::Operation *> operators);
 
   /// The shape of a mesh of the module.

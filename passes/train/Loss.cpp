@@ -5,6 +5,7 @@
 
 #include "passes/train/Loss.h"
 
+#include "dialects/dfg/PortAttributes.h"
 #include "passes/train/Arithmetic.h"
 #include "passes/train/OptionText.h"
 
@@ -104,14 +105,18 @@ private:
            << options.output << "\"; the outputs are " << names;
   }
 
-  FailureOr<Value> addInput(RankedTensorType type, StringRef fallback) {
+  /// An input behind the others; of labels with their number of classes.
+  FailureOr<Value> addInput(RankedTensorType type, StringRef fallback, std::optional<int64_t> classes = {}) {
     StringRef name = options.labels.empty() ? fallback : StringRef(options.labels);
     for (unsigned i = 0; i != graph.getNumArguments(); ++i)
       if (graph.getInputName(i) == name)
         return graph.emitError("the loss expects a new name for its labels, got the model's input \"")
                << name << "\"; choose one with labels=NAME";
-    auto attributes = builder.getDictionaryAttr(builder.getNamedAttr("dfg.name", builder.getStringAttr(name)));
-    if (failed(graph.insertArgument(graph.getNumArguments(), type, attributes, math.getLoc())))
+    NamedAttrList attributes(builder.getDictionaryAttr(builder.getNamedAttr("dfg.name", builder.getStringAttr(name))));
+    if (classes)
+      attributes.set(dfg::classesAttrName, builder.getI64IntegerAttr(*classes));
+    if (failed(graph.insertArgument(graph.getNumArguments(), type, attributes.getDictionary(builder.getContext()),
+                                    math.getLoc())))
       return failure();
     return Value(graph.getArgument(graph.getNumArguments() - 1));
   }
@@ -242,7 +247,7 @@ FailureOr<LossValues> LossBuilder::crossEntropy(Value output) {
   SmallVector<int64_t> ones = shape, flat = shape;
   ones[scores->classes] = 1;
   flat.erase(flat.begin() + scores->classes);
-  FailureOr<Value> labels = addInput(RankedTensorType::get(flat, builder.getI64Type()), "labels");
+  FailureOr<Value> labels = addInput(RankedTensorType::get(flat, builder.getI64Type()), "labels", numClasses);
   if (failed(labels))
     return failure();
   Value lines = math.reshape(*labels, ones);

@@ -6,6 +6,7 @@
 #define CLEAVE_PASSES_TRAIN_PASSES_H
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dist/Dist.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

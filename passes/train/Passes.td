@@ -37,6 +37,68 @@ def AddLossPass : Pass<"train-add-loss", "::mlir::ModuleOp"> {
                         "cross-entropy, mse or an output's name, then ,output=NAME ,labels=NAME ,classes=DIM">];
 }
 
+def ExpandDropoutPass : Pass<"train-expand-dropout", "::mlir::ModuleOp"> {
+  let summary = "Replace dropout by what it is in training";
+  let description = [{
+    Before:
+    ```mlir
+    dfg.graph @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %0 = dfg.dropout %x {ratio = 0.5 : f64} : (tensor<2x3xf32>) -> tensor<2x3xf32>   // of the node "drop"
+      dfg.return %0 : tensor<2x3xf32>
+    }
+    ```
+    After:
+    ```mlir
+    dfg.parameter state @"drop/dropout" : tensor<i64> = #dfg.fill<value = 0.0 : f64>
+    dfg.graph @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+      %seen = dfg.read @"drop/dropout" : tensor<i64>
+      %start = dfg.mul %seen, %three …                   // elements of the samples seen before
+      %counters = dfg.add %positions, %start …           // each element's number in the run: tensor<2x3xi64>
+      %random = dfg.random %counters, %key …
+      %kept = dfg.compare %random, %half {comparison = #dfg.comparison<greater_or_equal>} …
+      %next = dfg.add %seen, %two …
+      dfg.write @"drop/dropout", %next : tensor<i64>
+      %scaled = dfg.mul %x, %two …
+      %0 = dfg.select %kept, %scaled, %zero …
+      dfg.return %0 : tensor<2x3xf32>
+    }
+    ```
+  }];
+  let options = [Option<"seed", "seed", "uint64_t", "0", "what the random numbers follow from">];
+}
+
+def NormalizeByBatchPass : Pass<"train-normalize-by-batch", "::mlir::ModuleOp"> {
+  let summary = "Replace batch normalization by what it is in training";
+  let description = [{
+    Before:
+    ```mlir
+    dfg.graph @main(%x: tensor<8x4x6xf32>) -> tensor<8x4x6xf32> {
+      …
+      %0 = dfg.batch_norm %x, %scale, %bias, %mean, %variance {epsilon = 1.0e-5 : f64} …
+      dfg.return %0 : tensor<8x4x6xf32>
+    }
+    ```
+    After, in one group:
+    ```mlir
+    dfg.graph @main(%x: tensor<8x4x6xf32>) -> tensor<8x4x6xf32> {
+      …
+      %sum = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 2>, keep_dims} …
+      %m = dfg.mul %sum, %one_48th …
+      %centred = dfg.sub %x, %m …
+      %squares = dfg.mul %centred, %centred …
+      %v = …                                             // their mean
+      %factor = dfg.div %scale, %deviation …             // sqrt(%v + epsilon)
+      %0 = …                                             // %centred * %factor + %bias
+      dfg.write @mean, %next_mean : tensor<4xf32>        // 0.9 * %mean + 0.1 * %m
+      dfg.write @variance, %next_variance : tensor<4xf32>
+      dfg.return %0 : tensor<8x4x6xf32>
+    }
+    ```
+    With several groups the samples are seen as groups by samples, and only the samples are reduced.
+  }];
+  let options = [Option<"groups", "groups", "int64_t", "1", "the groups of samples with statistics of their own">];
+}
+
 def TrainingStepPass : Pass<"train-build-step", "::mlir::ModuleOp"> {
   let summary = "Turn a placed forward graph into a training step";
   let description = [{

@@ -34,14 +34,27 @@ enum class KeptActivations {
 /// "none", "selective", "full", as `--recompute` calls them.
 std::optional<KeptActivations> findKept(llvm::StringRef name);
 
-struct TrainingOptions {
-  unsigned microbatches = 1;
-  stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
+/// What the stages on a mesh do.
+struct StageOptions {
   KeptActivations kept = KeptActivations::All;
   /// What replicas of a parameter share instead of each having it: 1 the optimizer's state and work, 2 also gradients
   /// while they are added up, 3 also the parameter itself.
   unsigned zero = 0;
+};
+
+struct TrainingOptions : StageOptions {
+  unsigned microbatches = 1;
+  stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
+  /// By the symbol of a mesh, where it differs.
+  llvm::StringMap<StageOptions> byMesh;
   OptimizerOptions optimizer;
+  /// The largest norm of all gradients together; 0: any.
+  double clipNorm = 0;
+
+  const StageOptions &of(mlir::FlatSymbolRefAttr mesh) const {
+    auto found = byMesh.find(mesh.getValue());
+    return found == byMesh.end() ? *this : found->second;
+  }
 };
 
 inline constexpr llvm::StringLiteral trainGraphName = "train", evaluateGraphName = "evaluate";

@@ -27,7 +27,15 @@ Layer ModelBuilder::layerNorm(const std::string &name, const Layer &input) {
 }
 
 Layer ModelBuilder::reshape(const std::string &name, const Layer &input, std::vector<int64_t> shape) {
-  node("Reshape", name, {input.name, integers(name + ".shape", shape)});
+  // In terms of the input, so that the model can be imported with batches of other sizes: what stays, then what follows
+  // from the rest.
+  std::vector<int64_t> written = shape;
+  size_t dim = 0;
+  for (; dim != shape.size() && dim < input.shape.size() && shape[dim] == input.shape[dim]; ++dim)
+    written[dim] = 0;
+  if (dim != shape.size())
+    written[dim] = -1;
+  node("Reshape", name, {input.name, integers(name + ".shape", written)});
   return {name, std::move(shape)};
 }
 
@@ -36,7 +44,7 @@ Layer ModelBuilder::transpose(const std::string &name, const Layer &input, const
   std::vector<int64_t> shape;
   for (int64_t dim : order)
     shape.push_back(input.shape[static_cast<size_t>(dim)]);
-  return {name, shape};
+  return {name, shape, input.elementType};
 }
 
 Layer ModelBuilder::matmul(const std::string &name, const Layer &lhs, const Layer &rhs) {

@@ -46,18 +46,6 @@ void fill(ElementType element, std::byte *to, uint64_t bytes) {
   }
 }
 
-uint64_t cacheBytes(int level) {
-  long bytes = sysconf(level);
-  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-}
-
-/// Bytes that lie between two uses so that the second finds what a step leaves in the caches: beyond a few times a
-/// core's own caches all distances are alike, until they exceed the last one.
-uint64_t distanceOf(uint64_t stepBytes) {
-  static const uint64_t own = 4 * cacheBytes(_SC_LEVEL2_CACHE_SIZE), last = cacheBytes(_SC_LEVEL3_CACHE_SIZE);
-  return own != 0 && stepBytes > own && stepBytes <= last ? own : stepBytes;
-}
-
 /// One use's operands: several copies of what lasts, and several of what passes.
 class Operands {
 public:
@@ -68,21 +56,20 @@ public:
       (block.lasts ? lasting : passing) += padded(block.bytes);
     operands.lastingStride = lasting;
     operands.passingStride = passing;
-    // Between two uses of a weight a step touches what else lasts and all that passes.
-    operands.lastingCopies = copies(lasting, distanceOf(use.lastingBytes + use.passingBytes));
-    operands.passingCopies = copies(passing, distanceOf(use.passingBytes));
+    operands.lastingCopies = copies(lasting, use.lastingDistance);
+    operands.passingCopies = copies(passing, use.passingDistance);
     auto memory = CpuArena::allocate(operands.lastingCopies * lasting + operands.passingCopies * passing + padded(1));
     if (!memory)
       return memory.error();
     operands.memory = std::move(*memory);
     for (uint64_t turn = 0; turn != std::max(operands.lastingCopies, operands.passingCopies); ++turn)
-      operands.fillInputs(turn, /*all=*/true);
+      operands.fillArguments(turn, /*all=*/true);
     return operands;
   }
 
-  /// The addresses of a turn's arguments, of which those that a step makes have been written just now.
+  /// The addresses of a turn's arguments, of which those that are warm in a step have been written just now.
   void *const *prepare(uint64_t turn) {
-    fillInputs(turn, false);
+    fillArguments(turn, /*all=*/false);
     for (size_t i = 0; i != use->arguments.size(); ++i)
       addresses[i] = address(turn, i);
     return addresses.data();
@@ -113,10 +100,18 @@ private:
     return memory.bytes().data() + copy + starts[place.block] + place.offset;
   }
 
-  void fillInputs(uint64_t turn, bool all) {
-    for (size_t i = 0; i != kernel->inputs.size(); ++i)
-      if (all || use->arguments[i].isGiven)
-        fill(kernel->inputs[i].element, address(turn, i), use->arguments[i].bytes);
+  /// Inputs last: those that share bytes with an output have their values.
+  void fillArguments(uint64_t turn, bool all) {
+    size_t inputs = kernel->inputs.size();
+    for (size_t i = use->arguments.size(); i-- != 0;) {
+      if (!all && !use->arguments[i].isWarm)
+        continue;
+      bool isOutput = i >= inputs && i - inputs < kernel->outputs.size();
+      ElementType element = i < inputs ? kernel->inputs[i].element
+                            : isOutput ? kernel->outputs[i - inputs].element
+                                       : ElementType::U8;
+      fill(element, address(turn, i), use->arguments[i].bytes);
+    }
   }
 
   const Kernel *kernel;
@@ -161,7 +156,8 @@ public:
     Error error;
     for (Side &side : sides) {
       side.run([&] {
-            auto loaded = CpuExecutable::load(plan, program, libraries, side.threads);
+            const Program *const one = &program;
+            auto loaded = CpuExecutable::load(plan, std::span(&one, 1), libraries, side.threads);
             if (loaded)
               side.executable = std::move(*loaded);
             else
@@ -262,7 +258,7 @@ Error profileKernels(const Plan &plan, const Entry &entry, size_t devices, unsig
   std::set<uint64_t> seen;
   for (const Program &program : entry.programs) {
     Missing &here = missing.emplace_back(Missing{&program, {}});
-    for (KernelUse &use : kernelUsesOf(*plan, program))
+    for (KernelUse &use : kernelUsesOf(*plan, program, cores))
       if (uint64_t key = Profile::keyOf(use.signature(*plan), devices, cores);
           !profile.kernel(key) && seen.insert(key).second)
         here.uses.emplace(key, std::move(use));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Times the kernels of a program by themselves, on operands as warm as in a step: what lasts from step to step is taken
-// from so many copies in turn that as many bytes lie between two uses of a copy as in a step; inputs that a step makes
-// are written right before.
+// Times the kernels of a program by themselves, on operands as warm as in a step: those that a step has touched a short
+// while ago are written right before; the others are taken from so many copies in turn that as many bytes lie between
+// two uses of a copy as in a step.
 
 #ifndef CLEAVE_RUNTIME_PROFILE_KERNELTIMER_H
 #define CLEAVE_RUNTIME_PROFILE_KERNELTIMER_H

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Arguments of one kind whose bytes overlap in the arena make a block.
+// Arguments of one kind whose bytes overlap in the arena make a block. What a core's caches hold is told by addresses:
+// a buffer that begins where another has just ended is warm, too.
 
 #include "runtime/profile/KernelUse.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
 #include <sstream>
+#include <unistd.h>
 
 namespace cleave::runtime {
 namespace {
@@ -18,33 +21,63 @@ uint32_t rootOf(const Program &program, uint32_t buffer) {
   return buffer;
 }
 
+uint64_t cacheBytes(int level) {
+  long bytes = sysconf(level);
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+/// What a core has for itself; where nobody says so, no more than what a kernel has just touched.
+uint64_t ownCacheBytes() {
+  static const uint64_t bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE);
+  return bytes;
+}
+
+/// Bytes that lie between two uses so that the second finds what a step leaves in the caches: beyond a few times a
+/// core's own caches all distances are alike, until they exceed the last one.
+uint64_t distanceOf(uint64_t stepBytes) {
+  static const uint64_t last = cacheBytes(_SC_LEVEL3_CACHE_SIZE);
+  uint64_t own = 4 * ownCacheBytes();
+  return own != 0 && stepBytes > own && stepBytes <= last ? own : stepBytes;
+}
+
 class UseReader {
 public:
-  UseReader(const PlanContents &plan, const Program &program) : plan(plan), program(program) {
-    std::vector<bool> prepared(program.buffers.size()), counted(program.buffers.size());
+  UseReader(const PlanContents &plan, const Program &program, unsigned cores)
+      : plan(plan), program(program), caches(std::max(1u, cores) * ownCacheBytes()) {
+    lasts.resize(program.buffers.size());
+    std::vector<bool> counted(program.buffers.size());
     for (const Instruction &instruction : program.prepare)
       for (uint32_t buffer : buffersOf(instruction.action))
-        prepared[rootOf(program, buffer)] = true;
-    for (const Instruction &instruction : program.body)
-      for (uint32_t buffer : buffersOf(instruction.action))
-        if (uint32_t root = rootOf(program, buffer); prepared[root] && !counted[root]) {
+        lasts[rootOf(program, buffer)] = true;
+    for (const Instruction &instruction : program.body) {
+      touched.push_back(buffersOf(instruction.action));
+      for (uint32_t buffer : touched.back())
+        if (uint32_t root = rootOf(program, buffer); lasts[root] && !counted[root]) {
           counted[root] = true;
           lasting += program.buffers[root].bytes;
         }
-    lasts = std::move(prepared);
+    }
   }
 
-  KernelUse read(const Instruction &instruction) const {
+  KernelUse read(size_t position) const {
+    const Instruction &instruction = program.body[position];
     const Call &call = std::get<Call>(instruction.action);
     KernelUse use;
     use.instruction = &instruction;
     use.kernel = call.kernel;
-    use.lastingBytes = std::bit_ceil(lasting);
-    use.passingBytes = std::bit_ceil(program.liveBytes - std::min(program.liveBytes, lasting));
-    size_t inputs = plan.kernels[call.kernel].inputs.size();
-    for (size_t i = 0; i != call.arguments.size(); ++i) {
-      const PlanBuffer &buffer = program.buffers[call.arguments[i]];
-      use.arguments.push_back({0, buffer.offset, buffer.bytes, i < inputs && !lastsAt(call, i)});
+    for (uint32_t argument : call.arguments) {
+      const PlanBuffer &buffer = program.buffers[argument];
+      use.arguments.push_back({0, buffer.offset, buffer.bytes, false});
+    }
+    findWarm(position, use);
+    uint64_t passing = program.liveBytes - std::min(program.liveBytes, lasting);
+    for (size_t i = 0; i != use.arguments.size(); ++i) {
+      if (use.arguments[i].isWarm)
+        continue;
+      if (lastsAt(call, i))
+        use.lastingDistance = distanceOf(std::bit_ceil(lasting) + std::bit_ceil(passing));
+      else
+        use.passingDistance = distanceOf(std::bit_ceil(passing));
     }
     makeBlocks(call, use);
     return use;
@@ -52,6 +85,31 @@ public:
 
 private:
   bool lastsAt(const Call &call, size_t argument) const { return lasts[rootOf(program, call.arguments[argument])]; }
+
+  /// Goes back through the body, and on at its end as the step before did, until it has seen as many bytes as the
+  /// caches hold. An argument is warm when half of it has been seen.
+  void findWarm(size_t position, KernelUse &use) const {
+    std::vector<uint64_t> covered(use.arguments.size());
+    std::set<uint32_t> seen;
+    uint64_t bytes = 0;
+    for (size_t back = 1; back <= touched.size(); ++back) {
+      for (uint32_t number : touched[(position + touched.size() - back) % touched.size()]) {
+        const PlanBuffer &buffer = program.buffers[number];
+        for (size_t i = 0; i != use.arguments.size(); ++i) {
+          KernelUse::Argument &argument = use.arguments[i];
+          uint64_t begin = std::max(argument.offset, buffer.offset),
+                   end = std::min(argument.offset + argument.bytes, buffer.offset + buffer.bytes);
+          if (begin < end)
+            covered[i] += end - begin;
+          argument.isWarm |= covered[i] * 2 >= argument.bytes;
+        }
+        if (seen.insert(rootOf(program, number)).second)
+          bytes += buffer.bytes;
+      }
+      if (bytes > caches)
+        return;
+    }
+  }
 
   void makeBlocks(const Call &call, KernelUse &use) const {
     std::vector<size_t> order(use.arguments.size());
@@ -74,7 +132,9 @@ private:
 
   const PlanContents &plan;
   const Program &program;
-  std::vector<bool> lasts;
+  const uint64_t caches;
+  std::vector<bool> lasts;                    ///< by buffer that is no view
+  std::vector<std::vector<uint32_t>> touched; ///< buffers, by instruction of the body
   uint64_t lasting = 0;
 };
 
@@ -125,17 +185,18 @@ std::string KernelUse::signature(const PlanContents &plan) const {
   }
   out << " " << called.scratchBytes;
   for (const Argument &argument : arguments)
-    out << " " << argument.block << (blocks[argument.block].lasts ? "l" : "p") << argument.offset;
-  out << " among " << lastingBytes << " " << passingBytes;
+    out << " " << argument.block << (blocks[argument.block].lasts ? "l" : "p") << argument.offset
+        << (argument.isWarm ? "w" : "");
+  out << " among " << lastingDistance << " " << passingDistance;
   return out.str();
 }
 
-std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program) {
-  UseReader reader(plan, program);
+std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program, unsigned cores) {
+  UseReader reader(plan, program, cores);
   std::vector<KernelUse> uses;
-  for (const Instruction &instruction : program.body)
-    if (std::holds_alternative<Call>(instruction.action))
-      uses.push_back(reader.read(instruction));
+  for (size_t i = 0; i != program.body.size(); ++i)
+    if (std::holds_alternative<Call>(program.body[i].action))
+      uses.push_back(reader.read(i));
   return uses;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How a step calls a kernel: which of its arguments share bytes, which of them last from step to step, and how much
-// else a step touches before it comes back to them. Two calls that are alike in this take equally long.
+// How a step calls a kernel: which of its arguments share bytes, which of them last from step to step, which a core's
+// own caches still hold since the step has touched them last, and how much a step touches before it comes back to the
+// others. Two calls that are alike in this take equally long.
 
 #ifndef CLEAVE_RUNTIME_PROFILE_KERNELUSE_H
 #define CLEAVE_RUNTIME_PROFILE_KERNELUSE_H
@@ -19,22 +20,25 @@ struct KernelUse {
   struct Argument {
     uint32_t block = 0;
     uint64_t offset = 0, bytes = 0;
-    bool isGiven = false; ///< An input that has just been written.
+    /// Since a step has last touched these bytes it has touched no more than the cores' own caches hold. A backward
+    /// pass reads what the forward pass has left long ago.
+    bool isWarm = false;
   };
   const Instruction *instruction = nullptr; ///< a call
   uint32_t kernel = 0;
   std::vector<Block> blocks;
   std::vector<Argument> arguments;
-  /// Bytes of the program that last and that do not, rounded up to powers of two.
-  uint64_t lastingBytes = 0, passingBytes = 0;
+  /// Bytes that a step touches between two uses of arguments that last, and of others; 0 where all such arguments are
+  /// warm. Distances between which no cache makes a difference are one.
+  uint64_t lastingDistance = 0, passingDistance = 0;
 
   /// The same for equal uses of equal kernels, in any plan: operation, attributes, types, or the native code's
   /// checksum; and the arguments.
   std::string signature(const PlanContents &plan) const;
 };
 
-/// The uses of all calls of the program's body.
-std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program);
+/// The uses of all calls of the program's body, on a device of so many cores of this host.
+std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program, unsigned cores);
 
 } // namespace cleave::runtime
 

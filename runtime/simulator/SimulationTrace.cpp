@@ -17,7 +17,8 @@ void traceSimulation(const Plan &plan, const Entry &entry, const SimulationResul
     const Program &program = entry.programs[simulated.programIndex];
     std::vector<Trace::Track *> &list = tracks.emplace_back();
     for (uint32_t queue = 0; queue != program.queues.size(); ++queue) {
-      list.push_back(&trace.add(plan, {device.device, &program, simulated.programIndex, simulated.member}, queue));
+      list.push_back(&trace.add(plan, {device.device, &program, simulated.programIndex, simulated.member, program.mesh},
+                                queue, program.queues[queue]));
       if (device.count > 1)
         list.back()->deviceName += " and " + std::to_string(device.count - 1) + " alike";
     }

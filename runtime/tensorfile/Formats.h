@@ -9,6 +9,7 @@
 #include "runtime/HostTensor.h"
 #include "runtime/tensorfile/ByteCursor.h"
 #include "runtime/tensorfile/FileWriter.h"
+#include "runtime/tensorfile/TensorFile.h"
 
 #include <string_view>
 
@@ -31,6 +32,8 @@ std::string npyHeader(const TensorType &type);
 Expected<HostTensor> readNpz(Bytes file, std::string_view member, const TensorType *expected);
 /// Writes the archive `previous` (empty: none) with the member added or replaced.
 Error writeNpz(FileWriter &out, Bytes previous, std::string_view member, const HostTensor &tensor);
+/// Writes an archive of these members.
+Error writeNpz(FileWriter &out, std::span<const ArchiveMember> members);
 
 /// `expected` decides whether elements called uint16 are bfloat16; may be null.
 Expected<HostTensor> readTensorProto(Bytes file, const TensorType *expected);

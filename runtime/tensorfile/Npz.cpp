@@ -45,6 +45,27 @@ Expected<HostTensor> readMember(Bytes file, const ZipMember &member, const Tenso
   return tensor;
 }
 
+/// Writes a member behind those that are there.
+Error addMember(FileWriter &out, std::string_view name, const HostTensor &tensor, std::vector<ZipMember> &members) {
+  std::string header = npyHeader(tensor.type());
+  ZipMember added;
+  added.name = std::string(name) + ".npy";
+  added.flags = 0x800;
+  uLong crc = crc32_z(0, reinterpret_cast<const Bytef *>(header.data()), header.size());
+  if (!tensor.bytes().empty())
+    crc = crc32_z(crc, reinterpret_cast<const Bytef *>(tensor.bytes().data()), tensor.bytes().size());
+  added.crc = static_cast<uint32_t>(crc);
+  added.compressed = added.size = header.size() + tensor.bytes().size();
+  if (out.position() + added.size > 0xf0000000 || members.size() > 0xfff0 || added.name.size() > 0xffff)
+    return makeError(Status::Unsupported, "an archive written here expects less than 4 GB, got ",
+                     out.position() + added.size, " bytes; write a .npy file");
+  writeZipHeader(out, added);
+  out.write(header);
+  out.write(tensor.bytes());
+  members.push_back(std::move(added));
+  return Error::success();
+}
+
 bool isNamed(const ZipMember &member, std::string_view name) {
   return member.name == name || member.name == std::string(name) + ".npy";
 }
@@ -92,22 +113,17 @@ Error writeNpz(FileWriter &out, Bytes previous, std::string_view name, const Hos
     writeZipHeader(out, member);
     out.write(bytes->first);
   }
-  std::string header = npyHeader(tensor.type());
-  ZipMember added;
-  added.name = std::string(name) + ".npy";
-  added.flags = 0x800;
-  uLong crc = crc32_z(0, reinterpret_cast<const Bytef *>(header.data()), header.size());
-  if (!tensor.bytes().empty())
-    crc = crc32_z(crc, reinterpret_cast<const Bytef *>(tensor.bytes().data()), tensor.bytes().size());
-  added.crc = static_cast<uint32_t>(crc);
-  added.compressed = added.size = header.size() + tensor.bytes().size();
-  if (out.position() + added.size > 0xf0000000 || members.size() > 0xfff0 || added.name.size() > 0xffff)
-    return makeError(Status::Unsupported, "an archive written here expects less than 4 GB, got ",
-                     out.position() + added.size, " bytes; write a .npy file");
-  writeZipHeader(out, added);
-  out.write(header);
-  out.write(tensor.bytes());
-  members.push_back(std::move(added));
+  if (Error error = addMember(out, name, tensor, members))
+    return error;
+  writeZipDirectory(out, members);
+  return Error::success();
+}
+
+Error writeNpz(FileWriter &out, std::span<const ArchiveMember> list) {
+  std::vector<ZipMember> members;
+  for (const ArchiveMember &member : list)
+    if (Error error = addMember(out, member.name, member.tensor, members))
+      return error;
   writeZipDirectory(out, members);
   return Error::success();
 }

@@ -188,4 +188,15 @@ Error writeTensorFile(const std::string &path, const HostTensor &tensor) {
   return out->commit();
 }
 
+Error writeTensorArchive(const std::string &path, std::span<const ArchiveMember> members) {
+  if (formatNamed(path) != Format::Npz)
+    return inFile(makeError(Status::Usage, "expected an archive, whose name ends in .npz"), path);
+  auto out = FileWriter::create(path);
+  if (!out)
+    return out.error();
+  if (Error error = writeNpz(*out, members))
+    return inFile(error, path);
+  return out->commit();
+}
+
 } // namespace cleave::runtime

@@ -19,6 +19,8 @@
 
 #include "runtime/HostTensor.h"
 
+#include <span>
+
 namespace cleave::runtime {
 
 /// Reads a tensor. With `expected`, whose layout does not count, element type and shape must be those; raw files need
@@ -30,6 +32,14 @@ Expected<HostTensor> readTensorFile(const std::string &path, const TensorType *e
 /// Writes a tensor in the format of the path's ending (.gz is not written), into a temporary file that takes the path's
 /// name when complete. "file.npz:name" adds or replaces a member and keeps the others; without a name it is "arr_0".
 Error writeTensorFile(const std::string &path, const HostTensor &tensor);
+
+/// A member of an archive.
+struct ArchiveMember {
+  std::string name;
+  HostTensor tensor;
+};
+/// Writes an ".npz" file with these members and no others.
+Error writeTensorArchive(const std::string &path, std::span<const ArchiveMember> members);
 
 } // namespace cleave::runtime
 

@@ -387,6 +387,40 @@ TEST(Elementwise, CompareAndSelect) {
   expectKernels(cases);
 }
 
+/// The first word of Philox 2x32 in ten rounds, as its authors' library writes it.
+uint32_t philox(uint64_t counter, uint32_t key) {
+  auto low = static_cast<uint32_t>(counter), high = static_cast<uint32_t>(counter >> 32);
+  for (int round = 0; round < 10; ++round) {
+    if (round > 0)
+      key += 0x9e3779b9u;
+    uint64_t product = uint64_t(0xd256d193u) * low;
+    low = static_cast<uint32_t>(product >> 32) ^ key ^ high;
+    high = static_cast<uint32_t>(product);
+  }
+  return low;
+}
+
+// Random numbers are those of Philox: its authors' known answers (Random123, kat_vectors), and random counters.
+TEST(Elementwise, Random) {
+  EXPECT_EQ(philox(0, 0), 0xff1dae59u);
+  EXPECT_EQ(philox(~uint64_t(0), ~uint32_t(0)), 0x2c3f628bu);
+  EXPECT_EQ(philox(0x85a308d3243f6a88, 0x13198a2e), 0xdd7ce038u);
+  Random random(17);
+  Tensor counters("i64", {5, 33}), keys("i64", {33});
+  for (int64_t i = 0; i < counters.size(); ++i)
+    counters.setInteger(i, i < 40 ? i : static_cast<int64_t>(random()));
+  for (int64_t i = 0; i < keys.size(); ++i)
+    keys.setInteger(i, static_cast<int64_t>(random()));
+  expectKernels({makeCase(
+      "random", "", {counters, keys}, Tensor("f32", counters.getShape()),
+      [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+        uint32_t word =
+            philox(static_cast<uint64_t>(counters.integer(at[0])), static_cast<uint32_t>(keys.integer(at[1])));
+        y.setReal(i, static_cast<double>(word >> 8) * 0x1p-24);
+      },
+      0)});
+}
+
 /// What a float becomes as an integer of `bits` bits.
 int64_t saturated(double value, int bits) {
   if (std::isnan(value))

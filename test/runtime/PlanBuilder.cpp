@@ -81,15 +81,43 @@ int32_t PlanBuilder::tile(const Tile &tile) {
   return static_cast<int32_t>(entry().tiles.size() - 1);
 }
 
+static std::unique_ptr<fb::ProgramT> makeProgram(uint32_t mesh) {
+  auto program = std::make_unique<fb::ProgramT>();
+  program->mesh = mesh;
+  program->queues = {fb::QueueKind::Compute, fb::QueueKind::Send, fb::QueueKind::Receive, fb::QueueKind::Host,
+                     fb::QueueKind::Collective};
+  return program;
+}
+
 uint32_t PlanBuilder::addProgram(std::unique_ptr<fb::MeshT> mesh) {
   auto index = static_cast<uint32_t>(plan.meshes.size());
   plan.meshes.push_back(std::move(mesh));
-  auto program = std::make_unique<fb::ProgramT>();
-  program->mesh = index;
-  program->queues = {fb::QueueKind::Compute, fb::QueueKind::Send, fb::QueueKind::Receive, fb::QueueKind::Host,
-                     fb::QueueKind::Collective};
-  entry().programs.push_back(std::move(program));
+  entry().programs.push_back(makeProgram(index));
   return index;
+}
+
+void PlanBuilder::addEntry(const std::string &name, uint64_t samples) {
+  auto made = std::make_unique<fb::EntryT>();
+  made->name = name;
+  made->samples = samples;
+  for (uint32_t mesh = 0; mesh != plan.meshes.size(); ++mesh)
+    made->programs.push_back(makeProgram(mesh));
+  plan.entries.push_back(std::move(made));
+}
+
+void PlanBuilder::keep(uint32_t device, uint32_t parameter, uint32_t buffer, int32_t tile) {
+  auto state = std::make_unique<fb::StateT>();
+  state->parameter = parameter;
+  state->buffer = buffer;
+  state->tile = tile;
+  program(device).state.push_back(std::move(state));
+  fb::LoadParameterT load;
+  load.parameter = parameter;
+  load.buffer = buffer;
+  load.tile = tile;
+  Phase before = std::exchange(phase, Phase::Prepare);
+  add(device, plan.parameters[parameter]->name, HostQueue, load, {});
+  phase = before;
 }
 
 static uint32_t addPort(std::vector<std::unique_ptr<fb::PortT>> &ports, const std::string &name, int64_t length) {

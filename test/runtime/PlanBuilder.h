@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Builds small plans for tests: devices and meshes with one queue of each kind, f32 vectors, one entry "main".
+// Builds small plans for tests: devices and meshes with one queue of each kind, f32 vectors, an entry "main" and
+// perhaps others.
 
 #ifndef CLEAVE_TEST_RUNTIME_PLANBUILDER_H
 #define CLEAVE_TEST_RUNTIME_PLANBUILDER_H
@@ -29,6 +30,8 @@ public:
   /// A mesh of axes of these sizes, over devices "d0", "d1", ... from `firstDevice` on (made if need be), and its
   /// program: both have the same index, which is what instructions go by.
   uint32_t mesh(const std::string &name, const std::vector<uint32_t> &axes, uint32_t firstDevice = 0);
+  /// An entry that runs on the meshes that there are, with a program for each. Everything goes into it from here on.
+  void addEntry(const std::string &name, uint64_t samples);
   /// A tile of the entry.
   int32_t tile(const Tile &tile);
   /// A buffer of any type after the last one of the arena.
@@ -56,6 +59,8 @@ public:
   Point receive(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,
                 std::vector<Point> waits = {});
   Point loadParameter(uint32_t device, uint32_t parameter, uint32_t buffer, std::vector<Point> waits = {});
+  /// The buffer keeps its tile of the parameter from step to step; `prepare` loads it.
+  void keep(uint32_t device, uint32_t parameter, uint32_t buffer, int32_t tile = -1);
   Point loadInput(uint32_t device, uint32_t input, uint32_t buffer, std::vector<Point> waits = {});
   Point storeOutput(uint32_t device, uint32_t output, uint32_t buffer, std::vector<Point> waits = {});
 
@@ -70,7 +75,7 @@ public:
   /// The plan as the runtime reads it; a failure to read it fails the test.
   Plan read() const;
 
-  cleave::fb::EntryT &entry() { return *plan.entries.front(); }
+  cleave::fb::EntryT &entry() { return *plan.entries.back(); }
   cleave::fb::ProgramT &program(uint32_t device) { return *entry().programs[device]; }
 
   cleave::fb::PlanT plan;

@@ -87,16 +87,39 @@ PlanBuilder callsPlan() {
 // Calls on passing buffers are alike wherever these lie; a call on a weight is another.
 TEST_F(ProfileTest, TellsUsesApart) {
   Plan plan = callsPlan().read();
-  auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0]);
+  auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0], 1);
   ASSERT_EQ(uses.size(), 3u);
   EXPECT_EQ(uses[0].signature(*plan), uses[1].signature(*plan));
   EXPECT_NE(uses[0].signature(*plan), uses[2].signature(*plan));
   EXPECT_EQ(uses[0].blocks.size(), 2u);
-  EXPECT_TRUE(uses[0].arguments[0].isGiven);
-  EXPECT_FALSE(uses[0].arguments[1].isGiven);
-  EXPECT_FALSE(uses[2].arguments[0].isGiven);
+  for (const KernelUse &use : uses) {
+    EXPECT_TRUE(use.arguments[0].isWarm && use.arguments[1].isWarm);
+    EXPECT_EQ(use.lastingDistance + use.passingDistance, 0u);
+  }
   EXPECT_TRUE(uses[2].blocks[uses[2].arguments[0].block].lasts);
   EXPECT_NE(Profile::keyOf("k", 1, 1), Profile::keyOf("k", 2, 1));
+}
+
+// What a step has left behind more bytes than a core's caches hold is cold, as the forward pass's results are in the
+// backward pass; what the instruction before has made is warm.
+TEST_F(ProfileTest, KnowsWhatIsWarm) {
+  constexpr int64_t large = int64_t(1) << 26;
+  PlanBuilder builder("cpu");
+  uint32_t d = builder.device("d"), x = builder.input("x", 64), small = builder.kernel("small", 1, 64),
+           big = builder.kernel("big", 1, large);
+  uint32_t a = builder.buffer(d, "a", 64), b = builder.buffer(d, "b", large), c = builder.buffer(d, "c", large),
+           e = builder.buffer(d, "e", 64);
+  builder.into(Phase::Body);
+  Point loaded = builder.loadInput(d, x, a);
+  Point first = builder.call(d, "forward", small, {a, e}, {loaded});
+  Point second = builder.call(d, "between", big, {b, c}, {first});
+  builder.call(d, "backward", small, {a, e}, {second});
+  Plan plan = builder.read();
+  auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0], 1);
+  ASSERT_EQ(uses.size(), 3u);
+  EXPECT_TRUE(uses[0].arguments[0].isWarm);
+  EXPECT_FALSE(uses[2].arguments[0].isWarm);
+  EXPECT_GT(uses[2].passingDistance, 0u);
 }
 
 // Every distinct use is measured once, alone and with a second device.
@@ -107,7 +130,7 @@ TEST_F(ProfileTest, MeasuresKernels) {
   ASSERT_FALSE(profileKernels(plan, plan->entries[0], 2, 1, profile, [&](size_t, size_t count) { told = count; }));
   EXPECT_EQ(profile.numKernels(), 2u);
   EXPECT_EQ(told, 2u);
-  for (const KernelUse &use : kernelUsesOf(*plan, plan->entries[0].programs[0])) {
+  for (const KernelUse &use : kernelUsesOf(*plan, plan->entries[0].programs[0], 1)) {
     const KernelTime *time = profile.kernel(Profile::keyOf(use.signature(*plan), 2, 1));
     ASSERT_NE(time, nullptr);
     EXPECT_GT(time->alone, 0);

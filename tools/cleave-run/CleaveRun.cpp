@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs a plan file. Links the runtime alone: a machine that only runs plans needs no compiler.
+// Runs a plan file, or trains with it. Links the runtime alone: a machine that only runs plans needs no compiler.
 
 #include "runtime/CollectiveBench.h"
 #include "runtime/CrashReport.h"
@@ -9,6 +9,7 @@
 #if defined(CLEAVE_MPI)
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
+#include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
 
@@ -43,14 +44,21 @@ static int report(const Error &error, bool isFirst) {
   return static_cast<int>(error.status());
 }
 
-static int runFile(const std::string &file, RunOptions &options, Processes *processes) {
+/// Reads a plan in all processes and does `work` with it and its parameters.
+template <typename Work> static int withPlan(const std::string &file, Processes *processes, const Work &work) {
   bool isFirst = !processes || processes->rank() == 0;
   auto plan = Plan::read(file);
   if (Error error = processes ? processes->agree(plan.error()) : plan.error())
     return report(error, isFirst);
   FolderSource parameters(plan->folder());
-  options.processes = processes;
-  return runPlan(*plan, parameters, options);
+  return work(*plan, parameters);
+}
+
+static void addDevicesOfRank(CLI::App &app, std::vector<std::string> &lists) {
+  app.add_option("--devices-of-rank", lists,
+                 "once for each process, in their order: its devices as 0,2,4-7; without it equal blocks")
+      ->type_name("LIST")
+      ->allow_extra_args(false);
 }
 
 static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
@@ -99,10 +107,12 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       ->capture_default_str();
   app.add_option("--trace", options.traceFile, "where a trace for Perfetto goes");
   app.add_option("--json", options.jsonFile, "where the results go as JSON");
-  app.add_option("--devices-of-rank", options.devicesOfRank,
-                 "once for each process, in their order: its devices as 0,2,4-7; without it equal blocks")
-      ->type_name("LIST")
-      ->allow_extra_args(false);
+  addDevicesOfRank(app, options.devicesOfRank);
+  cleave::TrainArguments training;
+  CLI::App *trainCommand =
+      app.add_subcommand("train", "Trains: runs a plan that was compiled with --train on data. See train --help.");
+  addTrainArguments(*trainCommand, training);
+  addDevicesOfRank(*trainCommand, training.options.devicesOfRank);
   auto started = startProcesses();
   if (!started)
     return report(started.error(), true);
@@ -118,6 +128,12 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
     int code = isFirst ? app.exit(error) : app.exit(error, nowhere, nowhere);
     return code == 0 ? 0 : static_cast<int>(Status::Usage);
   }
+  if (trainCommand->parsed()) {
+    training.options.processes = processes.get();
+    return withPlan(training.file, processes.get(), [&](const Plan &plan, ParameterSource &parameters) {
+      return trainPlan(plan, parameters, training.options);
+    });
+  }
   if (collectivesFlag->count() == planOption->count()) {
     if (!processes || processes->rank() == 0)
       std::cerr << "error: expected either a plan or --collectives; cleave-run --help shows more\n";
@@ -130,7 +146,9 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       collectives.devices = std::max(collectives.devices, processes->count());
     return runCollectiveBench(collectives, std::cout, std::cerr);
   }
-  return runFile(file, options, processes.get());
+  options.processes = processes.get();
+  return withPlan(file, processes.get(),
+                  [&](const Plan &plan, ParameterSource &parameters) { return runPlan(plan, parameters, options); });
 }
 
 /// For what is not agreed on with the others: says it and ends them as well.

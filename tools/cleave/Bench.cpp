@@ -27,11 +27,11 @@ namespace cleave::tool {
 namespace {
 
 struct BenchOptions {
-  std::vector<std::string> models, dims;
+  std::vector<std::string> models, dims, plans;
   std::vector<unsigned> threads = {1};
   unsigned repeat = 20, warmup = 3, rounds = 5;
   std::string against, peerScript, json;
-  bool reference = false, noLibraries = false, measuresCollectives = false, predicts = false;
+  bool reference = false, noLibraries = false, measuresCollectives = false, predicts = false, trains = false;
   std::string markdown;
   runtime::CollectiveBenchOptions collectives;
 };
@@ -225,7 +225,8 @@ Error bench(const BenchOptions &options) {
 
 int run(BenchOptions &options) {
   if (options.predicts)
-    return report(benchPredictions({options.models, options.rounds, options.json, options.markdown}));
+    return report(benchPredictions(
+        {options.models, options.plans, options.trains, options.rounds, options.json, options.markdown}));
   if (options.measuresCollectives == !options.models.empty())
     return report(Error(Status::Usage, "expected either models or --collectives; cleave bench --help shows more"));
   if (!options.measuresCollectives)
@@ -284,7 +285,14 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       command->add_flag("--predictions", options->predicts,
                         "compare what is predicted of models in several plans with what they take, instead; MODEL may "
                         "be NAME:NUMBER=VALUE,… of the zoo; default: a choice of it");
-  command->add_option("--write", options->markdown, "where the comparison goes as Markdown")
+  command->add_flag("--train", options->trains, "predict steps of training")->needs(predictions);
+  command->add_option("--plans", options->plans, "only these of the plans, as in single,data")
+      ->delimiter(',')
+      ->needs(predictions);
+  command
+      ->add_option("--write", options->markdown,
+                   "where the comparison goes as Markdown; of the file's two sections, inference and training, the "
+                   "other one stays")
       ->type_name("FILE")
       ->needs(predictions);
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });

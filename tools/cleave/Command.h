@@ -30,6 +30,7 @@ void addProfileCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addScheduleCommand(CLI::App &app, Action &chosen);
 void addSimulateCommand(CLI::App &app, Action &chosen);
+void addTrainCommand(CLI::App &app, Action &chosen);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);
 

@@ -2,7 +2,7 @@
 //
 // Runs the stages, times them, and tells the user's errors from the compiler's own.
 
-#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/ModelCompiler.h"
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
@@ -21,13 +21,10 @@
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
 
-#include "mlir/Pass/PassManager.h"
-
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Process.h"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -35,73 +32,6 @@
 using namespace mlir;
 
 namespace cleave::tool {
-
-void TargetOptions::addTo(CLI::App &command) {
-  command
-      .add_option(
-          "--machine", machine,
-          "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
-          "hosts of eight), a file")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--strategy", strategy,
-          "how operators get their devices: auto (the best that the search finds); single (all on the first); place "
-          "(by --place, else the model's "
-          "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
-          "columns and rows); pipeline (auto with a stage for each device); alternate and split (for tests); default: "
-          "place where there is something to go by, else auto")
-      ->check(CLI::IsMember({"auto", "single", "place", "data", "tensor", "pipeline", "alternate", "split"}));
-  command.add_option("--place", placementFile, "pins operators to devices and meshes, and splits them, by name (YAML)")
-      ->type_name("FILE");
-  command
-      .add_option("--degrees", degrees,
-                  "how many parts are made: data=N, model=N; with the search also pipeline=N, sequence=N, expert=N; "
-                  "default: as many as there are devices, or what the search chooses")
-      ->type_name("AXIS=N,…");
-  command.add_flag("--train", train, "plan a training step: forward, backward, optimizer");
-  command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
-  command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
-      ->capture_default_str();
-  command.add_option("--schedule", schedule, "the order of microbatches in a pipeline")
-      ->check(CLI::IsMember({"auto", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto"}))
-      ->capture_default_str();
-  command.add_option("--recompute", recompute, "which activations the backward pass computes again")
-      ->check(CLI::IsMember({"auto", "none", "selective", "full"}))
-      ->capture_default_str();
-  command.add_option("--zero", zero, "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too")
-      ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
-      ->capture_default_str();
-  command.add_option("--dtype", elementType, "the arithmetic that costs are for")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->capture_default_str();
-  command.add_option("--optimizer", optimizer, "what changes parameters in training")
-      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
-      ->capture_default_str();
-  command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
-  command.add_option("--solver", solver, "how splits inside of a stage are searched")
-      ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
-      ->capture_default_str();
-  command.add_option("--search-seconds", timeBudget, "take the best plan after so many seconds; 0: search to the end")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
-  command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
-  command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
-}
-
-const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {
-      "--machine", "--strategy",  "--place",        "--degrees",  "--reference",      "--no-libraries",
-      "--train",   "--batch",     "--microbatches", "--schedule", "--recompute",      "--zero",
-      "--dtype",   "--optimizer", "--memory",       "--solver",   "--search-seconds", "--compile-threads"};
-  names.insert(names.end(), others);
-  for (const char *name : names)
-    if (command.count(name))
-      return name;
-  return nullptr;
-}
 
 double CompiledModel::totalSeconds() const {
   double total = 0;
@@ -119,6 +49,9 @@ double CompiledModel::secondsOf(StringRef stage) const {
 
 namespace {
 
+/// A step is written out microbatch by microbatch.
+constexpr int64_t largestMicrobatches = 4096;
+
 /// The model's own groups (ctx_group) on the machine's devices in turn, in the order in which they appear.
 Placement groupsInOrder(ModuleOp module, size_t numDevices) {
   Placement placement;
@@ -134,82 +67,62 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
   return placement;
 }
 
-class ModelCompiler {
-public:
-  explicit ModelCompiler(const CompileRequest &request) : request(request) {
-    result.context = createContext();
-    printer.emplace(result.context.get());
-  }
+} // namespace
 
-  Expected<CompiledModel> run() {
-    Error (ModelCompiler::*stages[])() = {
-        &ModelCompiler::import,   &ModelCompiler::simplify, &ModelCompiler::place, &ModelCompiler::distribute,
-        &ModelCompiler::generate, &ModelCompiler::schedule, &ModelCompiler::emit};
-    for (auto [index, stage] : llvm::enumerate(stages)) {
-      StringRef name = index < std::size(irStages) ? irStages[index] : "emit";
-      auto begin = std::chrono::steady_clock::now();
-      if (Error error = (this->*stage)())
+Expected<CompiledModel> ModelCompiler::run() {
+  if (Error error = checkTrainingOptions())
+    return error;
+  Error (ModelCompiler::*stages[])() = {&ModelCompiler::import,   &ModelCompiler::simplify,   &ModelCompiler::place,
+                                        &ModelCompiler::train,    &ModelCompiler::distribute, &ModelCompiler::generate,
+                                        &ModelCompiler::schedule, &ModelCompiler::emit};
+  for (auto [index, stage] : llvm::enumerate(stages)) {
+    StringRef name = index < std::size(irStages) ? irStages[index] : "emit";
+    auto begin = std::chrono::steady_clock::now();
+    if (Error error = (this->*stage)())
+      return error;
+    result.times.push_back(
+        {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
+    // Decisions about a training step are a plan by themselves: nothing here runs them.
+    if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
+      if (Error error = emit())
         return error;
-      result.times.push_back(
-          {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
-      // Decisions about a training step are a plan by themselves: nothing here runs them.
-      if (name == "place" && request.target.train && request.lastStage.empty()) {
-        if (Error error = emit())
-          return error;
-        break;
-      }
-      if (name == request.lastStage) {
-        llvm::raw_string_ostream stream(result.ir);
-        module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
-        break;
-      }
+      break;
     }
-    return std::move(result);
+    if (name == request.lastStage) {
+      llvm::raw_string_ostream stream(result.ir);
+      module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
+      break;
+    }
   }
+  return std::move(result);
+}
 
-private:
-  Error import();
-  Error simplify();
-  Error place();
-  const char *findSearchOption() const;
-  Error readSearchRequest(PlaceOptions &options) const;
-  Error distribute() {
-    return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
-  }
-  Error generate();
-  Error schedule() {
-    return runStage("schedule", [](OpPassManager &manager) { buildSchedulePipeline(manager); });
-  }
-  Error emit();
-  Error simulateStep();
+Error ModelCompiler::runStage(StringRef stage, llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager manager(result.context.get(), ModuleOp::getOperationName());
+  build(manager);
+  if (succeeded(manager.run(*module)))
+    return Error::success();
+  reportInternalError(("stage " + stage + " failed").str());
+  return alreadyPrinted(Status::Internal);
+}
 
-  /// Runs passes that are to succeed on every module that got this far.
-  Error runStage(StringRef stage, llvm::function_ref<void(OpPassManager &)> build) {
-    PassManager manager(result.context.get(), ModuleOp::getOperationName());
-    build(manager);
-    if (succeeded(manager.run(*module)))
-      return Error::success();
-    reportInternalError(("stage " + stage + " failed").str());
-    return alreadyPrinted(Status::Internal);
-  }
+Error ModelCompiler::distribute() {
+  return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
+}
 
-  const CompileRequest &request;
-  CompiledModel result;
-  std::optional<DiagnosticPrinter> printer;
-  OwningOpRef<ModuleOp> module;
-  ImportReport importReport;
-  Machine machine;
-};
+Error ModelCompiler::schedule() {
+  return runStage("schedule", [](OpPassManager &manager) { buildSchedulePipeline(manager); });
+}
 
 Error ModelCompiler::import() {
   std::string weightsFile = request.planFile.empty()
                                 ? "model.weights"
                                 : std::filesystem::path(request.planFile).filename().string() + ".weights";
-  auto model = readModel(*result.context, request.model, request.inputs, weightsFile, importReport);
-  if (!model)
-    return model.error();
-  module = std::move(model->module);
-  result.imported = std::move(model->weights);
+  auto loaded = readModel(*result.context, model, request.inputs, weightsFile, importReport);
+  if (!loaded)
+    return loaded.error();
+  module = std::move(loaded->module);
+  result.imported = std::move(loaded->weights);
   std::string text;
   llvm::raw_string_ostream stream(text);
   module->print(stream, OpPrintingFlags().enableDebugInfo());
@@ -222,7 +135,11 @@ Error ModelCompiler::simplify() {
     return error;
   if (Error error = addOutputs(*module, request.extraOutputs))
     return error;
-  return request.lastStage == "graph" ? Error::success() : checkSupported(*module, importReport);
+  if (request.lastStage == "graph")
+    return Error::success();
+  if (Error error = checkSupported(*module, importReport))
+    return error;
+  return trains() ? addTrainedLoss() : Error::success();
 }
 
 Error ModelCompiler::place() {
@@ -261,6 +178,9 @@ Error ModelCompiler::place() {
   bool searches = options.strategy == PlaceStrategy::Auto;
   if (const char *given = findSearchOption(); given && !searches)
     return makeError(Status::Usage, given, " expects --strategy auto, got ", result.strategy);
+  if (trains())
+    if (Error error = chooseMicrobatches(searches))
+      return error;
   auto degrees = parseDegrees(target.degrees);
   if (!degrees)
     return fromLlvm(Status::Usage, degrees.takeError());
@@ -293,7 +213,7 @@ Error ModelCompiler::place() {
   });
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure)))
-    return Error::success();
+    return trains() && searches ? followSearch() : Error::success();
   switch (failure) {
   case PlaceFailure::Usage:
     return alreadyPrinted(Status::Usage);
@@ -308,26 +228,40 @@ Error ModelCompiler::place() {
 /// The first option of the search that was given; null where none was.
 const char *ModelCompiler::findSearchOption() const {
   const TargetOptions &target = request.target, defaults;
-  const std::pair<const char *, bool> given[] = {{"--train", target.train},
-                                                 {"--batch", target.batch != 0},
-                                                 {"--microbatches", target.microbatches != defaults.microbatches},
-                                                 {"--schedule", target.schedule != defaults.schedule},
-                                                 {"--recompute", target.recompute != defaults.recompute},
-                                                 {"--zero", target.zero != defaults.zero},
-                                                 {"--dtype", target.elementType != defaults.elementType},
-                                                 {"--memory", !target.memory.empty()},
-                                                 {"--solver", target.solver != defaults.solver}};
+  bool decides = !trains();
+  const std::pair<const char *, bool> given[] = {
+      {"--train", decides && target.train},
+      {"--batch", decides && target.batch != 0},
+      {"--microbatches", decides && target.microbatches != defaults.microbatches},
+      {"--schedule", decides && target.schedule != defaults.schedule},
+      {"--recompute", decides && target.recompute != defaults.recompute},
+      {"--zero", decides && target.zero != defaults.zero},
+      {"--dtype", target.elementType != defaults.elementType},
+      {"--memory", !target.memory.empty()},
+      {"--solver", target.solver != defaults.solver}};
   for (auto [name, isGiven] : given)
     if (isGiven)
       return name;
   return nullptr;
 }
 
+/// Nothing: the search chooses.
+Expected<std::optional<int64_t>> ModelCompiler::readMicrobatches() const {
+  const std::string &text = request.target.microbatches;
+  if (text == "auto")
+    return std::optional<int64_t>();
+  int64_t number = 0;
+  if (!llvm::to_integer(text, number, 10) || number < 1 || number > largestMicrobatches)
+    return makeError(Status::Usage, "--microbatches expects auto or a number from 1 to ", largestMicrobatches,
+                     ", got \"", text, "\"");
+  return std::optional(number);
+}
+
 Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   const TargetOptions &target = request.target;
   search::SearchRequest &search = options.search;
   search.training = target.train;
-  search.batch = target.batch;
+  search.batch = trains() ? batch : target.batch;
   search.degrees = options.degrees;
   search.elementType = target.elementType;
   search.optimizer = target.optimizer;
@@ -344,13 +278,10 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     return makeError(Status::Usage, "--dtype ", target.elementType,
                      " expects --train: inference runs in the model's "
                      "own element types");
-  if (target.microbatches != "auto") {
-    int64_t number = 0;
-    if (!llvm::to_integer(target.microbatches, number, 10) || number < 1)
-      return makeError(Status::Usage, "--microbatches expects auto or a number from 1, got \"", target.microbatches,
-                       "\"");
-    search.microbatches = number;
-  }
+  auto microbatches = readMicrobatches();
+  if (!microbatches)
+    return microbatches.error();
+  search.microbatches = *microbatches;
   if (target.schedule != "auto")
     search.schedule = stages::findSchedule(target.schedule);
   if (target.recompute != "auto")
@@ -375,7 +306,7 @@ Error ModelCompiler::generate() {
 }
 
 /// What emission found wrong: with the machine (too little memory), else with the compiler.
-Error emissionError(llvm::Error error) {
+static Error emissionError(llvm::Error error) {
   auto status = Status::Internal;
   std::string message;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &problem) {
@@ -409,7 +340,7 @@ Error ModelCompiler::emit() {
   if (!plan)
     return emissionError(plan.takeError());
   result.plan = std::move(*plan);
-  if (!result.report || request.target.train)
+  if (!result.report || (request.target.train && !trains()))
     return Error::success();
   if (Error error = simulateStep())
     return error;
@@ -438,8 +369,6 @@ Error ModelCompiler::simulateStep() {
       prediction.peakBytes[device] += static_cast<double>(program.arenaBytes);
   return Error::success();
 }
-
-} // namespace
 
 Expected<CompiledModel> compileModel(const CompileRequest &request) { return ModelCompiler(request).run(); }
 

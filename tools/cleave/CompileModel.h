@@ -20,6 +20,12 @@ struct TargetOptions {
   int64_t batch = 0;
   std::string microbatches = "auto", schedule = "auto", recompute = "auto", zero = "auto", elementType = "f32",
               optimizer = "adam", memory, solver = "elimination";
+  /// What a training step computes besides; without a loss a plan for training holds decisions alone.
+  std::string loss, optimizerOptions, rateSchedule = "constant";
+  double learningRate = 0, clipNorm = 0; ///< 0: the optimizer's own rate; no clipping
+  std::string batchNorm = "device";
+  bool noDropout = false;
+  uint64_t seed = 0; ///< of what is random in training
   double timeBudget = 0;
   unsigned threads = 0; ///< that compile; 0: as many as the machine has cores
 
@@ -36,7 +42,7 @@ struct StageTime {
 };
 
 /// The stages after which the module can be shown, in order.
-inline constexpr const char *irStages[] = {"import", "graph", "place", "distribute", "codegen", "schedule"};
+inline constexpr const char *irStages[] = {"import", "graph", "place", "train", "distribute", "codegen", "schedule"};
 
 struct CompileRequest {
   ModelOptions model;

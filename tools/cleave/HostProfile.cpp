@@ -36,16 +36,21 @@ bool isHostPlan(const runtime::Plan &plan) {
   });
 }
 
-Error measurePlan(const runtime::Plan &plan, runtime::Profile &profile,
-                  const std::function<void(size_t, size_t)> &progress) {
+Error measureEntry(const runtime::Plan &plan, const runtime::Entry &entry, runtime::Profile &profile,
+                   const std::function<void(size_t, size_t)> &progress) {
   if (!isHostPlan(plan))
     return makeError(Status::Usage, "measuring expects a plan for cpu devices of one size, got others");
   size_t devices = plan->devices.size();
   unsigned cores = plan->devices.front().cores;
   if (Error error = profileHost(devices, cores, profile))
     return error;
+  return profileKernels(plan, entry, devices, cores, profile, progress);
+}
+
+Error measurePlan(const runtime::Plan &plan, runtime::Profile &profile,
+                  const std::function<void(size_t, size_t)> &progress) {
   for (const runtime::Entry &entry : plan->entries)
-    if (Error error = profileKernels(plan, entry, devices, cores, profile, progress))
+    if (Error error = measureEntry(plan, entry, profile, progress))
       return error;
   return Error::success();
 }

@@ -21,7 +21,10 @@ Error writeHostProfile(const runtime::Profile &profile);
 /// Whether the plan's devices are cores of this host, all of one size: what can be measured here.
 bool isHostPlan(const runtime::Plan &plan);
 
-/// Measures what the profile lacks for the plan's entries.
+/// Measures what the profile lacks for an entry of the plan.
+Error measureEntry(const runtime::Plan &plan, const runtime::Entry &entry, runtime::Profile &profile,
+                   const std::function<void(size_t, size_t)> &progress = {});
+/// The same for all of its entries.
 Error measurePlan(const runtime::Plan &plan, runtime::Profile &profile,
                   const std::function<void(size_t, size_t)> &progress = {});
 

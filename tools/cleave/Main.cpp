@@ -40,8 +40,8 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand,
-                   addSimulateCommand, addProfileCommand, addRunCommand, addVerifyCommand, addScheduleCommand,
-                   addPartitionCommand, addZooCommand, addBenchCommand, addProbeCommand})
+                   addSimulateCommand, addProfileCommand, addRunCommand, addTrainCommand, addVerifyCommand,
+                   addScheduleCommand, addPartitionCommand, addZooCommand, addBenchCommand, addProbeCommand})
     add(app, chosen);
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)

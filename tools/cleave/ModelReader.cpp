@@ -43,6 +43,8 @@ std::unique_ptr<MLIRContext> createContext() {
   registry.insert<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
   auto context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
+  // Messages are for people who have a model, not its operators in text form; reproducers hold those.
+  context->printOpOnDiagnostic(false);
   return context;
 }
 
@@ -53,6 +55,8 @@ Operation *findGraph(ModuleOp module) {
 
 static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOptions &options, InputFiles *inputs) {
   ImportOptions result;
+  result.samples = options.samples;
+  result.training = options.training;
   for (const std::string &text : options.dims) {
     auto parts = splitBinding(text, "--dim");
     if (!parts)
@@ -109,6 +113,9 @@ static Error mapParameters(ModuleOp module, StringRef folder, WeightsStore &weig
 
 static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &options, const std::string &weightsFile,
                                       ImportReport &import) {
+  if (options.samples)
+    return makeError(Status::Usage, "microbatches of another size than the model's batch expect an ONNX model; \"",
+                     options.model, "\" is a module: give it the size of a microbatch");
   if (!options.dims.empty() || !options.bindings.empty())
     return makeError(Status::Usage, "--dim and --bind expect an ONNX model; \"", options.model, "\" is a module");
   if (!llvm::sys::fs::exists(options.model))

@@ -19,6 +19,8 @@ namespace cleave::tool {
 struct ModelOptions {
   std::string model;
   std::vector<std::string> dims, bindings; ///< "NAME=N" and "NAME=FILE"
+  std::optional<int64_t> samples;          ///< ImportOptions::samples
+  bool training = false;                   ///< ImportOptions::training
 
   /// Adds MODEL and --dim to a command, and --bind.
   void addTo(CLI::App &command);

@@ -5,23 +5,22 @@
 
 #include "tools/cleave/Predictions.h"
 
-#include "tools/cleave/CompileModel.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/PlanWeights.h"
+#include "tools/cleave/PredictionCases.h"
 #include "tools/cleave/TextTable.h"
 
 #include "passes/cost/HostCache.h"
-#include "passes/zoo/Zoo.h"
 #include "runtime/RunReport.h"
 #include "runtime/Verify.h"
 #include "runtime/simulator/Simulator.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Process.h"
 
 #include <cmath>
@@ -29,28 +28,6 @@
 
 namespace cleave::tool {
 namespace {
-
-constexpr const char *zooModels[] = {
-    "mlp:batch=64,hidden=1024",
-    "lenet:batch=64",
-    "alexnet:batch=2",
-    "alexnet:batch=8",
-    "inception:batch=2",
-    "resnet50:batch=2,image-size=128",
-    "unet:image-size=64,batch=2",
-    "lstm:batch=16,hidden=256,vocabulary=1000",
-    "gpt:layers=2,hidden=256,heads=4,sequence=128,vocabulary=1000,batch=4",
-};
-
-/// A way to compile a model.
-struct Way {
-  const char *name, *machine, *strategy;
-};
-/// "halves": the first half of the operators on one device, the others on the next.
-constexpr Way ways[] = {
-    {"single", "host:1x1", "single"}, {"single", "host:1x2", "single"}, {"data", "host:2x1", "data"},
-    {"tensor", "host:2x1", "tensor"}, {"halves", "host:2x1", "place"},  {"alternate", "host:2x1", "alternate"},
-};
 
 /// A plan, what is predicted of it, and what it does.
 struct Case {
@@ -88,34 +65,15 @@ private:
   llvm::SmallString<128> path;
 };
 
-/// The zoo's model that "NAME:NUMBER=VALUE,..." describes, as a file.
-Error writeZooModel(llvm::StringRef spec, const std::string &file) {
-  auto [name, numbers] = spec.split(':');
-  ZooOptions options;
-  for (llvm::StringRef number : llvm::split(numbers, ',')) {
-    auto [key, text] = number.split('=');
-    int64_t value = 0;
-    if (number.empty())
-      continue;
-    if (text.getAsInteger(10, value))
-      return makeError(Status::Usage, "a model expects NAME:NUMBER=VALUE,…, got \"", spec.str(), "\"");
-    options.numbers[key.str()] = value;
-  }
-  auto model = buildZooModel(name, options);
-  if (!model)
-    return fromLlvm(Status::Usage, model.takeError());
-  return writeOutput(file, [&](llvm::raw_ostream &out) { out << model->SerializeAsString(); });
-}
-
 class Predictions {
 public:
   explicit Predictions(const PredictionOptions &options) : options(options), profile(readHostProfile()) {}
 
   Error run() {
-    std::vector<std::string> models = options.models;
-    if (models.empty())
-      models.assign(std::begin(zooModels), std::end(zooModels));
-    for (const std::string &model : models)
+    auto models = choosePredictions(options.train, options.models, options.plans);
+    if (!models)
+      return models.error();
+    for (const PredictedModel &model : *models)
       if (Error error = addModel(model))
         return error;
     for (unsigned round = 0; round != options.rounds; ++round)
@@ -129,15 +87,16 @@ public:
   }
 
 private:
-  Error addModel(const std::string &model);
-  Error addCase(const std::string &model, const std::string &file, const Way &way);
+  Error addModel(const PredictedModel &model);
+  Error addCase(const std::string &model, const std::string &file, const PlanWay &way);
   Expected<std::string> halvesOf(const std::string &file);
   Error predict(Case &one);
   Error measure(Case &one);
   Error finish() const;
   Summary summary() const;
   void print(llvm::raw_ostream &out) const;
-  void printMarkdown(llvm::raw_ostream &out) const;
+  Error writeMarkdown() const;
+  void printSection(llvm::raw_ostream &out) const;
   void writeResults(llvm::json::OStream &json) const;
 
   void show(const llvm::Twine &what) const {
@@ -151,30 +110,22 @@ private:
   std::vector<Case> cases;
 };
 
-CompileRequest requestOf(const std::string &file, const Way &way) {
-  CompileRequest request;
-  request.model.model = file;
-  request.target.machine = way.machine;
-  request.target.strategy = way.strategy;
-  return request;
-}
-
-Error Predictions::addModel(const std::string &model) {
-  std::string file = model;
-  if (!std::filesystem::exists(model)) {
+Error Predictions::addModel(const PredictedModel &model) {
+  std::string file = model.model;
+  if (!std::filesystem::exists(file)) {
     file = scratch.file("model.onnx");
-    if (Error error = writeZooModel(model, file))
+    if (Error error = writeZooModel(model.model, file))
       return error;
   }
-  for (const Way &way : ways)
-    if (Error error = addCase(model, file, way))
+  for (const PlanWay &way : model.ways)
+    if (Error error = addCase(model.model, file, way))
       return error;
   return writeHostProfile(profile);
 }
 
 /// A placement file with the model's operators in two groups.
 Expected<std::string> Predictions::halvesOf(const std::string &file) {
-  auto compiled = compileModel(requestOf(file, ways[0]));
+  auto compiled = compileModel(PlanWay{"single", "host:1x1", "single"}.requestFor(file));
   if (!compiled)
     return compiled.error();
   auto plan = openPlan(*compiled);
@@ -197,10 +148,9 @@ Expected<std::string> Predictions::halvesOf(const std::string &file) {
   return error ? Expected<std::string>(error) : Expected<std::string>(place);
 }
 
-/// A model that cannot be divided in some way has a case less.
-Error Predictions::addCase(const std::string &model, const std::string &file, const Way &way) {
+Error Predictions::addCase(const std::string &model, const std::string &file, const PlanWay &way) {
   show("compiling " + model + " " + way.name + " " + way.machine);
-  CompileRequest request = requestOf(file, way);
+  CompileRequest request = way.requestFor(file);
   if (request.target.strategy == "place") {
     auto halves = halvesOf(file);
     if (!halves)
@@ -231,7 +181,7 @@ Error Predictions::predict(Case &one) {
   const runtime::Plan &plan = *one.opened;
   const runtime::Entry &entry = plan->entries[0];
   show("measuring kernels of " + one.model + " " + one.plan);
-  if (Error error = measurePlan(plan, profile))
+  if (Error error = measureEntry(plan, entry, profile))
     return error;
   auto machine = machineOf(plan, one.machine);
   if (!machine)
@@ -253,7 +203,7 @@ Error Predictions::measure(Case &one) {
   static constexpr unsigned warmups = 3, fewest = 5, most = 200;
   static constexpr double enough = 0.35;
   WeightsSource parameters(one.compiled->imported);
-  auto executor = runtime::Executor::create(*one.opened, "", parameters);
+  auto executor = runtime::Executor::create(*one.opened, (*one.opened)->entries[0].name, parameters);
   if (!executor)
     return executor.error();
   auto inputs = makeInputs((*executor)->entry(), {});
@@ -335,12 +285,39 @@ void Predictions::print(llvm::raw_ostream &out) const {
   out << "\n" << summaryText(summary(), cases.size()) << "\n";
 }
 
-void Predictions::printMarkdown(llvm::raw_ostream &out) const {
-  out << "# Predictions\n\nWhat `cleave simulate` predicts of a step, beside what it takes, on one machine; written "
-         "by\n"
-         "`cleave bench --predictions --write docs/predictions.md`. Kernels were measured by themselves "
-         "(`cleave profile`);\nthe plans were not run before they were predicted. A measured time is the median of "
-      << options.rounds << " rounds' medians,\nin which all plans take turns.\n\n"
+/// The section of what has been measured; the other one stays.
+Error Predictions::writeMarkdown() const {
+  static constexpr llvm::StringRef trainingHead = "\n## Training\n";
+  std::string before, after;
+  if (auto file = llvm::MemoryBuffer::getFile(options.markdown)) {
+    llvm::StringRef text = (*file)->getBuffer();
+    size_t training = std::min(text.find(trainingHead), text.size());
+    before = text.take_front(training);
+    after = text.drop_front(training);
+  }
+  if (before.empty())
+    before = "# Predictions\n";
+  return writeOutput(options.markdown, [&](llvm::raw_ostream &out) {
+    if (options.train) {
+      out << before << trainingHead << "\n";
+      printSection(out);
+      return;
+    }
+    out << "# Predictions\n\nWhat `cleave simulate` predicts of a step, beside what it takes, on one machine. Kernels "
+           "were measured by themselves\n(`cleave profile`); the plans were not run before they were predicted. A "
+           "measured time is the median of the rounds'\nmedians, in which all plans take turns.\n\n## Inference\n\n";
+    printSection(out);
+    out << after;
+  });
+}
+
+void Predictions::printSection(llvm::raw_ostream &out) const {
+  out << "By `cleave bench --predictions " << (options.train ? "--train " : "") << "--rounds " << options.rounds
+      << " --write docs/predictions.md`.\n";
+  if (options.train)
+    out << "Steps of training: forward, backward, optimizer. `data` trains with momentum, `zero` with Adam's state "
+           "divided,\nthe others by plain gradients; pipelines have 4 microbatches.\n";
+  out << "\n"
       << hostProcessor() << ", " << hostCores() << " cores. " << summaryText(summary(), cases.size()) << ".\n\n|";
   for (const char *title : titles)
     out << " " << title << " |";
@@ -381,7 +358,7 @@ Error Predictions::finish() const {
     if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json); }))
       return error;
   if (!options.markdown.empty())
-    if (Error error = writeOutput(options.markdown, [&](llvm::raw_ostream &out) { printMarkdown(out); }))
+    if (Error error = writeMarkdown())
       return error;
   return writeOutput("-", [&](llvm::raw_ostream &out) { print(out); });
 }

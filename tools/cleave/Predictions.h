@@ -13,6 +13,10 @@ struct PredictionOptions {
   /// ONNX files, or standard models with their numbers: "alexnet", "gpt:layers=2,hidden=256". None: a choice of the
   /// zoo.
   std::vector<std::string> models;
+  /// Names of the ways to compile them; none: all, or those chosen for the zoo's models.
+  std::vector<std::string> plans;
+  /// Steps of training instead of inference.
+  bool train = false;
   /// Each plan is measured in so many rounds, in which all plans take turns.
   unsigned rounds = 3;
   std::string json, markdown; ///< files, or ""

@@ -231,6 +231,9 @@ Error verify(const VerifyOptions &options) {
     return error;
   std::vector<OutputDifference> differences;
   if (options.numeric) {
+    if (plan->entries.front().samples != 0)
+      return makeError(Status::Usage, "--numeric compares the outputs of plans for inference; \"", options.subject,
+                       "\" trains: train a plan of one device beside it and compare the losses");
     auto compared = compareWithReference(options, *subject);
     if (!compared)
       return compared.error();

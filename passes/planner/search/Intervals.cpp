@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/Intervals.h"
 
+#include "passes/planner/solver/MinSum.h"
+
 namespace cleave::search {
 
 /// A piece in a setting.
@@ -16,6 +18,8 @@ struct Intervals::Table {
       kept.push_back(this->piece->exitVariable);
     entries = this->piece->entryVariable == none ? 1 : problem.domainOf(this->piece->entryVariable).size();
     exits = this->piece->exitVariable == none ? 1 : problem.domainOf(this->piece->exitVariable).size();
+    entrySeconds = this->piece->entrySeconds;
+    entrySeconds.resize(entries, 0.0);
   }
 
   struct Solved {
@@ -62,23 +66,23 @@ struct Intervals::Table {
   std::unique_ptr<Piece> piece;
   std::vector<unsigned> kept;
   unsigned entries = 1, exits = 1;
+  std::vector<double> entrySeconds; ///< By state at the entry, also where the piece has none.
   std::vector<std::unique_ptr<Solved>> solved;
 };
 
-/// Of a path of pieces from the beginning of an interval: by state of the tensor at its end, the least cost and how it
-/// is attained.
+/// Of a path of pieces from the beginning of an interval: by state of the tensor at its end, the least cost.
 struct Intervals::Products {
   std::vector<double> values;
-  std::vector<IntervalSums> sums;
-  std::vector<unsigned> from; ///< The state before the last piece.
   unsigned best = none;
+  /// What it amounts to, by state at the end, where somebody asked: paths that go on from here ask for few.
+  std::map<unsigned, IntervalSums> sums;
 };
 
 /// A path of pieces: one more piece behind a shorter path.
 struct Intervals::Node {
   unsigned parent = none, piece = none;
   std::map<unsigned, unsigned> longer;
-  std::map<std::pair<unsigned, std::pair<double, double>>, Products> products;
+  std::unordered_map<unsigned, Products> products; ///< By objective.
 };
 
 Intervals::Intervals(const SearchGraph &graph, FixedFactors fixed) : graph(graph), fixed(std::move(fixed)) {
@@ -88,11 +92,23 @@ Intervals::~Intervals() = default;
 
 unsigned Intervals::addSetting(Setting setting) {
   settings.push_back(std::move(setting));
+  tables.emplace_back();
+  objectivesOf.emplace_back();
   return settings.size() - 1;
 }
 
+unsigned Intervals::objectiveOf(unsigned setting, const Weights &weights) {
+  for (unsigned known : objectivesOf[setting])
+    if (objectives[known].weights == weights)
+      return known;
+  objectives.push_back({setting, weights});
+  objectivesOf[setting].push_back(objectives.size() - 1);
+  return objectives.size() - 1;
+}
+
 void Intervals::forget() {
-  tables.clear();
+  for (auto &ofSetting : tables)
+    ofSetting.clear();
   for (Node &node : nodes)
     node.products.clear();
 }
@@ -148,77 +164,93 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
 unsigned Intervals::classOf(unsigned first, unsigned last) { return nodeOf(first, last); }
 
 Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
-  std::unique_ptr<Table> &table = tables[{piece, setting}];
+  std::vector<std::unique_ptr<Table>> &known = tables[setting];
+  if (known.size() <= piece)
+    known.resize(pieces.size());
+  std::unique_ptr<Table> &table = known[piece];
   if (!table) {
     auto [first, last] = pieces[piece];
     const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
-    const Setting &known = settings[setting];
-    table = std::make_unique<Table>(std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *known.grid,
-                                                            *known.cost, known.options, fixed));
+    const auto &[grid, cost, options] = settings[setting];
+    table = std::make_unique<Table>(
+        std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *grid, *cost, options, fixed));
   }
   return *table;
 }
 
-const Intervals::Products &Intervals::productsOf(unsigned node, unsigned setting, const Weights &weights) {
-  auto key = std::pair(setting, std::pair(weights.reduction, weights.secondsPerByte));
-  if (auto known = nodes[node].products.find(key); known != nodes[node].products.end())
+const std::vector<double> &Intervals::valuesBefore(unsigned node, unsigned objective) {
+  return nodes[node].parent == 0 ? tableOf(nodes[node].piece, objectives[objective].setting).entrySeconds
+                                 : productsOf(nodes[node].parent, objective).values;
+}
+
+Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
+  if (auto known = nodes[node].products.find(objective); known != nodes[node].products.end())
     return known->second;
+  auto [setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
-  Products before;
-  if (nodes[node].parent == 0) {
-    before.values = table.piece->entrySeconds;
-    before.values.resize(table.entries, 0.0);
-    before.sums.resize(table.entries);
-    for (unsigned entry = 0; entry != table.entries; ++entry)
-      before.sums[entry].backward = before.sums[entry].backwardExchange = before.values[entry];
-  }
-  const Products &previous = nodes[node].parent == 0 ? before : productsOf(nodes[node].parent, setting, weights);
-  Table::Solved &solved = table.solve(weights);
+  const std::vector<double> &before = valuesBefore(node, objective);
+  const Table::Solved &solved = table.solve(weights);
   Products made;
   made.values.assign(table.exits, solver::forbidden);
-  made.from.assign(table.exits, none);
-  made.sums.resize(table.exits);
-  if (solved.elimination) {
-    const std::vector<double> &values = solved.elimination->values();
-    for (unsigned entry = 0; entry != table.entries; ++entry)
-      for (unsigned exit = 0; exit != table.exits; ++exit)
-        if (double value = previous.values[entry] + values[static_cast<size_t>(entry) * table.exits + exit];
-            value < made.values[exit]) {
-          made.values[exit] = value;
-          made.from[exit] = entry;
-        }
+  for (unsigned entry = 0; solved.elimination && entry != table.entries; ++entry) {
+    const double *row = solved.elimination->values().data() + static_cast<size_t>(entry) * table.exits;
+    solver::lowerToSum(made.values.data(), before[entry], &row, 1, table.exits);
   }
-  for (unsigned exit = 0; exit != table.exits; ++exit) {
-    if (made.from[exit] == none)
-      continue;
-    unsigned entry = made.from[exit];
-    auto [sums, isNew] = solved.sums.try_emplace({entry, exit});
-    if (isNew)
-      sums->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
-    IntervalSums &to = made.sums[exit];
-    to = previous.sums[entry];
-    to.add(sums->second);
-    if (!table.piece->entryBytes.empty())
-      to.checkpoints += table.piece->entryBytes[entry];
-    to.largestPiece = std::max(to.largestPiece, sums->second.saved);
-    if (made.best == none || made.values[exit] < made.values[made.best])
+  for (unsigned exit = 0; exit != table.exits; ++exit)
+    if (made.values[exit] < (made.best == none ? solver::forbidden : made.values[made.best]))
       made.best = exit;
-  }
-  return nodes[node].products[key] = std::move(made);
+  return nodes[node].products[objective] = std::move(made);
+}
+
+/// The state before the last piece of a path on the best way to one behind it.
+unsigned Intervals::entryOf(unsigned node, unsigned exit, unsigned objective) {
+  auto [setting, weights] = objectives[objective];
+  Table &table = tableOf(nodes[node].piece, setting);
+  const std::vector<double> &before = valuesBefore(node, objective);
+  const std::vector<double> &values = table.solve(weights).elimination->values();
+  unsigned best = 0;
+  for (unsigned entry = 1; entry != table.entries; ++entry)
+    if (before[entry] + values[static_cast<size_t>(entry) * table.exits + exit] <
+        before[best] + values[static_cast<size_t>(best) * table.exits + exit])
+      best = entry;
+  return best;
+}
+
+const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned objective) {
+  auto [known, isNew] = productsOf(node, objective).sums.try_emplace(exit);
+  IntervalSums &to = known->second;
+  if (!isNew)
+    return to;
+  auto [setting, weights] = objectives[objective];
+  Table &table = tableOf(nodes[node].piece, setting);
+  unsigned entry = entryOf(node, exit, objective);
+  if (nodes[node].parent == 0)
+    to.backward = to.backwardExchange = table.entrySeconds[entry];
+  else
+    to = sumsAt(nodes[node].parent, entry, objective);
+  auto [own, isNewOwn] = table.solve(weights).sums.try_emplace({entry, exit});
+  if (isNewOwn)
+    own->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
+  to.add(own->second);
+  if (!table.piece->entryBytes.empty())
+    to.checkpoints += table.piece->entryBytes[entry];
+  to.largestPiece = std::max(to.largestPiece, own->second.saved);
+  return to;
 }
 
 const IntervalSums *Intervals::best(unsigned first, unsigned last, unsigned setting, const Weights &weights) {
-  const Products &products = productsOf(nodeOf(first, last), setting, weights);
-  return products.best == none ? nullptr : &products.sums[products.best];
+  unsigned node = nodeOf(first, last), objective = objectiveOf(setting, weights);
+  unsigned best = productsOf(node, objective).best;
+  return best == none ? nullptr : &sumsAt(node, best, objective);
 }
 
 std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, unsigned setting,
                                                 const Weights &weights) {
   std::vector<Step> steps;
-  unsigned node = nodeOf(first, last);
-  unsigned exit = productsOf(node, setting, weights).best;
+  unsigned node = nodeOf(first, last), objective = objectiveOf(setting, weights);
+  unsigned exit = productsOf(node, objective).best;
   while (node != 0) {
-    unsigned entry = productsOf(node, setting, weights).from[exit];
+    unsigned entry = entryOf(node, exit, objective);
     steps.push_back({&tableOf(nodes[node].piece, setting), nodes[node].piece, entry, exit});
     exit = entry;
     node = nodes[node].parent;

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <memory>
+#include <unordered_map>
 
 namespace cleave::search {
 
@@ -80,7 +81,12 @@ private:
   unsigned pieceOf(unsigned first, unsigned last);
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
-  const Products &productsOf(unsigned node, unsigned setting, const Weights &weights);
+  unsigned objectiveOf(unsigned setting, const Weights &weights);
+  const std::vector<double> &valuesBefore(unsigned node, unsigned objective);
+  Products &productsOf(unsigned node, unsigned objective);
+  unsigned entryOf(unsigned node, unsigned exit, unsigned objective);
+  /// What the best choices of a path amount to that end with a state.
+  const IntervalSums &sumsAt(unsigned node, unsigned exit, unsigned objective);
   /// The pieces of an interval with the states at their ends, from its end to its beginning.
   struct Step {
     Table *table;
@@ -92,13 +98,21 @@ private:
   const SearchGraph &graph;
   const FixedFactors fixed;
   std::vector<Setting> settings;
+  /// What is minimised, and where: a setting and weights; by setting, the indices of its own.
+  struct Objective {
+    unsigned setting;
+    Weights weights;
+  };
+  std::vector<Objective> objectives;
+  std::vector<std::vector<unsigned>> objectivesOf;
   /// Pieces by layers and by structure; where a piece of each structure first occurs.
   std::map<std::pair<unsigned, unsigned>, unsigned> pieceByLayers;
   std::map<std::string, unsigned> pieceByStructure;
   std::vector<std::pair<unsigned, unsigned>> pieces;
   std::vector<Node> nodes;
   std::map<std::pair<unsigned, unsigned>, unsigned> nodeByLayers;
-  std::map<std::pair<unsigned, unsigned>, std::unique_ptr<Table>> tables;
+  /// By setting and piece.
+  std::vector<std::vector<std::unique_ptr<Table>>> tables;
 };
 
 } // namespace cleave::search

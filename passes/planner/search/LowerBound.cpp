@@ -102,8 +102,10 @@ double Searcher::singleStageBound(int64_t microbatches) {
         unsigned setting = settingOf(kind, devices, shape, microbatches);
         double bound = 0;
         for (const Weights &weights : weightsOf(microbatches)) {
+          if (weights.secondsPerByte != 0)
+            continue;
           const IntervalSums *sums = intervals.best(0, intervals.numLayers(), setting, weights);
-          if (!sums || weights.secondsPerByte != 0)
+          if (!sums)
             continue;
           double value =
               sums->forward + sums->backward + weights.reduction * sums->reduction + (sums->update - shared) / count;

@@ -64,6 +64,15 @@ public:
     return result;
   }
 
+  /// By variable of the problem.
+  std::vector<unsigned> byVariable(const PieceChoices &choices) const {
+    std::vector<unsigned> result(problem.variables.size());
+    for (auto [own, made] : llvm::zip_equal(choices, variables))
+      for (auto [choice, variable] : llvm::zip_equal(own, made))
+        result[variable] = choice;
+    return result;
+  }
+
   PieceChoices byPiece(const std::vector<unsigned> &choices) const {
     PieceChoices result;
     for (const std::vector<unsigned> &own : variables) {
@@ -182,7 +191,9 @@ class Refiner {
 public:
   explicit Refiner(const RefineRequest &request)
       : request(request), joined(request), caps(joined.transientCaps()),
-        before(sumsOf(request.pieces, request.choices)) {}
+        before(sumsOf(request.pieces, request.choices)), options(request.solver) {
+    options.known = joined.byVariable(request.choices);
+  }
 
   Refined run() {
     refined.combinations = solver::numCombinations(joined.problem);
@@ -203,7 +214,7 @@ private:
     problem.memoryLimit = limitAt(caps[low]);
     if (problem.memoryLimit < 0)
       return;
-    solver::ChoiceSolution solution = solver::solve(problem, request.solver);
+    solver::ChoiceSolution solution = solver::solve(problem, options);
     if (!solution.isFeasible() || solution.lowerBound >= bestSeconds)
       return;
     PieceChoices choices = joined.byPiece(solution.choices);
@@ -236,6 +247,7 @@ private:
   JoinedPieces joined;
   std::vector<double> caps;
   IntervalSums before;
+  solver::SolveOptions options;
   double bestSeconds = solver::forbidden;
   unsigned numSolved = 0;
   Refined refined;

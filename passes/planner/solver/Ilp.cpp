@@ -3,7 +3,6 @@
 // Builds the programme column by column for CBC's C interface.
 
 #include "passes/planner/solver/Ilp.h"
-#include "passes/planner/solver/Solve.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,11 +17,14 @@ namespace cleave::solver {
 #ifndef CLEAVE_CBC
 
 bool hasIlp() { return false; }
-ChoiceSolution solveByIlp(const ChoiceProblem &, double) { std::abort(); }
+ChoiceSolution solveByIlp(const ChoiceProblem &, const SolveOptions &) { std::abort(); }
 
 #else
 
 namespace {
+
+/// By what share rows of CBC's solutions may miss their bounds.
+constexpr double tolerance = 1e-6;
 
 /// A programme in columns, as CBC wants it: minimise costs * x, rows between their bounds, columns between 0 and 1.
 class Programme {
@@ -67,17 +69,24 @@ public:
     programme.starts.push_back(static_cast<int>(programme.rows.size()));
   }
 
-  ChoiceSolution solve(double timeBudget) const {
+  ChoiceSolution solve(const SolveOptions &options) const {
+    ChoiceSolution known = solutionOf(options.known);
     Cbc_Model *model = Cbc_newModel();
     load(model);
-    Cbc_setParameter(model, "ratioGap", "0");
+    Cbc_setParameter(model, "ratioGap", std::to_string(options.relativeGap).c_str());
     Cbc_setParameter(model, "allowableGap", "0");
-    if (timeBudget > 0)
-      Cbc_setMaximumSeconds(model, timeBudget);
+    double worthwhile = known.seconds * (1 - options.relativeGap);
+    if (known.isFeasible())
+      Cbc_setCutoff(model, worthwhile / scale);
+    if (options.timeBudget > 0)
+      Cbc_setMaximumSeconds(model, options.timeBudget);
     Cbc_solve(model);
-    ChoiceSolution solution = read(model);
+    ChoiceSolution solution = read(model, options.relativeGap);
     Cbc_deleteModel(model);
-    return solution;
+    if (solution.isFeasible() || !known.isFeasible())
+      return solution;
+    known.lowerBound = std::min(solution.lowerBound, worthwhile);
+    return known;
   }
 
 private:
@@ -152,23 +161,38 @@ private:
     Cbc_setLogLevel(model, 0);
   }
 
-  ChoiceSolution read(Cbc_Model *model) const {
-    ChoiceSolution solution;
-    if (Cbc_isProvenInfeasible(model) || Cbc_numberSavedSolutions(model) == 0) {
-      solution.lowerBound = Cbc_isProvenInfeasible(model) ? forbidden : 0;
-      return solution;
+  ChoiceSolution read(Cbc_Model *model, double relativeGap) const {
+    bool isProven = Cbc_isProvenOptimal(model), isInfeasible = Cbc_isProvenInfeasible(model);
+    if (isInfeasible || Cbc_numberSavedSolutions(model) == 0) {
+      ChoiceSolution none;
+      none.lowerBound = isInfeasible ? forbidden : boundOf(model);
+      return none;
     }
     const double *values = Cbc_getColSolution(model);
+    std::vector<unsigned> choices;
     for (unsigned variable = 0; variable != problem.variables.size(); ++variable) {
       const double *own = values + firstColumn[variable];
-      solution.choices.push_back(
-          static_cast<unsigned>(std::max_element(own, own + problem.domainOf(variable).size()) - own));
+      choices.push_back(static_cast<unsigned>(std::max_element(own, own + problem.domainOf(variable).size()) - own));
     }
-    Choice cost = evaluate(problem, solution.choices);
+    ChoiceSolution solution = solutionOf(choices);
+    solution.lowerBound = std::min(solution.seconds, isProven ? solution.seconds * (1 - relativeGap) : boundOf(model));
+    return solution;
+  }
+
+  /// What CBC has proven so far; nothing where it did not come as far as a first bound.
+  double boundOf(Cbc_Model *model) const { return std::max(0.0, Cbc_getBestPossibleObjValue(model) * scale); }
+
+  /// Choices with what they cost; none where they are not within the limit.
+  ChoiceSolution solutionOf(const std::vector<unsigned> &choices) const {
+    ChoiceSolution solution;
+    if (choices.size() != problem.variables.size())
+      return solution;
+    Choice cost = evaluate(problem, choices);
+    if (std::isinf(cost.seconds) || cost.bytes > problem.memoryLimit * (1 + tolerance))
+      return solution;
+    solution.choices = choices;
     solution.seconds = cost.seconds;
     solution.bytes = cost.bytes;
-    solution.lowerBound =
-        Cbc_isProvenOptimal(model) ? cost.seconds : std::min(cost.seconds, Cbc_getBestPossibleObjValue(model) * scale);
     return solution;
   }
 
@@ -184,12 +208,14 @@ private:
 
 bool hasIlp() { return true; }
 
-ChoiceSolution solveByIlp(const ChoiceProblem &problem, double timeBudget) {
-  ChoiceSolution solution = IlpModel(problem).solve(timeBudget);
+ChoiceSolution solveByIlp(const ChoiceProblem &problem, const SolveOptions &options) {
+  ChoiceSolution solution = IlpModel(problem).solve(options);
   if (solution.isFeasible())
     return solution;
   // Which limit is missed, and by how much: the same programme with bytes for seconds.
-  ChoiceSolution smallest = IlpModel(onlyBytes(problem)).solve(timeBudget);
+  SolveOptions ofBytes;
+  ofBytes.timeBudget = options.timeBudget;
+  ChoiceSolution smallest = IlpModel(onlyBytes(problem)).solve(ofBytes);
   solution.leastBytes = smallest.isFeasible() ? smallest.seconds : forbidden;
   return solution;
 }

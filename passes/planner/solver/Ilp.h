@@ -5,13 +5,14 @@
 #ifndef CLEAVE_PASSES_PLANNER_SOLVER_ILP_H
 #define CLEAVE_PASSES_PLANNER_SOLVER_ILP_H
 
-#include "passes/planner/solver/ChoiceProblem.h"
+#include "passes/planner/solver/Solve.h"
 
 namespace cleave::solver {
 
 /// Solves with CBC: a 0-1 variable for each choice, a continuous one for each pair of choices on an edge, whose sums
-/// over either side are the choices of the other. `timeBudget` in seconds, 0: no limit. Aborts where hasIlp() is false.
-ChoiceSolution solveByIlp(const ChoiceProblem &problem, double timeBudget);
+/// over either side are the choices of the other. What is proven by then is CBC's own, whoever found the choices. Takes
+/// all options but the method. Aborts where hasIlp() is false.
+ChoiceSolution solveByIlp(const ChoiceProblem &problem, const SolveOptions &options);
 
 } // namespace cleave::solver
 

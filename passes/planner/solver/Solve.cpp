@@ -184,7 +184,7 @@ double numCombinations(const ChoiceProblem &problem) {
 ChoiceSolution solve(const ChoiceProblem &problem, const SolveOptions &options) {
   switch (options.method) {
   case Method::Ilp:
-    return solveByIlp(problem, options.timeBudget);
+    return solveByIlp(problem, options);
   case Method::Exhaustive:
     return solveExhaustively(problem);
   case Method::Elimination:

@@ -24,6 +24,9 @@ struct SolveOptions {
   double timeBudget = 0;
   /// Stop improving where the bound is within that share of the solution.
   double relativeGap = 0;
+  /// Choices that somebody knows, from which an integer programme starts: it looks for better ones alone, and has only
+  /// to prove that there are none. Of no use where they are not within the limit.
+  std::vector<unsigned> known = {};
 };
 
 /// "elimination", "ilp", "exhaustive".

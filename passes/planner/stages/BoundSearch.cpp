@@ -12,12 +12,12 @@ namespace cleave::stages {
 
 namespace {
 
-/// Sorted distinct values of all edges.
+/// Sorted distinct values of all ways.
 template <typename ValueOf> std::vector<double> valuesOf(const StageEdges &edges, ValueOf valueOf) {
   std::vector<double> values;
-  values.reserve(edges.edges.size());
-  for (const StageEdge &edge : edges.edges)
-    values.push_back(valueOf(edge));
+  for (const StageWays &alike : edges.ways)
+    for (const StageWay &way : alike.ways)
+      values.push_back(valueOf(way));
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
@@ -43,8 +43,8 @@ public:
   BoundSearch(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
               const std::vector<unsigned> &groupOfRun, Incumbent &best)
       : problem(problem), edges(edges), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
-        loads(valuesOf(edges, [](const StageEdge &edge) { return edge.load; })),
-        perSteps(valuesOf(edges, [](const StageEdge &edge) { return edge.option.perStep; })) {}
+        loads(valuesOf(edges, [](const StageWay &way) { return way.load; })),
+        perSteps(valuesOf(edges, [](const StageWay &way) { return way.option.perStep; })) {}
 
   double run() {
     if (loads.empty())
@@ -128,11 +128,10 @@ private:
       return;
     best.seconds = seconds;
     best.order = order;
-    best.edges.clear();
-    for (const StageEdge *edge : path.edges) {
-      best.edges.push_back(*edge);
-      best.edges.back().first = edges.cuts[edge->first];
-      best.edges.back().last = edges.cuts[edge->last];
+    best.stages.clear();
+    for (const auto &[edge, way] : path.stages) {
+      const StageWays &ways = edges.ways[edge->ways];
+      best.stages.push_back({edges.cuts[edge->first], edges.cuts[edge->last], ways.group, ways.devices, way->option});
     }
     if (best.progress)
       best.progress(seconds);

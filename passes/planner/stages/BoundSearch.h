@@ -12,12 +12,18 @@
 
 namespace cleave::stages {
 
+/// A way to run layers [first, last).
+struct PlannedStage {
+  unsigned first = 0, last = 0;
+  unsigned group = 0, devices = 0;
+  StageOption option;
+};
+
 /// The best stages so far, and when to end.
 struct Incumbent {
   double seconds = std::numeric_limits<double>::infinity();
-  /// The stages in the order of the pipeline, with layers instead of cuts; and the runs in that order: indices into
-  /// StageProblem::runs.
-  std::vector<StageEdge> edges;
+  /// The stages in the order of the pipeline, and the runs in that order: indices into StageProblem::runs.
+  std::vector<PlannedStage> stages;
   std::vector<unsigned> order;
 
   uint64_t work = 0;                                        ///< Steps of inner loops that were made,

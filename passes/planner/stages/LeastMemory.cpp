@@ -53,12 +53,21 @@ private:
   };
   struct State {
     unsigned positions = unreachable; ///< The fewest devices from the end of the pipeline.
-    const StageEdge *edge = nullptr;
+    unsigned last = 0;                ///< The stage ends there, and takes so many bytes.
+    double bytes = 0;
     bool isFewer = false; ///< Best with fewer stages.
   };
 
-  double bytesOf(const StageEdge &edge, unsigned stagesLeft) const {
-    return edge.option.fixedBytes + inFlight[stagesLeft] * edge.option.microbatchBytes;
+  double bytesOf(const StageOption &option, unsigned stagesLeft) const {
+    return option.fixedBytes + inFlight[stagesLeft] * option.microbatchBytes;
+  }
+
+  /// The bytes of an edge's first way that stays below `bytes`.
+  std::optional<double> bytesOf(const StageEdge &edge, unsigned stagesLeft, double bytes) const {
+    for (const StageWay &way : edges.ways[edge.ways].ways)
+      if (double own = bytesOf(way.option, stagesLeft); own < bytes)
+        return own;
+    return std::nullopt;
   }
 
   /// The bytes of the fullest device of some path that stays below `bytes`; infinity where there is none.
@@ -72,10 +81,10 @@ private:
       for (unsigned cut = end + 1; cut-- > 0;) {
         unsigned before = levels.back()[cut].positions;
         if (!fixed)
-          here[cut] = {before, nullptr, true};
+          here[cut] = {before, 0, 0, true};
         for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i)
-          if (bytesOf(edges.edges[i], stagesLeft) < bytes)
-            improve(edges.edges[i], levels.back()[edges.edges[i].last].positions, here[cut]);
+          if (std::optional<double> own = bytesOf(edges.edges[i], stagesLeft, bytes))
+            improve(edges.edges[i], *own, levels.back()[edges.edges[i].last].positions, here[cut]);
         anyBetter |= here[cut].positions < before;
       }
       levels.push_back(std::move(here));
@@ -87,13 +96,14 @@ private:
     return bytesOfPath(levels);
   }
 
-  void improve(const StageEdge &edge, unsigned after, State &state) const {
+  void improve(const StageEdge &edge, double bytes, unsigned after, State &state) const {
     if (after == unreachable)
       return;
+    const StageWays &ways = edges.ways[edge.ways];
     for (const Part &part : parts) {
-      unsigned position = std::max(after, part.low) + edge.devices;
-      if (part.group == edge.group && position <= part.high && position < state.positions)
-        state = {position, &edge, false};
+      unsigned position = std::max(after, part.low) + ways.devices;
+      if (part.group == ways.group && position <= part.high && position < state.positions)
+        state = {position, edge.last, bytes, false};
     }
   }
 
@@ -104,8 +114,8 @@ private:
       const State &state = levels[level--][cut];
       if (state.isFewer)
         continue;
-      bytes = std::max(bytes, bytesOf(*state.edge, level + 1));
-      cut = state.edge->last;
+      bytes = std::max(bytes, state.bytes);
+      cut = state.last;
     }
     return bytes;
   }

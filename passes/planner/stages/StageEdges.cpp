@@ -63,18 +63,19 @@ public:
     unsigned last = result.lastCut();
     for (unsigned first = 0; first < last; ++first) {
       result.begin.push_back(result.edges.size());
-      for (unsigned group = 0; group < result.groups.size(); ++group)
-        for (unsigned size : sizesOf(result.groups[group]))
-          addEdgesFrom(first, group, size);
-      std::stable_sort(result.edges.begin() + result.begin.back(), result.edges.end(),
-                       [](const StageEdge &a, const StageEdge &b) {
-                         return std::tie(a.last, a.group, a.devices) < std::tie(b.last, b.group, b.devices);
-                       });
+      addEdgesFrom(first);
     }
     result.begin.resize(last + 2, result.edges.size());
   }
 
 private:
+  /// Devices that stages from some cut may have.
+  struct Part {
+    unsigned group = 0, devices = 0;
+    double transfers = 0;
+    bool isTooSlow = false; ///< For these layers, and so for more of them.
+  };
+
   std::vector<unsigned> sizesOf(const RunGroup &group) const {
     if (!filter.sizeAt || group.stageSizes.empty())
       return group.stageSizes;
@@ -86,61 +87,65 @@ private:
     return devices + uint64_t(moreStages) * fewestDevices <= numDevices;
   }
 
-  void addEdgesFrom(unsigned first, unsigned group, unsigned devices) {
-    if (!leavesEnough(first > 0, devices))
-      return;
-    double transfers = first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first], devices);
+  std::vector<Part> partsFrom(unsigned first) const {
+    std::vector<Part> parts;
+    for (unsigned group = 0; group < result.groups.size(); ++group)
+      for (unsigned devices : sizesOf(result.groups[group]))
+        if (leavesEnough(first > 0, devices))
+          parts.push_back({group, devices, first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first], devices)});
+    return parts;
+  }
+
+  void addEdgesFrom(unsigned first) {
+    std::vector<Part> parts = partsFrom(first);
     unsigned end = filter.mostCuts ? std::min(first + filter.mostCuts, result.lastCut()) : result.lastCut();
-    for (unsigned last = first + 1; last <= end; ++last) {
-      if (!leavesEnough((first > 0) + (last < result.lastCut()), devices))
-        continue;
-      const std::vector<StageEdge> &kept = keptOptions(result.cuts[first], result.cuts[last], group, devices);
-      bool anyFast = false;
-      for (StageEdge edge : kept) {
-        if (edge.option.seconds() > filter.mostSeconds)
+    for (unsigned last = first + 1; last <= end && !parts.empty(); ++last) {
+      uint64_t classOf = costs.classOf(result.cuts[first], result.cuts[last]);
+      for (Part &part : parts) {
+        if (!leavesEnough((first > 0) + (last < result.lastCut()), part.devices))
           continue;
-        anyFast = true;
-        edge.first = first;
-        edge.last = last;
-        edge.total = edge.filling + transfers;
-        result.edges.push_back(edge);
+        unsigned ways = waysOf(first, last, {classOf, part.group, part.devices});
+        if (!result.ways[ways].ways.empty())
+          result.edges.push_back({first, last, part.transfers, ways});
+        else
+          part.isTooSlow = costs.growsWithLayers();
       }
-      if (!anyFast && costs.growsWithLayers())
-        return;
+      std::erase_if(parts, [](const Part &part) { return part.isTooSlow; });
     }
   }
 
-  StageEdge makeEdge(const StageOption &option, unsigned group, unsigned devices, unsigned mostStages) const {
-    StageEdge edge;
-    edge.group = group;
-    edge.devices = devices;
-    edge.mostStages = mostStages;
-    edge.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
-    edge.load = problem.microbatches * option.seconds() - edge.filling;
-    edge.option = option;
-    return edge;
+  StageWay makeWay(const StageOption &option, unsigned mostStages) const {
+    StageWay way;
+    way.mostStages = mostStages;
+    way.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
+    way.load = problem.microbatches * option.seconds() - way.filling;
+    way.option = option;
+    return way;
   }
 
-  /// The options of an interval that are worth an edge, those that add the least to the sum first.
-  const std::vector<StageEdge> &keptOptions(unsigned first, unsigned last, unsigned group, unsigned devices) {
-    auto [found, isNew] = known.try_emplace(IntervalKey{costs.classOf(first, last), group, devices});
-    std::vector<StageEdge> &kept = found->second;
+  /// The ways to run an interval that are worth an edge: an index into `result.ways`.
+  unsigned waysOf(unsigned first, unsigned last, const IntervalKey &key) {
+    auto [found, isNew] = known.try_emplace(key, result.ways.size());
     if (!isNew)
-      return kept;
-    std::vector<StageEdge> all;
-    for (const StageOption &option : costs.options(first, last, result.groups[group].kind, devices))
-      if (unsigned most = filter.ignoreMemory ? mostStages : stagesInMemory(option, result.groups[group].memory))
-        all.push_back(makeEdge(option, group, devices, most));
-    std::stable_sort(all.begin(), all.end(), [](const StageEdge &a, const StageEdge &b) {
+      return found->second;
+    const RunGroup &group = result.groups[key.group];
+    std::vector<StageWay> all;
+    for (const StageOption &option : costs.options(result.cuts[first], result.cuts[last], group.kind, key.devices)) {
+      unsigned most = filter.ignoreMemory ? mostStages : stagesInMemory(option, group.memory);
+      if (most > 0 && option.seconds() <= filter.mostSeconds)
+        all.push_back(makeWay(option, most));
+    }
+    std::stable_sort(all.begin(), all.end(), [](const StageWay &a, const StageWay &b) {
       return std::tie(a.filling, a.load, a.option.perStep) < std::tie(b.filling, b.load, b.option.perStep);
     });
-    for (const StageEdge &edge : all)
-      if (filter.ignoreMemory || std::none_of(kept.begin(), kept.end(), [&](const StageEdge &other) {
-            return other.load <= edge.load && other.option.perStep <= edge.option.perStep &&
-                   other.mostStages >= edge.mostStages;
+    StageWays &kept = result.ways.emplace_back(key.group, key.devices);
+    for (const StageWay &way : all)
+      if (filter.ignoreMemory || std::none_of(kept.ways.begin(), kept.ways.end(), [&](const StageWay &other) {
+            return other.load <= way.load && other.option.perStep <= way.option.perStep &&
+                   other.mostStages >= way.mostStages;
           }))
-        kept.push_back(edge);
-    return kept;
+        kept.ways.push_back(way);
+    return found->second;
   }
 
   /// How many stages may be left for the option to fit; 0 where it never does.
@@ -167,7 +172,7 @@ private:
   unsigned mostStages;
   uint64_t numDevices = 0;
   unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage.
-  std::unordered_map<IntervalKey, std::vector<StageEdge>, IntervalHash> known;
+  std::unordered_map<IntervalKey, unsigned, IntervalHash> known; ///< Indices into `result.ways`.
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The stages that a plan can be made of: one edge for each interval of layers, number of devices and way to run it. A
-// plan is a path of edges from the first cut to the last one.
+// The stages that a plan can be made of: one edge for each interval of layers and number of devices, with the ways to
+// run it. A plan is a path of edges from the first cut to the last one. Intervals of equal layers share their ways.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
 #define CLEAVE_PASSES_PLANNER_STAGES_STAGEEDGES_H
@@ -17,17 +17,29 @@ struct RunGroup {
   std::vector<unsigned> stageSizes;
 };
 
-/// A stage from one cut to a later one on some devices of a run of a group.
-struct StageEdge {
-  unsigned first = 0, last = 0; ///< Indices of cuts.
-  unsigned group = 0, devices = 0;
+/// A way to run some layers on some devices.
+struct StageWay {
   /// The most stages, itself included, that may be left where this one begins: with more of them the schedule keeps
   /// more microbatches in flight than memory holds.
   unsigned mostStages = 0;
   double filling = 0; ///< fillingSeconds of its option.
-  double total = 0;   ///< The same with its transfers: what it adds to the sum.
   double load = 0;    ///< Its seconds of all microbatches, less `filling`: the largest of a plan counts.
   StageOption option;
+};
+
+/// The ways to run layers of one class on some devices of a run of a group; those that add the least to the sum first.
+struct StageWays {
+  StageWays(unsigned group, unsigned devices) : group(group), devices(devices) {}
+
+  unsigned group, devices;
+  std::vector<StageWay> ways;
+};
+
+/// A stage from one cut to a later one.
+struct StageEdge {
+  unsigned first = 0, last = 0; ///< Indices of cuts.
+  double transfers = 0;         ///< What it adds to the sum, besides its way's `filling`.
+  unsigned ways = 0;            ///< An index into StageEdges::ways.
 };
 
 /// Sorted by first cut, last cut, group and devices.
@@ -35,6 +47,7 @@ struct StageEdges {
   /// Layers between which stages may be cut, from 0 to the number of layers, ascending.
   std::vector<unsigned> cuts;
   std::vector<RunGroup> groups;
+  std::vector<StageWays> ways;
   std::vector<StageEdge> edges;
   /// By cut: the first of its edges; one entry more than cuts.
   std::vector<size_t> begin;

@@ -16,27 +16,48 @@ static constexpr size_t mostEntries = size_t(1) << 25;
 
 //===-- selection ---------------------------------------------------------------------------------------------===//
 
+/// Within the bounds only the sum and the memory matter between ways for the same layers and devices.
+void StageProgram::selectWays(StageBounds bounds) {
+  selected.resize(edges.ways.size());
+  for (size_t i = 0; i < selected.size(); ++i) {
+    selected[i].clear();
+    // The one that adds least comes first: a later one is worth what it adds only for its memory.
+    unsigned most = 0;
+    for (const StageWay &way : edges.ways[i].ways)
+      if (way.load <= bounds.load && way.option.perStep <= bounds.perStep && way.mostStages > most) {
+        most = way.mostStages;
+        selected[i].push_back(&way);
+      }
+  }
+}
+
 bool StageProgram::select(StageBounds bounds) {
+  selectWays(bounds);
   unsigned end = edges.lastCut();
-  stepsFrom.assign(end + 1, {});
+  stepsFrom.resize(end + 1);
   leastStages.assign(end + 1, unreachable);
   freeSum.assign(end + 1, infinity);
   leastStages[end] = 0;
   freeSum[end] = 0;
   std::vector<unsigned> units(edges.groups.size(), 0);
   for (unsigned cut = end; cut-- > 0;) {
+    stepsFrom[cut].clear();
     steps += edges.begin[cut + 1] - edges.begin[cut];
     for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i) {
       const StageEdge &edge = edges.edges[i];
-      if (edge.load > bounds.load || edge.option.perStep > bounds.perStep || leastStages[edge.last] == unreachable ||
-          edge.mostStages <= leastStages[edge.last])
+      if (leastStages[edge.last] == unreachable)
         continue;
-      stepsFrom[cut].push_back({&edge, edge.devices});
-      units[edge.group] = std::gcd(units[edge.group], edge.devices);
-      leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
-      freeSum[cut] = std::min(freeSum[cut], edge.total + freeSum[edge.last]);
+      const StageWays &alike = edges.ways[edge.ways];
+      for (const StageWay *way : selected[edge.ways]) {
+        if (way->mostStages <= leastStages[edge.last])
+          continue;
+        double total = way->filling + edge.transfers;
+        stepsFrom[cut].push_back({&edge, way, edge.last, alike.group, alike.devices, 0, way->mostStages, total});
+        units[alike.group] = std::gcd(units[alike.group], alike.devices);
+        leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
+        freeSum[cut] = std::min(freeSum[cut], total + freeSum[edge.last]);
+      }
     }
-    dropDominated(stepsFrom[cut]);
   }
   if (leastStages.front() == unreachable || (problem.numStages && leastStages.front() > *problem.numStages))
     return false;
@@ -46,25 +67,6 @@ bool StageProgram::select(StageBounds bounds) {
         return false;
   layOutRuns(units);
   return findBands();
-}
-
-/// Within the bounds only the sum and the memory matter between options for the same layers and devices.
-void StageProgram::dropDominated(std::vector<Step> &from) const {
-  auto kept = from.begin();
-  for (auto step = from.begin(); step != from.end();) {
-    auto next = std::find_if(step, from.end(), [&](const Step &other) {
-      return other.edge->last != step->edge->last || other.edge->group != step->edge->group ||
-             other.edge->devices != step->edge->devices;
-    });
-    // The one that adds least comes first: a later one is worth what it adds only for its memory.
-    unsigned most = 0;
-    for (; step != next; ++step)
-      if (step->edge->mostStages > most) {
-        most = step->edge->mostStages;
-        *kept++ = *step;
-      }
-  }
-  from.erase(kept, from.end());
 }
 
 void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
@@ -77,7 +79,7 @@ void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
   }
   for (std::vector<Step> &from : stepsFrom)
     for (Step &step : from)
-      step.units = step.edge->devices / std::max(units[step.edge->group], 1u);
+      step.units = step.devices / std::max(units[step.group], 1u);
 }
 
 /// The fewest positions that the layers after a cut need, and the most that the layers before it leave.
@@ -88,11 +90,11 @@ bool StageProgram::findBands() {
   lowest[end] = 0;
   for (unsigned cut = end; cut-- > 0;)
     for (const Step &step : stepsFrom[cut]) {
-      unsigned after = lowest[step.edge->last];
+      unsigned after = lowest[step.last];
       if (after == unreachable)
         continue;
       for (const Part &part : parts)
-        if (part.group == step.edge->group && std::max(after, part.low) + step.units <= part.high)
+        if (part.group == step.group && std::max(after, part.low) + step.units <= part.high)
           lowest[cut] = std::min(lowest[cut], std::max(after, part.low) + step.units);
     }
   if (lowest.front() > numPositions)
@@ -101,8 +103,8 @@ bool StageProgram::findBands() {
   for (unsigned cut = 0; cut < end; ++cut)
     for (const Step &step : stepsFrom[cut])
       for (const Part &part : parts)
-        if (part.group == step.edge->group && std::min(highest[cut], part.high) >= part.low + step.units)
-          highest[step.edge->last] = std::max(highest[step.edge->last], std::min(highest[cut], part.high) - step.units);
+        if (part.group == step.group && std::min(highest[cut], part.high) >= part.low + step.units)
+          highest[step.last] = std::max(highest[step.last], std::min(highest[cut], part.high) - step.units);
   rows.assign(1, 0);
   for (unsigned cut = 0; cut <= end; ++cut)
     rows.push_back(rows.back() + (lowest[cut] <= highest[cut] ? highest[cut] - lowest[cut] + 1 : 0));
@@ -110,10 +112,10 @@ bool StageProgram::findBands() {
 }
 
 bool StageProgram::isPermitted(const StagePath &path) const {
-  if (problem.numStages && *problem.numStages != path.edges.size())
+  if (problem.numStages && *problem.numStages != path.stages.size())
     return false;
-  for (size_t i = 0; i < path.edges.size(); ++i)
-    if (path.edges[i]->mostStages < path.edges.size() - i)
+  for (size_t i = 0; i < path.stages.size(); ++i)
+    if (path.stages[i].second->mostStages < path.stages.size() - i)
       return false;
   return true;
 }
@@ -135,14 +137,14 @@ void StageProgram::improve(unsigned cut, std::vector<double> &here, const std::v
     return;
   for (const Part &part : parts) {
     for (const Step &step : stepsFrom[cut]) {
-      unsigned next = step.edge->last;
-      if (step.edge->group != part.group || step.edge->mostStages < stagesLeft || lowest[next] > highest[next])
+      unsigned next = step.last;
+      if (step.group != part.group || step.mostStages < stagesLeft || lowest[next] > highest[next])
         continue;
       unsigned low = std::max({lowest[cut], std::max(lowest[next], part.low) + step.units});
       unsigned high = std::min({highest[cut], highest[next] + step.units, part.high});
       if (low > high)
         continue;
-      lower(&here[at(cut, low)], &after[at(next, low - step.units)], step.edge->total, high - low + 1);
+      lower(&here[at(cut, low)], &after[at(next, low - step.units)], step.total, high - low + 1);
       steps += high - low + 1;
     }
     if (problem.useAllDevices)
@@ -177,7 +179,7 @@ unsigned StageProgram::mostStages() const {
   std::vector<unsigned> fewest(edges.groups.size(), unreachable);
   for (const std::vector<Step> &from : stepsFrom)
     for (const Step &step : from)
-      fewest[step.edge->group] = std::min(fewest[step.edge->group], step.units);
+      fewest[step.group] = std::min(fewest[step.group], step.units);
   unsigned most = 0;
   for (const Part &part : parts)
     most += (part.high - part.low) / fewest[part.group];
@@ -235,20 +237,20 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
     const Part *part = partOf(position);
     size_t below = isRelaxed ? level : level - 1;
     auto attains = [&](const Step &step) {
-      return step.edge->group == part->group && lowest[step.edge->last] <= highest[step.edge->last] &&
-             (isRelaxed || step.edge->mostStages >= level) &&
-             position >= std::max(part->low, lowest[step.edge->last]) + step.units &&
-             levels[below][at(step.edge->last, position - step.units)] + step.edge->total == value;
+      return step.group == part->group && lowest[step.last] <= highest[step.last] &&
+             (isRelaxed || step.mostStages >= level) &&
+             position >= std::max(part->low, lowest[step.last]) + step.units &&
+             levels[below][at(step.last, position - step.units)] + step.total == value;
     };
     auto taken = std::find_if(stepsFrom[cut].begin(), stepsFrom[cut].end(), attains);
     if (taken == stepsFrom[cut].end()) {
       position = part->low;
       continue;
     }
-    path.edges.push_back(taken->edge);
-    path.load = std::max(path.load, taken->edge->load);
-    path.perStep = std::max(path.perStep, taken->edge->option.perStep);
-    cut = taken->edge->last;
+    path.stages.push_back({taken->edge, taken->way});
+    path.load = std::max(path.load, taken->way->load);
+    path.perStep = std::max(path.perStep, taken->way->option.perStep);
+    cut = taken->last;
     position -= taken->units;
     level = below;
   }

@@ -22,12 +22,12 @@ struct StageBounds {
   double load = 0, perStep = 0;
 };
 
-/// A path of edges, the sum of its stages, and its maxima.
+/// A path of edges with the ways that it takes, the sum of its stages, and its maxima.
 struct StagePath {
-  std::vector<const StageEdge *> edges;
+  std::vector<std::pair<const StageEdge *, const StageWay *>> stages;
   double sum = std::numeric_limits<double>::infinity();
   double load = 0, perStep = 0;
-  bool isFeasible() const { return !edges.empty(); }
+  bool isFeasible() const { return !stages.empty(); }
 };
 
 class StageProgram {
@@ -57,14 +57,16 @@ private:
     unsigned group = 0, unit = 1;
     unsigned low = 0, high = 0; ///< Positions (low, high] belong to the run, counted from the end of the pipeline.
   };
-  /// An edge in units.
+  /// An edge in one of its ways, in units.
   struct Step {
     const StageEdge *edge;
-    unsigned units;
+    const StageWay *way;
+    unsigned last, group, devices, units, mostStages;
+    double total; ///< What it adds to the sum.
   };
 
+  void selectWays(StageBounds bounds);
   void layOutRuns(const std::vector<unsigned> &units);
-  void dropDominated(std::vector<Step> &from) const;
   bool findBands();
   void improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);
   unsigned mostStages() const;
@@ -79,12 +81,13 @@ private:
   std::vector<PlacedRun> runs;
   std::vector<Part> parts; ///< The last run first.
   unsigned numPositions = 0;
-  std::vector<std::vector<Step>> stepsFrom; ///< By cut.
-  std::vector<unsigned> leastStages;        ///< By cut: stages that are needed from there.
-  std::vector<double> freeSum;              ///< By cut: the least sum from there on any number of devices.
-  std::vector<unsigned> lowest, highest;    ///< By cut: positions that can be there.
-  std::vector<size_t> rows;                 ///< By cut: where its positions are stored; and the size of all.
-  std::vector<std::vector<double>> levels;  ///< By stages left: sums by cut and position. Memory is kept between calls.
+  std::vector<std::vector<const StageWay *>> selected; ///< By ways of edges.
+  std::vector<std::vector<Step>> stepsFrom;            ///< By cut.
+  std::vector<unsigned> leastStages;                   ///< By cut: stages that are needed from there.
+  std::vector<double> freeSum;                         ///< By cut: the least sum from there on any number of devices.
+  std::vector<unsigned> lowest, highest;               ///< By cut: positions that can be there.
+  std::vector<size_t> rows;                            ///< By cut: where its positions are stored; and the size of all.
+  std::vector<std::vector<double>> levels; ///< By stages left: sums by cut and position. Memory is kept between calls.
   uint64_t steps = 0;
 };
 

@@ -55,12 +55,12 @@ public:
     tryEqualLayers(orders);
     searchEqualStages(orders);
     double lowerBound = searchAll(orders);
-    if (!best.edges.empty())
+    if (!best.stages.empty())
       fill(plan);
     if (!isComplete)
       lowerBound = workBound(problem, costs, groups, mostSeconds());
     plan.lowerBound = std::min(lowerBound, best.seconds);
-    if (best.edges.empty() && options.explainInfeasible && options.secondsToBeat == infinity)
+    if (best.stages.empty() && options.explainInfeasible && options.secondsToBeat == infinity)
       plan.leastBytes = findLeastBytes(orders);
     return plan;
   }
@@ -179,11 +179,11 @@ private:
     left.reserve(problem.runs.size());
     for (const DeviceRun &device : problem.runs)
       left.push_back(device.count);
-    for (const StageEdge &edge : best.edges) {
-      while (groupOfRun[best.order[run]] != edge.group || left[best.order[run]] < edge.devices)
+    for (const PlannedStage &stage : best.stages) {
+      while (groupOfRun[best.order[run]] != stage.group || left[best.order[run]] < stage.devices)
         ++run;
-      left[best.order[run]] -= edge.devices;
-      plan.stages.push_back({edge.first, edge.last, best.order[run], 0, edge.devices, edge.option, 1});
+      left[best.order[run]] -= stage.devices;
+      plan.stages.push_back({stage.first, stage.last, best.order[run], 0, stage.devices, stage.option, 1});
     }
     placeInRuns(plan.stages);
     plan.seconds = stepSeconds(problem, costs, plan.stages);

@@ -28,10 +28,8 @@ public:
     context.threads = threads;
     context.cores = std::move(cores);
     context.spin = spin;
-    std::set<uint32_t> busy;
-    for (const Instruction &instruction : context.site().program->body)
-      busy.insert(instruction.queue);
-    context.bodyQueues = static_cast<uint32_t>(busy.size());
+    context.activeQueues = shared.activeQueues(index);
+    context.hasSeveralQueues = countUsedQueues() > 1;
   }
 
   Error allocate(uint64_t bytes) override {
@@ -44,7 +42,11 @@ public:
   uint64_t allocatedBytes() const override { return arena.bytes().size(); }
   Buffer place(const PlanBuffer &buffer) const override { return {arena.bytes().data() + buffer.offset, buffer.bytes}; }
   Error load() override {
-    auto loaded = CpuExecutable::load(context.shared->plan, *context.site().program, libraries, context.threads);
+    std::vector<const Program *> programs;
+    for (const EntryContext &running : context.shared->entries)
+      if (const Program *program = running.sites[context.index].program)
+        programs.push_back(program);
+    auto loaded = CpuExecutable::load(context.shared->plan, programs, libraries, context.threads);
     if (!loaded)
       return loaded.error();
     executable = std::move(*loaded);
@@ -55,7 +57,22 @@ public:
     return std::unique_ptr<Queue>(std::make_unique<CpuQueue>(context, index));
   }
 
+  Error copyOut(const PlanBuffer &buffer, std::span<std::byte> target) const override {
+    std::ranges::copy(place(buffer).bytes(), target.begin());
+    return Error::success();
+  }
+
 private:
+  size_t countUsedQueues() const {
+    std::set<uint32_t> used;
+    for (const EntryContext &running : context.shared->entries)
+      if (const Program *program = running.sites[context.index].program)
+        for (Phase phase : {Phase::Prepare, Phase::Body})
+          for (const Instruction &instruction : program->instructions(phase))
+            used.insert(running.queues[context.index][instruction.queue]);
+    return used.size();
+  }
+
   NativeLibraries &libraries;
   CpuArena arena;
   std::unique_ptr<CpuExecutable> executable;

@@ -72,15 +72,22 @@ Expected<CpuExecutable::Loaded> CpuExecutable::loadLibrary(const Kernel &kernel,
   return loaded;
 }
 
-Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::load(const Plan &plan, const Program &program,
+Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::load(const Plan &plan, std::span<const Program *const> programs,
                                                              NativeLibraries &libraries, unsigned threads) {
   omp_set_num_threads(static_cast<int>(threads));
   std::unique_ptr<CpuExecutable> executable(new CpuExecutable(threads));
   executable->kernels.resize(plan->kernels.size());
+  for (const Program *program : programs)
+    if (Error error = executable->load(plan, *program, libraries))
+      return error;
+  return executable;
+}
+
+Error CpuExecutable::load(const Plan &plan, const Program &program, NativeLibraries &libraries) {
   for (Phase phase : {Phase::Prepare, Phase::Body}) {
     for (const Instruction &instruction : program.instructions(phase)) {
       const auto *call = std::get_if<Call>(&instruction.action);
-      if (!call || executable->kernels[call->kernel].function || executable->kernels[call->kernel].instance)
+      if (!call || kernels[call->kernel].function || kernels[call->kernel].instance)
         continue;
       const Kernel &kernel = plan->kernels[call->kernel];
       const auto *native = std::get_if<NativeKernel>(&kernel.body);
@@ -89,10 +96,10 @@ Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::load(const Plan &plan, c
       if (!loaded)
         return Error(loaded.error().status(), "kernel \"" + kernel.name + "\": " + loaded.error().message(),
                      instruction.node);
-      executable->kernels[call->kernel] = std::move(*loaded);
+      kernels[call->kernel] = std::move(*loaded);
     }
   }
-  return executable;
+  return Error::success();
 }
 
 Error CpuExecutable::call(uint32_t kernel, void *const *arguments) {

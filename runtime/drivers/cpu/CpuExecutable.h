@@ -30,8 +30,8 @@ private:
 /// Kernels loaded for a team of `threads` OpenMP threads.
 class CpuExecutable : public Executable {
 public:
-  /// Loads the kernels that `program` calls.
-  static Expected<std::unique_ptr<CpuExecutable>> load(const Plan &plan, const Program &program,
+  /// Loads the kernels that the programs call.
+  static Expected<std::unique_ptr<CpuExecutable>> load(const Plan &plan, std::span<const Program *const> programs,
                                                        NativeLibraries &libraries, unsigned threads);
   /// Splits a native kernel's parallel loop evenly over the calling thread's team.
   Error call(uint32_t kernel, void *const *arguments) override;
@@ -44,11 +44,12 @@ private:
     std::unique_ptr<LibraryKernelInstance> instance;
   };
   explicit CpuExecutable(unsigned threads) : threads(threads) {}
+  Error load(const Plan &plan, const Program &program, NativeLibraries &libraries);
   static Expected<Loaded> loadNative(const NativeKernel &native, NativeLibraries &libraries);
   static Expected<Loaded> loadLibrary(const Kernel &kernel, const LibraryKernel &library, unsigned threads);
 
   const unsigned threads;
-  std::vector<Loaded> kernels; // by index in the plan; empty where the program does not call it
+  std::vector<Loaded> kernels; // by index in the plan; empty where no program calls it
 };
 
 } // namespace cleave::runtime

@@ -12,10 +12,11 @@
 namespace cleave::runtime {
 
 CpuQueue::CpuQueue(CpuQueueContext &context, uint32_t index)
-    : context(context), kind(context.site().program->queues[index]),
-      spin(kind == QueueKind::Compute ? context.spin : std::chrono::nanoseconds(0)) {
+    : context(context), kind(context.shared->queues[context.index][index]),
+      spin(kind == QueueKind::Compute ? context.spin : std::chrono::nanoseconds(0)),
+      lists(2 * context.shared->entries.size()), lengths(lists.size()) {
   if (context.shared->options.trace)
-    track = &context.shared->options.trace->add(context.shared->plan, context.site(), index);
+    track = &context.shared->options.trace->add(context.shared->plan, context.site(), index, kind);
 }
 
 CpuQueue::~CpuQueue() {
@@ -29,14 +30,16 @@ CpuQueue::~CpuQueue() {
   thread.join();
 }
 
-Error CpuQueue::record(Phase phase, std::vector<Command> commands) {
-  List &list = lists[static_cast<unsigned>(phase)];
+Error CpuQueue::record(EntryPhase phase, std::vector<Command> commands) {
+  List &list = lists[phase.index()];
+  lengths[phase.index()] = static_cast<uint32_t>(commands.size());
+  const EntryContext &running = context.shared->entries[phase.entry];
   for (Command &command : commands) {
     Task &task = list.emplace_back();
     for (const Buffer &buffer : command.buffers)
       task.arguments.push_back(buffer.data);
-    const Site &site = context.site();
-    task.load = tileLoadOf(*context.shared->entry, *site.program, context.shared->meshOf(site), site.member,
+    const Site &site = running.sites[context.index];
+    task.load = tileLoadOf(*running.entry, *site.program, context.shared->meshOf(site), site.member,
                            command.instruction->action);
     task.command = std::move(command);
   }
@@ -79,20 +82,16 @@ static int64_t now() {
       .count();
 }
 
-uint32_t CpuQueue::base(const Step &step) const {
-  if (step.phase == Phase::Prepare)
-    return 0;
-  return static_cast<uint32_t>(lists[0].size() + step.number * lists[1].size());
-}
+uint32_t CpuQueue::base(const Step &step) const { return static_cast<uint32_t>(step.countBefore(lengths)); }
 
 void CpuQueue::run(Step &step, RunningInstruction &running) {
-  if (step.phase == Phase::Body && context.bodyQueues > 1)
-    context.endedSteps.wait(static_cast<uint32_t>(step.number * context.bodyQueues), spin);
+  if (context.hasSeveralQueues)
+    context.endedSteps.wait(static_cast<uint32_t>(step.countBefore(context.activeQueues)), spin);
   failedAt.store(UINT32_MAX, std::memory_order_relaxed);
   Error error;
   StepTimes times{now(), 0};
   uint32_t start = base(step), value = 0;
-  for (const Task &task : lists[static_cast<unsigned>(step.phase)]) {
+  for (const Task &task : lists[step.phase.index()]) {
     ++value;
     for (const TimelinePoint &point : task.command.waits)
       if (Error carried = static_cast<CpuQueue *>(point.queue)->await(step, point.value, spin); carried && !error)
@@ -101,7 +100,8 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
     int64_t begin = track ? now() : 0;
     Error outcome = execute(task, step, error);
     if (track)
-      track->events.push_back({task.command.instruction, step.phase, step.number, begin, now()});
+      track->events.push_back(
+          {task.command.instruction, step.phase.phase, step.number, begin, now(), step.phase.entry});
     if (!error)
       error = outcome.atNode(task.command.instruction->node);
     if (error && failedAt.load(std::memory_order_relaxed) == UINT32_MAX) {
@@ -113,7 +113,7 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
   }
   running.set(nullptr);
   times.end = now();
-  if (step.phase == Phase::Body && context.bodyQueues > 1)
+  if (context.hasSeveralQueues)
     context.endedSteps.increment();
   step.finish(times, error);
 }
@@ -125,27 +125,28 @@ Error CpuQueue::await(const Step &step, uint32_t value, std::chrono::nanoseconds
 
 std::optional<Error> CpuQueue::communicate(const Task &task, const Step &step, const Error &poison) const {
   const Action &action = task.command.instruction->action;
-  Communicator &communicator = *context.shared->communicator;
+  Communicator &communicator = *context.shared->entries[step.phase.entry].communicator;
+  const Phase phase = step.phase.phase;
   auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
   Participant participant{context.index, {}, {}, poison};
   if (const auto *send = std::get_if<Send>(&action)) {
     participant.source = buffer(0);
-    return communicator.exchange({step.phase, send->channel, step.number}, participant);
+    return communicator.exchange({phase, send->channel, step.number}, participant);
   }
   if (const auto *receive = std::get_if<Receive>(&action)) {
     participant.target = buffer(0);
-    return communicator.exchange({step.phase, receive->channel, step.number}, participant);
+    return communicator.exchange({phase, receive->channel, step.number}, participant);
   }
   if (task.command.buffers.size() != 2)
     return std::nullopt;
   participant.source = buffer(0);
   participant.target = buffer(1);
   if (const auto *exchange = std::get_if<Exchange>(&action))
-    return communicator.exchange({step.phase, exchange->channel, step.number}, participant);
+    return communicator.exchange({phase, exchange->channel, step.number}, participant);
   if (const auto *all = std::get_if<AllReduce>(&action))
-    return communicator.reduce({step.phase, all->channel, step.number}, participant);
+    return communicator.reduce({phase, all->channel, step.number}, participant);
   if (const auto *scatter = std::get_if<ReduceScatter>(&action))
-    return communicator.reduce({step.phase, scatter->channel, step.number}, participant);
+    return communicator.reduce({phase, scatter->channel, step.number}, participant);
   return std::nullopt;
 }
 
@@ -187,6 +188,10 @@ Error CpuQueue::compute(const Task &task, Step &step) const {
 }
 
 Error CpuQueue::load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const {
+  if (auto value = context.shared->parameters->value(parameter)) {
+    loadTile(task.load, *value, target);
+    return Error::success();
+  }
   std::span<const std::byte> bytes;
   if (const auto *made = std::get_if<GeneratedSource>(&parameter.source)) {
     generateTile(task.load, *made, parameter.type.element, target);

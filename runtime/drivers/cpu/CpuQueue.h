@@ -12,7 +12,6 @@
 #include "runtime/Trace.h"
 #include "runtime/drivers/cpu/CoreSet.h"
 
-#include <array>
 #include <deque>
 #include <thread>
 
@@ -31,9 +30,10 @@ struct CpuQueueContext {
   CoreSet cores;
   /// How long a compute queue may spin before it sleeps.
   std::chrono::nanoseconds spin{};
-  /// Queues with instructions in the body, and how often one of them has ended a step: a step of the body begins on the
-  /// device when all of them have ended the one before.
-  uint32_t bodyQueues = 0;
+  /// By EntryPhase::index the queues with instructions, and how often one has ended a step: a step begins on the device
+  /// when all of the steps before have ended on it.
+  std::vector<uint32_t> activeQueues;
+  bool hasSeveralQueues = false;
   Timeline endedSteps;
 };
 
@@ -42,7 +42,7 @@ public:
   /// `context` must outlive the queue.
   CpuQueue(CpuQueueContext &context, uint32_t index);
   ~CpuQueue() override;
-  Error record(Phase phase, std::vector<Command> commands) override;
+  Error record(EntryPhase phase, std::vector<Command> commands) override;
   void submit(std::shared_ptr<Step> step) override;
 
 private:
@@ -70,7 +70,8 @@ private:
   const QueueKind kind;
   const std::chrono::nanoseconds spin;
   Trace::Track *track = nullptr;
-  std::array<List, 2> lists;
+  std::vector<List> lists; ///< by EntryPhase::index
+  std::vector<uint32_t> lengths;
 
   Timeline timeline;
   // The first value of the step that failed, and its error: written before the value is signalled, reset when the next

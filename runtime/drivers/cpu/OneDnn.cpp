@@ -204,8 +204,10 @@ Expected<LibraryChoice> chooseLibraryKernel(const LibraryKernelQuery &query, uns
     settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);
     settle(primitive.outputs, choice.desc.outputs, choice.outputBytes);
     choice.desc.library = "onednn";
-    choice.desc.scratchBytes = primitive.desc.scratchpad_desc().get_size();
-    choice.desc.implementation = primitive.desc.impl_info_str();
+    // What counts is the kernel that the runtime gets when it asks with the layouts as they are recorded.
+    onednn::Primitive recorded = build({choice.desc, {}, {}});
+    choice.desc.scratchBytes = recorded.desc.scratchpad_desc().get_size();
+    choice.desc.implementation = recorded.desc.impl_info_str();
     return choice;
   });
 }

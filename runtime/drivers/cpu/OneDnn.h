@@ -15,8 +15,8 @@
 //   pads_end
 //                    are those of the forward convolution; the output's shape implies the output padding.
 //   convolution_weights
-//                    data [N, C, spatial...], cotangent of the convolution's output [N, O, spatial...] -> gradient of
-//                    the weights, as they are in convolution; its attributes
+//                    the data of a convolution, its cotangent -> the gradient of its weights; attributes as the
+//                    convolution's
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
 //   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked
@@ -26,7 +26,7 @@
 //                    data -> data; kernel [n], strides, dilations, pads_begin, pads_end. The two averages count padding
 //                    in the divisor, or not.
 //   pooling_gradient.avg_include, pooling_gradient.avg_exclude
-//                    cotangent of the pooling's output -> gradient of its data; the pooling's attributes
+//                    the pooling's cotangent -> the gradient of its data; attributes as the pooling's
 //   softmax, log_softmax
 //                    data -> data; axis (-1)
 //   layer_norm       data, optional scale, optional shift (of the normalized shape) -> data; axis (-1): the first

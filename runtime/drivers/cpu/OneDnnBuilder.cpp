@@ -178,16 +178,6 @@ memory::desc Builder::inputOr(size_t index, int argument, const std::optional<La
   return inputs[index].memory;
 }
 
-memory::desc Builder::outputOr(int argument, const std::optional<Layout> &substitute) {
-  if (!anyOutput())
-    return output(argument);
-  TensorType type = outputType();
-  type.layout = substitute;
-  bind(outputs[0], type, false, argument, {}, {});
-  outputs[0].any = true;
-  return outputs[0].memory;
-}
-
 /// The shape under which a post operation's input meets an output of shape `view`: as many dimensions, ones in front.
 static std::vector<int64_t> broadcastView(const TensorType &type, const std::vector<int64_t> &view) {
   TensorType whole{type.element, view, {}};
@@ -256,10 +246,9 @@ TensorType typeOf(const Binding &binding, const TensorType &type) {
     layout.innerDims.push_back(static_cast<int32_t>(binding.order[blocking.inner_idxs[i]]));
   }
   TensorType result{type.element, binding.view, std::move(layout)};
-  // Blocks of a single pixel have row-major bytes, too, and so have the channels of one behind the pixels; but oneDNN
-  // tells them apart when the plan is loaded, and has plain loops only for a mixture.
-  bool isRowMajor = blocking.inner_nblks == 0 && *result.layout == denseLayout(binding.view);
-  return isRowMajor ? TensorType{type.element, type.shape, std::nullopt} : result;
+  // Blocks of a single pixel and channels-last images of one channel have row-major bytes, too, but oneDNN tells them
+  // apart when the plan is loaded, and may have fast code for the one and plain loops for the other.
+  return isPlain(result) ? TensorType{type.element, type.shape, std::nullopt} : result;
 }
 
 /// Takes the layout that the primitive wants for an argument, which must be the given one where one was given.

@@ -82,8 +82,6 @@ public:
   dnnl::memory::desc inputOr(size_t index, int argument, const std::optional<Layout> &substitute,
                              std::vector<int64_t> view = {});
 
-  dnnl::memory::desc outputOr(int argument, const std::optional<Layout> &substitute);
-
   /// User scratchpad and the post operations; binds their inputs. `view` is the output's shape for oneDNN.
   dnnl::primitive_attr attributes(const std::vector<int64_t> &view);
   dnnl::primitive_attr attributes() { return attributes(outputType().shape); }
@@ -122,11 +120,10 @@ std::optional<dnnl::algorithm> binaryNamed(std::string_view kind);
 template <typename Desc> dnnl::primitive_desc_base describe(const Desc &desc, const dnnl::primitive_attr &attributes) {
   return dnnl::primitive_desc(&desc.data, &attributes, engine(), nullptr, false);
 }
-
-/// As describe, for a gradient, which oneDNN derives from the primitive descriptor of the forward operation.
+/// Of a backward operation, whose code follows that of its `forward` one.
 template <typename Desc>
-dnnl::primitive_desc_base describeGradient(const Desc &desc, const dnnl::primitive_attr &attributes,
-                                           const dnnl::primitive_desc_base &forward) {
+dnnl::primitive_desc_base describe(const Desc &desc, const dnnl::primitive_attr &attributes,
+                                   const dnnl::primitive_desc_base &forward) {
   return dnnl::primitive_desc(&desc.data, &attributes, engine(), forward.get(), false);
 }
 

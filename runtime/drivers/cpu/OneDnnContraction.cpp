@@ -68,8 +68,7 @@ Primitive buildConvolutionWeights(Builder &builder) {
                                           window.strides, window.dilations, window.padsBegin, window.padsEnd);
   dnnl::convolution_backward_weights::desc desc(algorithm, source, weights, target, window.strides, window.dilations,
                                                 window.padsBegin, window.padsEnd);
-  dnnl::primitive_attr attributes = builder.attributes();
-  return builder.finish(describeGradient(desc, attributes, describe(forward, dnnl::primitive_attr())));
+  return builder.finish(describe(desc, builder.attributes(), describe(forward, {})));
 }
 
 Primitive buildDeconvolution(Builder &builder) {

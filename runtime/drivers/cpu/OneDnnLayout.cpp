@@ -73,6 +73,8 @@ static std::vector<std::vector<Level>> levels(const TensorType &type) {
   return result;
 }
 
+bool isPlain(const TensorType &type) { return !type.layout || *type.layout == denseLayout(type.shape); }
+
 bool isDense(const TensorType &type) { return !needsReorder(type, TensorType{type.element, type.shape, std::nullopt}); }
 
 bool needsReorder(const TensorType &from, const TensorType &to) {

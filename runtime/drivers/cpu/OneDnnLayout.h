@@ -24,6 +24,9 @@ Layout permutedLayout(std::span<const int64_t> shape, std::span<const unsigned> 
 /// `shape` with dimension `blocked` (the channels) cut into innermost blocks of `block` values, padded: nChw16c.
 Layout blockedLayout(std::span<const int64_t> shape, unsigned blocked, int64_t block);
 
+/// The type has no layout, or the row-major one to the last stride. `type` is valid.
+bool isPlain(const TensorType &type);
+
 /// The type has no layout, or one that places every element where row-major order does. `type` is valid.
 bool isDense(const TensorType &type);
 

@@ -37,24 +37,29 @@ Window readWindow(const Builder &builder, const TensorType &wide, const TensorTy
   return window;
 }
 
-/// The algorithm of "max", "avg_include" or "avg_exclude".
-static dnnl::algorithm poolingNamed(const std::string &kind) {
-  if (kind == "max")
+/// The algorithm that the operation's kind names.
+static dnnl::algorithm poolingAlgorithm(const Builder &builder, bool withMax) {
+  if (withMax && builder.kind() == "max")
     return dnnl::algorithm::pooling_max;
-  if (kind == "avg_include")
+  if (builder.kind() == "avg_include")
     return dnnl::algorithm::pooling_avg_include_padding;
-  if (kind == "avg_exclude")
+  if (builder.kind() == "avg_exclude")
     return dnnl::algorithm::pooling_avg_exclude_padding;
-  refuse(Status::Unsupported, "onednn has no pooling of kind \"", kind, '"');
+  refuse(Status::Unsupported, "onednn has no ", builder.family(), " of kind \"", builder.kind(), '"');
+}
+
+static std::vector<int64_t> readKernel(const Builder &builder) {
+  const TensorType &type = builder.inputType(0);
+  if (type.shape.size() < 3)
+    refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
+  return builder.integers("kernel", type.shape.size() - 2, 1, 1);
 }
 
 Primitive buildPooling(Builder &builder) {
   builder.expectOperands(1, 1);
-  dnnl::algorithm algorithm = poolingNamed(builder.kind());
+  dnnl::algorithm algorithm = poolingAlgorithm(builder, /*withMax=*/true);
   const TensorType &type = builder.inputType(0);
-  if (type.shape.size() < 3)
-    refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
-  std::vector<int64_t> kernel = builder.integers("kernel", type.shape.size() - 2, 1, 1);
+  std::vector<int64_t> kernel = readKernel(builder);
   Window window = readWindow(builder, type, builder.outputType(), kernel);
   dnnl::memory::desc source = builder.inputOr(0, DNNL_ARG_SRC, preferredDataLayout(type));
   dnnl::memory::desc result = builder.output(DNNL_ARG_DST);
@@ -63,31 +68,24 @@ Primitive buildPooling(Builder &builder) {
   return builder.finish(describe(desc, builder.attributes()));
 }
 
-/// Without the gradient of a largest element, for which oneDNN wants to have run the pooling itself before.
+/// Of averages, which need nothing that the forward pooling saw. What is left open gets the layout of the other side.
 Primitive buildPoolingGradient(Builder &builder) {
   builder.expectOperands(1, 1);
-  dnnl::algorithm algorithm = poolingNamed(builder.kind());
-  if (algorithm == dnnl::algorithm::pooling_max)
-    refuse(Status::Unsupported, "onednn has no gradient of pooling of kind \"max\" alone");
-  const TensorType &type = builder.inputType(0);
-  if (type.shape.size() < 3)
-    refuse(Status::Rejected, "input 0 expects [N, C, spatial...], got ", type.text());
-  std::vector<int64_t> kernel = builder.integers("kernel", type.shape.size() - 2, 1, 1);
-  Window window = readWindow(builder, builder.outputType(), type, kernel);
-  // The gradient lies as the cotangent does.
-  std::optional<Layout> layout = builder.anyInput(0) ? preferredDataLayout(type) : type.layout;
-  if (layout && layout->innerBlocks.size() != 1)
-    refuse(Status::Unsupported, "input 0 expects dense data or one block of channels, got ", type.text());
-  dnnl::memory::desc narrow = builder.inputOr(0, DNNL_ARG_DIFF_DST, layout);
-  if (layout)
-    layout = blockedLayout(builder.outputType().shape, layout->innerDims[0], layout->innerBlocks[0]);
-  dnnl::memory::desc wide = builder.outputOr(DNNL_ARG_DIFF_SRC, layout);
-  dnnl::pooling_v2_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, wide, narrow, window.strides,
-                                         kernel, window.dilations, window.padsBegin, window.padsEnd);
-  dnnl::pooling_v2_backward::desc desc(algorithm, wide, narrow, window.strides, kernel, window.dilations,
+  dnnl::algorithm algorithm = poolingAlgorithm(builder, /*withMax=*/false);
+  const TensorType &narrow = builder.inputType(0), &wide = builder.outputType();
+  std::vector<int64_t> kernel = readKernel(builder);
+  Window window = readWindow(builder, wide, narrow, kernel);
+  dnnl::memory::desc cotangent = builder.inputOr(0, DNNL_ARG_DIFF_DST, preferredDataLayout(narrow));
+  dnnl::memory::desc gradient = builder.output(DNNL_ARG_DIFF_SRC);
+  // oneDNN asks for a forward operation, whose layouts do not count.
+  auto dense = [&](const TensorType &type) {
+    return dnnl::memory::desc(type.shape, cotangent.data_type(), denseLayout(type.shape).strides);
+  };
+  dnnl::pooling_v2_forward::desc forward(dnnl::prop_kind::forward_training, algorithm, dense(wide), dense(narrow),
+                                         window.strides, kernel, window.dilations, window.padsBegin, window.padsEnd);
+  dnnl::pooling_v2_backward::desc desc(algorithm, gradient, cotangent, window.strides, kernel, window.dilations,
                                        window.padsBegin, window.padsEnd);
-  dnnl::primitive_attr attributes = builder.attributes();
-  return builder.finish(describeGradient(desc, attributes, describe(forward, dnnl::primitive_attr())));
+  return builder.finish(describe(desc, builder.attributes(), describe(forward, {})));
 }
 
 } // namespace cleave::runtime::onednn

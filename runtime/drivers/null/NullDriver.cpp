@@ -6,7 +6,7 @@
 
 #include "runtime/drivers/null/Simulation.h"
 
-#include <set>
+#include <algorithm>
 
 namespace cleave::runtime {
 namespace {
@@ -21,8 +21,9 @@ public:
     device.queues.push_back(&state);
   }
   ~NullQueue() override { simulation.settle(); }
-  Error record(Phase phase, std::vector<Command> commands) override {
-    state.lists[static_cast<unsigned>(phase)] = simulation.share(state, index, phase, commands);
+  Error record(EntryPhase phase, std::vector<Command> commands) override {
+    state.lists.resize(std::max(state.lists.size(), phase.index() + 1));
+    state.lists[phase.index()] = simulation.share(state, index, phase, commands);
     return Error::success();
   }
   void submit(std::shared_ptr<Step> step) override { simulation.submit(state, std::move(step)); }
@@ -39,10 +40,9 @@ public:
       : context(context), site(context.sites[index]), simulation(simulation) {
     state.device = site.device;
     state.index = index;
-    std::set<uint32_t> busy;
-    for (const Instruction &instruction : site.program->body)
-      busy.insert(instruction.queue);
-    state.bodyQueues = static_cast<unsigned>(busy.size());
+    state.activeQueues = context.activeQueues(index);
+    for (uint32_t count : state.activeQueues)
+      state.takesPart.push_back(count != 0);
   }
   Error allocate(uint64_t bytes) override {
     arenaBytes = bytes;
@@ -54,8 +54,13 @@ public:
   Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) override {
     Trace::Track *track = nullptr;
     if (context.options.trace)
-      track = &context.options.trace->add(context.plan, site, index);
+      track = &context.options.trace->add(context.plan, site, index, context.queues[state.index][index]);
     return std::unique_ptr<Queue>(std::make_unique<NullQueue>(simulation, state, index, track));
+  }
+
+  Error copyOut(const PlanBuffer &buffer, std::span<std::byte>) const override {
+    return makeError(Status::Unsupported, "buffer \"", buffer.name,
+                     "\" is on a device that simulates and holds nothing");
   }
 
 private:

@@ -20,9 +20,10 @@ Simulation::~Simulation() {
   thread.join();
 }
 
-const SimulatedList *Simulation::share(const SimulatedQueue &queue, uint32_t index, Phase phase,
+const SimulatedList *Simulation::share(const SimulatedQueue &queue, uint32_t index, EntryPhase phase,
                                        const std::vector<Command> &commands) {
-  auto [entry, first] = lists.try_emplace({context.sites[queue.device->index].program, index, phase});
+  const Program *program = context.entries[phase.entry].sites[queue.device->index].program;
+  auto [entry, first] = lists.try_emplace({program, index, phase.phase});
   if (!first)
     return &entry->second;
   for (const Command &command : commands) {
@@ -80,7 +81,7 @@ void Simulation::wake(SimulatedQueue &queue) {
 
 void Simulation::advance(SimulatedQueue &queue) {
   while (!queue.steps.empty() && begin(queue)) {
-    while (queue.ends.size() != queue.lists[static_cast<unsigned>(queue.step->phase)]->size())
+    while (queue.ends.size() != queue.lists[queue.step->phase.index()]->size())
       if (!runNext(queue))
         return;
     finish(queue);
@@ -93,20 +94,20 @@ bool Simulation::begin(SimulatedQueue &queue) {
     return true;
   const Step &step = *queue.steps.front();
   SimulatedDevice &device = *queue.device;
-  if (step.phase == Phase::Body && device.endedQueues < step.number * device.bodyQueues)
+  if (device.endedQueues < step.countBefore(device.activeQueues))
     return false;
   queue.begun = true;
   queue.step = queue.steps.front();
   queue.ends.clear();
   queue.time = std::max(queue.time, step.earliest);
-  if (step.phase == Phase::Body && step.number > 0)
-    queue.time = std::max(queue.time, device.stepEnd[(step.number - 1) % 2]);
+  if (uint64_t earlier = step.countBefore(device.takesPart); earlier > 0)
+    queue.time = std::max(queue.time, device.stepEnd[(earlier - 1) % 2]);
   queue.times = {INT64_MAX, queue.time};
   return true;
 }
 
 const SimulatedCommand &Simulation::nextCommand(const SimulatedQueue &queue) {
-  return (*queue.lists[static_cast<unsigned>(queue.step->phase)])[queue.ends.size()];
+  return (*queue.lists[queue.step->phase.index()])[queue.ends.size()];
 }
 
 /// When the command can begin, if its waits have been simulated already.
@@ -166,7 +167,7 @@ std::optional<std::pair<uint32_t, Simulation::Group>> Simulation::groupOf(const 
     return along(scatter->channel, among(scatter->axes));
   if (const auto *exchange = std::get_if<Exchange>(&action)) {
     // Only axes that the source cuts separate a device from what it needs.
-    const Tile *source = context.entry->tile(exchange->sourceTile);
+    const Tile *source = context.entries[queue.step->phase.entry].entry->tile(exchange->sourceTile);
     return along(exchange->channel, [&](uint32_t axis) { return source && cuts(*source, axis); });
   }
   return std::nullopt;
@@ -174,7 +175,7 @@ std::optional<std::pair<uint32_t, Simulation::Group>> Simulation::groupOf(const 
 
 /// Ends a communication for all its ends if this is the last of them to come.
 bool Simulation::meet(SimulatedQueue &queue, uint32_t channel, Group group, int64_t ready) {
-  auto [entry, first] = meetings.try_emplace({queue.step->phase, queue.step->number, channel, group.number});
+  auto [entry, first] = meetings.try_emplace({queue.step->phase.index(), queue.step->number, channel, group.number});
   Meeting &meeting = entry->second;
   if (queue.meeting)
     return false;
@@ -198,7 +199,8 @@ bool Simulation::meet(SimulatedQueue &queue, uint32_t channel, Group group, int6
 void Simulation::complete(SimulatedQueue &queue, int64_t begin, int64_t end) {
   const Instruction &instruction = *nextCommand(queue).instruction;
   if (queue.track)
-    queue.track->events.push_back({&instruction, queue.step->phase, queue.step->number, begin, end});
+    queue.track->events.push_back(
+        {&instruction, queue.step->phase.phase, queue.step->number, begin, end, queue.step->phase.entry});
   queue.times = {std::min(queue.times.begin, begin), std::max(queue.times.end, end)};
   queue.time = end;
   queue.ends.push_back(end);
@@ -212,13 +214,11 @@ void Simulation::finish(SimulatedQueue &queue) {
   queue.steps.pop_front();
   queue.begun = false;
   SimulatedDevice &device = *queue.device;
-  if (step->phase == Phase::Body) {
-    ++device.endedQueues;
-    int64_t &end = device.stepEnd[step->number % 2];
-    end = std::max(end, queue.times.end);
-    for (SimulatedQueue *neighbour : device.queues)
-      wake(*neighbour);
-  }
+  ++device.endedQueues;
+  int64_t &end = device.stepEnd[step->countBefore(device.takesPart) % 2];
+  end = std::max(end, queue.times.end);
+  for (SimulatedQueue *neighbour : device.queues)
+    wake(*neighbour);
   step->finish(queue.times, Error::success());
 }
 

@@ -28,9 +28,11 @@ struct SimulatedDevice {
   uint32_t device = 0;
   uint32_t index = 0; ///< the site's, in the context
   std::vector<SimulatedQueue *> queues;
-  unsigned bodyQueues = 0;
-  uint64_t endedQueues = 0; ///< how often a queue has ended a step of the body
-  /// The latest end of an instruction in the body's even and odd steps.
+  /// By EntryPhase::index: the queues with instructions, and whether there is one.
+  std::vector<uint32_t> activeQueues;
+  std::vector<uint8_t> takesPart;
+  uint64_t endedQueues = 0; ///< how often a queue has ended a step
+  /// The latest end of an instruction in the device's even and odd steps.
   std::array<int64_t, 2> stepEnd = {};
 };
 
@@ -47,7 +49,7 @@ struct SimulatedQueue {
   const Queue *owner = nullptr;
   SimulatedDevice *device = nullptr;
   Trace::Track *track = nullptr;
-  std::array<const SimulatedList *, 2> lists = {};
+  std::vector<const SimulatedList *> lists; ///< by EntryPhase::index
   std::deque<std::shared_ptr<Step>> steps;
   bool runnable = false;            ///< the simulation will look at it
   bool begun = false;               ///< the first of `steps`
@@ -64,7 +66,7 @@ public:
   explicit Simulation(DriverContext &context) : context(context), thread([this] { serve(); }) {}
   ~Simulation();
   /// What a queue of that index runs in a phase; the same list for all devices of its program. Before the first submit.
-  const SimulatedList *share(const SimulatedQueue &queue, uint32_t index, Phase phase,
+  const SimulatedList *share(const SimulatedQueue &queue, uint32_t index, EntryPhase phase,
                              const std::vector<Command> &commands);
   /// Queues the step; the thread takes it from there.
   void submit(SimulatedQueue &queue, std::shared_ptr<Step> step);
@@ -77,8 +79,8 @@ private:
     std::vector<SimulatedQueue *> queues;
     int64_t ready = 0, duration = 0;
   };
-  /// Phase, step, channel, and which of the groups that use the channel apart from each other.
-  using MeetingKey = std::tuple<Phase, uint64_t, uint32_t, uint32_t>;
+  /// EntryPhase::index, step, channel, and which of the groups that use the channel apart from each other.
+  using MeetingKey = std::tuple<size_t, uint64_t, uint32_t, uint32_t>;
   /// Where a site meets others: its group's number and size.
   struct Group {
     uint32_t number = 0, size = 0;

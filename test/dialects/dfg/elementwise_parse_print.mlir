@@ -161,3 +161,13 @@ dfg.graph @types(%i8: tensor<2xi8>, %i16: tensor<2xi16>, %i32: tensor<2xi32>, %i
   %7 = dfg.neg %f64 : (tensor<2xf64>) -> tensor<2xf64>
   dfg.return
 }
+
+// Random numbers by counter and key, which broadcast; dropout.
+// CHECK-LABEL: dfg.graph @random
+// CHECK: dfg.random %{{.*}}, %{{.*}} : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xf32>
+// CHECK: dfg.dropout %{{.*}} {ratio = 5.000000e-01 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+dfg.graph @random(%counter: tensor<4x8xi64>, %key: tensor<i64>) {
+  %0 = dfg.random %counter, %key : (tensor<4x8xi64>, tensor<i64>) -> tensor<4x8xf32>
+  %1 = dfg.dropout %0 {ratio = 0.5 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  dfg.return
+}

@@ -84,3 +84,12 @@ dfg.graph @main(%a: tensor<4xf32>) {
   %0 = dfg.neg %a {dfg.name = "x"} : (tensor<4xf32>) -> tensor<4xf32>
   dfg.return
 }
+
+// -----
+
+dfg.graph @main(%a: tensor<4xf32>) {
+  // expected-error @+2 {{'dfg.dropout' expects a ratio from 0 to 1, got 1.500000e+00}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = dfg.dropout %a {ratio = 1.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return
+}

@@ -60,3 +60,30 @@ dist.program @constant(%x: tensor<8x16xf32>) -> tensor<8x16xf32> attributes {mes
   %1 = dfg.add %x, %0 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
   dist.return %1 : tensor<8x16xf32>
 }
+
+// What lies channels-last is computed as it lies: transposes to the order of dimensions and back join the kernel, each
+// reader its own copy of them.
+// CHECK-LABEL: dist.program @permuted
+// CHECK: plan.view
+// CHECK-NOT: dfg.transpose
+// CHECK: dfg.fusion
+// CHECK: dfg.transpose
+// CHECK: dfg.exp
+// CHECK: dfg.transpose
+// CHECK: dfg.yield
+// CHECK-NOT: dfg.transpose
+// CHECK: dfg.fusion
+// CHECK: dfg.transpose
+// CHECK: dfg.reduce
+// CHECK: dfg.yield
+// CHECK-NOT: dfg.transpose
+// CHECK: dist.return
+dist.program @permuted(%x: tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2, 8, 4, 4], strides = [128, 1, 32, 8]>>) -> (tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2, 8, 4, 4], strides = [128, 1, 32, 8]>>, tensor<8xf32>) attributes {mesh = @d0} {
+  %0 = plan.view %x : tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2, 8, 4, 4], strides = [128, 1, 32, 8]>> -> tensor<2x4x4x8xf32>
+  %1 = dfg.transpose %0 {permutation = array<i64: 0, 3, 1, 2>} : (tensor<2x4x4x8xf32>) -> tensor<2x8x4x4xf32>
+  %2 = dfg.exp %1 : (tensor<2x8x4x4xf32>) -> tensor<2x8x4x4xf32>
+  %3 = dfg.transpose %2 {permutation = array<i64: 0, 2, 3, 1>} : (tensor<2x8x4x4xf32>) -> tensor<2x4x4x8xf32>
+  %4 = plan.view %3 : tensor<2x4x4x8xf32> -> tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2, 8, 4, 4], strides = [128, 1, 32, 8]>>
+  %5 = dfg.reduce %1 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 2, 3>} : (tensor<2x8x4x4xf32>) -> tensor<8xf32>
+  dist.return %4, %5 : tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2, 8, 4, 4], strides = [128, 1, 32, 8]>>, tensor<8xf32>
+}

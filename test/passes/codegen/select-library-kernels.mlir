@@ -9,6 +9,7 @@ dist.mesh @pair <["m" = 2], devices = [0, 1]>
 dfg.parameter @wide : tensor<32x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
+dfg.parameter @first.weight : tensor<20x1x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
 
 // Bias and rectifier are fused: one launch of a convolution with three arguments, and its result is sent as it lies.
@@ -52,6 +53,36 @@ dist.program @dense(%x: tensor<4x64xf32>) -> tensor<4x10xf32> attributes {mesh =
   dist.return %0 : tensor<4x10xf32>
 }
 
+// An image of one channel is the same bytes channels-last: seen, not moved.
+// CHECK-LABEL: dist.program @gray
+// CHECK-NOT: plan.launch @onednn.reorder.{{[0-9]+}}(%arg0)
+// CHECK: plan.launch @onednn.convolution
+dist.program @gray(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x26x26xf32> attributes {mesh = @d0} {
+  %w = dfg.read @first.weight : tensor<20x1x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x1x28x28xf32>, tensor<20x1x3x3xf32>) -> tensor<4x20x26x26xf32>
+  dist.return %0 : tensor<4x20x26x26xf32>
+}
+
+// What the library has no routine for is computed as its operand lies: a view and a transpose on the way in, and again on
+// the way out. An operator with a single elementwise reader hands its result on directly.
+// CHECK-LABEL: dist.program @permuted
+// CHECK: %[[C:.*]] = plan.launch @onednn.convolution.{{[0-9]+}}{{.*}} -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
+// CHECK: %[[SEEN:.*]] = plan.view %[[C]] : {{.*}} -> tensor<4x26x26x20xf32>
+// CHECK: %[[IN:.*]] = dfg.transpose %[[SEEN]] {permutation = array<i64: 0, 3, 1, 2>}
+// CHECK: %[[SIN:.*]] = dfg.sin %[[IN]]
+// CHECK-NEXT: %[[COS:.*]] = dfg.cos %[[SIN]]
+// CHECK: %[[OUT:.*]] = dfg.transpose %[[COS]] {permutation = array<i64: 0, 2, 3, 1>}
+// CHECK: plan.view %[[OUT]] : tensor<4x26x26x20xf32> -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
+// CHECK: plan.launch @onednn.pooling
+dist.program @permuted(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x13x13xf32> attributes {mesh = @d0} {
+  %w = dfg.read @first.weight : tensor<20x1x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x1x28x28xf32>, tensor<20x1x3x3xf32>) -> tensor<4x20x26x26xf32>
+  %1 = dfg.sin %0 : (tensor<4x20x26x26xf32>) -> tensor<4x20x26x26xf32>
+  %2 = dfg.cos %1 : (tensor<4x20x26x26xf32>) -> tensor<4x20x26x26xf32>
+  %3 = dfg.pool %2 {kind = #dfg.pool_kind<average>, window = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x20x26x26xf32>) -> tensor<4x20x13x13xf32>
+  dist.return %3 : tensor<4x20x13x13xf32>
+}
+
 // On row-major data an elementwise operator is left to kernels of our own.
 // CHECK-LABEL: dist.program @elementwise
 // CHECK: dfg.relu
@@ -88,7 +119,8 @@ dist.program @parts() -> tensor<1x32x14x14xf32> attributes {mesh = @d1} {
 // One elementwise operator joins the routine: oneDNN 2.6 gives a second one the constants of the first.
 // CHECK-LABEL: dist.program @clamps
 // CHECK: %[[FIRST:.*]] = plan.launch @onednn.convolution
-// CHECK-NEXT: plan.launch @onednn.eltwise.clip{{.*}}(%[[FIRST]])
+// CHECK: plan.view %[[FIRST]]
+// CHECK: dfg.clamp {{.*}}high = 2.000000e+00
 dist.program @clamps(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attributes {mesh = @d0} {
   %w = dfg.read @w : tensor<16x16x3x3xf32>
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x14x14xf32>

@@ -58,7 +58,7 @@ module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64,
 class OperatorRows : public testing::Test {
 protected:
   ModuleText module{text};
-  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+  std::vector<OperatorRow> rows = collectOperatorRows(*module.get().getOps<dfg::GraphOp>().begin());
 
   const OperatorRow &row(size_t index, const std::string &name) {
     EXPECT_LT(index, rows.size());
@@ -140,7 +140,7 @@ module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64,
     dist.return %5 : tensor<4x16xf32>
   }
 })");
-  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+  std::vector<OperatorRow> rows = collectOperatorRows(*module.get().getOps<dfg::GraphOp>().begin());
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].receivedBytes, 4 * (2 * 4 * 16 * 4 * 3 / 4));
   EXPECT_EQ(rows[1].receivedBytes, 0);
@@ -159,7 +159,7 @@ module {
     dfg.return %2 : tensor<4x16xf32>
   }
 })"};
-  std::vector<OperatorRow> rows = collectOperatorRows(module.get());
+  std::vector<OperatorRow> rows = collectOperatorRows(*module.get().getOps<dfg::GraphOp>().begin());
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].split, "batch/data 2, out_channel/model 4");
   EXPECT_EQ(rows[0].decidedBy, "splits fc");

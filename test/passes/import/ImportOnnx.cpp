@@ -206,6 +206,8 @@ static bool parse(MLIRContext &context, int argc, char **argv, Arguments &argume
       arguments.wrong.push_back(argv[++i]);
     } else if (option == "--exits") {
       arguments.exits = std::atoi(argv[++i]);
+    } else if (option == "--training") {
+      arguments.options.training = true;
     } else if (option == "--fold") {
       arguments.fold = true;
     } else if (option == "--dim") {

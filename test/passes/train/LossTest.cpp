@@ -4,14 +4,8 @@
 
 #include "test/passes/train/TrainingFormula.h"
 #include "test/property/split/CheckCase.h"
-#include "test/property/split/GraphBuilder.h"
-#include "test/property/split/Placements.h"
 
 #include "passes/train/Loss.h"
-
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
-#include "mlir/Parser/Parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,21 +28,15 @@ public:
     std::string text = "dfg.graph @main(%x: " + input + " {dfg.name = \"x\"}) -> (" + output +
                        " {dfg.name = \"y\"}) {\n" + body + "\n dfg.return %" + (body.empty() ? "x" : "y") + " : " +
                        output + "\n}";
-    module = parseSourceString<ModuleOp>(text, context.get());
+    module = parseGraph(*context, text);
     auto options = parseLoss(loss);
     EXPECT_TRUE(static_cast<bool>(options));
     EXPECT_TRUE(succeeded(addLoss(graph(), *options)));
   }
 
   ModuleOp get() const { return module.get(); }
-  dfg::GraphOp graph() const { return *get().getOps<dfg::GraphOp>().begin(); }
-
-  std::vector<Tensor> run(const std::vector<Tensor> &inputs) const {
-    std::vector<Tensor> outputs;
-    for (Type type : graph().getResultTypes())
-      outputs.push_back(tensorOf(type));
-    return loadGraph(get())->run(0, inputs, outputs);
-  }
+  dfg::GraphOp graph() const { return graphOf(get()); }
+  std::vector<Tensor> run(const std::vector<Tensor> &inputs) const { return runGraphOf(get(), inputs); }
 
 private:
   std::unique_ptr<MLIRContext> context;
@@ -85,11 +73,6 @@ LossAndCount crossEntropy(const Tensor &scores, size_t classDim, const Tensor &l
   });
   result.loss /= static_cast<double>(elementsOf(flat));
   return result;
-}
-
-Tensor randomTensor(const std::string &element, const Shape &shape, double low, double high) {
-  Random random(3);
-  return Tensor(element, shape).fill(random, low, high);
 }
 
 void expectCrossEntropy(const LossCase &lossCase, const Tensor &scores, size_t classDim, const Tensor &labels,
@@ -181,20 +164,8 @@ TEST(Loss, SurvivesSplits) {
   for (const auto &lossCase : cases)
     for (unsigned round = 0; round < 6; ++round) {
       LossCase made(lossCase.type, lossCase.type, "", lossCase.loss);
-      Builder builder(made.get().getContext());
-      made.graph().setArgAttr(1, fillAttrName,
-                              builder.getDictionaryAttr({
-                                  builder.getNamedAttr("low", builder.getF64FloatAttr(0)),
-                                  builder.getNamedAttr("high", builder.getF64FloatAttr(lossCase.high)),
-                                  builder.getNamedAttr("seed", builder.getI64IntegerAttr(5)),
-                              }));
-      Dice dice(seed++);
-      addDevices(made.get(), 4);
-      std::vector<dist::MeshOp> meshes = addMeshes(made.get(), dice);
-      // All on one mesh, as planners do, or each operator on one of its own.
-      dist::MeshOp mesh = meshes[dice.below(meshes.size())];
-      for (Operation &op : made.graph().getBody().front().without_terminator())
-        placeAtRandom(&op, round % 2 ? mesh : meshes[dice.below(meshes.size())], dice);
+      fillInput(made.graph(), 1, 0, lossCase.high);
+      placeInRandomSplits(made.get(), seed++, /*onOneMesh=*/round % 2);
       std::string text;
       llvm::raw_string_ostream(text) << made.get();
       EXPECT_EQ(checkCase(made.get(), {/*optimized=*/round > 3}), "") << text;

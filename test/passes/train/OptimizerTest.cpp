@@ -36,13 +36,6 @@ template <typename T> std::string messageOf(llvm::Expected<T> parsed) {
   return parsed ? "parsed" : llvm::toString(parsed.takeError());
 }
 
-llvm::json::Array toJson(const Tensor &tensor) {
-  llvm::json::Array array;
-  for (double number : numbersOf(tensor))
-    array.push_back(number);
-  return array;
-}
-
 /// Two parameters that take steps together, the gradients clipped where `clip` is positive.
 class Steps {
 public:
@@ -135,13 +128,6 @@ struct OptimizerCase {
   double clip = 0;
 };
 
-void expectNumbers(const Tensor &got, const llvm::json::Array &want) {
-  std::vector<double> numbers = numbersOf(got);
-  ASSERT_EQ(numbers.size(), want.size());
-  for (size_t i = 0; i < numbers.size(); ++i)
-    EXPECT_NEAR(numbers[i], *want[i].getAsNumber(), 1e-6) << "element " << i;
-}
-
 /// The steps of all cases; PyTorch is asked once, for it takes its time to start.
 void expectLikeTorch(const std::vector<OptimizerCase> &cases) {
   llvm::json::Array requests;
@@ -159,7 +145,7 @@ void expectLikeTorch(const std::vector<OptimizerCase> &cases) {
     const llvm::json::Array &want = *(*answers)[i].getAsObject()->getArray("parameters");
     for (unsigned step = 0; step < numSteps; ++step)
       for (unsigned parameter = 0; parameter < 2; ++parameter)
-        expectNumbers(got[i][step][parameter], *(*want[step].getAsArray())[parameter].getAsArray());
+        expectNumbers(got[i][step][parameter], *(*want[step].getAsArray())[parameter].getAsArray(), 1e-6);
   }
 }
 

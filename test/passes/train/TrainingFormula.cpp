@@ -5,12 +5,12 @@
 #include "test/passes/train/TrainingFormula.h"
 
 #include "test/property/split/GraphBuilder.h"
+#include "test/property/split/Placements.h"
 
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -59,6 +59,72 @@ std::unique_ptr<LoadedKernels> loadGraph(ModuleOp module) {
   NativeOptions options;
   options.threads = 1;
   return std::make_unique<LoadedKernels>(text, options);
+}
+
+llvm::json::Array toJson(const Tensor &tensor) {
+  llvm::json::Array array;
+  for (double number : numbersOf(tensor))
+    array.push_back(number);
+  return array;
+}
+
+void expectNumbers(const Tensor &got, const llvm::json::Array &want, double tolerance) {
+  std::vector<double> numbers = numbersOf(got);
+  ASSERT_EQ(numbers.size(), want.size());
+  for (size_t i = 0; i < numbers.size(); ++i)
+    EXPECT_NEAR(numbers[i], *want[i].getAsNumber(), tolerance) << "element " << i;
+}
+
+Tensor randomTensor(const std::string &element, const Shape &shape, double low, double high, uint64_t seed) {
+  Random random(seed);
+  return Tensor(element, shape).fill(random, low, high);
+}
+
+OwningOpRef<ModuleOp> parseGraph(MLIRContext &context, const std::string &text) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  EXPECT_TRUE(module) << text;
+  return module;
+}
+
+dfg::GraphOp graphOf(ModuleOp module) { return *module.getOps<dfg::GraphOp>().begin(); }
+
+void exposeState(dfg::GraphOp graph) {
+  Operation *end = graph.getBody().front().getTerminator();
+  for (auto read : llvm::make_early_inc_range(graph.getOps<dfg::ReadOp>())) {
+    ASSERT_TRUE(succeeded(graph.insertArgument(graph.getNumArguments(), read.getType(), {}, read.getLoc())));
+    read.replaceAllUsesWith(graph.getArgument(graph.getNumArguments() - 1));
+    read.erase();
+  }
+  for (auto write : llvm::make_early_inc_range(graph.getOps<dfg::WriteOp>())) {
+    end->insertOperands(end->getNumOperands(), write.getValue());
+    write.erase();
+  }
+  graph.setType(Builder(graph.getContext()).getFunctionType(graph.getArgumentTypes(), end->getOperandTypes()));
+  graph.setAllResultAttrs(SmallVector<DictionaryAttr>(end->getNumOperands()));
+}
+
+void placeInRandomSplits(ModuleOp module, uint64_t seed, bool onOneMesh) {
+  Dice dice(seed);
+  addDevices(module, 4);
+  std::vector<dist::MeshOp> meshes = addMeshes(module, dice);
+  dist::MeshOp mesh = meshes[dice.below(meshes.size())];
+  for (Operation &op : graphOf(module).getBody().front().without_terminator())
+    placeAtRandom(&op, onOneMesh ? mesh : meshes[dice.below(meshes.size())], dice);
+}
+
+void fillInput(dfg::GraphOp graph, unsigned input, double low, double high) {
+  Builder builder(graph.getContext());
+  graph.setArgAttr(input, fillAttrName,
+                   builder.getDictionaryAttr({builder.getNamedAttr("low", builder.getF64FloatAttr(low)),
+                                              builder.getNamedAttr("high", builder.getF64FloatAttr(high)),
+                                              builder.getNamedAttr("seed", builder.getI64IntegerAttr(5))}));
+}
+
+std::vector<Tensor> runGraphOf(ModuleOp module, const std::vector<Tensor> &inputs) {
+  std::vector<Tensor> outputs;
+  for (Type type : graphOf(module).getResultTypes())
+    outputs.push_back(tensorOf(type));
+  return loadGraph(module)->run(0, inputs, outputs);
 }
 
 static Type typeOf(Builder &builder, const Tensor &tensor) {

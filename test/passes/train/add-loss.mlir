@@ -6,7 +6,7 @@
 // Scores: their logarithmic softmax is compared with the labels by position, so that only reductions see the classes.
 // What only other outputs needed is gone, and the new operators have a node's name.
 // CHECK: dfg.graph @scores(%[[X:[a-z0-9]+]]: tensor<8x4xf32> {dfg.name = "x"}
-// CHECK-SAME: %[[L:[a-z0-9]+]]: tensor<8xi64> {dfg.name = "labels"}
+// CHECK-SAME: %[[L:[a-z0-9]+]]: tensor<8xi64> {dfg.classes = 4 : i64, dfg.name = "labels"}
 // CHECK-SAME: -> (tensor<f32> {dfg.name = "loss"}, tensor<i64> {dfg.name = "correct"})
 // CHECK-NOT: dfg.relu
 // CHECK: %[[LINES:.*]] = dfg.reshape %[[L]] : (tensor<8xi64>) -> tensor<8x1xi64>
@@ -36,7 +36,7 @@ dfg.graph @scores(%x: tensor<8x4xf32> {dfg.name = "x"}) -> (tensor<8x4xf32> {dfg
 // A softmax at the end gives way to its logarithm; the classes are where it has them.
 // CHECK-LABEL: dfg.graph @softmax
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<8x4x5xf32>
-// CHECK-SAME: tensor<8x5xi64> {dfg.name = "labels"}
+// CHECK-SAME: tensor<8x5xi64> {dfg.classes = 4 : i64, dfg.name = "labels"}
 // CHECK-NOT: dfg.softmax
 // CHECK: dfg.log_softmax %[[X]] {dim = 1 : i64}
 dfg.graph @softmax(%x: tensor<8x4x5xf32> {dfg.name = "x"}) -> (tensor<8x4x5xf32> {dfg.name = "y"}) {
@@ -61,7 +61,7 @@ dfg.graph @log_softmax(%x: tensor<8x4xf32> {dfg.name = "x"}) -> (tensor<8x4xf32>
 // Models before operator set 13 compute it on a matrix: samples and positions keep their dimensions.
 // CHECK-LABEL: dfg.graph @matrix
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: tensor<8x3x4xf32>
-// CHECK-SAME: tensor<8x3xi64> {dfg.name = "labels"}
+// CHECK-SAME: tensor<8x3xi64> {dfg.classes = 4 : i64, dfg.name = "labels"}
 // CHECK: %[[FLAT:.*]] = dfg.reshape %[[X]]
 // CHECK-NOT: dfg.softmax
 // CHECK: %[[FULL:.*]] = dfg.reshape %[[FLAT]] : (tensor<24x4xf32>) -> tensor<8x3x4xf32>

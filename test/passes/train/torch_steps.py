@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# PyTorch's side of the tests of optimizers: reads a list of requests, does the steps of each, writes what it got. Ends
-# with 77 where there is no PyTorch.
+# PyTorch's side of the tests of optimizers and batch normalization: reads a list of requests, does the steps of each,
+# writes what it got. Ends with 77 where there is no PyTorch.
 #
 #   torch_steps.py REQUESTS.json ANSWERS.json
 
@@ -63,7 +63,26 @@ def take_steps(request):
     return answer
 
 
+def normalize(request):
+    """Batch normalization of several batches, each in groups of samples; the running statistics follow the groups' mean."""
+    running = [torch.tensor(request["mean"]), torch.tensor(request["variance"])]
+    answer = {"outputs": [], "means": [], "variances": []}
+    for batch in request["batches"]:
+        outputs, followed = [], []
+        for group in torch.tensor(batch).reshape(request["shape"]).chunk(request["groups"]):
+            statistics = [tensor.clone() for tensor in running]
+            outputs.append(torch.nn.functional.batch_norm(
+                group, *statistics, torch.tensor(request["scale"]), torch.tensor(request["bias"]), training=True,
+                momentum=request["momentum"], eps=request["epsilon"]))
+            followed.append(statistics)
+        running = [torch.stack(statistics).mean(0) for statistics in zip(*followed)]
+        answer["outputs"].append(torch.cat(outputs).flatten().tolist())
+        answer["means"].append(running[0].tolist())
+        answer["variances"].append(running[1].tolist())
+    return answer
+
+
 with open(sys.argv[1], encoding="utf-8") as requests:
-    answers = [take_steps(request) for request in json.load(requests)]
+    answers = [normalize(request) if "batches" in request else take_steps(request) for request in json.load(requests)]
 with open(sys.argv[2], "w", encoding="utf-8") as file:
     json.dump(answers, file)

@@ -140,6 +140,18 @@ void addBinaries(TemplateList &list) {
   addBinary<dfg::XorOp>(list, Elements::Bool, {0, 1}, {0, 1}, Rounding::Exact, hull);
 }
 
+/// Random numbers, whose counters may be any, and dropout, which does nothing outside of training.
+void addRandom(TemplateList &list) {
+  list.push_back({"random", Elements::Number, 0, 4, {-100, 100}, true, [](GraphBuilder &g, Value x) {
+                    Value counter = g.add<dfg::CastOp>(Rounding::Exact, g.boundsOf(x), x, g.i64());
+                    Value key = g.any(g.i64(), partner(g, shapeOf(x)), {-100, 100});
+                    return g.add<dfg::RandomOp>(Rounding::Exact, Bounds{0, 1}, counter, key);
+                  }});
+  list.push_back({"dropout", Elements::Float, 0, 4, wide, false, [](GraphBuilder &g, Value x) {
+                    return g.add<dfg::DropoutOp>(Rounding::Exact, g.boundsOf(x), x, g.at().getF64FloatAttr(0.5));
+                  }});
+}
+
 /// Operators that compare their operands, and the choice between two.
 void addComparing(TemplateList &list) {
   list.push_back({"mod", Elements::Number, 0, 4, wide, true, [](GraphBuilder &g, Value x) {
@@ -166,6 +178,7 @@ void addElementwiseTemplates(TemplateList &list) {
   addFormed(list);
   addBinaries(list);
   addComparing(list);
+  addRandom(list);
 }
 
 } // namespace cleave::test

@@ -72,7 +72,7 @@ Value buildBatchNorm(GraphBuilder &g, Value x) {
         mean = g.any(element, channels, {-1, 1}), variance = g.any(element, channels, {0.5, 2});
   double magnitude = 4 * (largest(g.boundsOf(x)) + 1) + 2;
   return g.add<dfg::BatchNormOp>(Rounding::Inexact, Bounds{-magnitude, magnitude}, x, scale, bias, mean, variance,
-                                 g.at().getF64FloatAttr(1e-5));
+                                 g.at().getF64FloatAttr(1e-5), FloatAttr());
 }
 
 Value buildLrn(GraphBuilder &g, Value x) {

@@ -30,6 +30,8 @@ TEST(Layout, ComparesPlacesNotNumbers) {
   EXPECT_TRUE(isDense(f32({2, 3})));
   EXPECT_TRUE(isDense(with({2, 3}, denseLayout(Shape{2, 3}))));
   EXPECT_TRUE(isDense(with({2, 1, 3}, Layout{{2, 1, 3}, {3, 77, 1}, {}, {}})));
+  EXPECT_TRUE(isPlain(with({2, 3}, denseLayout(Shape{2, 3}))));
+  EXPECT_FALSE(isPlain(with({2, 1, 3}, Layout{{2, 1, 3}, {3, 77, 1}, {}, {}})));
   EXPECT_FALSE(isDense(with({2, 3}, Layout{{2, 3}, {1, 2}, {}, {}})));
   EXPECT_FALSE(isDense(with({2, 3}, Layout{{2, 4}, {4, 1}, {}, {}})));
   TensorType blocked = with({1, 17, 2, 3}, blockedLayout(Shape{1, 17, 2, 3}, 1, 16));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The splits that elimination finds for whole models cost what CBC's do, with limits of memory that bind and that
-// don't. CBC has no part in how elimination works: it sees an integer programme.
+// The splits that elimination finds for whole models are within 0.1 % of what CBC proves to be least, with limits of
+// memory that bind and that don't. CBC has no part in how elimination works: it sees an integer programme, and finds
+// its own solution. For the largest models it starts from ours, and has to find a better one or prove that there is
+// none. Either way the bound is its own.
 
 #include "ModelGraph.h"
 
@@ -20,8 +22,7 @@ struct Case {
   std::function<ModelGraph()> build;
   std::string machine;
   std::vector<int64_t> sizes;
-  /// Seconds that CBC gets for each problem. Where they do not suffice, its bound is what counts.
-  double ilpSeconds = 5;
+  bool startsFromOurs = false;
 };
 
 std::ostream &operator<<(std::ostream &out, const Case &it) { return out << it.name; }
@@ -31,32 +32,30 @@ constexpr double tolerance = 1e-3;
 /// CBC goes on only for solutions that are better by 1e-5 of what the largest single cost is, and calls the rest
 /// optimal.
 constexpr double rounding = 1e-4;
+/// Seconds of processor time that CBC gets for a problem. The hardest one takes about ten.
+constexpr double ilpSeconds = 120;
 
 class OptimalSplits : public testing::TestWithParam<Case> {
 protected:
   void compare(const solver::ChoiceProblem &problem, const std::string &what) {
     solver::ChoiceSolution ours = solver::solve(problem, {.relativeGap = tolerance / 10});
-    solver::ChoiceSolution theirs =
-        solver::solve(problem, {.method = solver::Method::Ilp, .timeBudget = GetParam().ilpSeconds});
     ASSERT_TRUE(ours.isFeasible()) << what;
+    solver::SolveOptions byIlp = {
+        .method = solver::Method::Ilp, .timeBudget = ilpSeconds, .relativeGap = tolerance / 2};
+    if (GetParam().startsFromOurs)
+      byIlp.known = ours.choices;
+    solver::ChoiceSolution theirs = solver::solve(problem, byIlp);
+    ASSERT_TRUE(theirs.isFeasible()) << what;
     EXPECT_LE(ours.bytes, problem.memoryLimit);
     solver::Choice cost = solver::evaluate(problem, ours.choices);
     EXPECT_DOUBLE_EQ(cost.seconds, ours.seconds);
     // Neither bound is above what the other has found.
     EXPECT_LE(theirs.lowerBound, ours.seconds * (1 + rounding)) << what;
     EXPECT_LE(ours.lowerBound, theirs.seconds * (1 + rounding)) << what;
-    bool finished = theirs.isFeasible() && theirs.lowerBound >= theirs.seconds * (1 - rounding);
-    // As good as CBC's bound; where CBC has not come as far, as good as what it found, and as its own bound.
-    double least = std::max(theirs.lowerBound, ours.lowerBound);
-    EXPECT_LE(ours.seconds, least * (1 + tolerance)) << what;
-    EXPECT_LE(ours.seconds, theirs.seconds * (1 + tolerance)) << what;
+    EXPECT_LE(ours.seconds, theirs.lowerBound * (1 + tolerance)) << what;
     std::cout << "  " << what << ": " << problem.variables.size() << " variables, " << ours.seconds * 1e3
-              << " ms, bound " << ours.lowerBound * 1e3 << "; CBC ";
-    if (theirs.isFeasible())
-      std::cout << theirs.seconds * 1e3;
-    else
-      std::cout << "nothing";
-    std::cout << ", bound " << theirs.lowerBound * 1e3 << (finished ? "" : " (stopped)") << "\n";
+              << " ms, bound " << ours.lowerBound * 1e3 << "; CBC " << theirs.seconds * 1e3 << ", bound "
+              << theirs.lowerBound * 1e3 << "\n";
   }
 
   void compareAll(bool training) {
@@ -111,6 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"alexnet_2", zoo("alexnet", {{"batch", 128}}), "k20x8:2", {2}},
                     Case{"alexnet_2x2", zoo("alexnet", {{"batch", 16}}), "k20x8:4", {2, 2}},
                     Case{"inception_2", zoo("inception", {{"batch", 16}}), "v100-16g:2", {2}},
+                    Case{"inception_4", zoo("inception", {{"batch", 16}}), "v100-16g:4", {4}, true},
                     Case{"resnet50_2", zoo("resnet50", {{"batch", 16}}), "v100-16g:2", {2}},
                     Case{"dense_blocks_2", [] { return ModelGraph(buildDenseBlocks(8, 2, 5, 32)); }, "v100-16g:2", {2}},
                     Case{"dense_blocks_4", [] { return ModelGraph(buildDenseBlocks(64, 2, 4, 32)); }, "k20x8:4", {4}},
@@ -125,7 +125,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"moe_4",
                          zoo("moe", {{"batch", 8}, {"layers", 2}, {"hidden", 256}, {"heads", 8}, {"sequence", 128}}),
                          "v100-16g:4",
-                         {4}}),
+                         {4}},
+                    Case{"resnet50_4", zoo("resnet50", {{"batch", 16}}), "v100-16g:4", {4}, true},
+                    Case{"moe_2x2",
+                         zoo("moe", {{"batch", 8}, {"layers", 2}, {"hidden", 256}, {"heads", 8}, {"sequence", 128}}),
+                         "v100-16g:4",
+                         {2, 2},
+                         true}),
     [](const testing::TestParamInfo<Case> &info) { return info.param.name; });
 
 } // namespace

@@ -137,6 +137,43 @@ TEST(Solve, EqualsTheIntegerProgramme) {
   }
 }
 
+// Whatever choices it starts from, the integer programme ends with the best ones, or with what it started from where
+// that is close enough; its bound is never above the optimum.
+TEST(Solve, StartsTheIntegerProgrammeFromKnownChoices) {
+  if (!hasIlp())
+    GTEST_SKIP() << "built without CBC";
+  for (unsigned seed = 0; seed != 60; ++seed) {
+    SCOPED_TRACE(seed);
+    ChoiceProblem problem = limitedProblem(seed);
+    ChoiceSolution best = solve(problem, {Method::Exhaustive}), smallest = solve(onlyBytes(problem));
+    if (!best.isFeasible())
+      continue;
+    for (const std::vector<unsigned> &known : {best.choices, smallest.choices}) {
+      ChoiceSolution found = solve(problem, {.method = Method::Ilp, .known = known});
+      ASSERT_NO_FATAL_FAILURE(expectConsistent(problem, found));
+      ASSERT_NEAR(found.seconds, best.seconds, 1e-6 * best.seconds);
+      ASSERT_LE(found.lowerBound, best.seconds * (1 + 1e-6));
+      ChoiceSolution close = solve(problem, {.method = Method::Ilp, .relativeGap = 0.1, .known = known});
+      ASSERT_LE(close.seconds, best.seconds / 0.9 * (1 + 1e-6));
+      ASSERT_LE(close.lowerBound, best.seconds * (1 + 1e-6));
+      ASSERT_GE(close.lowerBound, close.seconds * 0.9 * (1 - 1e-6));
+    }
+  }
+}
+
+// Choices that are not within the limit are no start.
+TEST(Solve, StartsTheIntegerProgrammeFromNothingWorse) {
+  if (!hasIlp())
+    GTEST_SKIP() << "built without CBC";
+  ChoiceProblem problem;
+  problem.domains = {{{1, 10}, {5, 1}}};
+  problem.variables = {0};
+  problem.memoryLimit = 2;
+  ChoiceSolution found = solve(problem, {.method = Method::Ilp, .known = {0}});
+  EXPECT_EQ(found.choices, std::vector<unsigned>{1});
+  EXPECT_EQ(found.seconds, 5);
+}
+
 // Larger than enumeration allows: 14 variables in a band, as operators of a layer are, under part of the memory.
 TEST(Solve, EqualsTheIntegerProgrammeOnLayers) {
   if (!hasIlp())

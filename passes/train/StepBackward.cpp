@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Backward tasks: what is computed again, the gradients of a stage's operators, and which of them can wait.
+
+#include "passes/train/StepWriter.h"
+
+#include "passes/planner/ModelNode.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+using dist::Layout;
+
+LogicalResult StepWriter::recompute(unsigned number, unsigned stage) {
+  Microbatch &microbatch = microbatches[number];
+  KeptActivations kept = options.of(stages[stage].mesh).kept;
+  used.clear();
+  if (kept == KeptActivations::All) {
+    for (Operation *op : stages[stage].operators)
+      if (op->getNumResults())
+        used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
+    return success();
+  }
+  IRMapping values = microbatch.values;
+  llvm::DenseSet<Value> seen;
+  for (Operation *op : stages[stage].operators) {
+    if (isa<dfg::WriteOp>(op))
+      continue;
+    for (OpOperand &operand : op->getOpOperands())
+      if (Operation *producer = operand.get().getDefiningOp();
+          (!producer || !followsItsUsers(producer)) && seen.insert(operand.get()).second)
+        if (failed(seeAgain(operand, microbatch.values.lookup(operand.get()), values)))
+          return failure();
+    recorder.take();
+    Operation *copy = builder.clone(*op, values);
+    copy->setLoc(partOf(op->getLoc(), "recompute"));
+    taskOperators.append(recorder.take());
+    used[op] = copy;
+    if (!isKept(op, kept))
+      seen.insert(op->result_begin(), op->result_end());
+  }
+  return success();
+}
+
+bool StepWriter::isKept(Operation *op, KeptActivations kept) {
+  auto cost = dyn_cast<CostInterface>(op);
+  return kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
+}
+
+LogicalResult StepWriter::seeAgain(OpOperand &operand, Value kept, IRMapping &values) {
+  Operation *user = operand.getOwner();
+  if (failed(places.follow(user, SmallVector<Value>(user->getNumResults()))))
+    return failure();
+  Layout layout = *places.find(operand.get());
+  recorder.take();
+  Value barrier = dfg::BarrierOp::create(builder, kept.getLoc(), kept, barriers++);
+  SmallVector<Operation *> created = recorder.take();
+  places.hint(barrier, layout);
+  values.map(operand.get(), barrier);
+  taskOperators.append(created);
+  return places.place(created);
+}
+
+Attribute StepWriter::nameOf(Operation *producer) {
+  auto read = dyn_cast<dfg::ReadOp>(producer);
+  return read ? Attribute(read.getParameterAttr()) : Attribute();
+}
+
+LogicalResult StepWriter::writeBackward(unsigned number, unsigned stage) {
+  Microbatch &microbatch = microbatches[number];
+  taskOperators.clear();
+  recorder.take();
+  if (failed(recompute(number, stage)))
+    return failure();
+  seedLoss(microbatch, stage);
+  for (Operation *op : llvm::reverse(stages[stage].operators)) {
+    if (failed(differentiate(microbatch, op)))
+      return failure();
+    if (isKept(op, options.of(stages[stage].mesh).kept))
+      for (auto [result, copy] : llvm::zip_equal(op->getResults(), used[op]->getResults()))
+        copy.replaceAllUsesWith(microbatch.values.lookup(result));
+  }
+  return success();
+}
+
+void StepWriter::seedLoss(Microbatch &microbatch, unsigned stage) {
+  Value loss = forward.getBody().front().getTerminator()->getOperand(0);
+  if (!llvm::is_contained(stages[stage].operators, loss.getDefiningOp()))
+    return;
+  auto type = cast<RankedTensorType>(loss.getType());
+  FloatAttr one = FloatAttr::get(type.getElementType(), 1.0 / options.microbatches);
+  microbatch.cotangents[microbatch.values.lookup(loss)] =
+      dfg::ConstantOp::create(builder, partOf(loss.getLoc(), "gradient"), DenseElementsAttr::get(type, one));
+  taskOperators.append(recorder.take());
+}
+
+LogicalResult StepWriter::differentiate(Microbatch &microbatch, Operation *original) {
+  SmallVector<Value> cotangents;
+  for (Value result : original->getResults())
+    cotangents.push_back(active.contains(result) ? microbatch.cotangents.lookup(microbatch.values.lookup(result))
+                                                 : Value());
+  if (llvm::none_of(cotangents, [](Value cotangent) { return cotangent != nullptr; }))
+    return success();
+  SmallVector<bool> needed;
+  for (Value operand : original->getOperands())
+    needed.push_back(active.contains(operand));
+  Operation *op = used[original];
+  auto differentiable = dyn_cast<DifferentiateInterface>(op);
+  if (!differentiable)
+    return original->emitError("the operator has no gradient, and lies between a parameter and the loss; train "
+                               "without it, or give it one (DifferentiateInterface)");
+  if (failed(places.follow(op, cotangents)))
+    return failure();
+  lastPlace = dist::getPlace(op);
+  std::vector<Layout> wanted;
+  for (Value operand : op->getOperands())
+    wanted.push_back(*places.find(operand));
+  recorder.take();
+  auto made = differentiable.differentiate(builder, {cotangents, needed});
+  if (failed(made))
+    return failure();
+  SmallVector<Operation *> created = recorder.take();
+  for (Operation *gradient : created)
+    gradient->setLoc(partOf(original->getLoc(), "gradient"));
+  for (auto [value, layout] : llvm::zip_equal(*made, wanted))
+    if (value)
+      places.hint(value, layout);
+  if (failed(places.place(created)))
+    return failure();
+  taskOperators.append(created);
+  for (auto [operand, isNeeded, cotangent, layout] : llvm::zip_equal(original->getOperands(), needed, *made, wanted))
+    if (isNeeded && cotangent)
+      if (failed(addCotangent(microbatch, operand, cotangent)))
+        return failure();
+  return success();
+}
+
+LogicalResult StepWriter::addCotangent(Microbatch &microbatch, Value of, Value cotangent) {
+  Operation *producer = of.getDefiningOp();
+  auto parameter = producer ? parameters.find(nameOf(producer)) : parameters.end();
+  Value &sum = parameter != parameters.end() ? parameter->second.gradients[currentMesh(cotangent)]
+                                             : microbatch.cotangents[microbatch.values.lookup(of)];
+  if (!sum) {
+    sum = cotangent;
+    return success();
+  }
+  auto known = places.find(cotangent);
+  std::optional<Layout> layout = known ? std::optional(*known) : std::nullopt;
+  if (parameter != parameters.end() && options.of(currentMesh(cotangent)).zero >= 2)
+    layout = shareReplicas(parameter->second.home, places.shapeOf(currentMesh(cotangent)));
+  recorder.take();
+  sum = dfg::AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
+  SmallVector<Operation *> created = recorder.take();
+  dist::PlaceAttr place = placeOf(cotangent);
+  places.begin(place.getMesh(), place.getBy());
+  if (layout)
+    places.hint(sum, *layout);
+  taskOperators.append(created);
+  return places.place(created);
+}
+
+dist::PlaceAttr StepWriter::placeOf(Value value) {
+  dist::PlaceAttr place = value.getDefiningOp() ? dist::getPlace(value.getDefiningOp()) : dist::PlaceAttr();
+  return place ? place : lastPlace;
+}
+
+void StepWriter::setAsideWeights(unsigned number, unsigned stage) {
+  Microbatch &microbatch = microbatches[number];
+  llvm::DenseSet<Operation *> members(taskOperators.begin(), taskOperators.end()), needed;
+  SmallVector<Operation *> work;
+  for (Operation *op : stages[stage].operators)
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      bool isOutside = producer && !followsItsUsers(producer) && !llvm::is_contained(stages[stage].operators, producer);
+      if (!isOutside)
+        continue;
+      if (Value cotangent = microbatch.cotangents.lookup(microbatch.values.lookup(operand)))
+        if (Operation *maker = cotangent.getDefiningOp())
+          work.push_back(maker);
+    }
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    if (!members.contains(op) || !needed.insert(op).second)
+      continue;
+    for (Value operand : op->getOperands())
+      if (Operation *maker = operand.getDefiningOp())
+        work.push_back(maker);
+  }
+  for (Operation *op : taskOperators)
+    if (!needed.contains(op))
+      microbatch.weightGradients[stage].push_back(op);
+}
+
+} // namespace cleave

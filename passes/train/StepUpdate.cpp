@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The end of a step: parameters and state get their next values, and the losses are given out.
+
+#include "passes/train/StepWriter.h"
+
+#include "passes/planner/ModelNode.h"
+#include "passes/train/Clipping.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+using dist::Layout;
+
+LogicalResult StepWriter::placeCreated(FlatSymbolRefAttr mesh, StringRef by,
+                                       ArrayRef<std::pair<Value, Layout>> values) {
+  places.begin(mesh, builder.getStringAttr(by));
+  for (const auto &[value, layout] : values)
+    places.hint(value, layout);
+  return places.place(recorder.take());
+}
+
+FailureOr<Value> StepWriter::sumAtHome(Parameter &parameter) {
+  FlatSymbolRefAttr home = dist::getPlace(parameter.read).getMesh();
+  Value sum;
+  for (auto &[mesh, gradient] : parameter.gradients) {
+    if (!sum) {
+      sum = gradient;
+      continue;
+    }
+    recorder.take();
+    Value added = dfg::AddOp::create(builder, gradient.getLoc(), sum, gradient);
+    if (failed(placeCreated(home, "gradient", {{added, parameter.home}})))
+      return failure();
+    sum = added;
+  }
+  return sum;
+}
+
+FailureOr<dfg::ReadOp> StepWriter::addState(StringRef name, RankedTensorType type, double first, FlatSymbolRefAttr mesh,
+                                            const Layout &layout) {
+  OpBuilder atModule(module.getBody(), module.getBody()->begin());
+  FloatAttr value = FloatAttr::get(builder.getF64Type(), first);
+  Location location = dfg::getNodeLocation(builder.getContext(), name, "State");
+  dfg::ParameterOp::create(atModule, location, name, type, dfg::FillAttr::get(builder.getContext(), value), true);
+  recorder.take();
+  auto read = dfg::ReadOp::create(builder, location, type, FlatSymbolRefAttr::get(builder.getContext(), name));
+  if (failed(placeCreated(mesh, "optimizer", {{read, layout}})))
+    return failure();
+  return read;
+}
+
+LogicalResult StepWriter::writeState(FlatSymbolRefAttr name, Location location, Value value, FlatSymbolRefAttr mesh,
+                                     const Layout &layout) {
+  recorder.take();
+  dfg::WriteOp::create(builder, location, name, value);
+  return placeCreated(mesh, "optimizer", {{value, layout}});
+}
+
+LogicalResult StepWriter::update() {
+  SmallVector<Parameter *> trained;
+  for (auto &[name, parameter] : parameters)
+    if (!parameter.gradients.empty())
+      trained.push_back(&parameter);
+  if (trained.empty())
+    return forward.emitError("training expects the loss to depend on a floating-point parameter of the model; found "
+                             "none");
+  SmallVector<Value> gradients;
+  for (Parameter *parameter : trained) {
+    auto sum = sumAtHome(*parameter);
+    if (failed(sum))
+      return failure();
+    gradients.push_back(*sum);
+  }
+  if (failed(clip(trained, gradients)))
+    return failure();
+  auto scalars = countStep(dist::getPlace(trained.front()->read).getMesh());
+  if (failed(scalars))
+    return failure();
+  for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients))
+    if (failed(updateParameter(*parameter, gradient, *scalars)))
+      return failure();
+  for (auto &[name, next] : nextValues) {
+    Parameter &parameter = parameters.find(name)->second;
+    if (failed(writeState(cast<FlatSymbolRefAttr>(name), next.second->getLoc(), next.first,
+                          dist::getPlace(parameter.read).getMesh(), parameter.home)))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<StepScalars> StepWriter::countStep(FlatSymbolRefAttr mesh) {
+  auto type = RankedTensorType::get({}, builder.getI64Type());
+  auto count = addState(stepParameterName, type, 0, mesh, Layout::whole(type));
+  if (failed(count))
+    return failure();
+  recorder.take();
+  Location location = count->getLoc();
+  Value one = dfg::ConstantOp::create(builder, location, DenseElementsAttr::get(type, int64_t(1)));
+  Value next = dfg::AddOp::create(builder, location, *count, one);
+  StepScalars scalars = buildStepScalars(builder, location, options.optimizer, *count);
+  if (failed(placeCreated(mesh, "optimizer", {})) ||
+      failed(writeState(count->getParameterAttr(), location, next, mesh, Layout::whole(type))))
+    return failure();
+  return scalars;
+}
+
+Layout StepWriter::updateLayout(const Parameter &parameter) {
+  FlatSymbolRefAttr mesh = dist::getPlace(parameter.read).getMesh();
+  return options.of(mesh).zero >= 1 ? shareReplicas(parameter.home, places.shapeOf(mesh)) : parameter.home;
+}
+
+LogicalResult StepWriter::clip(ArrayRef<Parameter *> trained, SmallVector<Value> &gradients) {
+  if (options.clipNorm <= 0)
+    return success();
+  llvm::DenseMap<Value, Layout> known;
+  for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients))
+    known.try_emplace(gradient, updateLayout(*parameter));
+  Location location = dfg::getNodeLocation(builder.getContext(), "clip", "ClipNorm");
+  recorder.take();
+  gradients = clipByGlobalNorm(builder, location, gradients, options.clipNorm);
+  for (Operation *op : recorder.take()) {
+    auto placed = llvm::find_if(op->getOperands(), [](Value operand) {
+      return operand.getDefiningOp() && dist::getPlace(operand.getDefiningOp());
+    });
+    if (placed == op->operand_end())
+      continue;
+    places.begin(dist::getPlace((*placed).getDefiningOp()).getMesh(), builder.getStringAttr("optimizer"));
+    if (auto layout = known.find(op->getOperand(0)); layout != known.end())
+      places.hint(op->getOperand(0), layout->second);
+    if (failed(places.place(op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult StepWriter::updateParameter(Parameter &parameter, Value gradient, const StepScalars &scalars) {
+  dfg::ReadOp read = parameter.read;
+  FlatSymbolRefAttr mesh = dist::getPlace(read).getMesh();
+  Layout layout = updateLayout(parameter);
+  auto type = cast<RankedTensorType>(read.getType());
+  SmallVector<dfg::ReadOp> states;
+  SmallVector<Value> values;
+  for (const StateSpec &spec : stateOf(options.optimizer)) {
+    auto state = addState((read.getParameter() + "/" + spec.suffix).str(), type, spec.initial, mesh, layout);
+    if (failed(state))
+      return failure();
+    states.push_back(*state);
+    values.push_back(*state);
+  }
+  Location location =
+      dfg::getNodeLocation(builder.getContext(), (read.getParameter() + "/update").str(), options.optimizer.name());
+  recorder.take();
+  Update update = buildUpdate(builder, location, options.optimizer, read, gradient, values, scalars);
+  std::vector<std::pair<Value, Layout>> hints{{read, layout}, {gradient, layout}, {update.parameter, layout}};
+  for (Value value : llvm::concat<Value>(values, update.state))
+    hints.emplace_back(value, layout);
+  if (failed(placeCreated(mesh, "optimizer", hints)) ||
+      failed(writeState(read.getParameterAttr(), location, update.parameter, mesh, parameter.home)))
+    return failure();
+  for (auto [state, next] : llvm::zip_equal(states, update.state))
+    if (failed(writeState(state.getParameterAttr(), location, next, mesh, layout)))
+      return failure();
+  return success();
+}
+
+LogicalResult StepWriter::finish() {
+  SmallVector<Value> results;
+  for (Value output : forward.getBody().front().getTerminator()->getOperands()) {
+    Operation *maker = output.getDefiningOp();
+    if (!maker || followsItsUsers(maker))
+      return forward.emitError("training expects outputs that operators compute");
+    bool isMean = results.empty();
+    recorder.take();
+    Value sum;
+    for (Microbatch &microbatch : microbatches) {
+      Value part = microbatch.values.lookup(output);
+      sum = sum ? dfg::AddOp::create(builder, output.getLoc(), sum, part).getResult() : part;
+    }
+    if (isMean && options.microbatches > 1) {
+      auto type = cast<RankedTensorType>(output.getType());
+      auto part = FloatAttr::get(type.getElementType(), 1.0 / options.microbatches);
+      Value factor = dfg::ConstantOp::create(builder, output.getLoc(), DenseElementsAttr::get(type, part));
+      sum = dfg::MulOp::create(builder, output.getLoc(), sum, factor);
+    }
+    if (failed(placeCreated(dist::getPlace(maker).getMesh(), "loss", {{sum, wholeOf(sum)}})))
+      return failure();
+    results.push_back(sum);
+  }
+  dfg::ReturnOp::create(builder, forward.getLoc(), results);
+  return success();
+}
+
+void StepWriter::removeUnused() {
+  for (Operation *op = body->getTerminator(); op;) {
+    Operation *before = op->getPrevNode();
+    if (isOpTriviallyDead(op))
+      op->erase();
+    op = before;
+  }
+}
+
+} // namespace cleave

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The step's frame, its parameters, and forward tasks.
+
+#include "passes/train/StepWriter.h"
+
+#include "passes/planner/ModelNode.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+using dist::Layout;
+using stages::TaskKind;
+
+Location partOf(Location location, StringRef part) {
+  StringRef name = dfg::getNodeName(location);
+  return dfg::getNodeLocation(location.getContext(), (name + "/" + part).str(), dfg::getNodeKind(location));
+}
+
+static bool isFloat(Value value) { return isa<FloatType>(cast<ShapedType>(value.getType()).getElementType()); }
+
+FailureOr<dfg::GraphOp> StepWriter::write() {
+  if (failed(check()) || failed(createGraph()))
+    return failure();
+  findActive();
+  if (failed(readParameters()))
+    return failure();
+  microbatches.resize(options.microbatches);
+  for (const StageTask &task : orderTasks(stages, options.schedule, options.microbatches))
+    if (failed(writeTask(task)))
+      return failure();
+  if (failed(update()) || failed(finish()))
+    return failure();
+  removeUnused();
+  return step;
+}
+
+LogicalResult StepWriter::check() {
+  if (forward.getResultTypes().empty())
+    return forward.emitError("training expects the model to return a loss, got no results");
+  auto loss = cast<RankedTensorType>(forward.getResultTypes().front());
+  if (loss.getRank() != 0 || !isa<FloatType>(loss.getElementType()))
+    return forward.emitError("training expects a scalar loss as the first result, got ") << loss;
+  for (auto [index, type] : llvm::enumerate(forward.getArgumentTypes()))
+    if (cast<RankedTensorType>(type).getRank() == 0)
+      return forward.emitError("training expects every input to have its samples in dimension 0, got input \"")
+             << forward.getInputName(index) << "\" of type " << type;
+  return success();
+}
+
+LogicalResult StepWriter::createGraph() {
+  SmallVector<Type> inputs;
+  for (Type type : forward.getArgumentTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    SmallVector<int64_t> shape(tensor.getShape());
+    shape.front() *= options.microbatches;
+    inputs.push_back(RankedTensorType::get(shape, tensor.getElementType()));
+  }
+  builder.setInsertionPointAfter(forward);
+  auto type = builder.getFunctionType(inputs, forward.getResultTypes());
+  step = dfg::GraphOp::create(builder, forward.getLoc(), trainGraphName, type);
+  if (auto attributes = forward.getArgAttrsAttr())
+    step.setArgAttrsAttr(attributes);
+  if (auto attributes = forward.getResAttrsAttr())
+    step.setResAttrsAttr(attributes);
+  step->setAttr(dist::orderedAttrName, builder.getUnitAttr());
+  if (!inputs.empty())
+    step->setAttr(dfg::samplesAttrName,
+                  builder.getI64IntegerAttr(cast<RankedTensorType>(inputs.front()).getDimSize(0)));
+  body = &step.getBody().front();
+  builder.setInsertionPointToEnd(body);
+  recorder.take();
+  return success();
+}
+
+void StepWriter::findActive() {
+  SymbolTable symbols(module);
+  for (Operation &op : forward.getBody().front()) {
+    bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });
+    if (auto read = dyn_cast<dfg::ReadOp>(op)) {
+      auto parameter = symbols.lookup<dfg::ParameterOp>(read.getParameter());
+      isActive = !parameter.getState() && isFloat(read);
+    }
+    if (isActive)
+      active.insert(op.result_begin(), op.result_end());
+  }
+}
+
+LogicalResult StepWriter::readParameters() {
+  llvm::DenseSet<Attribute> written;
+  for (auto write : forward.getBody().front().getOps<dfg::WriteOp>())
+    written.insert(write.getParameterAttr());
+  for (Operation &op : forward.getBody().front()) {
+    if (!followsItsUsers(&op))
+      continue;
+    auto read = dyn_cast<dfg::ReadOp>(op);
+    bool isKept = read && (active.contains(read) || written.contains(read.getParameterAttr()));
+    if (!isKept || read->use_empty()) {
+      builder.clone(op, shared);
+      continue;
+    }
+    if (auto known = parameters.find(read.getParameterAttr()); known != parameters.end()) {
+      shared.map(read.getResult(), known->second.read.getResult());
+      continue;
+    }
+    Parameter parameter;
+    parameter.read = cast<dfg::ReadOp>(builder.clone(op, shared));
+    if (failed(findHome(read, parameter)))
+      return failure();
+    parameters[read.getParameterAttr()] = std::move(parameter);
+  }
+  recorder.take();
+  return success();
+}
+
+LogicalResult StepWriter::findHome(dfg::ReadOp read, Parameter &parameter) {
+  OpOperand *first = nullptr;
+  for (OpOperand &use : read->getUses())
+    if (!isa<dfg::ReturnOp>(use.getOwner()) && (!first || use.getOwner()->isBeforeInBlock(first->getOwner())))
+      first = &use;
+  if (!first)
+    return read.emitOpError("is given out as it is: training expects parameters to be used");
+  if (failed(places.follow(first->getOwner(), SmallVector<Value>(first->getOwner()->getNumResults()))))
+    return failure();
+  FlatSymbolRefAttr mesh = dist::getPlace(first->getOwner()).getMesh();
+  parameter.home = *places.find(first->get());
+  if (options.of(mesh).zero == 3 && active.contains(read))
+    parameter.home = shareReplicas(parameter.home, places.shapeOf(mesh));
+  recorder.operators = {parameter.read};
+  return placeCreated(mesh, "home", {{parameter.read, parameter.home}});
+}
+
+Layout StepWriter::shareReplicas(Layout layout, const dist::MeshShape &mesh) {
+  for (StringAttr axis : mesh.getAxes()) {
+    if (layout.uses(axis) || *mesh.find(axis) == 1)
+      continue;
+    for (dist::DimParts &parts : layout.dims) {
+      if (parts.size() != 1 || parts.front().localSize(mesh) % *mesh.find(axis) != 0 || parts.front().isPadded(mesh))
+        continue;
+      parts.front().axes.push_back(axis);
+      break;
+    }
+  }
+  layout.canonicalize(mesh);
+  return layout;
+}
+
+//===-- forward ---------------------------------------------------------------------------------------------===//
+
+LogicalResult StepWriter::writeTask(const StageTask &task) {
+  switch (task.kind) {
+  case TaskKind::Forward:
+    return writeForward(task.microbatch, task.stage);
+  case TaskKind::Backward:
+    return writeBackward(task.microbatch, task.stage);
+  case TaskKind::BackwardInput:
+    if (failed(writeBackward(task.microbatch, task.stage)))
+      return failure();
+    setAsideWeights(task.microbatch, task.stage);
+    return success();
+  case TaskKind::BackwardWeight:
+    for (Operation *op : microbatches[task.microbatch].weightGradients[task.stage])
+      op->moveBefore(body, body->end());
+    return success();
+  }
+  llvm_unreachable("tasks are listed above");
+}
+
+LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
+  Microbatch &microbatch = microbatches[number];
+  for (Operation *op : stages[stage].operators) {
+    if (auto write = dyn_cast<dfg::WriteOp>(op)) {
+      nextValues[write.getParameterAttr()] = {microbatch.values.lookup(write.getValue()), op};
+      continue;
+    }
+    for (OpOperand &operand : op->getOpOperands())
+      if (failed(provide(microbatch, number, operand)))
+        return failure();
+    Operation *copy = builder.clone(*op, microbatch.values);
+    for (OpOperand &operand : op->getOpOperands())
+      if (auto read = operand.get().getDefiningOp<dfg::ReadOp>())
+        copy->setOperand(operand.getOperandNumber(), valueOf(read));
+  }
+  recorder.take();
+  return success();
+}
+
+Value StepWriter::valueOf(dfg::ReadOp read) {
+  auto next = nextValues.find(read.getParameterAttr());
+  return next != nextValues.end() ? next->second.first : shared.lookup(read.getResult());
+}
+
+LogicalResult StepWriter::provide(Microbatch &microbatch, unsigned number, OpOperand &operand) {
+  Value value = operand.get();
+  if (Operation *producer = value.getDefiningOp()) {
+    if (followsItsUsers(producer))
+      microbatch.values.map(value, shared.lookup(value));
+    return success();
+  }
+  auto argument = cast<BlockArgument>(value);
+  FlatSymbolRefAttr mesh = dist::getPlace(operand.getOwner()).getMesh();
+  Value whole = body->getArgument(argument.getArgNumber());
+  if (options.microbatches == 1) {
+    microbatch.values.map(value, whole);
+    return success();
+  }
+  Value &slice = slices[{argument.getArgNumber(), mesh.getAsOpaquePointer(), number}];
+  if (!slice && failed(sliceInput(whole, number, operand, slice)))
+    return failure();
+  microbatch.values.map(value, slice);
+  return success();
+}
+
+LogicalResult StepWriter::sliceInput(Value whole, unsigned number, OpOperand &user, Value &slice) {
+  auto type = cast<RankedTensorType>(user.get().getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.insert(shape.begin(), options.microbatches);
+  SmallVector<int64_t> starts(shape.size(), 0), limits = shape, strides(shape.size(), 1);
+  starts[0] = number;
+  limits[0] = number + 1;
+  if (failed(places.follow(user.getOwner(), SmallVector<Value>(user.getOwner()->getNumResults()))))
+    return failure();
+  Layout part = *places.find(user.get());
+  dist::PlaceAttr place = dist::getPlace(user.getOwner());
+  places.begin(place.getMesh(), place.getBy());
+  unsigned argument = cast<BlockArgument>(user.get()).getArgNumber();
+  Location location = dfg::getNodeLocation(builder.getContext(), forward.getInputName(argument), "Microbatch");
+  recorder.take();
+  Value rows = dfg::ReshapeOp::create(builder, location, RankedTensorType::get(shape, type.getElementType()), whole);
+  Value row = dfg::SliceOp::create(builder, location, rows, starts, limits, strides);
+  slice = dfg::ReshapeOp::create(builder, location, type, row);
+  auto with = [&](int64_t size) {
+    Layout layout = part;
+    layout.dims.insert(layout.dims.begin(), {dist::Part{size, {}, {}}});
+    return layout;
+  };
+  places.hint(rows, with(options.microbatches));
+  places.hint(row, with(1));
+  places.hint(slice, part);
+  return places.place(recorder.take());
+}
+
+} // namespace cleave

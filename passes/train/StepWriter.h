@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Writes a training step task by task. Private to the stage: StepWriter.cpp has the frame and forward tasks,
+// StepBackward.cpp backward tasks, StepUpdate.cpp the optimizer and outputs.
+
+#ifndef CLEAVE_PASSES_TRAIN_STEPWRITER_H
+#define CLEAVE_PASSES_TRAIN_STEPWRITER_H
+
+#include "passes/train/GradientPlaces.h"
+#include "passes/train/TaskOrder.h"
+#include "passes/train/TrainingStep.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <map>
+
+namespace cleave {
+
+/// Remembers the operators that are created.
+struct CreatedRecorder : mlir::OpBuilder::Listener {
+  void notifyOperationInserted(mlir::Operation *op, mlir::OpBuilder::InsertPoint) override { operators.push_back(op); }
+  llvm::SmallVector<mlir::Operation *> take() { return std::exchange(operators, {}); }
+  llvm::SmallVector<mlir::Operation *> operators;
+};
+
+/// A part of the node that `location` is of: "conv1/gradient".
+mlir::Location partOf(mlir::Location location, llvm::StringRef part);
+
+/// One step in the making.
+class StepWriter {
+public:
+  StepWriter(dfg::GraphOp forward, const TrainingOptions &options)
+      : forward(forward), module(forward->getParentOfType<mlir::ModuleOp>()), options(options),
+        stages(findStages(forward)), places(module), builder(forward.getContext(), &recorder) {}
+
+  llvm::FailureOr<dfg::GraphOp> write();
+
+private:
+  /// A parameter that the step reads, and writes if it is trained or the forward graph writes it.
+  struct Parameter {
+    dfg::ReadOp read;  ///< In the step, placed at home.
+    dist::Layout home; ///< Of it.
+    /// By mesh: the sum of its gradients so far, and how it lies.
+    llvm::MapVector<mlir::Attribute, mlir::Value> gradients;
+  };
+
+  /// What there is of a microbatch.
+  struct Microbatch {
+    mlir::IRMapping values; ///< From the forward graph's.
+    /// Cotangents of values of the step.
+    llvm::DenseMap<mlir::Value, mlir::Value> cotangents;
+    /// By stage: gradients of weights that are to be moved behind.
+    std::map<unsigned, llvm::SmallVector<mlir::Operation *>> weightGradients;
+  };
+
+  //===-- the frame -------------------------------------------------------------------------------------------===//
+
+  mlir::LogicalResult check();
+
+  mlir::LogicalResult createGraph();
+
+  /// Which values depend on parameters that are trained.
+  void findActive();
+
+  /// Constants and parameters come first. A parameter that is trained, or written by the graph, has its home with its
+  /// first user, and lies as that takes it.
+  mlir::LogicalResult readParameters();
+
+  mlir::LogicalResult findHome(dfg::ReadOp read, Parameter &parameter);
+
+  /// The layout with the axes over which a parameter is replicated cutting a dimension, as far as one divides: the
+  /// first whose blocks come out even.
+  dist::Layout shareReplicas(dist::Layout layout, const dist::MeshShape &mesh);
+
+  //===-- forward ---------------------------------------------------------------------------------------------===//
+
+  mlir::LogicalResult writeTask(const StageTask &task);
+
+  mlir::LogicalResult writeForward(unsigned number, unsigned stage);
+
+  /// The parameter as the next operator sees it: what the graph itself wrote in an earlier microbatch, or the read.
+  mlir::Value valueOf(dfg::ReadOp read);
+
+  /// Makes the operand known to the microbatch: what all share, or its samples of an input.
+  mlir::LogicalResult provide(Microbatch &microbatch, unsigned number, mlir::OpOperand &operand);
+
+  /// The samples of a microbatch: [M * b, …] as [M, b, …], of which the data axis cuts b, so that no sample moves.
+  mlir::LogicalResult sliceInput(mlir::Value whole, unsigned number, mlir::OpOperand &user, mlir::Value &slice);
+
+  //===-- backward --------------------------------------------------------------------------------------------===//
+
+  /// Finds the operators from which the microbatch's gradients are computed: those of its forward task, or new ones
+  /// that compute again what is not kept. Of an operator whose results are kept there is a copy on the operands that
+  /// are computed again, whose results nobody may use.
+  mlir::LogicalResult recompute(unsigned number, unsigned stage);
+
+  static bool isKept(mlir::Operation *op, KeptActivations kept);
+
+  /// What is kept is seen through a barrier, so that it is not joined with the first computation.
+  mlir::LogicalResult seeAgain(mlir::OpOperand &operand, mlir::Value kept, mlir::IRMapping &values);
+
+  static mlir::Attribute nameOf(mlir::Operation *producer);
+
+  mlir::LogicalResult writeBackward(unsigned number, unsigned stage);
+
+  /// The loss's own cotangent: the step's loss is the mean of those of its microbatches.
+  void seedLoss(Microbatch &microbatch, unsigned stage);
+
+  mlir::LogicalResult differentiate(Microbatch &microbatch, mlir::Operation *original);
+
+  /// Adds to the cotangent of a value of the forward graph; that of a parameter is the whole step's.
+  mlir::LogicalResult addCotangent(Microbatch &microbatch, mlir::Value of, mlir::Value cotangent);
+
+  /// Of a value of the step; that of a constant is the one of the operator at hand.
+  dist::PlaceAttr placeOf(mlir::Value value);
+  mlir::FlatSymbolRefAttr currentMesh(mlir::Value value) { return placeOf(value).getMesh(); }
+
+  /// Of the operators that a backward task made, those that no earlier stage needs are to run later.
+  void setAsideWeights(unsigned number, unsigned stage);
+
+  //===-- the end of the step ---------------------------------------------------------------------------------===//
+
+  /// Places what was created since take(), with `values` lying so.
+  mlir::LogicalResult placeCreated(mlir::FlatSymbolRefAttr mesh, llvm::StringRef by,
+                                   llvm::ArrayRef<std::pair<mlir::Value, dist::Layout>> values);
+
+  static dist::Layout wholeOf(mlir::Value value) {
+    return dist::Layout::whole(llvm::cast<mlir::ShapedType>(value.getType()));
+  }
+
+  /// The sum of a parameter's gradients on all meshes, at home.
+  llvm::FailureOr<mlir::Value> sumAtHome(Parameter &parameter);
+
+  /// A new parameter that lasts from step to step, read where `like` is and in that layout.
+  llvm::FailureOr<dfg::ReadOp> addState(llvm::StringRef name, mlir::RankedTensorType type, double first,
+                                        mlir::FlatSymbolRefAttr mesh, const dist::Layout &layout);
+
+  mlir::LogicalResult writeState(mlir::FlatSymbolRefAttr name, mlir::Location location, mlir::Value value,
+                                 mlir::FlatSymbolRefAttr mesh, const dist::Layout &layout);
+
+  mlir::LogicalResult update();
+
+  /// The number of steps done, and what the optimizer derives from it.
+  llvm::FailureOr<StepScalars> countStep(mlir::FlatSymbolRefAttr mesh);
+
+  /// How the parts of a parameter lie that devices bring up to date.
+  dist::Layout updateLayout(const Parameter &parameter);
+
+  /// Scales the gradients down where they are too large together. Each operator stands where its first operand does.
+  mlir::LogicalResult clip(llvm::ArrayRef<Parameter *> trained, llvm::SmallVector<mlir::Value> &gradients);
+
+  mlir::LogicalResult updateParameter(Parameter &parameter, mlir::Value gradient, const StepScalars &scalars);
+
+  /// Gives out the mean of the losses, and the sums of all else.
+  mlir::LogicalResult finish();
+
+  /// Of the operators that nobody needs; what is computed again is needed in parts.
+  void removeUnused();
+
+  dfg::GraphOp forward;
+  mlir::ModuleOp module;
+  const TrainingOptions &options;
+  std::vector<Stage> stages;
+  GradientPlaces places;
+  CreatedRecorder recorder;
+  mlir::OpBuilder builder;
+  dfg::GraphOp step;
+  mlir::Block *body = nullptr;
+  /// Values of the forward graph that depend on what is trained.
+  llvm::DenseSet<mlir::Value> active;
+  /// From the forward graph's reads and constants to the step's.
+  mlir::IRMapping shared;
+  llvm::MapVector<mlir::Attribute, Parameter> parameters;
+  std::vector<Microbatch> microbatches;
+  /// By input of the forward graph, mesh and microbatch.
+  std::map<std::tuple<unsigned, const void *, unsigned>, mlir::Value> slices;
+  /// By parameter that the forward graph writes: its next value so far, and the write.
+  llvm::MapVector<mlir::Attribute, std::pair<mlir::Value, mlir::Operation *>> nextValues;
+  /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> used;
+  /// What the backward task at hand made.
+  llvm::SmallVector<mlir::Operation *> taskOperators;
+  dist::PlaceAttr lastPlace;
+  int64_t barriers = 0;
+};
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_TRAIN_STEPWRITER_H

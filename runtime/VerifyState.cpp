@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compares places. A value that `prepare` makes of a parameter would be out of date after the first step that writes
+// the parameter, so only its load may touch it there. Of two entries on one arena each may write what it likes, but
+// for what lasts in the other, unless both load the same part of the same parameter there.
+
+#include "runtime/VerifyState.h"
+
+#include "runtime/Tile.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace cleave::runtime {
+namespace {
+
+template <typename... Parts> Error reject(const Parts &...parts) { return makeError(Status::Rejected, parts...); }
+
+bool isSame(const Tile *left, const Tile *right) {
+  if (!left || !right)
+    return left == right;
+  return std::ranges::equal(left->dims, right->dims, [](const TileDim &one, const TileDim &other) {
+    return one.size == other.size && one.length == other.length && one.step == other.step &&
+           one.before == other.before && std::ranges::equal(one.cuts, other.cuts, [](const Cut &cut, const Cut &same) {
+             return cut.axis == same.axis && cut.block == same.block;
+           });
+  });
+}
+
+uint32_t rootOf(const Program &program, uint32_t buffer) {
+  int32_t viewOf = program.buffers[buffer].viewOf;
+  return viewOf < 0 ? buffer : static_cast<uint32_t>(viewOf);
+}
+
+bool overlaps(const PlanBuffer &left, uint64_t begin, uint64_t end) {
+  return left.bytes != 0 && begin != end && left.offset < end && begin < left.offset + left.bytes;
+}
+
+/// Whether a program keeps the buffer from step to step.
+const State *stateIn(const Program &program, uint32_t buffer) {
+  auto found = std::ranges::find(program.state, buffer, &State::buffer);
+  return found == program.state.end() ? nullptr : &*found;
+}
+
+/// The one load of a kept parameter, in `prepare`; its own rules make sure that the buffer is the parameter's tile.
+Error checkLoad(const Entry &entry, const Program &program, const State &state) {
+  unsigned loads = 0;
+  for (const Instruction &instruction : program.prepare) {
+    const auto *load = std::get_if<LoadParameter>(&instruction.action);
+    for (uint32_t buffer : buffersOf(instruction.action)) {
+      if (rootOf(program, buffer) != state.buffer)
+        continue;
+      if (!load || load->buffer != state.buffer || load->parameter != state.parameter ||
+          !isSame(entry.tile(load->tile), entry.tile(state.tile)))
+        return reject("expects prepare to load it and do nothing else with it, got ", kindName(instruction.action),
+                      "; what is made of a parameter that steps write belongs into the body")
+            .atNode(instruction.node);
+      ++loads;
+    }
+  }
+  return loads == 1 ? Error::success() : reject("expects prepare to load it once, got ", loads);
+}
+
+Error checkPlace(const PlanContents &plan, const Entry &entry, const Program &program, const State &state) {
+  if (state.buffer >= program.buffers.size())
+    return reject("is in buffer ", state.buffer, ", but the program has ", program.buffers.size());
+  const PlanBuffer &buffer = program.buffers[state.buffer];
+  const TensorType &type = plan.parameters[state.parameter].type;
+  if (buffer.viewOf >= 0)
+    return reject("expects bytes of its own, got a view");
+  if (type.layout)
+    return reject("expects a dense type, got ", type.text());
+  if (state.tile < -1 || state.tile >= static_cast<int64_t>(entry.tiles.size()))
+    return reject("has tile ", state.tile, ", but the entry has ", entry.tiles.size());
+  const Tile *tile = entry.tile(state.tile);
+  if (tile)
+    if (Error error = checkTile(*tile, plan.meshes[program.mesh], /*windows=*/false))
+      return reject("has tile ", state.tile, ", whose ", error.message());
+  for (uint32_t other = 0; other != program.buffers.size(); ++other)
+    if (rootOf(program, other) != state.buffer &&
+        overlaps(program.buffers[other], buffer.offset, buffer.offset + buffer.bytes))
+      return reject("expects bytes of its own, got some that buffer \"", program.buffers[other].name, "\" takes");
+  return checkLoad(entry, program, state);
+}
+
+/// Two programs of one mesh in entries that share arenas.
+class ProgramPair {
+public:
+  ProgramPair(const PlanContents &plan, const Entry &entry, const Program &program, const Entry &otherEntry,
+              const Program &other)
+      : plan(plan), entry(entry), program(program), otherEntry(otherEntry), other(other) {}
+
+  /// Whether what lasts in the program stays as it is when the other one runs.
+  Error check(const std::vector<LastingBytes> &lasting) const {
+    for (const State &state : program.state) {
+      auto same = std::ranges::find(other.state, state.parameter, &State::parameter);
+      if (same != other.state.end() && !isSamePlace(state.buffer, state.tile, same->buffer, same->tile))
+        return reject("parameter \"", plan.parameters[state.parameter].name,
+                      "\" expects the same part at the same offset", " in all entries, got offset ",
+                      program.buffers[state.buffer].offset, " in \"", entry.name, "\" and ",
+                      other.buffers[same->buffer].offset, " in \"", otherEntry.name, "\"");
+      const PlanBuffer &buffer = program.buffers[state.buffer];
+      for (uint32_t index = 0; index != other.buffers.size(); ++index)
+        if (same == other.state.end() || rootOf(other, index) != same->buffer)
+          if (overlaps(other.buffers[index], buffer.offset, buffer.offset + buffer.bytes))
+            return reject("parameter \"", plan.parameters[state.parameter].name, "\" of entry \"", entry.name,
+                          "\" lasts from step to step, but buffer \"", other.buffers[index].name, "\" of entry \"",
+                          otherEntry.name, "\" takes some of its bytes");
+    }
+    for (const LastingBytes &bytes : lasting)
+      if (!stateIn(program, bytes.buffer))
+        if (Error error = checkKept(bytes))
+          return error;
+    return Error::success();
+  }
+
+private:
+  bool isSamePlace(uint32_t buffer, int32_t tile, uint32_t otherBuffer, int32_t otherTile) const {
+    const PlanBuffer &one = program.buffers[buffer], &two = other.buffers[otherBuffer];
+    return one.offset == two.offset && one.bytes == two.bytes && isSame(entry.tile(tile), otherEntry.tile(otherTile));
+  }
+
+  /// Nothing of the other program writes these bytes, but for the load that writes what is there.
+  Error checkKept(const LastingBytes &bytes) const {
+    for (Phase phase : {Phase::Prepare, Phase::Body})
+      for (const Instruction &instruction : other.instructions(phase))
+        for (const BufferAccess &access : accessesOf(plan, instruction.action))
+          if (access.writes && overlaps(other.buffers[access.buffer], bytes.begin, bytes.end) &&
+              !(phase == Phase::Prepare && isSameLoad(bytes.buffer, instruction.action)))
+            return reject("buffer \"", program.buffers[bytes.buffer].name, "\" of entry \"", entry.name,
+                          "\" is made once, but ", kindName(instruction.action), " of entry \"", otherEntry.name,
+                          "\" writes buffer \"", other.buffers[access.buffer].name, "\" over it")
+                .atNode(instruction.node);
+    return Error::success();
+  }
+
+  /// Whether the program has one write of the buffer, which loads what `action` loads, to the same place.
+  bool isSameLoad(uint32_t buffer, const Action &action) const {
+    const auto *theirs = std::get_if<LoadParameter>(&action);
+    if (!theirs)
+      return false;
+    bool same = false;
+    for (const Instruction &instruction : program.prepare)
+      for (const BufferAccess &access : accessesOf(plan, instruction.action)) {
+        if (!access.writes || rootOf(program, access.buffer) != buffer)
+          continue;
+        const auto *load = std::get_if<LoadParameter>(&instruction.action);
+        same = load && load->buffer == buffer && load->parameter == theirs->parameter &&
+               isSamePlace(load->buffer, load->tile, theirs->buffer, theirs->tile);
+        if (!same)
+          return false;
+      }
+    return same;
+  }
+
+  const PlanContents &plan;
+  const Entry &entry;
+  const Program &program;
+  const Entry &otherEntry;
+  const Program &other;
+};
+
+/// A parameter that changes is loaded only where it is kept, and its name is its own.
+Error checkLoadsOfKept(const PlanContents &plan, const std::vector<const Entry *> &entries) {
+  std::set<uint32_t> kept;
+  for (const Entry *entry : entries)
+    for (const Program &program : entry->programs)
+      for (const State &state : program.state)
+        kept.insert(state.parameter);
+  std::set<std::string> names;
+  for (uint32_t parameter : kept)
+    if (!names.insert(plan.parameters[parameter].name).second)
+      return reject("two parameters that steps write are called \"", plan.parameters[parameter].name,
+                    "\"; give each a name of its own");
+  for (const Entry *entry : entries)
+    for (const Program &program : entry->programs)
+      for (Phase phase : {Phase::Prepare, Phase::Body})
+        for (const Instruction &instruction : program.instructions(phase)) {
+          const auto *load = std::get_if<LoadParameter>(&instruction.action);
+          if (!load || !kept.contains(load->parameter))
+            continue;
+          const State *state = stateIn(program, load->buffer);
+          if (!state || state->parameter != load->parameter || phase == Phase::Body)
+            return reject("entry \"", entry->name, "\" loads parameter \"", plan.parameters[load->parameter].name,
+                          "\", which steps write, into a buffer that does not keep it")
+                .atNode(instruction.node);
+        }
+  return Error::success();
+}
+
+/// A device's arena for a mesh is as large as the largest of the mesh's programs.
+Error checkRoom(const PlanContents &plan, const std::vector<const Entry *> &entries) {
+  std::map<uint32_t, uint64_t> ofMesh;
+  for (const Entry *entry : entries)
+    for (const Program &program : entry->programs)
+      ofMesh[program.mesh] = std::max(ofMesh[program.mesh], program.arenaBytes);
+  std::vector<uint64_t> needed(plan.devices.size());
+  for (auto [mesh, bytes] : ofMesh)
+    for (uint32_t index : plan.meshes[mesh].devices) {
+      const PlanDevice &device = plan.devices[index];
+      bool overflows = __builtin_add_overflow(needed[index], bytes, &needed[index]);
+      if (device.memoryLimit != 0 && (overflows || needed[index] > device.memoryLimit))
+        return makeError(Status::Infeasible, "device \"", device.name, "\" has a memory limit of ", device.memoryLimit,
+                         " bytes, but the arenas of all entries that share it need ", needed[index]);
+    }
+  return Error::success();
+}
+
+} // namespace
+
+Error verifyState(const PlanContents &plan, const Entry &entry, const Program &program) {
+  std::set<uint32_t> parameters, buffers;
+  for (const State &state : program.state) {
+    if (state.parameter >= plan.parameters.size())
+      return reject("keeps parameter ", state.parameter, ", but the plan has ", plan.parameters.size());
+    const std::string &name = plan.parameters[state.parameter].name;
+    if (!parameters.insert(state.parameter).second || !buffers.insert(state.buffer).second)
+      return reject("kept parameter \"", name, "\" expects one buffer, of its own");
+    if (Error error = checkPlace(plan, entry, program, state))
+      return Error(error.status(), "kept parameter \"" + name + "\" " + error.message(), error.node());
+  }
+  return Error::success();
+}
+
+Error verifySharing(const PlanContents &plan, const std::vector<LastingOfPrograms> &lasting) {
+  std::vector<const Entry *> entries;
+  std::vector<size_t> positions;
+  for (size_t index = 0; index != plan.entries.size(); ++index)
+    if (plan.entries[index].samples != 0 && !plan.entries[index].isDecision()) {
+      entries.push_back(&plan.entries[index]);
+      positions.push_back(index);
+    }
+  if (Error error = checkLoadsOfKept(plan, entries))
+    return error;
+  for (size_t one = 0; one != entries.size(); ++one)
+    for (size_t two = 0; two != entries.size(); ++two)
+      for (size_t index = 0; index != entries[one]->programs.size(); ++index) {
+        const Program &program = entries[one]->programs[index];
+        auto other = std::ranges::find(entries[two]->programs, program.mesh, &Program::mesh);
+        if (one == two || other == entries[two]->programs.end())
+          continue;
+        ProgramPair pair(plan, *entries[one], program, *entries[two], *other);
+        if (Error error = pair.check(lasting[positions[one]][index]))
+          return Error(error.status(), "mesh \"" + plan.meshes[program.mesh].name + "\": " + error.message(),
+                       error.node());
+      }
+  return checkRoom(plan, entries);
+}
+
+} // namespace cleave::runtime

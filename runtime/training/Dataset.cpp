@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Puts samples side by side.
+
+#include "runtime/training/Dataset.h"
+
+#include "runtime/PortBinding.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace cleave::runtime {
+
+/// "FACTOR" or "FACTOR,OFFSET".
+static Expected<Scale> parseScale(const std::string &text) {
+  Scale scale;
+  const char *end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, scale.factor);
+  if (parsed.ec == std::errc() && parsed.ptr != end && *parsed.ptr == ',')
+    parsed = std::from_chars(parsed.ptr + 1, end, scale.offset);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !std::isfinite(scale.factor) || !std::isfinite(scale.offset))
+    return makeError(Status::Usage, "--scale expects NAME=FACTOR or NAME=FACTOR,OFFSET, got \"", text, "\"");
+  return scale;
+}
+
+Expected<Dataset> Dataset::read(const Entry &entry, const std::vector<std::string> &bindings,
+                                const std::vector<std::string> &scales, const char *option) {
+  auto files = bindPorts(bindings, entry.inputs, option);
+  if (!files)
+    return files.error();
+  auto scaleTexts = bindPorts(scales, entry.inputs, "--scale", "FACTOR");
+  if (!scaleTexts)
+    return scaleTexts.error();
+  Dataset dataset;
+  dataset.entry = &entry;
+  for (size_t i = 0; i != entry.inputs.size(); ++i) {
+    const Port &port = entry.inputs[i];
+    if (!(*files)[i])
+      return makeError(Status::Usage, "input \"", port.name, "\" ", port.type.text(), " of entry \"", entry.name,
+                       "\" expects data; say ", option, " ", port.name, "=FILE",
+                       port.classes != 0 ? ", or FILE:next for the tokens that follow those of a file" : "");
+    std::optional<Scale> scale;
+    if ((*scaleTexts)[i]) {
+      auto parsed = parseScale(*(*scaleTexts)[i]);
+      if (!parsed)
+        return parsed.error();
+      scale = *parsed;
+    }
+    auto data = SampleData::read(*(*files)[i], port, scale);
+    if (!data)
+      return data.error();
+    if (i != 0 && data->samples() != dataset.count)
+      return makeError(Status::Failure, "data for all inputs expects as many samples, got ", dataset.count, " for \"",
+                       entry.inputs[0].name, "\" and ", data->samples(), " for \"", port.name, "\"");
+    dataset.count = data->samples();
+    dataset.hasLabels |= port.classes != 0;
+    dataset.inputs.push_back(std::move(*data));
+  }
+  if (entry.inputs.empty())
+    return makeError(Status::Failure, "entry \"", entry.name, "\" expects no inputs, so there is no data to train on");
+  return dataset;
+}
+
+Expected<Batch> Dataset::allocate() const {
+  Batch batch;
+  for (const Port &port : entry->inputs) {
+    auto tensor = HostTensor::allocate(port.type);
+    if (!tensor)
+      return tensor.error();
+    batch.inputs.push_back(*tensor);
+  }
+  return batch;
+}
+
+void Dataset::fill(Batch &batch, std::span<const uint64_t> which) const {
+  batch.samples = which.size();
+  batch.labels = hasLabels ? 0 : which.size();
+  for (size_t i = 0; i != inputs.size(); ++i) {
+    const Port &port = entry->inputs[i];
+    std::span<std::byte> bytes = batch.inputs[i].bytes();
+    uint64_t each = bytes.size() / entry->samples;
+    for (uint64_t place = 0; place != entry->samples; ++place) {
+      bool meant = place < which.size();
+      uint64_t sample = which[meant ? place : 0];
+      std::span<std::byte> target = bytes.subspan(place * each, each);
+      if (port.classes == 0 || meant)
+        inputs[i].copy(sample, target);
+      else
+        for (uint64_t at = 0; at != each; at += elementBytes(port.type.element))
+          storeElement(port.type.element, target.data() + at, -1);
+      if (port.classes != 0 && meant)
+        batch.labels += inputs[i].labels(sample);
+    }
+  }
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The steps of the train command: data, checkpoint, executor, loop, results.
+
+#include "runtime/training/TrainCommand.h"
+
+#include "runtime/FileReplacement.h"
+#include "runtime/JoinResults.h"
+#include "runtime/Trace.h"
+#include "runtime/Verify.h"
+#include "runtime/tensorfile/TensorFile.h"
+#include "runtime/training/KeptParameters.h"
+#include "runtime/training/TrainReport.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <unistd.h>
+
+namespace cleave::runtime {
+namespace {
+
+class TrainCommand : private TrainObserver {
+public:
+  TrainCommand(const Plan &plan, ParameterSource &parameters, const TrainOptions &options, std::ostream &out,
+               std::ostream &err)
+      : plan(plan), values(parameters), options(options), out(out), err(err),
+        progress(err, options.isTerminal && isFirst()) {}
+
+  Error run() {
+    if (Error error = agree(prepare()))
+      return error;
+    if (processes)
+      if (Error error = checkSame(*processes, plan, commonOptions()))
+        return error;
+    if (Error error = openCheckpoints())
+      return error;
+    if (Error error = agree(restorePosition()))
+      return error;
+    if (Error error = createExecutor())
+      return error;
+    Error error = train();
+    progress.clear();
+    if (error)
+      return error;
+    return finish();
+  }
+
+  /// Whether this process reports.
+  bool isFirst() const { return !processes || processes->rank() == 0; }
+  const TrainReport &results() const { return report; }
+
+private:
+  Error agree(const Error &error) const { return processes ? processes->agree(error) : error; }
+  void notice(const std::string &text) {
+    if (!isFirst())
+      return;
+    progress.clear();
+    err << "notice: " << text << "\n";
+  }
+
+  std::string commonOptions() const {
+    std::ostringstream text;
+    text << "--epochs " << schedule.epochs << " --steps " << schedule.steps.value_or(0) << " --checkpoint-every "
+         << options.checkpointEvery << " --in-flight " << options.inFlight << " --seed " << options.seed.value_or(0)
+         << (options.resume ? " --resume" : "") << (options.checkpointFolder.empty() ? "" : " --checkpoint")
+         << (options.traceFile.empty() ? "" : " --trace") << (options.exportFile.empty() ? "" : " --export");
+    for (const auto *bindings : {&options.data, &options.evaluation, &options.scales, &options.devicesOfRank})
+      for (const std::string &binding : *bindings)
+        text << " " << binding;
+    return text.str();
+  }
+
+  /// Everything that each process does without the others.
+  Error prepare() {
+    if (Error error = verifyPlan(plan))
+      return error;
+    if (Error error = findEntries())
+      return error;
+    if (Error error = readSchedule())
+      return error;
+    auto divided = divideDevices(static_cast<uint32_t>(plan->devices.size()), processes ? processes->count() : 1,
+                                 options.devicesOfRank);
+    if (!divided)
+      return divided.error();
+    context.plan = plan;
+    context.processes = processes;
+    context.rankOfDevice = *divided;
+    return readData();
+  }
+
+  Error findEntries() {
+    for (const char *name : {trainEntryName, evaluateEntryName}) {
+      auto found = std::ranges::find(plan->entries, name, &Entry::name);
+      if (found == plan->entries.end() && name == evaluateEntryName && options.evaluation.empty())
+        continue;
+      if (found == plan->entries.end() || found->isDecision() || found->samples == 0)
+        return makeError(Status::Usage, "training expects a plan with an entry \"", name,
+                         "\" that can run, got none; compile the model with --train for devices of this machine");
+      entries.push_back(&*found);
+    }
+    for (const Program &program : entries.front()->programs)
+      for (uint32_t device : plan->meshes[program.mesh].devices)
+        if (plan->devices[device].driver == "null")
+          return makeError(Status::Unsupported, "training expects devices that compute, got \"",
+                           plan->devices[device].name, "\", which simulates; see cleave simulate");
+    if (options.evaluation.empty())
+      entries.resize(1);
+    return Error::success();
+  }
+
+  Error readSchedule() {
+    if (options.inFlight == 0)
+      return makeError(Status::Usage, "--in-flight expects at least one step, got 0");
+    if (options.checkpointFolder.empty() && (options.resume || options.checkpointEvery != 0))
+      return makeError(Status::Usage, options.resume ? "--resume" : "--checkpoint-every",
+                       " expects a folder of checkpoints; say --checkpoint DIR");
+    schedule.epochs = options.epochs.value_or(options.steps ? UINT64_MAX : 1);
+    schedule.steps = options.steps;
+    schedule.checkpointEvery = options.checkpointEvery;
+    schedule.inFlight = options.inFlight;
+    return Error::success();
+  }
+
+  Error readData() {
+    if (schedule.epochs != 0 || !options.data.empty()) {
+      auto read = Dataset::read(*entries[0], options.data, options.scales, "--data");
+      if (!read)
+        return read.error();
+      if (read->samples() < entries[0]->samples)
+        return makeError(Status::Failure, "training expects at least a batch of ", entries[0]->samples,
+                         " samples, got ", read->samples(), "; compile with a smaller --batch");
+      data = std::move(*read);
+    }
+    if (options.evaluation.empty())
+      return Error::success();
+    auto read = Dataset::read(*entries[1], options.evaluation, options.scales, "--eval");
+    if (!read)
+      return read.error();
+    evaluation = std::move(*read);
+    return Error::success();
+  }
+
+  //===-- checkpoints ---------------------------------------------------------------------------------------------===//
+
+  /// The first process alone writes, and chooses from which checkpoint all go on.
+  Error openCheckpoints() {
+    if (options.checkpointFolder.empty())
+      return Error::success();
+    Error error;
+    if (isFirst()) {
+      auto opened = CheckpointFolder::open(options.checkpointFolder);
+      if (opened)
+        folder.emplace(std::move(*opened));
+      error = opened.error();
+      if (!error && !options.resume && !CheckpointFolder::steps(options.checkpointFolder).empty())
+        error = makeError(Status::Usage, "checkpoint folder \"", options.checkpointFolder,
+                          "\" has checkpoints of another run; say --resume to go on with it, or choose another folder");
+    }
+    if (Error failed = agree(error))
+      return failed;
+    if (!options.resume)
+      return Error::success();
+    double step = -1;
+    if (isFirst()) {
+      checkpoint = CheckpointFolder::readLatest(
+          options.checkpointFolder, [&](const Error &skipped) { notice(skipped.message() + "; it is skipped"); });
+      if (checkpoint)
+        step = static_cast<double>(checkpoint->position.steps);
+      else
+        notice("there is no checkpoint in \"" + options.checkpointFolder + "\"; training starts at the beginning");
+    }
+    if (processes)
+      step = processes->maximum(step);
+    if (step < 0 || isFirst())
+      return agree(Error::success());
+    auto read = readCheckpoint(CheckpointFolder::pathOf(options.checkpointFolder, static_cast<uint64_t>(step)));
+    if (read)
+      checkpoint = std::move(*read);
+    return agree(read.error());
+  }
+
+  Error restorePosition() {
+    position.seed = options.seed.value_or(0);
+    position.samples = data ? data->samples() : 0;
+    if (!checkpoint)
+      return Error::success();
+    const TrainPosition &saved = checkpoint->position;
+    if (data && saved.samples != 0 && saved.samples != data->samples())
+      return makeError(Status::Failure, "checkpoint ", checkpoint->folder, " expects the data of its run, with ",
+                       saved.samples, " samples, got ", data->samples());
+    if (options.seed && *options.seed != saved.seed)
+      return makeError(Status::Usage, "checkpoint ", checkpoint->folder, " expects its run's --seed ", saved.seed,
+                       ", got ", *options.seed);
+    position = saved;
+    report.resumedFrom = saved.steps;
+    std::string text;
+    if (Error error = restore(*plan, *entries[0], *checkpoint, values, text))
+      return error;
+    if (!text.empty())
+      notice(text);
+    notice("going on from " + checkpoint->folder.string() + ", in epoch " + std::to_string(saved.epoch + 1));
+    return Error::success();
+  }
+
+  Error onCheckpoint(const TrainPosition &at) override {
+    if (options.checkpointFolder.empty())
+      return Error::success();
+    auto tensors = readParameters(context, keptParameters(*entries[0]));
+    if (!tensors)
+      return tensors.error();
+    return agree(folder ? folder->write(at, *tensors) : Error::success());
+  }
+
+  //===-- the run -------------------------------------------------------------------------------------------------===//
+
+  Error createExecutor() {
+    ExecutorOptions executorOptions;
+    executorOptions.processes = processes;
+    executorOptions.rankOfDevice = context.rankOfDevice;
+    executorOptions.trace = options.traceFile.empty() ? nullptr : &trace;
+    std::vector<std::string> names;
+    for (const Entry *entry : entries)
+      names.push_back(entry->name);
+    auto created = Executor::create(plan, names, values, std::move(executorOptions));
+    if (!created)
+      return created.error();
+    executor = std::move(*created);
+    context.executor = executor.get();
+    report.batch = entries[0]->samples;
+    report.samples = position.samples;
+    report.hasLosses = options.jsonSteps;
+    report.devices = executor->memory();
+    return Error::success();
+  }
+
+  Error train() {
+    auto begin = std::chrono::steady_clock::now();
+    if (data) {
+      TrainLoop loop(context, *data, evaluation ? &*evaluation : nullptr, schedule, *this);
+      if (Error error = loop.run(position))
+        return error;
+    }
+    if (report.epochs.empty() && evaluation) {
+      auto result = evaluate(context, 1, *evaluation, options.inFlight);
+      if (!result)
+        return result.error();
+      report.evaluation = *result;
+      if (isFirst())
+        printEvaluation(out, *result);
+    }
+    report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return Error::success();
+  }
+
+  void onStep(const TrainPosition &at, const StepOutcome &outcome, uint64_t stepsOfEpoch) override {
+    report.steps += 1;
+    if (options.jsonSteps)
+      report.losses.push_back(outcome.loss);
+    if (isFirst() && !std::isfinite(outcome.loss) && !std::exchange(warned, true))
+      notice("the loss of step " + std::to_string(at.steps) + " is not a finite number");
+    progress.onStep(at, outcome, stepsOfEpoch, report.batch);
+  }
+
+  void onEpoch(const EpochResult &result) override {
+    report.epochs.push_back(result);
+    progress.clear();
+    if (isFirst())
+      printEpoch(out, result);
+  }
+
+  /// Brings together what the processes have, and writes what is asked for.
+  Error finish() {
+    if (!options.exportFile.empty())
+      if (Error error = exportParameters())
+        return error;
+    if (processes) {
+      report.devices = joinMemory(*processes, plan, entries, context.rankOfDevice, report.devices);
+      if (!options.traceFile.empty())
+        joinTrace(*processes, plan, entries, trace);
+    }
+    if (!isFirst())
+      return Error::success();
+    if (!options.traceFile.empty())
+      if (Error error = replaceTextFile(options.traceFile, [&](std::ostream &file) { trace.write(file); }))
+        return error;
+    if (!options.jsonFile.empty())
+      return replaceTextFile(options.jsonFile, [&](std::ostream &file) { report.writeJson(file); });
+    return Error::success();
+  }
+
+  Error exportParameters() {
+    auto tensors = readParameters(context, modelParameters(*plan, keptParameters(*entries[0])));
+    if (!tensors)
+      return tensors.error();
+    Error error;
+    if (isFirst()) {
+      std::vector<ArchiveMember> members;
+      for (const NamedTensor &named : *tensors)
+        members.push_back({named.name, named.tensor});
+      error = writeTensorArchive(options.exportFile, members);
+    }
+    return agree(error);
+  }
+
+  const Plan &plan;
+  ValueSource values;
+  const TrainOptions &options;
+  std::ostream &out, &err;
+  Processes *const processes = options.processes && options.processes->count() > 1 ? options.processes : nullptr;
+  std::vector<const Entry *> entries;
+  TrainSchedule schedule;
+  std::optional<Dataset> data, evaluation;
+  std::optional<CheckpointFolder> folder;
+  std::optional<Checkpoint> checkpoint;
+  TrainPosition position;
+  Trace trace;
+  TrainContext context;
+  std::unique_ptr<Executor> executor;
+  TrainReport report;
+  TrainProgress progress;
+  bool warned = false;
+};
+
+} // namespace
+
+int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions &options, std::ostream &out,
+              std::ostream &err) {
+  TrainCommand command(plan, parameters, options, out, err);
+  Error error = command.run();
+  if (!command.isFirst())
+    return static_cast<int>(error.status());
+  if (!error)
+    command.results().print(out);
+  if (error) {
+    err << "error: " << error.message() << "\n";
+    if (!error.node().empty())
+      err << "note: at node \"" << error.node() << "\"\n";
+  }
+  return static_cast<int>(error.status());
+}
+
+int trainPlan(const Plan &plan, ParameterSource &parameters, TrainOptions options) {
+  options.isTerminal = isatty(STDERR_FILENO) != 0;
+  return trainPlan(plan, parameters, options, std::cout, std::cerr);
+}
+
+} // namespace cleave::runtime

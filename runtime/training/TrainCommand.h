@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The command that trains: the whole of `cleave train` and `cleave-run train`, once there is a plan.
+
+#ifndef CLEAVE_RUNTIME_TRAINING_TRAINCOMMAND_H
+#define CLEAVE_RUNTIME_TRAINING_TRAINCOMMAND_H
+
+#include "runtime/ParameterSource.h"
+#include "runtime/Plan.h"
+
+#include <iosfwd>
+
+namespace cleave::runtime {
+
+class Processes;
+
+/// The entries of a plan for training.
+inline constexpr const char *trainEntryName = "train", *evaluateEntryName = "evaluate";
+
+/// What the user asked for. Bindings are "NAME=FILE", where NAME is an input's name or "@" and its position.
+struct TrainOptions {
+  std::vector<std::string> data, evaluation, scales;
+  std::optional<uint64_t> epochs, steps;
+  unsigned inFlight = 2;
+  std::string checkpointFolder;
+  uint64_t checkpointEvery = 0;
+  bool resume = false;
+  std::optional<uint64_t> seed; ///< without one: 0, or that of the run that goes on
+  std::string jsonFile, traceFile, exportFile;
+  bool jsonSteps = false;
+  /// Whether notices go to a terminal, which progress may be shown on.
+  bool isTerminal = false;
+  /// Those that run the plan together, null for one alone, and their devices (see divideDevices).
+  Processes *processes = nullptr;
+  std::vector<std::string> devicesOfRank;
+};
+
+/// Trains: verifies the plan, reads the data, goes on from a checkpoint if asked to, and runs epochs, with evaluation
+/// after each and checkpoints. Results go to `out`, progress, notices and errors to `err`. Returns the exit code. Of
+/// several processes rank 0 writes and reports for all.
+int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions &options, std::ostream &out,
+              std::ostream &err);
+
+/// The same with standard output and standard error.
+int trainPlan(const Plan &plan, ParameterSource &parameters, TrainOptions options);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TRAINING_TRAINCOMMAND_H

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Keeps steps in flight, but for the places where the state is to be read.
+
+#include "runtime/training/TrainLoop.h"
+
+#include "runtime/training/BatchLoader.h"
+#include "runtime/training/RandomOrder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+
+namespace cleave::runtime {
+
+namespace {
+
+/// Seconds since it was made.
+class Stopwatch {
+public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
+
+private:
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+};
+
+} // namespace
+
+bool TrainLoop::isOver() const {
+  return position.epoch >= schedule.epochs || (schedule.steps && position.steps >= *schedule.steps);
+}
+
+Error TrainLoop::run(const TrainPosition &from) {
+  position = from;
+  // A run that goes on has a checkpoint where it begins.
+  lastCheckpoint = from.steps == 0 ? std::nullopt : std::optional(from.steps);
+  while (!isOver())
+    if (Error error = trainEpoch())
+      return error;
+  return lastCheckpoint == position.steps ? Error::success() : checkpoint();
+}
+
+Error TrainLoop::checkpoint() {
+  lastCheckpoint = position.steps;
+  return observer.onCheckpoint(position);
+}
+
+Error TrainLoop::trainEpoch() {
+  uint64_t before = position.steps;
+  seconds = 0;
+  if (Error error = runSteps())
+    return error;
+  EpochResult result;
+  result.epoch = position.epoch + 1;
+  result.steps = position.epochSteps;
+  result.loss = position.epochSteps == 0 ? 0 : position.lossSum / static_cast<double>(position.epochSteps);
+  if (countsCorrect)
+    result.accuracy =
+        static_cast<double>(position.correct) / static_cast<double>(std::max<uint64_t>(1, position.labels));
+  result.seconds = seconds;
+  if (seconds > 0)
+    result.samplesPerSecond = static_cast<double>((position.steps - before) * batchSize()) / seconds;
+  if (evaluation) {
+    auto evaluated = evaluate(context, 1, *evaluation, schedule.inFlight);
+    if (!evaluated)
+      return evaluated.error();
+    result.evaluation = *evaluated;
+  }
+  observer.onEpoch(result);
+  if (position.sample + batchSize() <= data.samples())
+    return Error::success(); // the last step of all was inside the epoch
+  position.epoch += 1;
+  position.sample = position.epochSteps = position.correct = position.labels = 0;
+  position.lossSum = 0;
+  // The position has moved on, so that a checkpoint of the same step is not this one.
+  return schedule.checkpointEvery == 0 ? checkpoint() : Error::success();
+}
+
+/// The steps that are left of the epoch, or of the schedule.
+Error TrainLoop::runSteps() {
+  auto runner = BatchRunner::create(context, 0, schedule.inFlight);
+  if (!runner)
+    return runner.error();
+  countsCorrect = runner->counts();
+  std::vector<Batch> slots;
+  for (unsigned slot = 0; slot != schedule.inFlight + 1; ++slot) {
+    auto batch = data.allocate();
+    if (!batch)
+      return batch.error();
+    slots.push_back(std::move(*batch));
+  }
+  stepsOfEpoch = position.epochSteps + (data.samples() - std::min(position.sample, data.samples())) / batchSize();
+  BatchLoader loader(data, randomOrder(data.samples(), position.seed, position.epoch), position.sample, batchSize(),
+                     /*rest=*/false, slots);
+  std::deque<const Batch *> running;
+  uint64_t submitted = position.steps;
+  auto isDue = [&](uint64_t steps) { return schedule.checkpointEvery != 0 && steps % schedule.checkpointEvery == 0; };
+  Stopwatch stopwatch;
+  double paused = 0;
+  for (;;) {
+    bool mayStart = loader.left() != 0 && (!schedule.steps || submitted < *schedule.steps);
+    // What a checkpoint holds is not to be changed by steps behind it.
+    bool waits = !running.empty() && (runner->isFull() || !mayStart || isDue(submitted));
+    if (waits) {
+      if (Error error = finishStep(*runner, *running.front()))
+        return error;
+      running.pop_front();
+      loader.giveBack();
+      if (running.empty() && isDue(position.steps)) {
+        Stopwatch pause;
+        if (Error error = checkpoint())
+          return error;
+        paused += pause.seconds();
+      }
+      continue;
+    }
+    if (!mayStart)
+      break;
+    running.push_back(&loader.take());
+    if (Error error = runner->submit(*running.back()))
+      return error;
+    ++submitted;
+  }
+  seconds = stopwatch.seconds() - paused;
+  return Error::success();
+}
+
+Error TrainLoop::finishStep(BatchRunner &runner, const Batch &batch) {
+  auto outcome = runner.finish();
+  if (!outcome)
+    return outcome.error();
+  position.steps += 1;
+  position.sample += batch.samples;
+  position.epochSteps += 1;
+  position.lossSum += outcome->loss;
+  position.correct += outcome->correct.value_or(0);
+  position.labels += batch.labels;
+  observer.onStep(position, *outcome, stepsOfEpoch);
+  return Error::success();
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Epochs, steps, evaluation, and when a checkpoint is due.
+
+#ifndef CLEAVE_RUNTIME_TRAINING_TRAINLOOP_H
+#define CLEAVE_RUNTIME_TRAINING_TRAINLOOP_H
+
+#include "runtime/training/Checkpoint.h"
+#include "runtime/training/Evaluate.h"
+
+namespace cleave::runtime {
+
+/// When a run ends, counted from its beginning, whatever checkpoint it goes on from, and what it does on the way.
+struct TrainSchedule {
+  uint64_t epochs = 1;
+  std::optional<uint64_t> steps;
+  /// Steps from one checkpoint to the next; 0: one at the end of each epoch.
+  uint64_t checkpointEvery = 0;
+  unsigned inFlight = 2;
+};
+
+/// What an epoch, or the part of it that this run has done, came to.
+struct EpochResult {
+  uint64_t epoch = 0; ///< counted from 1
+  /// Since the epoch's beginning, also before the checkpoint from which the run goes on.
+  uint64_t steps = 0;
+  double loss = 0;
+  std::optional<double> accuracy;
+  std::optional<EvaluationResult> evaluation;
+  /// Of this run's steps of the epoch, without evaluation and checkpoints.
+  double seconds = 0, samplesPerSecond = 0;
+};
+
+/// Who wants to know.
+class TrainObserver {
+public:
+  virtual ~TrainObserver() = default;
+  /// A step has finished; the epoch has `stepsOfEpoch`.
+  virtual void onStep(const TrainPosition &position, const StepOutcome &outcome, uint64_t stepsOfEpoch) = 0;
+  virtual void onEpoch(const EpochResult &result) = 0;
+  /// A checkpoint is due; no step is in flight.
+  virtual Error onCheckpoint(const TrainPosition &position) = 0;
+};
+
+/// Trains from a position on. An epoch takes the samples in the order that randomOrder gives, a batch after the other;
+/// those that fill none are left out.
+class TrainLoop {
+public:
+  /// Entry 0 of the context's executor trains, and entry 1 evaluates if there is `evaluation`. All must outlive the
+  /// loop.
+  TrainLoop(const TrainContext &context, const Dataset &data, const Dataset *evaluation, const TrainSchedule &schedule,
+            TrainObserver &observer)
+      : context(context), data(data), evaluation(evaluation), schedule(schedule), observer(observer) {}
+
+  /// Trains to the end of the schedule, and has a checkpoint there.
+  Error run(const TrainPosition &from);
+
+private:
+  bool isOver() const;
+  Error trainEpoch();
+  Error runSteps();
+  Error finishStep(BatchRunner &runner, const Batch &batch);
+  Error checkpoint();
+  uint64_t batchSize() const { return context.executor->entry(0).samples; }
+
+  const TrainContext &context;
+  const Dataset &data;
+  const Dataset *const evaluation;
+  const TrainSchedule schedule;
+  TrainObserver &observer;
+  TrainPosition position;
+  uint64_t stepsOfEpoch = 0;
+  std::optional<uint64_t> lastCheckpoint; ///< its step
+  bool countsCorrect = false;
+  double seconds = 0; ///< in which the epoch's steps ran
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TRAINING_TRAINLOOP_H

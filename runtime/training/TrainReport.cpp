@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Numbers of a training run as text and JSON.
+
+#include "runtime/training/TrainReport.h"
+
+#include "runtime/Json.h"
+
+#include <iomanip>
+#include <sstream>
+
+namespace cleave::runtime {
+
+/// "loss 0.4512" and perhaps ", accuracy 83.21 %".
+static std::string lossText(double loss, const std::optional<double> &accuracy) {
+  std::ostringstream text;
+  text << "loss " << std::setprecision(5) << loss;
+  if (accuracy)
+    text << ", accuracy " << std::fixed << std::setprecision(2) << 100 * *accuracy << " %";
+  return text.str();
+}
+
+void printEpoch(std::ostream &out, const EpochResult &result) {
+  std::ostringstream text;
+  text << "epoch " << result.epoch << ": " << lossText(result.loss, result.accuracy);
+  if (result.evaluation)
+    text << "; evaluation " << lossText(result.evaluation->loss, result.evaluation->accuracy);
+  text << "; " << result.steps << (result.steps == 1 ? " step" : " steps") << std::fixed << std::setprecision(3) << ", "
+       << result.seconds << " s, " << std::setprecision(0) << result.samplesPerSecond << " samples/s\n";
+  out << text.str() << std::flush;
+}
+
+void printEvaluation(std::ostream &out, const EvaluationResult &result) {
+  out << "evaluation: " << lossText(result.loss, result.accuracy) << "; " << result.samples << " samples\n";
+}
+
+void TrainReport::print(std::ostream &out) const {
+  std::ostringstream text;
+  text << steps << (steps == 1 ? " step" : " steps") << " of " << batch << " samples";
+  if (resumedFrom)
+    text << " after the first " << *resumedFrom;
+  text << std::fixed << std::setprecision(3) << ", " << seconds << " s in all\n";
+  for (const DeviceMemory &device : devices)
+    text << "  " << device.device << ": " << device.allocatedBytes << " bytes, planned " << device.plannedBytes << "\n";
+  out << text.str();
+}
+
+static void writeEvaluation(std::ostream &out, const EvaluationResult &result) {
+  out << "\"eval_loss\": " << JsonNumber{result.loss};
+  if (result.accuracy)
+    out << ", \"eval_accuracy\": " << JsonNumber{*result.accuracy};
+  out << ", \"eval_samples\": " << result.samples << ", \"eval_seconds\": " << JsonNumber{result.seconds};
+}
+
+void TrainReport::writeJson(std::ostream &out) const {
+  out << "{\n  \"steps_done\": " << steps << ",\n";
+  if (resumedFrom)
+    out << "  \"resumed_from\": " << *resumedFrom << ",\n";
+  out << "  \"batch\": " << batch << ",\n  \"samples\": " << samples << ",\n  \"seconds\": " << JsonNumber{seconds}
+      << ",\n  \"epochs\": [";
+  for (size_t i = 0; i != epochs.size(); ++i) {
+    const EpochResult &epoch = epochs[i];
+    out << (i ? "," : "") << "\n    {\"epoch\": " << epoch.epoch << ", \"steps\": " << epoch.steps
+        << ", \"loss\": " << JsonNumber{epoch.loss};
+    if (epoch.accuracy)
+      out << ", \"accuracy\": " << JsonNumber{*epoch.accuracy};
+    if (epoch.evaluation) {
+      out << ", ";
+      writeEvaluation(out, *epoch.evaluation);
+    }
+    out << ", \"seconds\": " << JsonNumber{epoch.seconds}
+        << ", \"samples_per_second\": " << JsonNumber{epoch.samplesPerSecond} << "}";
+  }
+  out << "\n  ]";
+  if (evaluation) {
+    out << ",\n  \"evaluation\": {";
+    writeEvaluation(out, *evaluation);
+    out << "}";
+  }
+  if (hasLosses) {
+    out << ",\n  \"steps\": [";
+    for (size_t i = 0; i != losses.size(); ++i)
+      out << (i ? "," : "") << "\n    {\"step\": " << resumedFrom.value_or(0) + i + 1
+          << ", \"loss\": " << JsonNumber{losses[i]} << "}";
+    out << "\n  ]";
+  }
+  out << ",\n  \"devices\": [";
+  uint64_t peak = 0;
+  for (size_t i = 0; i != devices.size(); ++i) {
+    peak = std::max(peak, devices[i].allocatedBytes);
+    out << (i ? "," : "") << "\n    {\"name\": " << JsonString{devices[i].device}
+        << ", \"planned_bytes\": " << devices[i].plannedBytes << ", \"allocated_bytes\": " << devices[i].allocatedBytes
+        << "}";
+  }
+  out << "\n  ],\n  \"peak_bytes\": " << peak << "\n}\n";
+}
+
+void TrainProgress::onStep(const TrainPosition &position, const StepOutcome &outcome, uint64_t stepsOfEpoch,
+                           uint64_t batch) {
+  constexpr auto pause = std::chrono::milliseconds(200);
+  auto now = Clock::now();
+  if (!isTerminal || (shown && now - lastShown < pause))
+    return;
+  std::ostringstream text;
+  text << "\r\x1b[Kepoch " << position.epoch + 1 << ": step " << position.epochSteps << " of " << stepsOfEpoch
+       << ", loss " << std::setprecision(5) << outcome.loss;
+  if (outcome.correct && position.labels != 0)
+    text << ", accuracy " << std::fixed << std::setprecision(1)
+         << 100 * static_cast<double>(position.correct) / static_cast<double>(position.labels) << " %";
+  double since = std::chrono::duration<double>(now - lastShown).count();
+  if (shown && since > 0)
+    text << ", " << std::fixed << std::setprecision(0)
+         << static_cast<double>((position.steps - lastSteps) * batch) / since << " samples/s";
+  out << text.str() << std::flush;
+  shown = true;
+  lastShown = now;
+  lastSteps = position.steps;
+}
+
+void TrainProgress::clear() {
+  if (shown)
+    out << "\r\x1b[K" << std::flush;
+  shown = false;
+}
+
+} // namespace cleave::runtime

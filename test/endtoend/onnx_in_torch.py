@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Runs ONNX models with PyTorch's functions, so that its autograd differentiates them: the floating-point initializers
+# are leaves. The operators are those of the zoo's models and their like; another one is a function in OPERATORS.
+
+import math
+
+import onnx
+import torch
+from onnx import helper, numpy_helper
+from torch.nn import functional
+
+# Element types of casts; floating-point ones become the precision that the model runs in.
+INTEGERS = {onnx.TensorProto.INT64: torch.int64, onnx.TensorProto.INT32: torch.int32, onnx.TensorProto.BOOL: torch.bool}
+
+
+def integers(tensor):
+    """The values of an integer tensor as a list."""
+    return [int(value) for value in tensor.reshape(-1)]
+
+
+def padded(x, attributes, rank, value):
+    """`x` with the padding of a window written out, as PyTorch's own is the same on both sides: (padded, rest)."""
+    if attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+        raise NotImplementedError("automatic padding")
+    pads = attributes.get("pads", [0] * (2 * rank))
+    sides = [side for dim in reversed(range(rank)) for side in (pads[dim], pads[rank + dim])]
+    return functional.pad(x, sides, value=value) if any(sides) else x
+
+
+def convolution(attributes, x, weight, bias=None):
+    rank = x.dim() - 2
+    function = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}[rank]
+    return function(padded(x, attributes, rank, 0.0), weight, bias, attributes.get("strides", [1] * rank), 0,
+                    attributes.get("dilations", [1] * rank), attributes.get("group", 1))
+
+
+def transposed_convolution(attributes, x, weight, bias=None):
+    rank = x.dim() - 2
+    pads = attributes.get("pads", [0] * (2 * rank))
+    if pads[:rank] != pads[rank:]:
+        raise NotImplementedError("a transposed convolution whose paddings differ")
+    function = {1: functional.conv_transpose1d, 2: functional.conv_transpose2d, 3: functional.conv_transpose3d}[rank]
+    return function(x, weight, bias, attributes.get("strides", [1] * rank), pads[:rank],
+                    attributes.get("output_padding", [0] * rank), attributes.get("group", 1),
+                    attributes.get("dilations", [1] * rank))
+
+
+def largest_of_window(attributes, x):
+    rank = x.dim() - 2
+    function = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_pool3d}[rank]
+    return function(padded(x, attributes, rank, -math.inf), attributes["kernel_shape"],
+                    attributes.get("strides", [1] * rank), 0, attributes.get("dilations", [1] * rank),
+                    bool(attributes.get("ceil_mode", 0)))
+
+
+def average_of_window(attributes, x):
+    rank = x.dim() - 2
+    pads = attributes.get("pads", [0] * (2 * rank))
+    if pads[:rank] != pads[rank:]:
+        raise NotImplementedError("an average pool whose paddings differ")
+    function = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}[rank]
+    pads = pads[:1] if rank == 1 else pads[:rank]
+    return function(x, attributes["kernel_shape"], attributes.get("strides", [1] * rank), pads,
+                    bool(attributes.get("ceil_mode", 0)), bool(attributes.get("count_include_pad", 0)))
+
+
+def batch_normalization(attributes, x, scale, shift, mean, variance):
+    return functional.batch_norm(x, mean.detach(), variance.detach(), scale, shift, training=False,
+                                 eps=attributes.get("epsilon", 1e-5))
+
+
+def layer_normalization(attributes, x, scale, shift=None):
+    axis = attributes.get("axis", -1)
+    return functional.layer_norm(x, x.shape[axis % x.dim():], scale, shift, attributes.get("epsilon", 1e-5))
+
+
+def local_response(attributes, x):
+    return functional.local_response_norm(x, attributes["size"], attributes.get("alpha", 1e-4),
+                                          attributes.get("beta", 0.75), attributes.get("bias", 1.0))
+
+
+def general_product(attributes, a, b, c=None):
+    a = a.t() if attributes.get("transA", 0) else a
+    b = b.t() if attributes.get("transB", 0) else b
+    result = attributes.get("alpha", 1.0) * (a @ b)
+    return result if c is None else result + attributes.get("beta", 1.0) * c
+
+
+def gather(attributes, x, indices):
+    axis = attributes.get("axis", 0) % x.dim()
+    indices = torch.where(indices < 0, indices + x.shape[axis], indices)
+    taken = torch.index_select(x, axis, indices.reshape(-1))
+    return taken.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1:])
+
+
+def reshape(attributes, x, shape):
+    sizes = [x.shape[dim] if size == 0 and not attributes.get("allowzero", 0) else size
+             for dim, size in enumerate(integers(shape))]
+    return x.reshape(sizes)
+
+
+def squeeze(attributes, x, axes=None):
+    for axis in sorted((axis % x.dim() for axis in integers(axes)), reverse=True) if axes is not None else []:
+        x = x.squeeze(axis)
+    return x.squeeze() if axes is None else x
+
+
+def unsqueeze(attributes, x, axes):
+    rank = x.dim() + axes.numel()
+    for axis in sorted(axis % rank for axis in integers(axes)):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def reduction(function):
+    def reduce(attributes, x, axes=None):
+        dims = integers(axes) if axes is not None else attributes.get("axes", list(range(x.dim())))
+        return function(x, dim=dims, keepdim=bool(attributes.get("keepdims", 1)))
+    return reduce
+
+
+def largest_index(attributes, x):
+    return torch.argmax(x, attributes.get("axis", 0), bool(attributes.get("keepdims", 1)))
+
+
+def lstm(attributes, x, weight, recurrence, bias=None, lengths=None, hidden=None, cell=None, peepholes=None):
+    """One direction after the other; the gates stand in ONNX's order: input, output, forget, cell."""
+    if lengths is not None or peepholes is not None or attributes.get("layout", 0) or "activations" in attributes:
+        raise NotImplementedError("an LSTM with lengths, peepholes, another layout or other activations")
+    steps, batch, units = x.shape[0], x.shape[1], attributes["hidden_size"]
+    reverse = {b"forward": [False], b"reverse": [True], b"bidirectional": [False, True]}
+    outputs, last_hidden, last_cell = [], [], []
+    for index, backward in enumerate(reverse[attributes.get("direction", b"forward")]):
+        h = hidden[index] if hidden is not None else x.new_zeros(batch, units)
+        c = cell[index] if cell is not None else x.new_zeros(batch, units)
+        offset = bias[index][:4 * units] + bias[index][4 * units:] if bias is not None else 0
+        made = [None] * steps
+        for step in reversed(range(steps)) if backward else range(steps):
+            gates = x[step] @ weight[index].t() + h @ recurrence[index].t() + offset
+            i, o, f, candidate = gates.split(units, dim=1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(candidate)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            made[step] = h
+        outputs.append(torch.stack(made))
+        last_hidden.append(h)
+        last_cell.append(c)
+    return torch.stack(outputs, dim=1), torch.stack(last_hidden), torch.stack(last_cell)
+
+
+def dropout(attributes, x, ratio=None, training=None):
+    if training is not None and bool(training):
+        raise NotImplementedError("dropout in training mode")
+    return x
+
+
+# From an ONNX operator to a function of its attributes and inputs; None for an input that is left out.
+OPERATORS = {
+    "Add": lambda attributes, a, b: a + b,
+    "ArgMax": largest_index,
+    "AveragePool": average_of_window,
+    "BatchNormalization": batch_normalization,
+    "Concat": lambda attributes, *parts: torch.cat(parts, attributes["axis"]),
+    "Conv": convolution,
+    "ConvTranspose": transposed_convolution,
+    "Div": lambda attributes, a, b: a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc"),
+    "Dropout": dropout,
+    "Equal": lambda attributes, a, b: a == b,
+    "Erf": lambda attributes, x: torch.erf(x),
+    "Flatten": lambda attributes, x: x.reshape(math.prod(x.shape[:attributes.get("axis", 1)]), -1),
+    "Gather": gather,
+    "Gelu": lambda attributes, x: functional.gelu(x, approximate=attributes.get("approximate", b"none").decode()),
+    "Gemm": general_product,
+    "GlobalAveragePool": lambda attributes, x: x.mean(dim=tuple(range(2, x.dim())), keepdim=True),
+    "Identity": lambda attributes, x: x,
+    "LRN": local_response,
+    "LSTM": lstm,
+    "LayerNormalization": layer_normalization,
+    "LessOrEqual": lambda attributes, a, b: a <= b,
+    "LogSoftmax": lambda attributes, x: torch.log_softmax(x, attributes.get("axis", -1)),
+    "MatMul": lambda attributes, a, b: a @ b,
+    "MaxPool": largest_of_window,
+    "Mul": lambda attributes, a, b: a * b,
+    "Range": lambda attributes, start, limit, delta: torch.arange(start.item(), limit.item(), delta.item()),
+    "ReduceMean": reduction(torch.mean),
+    "ReduceSum": reduction(torch.sum),
+    "Relu": lambda attributes, x: torch.relu(x),
+    "Reshape": reshape,
+    "Sigmoid": lambda attributes, x: torch.sigmoid(x),
+    "Softmax": lambda attributes, x: torch.softmax(x, attributes.get("axis", -1)),
+    "Sqrt": lambda attributes, x: torch.sqrt(x),
+    "Squeeze": squeeze,
+    "Sub": lambda attributes, a, b: a - b,
+    "Tanh": lambda attributes, x: torch.tanh(x),
+    "Transpose": lambda attributes, x: x.permute(attributes.get("perm", list(reversed(range(x.dim()))))),
+    "Unsqueeze": unsqueeze,
+    "Where": lambda attributes, condition, a, b: torch.where(condition, a, b),
+}
+
+
+class TorchModel:
+    """An ONNX file (opset 13 to 20) whose initializers of floating-point type are `parameters`, leaves by name, in the
+    given precision."""
+
+    def __init__(self, path, precision=torch.float64):
+        model = onnx.load(path)
+        self.graph = model.graph
+        self.precision = precision
+        self.known, self.parameters = {}, {}
+        for initializer in model.graph.initializer:
+            value = self.tensor(numpy_helper.to_array(initializer))
+            self.known[initializer.name] = value
+            if value.is_floating_point():
+                self.parameters[initializer.name] = value.requires_grad_(True)
+        self.inputs = [port for port in model.graph.input if port.name not in self.known]
+        self.outputs = [port.name for port in model.graph.output]
+
+    def tensor(self, array):
+        value = torch.from_numpy(array.copy())
+        return value.to(self.precision) if value.is_floating_point() else value
+
+    def run(self, inputs):
+        """The outputs by name, of arrays by name."""
+        values = dict(self.known)
+        values.update((name, self.tensor(array)) for name, array in inputs.items())
+        for node in self.graph.node:
+            arguments = [values[name] if name else None for name in node.input]
+            results = self.compute(node, arguments)
+            for name, result in zip(node.output, results if isinstance(results, tuple) else (results,)):
+                values[name] = result
+        return {name: values[name] for name in self.outputs}
+
+    def compute(self, node, arguments):
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        if node.op_type == "Constant":
+            return self.tensor(numpy_helper.to_array(attributes["value"]))
+        if node.op_type == "ConstantOfShape":
+            value = numpy_helper.to_array(attributes["value"]) if "value" in attributes else None
+            filled = torch.zeros(1, dtype=self.precision) if value is None else self.tensor(value)
+            return filled.expand(integers(arguments[0]))
+        if node.op_type == "Cast":
+            return arguments[0].to(INTEGERS.get(attributes["to"], self.precision))
+        if node.op_type == "Shape":
+            return torch.tensor(arguments[0].shape, dtype=torch.int64)
+        if node.op_type not in OPERATORS:
+            raise NotImplementedError(f"operator {node.op_type}")
+        return OPERATORS[node.op_type](attributes, *arguments)
+
+
+def cross_entropy(scores, labels, classes):
+    """The mean over all labels of softmax cross-entropy along dimension `classes`; a negative label adds nothing."""
+    summed = functional.cross_entropy(scores.movedim(classes, 1) if scores.dim() > 2 else scores,
+                                      torch.where(labels < 0, torch.full_like(labels, -100), labels), reduction="sum")
+    return summed / labels.numel()

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Batch normalization and dropout in training: steps of a small network against PyTorch's, on one device and divided
+# over two, and masks that do not depend on the division.
+
+import json
+import os
+import sys
+import tempfile
+
+from cleave_process import DONE, cleave, skip
+
+try:
+    import numpy
+    import onnx
+    import torch
+    from onnx import numpy_helper
+except ImportError as missing:
+    skip(f"no module {missing.name}; install python3-{missing.name}")
+
+BATCH, STEPS, RATE = 12, 6, 0.1
+
+# Statistics of the whole batch do not depend on the division; the order in which samples are drawn does not matter.
+PLANS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
+         "by batch": ["--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2"],
+         "by layers in parts": ["--machine", "host:2x1", "--strategy", "tensor", "--degrees", "model=2"]}
+
+
+def network(ratio):
+    torch.manual_seed(5)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.BatchNorm2d(6), torch.nn.ReLU(), torch.nn.Dropout(ratio),
+        torch.nn.Flatten(), torch.nn.Linear(6 * 25, 4))
+
+
+def torch_steps(model, x, labels):
+    """The loss of each step, and what the network holds after the last."""
+    steps = torch.optim.SGD(model.parameters(), RATE)
+    losses = []
+    for _ in range(STEPS):
+        steps.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        steps.step()
+        losses.append(loss.item())
+    return losses, {name: value.detach().numpy() for name, value in model.state_dict().items() if value.dim() > 0}
+
+
+def cleave_steps(folder, path, flags):
+    """The same by a plan that is compiled with these flags, behind how the last process ended."""
+    plan, after, facts = (os.path.join(folder, name) for name in ("step.plan", "after.npz", "facts.json"))
+    result = cleave("compile", path, "--train", "--loss", "cross-entropy", "--optimizer", "sgd", "--learning-rate",
+                    str(RATE), *flags, "-o", plan)
+    if result.code == DONE:
+        result = cleave("train", plan, "--data", f"x={folder}/x.npy", "--data", f"labels={folder}/labels.npy", "--steps",
+                        str(STEPS), "--epochs", str(STEPS), "--export", after, "--json", facts, "--json-steps")
+    if result.code != DONE:
+        return result, None, None
+    with open(facts, encoding="utf-8") as file:
+        losses = [step["loss"] for step in json.load(file)["steps"]]
+    with numpy.load(after) as arrays:
+        return result, losses, {name: arrays[name] for name in arrays.files}
+
+
+def export(folder, ratio):
+    """The network as an ONNX file that is to be trained, and its data."""
+    path = os.path.join(folder, f"network-{ratio}.onnx")
+    random = numpy.random.default_rng(3)
+    x = random.standard_normal((BATCH, 3, 5, 5)).astype(numpy.float32)
+    labels = random.integers(0, 4, BATCH)
+    numpy.save(os.path.join(folder, "x.npy"), x)
+    numpy.save(os.path.join(folder, "labels.npy"), labels)
+    # Without folding, which would join the normalization with the convolution.
+    torch.onnx.export(network(ratio), torch.from_numpy(x), path, input_names=["x"], opset_version=14,
+                      training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
+    return path, torch.from_numpy(x), torch.from_numpy(labels)
+
+
+def exported_values(path):
+    """Parameters and statistics as the file has them: exporting in training mode takes a step of the statistics."""
+    return {tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy())
+            for tensor in onnx.load(path).graph.initializer}
+
+
+def compare_with_torch(folder):
+    path, x, labels = export(folder, 0.0)
+    model = network(0.0)
+    model.load_state_dict(exported_values(path), strict=False)
+    losses, values = torch_steps(model, x, labels)
+    for name, flags in PLANS.items():
+        result, got, after = cleave_steps(folder, path, [*flags, "--batch-norm", "synchronized"])
+        if result.code != DONE:
+            yield name, result.errors
+            continue
+        worst = max(abs(a - b) for a, b in zip(got, losses))
+        missing = [key for key in values if key not in after]
+        wrong = [key for key in values if key in after and not numpy.allclose(after[key], values[key], 1e-4, 1e-5)]
+        fine = len(got) == STEPS and worst < 1e-4 and not wrong and not missing
+        yield name, "" if fine else f"losses {got} instead of {losses}, wrong {wrong}, missing {missing}"
+
+
+def compare_masks(folder):
+    path, _, _ = export(folder, 0.5)
+    runs = {name: cleave_steps(folder, path, [*flags, "--batch-norm", "synchronized", "--seed", "1"])
+            for name, flags in PLANS.items()}
+    runs["another seed"] = cleave_steps(folder, path, [*PLANS["one device"], "--seed", "2"])
+    runs["without dropout"] = cleave_steps(folder, path, [*PLANS["one device"], "--no-dropout"])
+    for name, (result, losses, _) in runs.items():
+        if result.code != DONE:
+            yield f"dropout {name}", result.errors
+            return
+        same = numpy.allclose(losses, runs["one device"][1], 1e-4)
+        fine = same == (name in PLANS)
+        yield f"dropout {name}", "" if fine else f"losses {losses}, those of one device are {runs['one device'][1]}"
+
+
+def main():
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        for compare in (compare_with_torch, compare_masks):
+            for name, problem in compare(folder):
+                print(f"{name}: {problem or 'equal'}")
+                failed |= bool(problem)
+    return 1 if failed else 0
+
+
+sys.exit(main())

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: cleave-opt %s --plan-schedule | FileCheck %s
+
+// A step of momentum: the new momentum is computed where the old one lies, although the new weight is computed from it;
+// so is the new weight, when the old one has been read. A parameter whose new value is another one's is copied.
+// CHECK-LABEL: plan.program @step
+// CHECK-DAG: %[[M:.*]] = plan.buffer "m"
+// CHECK-DAG: %[[W:.*]] = plan.buffer "w"
+// CHECK-DAG: %[[C:.*]] = plan.buffer "copy"
+// CHECK-DAG: %[[G:.*]] = plan.buffer "gradient"
+// CHECK: plan.body {
+// CHECK: plan.call @product(%{{.*}}, %[[W]]) -> (%[[G]])
+// CHECK: plan.call @momentum(%[[M]], %[[G]]) -> (%[[M]])
+// CHECK: plan.call @update(%[[W]], %[[M]]) -> (%[[W]])
+// CHECK: plan.copy %[[M]] -> %[[C]]
+// CHECK-NOT: plan.copy
+module {
+  dist.mesh @d0 <[], devices = [0]>
+  dfg.parameter @w : tensor<8xf32> = #dfg.fill<value = 1.0 : f64>
+  dfg.parameter state @m : tensor<8xf32> = #dfg.fill<value = 0.0 : f64>
+  dfg.parameter state @copy : tensor<8xf32> = #dfg.fill<value = 0.0 : f64>
+  plan.library_kernel @product "onednn" "matmul" {} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  plan.native_kernel @momentum {
+  ^bb0(%m: tensor<8xf32>, %g: tensor<8xf32>):
+    %0 = dfg.add %m, %g : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    plan.yield %0 : tensor<8xf32>
+  }
+  plan.native_kernel @update {
+  ^bb0(%w: tensor<8xf32>, %m: tensor<8xf32>):
+    %0 = dfg.sub %w, %m : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    plan.yield %0 : tensor<8xf32>
+  }
+  dist.program @step(%x: tensor<8xf32> {dist.input = 0 : i64} loc("x"("Input"))) attributes {mesh = @d0} {
+    %w = dfg.read @w : tensor<8xf32> loc("w"("Parameter"))
+    %m = dfg.read @m : tensor<8xf32> loc("m"("Parameter"))
+    %c = dfg.read @copy : tensor<8xf32> loc("copy"("Parameter"))
+    %g = plan.launch @product(%x, %w) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("gradient"("Gemm"))
+    %nm = plan.launch @momentum(%m, %g) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("momentum"("momentum"))
+    %nw = plan.launch @update(%w, %nm) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("update"("momentum"))
+    dist.write @m <[8]>, %nm : tensor<8xf32> loc("momentum"("momentum"))
+    dist.write @w <[8]>, %nw : tensor<8xf32> loc("update"("momentum"))
+    dist.write @copy <[8]>, %nm : tensor<8xf32> loc("copy"("momentum"))
+    dist.return
+  }
+}

@@ -1,0 +1,236 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Measures training against PyTorch and against the ceilings of two devices, and writes the tables of docs/training.md.
+# Run it on an idle machine.
+#
+#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|data|pipeline]
+#
+# Prints the tables; --write puts them into docs/training.md, between its marks. $CLEAVE_BIN names the programs' folder
+# (build/bin), $CLEAVE_SHARED the folder with data/fashion-mnist (../shared); without it a set of random images of the
+# same size serves.
+
+import argparse
+import gzip
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
+DATA = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "data", "fashion-mnist")
+PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_lenet.py")
+PAGE = os.path.join(REPOSITORY, "docs", "training.md")
+BATCH = 256
+SAMPLES = 60000
+
+
+def run(*command, prefix=()):
+    """Starts a command quietly; returns the process."""
+    return subprocess.Popen([*prefix, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    """Waits for a process; returns what it printed."""
+    output, errors = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(process.args)} failed with {process.returncode}:\n{errors[-2000:]}")
+    return output
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def training_data(folder):
+    """The files of images and labels: Fashion-MNIST, or random ones of its size."""
+    files = [os.path.join(DATA, f"train-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
+    if all(map(os.path.exists, files)):
+        return files, "Fashion-MNIST"
+    random = numpy.random.default_rng(1)
+    arrays = [random.integers(0, 256, (SAMPLES, 28, 28), dtype=numpy.uint8),
+              random.integers(0, 10, SAMPLES, dtype=numpy.uint8)]
+    files = [os.path.join(folder, f"random-{name}.gz") for name in ("images", "labels")]
+    for path, array in zip(files, arrays):
+        header = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            file.write(header + array.tobytes())
+    return files, "random images"
+
+
+class Training:
+    """A compiled training step and its data."""
+
+    def __init__(self, folder, name, model, data, *flags):
+        self.plan = os.path.join(folder, f"{name}.plan")
+        self.report = os.path.join(folder, f"{name}.json")
+        self.data = [flag for port, file in data.items() for flag in ("--data", f"{port}={file}")]
+        finish(run(CLEAVE, "compile", model, "--train", *flags, "-o", self.plan))
+
+    def start(self, epochs, copy=0, prefix=()):
+        """`cleave train` of that many epochs."""
+        report = f"{self.report}.{copy}"
+        return run(CLEAVE, "train", self.plan, *self.data, "--epochs", epochs, "--seed", 1, "--json", report,
+                   prefix=prefix), report
+
+    def seconds(self, epochs=2):
+        """Seconds of the last epoch; the ones before it warm caches up."""
+        process, report = self.start(epochs)
+        finish(process)
+        return read(report)["epochs"][-1]["seconds"]
+
+    def together(self, epochs=2):
+        """Two independent runs at once, each on a core of its own: the mean of their seconds of the last epoch."""
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        started = [self.start(epochs, core, ("taskset", "-c", str(core))) for core in cores]
+        for process, _ in started:
+            finish(process)
+        return statistics.mean(read(report)["epochs"][-1]["seconds"] for _, report in started)
+
+
+def lenet(folder):
+    path = os.path.join(folder, "lenet.onnx")
+    if not os.path.exists(path):
+        finish(run(CLEAVE, "zoo", "lenet", "--batch", BATCH, "--weights", "-o", path))
+    return path
+
+
+def lenet_training(folder, name, machine, *flags):
+    """A step in parts of 32 samples a device, whose activations stay in a core's cache."""
+    files, _ = training_data(folder)
+    return Training(folder, name, lenet(folder), dict(zip(("input", "labels"), files)), "--machine", machine, "--loss",
+                    "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.2", *flags)
+
+
+def peer_variants():
+    """The ways in which PyTorch is given a chance: memory format, and compiled by torch.jit or not."""
+    return [(memory, jit) for memory in ("contiguous", "channels_last") for jit in (False, True)]
+
+
+def peer_seconds(folder, threads, memory, jit):
+    files, _ = training_data(folder)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+    environment.setdefault("OPENBLAS_CORETYPE", "SKYLAKEX")
+    done = subprocess.run(["/usr/bin/python3", PEER, *files, "--threads", str(threads), "--memory", memory, "--batch",
+                           str(BATCH), *(["--jit"] if jit else [])], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"PyTorch's LeNet failed: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+def against_peer(folder, rounds):
+    """An epoch of LeNet on the same number of threads; ours and PyTorch's best variant take turns."""
+    rows = ["| threads | Cleave s | PyTorch s | as fast | PyTorch's best variant |", "|---:|---:|---:|---:|---|"]
+    about = None
+    for threads in (1, 2):
+        trials = {variant: peer_seconds(folder, threads, *variant) for variant in peer_variants()}
+        best = min(trials, key=lambda variant: trials[variant]["seconds"])
+        about = trials[best]
+        training = lenet_training(folder, f"lenet{threads}", f"host:1x{threads}", "--strategy", "single",
+                                  "--microbatches", BATCH // 32)
+        ours, theirs = [], []
+        for _ in range(rounds):
+            ours.append(training.seconds())
+            theirs.append(peer_seconds(folder, threads, *best)["seconds"])
+        ratio = statistics.median(b / a for a, b in zip(ours, theirs))
+        rows.append(f"| {threads} | {statistics.median(ours):.2f} | {statistics.median(theirs):.2f} | {ratio:.2f} | "
+                    f"{best[0]}{', torch.jit' if best[1] else ''} |")
+    _, data = training_data(folder)
+    return "\n".join(rows) + f"""
+
+One epoch of {data} ({SAMPLES // BATCH} batches of {BATCH}), the second of a process. PyTorch {about['version']}
+with oneDNN and {about['blas']}, its data decoded and in memory before the clock starts; of its variants (memory
+format, torch.jit) the one that was fastest in a trial of its own."""
+
+
+def scaling_row(name, alone, two, ceiling):
+    """`alone`, `two`, `ceiling`: seconds of rounds: one device; two devices; each of two independent runs at once."""
+    reached = statistics.median(limit / 2 / both for both, limit in zip(two, ceiling))
+    return (f"| {name} | {statistics.median(alone):.2f} | {statistics.median(two):.2f} | "
+            f"{statistics.median(ceiling) / 2:.2f} | {reached:.0%} |")
+
+
+SCALING = ["| what | one device s | two devices s | ceiling s | reached |", "|---|---:|---:|---:|---:|"]
+
+
+def measure_scaling(rounds, alone, two):
+    rows = [], [], []
+    for _ in range(rounds):
+        rows[0].append(alone.seconds())
+        rows[1].append(two.seconds())
+        rows[2].append(alone.together())
+    return rows
+
+
+def split_by_data(folder, rounds):
+    alone = lenet_training(folder, "alone", "host:1x1", "--strategy", "single", "--microbatches", BATCH // 32)
+    two = lenet_training(folder, "two", "host:2x1", "--strategy", "data", "--degrees", "data=2", "--microbatches",
+                         BATCH // 64)
+    return "\n".join([*SCALING, scaling_row("LeNet, split by data", *measure_scaling(rounds, alone, two))])
+
+
+def pipeline(folder, rounds):
+    """The zoo's LSTM as a language model on random text, its layers on two devices."""
+    sequence, vocabulary = 35, 2000
+    model = os.path.join(folder, "lstm.onnx")
+    finish(run(CLEAVE, "zoo", "lstm", "--layers", 8, "--hidden", 256, "--sequence", sequence, "--vocabulary",
+               vocabulary, "--batch", 32, "--weights", "-o", model))
+    text = numpy.random.default_rng(1).integers(0, vocabulary, (64 * 32, sequence + 1))
+    files = {}
+    for port, tokens in (("tokens", text[:, :-1]), ("labels", text[:, 1:])):
+        files[port] = os.path.join(folder, f"{port}.npy")
+        numpy.save(files[port], numpy.ascontiguousarray(tokens))
+    common = ["--loss", "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.1"]
+    alone = Training(folder, "lstm-alone", model, files, "--machine", "host:1x1", "--strategy", "single", *common)
+    two = Training(folder, "lstm-two", model, files, "--machine", "host:2x1", "--strategy", "pipeline", "--degrees",
+                   "pipeline=2", "--microbatches", 8, *common)
+    return "\n".join([*SCALING, scaling_row("LSTM of 8 layers, pipeline", *measure_scaling(rounds, alone, two))])
+
+
+TABLES = {"peer": against_peer, "data": split_by_data, "pipeline": pipeline}
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+
+
+def put_into_page(name, table):
+    """Replaces what stands between the table's marks in docs/training.md."""
+    with open(PAGE, encoding="utf-8") as file:
+        text = file.read()
+    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    replaced, count = re.subn(re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + table + end, text,
+                              flags=re.DOTALL)
+    if count != 1:
+        sys.exit(f"{PAGE} expects one place marked {begin.strip()}, got {count}")
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(replaced)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="measures training and writes the tables of docs/training.md")
+    parser.add_argument("--write", action="store_true", help="write docs/training.md")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=sorted(TABLES), help="one table")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, measure in TABLES.items():
+            if options.only not in (None, name):
+                continue
+            table = (measure(folder, options.rounds) + f"\n\nMedians of {options.rounds} rounds on "
+                     f"{len(os.sched_getaffinity(0))} cores of {processor()}.")
+            print(table, end="\n\n", flush=True)
+            if options.write:
+                put_into_page(name, table)
+
+
+if __name__ == "__main__":
+    main()

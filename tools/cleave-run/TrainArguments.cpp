@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Declares the options of the train command.
+
+#include "tools/cleave-run/TrainArguments.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cleave {
+
+void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
+  runtime::TrainOptions &options = arguments.options;
+  command.add_option("PLAN", arguments.file, "a plan that was compiled with --train")->required();
+  auto addBinding = [&](const char *name, std::vector<std::string> &bindings, const char *type, const char *help) {
+    command.add_option(name, bindings, help)->type_name(type)->allow_extra_args(false);
+  };
+  addBinding("--data", options.data, "NAME=FILE",
+             "an input's samples: IDX, .npy, .npz, or tokens as .txt, .u16, .u32; FILE:next has the token after each");
+  addBinding("--eval", options.evaluation, "NAME=FILE", "the same for the data on which each epoch is evaluated");
+  addBinding("--scale", options.scales, "NAME=FACTOR[,OFFSET]",
+             "what an input's numbers are multiplied with; bytes by 1/255 without it");
+  command.add_option("--epochs", options.epochs, "how many epochs to train in all; 1 without --steps")->type_name("N");
+  command.add_option("--steps", options.steps, "how many steps to train in all, at most")->type_name("N");
+  command.add_option("--seed", options.seed, "of the order of samples; 0 without it")->type_name("S");
+  command.add_option("--checkpoint", options.checkpointFolder, "where checkpoints go")->type_name("DIR");
+  command.add_option("--checkpoint-every", options.checkpointEvery, "steps between checkpoints; otherwise an epoch")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
+  command.add_option("--export", options.exportFile, "where the trained parameters go, as .npz")->type_name("FILE");
+  command.add_option("--in-flight", options.inFlight, "how many steps at the same time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command.add_option("--json", options.jsonFile, "where the results go as JSON")->type_name("FILE");
+  command.add_flag("--json-steps", options.jsonSteps, "with the loss of each step in them");
+  command.add_option("--trace", options.traceFile, "where a trace for Perfetto goes")->type_name("FILE");
+}
+
+} // namespace cleave

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The options of the train command, which `cleave` and `cleave-run` have alike.
+
+#ifndef CLEAVE_TOOLS_CLEAVERUN_TRAINARGUMENTS_H
+#define CLEAVE_TOOLS_CLEAVERUN_TRAINARGUMENTS_H
+
+#include "runtime/training/TrainCommand.h"
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace cleave {
+
+/// What the command line says: the plan's file and the options.
+struct TrainArguments {
+  std::string file;
+  runtime::TrainOptions options;
+};
+
+/// Adds the positional PLAN and the options to a command; parsing fills `arguments`, which must live as long.
+void addTrainArguments(CLI::App &command, TrainArguments &arguments);
+
+} // namespace cleave
+
+#endif // CLEAVE_TOOLS_CLEAVERUN_TRAINARGUMENTS_H

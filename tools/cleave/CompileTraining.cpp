@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What training adds to compilation: the loss before operators are placed, the size of microbatches, the step and the
+// evaluation after it.
+
+#include "tools/cleave/ModelCompiler.h"
+
+#include "dialects/dist/Dist.h"
+#include "passes/graph/Passes.h"
+#include "passes/train/Dropout.h"
+#include "passes/train/Evaluation.h"
+#include "passes/train/Loss.h"
+#include "passes/train/TrainingOperators.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace cleave::tool {
+
+/// Options of training steps make sense with one alone.
+Error ModelCompiler::checkTrainingOptions() const {
+  const TargetOptions &target = request.target, defaults;
+  if (!target.loss.empty() && !target.train)
+    return makeError(Status::Usage, "--loss expects --train");
+  if (trains() && target.elementType != "f32")
+    return makeError(Status::Unsupported, "--dtype ", target.elementType,
+                     " is for planning: steps train in the model's own element types; leave it out, or leave out "
+                     "--loss");
+  for (auto [flag, isGiven] : {std::pair("--optimizer-options", !target.optimizerOptions.empty()),
+                               {"--learning-rate", target.learningRate != 0},
+                               {"--lr-schedule", target.rateSchedule != defaults.rateSchedule},
+                               {"--clip-norm", target.clipNorm != 0},
+                               {"--batch-norm", target.batchNorm != defaults.batchNorm},
+                               {"--no-dropout", target.noDropout},
+                               {"--seed", target.seed != defaults.seed}})
+    if (isGiven && !trains())
+      return makeError(Status::Usage, flag, " expects --train and --loss");
+  return Error::success();
+}
+
+/// The size of dimension 0 of the graph's first input; nothing where it has none.
+static std::optional<int64_t> samplesOf(dfg::GraphOp graph) {
+  auto type =
+      graph.getArgumentTypes().empty() ? RankedTensorType() : cast<RankedTensorType>(graph.getArgumentTypes().front());
+  return type && type.getRank() > 0 ? std::optional(type.getDimSize(0)) : std::nullopt;
+}
+
+dfg::GraphOp graphOf(ModuleOp module) { return cast<dfg::GraphOp>(findGraph(module)); }
+
+Error ModelCompiler::addTrainedLoss() {
+  const TargetOptions &target = request.target;
+  auto loss = parseLoss(target.loss);
+  if (!loss)
+    return fromLlvm(Status::Usage, loss.takeError());
+  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  auto rate =
+      parseSchedule(target.rateSchedule, target.learningRate ? target.learningRate : optimizer->learningRate.rate);
+  if (!rate)
+    return fromLlvm(Status::Usage, rate.takeError());
+  training.optimizer = *optimizer;
+  training.optimizer.learningRate = *rate;
+  training.clipNorm = target.clipNorm;
+  if (!samplesOf(graphOf(*module)))
+    return makeError(Status::Failure,
+                     "training expects a model whose inputs have their samples in dimension 0, got one "
+                     "without such an input");
+  if (failed(addLoss(graphOf(*module), *loss)))
+    return alreadyPrinted(Status::Failure);
+  evaluation = graphOf(*module).clone();
+  evaluation->setSymName(evaluateGraphName);
+  removeDropout(*evaluation);
+  return Error::success();
+}
+
+/// Imports the model again, with so many samples.
+Error ModelCompiler::resample(int64_t samples) {
+  if (samplesOf(graphOf(*module)) == samples)
+    return Error::success();
+  model.samples = samples;
+  if (Error error = import())
+    return error;
+  return simplify();
+}
+
+/// The microbatches of the step, unless the search chooses them.
+Error ModelCompiler::chooseMicrobatches(bool searches) {
+  auto given = readMicrobatches();
+  if (!given)
+    return given.error();
+  if (request.target.schedule != "auto")
+    training.schedule = *stages::findSchedule(request.target.schedule);
+  if (request.target.recompute != "auto")
+    training.kept = *findKept(request.target.recompute);
+  if (request.target.zero != "auto")
+    training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
+  batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
+  int64_t microbatches = given->value_or(1);
+  if (batch % microbatches != 0)
+    return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
+                     microbatches);
+  // The search says how many, and knows what smaller ones cost.
+  if (searches)
+    return Error::success();
+  training.microbatches = static_cast<unsigned>(microbatches);
+  return resample(batch / microbatches);
+}
+
+/// Gives a graph the places of one of the same model with another number of samples.
+static Error copyPlaces(ModuleOp from, ModuleOp to) {
+  auto next = graphOf(to).getBody().front().begin();
+  for (Operation &op : graphOf(from).getBody().front()) {
+    if (next == graphOf(to).getBody().front().end() || next->getName() != op.getName())
+      return makeError(Status::Unsupported, "the model has other operators with the microbatches that the search "
+                                            "found best; fix --microbatches");
+    if (dist::PlaceAttr place = dist::getPlace(&op))
+      next->setAttr(dist::placeAttrName, place);
+    ++next;
+  }
+  for (auto mesh : from.getOps<dist::MeshOp>())
+    OpBuilder::atBlockBegin(to.getBody()).clone(*mesh);
+  dist::setDevices(to, dist::getDevices(from));
+  return Error::success();
+}
+
+/// Takes over what the search decided about the step.
+Error ModelCompiler::followSearch() {
+  const runtime::Prediction &found = result.report->prediction;
+  training.microbatches = found.microbatches;
+  if (auto schedule = stages::findSchedule(found.schedule))
+    training.schedule = *schedule;
+  for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
+    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+  if (samplesOf(graphOf(*module)) == batch / training.microbatches)
+    return Error::success();
+  OwningOpRef<ModuleOp> placed = module->clone();
+  if (Error error = resample(batch / training.microbatches))
+    return error;
+  return copyPlaces(*placed, *module);
+}
+
+/// Says of what the step adds to the model's nodes in which stage it is.
+void ModelCompiler::reportStages(dfg::GraphOp step) {
+  if (!result.report)
+    return;
+  for (Operation &op : step.getBody().front())
+    if (dist::PlaceAttr place = dist::getPlace(&op)) {
+      auto mesh = llvm::find(result.report->stageMeshes, place.getMesh().getValue());
+      auto [node, isNew] = result.report->operators.try_emplace(dfg::getNodeName(op.getLoc()));
+      if (isNew && mesh != result.report->stageMeshes.end())
+        node->second.stage = static_cast<uint32_t>(mesh - result.report->stageMeshes.begin());
+    }
+}
+
+Error ModelCompiler::train() {
+  if (!trains())
+    return Error::success();
+  const TargetOptions &target = request.target;
+  dfg::GraphOp forward = graphOf(*module);
+  module->push_back(evaluation.release());
+  auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
+  dfg::GraphOp evaluated = graphs.back();
+  evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
+  if (failed(placeEvaluation(evaluated, forward)))
+    return alreadyPrinted(Status::Failure);
+  if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
+    return alreadyPrinted(Status::Unsupported);
+  auto step = buildTrainingStep(forward, training);
+  if (failed(step))
+    return alreadyPrinted(Status::Unsupported);
+  shareParameters(evaluated, *step);
+  reportStages(*step);
+  // What has a place is not folded: new operators would have none.
+  return runStage("train", [](OpPassManager &manager) {
+    manager.nest<dfg::GraphOp>().addPass(createCSEPass());
+    manager.addPass(createRemoveUnusedParametersPass());
+  });
+}
+
+} // namespace cleave::tool

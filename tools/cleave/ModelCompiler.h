@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileTraining.cpp what
+// training adds to them.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
+#define CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
+
+#include "tools/cleave/CompileModel.h"
+
+#include "dialects/dfg/Dfg.h"
+#include "passes/train/TrainingStep.h"
+#include "tools/cleave/Diagnostics.h"
+
+#include "mlir/Pass/PassManager.h"
+
+namespace cleave::tool {
+
+/// The module's first graph, which is the model's. Expects one.
+dfg::GraphOp graphOf(mlir::ModuleOp module);
+
+/// Compiles one model.
+class ModelCompiler {
+public:
+  explicit ModelCompiler(const CompileRequest &request) : request(request), model(request.model) {
+    model.training = trains();
+    result.context = createContext();
+    printer.emplace(result.context.get());
+  }
+
+  Expected<CompiledModel> run();
+
+private:
+  Error import();
+  Error simplify();
+  Error checkTrainingOptions() const;
+  Error place();
+  Error addTrainedLoss();
+  Error chooseMicrobatches(bool searches);
+  Error resample(int64_t samples);
+  Error followSearch();
+  Error train();
+  void reportStages(dfg::GraphOp step);
+  /// Whether the plan is to hold a training step that runs.
+  bool trains() const { return request.target.train && !request.target.loss.empty(); }
+  const char *findSearchOption() const;
+  Expected<std::optional<int64_t>> readMicrobatches() const;
+  Error readSearchRequest(PlaceOptions &options) const;
+  Error distribute();
+  Error generate();
+  Error schedule();
+  Error emit();
+  Error simulateStep();
+
+  /// Runs passes that are to succeed on every module that got this far.
+  Error runStage(llvm::StringRef stage, llvm::function_ref<void(mlir::OpPassManager &)> build);
+
+  const CompileRequest &request;
+  ModelOptions model;
+  CompiledModel result;
+  std::optional<DiagnosticPrinter> printer;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// With a training step: the forward graph as it is to be evaluated.
+  mlir::OwningOpRef<dfg::GraphOp> evaluation;
+  TrainingOptions training;
+  int64_t batch = 0;
+  ImportReport importReport;
+  Machine machine;
+};
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The options that say where and how a model is to run.
+
+#include "tools/cleave/CompileModel.h"
+
+#include <CLI/CLI.hpp>
+
+namespace cleave::tool {
+
+void TargetOptions::addTo(CLI::App &command) {
+  command
+      .add_option(
+          "--machine", machine,
+          "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
+          "hosts of eight), a file")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--strategy", strategy,
+          "how operators get their devices: auto (the best that the search finds); single (all on the first); place "
+          "(by --place, else the model's "
+          "ctx_group, each group on the next device); data (the batch in parts); tensor (layers in parts, by "
+          "columns and rows); pipeline (auto with a stage for each device); alternate and split (for tests); default: "
+          "place where there is something to go by, else auto")
+      ->check(CLI::IsMember({"auto", "single", "place", "data", "tensor", "pipeline", "alternate", "split"}));
+  command.add_option("--place", placementFile, "pins operators to devices and meshes, and splits them, by name (YAML)")
+      ->type_name("FILE");
+  command
+      .add_option("--degrees", degrees,
+                  "how many parts are made: data=N, model=N; with the search also pipeline=N, sequence=N, expert=N; "
+                  "default: as many as there are devices, or what the search chooses")
+      ->type_name("AXIS=N,…");
+  command.add_flag("--train", train,
+                   "plan a training step: forward, backward, optimizer; without --loss only what is decided about it");
+  command.add_option("--loss", loss,
+                     "make a training step that runs: cross-entropy, mse, or the name of an output; then "
+                     ",output=NAME ,labels=NAME ,classes=DIM");
+  command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
+  command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
+      ->capture_default_str();
+  command.add_option("--schedule", schedule, "the order of microbatches in a pipeline")
+      ->check(CLI::IsMember({"auto", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto"}))
+      ->capture_default_str();
+  command.add_option("--recompute", recompute, "which activations the backward pass computes again")
+      ->check(CLI::IsMember({"auto", "none", "selective", "full"}))
+      ->capture_default_str();
+  command.add_option("--zero", zero, "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too")
+      ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
+      ->capture_default_str();
+  command.add_option("--dtype", elementType, "the arithmetic that costs are for")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  command.add_option("--optimizer", optimizer, "what changes parameters in training")
+      ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
+      ->capture_default_str();
+  command.add_option("--optimizer-options", optimizerOptions,
+                     "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,…");
+  command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(CLI::NonNegativeNumber);
+  command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
+      ->capture_default_str();
+  command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option(
+          "--batch-norm", batchNorm,
+          "of what batch normalization takes its statistics in training: each device's part of a microbatch, the "
+          "whole microbatch (synchronized), or no batch but the running ones")
+      ->check(CLI::IsMember({"device", "synchronized", "running"}))
+      ->capture_default_str();
+  command.add_flag("--no-dropout", noDropout, "train without dropout");
+  command.add_option("--seed", seed, "what dropout in training follows from")->capture_default_str();
+  command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
+  command.add_option("--solver", solver, "how splits inside of a stage are searched")
+      ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
+      ->capture_default_str();
+  command.add_option("--search-seconds", timeBudget, "take the best plan after so many seconds; 0: search to the end")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
+  command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
+  command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
+}
+
+const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
+  std::vector<const char *> names = {
+      "--machine",        "--strategy",       "--place",        "--degrees",           "--reference", "--no-libraries",
+      "--train",          "--batch",          "--microbatches", "--schedule",          "--recompute", "--zero",
+      "--loss",           "--learning-rate",  "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
+      "--batch-norm",     "--no-dropout",     "--seed",         "--optimizer",         "--memory",    "--solver",
+      "--search-seconds", "--compile-threads"};
+  names.insert(names.end(), others);
+  for (const char *name : names)
+    if (command.count(name))
+      return name;
+  return nullptr;
+}
+
+} // namespace cleave::tool
