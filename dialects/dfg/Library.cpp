@@ -69,17 +69,21 @@ FailureOr<LibraryCall> ConvOp::getLibraryCall() {
 }
 
 FailureOr<LibraryCall> ConvTransposeOp::getLibraryCall() {
-  if (!isLibraryType(*this) || getStrides().size() > 3 || getGroups() != 1)
+  if (!isLibraryType(*this) || getStrides().size() > 3)
     return failure();
   Builder builder(getContext());
+  // The routine takes the pads of the convolution that leads back, whose last window may end before the result does:
+  // by less than a stride without being told.
   SmallVector<int64_t> pads(getPads());
   for (size_t i = 0; i < getOutputPadding().size(); ++i)
-    pads[getStrides().size() + i] -= getOutputPadding()[i];
+    pads[getStrides().size() + i] -= getOutputPadding()[i] / getStrides()[i] * getStrides()[i];
   if (llvm::any_of(pads, [](int64_t pad) { return pad < 0; }))
     return failure();
   auto parameters = windowParameters(builder, getStrides(), pads, getDilations());
   parameters.push_back(integerParameter(builder, "groups", getGroups()));
   LibraryCall call = makeCall(*this, "deconvolution", parameters, {LayoutChoice::Any, LayoutChoice::Any});
+  if (getGroups() != 1)
+    call.views[1] = groupedView(tensorType(getFilter()), static_cast<int64_t>(getGroups()));
   call.biasDim = 1;
   call.takesEpilogues = true;
   return call;
@@ -87,7 +91,7 @@ FailureOr<LibraryCall> ConvTransposeOp::getLibraryCall() {
 
 /// The library decides on all layouts: of the input, the cotangent and the filter.
 FailureOr<LibraryCall> ConvFilterGradientOp::getLibraryCall() {
-  if (!isLibraryType(*this) || getStrides().size() > 3 || getGroups() != 1)
+  if (!isLibraryType(*this) || getStrides().size() > 3)
     return failure();
   Builder builder(getContext());
   auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());

@@ -15,8 +15,8 @@
 //   pads_end
 //                    are those of the forward convolution; the output's shape implies the output padding.
 //   convolution_weights
-//                    the data of a convolution, its cotangent -> the gradient of its weights [O, C, kernel...];
-//                    attributes as the convolution's, groups 1
+//                    the data of a convolution, its cotangent -> the gradient of its weights; attributes as the
+//                    convolution's
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
 //   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked

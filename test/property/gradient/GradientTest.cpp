@@ -17,7 +17,7 @@ namespace {
 
 struct Options {
   uint64_t seed = 1;
-  unsigned instances = 8;
+  unsigned instances = 4;
   std::string only;
 } options;
 
