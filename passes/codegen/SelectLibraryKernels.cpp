@@ -29,6 +29,7 @@
 
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <numeric>
 
@@ -580,13 +581,13 @@ Value ProgramWalk::reorder(OpBuilder &builder, Value from, RankedTensorType want
 }
 
 void ProgramWalk::eraseReplaced() {
-  // Readers come after what they read: last first.
-  SmallVector<Operation *> order;
-  for (Operation &op : program.getBody().front())
-    if (replaced.contains(&op))
-      order.push_back(&op);
-  for (Operation *op : llvm::reverse(order))
-    op->erase();
+  // Readers come after what they read: last first. With them goes what was made for nobody in the end.
+  for (Operation *op = program.getBody().front().getTerminator(); op;) {
+    Operation *before = op->getPrevNode();
+    if (replaced.contains(op) || isOpTriviallyDead(op))
+      op->erase();
+    op = before;
+  }
 }
 
 class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLibraryKernels> {

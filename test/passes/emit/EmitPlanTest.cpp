@@ -276,7 +276,7 @@ TEST(EmitPlan, RefusesConstantsElsewhere) {
 // The graph holds the ports' names.
 TEST(EmitPlan, RefusesModulesWithoutAGraph) {
   EXPECT_EQ(ModuleText(moduleOf("")).failure(),
-            std::pair(runtime::Status::Internal, std::string("plan expects one 'dfg.graph', found 0")));
+            std::pair(runtime::Status::Internal, std::string("plan expects a 'dfg.graph', found none")));
 }
 
 // Nothing is written that the runtime would refuse: here an output whose value nobody wrote.
