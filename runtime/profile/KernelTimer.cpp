@@ -36,8 +36,9 @@ constexpr size_t chunkBytes = 4096, patternBytes = 64 * chunkBytes;
 std::span<const std::byte> patternOf(ElementType element) {
   static const std::vector<std::vector<std::byte>> patterns = [] {
     std::vector<std::vector<std::byte>> made;
-    for (auto type = ElementType::I1; type <= ElementType::F64; type = static_cast<ElementType>(int(type) + 1)) {
+    for (unsigned number = 0; number != numElementTypes; ++number) {
       made.emplace_back(patternBytes);
+      auto type = static_cast<ElementType>(number);
       if (isFloatingPoint(type))
         generate({Distribution::Normal, 0, 1, 1}, type, made.back());
     }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <sstream>
 #include <unistd.h>
@@ -30,14 +31,6 @@ uint64_t cacheBytes(int level) {
 uint64_t ownCacheBytes() {
   static const uint64_t bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE);
   return bytes;
-}
-
-/// Bytes that lie between two uses so that the second finds what a step leaves in the caches: beyond a few times a
-/// core's own caches all distances are alike, until they exceed the last one.
-uint64_t distanceOf(uint64_t stepBytes) {
-  static const uint64_t last = cacheBytes(_SC_LEVEL3_CACHE_SIZE);
-  uint64_t own = 4 * ownCacheBytes();
-  return own != 0 && stepBytes > own && stepBytes <= last ? own : stepBytes;
 }
 
 class UseReader {
@@ -75,9 +68,9 @@ public:
       if (use.arguments[i].isWarm)
         continue;
       if (lastsAt(call, i))
-        use.lastingDistance = distanceOf(std::bit_ceil(lasting) + std::bit_ceil(passing));
+        use.lastingDistance = std::bit_ceil(lasting) + std::bit_ceil(passing);
       else
-        use.passingDistance = distanceOf(std::bit_ceil(passing));
+        use.passingDistance = std::bit_ceil(passing);
     }
     makeBlocks(call, use);
     return use;
@@ -92,22 +85,27 @@ private:
     std::vector<uint64_t> covered(use.arguments.size());
     std::set<uint32_t> seen;
     uint64_t bytes = 0;
-    for (size_t back = 1; back <= touched.size(); ++back) {
-      for (uint32_t number : touched[(position + touched.size() - back) % touched.size()]) {
+    for (size_t back = 1; back <= touched.size(); ++back)
+      for (uint32_t number : std::views::reverse(touched[(position + touched.size() - back) % touched.size()])) {
         const PlanBuffer &buffer = program.buffers[number];
-        for (size_t i = 0; i != use.arguments.size(); ++i) {
-          KernelUse::Argument &argument = use.arguments[i];
-          uint64_t begin = std::max(argument.offset, buffer.offset),
-                   end = std::min(argument.offset + argument.bytes, buffer.offset + buffer.bytes);
-          if (begin < end)
-            covered[i] += end - begin;
-          argument.isWarm |= covered[i] * 2 >= argument.bytes;
-        }
+        bool isFirst = seen.empty();
         if (seen.insert(rootOf(program, number)).second)
           bytes += buffer.bytes;
+        // What the last instruction has written is as warm as it can be, however large.
+        if (bytes > caches && !isFirst)
+          return;
+        cover(buffer, use, covered);
       }
-      if (bytes > caches)
-        return;
+  }
+
+  static void cover(const PlanBuffer &buffer, KernelUse &use, std::vector<uint64_t> &covered) {
+    for (size_t i = 0; i != use.arguments.size(); ++i) {
+      KernelUse::Argument &argument = use.arguments[i];
+      uint64_t begin = std::max(argument.offset, buffer.offset),
+               end = std::min(argument.offset + argument.bytes, buffer.offset + buffer.bytes);
+      if (begin < end)
+        covered[i] += end - begin;
+      argument.isWarm |= covered[i] * 2 >= argument.bytes;
     }
   }
 

@@ -29,7 +29,7 @@ struct KernelUse {
   std::vector<Block> blocks;
   std::vector<Argument> arguments;
   /// Bytes that a step touches between two uses of arguments that last, and of others; 0 where all such arguments are
-  /// warm. Distances between which no cache makes a difference are one.
+  /// warm. Rounded up to powers of two.
   uint64_t lastingDistance = 0, passingDistance = 0;
 
   /// The same for equal uses of equal kernels, in any plan: operation, attributes, types, or the native code's
