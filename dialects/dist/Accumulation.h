@@ -9,8 +9,8 @@
 
 namespace cleave::dist {
 
-/// On an operator of an ordered graph or program: a kernel may end with it, but none goes on with what reads its result.
-/// Else the sum would wait for that, with all that it is a sum of.
+/// On an operator of an ordered graph or program: a kernel may end with it, but none goes on with what reads its
+/// result. Else the sum would wait for that, with all that it is a sum of.
 inline constexpr llvm::StringLiteral accumulatesAttrName = "dist.accumulates";
 
 } // namespace cleave::dist
