@@ -24,6 +24,13 @@ void joinInPlace(const Problem &problem, const std::vector<unsigned> &topologica
       }
 }
 
+/// What steps write has bytes of its own from the beginning: `prepare` of another entry may run when it is there.
+void keepFromTheBeginning(const Problem &problem, std::vector<std::optional<LiveRange>> &ranges) {
+  for (unsigned value = 0; value != ranges.size(); ++value)
+    if (ranges[value] && problem.values[value].changes)
+      ranges[value]->first = 0;
+}
+
 /// Gives what lasts from step to step in programs that take turns on an arena places of its own at the beginning,
 /// shared values one place; returns where they end. These values have no range afterwards.
 uint64_t placeLasting(const Problem &problem, const std::vector<unsigned> &devices, const std::vector<bool> &isLasting,
@@ -64,6 +71,7 @@ void planArenas(const Problem &problem, const PhaseOrders &orders, const std::ve
                 const std::vector<bool> &prepare, Schedule &schedule) {
   std::vector<std::optional<LiveRange>> ranges = liveRanges(problem, orders);
   joinInPlace(problem, topological, ranges);
+  keepFromTheBeginning(problem, ranges);
   std::vector<ValueUses> uses = usesOf(problem);
   std::vector<bool> isLasting;
   for (const ValueUses &use : uses)
