@@ -666,8 +666,8 @@ Expected<CompiledModel> compileModel(const CompileRequest &request) {
     if (bytes <= *limit)
       return compiled;
     searched -= bytes - *limit;
-    std::string what = "the plan needs " + bytesText(bytes) + " on its fullest device, more than the limit of " +
-                       bytesText(*limit);
+    std::string what =
+        "the plan needs " + bytesText(bytes) + " on its fullest device, more than the limit of " + bytesText(*limit);
     if (searches == mostSearches || searched <= 0)
       return makeError(Status::Infeasible, what, "; take more devices, a larger --memory or a smaller --batch");
     printNote(what + "; searching for one of " + bytesText(searched));
