@@ -38,7 +38,8 @@ static std::string meshOf(const PlacedLayers &layers, unsigned mesh) {
 std::string PlacedLayers::text() const {
   std::ostringstream text;
   std::string size = std::to_string(width);
-  std::string x = "tensor<" + std::to_string(samples) + "x" + size + "xf32>", w = "tensor<" + size + "x" + size + "xf32>";
+  std::string x = "tensor<" + std::to_string(samples) + "x" + size + "xf32>",
+              w = "tensor<" + size + "x" + size + "xf32>";
   auto place = [&](unsigned mesh, const std::string &factor) {
     return "dist.place = #dist.place<@m" + std::to_string(mesh) + ", by = \"test\", split = <{" + factor +
            " = [\"data\"]}>>";
@@ -67,7 +68,8 @@ std::string PlacedLayers::text() const {
   return text.str();
 }
 
-PlacedModule::PlacedModule(const std::string &text) : context(createTestContext()), module(parseGraph(*context, text)) {}
+PlacedModule::PlacedModule(const std::string &text)
+    : context(createTestContext()), module(parseGraph(*context, text)) {}
 
 dfg::GraphOp PlacedModule::graph() const { return graphOf(*module); }
 

@@ -58,7 +58,9 @@ std::vector<std::string> stagesOf(const std::vector<Node> &nodes) {
 }
 
 // Reads of parameters belong to none.
-TEST(StageGraph, JoinsOperatorsOfAMesh) { EXPECT_THAT(stagesOf({{0, {}}, {0, {0}}, {0, {1}}}), ElementsAre("m0/0 3 <-")); }
+TEST(StageGraph, JoinsOperatorsOfAMesh) {
+  EXPECT_THAT(stagesOf({{0, {}}, {0, {0}}, {0, {1}}}), ElementsAre("m0/0 3 <-"));
+}
 
 TEST(StageGraph, CutsAChainWhereTheMeshChanges) {
   EXPECT_THAT(stagesOf({{0, {}}, {0, {0}}, {1, {1}}, {2, {2}}, {2, {3}}}),
