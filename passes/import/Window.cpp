@@ -4,6 +4,8 @@
 
 #include "passes/import/Window.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -78,10 +80,10 @@ SmallVector<int64_t> extendForCeil(const Window &window, ArrayRef<int64_t> spati
   SmallVector<int64_t> extra(rank, 0);
   for (size_t i = 0; i < rank; ++i) {
     int64_t padded = spatial[i] + window.pads[i] + window.pads[rank + i], stride = window.strides[i];
-    int64_t room = padded - window.span(i);
-    if (room < 0)
+    // Less than a stride too small, the input still has one window.
+    int64_t positions = llvm::divideCeilSigned(padded - window.span(i), stride) + 1;
+    if (positions <= 0)
       continue;
-    int64_t positions = (room + stride - 1) / stride + 1;
     // A last window that starts in the pads after the input would see no element of it.
     if ((positions - 1) * stride >= spatial[i] + window.pads[i])
       --positions;
