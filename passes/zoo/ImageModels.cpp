@@ -103,7 +103,7 @@ onnx::ModelProto buildInception(ModelBuilder &builder) {
       {"4e", 256, 160, 320, 32, 128, 128, true}, {"5a", 256, 160, 320, 32, 128, 128, false},
       {"5b", 384, 192, 384, 48, 128, 128, false}};
   Slide halve = {3, 2, 0, /*ceil=*/true};
-  Layer layer = builder.input("input", {builder["batch"], 3, 224, 224});
+  Layer layer = builder.input("input", {builder["batch"], 3, builder["image-size"], builder["image-size"]});
   layer = relu(builder, builder.conv("conv1", layer, 64, {7, 2, 3}));
   layer = builder.pool("pool1", layer, "MaxPool", halve);
   layer = builder.normalizeResponse("norm1", layer, 5, 1e-4f, 0.75f);

@@ -72,7 +72,7 @@ static llvm::ArrayRef<Entry> entries() {
        buildMlp},
       {{"lenet", "LeNet on images of 28 x 28", {batch, {"classes", 10, "outputs"}}}, buildLenet},
       {{"alexnet", "AlexNet on images of 224 x 224", {batch, {"classes", 1000, "outputs"}}}, buildAlexnet},
-      {{"inception", "GoogLeNet on images of 224 x 224", {batch, {"classes", 1000, "outputs"}}}, buildInception},
+      {{"inception", "GoogLeNet", {batch, imageSize, classes}}, buildInception},
       {{"vgg16", "VGG-16", {batch, imageSize, classes}}, buildVgg16},
       {{"resnet50",
         "residual network of bottlenecks",

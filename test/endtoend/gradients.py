@@ -27,6 +27,10 @@ from onnx_in_torch import TorchModel, cross_entropy
 # for rounding (a bias in front of a normalization) is measured against a hundredth of the model's largest one.
 TOLERANCE, SMALLEST = 1e-4, 1e-2
 
+# Rectifiers and max pools choose; where inputs come nearer to a jump than float32 rounds, it may choose otherwise than
+# float64, and both gradients are right. Of so many random inputs we take those that stay farthest away.
+CANDIDATES = 24
+
 # A power of two, so that scaling by it rounds nothing, and large, so that little is lost in `weight - RATE * gradient`.
 RATE = 1024
 
@@ -37,7 +41,7 @@ Model = collections.namedtuple("Model", "sizes classes samples")
 MODELS = {
     "lenet": Model(["--batch", "12"], 1, 0),
     "resnet50": Model(["--batch", "4", "--image-size", "32", "--classes", "7"], 1, 0),
-    "inception": Model(["--batch", "4", "--classes", "11"], 1, 0),
+    "inception": Model(["--batch", "4", "--image-size", "32", "--classes", "11"], 1, 0),
     "unet": Model(["--batch", "4", "--image-size", "32", "--features", "6"], 1, 0),
     "lstm": Model(["--batch", "4", "--layers", "2", "--hidden", "20", "--sequence", "5", "--vocabulary", "53"], 2, 1),
     "gpt": Model(["--batch", "4", "--layers", "2", "--hidden", "60", "--heads", "6", "--sequence", "11", "--vocabulary",
@@ -117,7 +121,7 @@ class Example:
             raise RuntimeError(made.errors)
         model = TorchModel(self.path)
         random = numpy.random.default_rng(7)
-        inputs = make_inputs(model, random)
+        inputs = max((make_inputs(model, random) for _ in range(CANDIDATES)), key=model.margin)
         shape = list(model.run(inputs)[model.outputs[0]].shape)
         classes = shape.pop(entry.classes)
         labels = random.integers(0, classes, shape)

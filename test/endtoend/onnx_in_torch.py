@@ -198,6 +198,32 @@ OPERATORS = {
 }
 
 
+def rectifier_margin(attributes, x):
+    """By how much the input of a rectifier that is nearest to 0 misses it."""
+    return x.abs().min().item()
+
+
+def window_margin(attributes, x):
+    """By how much a window's largest element exceeds the next one, where that is least. Windows of equal zeros do not
+    count: behind a rectifier, what they send back is stopped there."""
+    rank = x.dim() - 2
+    if rank != 2 or any(dilation != 1 for dilation in attributes.get("dilations", [])):
+        raise NotImplementedError("the margin of windows other than of two dimensions")
+    size, strides = attributes["kernel_shape"], attributes.get("strides", [1] * rank)
+    x = padded(x, attributes, rank, -math.inf)
+    if attributes.get("ceil_mode", 0):
+        over = [(size[dim] - x.shape[dim + 2]) % strides[dim] for dim in range(rank)]
+        x = functional.pad(x, [0, over[1], 0, over[0]], value=-math.inf)
+    windows = x.unfold(2, size[0], strides[0]).unfold(3, size[1], strides[1]).flatten(4)
+    largest = windows.topk(2, dim=4).values
+    apart = largest[..., 0] - largest[..., 1]
+    return apart[(apart > 0) | (largest[..., 0] != 0)].min().item()
+
+
+# Operators whose gradient jumps where inputs change little: by how much the inputs are away from the nearest jump.
+MARGINS = {"Relu": rectifier_margin, "MaxPool": window_margin}
+
+
 class TorchModel:
     """An ONNX file (opset 13 to 20) whose initializers of floating-point type are `parameters`, leaves by name, in the
     given precision."""
@@ -206,7 +232,7 @@ class TorchModel:
         model = onnx.load(path)
         self.graph = model.graph
         self.precision = precision
-        self.known, self.parameters = {}, {}
+        self.known, self.parameters, self.visit = {}, {}, None
         for initializer in model.graph.initializer:
             value = self.tensor(numpy_helper.to_array(initializer))
             self.known[initializer.name] = value
@@ -230,8 +256,22 @@ class TorchModel:
                 values[name] = result
         return {name: values[name] for name in self.outputs}
 
+    def margin(self, inputs):
+        """How far from jumps of the gradient the model runs: the least of all operators' margins, each in parts of its
+        largest input. What computes in a lower precision, with errors below it, has the same gradient."""
+        margins = [math.inf]
+        self.visit = lambda node, attributes, arguments: margins.append(
+            MARGINS[node.op_type](attributes, arguments[0]) / max(arguments[0].abs().max().item(), 1e-30)
+            if node.op_type in MARGINS else math.inf)
+        with torch.no_grad():
+            self.run(inputs)
+        self.visit = None
+        return min(margins)
+
     def compute(self, node, arguments):
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        if self.visit:
+            self.visit(node, attributes, arguments)
         if node.op_type == "Constant":
             return self.tensor(numpy_helper.to_array(attributes["value"]))
         if node.op_type == "ConstantOfShape":
