@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <thread>
+#include <vector>
 
 namespace cleave::runtime {
 
@@ -47,15 +49,18 @@ static void produceRange(const GeneratedSource &source, uint64_t begin, uint64_t
   }
 }
 
-/// Calls store(i, value) for `count` elements from `first` on, large numbers of them in parallel.
+/// Calls store(i, value) for `count` elements from `first` on, large numbers of them by several threads. They end with
+/// it: an OpenMP team would stay, and while a process has more threads in teams than cores, all teams sleep at once
+/// where they would wait a moment for each other.
 template <typename Store>
 static void produce(const GeneratedSource &source, uint64_t first, uint64_t count, const Store &store) {
-  constexpr uint64_t part = 1 << 16;
-  auto parts = static_cast<int64_t>((count + part - 1) / part);
-#pragma omp parallel for if (parts > 4)
-  for (int64_t i = 0; i < parts; ++i)
-    produceRange(source, first + static_cast<uint64_t>(i) * part,
-                 first + std::min(count, static_cast<uint64_t>(i + 1) * part), store);
+  constexpr uint64_t worthAThread = 1 << 18;
+  uint64_t threads = std::clamp<uint64_t>(count / worthAThread, 1, std::max(1u, std::thread::hardware_concurrency()));
+  auto part = [&](uint64_t i) { return first + count / threads * i + std::min(i, count % threads); };
+  std::vector<std::jthread> others;
+  for (uint64_t i = 1; i < threads; ++i)
+    others.emplace_back([&, i] { produceRange(source, part(i), part(i + 1), store); });
+  produceRange(source, first, part(1), store);
 }
 
 void generate(const GeneratedSource &source, ElementType type, std::span<std::byte> target, uint64_t first) {
