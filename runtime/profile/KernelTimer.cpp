@@ -10,8 +10,8 @@
 #include "runtime/drivers/cpu/CpuExecutable.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <omp.h>
@@ -20,8 +20,9 @@
 namespace cleave::runtime {
 namespace {
 
-constexpr size_t warmups = 3, fewestSamples = 7, mostSamples = 40;
-constexpr double enoughSeconds = 0.03;
+/// Kernels take turns in several rounds, so that a slow moment of the machine falls on a part of a kernel's samples.
+constexpr size_t rounds = 3, warmups = 2, fewestSamples = 5, mostSamples = 40;
+constexpr double enoughSeconds = 0.01;
 /// Copies of operands take no more than this, but at least two are made.
 constexpr uint64_t mostBytes = uint64_t(1) << 30;
 
@@ -29,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-constexpr size_t chunkBytes = 4096, patternBytes = 64 * chunkBytes;
+constexpr size_t chunkBytes = 1 << 14, patternBytes = 16 * chunkBytes;
 
 /// What operands hold: numbers as a normalized layer makes them, of both signs, because kernels that choose by values
 /// take longer where these change; 0 where they may be indices.
@@ -59,23 +60,49 @@ void fill(ElementType element, std::byte *to, uint64_t bytes) {
   }
 }
 
+/// What a side's kernels are timed on, kept from one to the next: numbers that are only read, and bytes that are
+/// written.
+class OperandMemory {
+public:
+  /// At least so many bytes of numbers as patternOf has them for f32.
+  Expected<std::byte *> numbers(uint64_t bytes) { return reserve(readOnly, bytes); }
+  Expected<std::byte *> written(uint64_t bytes) { return reserve(changing, bytes); }
+
+private:
+  static Expected<std::byte *> reserve(CpuArena &arena, uint64_t bytes) {
+    if (arena.bytes().size() < bytes) {
+      arena = CpuArena();
+      auto made = CpuArena::allocate(std::bit_ceil(bytes));
+      if (!made)
+        return made.error();
+      arena = std::move(*made);
+      // So that no page is touched for the first time while a kernel is timed.
+      fill(ElementType::F32, arena.bytes().data(), arena.bytes().size());
+    }
+    return arena.bytes().data();
+  }
+
+  CpuArena readOnly, changing;
+};
+
 /// One use's operands: several copies of what lasts, and several of what passes.
 class Operands {
 public:
-  static Expected<Operands> make(const Kernel &kernel, const KernelUse &use) {
+  static Expected<Operands> make(const Kernel &kernel, const KernelUse &use, OperandMemory &memory) {
     Operands operands(kernel, use);
-    uint64_t lasting = 0, passing = 0;
-    for (const KernelUse::Block &block : use.blocks)
-      (block.lasts ? lasting : passing) += padded(block.bytes);
-    operands.lastingStride = lasting;
-    operands.passingStride = passing;
-    operands.lastingCopies = copies(lasting, use.lastingDistance);
-    operands.passingCopies = copies(passing, use.passingDistance);
-    auto memory = CpuArena::allocate(operands.lastingCopies * lasting + operands.passingCopies * passing + padded(1));
-    if (!memory)
-      return memory.error();
-    operands.memory = std::move(*memory);
-    for (uint64_t turn = 0; turn != std::max(operands.lastingCopies, operands.passingCopies); ++turn)
+    operands.layOut();
+    for (bool written : {false, true}) {
+      uint64_t bytes = padded(1);
+      for (bool lasts : {false, true}) {
+        operands.begins[lasts][written] = bytes;
+        bytes += operands.copies[lasts] * operands.strides[lasts][written];
+      }
+      auto reserved = written ? memory.written(bytes) : memory.numbers(bytes);
+      if (!reserved)
+        return reserved.error();
+      operands.memory[written] = *reserved;
+    }
+    for (uint64_t turn = 0; turn != std::max(operands.copies[0], operands.copies[1]); ++turn)
       operands.fillArguments(turn, /*all=*/true);
     return operands;
   }
@@ -89,49 +116,62 @@ public:
   }
 
 private:
-  Operands(const Kernel &kernel, const KernelUse &use) : kernel(&kernel), use(&use), addresses(use.arguments.size()) {
-    std::array<uint64_t, 2> at = {};
-    for (const KernelUse::Block &block : use.blocks) {
-      starts.push_back(at[block.lasts]);
-      at[block.lasts] += padded(block.bytes);
-    }
-  }
+  Operands(const Kernel &kernel, const KernelUse &use)
+      : kernel(&kernel), use(&use), isWritten(use.blocks.size()), addresses(use.arguments.size()) {}
 
   static uint64_t padded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-  static uint64_t copies(uint64_t bytes, uint64_t footprint) {
-    if (bytes == 0)
-      return 1;
-    uint64_t most = std::max<uint64_t>(2, mostBytes / bytes);
-    return std::clamp<uint64_t>((footprint + bytes - 1) / bytes, 1, std::min<uint64_t>(most, 4096));
+
+  ElementType elementOf(size_t argument) const {
+    size_t inputs = kernel->inputs.size();
+    if (argument < inputs)
+      return kernel->inputs[argument].element;
+    argument -= inputs;
+    return argument < kernel->outputs.size() ? kernel->outputs[argument].element : ElementType::U8;
+  }
+
+  /// Which blocks are written, where they begin in a copy, and how many copies there are.
+  void layOut() {
+    for (size_t i = 0; i != use->arguments.size(); ++i)
+      if (i >= kernel->inputs.size() || elementOf(i) != ElementType::F32)
+        isWritten[use->arguments[i].block] = true;
+    for (size_t i = 0; i != use->blocks.size(); ++i) {
+      uint64_t &stride = strides[use->blocks[i].lasts][isWritten[i]];
+      starts.push_back(stride);
+      stride += padded(use->blocks[i].bytes);
+    }
+    for (bool lasts : {false, true}) {
+      uint64_t bytes = strides[lasts][0] + strides[lasts][1];
+      uint64_t distance = lasts ? use->lastingDistance : use->passingDistance;
+      if (bytes)
+        copies[lasts] =
+            std::clamp<uint64_t>((distance + bytes - 1) / bytes, 1, std::clamp<uint64_t>(mostBytes / bytes, 2, 4096));
+    }
   }
 
   std::byte *address(uint64_t turn, size_t argument) const {
     const KernelUse::Argument &place = use->arguments[argument];
-    bool lasts = use->blocks[place.block].lasts;
-    uint64_t copy = lasts ? turn % lastingCopies * lastingStride
-                          : lastingCopies * lastingStride + turn % passingCopies * passingStride;
-    return memory.bytes().data() + copy + starts[place.block] + place.offset;
+    bool lasts = use->blocks[place.block].lasts, written = isWritten[place.block];
+    return memory[written] + begins[lasts][written] + turn % copies[lasts] * strides[lasts][written] +
+           starts[place.block] + place.offset;
   }
 
-  /// Inputs last: those that share bytes with an output have their values.
+  /// Fills what is warm; with `all`, the inputs that are not numbers of the memory yet. Inputs last: those that share
+  /// bytes with an output have their values.
   void fillArguments(uint64_t turn, bool all) {
-    size_t inputs = kernel->inputs.size();
     for (size_t i = use->arguments.size(); i-- != 0;) {
-      if (!all && !use->arguments[i].isWarm)
-        continue;
-      bool isOutput = i >= inputs && i - inputs < kernel->outputs.size();
-      ElementType element = i < inputs ? kernel->inputs[i].element
-                            : isOutput ? kernel->outputs[i - inputs].element
-                                       : ElementType::U8;
-      fill(element, address(turn, i), use->arguments[i].bytes);
+      const KernelUse::Argument &argument = use->arguments[i];
+      if (all ? i < kernel->inputs.size() && isWritten[argument.block] : argument.isWarm)
+        fill(elementOf(i), address(turn, i), argument.bytes);
     }
   }
 
   const Kernel *kernel;
   const KernelUse *use;
+  std::vector<bool> isWritten;  ///< by block
   std::vector<uint64_t> starts; ///< by block, in its copy
-  uint64_t lastingStride = 0, passingStride = 0, lastingCopies = 1, passingCopies = 1;
-  CpuArena memory;
+  // By whether they last, and whether they are written.
+  uint64_t strides[2][2] = {}, begins[2][2] = {}, copies[2] = {1, 1};
+  std::byte *memory[2] = {};
   std::vector<void *> addresses;
 };
 
@@ -151,10 +191,28 @@ struct Side {
   }
 };
 
+/// Seconds of calls with no other device at work, and with all of them.
+struct KernelSamples {
+  std::vector<double> alone, busy;
+
+  KernelTime time(const std::string &name) const {
+    double one = medianOf(alone);
+    return {one, busy.empty() ? one : std::max(one, medianOf(busy)), name};
+  }
+
+private:
+  static double medianOf(std::vector<double> seconds) {
+    std::ranges::sort(seconds);
+    return seconds[seconds.size() / 2];
+  }
+};
+
 class KernelTimer {
 public:
-  KernelTimer(const Plan &plan, const Program &program, size_t devices, unsigned threads)
-      : plan(plan), program(program), libraries(plan) {
+  /// Memory for each device.
+  KernelTimer(const Plan &plan, const Program &program, std::span<OperandMemory> memory, unsigned threads)
+      : plan(plan), program(program), memory(memory), libraries(plan) {
+    const size_t devices = memory.size();
     CoreSet all = availableCores();
     for (size_t i = 0; i != devices; ++i) {
       Side &side = sides.emplace_back();
@@ -183,42 +241,34 @@ public:
     return Error::success();
   }
 
-  Expected<KernelTime> time(const KernelUse &use) {
-    const Kernel &kernel = plan->kernels[use.kernel];
-    KernelTime result{0, 0, kernel.name};
-    auto alone = measure(use, 1);
-    if (!alone)
-      return alone.error();
-    result.alone = result.busy = *alone;
-    if (sides.size() == 1)
-      return result;
-    auto busy = measure(use, sides.size());
-    if (!busy)
-      return busy.error();
-    result.busy = std::max(*alone, *busy);
-    return result;
+  /// Another round of a use.
+  Error sample(const KernelUse &use, KernelSamples &samples) {
+    if (Error error = measure(use, 1, samples.alone))
+      return error;
+    return sides.size() == 1 ? Error::success() : measure(use, sides.size(), samples.busy);
   }
 
 private:
-  /// The median of the first side's calls while `count` sides call.
-  Expected<double> measure(const KernelUse &use, size_t count) {
+  /// Adds the first side's calls while `count` sides call.
+  Error measure(const KernelUse &use, size_t count, std::vector<double> &samples) {
     std::vector<Error> errors(count);
-    std::vector<double> samples;
+    bool isMeasured = false;
     std::atomic<size_t> ready = 0;
     std::atomic<bool> over = false;
     std::vector<std::thread> running;
     for (size_t i = 0; i != count; ++i)
       running.push_back(sides[i].run([&, i] {
-        auto operands = Operands::make(plan->kernels[use.kernel], use);
+        auto operands = Operands::make(plan->kernels[use.kernel], use, memory[i]);
         errors[i] = operands.error();
         for (++ready; ready != count;)
           std::this_thread::yield();
         std::vector<double> own;
         if (operands)
-          own = sample(*sides[i].executable, use, *operands, i == 0 ? nullptr : &over);
+          own = callKernel(*sides[i].executable, use, *operands, i == 0 ? nullptr : &over);
         if (i == 0) {
           over = true;
-          samples = std::move(own);
+          isMeasured = !own.empty();
+          samples.insert(samples.end(), own.begin(), own.end());
         }
       }));
     for (std::thread &thread : running)
@@ -226,15 +276,14 @@ private:
     for (const Error &error : errors)
       if (error)
         return error;
-    if (samples.empty())
+    if (!isMeasured)
       return makeError(Status::Failure, "kernel \"", plan->kernels[use.kernel].name, "\" cannot be measured");
-    std::ranges::sort(samples);
-    return samples[samples.size() / 2];
+    return Error::success();
   }
 
   /// Calls until there are enough samples, or until `over`.
-  static std::vector<double> sample(CpuExecutable &executable, const KernelUse &use, Operands &operands,
-                                    const std::atomic<bool> *over) {
+  static std::vector<double> callKernel(CpuExecutable &executable, const KernelUse &use, Operands &operands,
+                                        const std::atomic<bool> *over) {
     std::vector<double> samples;
     double total = 0;
     for (uint64_t turn = 0;
@@ -254,6 +303,7 @@ private:
 
   const Plan &plan;
   const Program &program;
+  std::span<OperandMemory> memory;
   NativeLibraries libraries;
   std::vector<Side> sides;
 };
@@ -263,35 +313,35 @@ private:
 Error profileKernels(const Plan &plan, const Entry &entry, size_t devices, unsigned cores, Profile &profile,
                      const std::function<void(size_t, size_t)> &progress) {
   struct Missing {
-    const Program *program;
-    std::map<uint64_t, KernelUse> uses;
+    KernelUse use;
+    KernelTimer *timer;
+    KernelSamples samples;
   };
-  std::vector<Missing> missing;
-  size_t total = 0, done = 0;
-  std::set<uint64_t> seen;
+  std::vector<OperandMemory> memory(devices);
+  std::vector<std::unique_ptr<KernelTimer>> timers;
+  std::map<uint64_t, Missing> missing;
   for (const Program &program : entry.programs) {
-    Missing &here = missing.emplace_back(Missing{&program, {}});
+    auto timer = std::make_unique<KernelTimer>(plan, program, memory, cores);
+    size_t before = missing.size();
     for (KernelUse &use : kernelUsesOf(*plan, program, cores))
-      if (uint64_t key = Profile::keyOf(use.signature(*plan), devices, cores);
-          !profile.kernel(key) && seen.insert(key).second)
-        here.uses.emplace(key, std::move(use));
-    total += here.uses.size();
-  }
-  for (const Missing &here : missing) {
-    if (here.uses.empty())
+      if (uint64_t key = Profile::keyOf(use.signature(*plan), devices, cores); !profile.kernel(key))
+        missing.try_emplace(key, std::move(use), timer.get());
+    if (missing.size() == before)
       continue;
-    KernelTimer timer(plan, *here.program, devices, cores);
-    if (Error error = timer.load())
+    if (Error error = timer->load())
       return error;
-    for (const auto &[key, use] : here.uses) {
-      auto time = timer.time(use);
-      if (!time)
-        return time.error().atNode(use.instruction->node);
-      profile.setKernel(key, *time);
-      if (progress)
-        progress(++done, total);
-    }
+    timers.push_back(std::move(timer));
   }
+  size_t done = 0;
+  for (size_t round = 0; round != rounds; ++round)
+    for (auto &[key, one] : missing) {
+      if (Error error = one.timer->sample(one.use, one.samples))
+        return error.atNode(one.use.instruction->node);
+      if (progress && ++done % rounds == 0)
+        progress(done / rounds, missing.size());
+    }
+  for (auto &[key, one] : missing)
+    profile.setKernel(key, one.samples.time(plan->kernels[one.use.kernel].name));
   return Error::success();
 }
 
