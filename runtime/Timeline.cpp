@@ -4,6 +4,8 @@
 
 #include "runtime/Timeline.h"
 
+#include <thread>
+
 namespace cleave::runtime {
 
 void Timeline::wait(uint32_t value, std::chrono::nanoseconds spin) const {
@@ -19,6 +21,7 @@ void Timeline::wait(uint32_t value, std::chrono::nanoseconds spin) const {
         __builtin_ia32_pause();
 #endif
       }
+      std::this_thread::yield();
     } while (std::chrono::steady_clock::now() < deadline);
   }
   for (;;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A counter that one thread raises and others wait for, asleep but for a brief spin.
+// A counter that one thread raises and others wait for, at first on their core, then asleep.
 
 #ifndef CLEAVE_RUNTIME_TIMELINE_H
 #define CLEAVE_RUNTIME_TIMELINE_H
@@ -28,7 +28,8 @@ public:
   bool reached(uint32_t value) const {
     return static_cast<int32_t>(counter.load(std::memory_order_acquire) - value) >= 0;
   }
-  /// Returns once the counter has reached `value`; spins for at most `spin` before it sleeps.
+  /// Returns once the counter has reached `value`. Before it sleeps it looks again and again for at most `spin`; in
+  /// between, whoever else wants the core has it.
   void wait(uint32_t value, std::chrono::nanoseconds spin = {}) const;
 
 private:

@@ -15,8 +15,9 @@
 namespace cleave::runtime {
 namespace {
 
-/// Short enough to be lost in the time of a kernel, long enough to spare a sleep between neighbours.
-constexpr std::chrono::microseconds briefSpin(20);
+/// How long a compute thread with cores of its own waits awake: longer than a transfer takes, or a neighbour's turn in
+/// a pipeline. To wake a core that sleeps takes a virtual machine about 0.1 ms, as long as many kernels.
+constexpr std::chrono::milliseconds patience(5);
 
 class CpuDevice : public Device {
 public:
@@ -98,9 +99,9 @@ public:
       auto first = cores.begin() + static_cast<ptrdiff_t>(firstCore.at(site.device));
       own.assign(first, first + threads);
     }
-    // With no core to spare, a compute thread that spins would keep a transfer from making progress.
-    auto spin = !context.hasOthers() && wanted < cores.size() ? std::chrono::nanoseconds(briefSpin)
-                                                              : std::chrono::nanoseconds(0);
+    // With more threads than cores a thread that waits awake keeps another device's from its core.
+    auto spin = !context.hasOthers() && wanted <= cores.size() ? std::chrono::nanoseconds(patience)
+                                                               : std::chrono::nanoseconds(0);
     return std::unique_ptr<Device>(
         std::make_unique<CpuDevice>(context, index, libraries, threads, std::move(own), spin));
   }

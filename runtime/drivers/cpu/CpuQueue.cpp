@@ -58,10 +58,10 @@ void CpuQueue::submit(std::shared_ptr<Step> step) {
 }
 
 void CpuQueue::serve() {
-  if (kind == QueueKind::Compute) {
-    stayOn(context.cores);
+  // Transfers, too: they take the core from their own device, which waits for them, and not from one that computes.
+  stayOn(context.cores);
+  if (kind == QueueKind::Compute)
     omp_set_num_threads(static_cast<int>(context.threads));
-  }
   RunningInstruction running(context.device());
   for (uint32_t served = 0;; ++served) {
     arrivals.wait(served + 1, spin);

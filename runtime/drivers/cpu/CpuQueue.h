@@ -25,10 +25,10 @@ struct CpuQueueContext {
   const Site &site() const { return shared->sites[index]; }
   const PlanDevice &device() const { return shared->plan->devices[site().device]; }
   Executable *executable = nullptr;
-  /// OpenMP threads of a compute queue, and the cores that it keeps to (none: any).
+  /// OpenMP threads of a compute queue, and the cores that all queues keep to (none: any).
   unsigned threads = 1;
   CoreSet cores;
-  /// How long a compute queue may spin before it sleeps.
+  /// How long a compute queue may wait awake before it sleeps.
   std::chrono::nanoseconds spin{};
   /// By EntryPhase::index the queues with instructions, and how often one has ended a step: a step begins on the device
   /// when all of the steps before have ended on it.
