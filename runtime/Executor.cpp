@@ -249,12 +249,8 @@ Error Executor::State::build(const Plan &plan, std::vector<const Entry *> entrie
   started.resize(2 * entries.size());
   findQueues();
   context.options = std::move(options);
-  if (context.options.trace) {
-    std::vector<std::string> names;
-    for (const EntryContext &running : context.entries)
-      names.push_back(running.entry->name);
-    context.options.trace->setEntries(std::move(names));
-  }
+  if (context.options.trace)
+    context.options.trace->setEntries(entries);
   context.parameters = &parameters;
   Error error = createDrivers();
   if (Error failed = agree(error ? error : createMembers()))

@@ -5,6 +5,7 @@
 #include "runtime/Trace.h"
 
 #include "runtime/Json.h"
+#include "runtime/TraceMemory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -83,11 +84,13 @@ void Trace::unpack(const Plan &plan, std::span<const Entry *const> entries, std:
 }
 
 void Trace::write(std::ostream &out) const {
+  std::vector<Counter> shown = memoryOf(*this);
+  shown.insert(shown.end(), counters.begin(), counters.end());
   int64_t origin = INT64_MAX;
   for (const Track &track : all)
     for (const Event &event : track.events)
       origin = std::min(origin, event.begin);
-  for (const Counter &counter : counters)
+  for (const Counter &counter : shown)
     if (!counter.values.empty())
       origin = std::min(origin, counter.values.front().first);
   const char *separator = "\n";
@@ -109,14 +112,14 @@ void Trace::write(std::ostream &out) const {
           << ",\"ts\":" << microseconds(event.begin - origin) << ",\"dur\":" << microseconds(event.end - event.begin)
           << ",\"args\":{\"phase\":\"" << (event.phase == Phase::Prepare ? "prepare" : "body")
           << "\",\"step\":" << event.step;
-      if (entryNames.size() > 1)
-        out << ",\"entry\":" << JsonString{entryNames[event.entry]};
+      if (running.size() > 1)
+        out << ",\"entry\":" << JsonString{running[event.entry]->name};
       if (const auto *call = std::get_if<Call>(&event.instruction->action))
         out << ",\"kernel\":" << JsonString{plan->kernels[call->kernel].name};
       out << "}}";
     }
   }
-  for (const Counter &counter : counters)
+  for (const Counter &counter : shown)
     for (auto [time, value] : counter.values) {
       next();
       out << "{\"ph\":\"C\",\"name\":" << JsonString{counter.name} << ",\"pid\":" << counter.device

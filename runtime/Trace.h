@@ -42,8 +42,9 @@ public:
 
   /// A new track for a queue of a site. The trace keeps `plan` alive, whose instructions the events refer to.
   Track &add(const Plan &plan, const Site &site, uint32_t queue, QueueKind kind);
-  /// The names of the entries that run together, by their places, where there are several.
-  void setEntries(std::vector<std::string> names) { entryNames = std::move(names); }
+  /// The entries that run together, by their places: parts of the plan that the tracks are of.
+  void setEntries(std::vector<const Entry *> entries) { running = std::move(entries); }
+  std::span<const Entry *const> entries() const { return running; }
   /// A new counter of a device. Events and counters of one trace have one clock.
   Counter &addCounter(uint32_t device, std::string name);
   /// Not while a step is running.
@@ -52,14 +53,15 @@ public:
   std::vector<std::byte> pack(std::span<const Entry *const> entries, int64_t offset) const;
   /// Adds the events that another process has packed.
   void unpack(const Plan &plan, std::span<const Entry *const> entries, std::span<const std::byte> bytes);
-  /// The events as JSON, in microseconds from the first begin. Not while a step is running.
+  /// The events as JSON, in microseconds from the first begin; with them the bytes in use, if the entries are known.
+  /// Not while a step is running.
   void write(std::ostream &out) const;
 
 private:
   Plan plan;
   std::deque<Track> all;
   std::deque<Counter> counters;
-  std::vector<std::string> entryNames;
+  std::vector<const Entry *> running;
   std::map<uint32_t, uint32_t> threads; ///< tracks of each device so far
 };
 

@@ -4,8 +4,8 @@
 
 #include "runtime/simulator/Simulator.h"
 
+#include "runtime/BufferUse.h"
 #include "runtime/simulator/Activities.h"
-#include "runtime/simulator/BufferUse.h"
 #include "runtime/simulator/Likeness.h"
 
 #include <algorithm>

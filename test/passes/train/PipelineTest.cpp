@@ -6,7 +6,7 @@
 #include "test/passes/train/PlacedLayers.h"
 
 #include "runtime/Executor.h"
-#include "runtime/Trace.h"
+#include "runtime/TraceMemory.h"
 #include "runtime/Verify.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,7 @@ struct LayerSeconds {
 
 /// Runs one step, in which only products take time, and gives the part of the longest span of a device, from its first
 /// product to its last, that devices work on average (the definition of Qi et al. 2024).
-double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width) {
-  runtime::Trace trace;
+double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width, runtime::Trace &trace) {
   runtime::ExecutorOptions options;
   options.trace = &trace;
   const std::vector<runtime::Kernel> &kernels = plan->kernels;
@@ -74,6 +73,11 @@ double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int
     ++devices;
   }
   return busy / devices / longest;
+}
+
+double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width) {
+  runtime::Trace trace;
+  return utilisationOf(plan, seconds, width, trace);
 }
 
 TrainingOptions optionsOf(Schedule schedule, unsigned microbatches) {
@@ -193,6 +197,31 @@ TEST(PipelineMemory, GrowsWithMicrobatchesUnderGPipe) { EXPECT_GE(growthOf(Sched
 TEST(PipelineMemory, StaysUnderOneForwardOneBackward) {
   EXPECT_NEAR(growthOf(Schedule::OneForwardOneBackward), 0, 0.01 * activationBytes);
   EXPECT_NEAR(growthOf(Schedule::ZeroBubbleH1), 0, 0.01 * activationBytes);
+}
+
+/// The most that the trace of a step on null devices shows in use of the device of the second of four stages.
+double tracedPeak(Schedule schedule, unsigned microbatches) {
+  PlacedLayers layers;
+  layers.samples = 256;
+  layers.meshes = four;
+  auto plan = compileStep(layers, optionsOf(schedule, microbatches));
+  if (!plan)
+    return 0;
+  runtime::Trace trace;
+  utilisationOf(*plan, {}, layers.width, trace);
+  double peak = 0;
+  for (const runtime::Trace::Counter &counter : memoryOf(trace))
+    if (counter.device == 1)
+      for (auto [time, bytes] : counter.values)
+        peak = std::max(peak, bytes);
+  return peak;
+}
+
+// The trace shows what the schedules promise.
+TEST(PipelineMemory, IsShownByTheTrace) {
+  EXPECT_GE(tracedPeak(Schedule::GPipe, 16) - tracedPeak(Schedule::GPipe, 8), 8 * activationBytes);
+  for (Schedule schedule : {Schedule::OneForwardOneBackward, Schedule::ZeroBubbleH1})
+    EXPECT_NEAR(tracedPeak(schedule, 16), tracedPeak(schedule, 8), 0.08 * activationBytes);
 }
 
 // Gradients are summed up as they come: there is one of each parameter, and at most two more of the layer at hand.

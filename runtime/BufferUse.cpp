@@ -2,7 +2,7 @@
 //
 // Views count for the buffer that they show.
 
-#include "runtime/simulator/BufferUse.h"
+#include "runtime/BufferUse.h"
 
 #include <algorithm>
 

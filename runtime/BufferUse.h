@@ -3,8 +3,8 @@
 // Which bytes of a program's arena are in use when: a buffer, with all its views, from the begin of the first
 // instruction of a step that names it to the end of the last; what `prepare` fills and the body reads, always.
 
-#ifndef CLEAVE_RUNTIME_SIMULATOR_BUFFERUSE_H
-#define CLEAVE_RUNTIME_SIMULATOR_BUFFERUSE_H
+#ifndef CLEAVE_RUNTIME_BUFFERUSE_H
+#define CLEAVE_RUNTIME_BUFFERUSE_H
 
 #include "runtime/Plan.h"
 
@@ -41,4 +41,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_SIMULATOR_BUFFERUSE_H
+#endif // CLEAVE_RUNTIME_BUFFERUSE_H
