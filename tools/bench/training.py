@@ -4,7 +4,7 @@
 # Measures training against PyTorch and against the ceilings of two devices, and writes the tables of docs/training.md.
 # Run it on an idle machine.
 #
-#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|data|pipeline]
+#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|data|pipeline|utilisation]
 #
 # Prints the tables; --write puts them into docs/training.md, between its marks. $CLEAVE_BIN names the programs' folder
 # (build/bin), $CLEAVE_SHARED the folder with data/fashion-mnist (../shared); without it a set of random images of the
@@ -194,7 +194,43 @@ def pipeline(folder, rounds):
     return "\n".join([*SCALING, scaling_row("LSTM of 8 layers, pipeline", *measure_scaling(rounds, alone, two))])
 
 
-TABLES = {"peer": against_peer, "data": split_by_data, "pipeline": pipeline}
+def utilisation_of(trace):
+    """The part of the longest span of a device, from its first kernel to its last, that devices work on average: the
+    median of the trace's steps but the first three."""
+    steps = {}
+    for event in read(trace)["traceEvents"]:
+        if event["ph"] == "X" and event["cat"] == "call" and event["args"]["phase"] == "body":
+            steps.setdefault(event["args"]["step"], {}).setdefault(event["pid"], []).append(
+                (event["ts"], event["ts"] + event["dur"]))
+    shares = []
+    for _, devices in sorted(steps.items())[3:]:
+        span = max(max(end for _, end in calls) - min(begin for begin, _ in calls) for calls in devices.values())
+        shares.append(statistics.mean(sum(end - begin for begin, end in calls) for calls in devices.values()) / span)
+    return statistics.median(shares)
+
+
+def utilisation(folder, rounds):
+    """Two stages of eight equal dense layers, on a core each."""
+    width, samples = 512, 64
+    rows = ["| schedule | microbatches | utilisation | formula |", "|---|---:|---:|---:|"]
+    for schedule in ("gpipe", "1f1b"):
+        for microbatches in (2, 4, 8, 16):
+            model, plan, trace = (os.path.join(folder, f"mlp.{kind}") for kind in ("onnx", "plan", "json"))
+            finish(run(CLEAVE, "zoo", "mlp", "--layers", 16, "--inputs", width, "--hidden", width, "--classes", width,
+                       "--batch", samples * microbatches, "--weights", "-o", model))
+            finish(run(CLEAVE, "compile", model, "--train", "--loss", "cross-entropy", "--optimizer", "sgd", "--machine",
+                       "host:2x1", "--strategy", "pipeline", "--degrees", "pipeline=2", "--microbatches", microbatches,
+                       "--schedule", schedule, "--recompute", "none", "-o", plan))
+            shares = []
+            for _ in range(rounds):
+                finish(run(CLEAVE, "run", plan, "--repeat", 25, "--trace", trace))
+                shares.append(utilisation_of(trace))
+            work = 3 * microbatches
+            rows.append(f"| {schedule} | {microbatches} | {statistics.median(shares):.0%} | {work / (work + 2):.0%} |")
+    return "\n".join(rows)
+
+
+TABLES = {"peer": against_peer, "data": split_by_data, "pipeline": pipeline, "utilisation": utilisation}
 
 
 def processor():
