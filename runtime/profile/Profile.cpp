@@ -7,6 +7,8 @@
 #include "runtime/FileReplacement.h"
 #include "runtime/Plan.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -75,6 +77,40 @@ Error Profile::write(const std::filesystem::path &file) const {
       out << "kernel " << std::hex << key << std::dec << " " << time.alone << " " << time.busy << " " << time.name
           << "\n";
   });
+}
+
+static double medianOf(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+Profile Profile::medianOf(std::span<const Profile> profiles) {
+  std::map<uint64_t, std::array<std::vector<double>, 2>> kernels;
+  std::map<std::pair<std::string, double>, std::vector<double>> points;
+  std::map<std::string, std::vector<double>> numbers;
+  Profile result;
+  for (const Profile &profile : profiles) {
+    for (const auto &[key, time] : profile.kernels) {
+      kernels[key][0].push_back(time.alone);
+      kernels[key][1].push_back(time.busy);
+      result.kernels[key].name = time.name;
+    }
+    for (const auto &[name, curve] : profile.curves)
+      for (auto [bytes, seconds] : curve)
+        points[{name, bytes}].push_back(seconds);
+    for (const auto &[name, value] : profile.numbers)
+      numbers[name].push_back(value);
+  }
+  for (auto &[key, times] : kernels) {
+    result.kernels[key].alone = runtime::medianOf(std::move(times[0]));
+    result.kernels[key].busy = runtime::medianOf(std::move(times[1]));
+  }
+  for (auto &[point, seconds] : points)
+    result.addPoint(point.first, point.second, runtime::medianOf(std::move(seconds)));
+  for (auto &[name, values] : numbers)
+    result.setNumber(name, runtime::medianOf(std::move(values)));
+  return result;
 }
 
 std::string divisionName(size_t devices, unsigned cores) {

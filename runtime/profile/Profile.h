@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 
 namespace cleave::runtime {
 
@@ -45,6 +46,9 @@ public:
 
   std::optional<double> number(const std::string &name) const;
   void setNumber(const std::string &name, double value) { numbers[name] = value; }
+
+  /// Of each time the median of those profiles that have it.
+  static Profile medianOf(std::span<const Profile> profiles);
 
 private:
   std::map<uint64_t, KernelTime> kernels;

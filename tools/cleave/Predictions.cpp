@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every model is compiled in several ways, each a case. Cases take turns, so that a slow minute of the machine does not
-// fall on one of them.
+// Every model is compiled in several ways, each a case. Cases take turns, in each of which first the kernels of a case
+// are measured by themselves, then its steps, so that a slow minute of the machine does not fall on one case, and not
+// on what is predicted or what is measured alone.
 
 #include "tools/cleave/Predictions.h"
 
@@ -35,7 +36,6 @@ struct Case {
   std::optional<CompiledModel> compiled;
   std::optional<runtime::Plan> opened;
   double predicted = 0, predictedBytes = 0, measuredBytes = 0;
-  size_t measuredCalls = 0, calls = 0;
   std::vector<double> rounds; ///< median seconds of each
 
   double measured() const {
@@ -67,7 +67,7 @@ private:
 
 class Predictions {
 public:
-  explicit Predictions(const PredictionOptions &options) : options(options), profile(readHostProfile()) {}
+  explicit Predictions(const PredictionOptions &options) : options(options) {}
 
   Error run() {
     auto models = choosePredictions(options.train, options.models, options.plans);
@@ -76,13 +76,21 @@ public:
     for (const PredictedModel &model : *models)
       if (Error error = addModel(model))
         return error;
+    std::vector<runtime::Profile> profiles(options.rounds);
     for (unsigned round = 0; round != options.rounds; ++round)
       for (Case &one : cases) {
         show("round " + llvm::Twine(round + 1) + ": " + one.model + " " + one.plan);
+        const runtime::Plan &plan = *one.opened;
+        if (Error error = measureEntry(plan, plan->entries[0], profiles[round]))
+          return error;
         if (Error error = measure(one))
           return error;
       }
     show("");
+    auto profile = runtime::Profile::medianOf(profiles);
+    for (Case &one : cases)
+      if (Error error = predict(one, profile))
+        return error;
     return finish();
   }
 
@@ -90,7 +98,7 @@ private:
   Error addModel(const PredictedModel &model);
   Error addCase(const std::string &model, const std::string &file, const PlanWay &way);
   Expected<std::string> halvesOf(const std::string &file);
-  Error predict(Case &one);
+  static Error predict(Case &one, const runtime::Profile &profile);
   Error measure(Case &one);
   Error finish() const;
   Summary summary() const;
@@ -105,7 +113,6 @@ private:
   }
 
   const PredictionOptions &options;
-  runtime::Profile profile;
   Scratch scratch;
   std::vector<Case> cases;
 };
@@ -120,7 +127,7 @@ Error Predictions::addModel(const PredictedModel &model) {
   for (const PlanWay &way : model.ways)
     if (Error error = addCase(model.model, file, way))
       return error;
-  return writeHostProfile(profile);
+  return Error::success();
 }
 
 /// A placement file with the model's operators in two groups.
@@ -171,24 +178,17 @@ Error Predictions::addCase(const std::string &model, const std::string &file, co
   one.opened = *plan;
   if (Error error = verifyPlan(*plan))
     return error;
-  if (Error error = predict(one))
-    return error;
   cases.push_back(std::move(one));
   return Error::success();
 }
 
-Error Predictions::predict(Case &one) {
+Error Predictions::predict(Case &one, const runtime::Profile &profile) {
   const runtime::Plan &plan = *one.opened;
   const runtime::Entry &entry = plan->entries[0];
-  show("measuring kernels of " + one.model + " " + one.plan);
-  if (Error error = measureEntry(plan, entry, profile))
-    return error;
   auto machine = machineOf(plan, one.machine);
   if (!machine)
     return machine.error();
   ProfiledCost cost(*machine, *plan, entry, profile);
-  one.calls = cost.numCalls();
-  one.measuredCalls = cost.numMeasured();
   auto result = runtime::simulate(*plan, entry, cost);
   if (!result)
     return result.error();
@@ -304,8 +304,10 @@ Error Predictions::writeMarkdown() const {
       return;
     }
     out << "# Predictions\n\nWhat `cleave simulate` predicts of a step, beside what it takes, on one machine. Kernels "
-           "were measured by themselves\n(`cleave profile`); the plans were not run before they were predicted. A "
-           "measured time is the median of the rounds'\nmedians, in which all plans take turns.\n\n## Inference\n\n";
+           "are measured by themselves,\nas `cleave profile` does it; of the plans' steps nothing enters the "
+           "predictions. "
+           "In each round all plans take turns: first\na plan's kernels are measured, then its steps. Both times are "
+           "medians of the rounds' medians.\n\n## Inference\n\n";
     printSection(out);
     out << after;
   });
