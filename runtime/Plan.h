@@ -291,6 +291,8 @@ struct Entry {
   std::optional<Prediction> prediction;
   /// Of a step that trains or evaluates: the size of dimension 0 of every input. 0: it does neither.
   uint64_t samples = 0;
+  /// The length of sequences that it is for, where the plan has entries for several; else 0.
+  uint64_t bucket = 0;
 
   /// Whether it is what the planner decided about a training step, without programs that would run it.
   bool isDecision() const { return prediction && prediction->training && programs.empty(); }

@@ -294,6 +294,7 @@ Entry Reader::entry(const fb::Entry &from) {
   if (const fb::Prediction *expected = from.prediction())
     to.prediction = prediction(*expected);
   to.samples = from.samples();
+  to.bucket = from.bucket();
   return to;
 }
 

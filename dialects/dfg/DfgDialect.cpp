@@ -36,7 +36,8 @@ Operation *DfgDialect::materializeConstant(OpBuilder &builder, Attribute value, 
 }
 
 LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  if (attribute.getName() == samplesAttrName && isa<GraphOp>(op) && isa<IntegerAttr>(attribute.getValue()))
+  bool isOfGraph = attribute.getName() == samplesAttrName || attribute.getName() == bucketAttrName;
+  if (isOfGraph && isa<GraphOp>(op) && isa<IntegerAttr>(attribute.getValue()))
     return success();
   return op->emitOpError("carries the attribute '")
          << attribute.getName().getValue() << "', expected it on an argument or result of 'dfg.graph'";
@@ -58,6 +59,8 @@ LogicalResult DfgDialect::verifyRegionArgAttribute(Operation *op, unsigned regio
 
 LogicalResult DfgDialect::verifyRegionResultAttribute(Operation *op, unsigned region, unsigned result,
                                                       NamedAttribute attribute) {
+  if (attribute.getName() == countsAttrName && isa<UnitAttr>(attribute.getValue()))
+    return success();
   return verifyPortAttribute(op, attribute);
 }
 

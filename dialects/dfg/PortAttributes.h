@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What arguments of a graph say about themselves, besides their names.
+// What graphs, their arguments and results say about themselves, besides their names.
 
 #ifndef CLEAVE_DIALECTS_DFG_PORTATTRIBUTES_H
 #define CLEAVE_DIALECTS_DFG_PORTATTRIBUTES_H
@@ -9,8 +9,14 @@
 
 namespace cleave::dfg {
 
+/// On a graph that trains or evaluates, where there is one for each of several lengths of sequences: its own length; an
+/// i64.
+inline constexpr llvm::StringLiteral bucketAttrName = "dfg.bucket";
 /// On an argument that holds labels: how many classes there are; an i64.
 inline constexpr llvm::StringLiteral classesAttrName = "dfg.classes";
+/// On a result: the loss, the graph's first result, is the mean over as many as this one counts; a unit attribute. The
+/// count must not depend on parameters.
+inline constexpr llvm::StringLiteral countsAttrName = "dfg.counts";
 
 } // namespace cleave::dfg
 

@@ -31,8 +31,13 @@ public:
     std::vector<Offset<fb::Entry>> entries;
     if (llvm::Error error = tables.write())
       return error;
-    for (auto graph : module.getOps<dfg::GraphOp>())
+    for (auto graph : module.getOps<dfg::GraphOp>()) {
+      // Of other lengths of sequences nobody expects anything.
+      isExpected = entries.empty() || graph->getAttr(dfg::bucketAttrName) == expectedBucket;
+      if (entries.empty())
+        expectedBucket = graph->getAttr(dfg::bucketAttrName);
       entries.push_back(entry(graph, entries.empty()));
+    }
     if (entries.empty())
       return makePlanError("plan expects a 'dfg.graph', found none");
     auto producer = tables.text(options.producer), model = tables.text(options.model),
@@ -266,7 +271,9 @@ private:
          fusedWith = tables.text(row.fusedWith);
     auto inputs = builder.CreateVector(row.inputs);
     auto shape = builder.CreateVector(row.shape);
-    OperatorReport expected = options.report ? options.report->operators.lookup(row.name) : OperatorReport();
+    OperatorReport expected;
+    if (options.report && isExpected)
+      expected = options.report->operators.lookup(row.name);
     auto alternative = tables.text(expected.alternative);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
@@ -337,8 +344,10 @@ private:
     Offset<fb::Prediction> expected =
         options.report && isFirst ? prediction(*options.report) : Offset<fb::Prediction>();
     auto samples = graph->getAttrOfType<IntegerAttr>(dfg::samplesAttrName);
+    auto bucket = graph->getAttrOfType<IntegerAttr>(dfg::bucketAttrName);
     return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tileList, expected,
-                           samples ? static_cast<uint64_t>(samples.getInt()) : 0);
+                           samples ? static_cast<uint64_t>(samples.getInt()) : 0,
+                           bucket ? static_cast<uint64_t>(bucket.getInt()) : 0);
   }
 
   ModuleOp module;
@@ -346,6 +355,9 @@ private:
   flatbuffers::FlatBufferBuilder builder;
   PlanTables tables;
   std::vector<std::string> inputNames, outputNames;
+  /// The length of sequences that the report is about, and whether the entry at hand is for it.
+  Attribute expectedBucket;
+  bool isExpected = true;
   llvm::DenseMap<Value, uint32_t> buffers;
 };
 

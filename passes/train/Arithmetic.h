@@ -42,6 +42,9 @@ public:
   mlir::Value min(mlir::Value lhs, double rhs) {
     return dfg::MinOp::create(builder, location, lhs, number(elementOf(lhs), rhs));
   }
+  mlir::Value max(mlir::Value lhs, double rhs) {
+    return dfg::MaxOp::create(builder, location, lhs, number(elementOf(lhs), rhs));
+  }
   mlir::Value sqrt(mlir::Value value) { return dfg::SqrtOp::create(builder, location, value); }
   mlir::Value cos(mlir::Value value) { return dfg::CosOp::create(builder, location, value); }
   mlir::Value compare(mlir::Value lhs, dfg::Comparison comparison, mlir::Value rhs) {

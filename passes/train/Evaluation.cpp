@@ -38,23 +38,44 @@ private:
 
 } // namespace
 
-LogicalResult placeEvaluation(dfg::GraphOp evaluation, dfg::GraphOp trained) {
+/// Whether `op` may stand where `known` does, cut as that is: the same operator, perhaps on tensors of other sizes.
+static bool fits(Operation *op, Operation *known) {
+  if (known->getOperandTypes() == op->getOperandTypes() && known->getResultTypes() == op->getResultTypes())
+    return true;
+  auto rankOf = [](Type type) { return cast<RankedTensorType>(type).getRank(); };
+  if (!llvm::equal(llvm::map_range(known->getOperandTypes(), rankOf), llvm::map_range(op->getOperandTypes(), rankOf)) ||
+      !llvm::equal(llvm::map_range(known->getResultTypes(), rankOf), llvm::map_range(op->getResultTypes(), rankOf)))
+    return false;
+  dist::SplitAttr split = dist::getPlace(known).getSplit();
+  auto splittable = dyn_cast<SplitInterface>(op);
+  if (!split)
+    return true;
+  if (!splittable)
+    return false;
+  SplitRule rule = splittable.getSplitRule();
+  return llvm::all_of(split.getFactors(), [&](NamedAttribute factor) {
+    auto found = rule.find(factor.getName());
+    return found && rule.factors[*found].kind != FactorKind::Unsplittable &&
+           rule.factors[*found].kind != FactorKind::Stepwise;
+  });
+}
+
+LogicalResult placeLike(dfg::GraphOp graph, dfg::GraphOp placed) {
   std::map<Position, Operation *> known;
   llvm::StringMap<dist::PlaceAttr> byNode;
   Positions positions;
-  for (Operation &op : trained.getBody().front().without_terminator())
+  for (Operation &op : placed.getBody().front().without_terminator())
     if (dist::PlaceAttr place = dist::getPlace(&op)) {
       known[positions.next(&op)] = &op;
       byNode.try_emplace(dfg::getNodeName(op.getLoc()), place);
     }
-  GradientPlaces places(evaluation->getParentOfType<ModuleOp>());
+  GradientPlaces places(graph->getParentOfType<ModuleOp>());
   Positions own;
-  for (Operation &op : evaluation.getBody().front().without_terminator()) {
+  for (Operation &op : graph.getBody().front().without_terminator()) {
     if (followsItsUsers(&op))
       continue;
     auto same = known.find(own.next(&op));
-    if (same != known.end() && same->second->getOperandTypes() == op.getOperandTypes() &&
-        same->second->getResultTypes() == op.getResultTypes()) {
+    if (same != known.end() && fits(&op, same->second)) {
       op.setAttr(dist::placeAttrName, dist::getPlace(same->second));
       continue;
     }
@@ -66,7 +87,7 @@ LogicalResult placeEvaluation(dfg::GraphOp evaluation, dfg::GraphOp trained) {
         place = place ? place : dist::getPlace(producer);
       }
     if (!place)
-      return op.emitError("evaluation expects the operator's node, or what it reads, in the graph that is trained");
+      return op.emitError("expects the operator's node, or what it reads, in the graph that is placed");
     places.begin(place.getMesh(), place.getBy());
     for (Operation *producer : producers) {
       if (dist::getPlace(producer).getMesh() != place.getMesh())

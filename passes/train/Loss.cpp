@@ -39,9 +39,15 @@ llvm::Expected<LossOptions> parseLoss(StringRef text) {
       if (!classes)
         return classes.takeError();
       loss.classes = *classes;
+    } else if (option.key == "ignore-index" && loss.kind == LossKind::CrossEntropy) {
+      int64_t label = 0;
+      if (option.value.getAsInteger(10, label))
+        return optionError("the loss expects a whole number for ignore-index, got \"" + option.value + "\"");
+      loss.ignoreIndex = label;
     } else {
       return optionError("the loss \"" + kind + "\" knows no option \"" + option.key +
-                         "\"; cross-entropy has output, labels and classes, mse has output and labels");
+                         "\"; cross-entropy has output, labels, classes and ignore-index, mse has output and "
+                         "labels");
     }
   }
   return loss;
@@ -137,7 +143,7 @@ private:
     Value mean = widened(output);
     if (type.getNumElements() != 1)
       mean = math.mul(math.sum(mean), 1.0 / static_cast<double>(type.getNumElements()));
-    return LossValues{asLoss(math.reshape(mean, {})), {}, std::nullopt};
+    return LossValues{asLoss(math.reshape(mean, {})), {}, {}, std::nullopt};
   }
 
   FailureOr<LossValues> meanSquaredError(Value output) {
@@ -150,12 +156,13 @@ private:
     Value difference = math.sub(widened(output), widened(*target));
     Value sum = math.sum(math.mul(difference, difference));
     return LossValues{
-        asLoss(math.mul(sum, 1.0 / static_cast<double>(type.getNumElements()))), {}, graph.getNumArguments() - 1};
+        asLoss(math.mul(sum, 1.0 / static_cast<double>(type.getNumElements()))), {}, {}, graph.getNumArguments() - 1};
   }
 
   FailureOr<LossValues> crossEntropy(Value output);
   FailureOr<Scores> findScores(Value output);
   Value countCorrect(const Scores &scores, Value labels, Value positions);
+  Value meanOverCounted(Value sum, Value count);
 
   void setOutputs(const LossValues &values) {
     SmallVector<Value> outputs = {values.loss};
@@ -163,6 +170,12 @@ private:
     if (values.correct) {
       outputs.push_back(values.correct);
       attributes.push_back(named("correct"));
+    }
+    if (values.count) {
+      outputs.push_back(values.count);
+      NamedAttrList counts(named("count"));
+      counts.set(dfg::countsAttrName, builder.getUnitAttr());
+      attributes.push_back(counts.getDictionary(builder.getContext()));
     }
     terminator()->setOperands(outputs);
     graph.setType(builder.getFunctionType(graph.getArgumentTypes(), TypeRange(ValueRange(outputs))));
@@ -238,6 +251,12 @@ Value LossBuilder::countCorrect(const Scores &scores, Value labels, Value positi
   return math.sum(math.cast(math.compare(first, dfg::Comparison::Equal, labels), builder.getI64Type()));
 }
 
+/// Without anything that counts the sum is 0, and so is the mean.
+Value LossBuilder::meanOverCounted(Value sum, Value count) {
+  Value number = math.cast(count, Arithmetic::elementOf(sum));
+  return math.div(sum, math.max(number, 1.0));
+}
+
 FailureOr<LossValues> LossBuilder::crossEntropy(Value output) {
   FailureOr<Scores> scores = findScores(output);
   if (failed(scores))
@@ -250,7 +269,14 @@ FailureOr<LossValues> LossBuilder::crossEntropy(Value output) {
   FailureOr<Value> labels = addInput(RankedTensorType::get(flat, builder.getI64Type()), "labels", numClasses);
   if (failed(labels))
     return failure();
-  Value lines = math.reshape(*labels, ones);
+  Value lines = math.reshape(*labels, ones), count;
+  if (options.ignoreIndex) {
+    if (*options.ignoreIndex >= 0)
+      lines = math.select(math.compare(lines, dfg::Comparison::Equal, math.integer(*options.ignoreIndex)),
+                          math.integer(-1), lines);
+    Value counts = math.compare(lines, dfg::Comparison::GreaterOrEqual, math.integer(0));
+    count = math.sum(math.cast(counts, builder.getI64Type()));
+  }
   Value positions = math.positions(static_cast<int64_t>(shape.size()), scores->classes, numClasses);
   Value logProbabilities = scores->logProbabilities;
   if (!logProbabilities || isNarrow(logProbabilities))
@@ -259,9 +285,9 @@ FailureOr<LossValues> LossBuilder::crossEntropy(Value output) {
   Value isLabel = math.compare(positions, dfg::Comparison::Equal, lines);
   Value zero = math.number(Arithmetic::elementOf(logProbabilities), 0.0);
   Value sum = math.sum(math.select(isLabel, logProbabilities, zero));
-  double count = static_cast<double>(Arithmetic::typeOf(*labels).getNumElements());
-  return LossValues{asLoss(math.mul(sum, -1.0 / count)), countCorrect(*scores, lines, positions),
-                    graph.getNumArguments() - 1};
+  auto all = static_cast<double>(Arithmetic::typeOf(*labels).getNumElements());
+  Value mean = count ? math.mul(meanOverCounted(sum, count), -1.0) : math.mul(sum, -1.0 / all);
+  return LossValues{asLoss(mean), countCorrect(*scores, lines, positions), count, graph.getNumArguments() - 1};
 }
 
 } // namespace

@@ -30,9 +30,13 @@ struct LossOptions {
   /// last dimension of outputs of three (samples, positions, words), and dimension 1 of all others (samples, classes,
   /// rows, columns).
   std::optional<int64_t> classes;
+  /// Cross-entropy: a label that counts for nothing, as all labels do that are no class; the mean is then over the
+  /// others. Where it is not given: over all labels.
+  std::optional<int64_t> ignoreIndex;
 };
 
-/// "cross-entropy", "mse", or the name of an output; behind it ",output=NAME", ",labels=NAME" and ",classes=DIM".
+/// "cross-entropy", "mse", or the name of an output; behind it ",output=NAME", ",labels=NAME", ",classes=DIM" and
+/// ",ignore-index=LABEL".
 llvm::Expected<LossOptions> parseLoss(llvm::StringRef text);
 
 struct LossValues {
@@ -40,17 +44,21 @@ struct LossValues {
   mlir::Value loss;
   /// Cross-entropy only: an i64 scalar, how many labels have the largest score, the first one among equals.
   mlir::Value correct;
+  /// With an ignored label only: an i64 scalar, how many labels count.
+  mlir::Value count;
   /// The position of the input that was added.
   std::optional<unsigned> labelsInput;
 };
 
 /// Appends the loss to a forward graph, and makes it the graph's output, named "loss"; with cross-entropy a second
-/// output is named "correct". What only other outputs needed is removed.
+/// output is named "correct", and where a label is ignored a third one "count" (countsAttrName). What only other
+/// outputs needed is removed.
 ///
 /// Cross-entropy: the labels are i64, in the output's shape without the dimension of classes. A label that is no class,
 /// as -1, adds nothing to sum and gradient; the mean is over all labels nevertheless, so that the mean of equal parts'
-/// losses is that of the whole. Where the output is the result of softmax or its logarithm the loss is computed from
-/// what goes in. Only reductions see the classes, so that they can be cut.
+/// losses is that of the whole. With LossOptions::ignoreIndex the mean is over the labels that count, as ONNX and
+/// PyTorch define it; where none does, the loss is 0. Where the output is the result of softmax or its logarithm the
+/// loss is computed from what goes in. Only reductions see the classes, so that they can be cut.
 ///
 /// Fails, with a diagnostic, where the output is missing or does not fit.
 llvm::FailureOr<LossValues> addLoss(dfg::GraphOp graph, const LossOptions &options);

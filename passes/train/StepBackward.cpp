@@ -89,6 +89,10 @@ void StepWriter::seedLoss(Microbatch &microbatch, unsigned stage) {
   Value loss = forward.getBody().front().getTerminator()->getOperand(0);
   if (!llvm::is_contained(stages[stage].operators, loss.getDefiningOp()))
     return;
+  if (microbatch.share) {
+    microbatch.cotangents[microbatch.values.lookup(loss)] = microbatch.share;
+    return;
+  }
   auto type = cast<RankedTensorType>(loss.getType());
   FloatAttr one = FloatAttr::get(type.getElementType(), 1.0 / options.microbatches);
   microbatch.cotangents[microbatch.values.lookup(loss)] =

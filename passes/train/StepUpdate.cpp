@@ -178,9 +178,11 @@ LogicalResult StepWriter::finish() {
     Value sum;
     for (Microbatch &microbatch : microbatches) {
       Value part = microbatch.values.lookup(output);
+      if (isMean && microbatch.share)
+        part = dfg::MulOp::create(builder, output.getLoc(), part, microbatch.share);
       sum = sum ? dfg::AddOp::create(builder, output.getLoc(), sum, part).getResult() : part;
     }
-    if (isMean && options.microbatches > 1) {
+    if (isMean && options.microbatches > 1 && !microbatches.front().share) {
       auto type = cast<RankedTensorType>(output.getType());
       auto part = FloatAttr::get(type.getElementType(), 1.0 / options.microbatches);
       Value factor = dfg::ConstantOp::create(builder, output.getLoc(), DenseElementsAttr::get(type, part));

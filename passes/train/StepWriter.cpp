@@ -29,6 +29,8 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   if (failed(readParameters()))
     return failure();
   microbatches.resize(options.microbatches);
+  if (failed(shareLoss()))
+    return failure();
   for (const StageTask &task : orderTasks(stages, options.schedule, options.microbatches))
     if (failed(writeTask(task)))
       return failure();
@@ -172,6 +174,8 @@ LogicalResult StepWriter::writeTask(const StageTask &task) {
 LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
   Microbatch &microbatch = microbatches[number];
   for (Operation *op : stages[stage].operators) {
+    if (counted.contains(op))
+      continue;
     if (auto write = dyn_cast<dfg::WriteOp>(op)) {
       nextValues[write.getParameterAttr()] = {microbatch.values.lookup(write.getValue()), op};
       continue;

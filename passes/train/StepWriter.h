@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Writes a training step task by task. Private to the stage: StepWriter.cpp has the frame and forward tasks,
-// StepBackward.cpp backward tasks, StepUpdate.cpp the optimizer and outputs.
+// StepShares.cpp what each microbatch's loss counts for, StepBackward.cpp backward tasks, StepUpdate.cpp the optimizer
+// and outputs.
 
 #ifndef CLEAVE_PASSES_TRAIN_STEPWRITER_H
 #define CLEAVE_PASSES_TRAIN_STEPWRITER_H
@@ -12,6 +13,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <map>
 
@@ -52,6 +54,8 @@ private:
     llvm::DenseMap<mlir::Value, mlir::Value> cotangents;
     /// By stage: gradients of weights that are to be moved behind.
     std::map<unsigned, llvm::SmallVector<mlir::Operation *>> weightGradients;
+    /// Its share of what the step's loss is a mean over, a scalar of the loss's type; null where shares are equal.
+    mlir::Value share;
   };
 
   //===-- the frame -------------------------------------------------------------------------------------------===//
@@ -72,6 +76,15 @@ private:
   /// The layout with the axes over which a parameter is replicated cutting a dimension, as far as one divides: the
   /// first whose blocks come out even.
   dist::Layout shareReplicas(dist::Layout layout, const dist::MeshShape &mesh);
+
+  //===-- shares of microbatches (StepShares.cpp) -------------------------------------------------------------===//
+
+  /// Where the loss is a mean over what a result counts (dfg::countsAttrName): counts it in all microbatches before the
+  /// first task, since the gradients of each depend on the sum.
+  mlir::LogicalResult shareLoss();
+
+  /// The operators of the forward graph that compute a result.
+  llvm::SetVector<mlir::Operation *> producersOf(mlir::Value result);
 
   //===-- forward ---------------------------------------------------------------------------------------------===//
 
@@ -104,7 +117,7 @@ private:
 
   mlir::LogicalResult writeBackward(unsigned number, unsigned stage);
 
-  /// The loss's own cotangent: the step's loss is the mean of those of its microbatches.
+  /// The loss's own cotangent: the microbatch's share of the step's loss.
   void seedLoss(Microbatch &microbatch, unsigned stage);
 
   mlir::LogicalResult differentiate(Microbatch &microbatch, mlir::Operation *original);
@@ -173,6 +186,8 @@ private:
   mlir::IRMapping shared;
   llvm::MapVector<mlir::Attribute, Parameter> parameters;
   std::vector<Microbatch> microbatches;
+  /// Operators of the forward graph that shareLoss has written for all microbatches.
+  llvm::SetVector<mlir::Operation *> counted;
   /// By input of the forward graph, mesh and microbatch.
   std::map<std::tuple<unsigned, const void *, unsigned>, mlir::Value> slices;
   /// By parameter that the forward graph writes: its next value so far, and the write.

@@ -63,9 +63,10 @@ inline constexpr llvm::StringLiteral stepParameterName = "train/step";
 
 /// Replaces `forward` by a graph `train` that does a step and has microbatches times as many samples in dimension 0 of
 /// its inputs. The forward graph is placed; its first result is the loss, a mean over samples (a float scalar), its
-/// others are sums over samples. The step returns the mean and the sums of its microbatches.
-/// Fails, with a diagnostic, where an operator on the way from a parameter to the loss has no gradient (it names the
-/// model's node), where no parameter has a gradient, or an input has no samples.
+/// others are sums over samples. The step returns the mean and the sums of its microbatches; where one of the results
+/// is what the loss is a mean over (dfg::countsAttrName), the mean is over all that the step counts. Fails, with a
+/// diagnostic, where an operator on the way from a parameter to the loss has no gradient (it names the model's node),
+/// where no parameter has a gradient, or an input has no samples.
 llvm::FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options);
 
 } // namespace cleave

@@ -20,13 +20,14 @@ static Layer tokens(ModelBuilder &builder, const std::string &name, std::vector<
 onnx::ModelProto buildLstm(ModelBuilder &builder) {
   builder.setDeviation(0.05);
   int64_t hidden = builder["hidden"];
-  Layer layer = tokens(builder, "tokens", {builder["batch"], builder["sequence"]});
+  Layer layer =
+      builder.input("tokens", {builder["batch"], builder["sequence"]}, onnx::TensorProto::INT64, {"batch", "sequence"});
   layer = builder.transpose("steps", layer, {1, 0});
   layer = builder.embedding("embedding", layer, builder["vocabulary"], hidden);
   for (int64_t i = 1; i <= builder["layers"]; ++i)
     layer = builder.lstm("lstm" + std::to_string(i), layer, hidden);
   layer = builder.dense("decoder", layer, builder["vocabulary"]);
-  return builder.finish("output", builder.transpose("samples", layer, {1, 0, 2}));
+  return builder.finish("output", builder.transpose("samples", layer, {1, 0, 2}), {"batch", "sequence"});
 }
 
 //===-- transformers ------------------------------------------------------------------------------------------===//

@@ -4,6 +4,7 @@
 
 #include "passes/zoo/ModelBuilder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -42,12 +43,18 @@ void setTensor(onnx::NodeProto &node, int elementType, const std::vector<int64_t
   attribute.mutable_t()->set_raw_data(std::move(bytes));
 }
 
-static void setType(onnx::ValueInfoProto &info, const Layer &layer) {
+/// `dims`: names of dimensions without a size; empty for those that have one.
+static void setType(onnx::ValueInfoProto &info, const Layer &layer, const std::vector<std::string> &dims) {
   info.set_name(layer.name);
   onnx::TypeProto::Tensor &type = *info.mutable_type()->mutable_tensor_type();
   type.set_elem_type(layer.elementType);
-  for (int64_t size : layer.shape)
-    type.mutable_shape()->add_dim()->set_dim_value(size);
+  for (size_t i = 0; i != layer.shape.size(); ++i) {
+    onnx::TensorShapeProto::Dimension &dim = *type.mutable_shape()->add_dim();
+    if (i < dims.size() && !dims[i].empty())
+      dim.set_dim_param(dims[i]);
+    else
+      dim.set_dim_value(layer.shape[i]);
+  }
 }
 
 int64_t product(const std::vector<int64_t> &shape, size_t from) {
@@ -158,10 +165,18 @@ std::string ModelBuilder::number(const std::string &name, float value) {
 
 //===-- layers ------------------------------------------------------------------------------------------------===//
 
-Layer ModelBuilder::input(const std::string &name, std::vector<int64_t> shape, int elementType) {
+Layer ModelBuilder::input(const std::string &name, std::vector<int64_t> shape, int elementType,
+                          const std::vector<std::string> &dims) {
   Layer layer{name, std::move(shape), elementType};
-  setType(*model.mutable_graph()->add_input(), layer);
+  setType(*model.mutable_graph()->add_input(), layer, openAmong(dims));
   return layer;
+}
+
+std::vector<std::string> ModelBuilder::openAmong(std::vector<std::string> dims) const {
+  for (std::string &dim : dims)
+    if (std::find(options.symbolic.begin(), options.symbolic.end(), dim) == options.symbolic.end())
+      dim.clear();
+  return dims;
 }
 
 Layer ModelBuilder::dense(const std::string &name, const Layer &input, int64_t units, bool bias) {
@@ -206,13 +221,14 @@ Layer ModelBuilder::join(const std::string &name, const std::string &kind, const
   return {name, input.shape};
 }
 
-void ModelBuilder::addOutput(const std::string &name, const Layer &output) {
+void ModelBuilder::addOutput(const std::string &name, const Layer &output, const std::vector<std::string> &dims) {
   node("Identity", name, {output.name});
-  setType(*model.mutable_graph()->add_output(), {name, output.shape});
+  setType(*model.mutable_graph()->add_output(), {name, output.shape}, openAmong(dims));
 }
 
-onnx::ModelProto ModelBuilder::finish(const std::string &name, const Layer &output) {
-  addOutput(name, output);
+onnx::ModelProto ModelBuilder::finish(const std::string &name, const Layer &output,
+                                      const std::vector<std::string> &dims) {
+  addOutput(name, output, dims);
   return std::move(model);
 }
 

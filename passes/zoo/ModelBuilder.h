@@ -46,7 +46,9 @@ public:
   /// The versions that the model is written for: 17 and 8 where nothing else is said.
   void setVersion(int64_t operatorSet, int64_t irVersion);
 
-  Layer input(const std::string &name, std::vector<int64_t> shape, int elementType = onnx::TensorProto::FLOAT);
+  /// `dims`: the numbers of the model that its dimensions are, as far as they may be symbolic.
+  Layer input(const std::string &name, std::vector<int64_t> shape, int elementType = onnx::TensorProto::FLOAT,
+              const std::vector<std::string> &dims = {});
   /// A product with a matrix of weights over the last dimension.
   Layer dense(const std::string &name, const Layer &input, int64_t units, bool bias = true);
   Layer concat(const std::string &name, const std::vector<Layer> &inputs);
@@ -90,11 +92,15 @@ public:
 
   onnx::NodeProto &node(const std::string &kind, const std::string &name, const std::vector<std::string> &inputs);
 
-  void addOutput(const std::string &name, const Layer &output);
+  /// `dims` as for inputs.
+  void addOutput(const std::string &name, const Layer &output, const std::vector<std::string> &dims = {});
   /// Declares the model's (last) output and gives the model.
-  onnx::ModelProto finish(const std::string &name, const Layer &output);
+  onnx::ModelProto finish(const std::string &name, const Layer &output, const std::vector<std::string> &dims = {});
 
 private:
+  /// Those of the numbers that are to be symbolic dimensions; the others empty.
+  std::vector<std::string> openAmong(std::vector<std::string> dims) const;
+
   onnx::ModelProto model;
   ZooOptions options;
   std::map<std::string, int64_t> numbers;

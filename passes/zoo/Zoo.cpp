@@ -106,7 +106,7 @@ static llvm::ArrayRef<Entry> entries() {
         {batch,
          {"layers", 2, "layers", 1 << 16},
          {"hidden", 650, "units of inner layers"},
-         {"sequence", 35, "tokens in a sequence", 1 << 14},
+         {"sequence", 35, "tokens in a sequence", 1 << 14, 1, /*mayBeSymbolic=*/true},
          {"vocabulary", 10000, "different tokens"}}},
        buildLstm},
       {{"gpt", "pre-norm decoder of GPT-2", with(transformer(12, 768, 12, 1024, 50257), {tied})},
@@ -150,6 +150,20 @@ static llvm::Expected<std::map<std::string, int64_t>> chooseNumbers(const ZooMod
   return numbers;
 }
 
+/// What may be left open is so by the model's structure: nothing else of it depends on that number.
+static llvm::Error checkSymbolic(const ZooModel &model, const ZooOptions &options) {
+  std::vector<std::string> possible;
+  for (const ZooNumber &number : model.numbers)
+    if (number.mayBeSymbolic)
+      possible.push_back(number.name);
+  for (const std::string &name : options.symbolic)
+    if (!llvm::is_contained(possible, name))
+      return llvm::createStringError(model.name + " expects " +
+                                     (possible.empty() ? "no symbolic dimension" : llvm::join(possible, ", ")) +
+                                     " to be left open, got " + name);
+  return llvm::Error::success();
+}
+
 llvm::Expected<onnx::ModelProto> buildZooModel(llvm::StringRef name, const ZooOptions &options) {
   for (const Entry &entry : entries()) {
     if (entry.model.name != name)
@@ -157,6 +171,8 @@ llvm::Expected<onnx::ModelProto> buildZooModel(llvm::StringRef name, const ZooOp
     auto numbers = chooseNumbers(entry.model, options);
     if (!numbers)
       return numbers.takeError();
+    if (llvm::Error error = checkSymbolic(entry.model, options))
+      return error;
     if (std::string problem = entry.check ? entry.check(*numbers) : ""; !problem.empty())
       return llvm::createStringError(entry.model.name + " expects " + problem);
     // The bytes of the weights are known from the model without them.

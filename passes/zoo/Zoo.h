@@ -24,6 +24,8 @@ struct ZooOptions {
   bool weights = false;
   /// Every weight's seed follows from this one and its position.
   uint64_t seed = 1;
+  /// Numbers that are left open: dimensions of that name, whose size is said when the model is loaded.
+  std::vector<std::string> symbolic;
 };
 
 /// A number of a model that users may set.
@@ -32,6 +34,7 @@ struct ZooNumber {
   int64_t value;
   std::string meaning;
   int64_t largest = 1 << 24, smallest = 1;
+  bool mayBeSymbolic = false; ///< ZooOptions::symbolic may name it
 };
 
 /// A model that the zoo can build.

@@ -4,15 +4,10 @@
 
 #include "runtime/training/BatchLoader.h"
 
-#include <algorithm>
-
 namespace cleave::runtime {
 
-BatchLoader::BatchLoader(const Dataset &dataset, std::vector<uint64_t> order, uint64_t first, uint64_t size, bool rest,
-                         std::span<Batch> slots)
-    : dataset(dataset), order(std::move(order)), first(first), size(size), slots(slots), free(slots.size()) {
-  uint64_t samples = this->order.size() - std::min<uint64_t>(first, this->order.size());
-  total = (samples + (rest ? size - 1 : 0)) / size;
+BatchLoader::BatchLoader(const TrainingData &data, BatchOrder order, std::span<Batch> slots)
+    : data(data), order(std::move(order)), slots(slots), free(slots.size()) {
   thread = std::thread([this] { serve(); });
 }
 
@@ -26,7 +21,7 @@ BatchLoader::~BatchLoader() {
 }
 
 void BatchLoader::serve() {
-  for (uint64_t batch = 0; batch != total; ++batch) {
+  for (uint64_t number = 0; number != order.batches.size(); ++number) {
     {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return stopping || free != 0; });
@@ -34,9 +29,8 @@ void BatchLoader::serve() {
         return;
       --free;
     }
-    uint64_t begin = first + batch * size;
-    dataset.fill(slots[batch % slots.size()],
-                 std::span(order).subspan(begin, std::min<uint64_t>(size, order.size() - begin)));
+    const BatchOrder::Item &item = order.batches[number];
+    data.fill(slots[number % slots.size()], item.bucket, order.samplesOf(item));
     {
       std::lock_guard lock(mutex);
       ++filled;

@@ -22,53 +22,71 @@ static Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const st
   return std::optional<uint32_t>();
 }
 
-Expected<BatchRunner> BatchRunner::create(const TrainContext &context, uint32_t index, unsigned inFlight) {
-  BatchRunner runner(context, index);
-  const Entry &entry = context.executor->entry(index);
+Expected<BatchRunner::Outputs> BatchRunner::prepare(const Executor &executor, uint32_t index, unsigned inFlight) {
+  const Entry &entry = executor.entry(index);
   auto loss = findNumber(entry, "loss", true);
   auto correct = findNumber(entry, "correct", false);
-  if (!loss || !correct)
-    return loss ? correct.error() : loss.error();
+  auto count = findNumber(entry, "count", false);
+  for (const auto *found : {&loss, &correct, &count})
+    if (!*found)
+      return found->error();
   if (!*loss)
     return makeError(Status::Rejected, "entry \"", entry.name, "\" expects an output \"loss\", got none");
-  runner.loss = **loss;
-  runner.correct = *correct;
-  runner.outputs.resize(inFlight);
-  for (std::vector<HostTensor> &tensors : runner.outputs)
+  Outputs outputs{index, **loss, *correct, *count, {}};
+  outputs.slots.resize(inFlight);
+  for (std::vector<HostTensor> &tensors : outputs.slots)
     for (const Port &port : entry.outputs) {
       auto tensor = HostTensor::allocate(port.type);
       if (!tensor)
         return tensor.error();
       tensors.push_back(*tensor);
     }
+  return outputs;
+}
+
+Expected<BatchRunner> BatchRunner::create(const TrainContext &context, std::span<const uint32_t> entries,
+                                          unsigned inFlight) {
+  BatchRunner runner(context, inFlight);
+  for (uint32_t entry : entries) {
+    auto outputs = prepare(*context.executor, entry, inFlight);
+    if (!outputs)
+      return outputs.error();
+    runner.entries.push_back(std::move(*outputs));
+  }
   return runner;
 }
 
 Error BatchRunner::submit(const Batch &batch) {
-  auto ticket = context->executor->submit(entry, batch.inputs, outputs[submitted % outputs.size()]);
+  Outputs &outputs = entries[batch.bucket];
+  size_t slot = submitted % inFlight;
+  auto ticket = context->executor->submit(outputs.entry, batch.inputs(), outputs.slots[slot]);
   if (!ticket)
     return ticket.error();
   ++submitted;
-  running.push_back(*ticket);
+  running.push_back({*ticket, batch.bucket, slot});
   return Error::success();
 }
 
 Expected<StepOutcome> BatchRunner::finish() {
-  auto times = context->executor->wait(running.front());
+  Running step = running.front();
   running.pop_front();
+  auto times = context->executor->wait(step.ticket);
   if (!times)
     return times.error();
-  const Entry &entry = context->executor->entry(this->entry);
-  const std::vector<HostTensor> &tensors = outputs[finished++ % outputs.size()];
+  const Outputs &outputs = entries[step.bucket];
+  const Entry &entry = context->executor->entry(outputs.entry);
+  const std::vector<HostTensor> &tensors = outputs.slots[step.slot];
   auto number = [&](uint32_t output) {
     if (context->processes)
       joinOutput(*context->processes, context->plan, entry, context->rankOfDevice, output, tensors[output]);
     return loadElement(tensors[output].type().element, tensors[output].bytes().data());
   };
   StepOutcome outcome;
-  outcome.loss = number(loss);
-  if (correct)
-    outcome.correct = static_cast<uint64_t>(number(*correct));
+  outcome.loss = number(outputs.loss);
+  if (outputs.correct)
+    outcome.correct = static_cast<uint64_t>(number(*outputs.correct));
+  if (outputs.count)
+    outcome.count = static_cast<uint64_t>(number(*outputs.count));
   return outcome;
 }
 

@@ -5,10 +5,12 @@
 #include "runtime/training/Dataset.h"
 
 #include "runtime/PortBinding.h"
+#include "runtime/training/RandomOrder.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 
 namespace cleave::runtime {
 
@@ -62,23 +64,40 @@ Expected<Dataset> Dataset::read(const Entry &entry, const std::vector<std::strin
   return dataset;
 }
 
+Expected<BatchOrder> Dataset::rest(uint64_t seed, uint64_t epoch, uint64_t taken) const {
+  BatchOrder order{randomOrder(count, seed, epoch), {}};
+  for (uint64_t begin = taken; begin + entry->samples <= count; begin += entry->samples)
+    order.batches.push_back({0, begin, entry->samples});
+  return order;
+}
+
+BatchOrder Dataset::all() const {
+  BatchOrder order{std::vector<uint64_t>(count), {}};
+  std::iota(order.samples.begin(), order.samples.end(), 0);
+  for (uint64_t begin = 0; begin < count; begin += entry->samples)
+    order.batches.push_back({0, begin, std::min(entry->samples, count - begin)});
+  return order;
+}
+
 Expected<Batch> Dataset::allocate() const {
   Batch batch;
+  std::vector<HostTensor> &inputs = batch.tensors.emplace_back();
   for (const Port &port : entry->inputs) {
     auto tensor = HostTensor::allocate(port.type);
     if (!tensor)
       return tensor.error();
-    batch.inputs.push_back(*tensor);
+    inputs.push_back(*tensor);
   }
   return batch;
 }
 
-void Dataset::fill(Batch &batch, std::span<const uint64_t> which) const {
+void Dataset::fill(Batch &batch, uint32_t bucket, std::span<const uint64_t> which) const {
+  batch.bucket = bucket;
   batch.samples = which.size();
   batch.labels = hasLabels ? 0 : which.size();
   for (size_t i = 0; i != inputs.size(); ++i) {
     const Port &port = entry->inputs[i];
-    std::span<std::byte> bytes = batch.inputs[i].bytes();
+    std::span<std::byte> bytes = batch.inputs()[i].bytes();
     uint64_t each = bytes.size() / entry->samples;
     for (uint64_t place = 0; place != entry->samples; ++place) {
       bool meant = place < which.size();

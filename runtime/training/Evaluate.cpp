@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <numeric>
 
 namespace cleave::runtime {
 namespace {
@@ -19,18 +18,18 @@ struct Sums {
   double loss = 0, correct = 0;
   uint64_t labels = 0;
 
+  /// A step on so many samples, what fills it up included.
   void add(const StepOutcome &outcome, double samples) {
-    loss += outcome.loss * samples;
+    loss += outcome.loss * (outcome.count ? static_cast<double>(*outcome.count) : samples);
     correct += static_cast<double>(outcome.correct.value_or(0));
   }
 };
 
 } // namespace
 
-Expected<EvaluationResult> evaluate(const TrainContext &context, uint32_t entry, const Dataset &data,
-                                    unsigned inFlight) {
+Expected<EvaluationResult> evaluate(const TrainContext &context, const TrainingData &data, unsigned inFlight) {
   auto begin = std::chrono::steady_clock::now();
-  auto runner = BatchRunner::create(context, entry, inFlight);
+  auto runner = BatchRunner::create(context, context.evaluating, inFlight);
   if (!runner)
     return runner.error();
   std::vector<Batch> slots;
@@ -40,10 +39,8 @@ Expected<EvaluationResult> evaluate(const TrainContext &context, uint32_t entry,
       return batch.error();
     slots.push_back(std::move(*batch));
   }
-  uint64_t size = context.executor->entry(entry).samples;
-  std::vector<uint64_t> order(data.samples());
-  std::iota(order.begin(), order.end(), 0);
-  BatchLoader loader(data, order, 0, size, /*rest=*/true, slots);
+  uint64_t size = context.executor->entry(context.evaluating.front()).samples;
+  BatchLoader loader(data, data.all(), slots);
   Sums sums;
   auto finish = [&]() -> Error {
     auto outcome = runner->finish();
@@ -68,7 +65,7 @@ Expected<EvaluationResult> evaluate(const TrainContext &context, uint32_t entry,
   }
   if (missing != 0 && !data.masks()) {
     uint64_t first = data.samples() - (size - missing);
-    data.fill(slots.front(), std::span(&first, 1));
+    data.fill(slots.front(), 0, std::span(&first, 1));
     if (Error error = runner->submit(slots.front()))
       return error;
     auto outcome = runner->finish();
@@ -80,7 +77,8 @@ Expected<EvaluationResult> evaluate(const TrainContext &context, uint32_t entry,
   }
   EvaluationResult result;
   result.samples = data.samples();
-  result.loss = sums.loss / static_cast<double>(data.samples());
+  result.isText = data.isText();
+  result.loss = sums.loss / static_cast<double>(runner->weighs() ? std::max<uint64_t>(1, sums.labels) : data.samples());
   if (runner->counts())
     result.accuracy = sums.correct / static_cast<double>(std::max<uint64_t>(1, sums.labels));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

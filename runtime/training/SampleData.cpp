@@ -42,7 +42,7 @@ static Expected<HostTensor> readTokens(const std::string &file, ElementType elem
 }
 
 /// Unsigned numbers of two and four bytes have no element type: they are read into the next larger one.
-static Expected<HostTensor> readNumbers(const std::string &file) {
+Expected<HostTensor> readNumbers(const std::string &file) {
   if (file.ends_with(".u16"))
     return readTokens(file, ElementType::I32, 2);
   if (file.ends_with(".u32"))

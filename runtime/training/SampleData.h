@@ -15,6 +15,9 @@ struct Scale {
   double factor = 1, offset = 0;
 };
 
+/// The numbers of a tensor file, or of one of tokens without a header (see SampleData).
+Expected<HostTensor> readNumbers(const std::string &file);
+
 /// Samples in memory as the file has them. A tensor file (tensorfile/TensorFile.h) has them in its dimension 0, in the
 /// shape that the input has without its own dimension 0; dimensions of 1 do not count, nor any where one of the two
 /// has a single dimension. Tokens are a tensor of one dimension, or a file without any header: ".u16", ".u32"

@@ -9,13 +9,16 @@
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
 #include "runtime/tensorfile/TensorFile.h"
+#include "runtime/training/Dataset.h"
 #include "runtime/training/KeptParameters.h"
+#include "runtime/training/SequenceData.h"
 #include "runtime/training/TrainReport.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 #include <unistd.h>
 
 namespace cleave::runtime {
@@ -65,7 +68,8 @@ private:
     text << "--epochs " << schedule.epochs << " --steps " << schedule.steps.value_or(0) << " --checkpoint-every "
          << options.checkpointEvery << " --in-flight " << options.inFlight << " --seed " << options.seed.value_or(0)
          << (options.resume ? " --resume" : "") << (options.checkpointFolder.empty() ? "" : " --checkpoint")
-         << (options.traceFile.empty() ? "" : " --trace") << (options.exportFile.empty() ? "" : " --export");
+         << (options.traceFile.empty() ? "" : " --trace") << (options.exportFile.empty() ? "" : " --export")
+         << " --tokens " << options.tokens << " --vocabulary " << options.vocabularyFile;
     for (const auto *bindings : {&options.data, &options.evaluation, &options.scales, &options.devicesOfRank})
       for (const std::string &binding : *bindings)
         text << " " << binding;
@@ -90,23 +94,43 @@ private:
     return readData();
   }
 
+  /// The entry of that name, or those for several lengths of sequences, by increasing length.
+  std::vector<const Entry *> entriesNamed(const std::string &name) const {
+    std::vector<const Entry *> found;
+    for (const Entry &entry : plan->entries) {
+      std::string own = entry.bucket == 0 ? name : name + "/" + std::to_string(entry.bucket);
+      if (entry.name == own && !entry.isDecision() && entry.samples != 0)
+        found.push_back(&entry);
+    }
+    std::ranges::sort(found, std::less(), &Entry::bucket);
+    return found;
+  }
+
   Error findEntries() {
     for (const char *name : {trainEntryName, evaluateEntryName}) {
-      auto found = std::ranges::find(plan->entries, name, &Entry::name);
-      if (found == plan->entries.end() && name == evaluateEntryName && options.evaluation.empty())
-        continue;
-      if (found == plan->entries.end() || found->isDecision() || found->samples == 0)
+      std::vector<const Entry *> found = entriesNamed(name);
+      if (name == evaluateEntryName && options.evaluation.empty())
+        break;
+      if (found.empty())
         return makeError(Status::Usage, "training expects a plan with an entry \"", name,
                          "\" that can run, got none; compile the model with --train for devices of this machine");
-      entries.push_back(&*found);
+      if (!entries.empty() && !std::ranges::equal(found, entries, {}, &Entry::bucket, &Entry::bucket))
+        return makeError(Status::Usage,
+                         "training expects a plan that evaluates sequences of the lengths that it trains "
+                         "on, got entries \"",
+                         entries.back()->name, "\" and \"", found.back()->name, "\" as the longest");
+      entries.insert(entries.end(), found.begin(), found.end());
+      (name == trainEntryName ? trained : evaluated) = std::move(found);
     }
+    context.training.resize(trained.size());
+    std::iota(context.training.begin(), context.training.end(), 0u);
+    context.evaluating.resize(evaluated.size());
+    std::iota(context.evaluating.begin(), context.evaluating.end(), static_cast<uint32_t>(trained.size()));
     for (const Program &program : entries.front()->programs)
       for (uint32_t device : plan->meshes[program.mesh].devices)
         if (plan->devices[device].driver == "null")
           return makeError(Status::Unsupported, "training expects devices that compute, got \"",
                            plan->devices[device].name, "\", which simulates; see cleave simulate");
-    if (options.evaluation.empty())
-      entries.resize(1);
     return Error::success();
   }
 
@@ -124,22 +148,66 @@ private:
   }
 
   Error readData() {
+    if (Error error = readVocabulary())
+      return error;
     if (schedule.epochs != 0 || !options.data.empty()) {
-      auto read = Dataset::read(*entries[0], options.data, options.scales, "--data");
+      auto read = readData(trained, options.data, "--data");
       if (!read)
         return read.error();
-      if (read->samples() < entries[0]->samples)
-        return makeError(Status::Failure, "training expects at least a batch of ", entries[0]->samples,
-                         " samples, got ", read->samples(), "; compile with a smaller --batch");
       data = std::move(*read);
+      if (!isForSequences() && data->samples() < entries[0]->samples)
+        return makeError(Status::Failure, "training expects at least a batch of ", entries[0]->samples,
+                         " samples, got ", data->samples(), "; compile with a smaller --batch");
+      if (data->isText())
+        progress.showPerplexity();
+      if (const auto *sequences = dynamic_cast<const SequenceData *>(data.get()))
+        report.sequences = sequences->summary();
     }
     if (options.evaluation.empty())
       return Error::success();
-    auto read = Dataset::read(*entries[1], options.evaluation, options.scales, "--eval");
+    auto read = readData(evaluated, options.evaluation, "--eval");
     if (!read)
       return read.error();
     evaluation = std::move(*read);
     return Error::success();
+  }
+
+  /// Whether the plan takes sequences of several lengths.
+  bool isForSequences() const { return entries.front()->bucket != 0; }
+
+  Error readVocabulary() {
+    const std::string &file = options.vocabularyFile;
+    for (auto [flag, isGiven] : {std::pair("--vocabulary", !file.empty()), {"--tokens", !options.tokens.empty()}})
+      if (isGiven && !isForSequences())
+        return makeError(Status::Usage, flag, " expects a plan for sequences of text; compile with --buckets");
+    if (isForSequences() && !options.scales.empty())
+      return makeError(Status::Usage, "--scale expects inputs of floating-point numbers, got a plan for sequences");
+    auto kind = findTokenKind(!options.tokens.empty() ? options.tokens : file.empty() ? "bytes" : "words");
+    if (!kind)
+      return makeError(Status::Usage, "--tokens expects bytes, characters or words, got \"", options.tokens, "\"");
+    if ((*kind == TokenKind::Bytes) != file.empty())
+      return makeError(Status::Usage, "--vocabulary ", file.empty() ? "is expected with" : "does not go with",
+                       " --tokens ", options.tokens, "; cleave vocabulary writes one for characters or words");
+    if (file.empty())
+      return Error::success();
+    auto read = Vocabulary::read(file, *kind);
+    if (read)
+      vocabulary = std::move(*read);
+    return read.error();
+  }
+
+  Expected<std::unique_ptr<TrainingData>> readData(const std::vector<const Entry *> &forEntries,
+                                                   const std::vector<std::string> &bindings, const char *option) const {
+    if (isForSequences()) {
+      auto read = SequenceData::read(forEntries, bindings, vocabulary, option);
+      if (!read)
+        return read.error();
+      return std::unique_ptr<TrainingData>(std::make_unique<SequenceData>(std::move(*read)));
+    }
+    auto read = Dataset::read(*forEntries.front(), bindings, options.scales, option);
+    if (!read)
+      return read.error();
+    return std::unique_ptr<TrainingData>(std::make_unique<Dataset>(std::move(*read)));
   }
 
   //===-- checkpoints ---------------------------------------------------------------------------------------------===//
@@ -238,12 +306,12 @@ private:
   Error train() {
     auto begin = std::chrono::steady_clock::now();
     if (data) {
-      TrainLoop loop(context, *data, evaluation ? &*evaluation : nullptr, schedule, *this);
+      TrainLoop loop(context, *data, evaluation.get(), schedule, *this);
       if (Error error = loop.run(position))
         return error;
     }
     if (report.epochs.empty() && evaluation) {
-      auto result = evaluate(context, 1, *evaluation, options.inFlight);
+      auto result = evaluate(context, *evaluation, options.inFlight);
       if (!result)
         return result.error();
       report.evaluation = *result;
@@ -309,9 +377,11 @@ private:
   const TrainOptions &options;
   std::ostream &out, &err;
   Processes *const processes = options.processes && options.processes->count() > 1 ? options.processes : nullptr;
-  std::vector<const Entry *> entries;
+  /// Those that train, by increasing length of sequences, then those that evaluate, if that is asked for.
+  std::vector<const Entry *> entries, trained, evaluated;
   TrainSchedule schedule;
-  std::optional<Dataset> data, evaluation;
+  Vocabulary vocabulary = Vocabulary::ofBytes();
+  std::unique_ptr<TrainingData> data, evaluation;
   std::optional<CheckpointFolder> folder;
   std::optional<Checkpoint> checkpoint;
   TrainPosition position;

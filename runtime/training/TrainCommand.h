@@ -14,12 +14,16 @@ namespace cleave::runtime {
 
 class Processes;
 
-/// The entries of a plan for training.
+/// The entries of a plan for training; where there are some for several lengths of sequences, a slash and the length
+/// follow (Entry::bucket).
 inline constexpr const char *trainEntryName = "train", *evaluateEntryName = "evaluate";
 
 /// What the user asked for. Bindings are "NAME=FILE", where NAME is an input's name or "@" and its position.
 struct TrainOptions {
   std::vector<std::string> data, evaluation, scales;
+  /// Of a plan for sequences of text: "bytes", "characters" or "words", and the file of a vocabulary that all but bytes
+  /// need (Vocabulary.h). Empty: words with a vocabulary, bytes without.
+  std::string tokens, vocabularyFile;
   std::optional<uint64_t> epochs, steps;
   unsigned inFlight = 2;
   std::string checkpointFolder;

@@ -5,7 +5,6 @@
 #include "runtime/training/TrainLoop.h"
 
 #include "runtime/training/BatchLoader.h"
-#include "runtime/training/RandomOrder.h"
 
 #include <algorithm>
 #include <chrono>
@@ -53,7 +52,9 @@ Error TrainLoop::trainEpoch() {
   EpochResult result;
   result.epoch = position.epoch + 1;
   result.steps = position.epochSteps;
-  result.loss = position.epochSteps == 0 ? 0 : position.lossSum / static_cast<double>(position.epochSteps);
+  result.isText = data.isText();
+  uint64_t weight = weighsLabels ? position.labels : position.epochSteps;
+  result.loss = weight == 0 ? 0 : position.lossSum / static_cast<double>(weight);
   if (countsCorrect)
     result.accuracy =
         static_cast<double>(position.correct) / static_cast<double>(std::max<uint64_t>(1, position.labels));
@@ -61,13 +62,13 @@ Error TrainLoop::trainEpoch() {
   if (seconds > 0)
     result.samplesPerSecond = static_cast<double>((position.steps - before) * batchSize()) / seconds;
   if (evaluation) {
-    auto evaluated = evaluate(context, 1, *evaluation, schedule.inFlight);
+    auto evaluated = evaluate(context, *evaluation, schedule.inFlight);
     if (!evaluated)
       return evaluated.error();
     result.evaluation = *evaluated;
   }
   observer.onEpoch(result);
-  if (position.sample + batchSize() <= data.samples())
+  if (!epochIsOver)
     return Error::success(); // the last step of all was inside the epoch
   position.epoch += 1;
   position.sample = position.epochSteps = position.correct = position.labels = 0;
@@ -78,10 +79,14 @@ Error TrainLoop::trainEpoch() {
 
 /// The steps that are left of the epoch, or of the schedule.
 Error TrainLoop::runSteps() {
-  auto runner = BatchRunner::create(context, 0, schedule.inFlight);
+  auto runner = BatchRunner::create(context, context.training, schedule.inFlight);
   if (!runner)
     return runner.error();
   countsCorrect = runner->counts();
+  weighsLabels = runner->weighs();
+  auto order = data.rest(position.seed, position.epoch, position.sample);
+  if (!order)
+    return order.error();
   std::vector<Batch> slots;
   for (unsigned slot = 0; slot != schedule.inFlight + 1; ++slot) {
     auto batch = data.allocate();
@@ -89,9 +94,8 @@ Error TrainLoop::runSteps() {
       return batch.error();
     slots.push_back(std::move(*batch));
   }
-  stepsOfEpoch = position.epochSteps + (data.samples() - std::min(position.sample, data.samples())) / batchSize();
-  BatchLoader loader(data, randomOrder(data.samples(), position.seed, position.epoch), position.sample, batchSize(),
-                     /*rest=*/false, slots);
+  stepsOfEpoch = position.epochSteps + order->batches.size();
+  BatchLoader loader(data, std::move(*order), slots);
   std::deque<const Batch *> running;
   uint64_t submitted = position.steps;
   auto isDue = [&](uint64_t steps) { return schedule.checkpointEvery != 0 && steps % schedule.checkpointEvery == 0; };
@@ -122,6 +126,7 @@ Error TrainLoop::runSteps() {
     ++submitted;
   }
   seconds = stopwatch.seconds() - paused;
+  epochIsOver = loader.left() == 0;
   return Error::success();
 }
 
@@ -132,7 +137,7 @@ Error TrainLoop::finishStep(BatchRunner &runner, const Batch &batch) {
   position.steps += 1;
   position.sample += batch.samples;
   position.epochSteps += 1;
-  position.lossSum += outcome->loss;
+  position.lossSum += outcome->loss * (outcome->count ? static_cast<double>(*outcome->count) : 1);
   position.correct += outcome->correct.value_or(0);
   position.labels += batch.labels;
   observer.onStep(position, *outcome, stepsOfEpoch);

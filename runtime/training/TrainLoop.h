@@ -24,7 +24,8 @@ struct EpochResult {
   uint64_t epoch = 0; ///< counted from 1
   /// Since the epoch's beginning, also before the checkpoint from which the run goes on.
   uint64_t steps = 0;
-  double loss = 0;
+  double loss = 0;     ///< the mean of its steps', or of their labels' where those are counted
+  bool isText = false; ///< TrainingData::isText
   std::optional<double> accuracy;
   std::optional<EvaluationResult> evaluation;
   /// Of this run's steps of the epoch, without evaluation and checkpoints.
@@ -42,14 +43,12 @@ public:
   virtual Error onCheckpoint(const TrainPosition &position) = 0;
 };
 
-/// Trains from a position on. An epoch takes the samples in the order that randomOrder gives, a batch after the other;
-/// those that fill none are left out.
+/// Trains from a position on.
 class TrainLoop {
 public:
-  /// Entry 0 of the context's executor trains, and entry 1 evaluates if there is `evaluation`. All must outlive the
-  /// loop.
-  TrainLoop(const TrainContext &context, const Dataset &data, const Dataset *evaluation, const TrainSchedule &schedule,
-            TrainObserver &observer)
+  /// Evaluates after each epoch if there is `evaluation`. All must outlive the loop.
+  TrainLoop(const TrainContext &context, const TrainingData &data, const TrainingData *evaluation,
+            const TrainSchedule &schedule, TrainObserver &observer)
       : context(context), data(data), evaluation(evaluation), schedule(schedule), observer(observer) {}
 
   /// Trains to the end of the schedule, and has a checkpoint there.
@@ -61,18 +60,19 @@ private:
   Error runSteps();
   Error finishStep(BatchRunner &runner, const Batch &batch);
   Error checkpoint();
-  uint64_t batchSize() const { return context.executor->entry(0).samples; }
+  uint64_t batchSize() const { return context.executor->entry(context.training.front()).samples; }
 
   const TrainContext &context;
-  const Dataset &data;
-  const Dataset *const evaluation;
+  const TrainingData &data;
+  const TrainingData *const evaluation;
   const TrainSchedule schedule;
   TrainObserver &observer;
   TrainPosition position;
   uint64_t stepsOfEpoch = 0;
   std::optional<uint64_t> lastCheckpoint; ///< its step
-  bool countsCorrect = false;
-  double seconds = 0; ///< in which the epoch's steps ran
+  bool countsCorrect = false, weighsLabels = false;
+  bool epochIsOver = false; ///< no batch of it is left
+  double seconds = 0;       ///< in which the epoch's steps ran
 };
 
 } // namespace cleave::runtime

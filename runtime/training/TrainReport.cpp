@@ -6,15 +6,18 @@
 
 #include "runtime/Json.h"
 
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
 namespace cleave::runtime {
 
-/// "loss 0.4512" and perhaps ", accuracy 83.21 %".
-static std::string lossText(double loss, const std::optional<double> &accuracy) {
+/// "loss 0.4512" and perhaps ", perplexity 1.5702", ", accuracy 83.21 %".
+static std::string lossText(double loss, bool isText, const std::optional<double> &accuracy) {
   std::ostringstream text;
   text << "loss " << std::setprecision(5) << loss;
+  if (isText)
+    text << ", perplexity " << std::exp(loss);
   if (accuracy)
     text << ", accuracy " << std::fixed << std::setprecision(2) << 100 * *accuracy << " %";
   return text.str();
@@ -22,16 +25,18 @@ static std::string lossText(double loss, const std::optional<double> &accuracy) 
 
 void printEpoch(std::ostream &out, const EpochResult &result) {
   std::ostringstream text;
-  text << "epoch " << result.epoch << ": " << lossText(result.loss, result.accuracy);
+  text << "epoch " << result.epoch << ": " << lossText(result.loss, result.isText, result.accuracy);
   if (result.evaluation)
-    text << "; evaluation " << lossText(result.evaluation->loss, result.evaluation->accuracy);
+    text << "; evaluation "
+         << lossText(result.evaluation->loss, result.evaluation->isText, result.evaluation->accuracy);
   text << "; " << result.steps << (result.steps == 1 ? " step" : " steps") << std::fixed << std::setprecision(3) << ", "
        << result.seconds << " s, " << std::setprecision(0) << result.samplesPerSecond << " samples/s\n";
   out << text.str() << std::flush;
 }
 
 void printEvaluation(std::ostream &out, const EvaluationResult &result) {
-  out << "evaluation: " << lossText(result.loss, result.accuracy) << "; " << result.samples << " samples\n";
+  out << "evaluation: " << lossText(result.loss, result.isText, result.accuracy) << "; " << result.samples
+      << " samples\n";
 }
 
 void TrainReport::print(std::ostream &out) const {
@@ -40,13 +45,35 @@ void TrainReport::print(std::ostream &out) const {
   if (resumedFrom)
     text << " after the first " << *resumedFrom;
   text << std::fixed << std::setprecision(3) << ", " << seconds << " s in all\n";
+  if (sequences) {
+    text << "  sequences of up to";
+    for (size_t i = 0; i != sequences->buckets.size(); ++i)
+      text << (i ? ", " : " ") << sequences->buckets[i].length << " (" << sequences->buckets[i].sequences << ")";
+    text << " tokens; " << std::setprecision(1) << 100 * sequences->padding() << " % of " << sequences->positions
+         << " positions an epoch are padding\n";
+    if (sequences->emptyLines != 0)
+      text << "  " << sequences->emptyLines << " empty lines were left out\n";
+  }
   for (const DeviceMemory &device : devices)
     text << "  " << device.device << ": " << device.allocatedBytes << " bytes, planned " << device.plannedBytes << "\n";
   out << text.str();
 }
 
+static void writeSequences(std::ostream &out, const SequenceSummary &sequences) {
+  out << "  \"buckets\": [";
+  for (size_t i = 0; i != sequences.buckets.size(); ++i) {
+    const BucketUse &bucket = sequences.buckets[i];
+    out << (i ? ", " : "") << "{\"length\": " << bucket.length << ", \"sequences\": " << bucket.sequences
+        << ", \"batches\": " << bucket.batches << "}";
+  }
+  out << "],\n  \"tokens\": " << sequences.tokens << ",\n  \"padding\": " << JsonNumber{sequences.padding()}
+      << ",\n  \"empty_lines\": " << sequences.emptyLines << ",\n";
+}
+
 static void writeEvaluation(std::ostream &out, const EvaluationResult &result) {
   out << "\"eval_loss\": " << JsonNumber{result.loss};
+  if (result.isText)
+    out << ", \"eval_perplexity\": " << JsonNumber{std::exp(result.loss)};
   if (result.accuracy)
     out << ", \"eval_accuracy\": " << JsonNumber{*result.accuracy};
   out << ", \"eval_samples\": " << result.samples << ", \"eval_seconds\": " << JsonNumber{result.seconds};
@@ -57,11 +84,16 @@ void TrainReport::writeJson(std::ostream &out) const {
   if (resumedFrom)
     out << "  \"resumed_from\": " << *resumedFrom << ",\n";
   out << "  \"batch\": " << batch << ",\n  \"samples\": " << samples << ",\n  \"seconds\": " << JsonNumber{seconds}
-      << ",\n  \"epochs\": [";
+      << ",\n";
+  if (sequences)
+    writeSequences(out, *sequences);
+  out << "  \"epochs\": [";
   for (size_t i = 0; i != epochs.size(); ++i) {
     const EpochResult &epoch = epochs[i];
     out << (i ? "," : "") << "\n    {\"epoch\": " << epoch.epoch << ", \"steps\": " << epoch.steps
         << ", \"loss\": " << JsonNumber{epoch.loss};
+    if (epoch.isText)
+      out << ", \"perplexity\": " << JsonNumber{std::exp(epoch.loss)};
     if (epoch.accuracy)
       out << ", \"accuracy\": " << JsonNumber{*epoch.accuracy};
     if (epoch.evaluation) {
@@ -104,6 +136,8 @@ void TrainProgress::onStep(const TrainPosition &position, const StepOutcome &out
   std::ostringstream text;
   text << "\r\x1b[Kepoch " << position.epoch + 1 << ": step " << position.epochSteps << " of " << stepsOfEpoch
        << ", loss " << std::setprecision(5) << outcome.loss;
+  if (isText)
+    text << ", perplexity " << std::exp(outcome.loss);
   if (outcome.correct && position.labels != 0)
     text << ", accuracy " << std::fixed << std::setprecision(1)
          << 100 * static_cast<double>(position.correct) / static_cast<double>(position.labels) << " %";

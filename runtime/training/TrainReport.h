@@ -5,6 +5,7 @@
 #ifndef CLEAVE_RUNTIME_TRAINING_TRAINREPORT_H
 #define CLEAVE_RUNTIME_TRAINING_TRAINREPORT_H
 
+#include "runtime/training/SequenceData.h"
 #include "runtime/training/TrainLoop.h"
 
 #include <chrono>
@@ -17,6 +18,8 @@ struct TrainReport {
   /// The step of the checkpoint from which the run has gone on.
   std::optional<uint64_t> resumedFrom;
   uint64_t batch = 0, samples = 0; ///< of a step, and in the data
+  /// Of text, how it is divided over lengths.
+  std::optional<SequenceSummary> sequences;
   std::vector<EpochResult> epochs;
   /// Of a run that only evaluates.
   std::optional<EvaluationResult> evaluation;
@@ -42,12 +45,14 @@ public:
   void onStep(const TrainPosition &position, const StepOutcome &outcome, uint64_t stepsOfEpoch, uint64_t batch);
   /// Takes the line away.
   void clear();
+  /// Shows perplexities from now on (TrainingData::isText).
+  void showPerplexity() { isText = true; }
 
 private:
   using Clock = std::chrono::steady_clock;
   std::ostream &out;
   const bool isTerminal;
-  bool shown = false;
+  bool shown = false, isText = false;
   Clock::time_point lastShown;
   uint64_t lastSteps = 0;
 };

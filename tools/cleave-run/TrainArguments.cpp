@@ -19,6 +19,14 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
   addBinding("--eval", options.evaluation, "NAME=FILE", "the same for the data on which each epoch is evaluated");
   addBinding("--scale", options.scales, "NAME=FACTOR[,OFFSET]",
              "what an input's numbers are multiplied with; bytes by 1/255 without it");
+  command
+      .add_option("--vocabulary", options.vocabularyFile,
+                  "of text for a plan with --buckets: a token a line; cleave vocabulary writes one")
+      ->type_name("FILE");
+  command
+      .add_option("--tokens", options.tokens,
+                  "what of such a text is a token: bytes, characters or words; words with a vocabulary, bytes without")
+      ->type_name("KIND");
   command.add_option("--epochs", options.epochs, "how many epochs to train in all; 1 without --steps")->type_name("N");
   command.add_option("--steps", options.steps, "how many steps to train in all, at most")->type_name("N");
   command.add_option("--seed", options.seed, "of the order of samples; 0 without it")->type_name("S");

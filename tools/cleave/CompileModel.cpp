@@ -73,6 +73,8 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
 Expected<CompiledModel> ModelCompiler::run() {
   if (Error error = checkTrainingOptions())
     return error;
+  if (Error error = readBuckets())
+    return error;
   Error (ModelCompiler::*stages[])() = {&ModelCompiler::import,   &ModelCompiler::simplify,   &ModelCompiler::place,
                                         &ModelCompiler::train,    &ModelCompiler::distribute, &ModelCompiler::generate,
                                         &ModelCompiler::schedule, &ModelCompiler::emit};
@@ -120,8 +122,11 @@ Error ModelCompiler::import() {
                                 ? "model.weights"
                                 : std::filesystem::path(request.planFile).filename().string() + ".weights";
   auto loaded = readModel(*result.context, model, request.inputs, weightsFile, importReport);
-  if (!loaded)
+  if (!loaded) {
+    if (buckets && loaded.error().status() == Status::Usage)
+      printNote("--buckets gives dimension \"" + buckets->dim + "\" its sizes");
     return loaded.error();
+  }
   module = std::move(loaded->module);
   result.imported = std::move(loaded->weights);
   std::string text;
@@ -212,6 +217,7 @@ Error ModelCompiler::place() {
     if (shown)
       llvm::errs() << "\r\033[K";
   });
+  placing = options;
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure)))
     return trains() && searches ? followSearch() : Error::success();

@@ -22,6 +22,7 @@ struct TargetOptions {
               optimizer = "adam", memory, solver = "elimination";
   /// What a training step computes besides; without a loss a plan for training holds decisions alone.
   std::string loss, optimizerOptions, rateSchedule = "constant";
+  std::string buckets; ///< "DIM=N,N,...": a step for each size of a dimension, all on one set of parameters
   double learningRate = 0, clipNorm = 0; ///< 0: the optimizer's own rate; no clipping
   std::string batchNorm = "device";
   bool noDropout = false;

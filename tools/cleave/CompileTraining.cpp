@@ -31,6 +31,7 @@ Error ModelCompiler::checkTrainingOptions() const {
                                {"--learning-rate", target.learningRate != 0},
                                {"--lr-schedule", target.rateSchedule != defaults.rateSchedule},
                                {"--clip-norm", target.clipNorm != 0},
+                               {"--buckets", !target.buckets.empty()},
                                {"--batch-norm", target.batchNorm != defaults.batchNorm},
                                {"--no-dropout", target.noDropout},
                                {"--seed", target.seed != defaults.seed}})
@@ -53,6 +54,11 @@ Error ModelCompiler::addTrainedLoss() {
   auto loss = parseLoss(target.loss);
   if (!loss)
     return fromLlvm(Status::Usage, loss.takeError());
+  if (buckets && loss->kind != LossKind::CrossEntropy)
+    return makeError(Status::Usage, "--buckets expects --loss cross-entropy, whose labels say what is padding; got \"",
+                     target.loss, "\"");
+  if (buckets && !loss->ignoreIndex)
+    loss->ignoreIndex = -1;
   auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
   if (!optimizer)
     return fromLlvm(Status::Usage, optimizer.takeError());
@@ -69,6 +75,8 @@ Error ModelCompiler::addTrainedLoss() {
                      "without such an input");
   if (failed(addLoss(graphOf(*module), *loss)))
     return alreadyPrinted(Status::Failure);
+  if (Error error = checkBucketLabels(graphOf(*module)))
+    return error;
   evaluation = graphOf(*module).clone();
   evaluation->setSymName(evaluateGraphName);
   removeDropout(*evaluation);
@@ -154,16 +162,14 @@ void ModelCompiler::reportStages(dfg::GraphOp step) {
     }
 }
 
-Error ModelCompiler::train() {
-  if (!trains())
-    return Error::success();
+Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   const TargetOptions &target = request.target;
   dfg::GraphOp forward = graphOf(*module);
   module->push_back(evaluation.release());
   auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
   dfg::GraphOp evaluated = graphs.back();
   evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
-  if (failed(placeEvaluation(evaluated, forward)))
+  if (failed(placeLike(evaluated, forward)))
     return alreadyPrinted(Status::Failure);
   if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
     return alreadyPrinted(Status::Unsupported);
@@ -171,7 +177,17 @@ Error ModelCompiler::train() {
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);
   shareParameters(evaluated, *step);
+  step->setSymName(stepName);
+  evaluated.setSymName(evaluationName);
   reportStages(*step);
+  return Error::success();
+}
+
+Error ModelCompiler::train() {
+  if (!trains())
+    return Error::success();
+  if (Error error = buckets ? makeBucketSteps() : makeStep(trainGraphName, evaluateGraphName))
+    return error;
   // What has a place is not folded: new operators would have none.
   return runStage("train", [](OpPassManager &manager) {
     manager.nest<dfg::GraphOp>().addPass(createCSEPass());

@@ -3,6 +3,7 @@
 // `cleave explain`: shows a plan. Needs no compiler, and makes no MLIR context.
 
 #include "tools/cleave/Command.h"
+#include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/OutputFile.h"
 
@@ -93,16 +94,32 @@ TimelineData timelineOf(const runtime::Plan &plan, const PlanSummary &summary) {
   return predictedTimeline(summary);
 }
 
+/// Entry after entry, each under its name.
+Error explainAll(const ExplainOptions &options, const runtime::Plan &plan,
+                 const std::vector<const runtime::Entry *> &entries) {
+  if (options.format != "text" || !options.op.empty())
+    return makeError(Status::Usage, "--entry all expects --format text and no --op; name one entry");
+  return writeOutput(options.output, [&](llvm::raw_ostream &out) {
+    for (const runtime::Entry *entry : entries) {
+      out << (entry == entries.front() ? "" : "\n") << "entry \"" << entry->name << "\"\n";
+      explainAsText(out, PlanSummary(*plan, *entry), options.all ? Detail::All : Detail::Folded);
+    }
+  });
+}
+
 Error explain(const ExplainOptions &options) {
   auto plan = runtime::Plan::read(options.plan);
   if (!plan)
     return plan.error();
   if (Error error = verifyPlan(*plan))
     return error;
-  auto entry = plan->entry(options.entry);
-  if (!entry)
-    return entry.error();
-  PlanSummary summary(**plan, **entry);
+  auto entries = chooseEntries(*plan, options.entry);
+  if (!entries)
+    return entries.error();
+  if (options.entry == allEntries)
+    return explainAll(options, *plan, *entries);
+  const runtime::Entry &entry = *entries->front();
+  PlanSummary summary(**plan, entry);
   if (options.format == "svg")
     return drawSvg(summary, options.output);
   if (options.format == "json")
@@ -116,7 +133,7 @@ Error explain(const ExplainOptions &options) {
     return writeOutput(options.output, [&](llvm::raw_ostream &out) {
       explainAsText(out, summary, options.all ? Detail::All : Detail::Folded);
     });
-  auto index = findOperator(**entry, options.op);
+  auto index = findOperator(entry, options.op);
   if (!index)
     return index.error();
   return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainOperator(out, summary, *index); });
@@ -134,7 +151,7 @@ void addExplainCommand(CLI::App &app, Action &chosen) {
           ->check(CLI::IsMember({"text", "json", "html", "dot", "svg"}))
           ->capture_default_str();
   command->add_flag("--all", options->all, "text: every operator, device and stage, nothing folded");
-  command->add_option("--entry", options->entry, "which entry of the plan; not needed when there is one");
+  addEntryOption(*command, options->entry);
   command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
   op->excludes(format);
   command->callback([options, &chosen] { chosen = [options] { return report(explain(*options)); }; });

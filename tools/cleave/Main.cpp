@@ -39,9 +39,10 @@ int main(int argc, char **argv) {
   CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
-  for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand,
-                   addSimulateCommand, addProfileCommand, addRunCommand, addTrainCommand, addVerifyCommand,
-                   addScheduleCommand, addPartitionCommand, addZooCommand, addBenchCommand, addProbeCommand})
+  for (auto add :
+       {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand, addSimulateCommand,
+        addProfileCommand, addRunCommand, addTrainCommand, addVerifyCommand, addScheduleCommand, addPartitionCommand,
+        addZooCommand, addVocabularyCommand, addBenchCommand, addProbeCommand})
     add(app, chosen);
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileTraining.cpp what
-// training adds to them.
+// training adds to them, CompileBuckets.cpp steps for several lengths of sequences.
 
 #ifndef CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
 #define CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
@@ -18,6 +18,12 @@ namespace cleave::tool {
 
 /// The module's first graph, which is the model's. Expects one.
 dfg::GraphOp graphOf(mlir::ModuleOp module);
+
+/// Sizes of a symbolic dimension, increasing, of which each gets a step and an evaluation of its own.
+struct Buckets {
+  std::string dim;
+  std::vector<int64_t> sizes;
+};
 
 /// Compiles one model.
 class ModelCompiler {
@@ -42,6 +48,14 @@ private:
   Error resample(int64_t samples);
   Error followSearch();
   Error train();
+  /// Adds the step and the evaluation of the placed forward graph in the module, with these names.
+  Error makeStep(llvm::StringRef stepName, llvm::StringRef evaluationName);
+
+  Error readBuckets();
+  Error checkBucketLabels(dfg::GraphOp graph);
+  /// Imports and places the model for another size, as it was placed for the largest.
+  Error importBucket(int64_t size, mlir::ModuleOp placed);
+  Error makeBucketSteps();
   void reportStages(dfg::GraphOp step);
   /// Whether the plan is to hold a training step that runs.
   bool trains() const { return request.target.train && !request.target.loss.empty(); }
@@ -67,6 +81,11 @@ private:
   mlir::OwningOpRef<dfg::GraphOp> evaluation;
   TrainingOptions training;
   int64_t batch = 0;
+  /// With --buckets; the model is read, placed and searched for in the largest size.
+  std::optional<Buckets> buckets;
+  int64_t bucket = 0; ///< the size at hand
+  /// How the model was placed.
+  PlaceOptions placing;
   ImportReport importReport;
   Machine machine;
 };

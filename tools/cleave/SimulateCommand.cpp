@@ -3,6 +3,7 @@
 // `cleave simulate`: what a plan's steps would take on a machine, without running them.
 
 #include "tools/cleave/Command.h"
+#include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
@@ -175,34 +176,47 @@ bool isDecision(const runtime::Entry &entry) {
   return entry.programs.empty() || (entry.prediction && entry.prediction->training && !computes);
 }
 
+Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, const runtime::Entry &entry) {
+  if (isDecision(entry))
+    return simulateStages(plan, entry, options.trace, options.json);
+  std::string name = machineNameOf(plan, entry, options.machine);
+  auto machine = machineOf(plan, name);
+  if (!machine)
+    return machine.error();
+  runtime::Profile profile = readHostProfile();
+  std::unique_ptr<PlanCost> cost = costOf(*machine, plan, entry, profile);
+  if (const auto *profiled = dynamic_cast<const ProfiledCost *>(cost.get());
+      profiled && profiled->numMeasured() != profiled->numCalls())
+    printNote(llvm::Twine(profiled->numCalls() - profiled->numMeasured()) + " of " + llvm::Twine(profiled->numCalls()) +
+              " calls are guesses; cleave profile measures them");
+  auto result = runtime::simulate(*plan, entry, *cost, options.simulation);
+  if (!result)
+    return result.error();
+  Simulated simulated{plan, entry, name, options, *result};
+  if (Error error = writeFiles(simulated))
+    return error;
+  return writeOutput("-", [&](llvm::raw_ostream &out) {
+    if (options.entry == allEntries)
+      out << "entry \"" << entry.name << "\"\n";
+    printText(out, simulated);
+  });
+}
+
 Error simulate(const SimulateOptions &options) {
   auto plan = runtime::Plan::read(options.plan);
   if (!plan)
     return plan.error();
   if (Error error = verifyPlan(*plan))
     return error;
-  auto entry = plan->entry(options.entry);
-  if (!entry)
-    return entry.error();
-  if (isDecision(**entry))
-    return simulateStages(*plan, **entry, options.trace, options.json);
-  std::string name = machineNameOf(*plan, **entry, options.machine);
-  auto machine = machineOf(*plan, name);
-  if (!machine)
-    return machine.error();
-  runtime::Profile profile = readHostProfile();
-  std::unique_ptr<PlanCost> cost = costOf(*machine, *plan, **entry, profile);
-  if (const auto *profiled = dynamic_cast<const ProfiledCost *>(cost.get());
-      profiled && profiled->numMeasured() != profiled->numCalls())
-    printNote(llvm::Twine(profiled->numCalls() - profiled->numMeasured()) + " of " + llvm::Twine(profiled->numCalls()) +
-              " calls are guesses; cleave profile measures them");
-  auto result = runtime::simulate(**plan, **entry, *cost, options.simulation);
-  if (!result)
-    return result.error();
-  Simulated simulated{*plan, **entry, name, options, *result};
-  if (Error error = writeFiles(simulated))
-    return error;
-  return writeOutput("-", [&](llvm::raw_ostream &out) { printText(out, simulated); });
+  auto entries = chooseEntries(*plan, options.entry);
+  if (!entries)
+    return entries.error();
+  if (options.entry == allEntries && !(options.trace.empty() && options.json.empty()))
+    return makeError(Status::Usage, "--entry all expects no --trace and no --json; name one entry");
+  for (const runtime::Entry *entry : *entries)
+    if (Error error = simulateEntry(options, *plan, *entry))
+      return error;
+  return Error::success();
 }
 
 } // namespace
@@ -211,7 +225,7 @@ void addSimulateCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<SimulateOptions>();
   CLI::App *command = app.add_subcommand("simulate", "Predicts what the steps of a plan take on a machine.");
   command->add_option("PLAN", options->plan, "the plan")->required();
-  command->add_option("--entry", options->entry, "the plan's entry, if it has several");
+  addEntryOption(*command, options->entry);
   command->add_option("--machine", options->machine,
                       "the machine whose first devices are the plan's; default: what the plan was made for");
   command->add_option("--steps", options->simulation.steps, "how many steps")

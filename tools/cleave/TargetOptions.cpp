@@ -35,7 +35,13 @@ void TargetOptions::addTo(CLI::App &command) {
                    "plan a training step: forward, backward, optimizer; without --loss only what is decided about it");
   command.add_option("--loss", loss,
                      "make a training step that runs: cross-entropy, mse, or the name of an output; then "
-                     ",output=NAME ,labels=NAME ,classes=DIM");
+                     ",output=NAME ,labels=NAME ,classes=DIM ,ignore-index=LABEL");
+  command
+      .add_option(
+          "--buckets", buckets,
+          "lengths of sequences: a step for each of these sizes of a symbolic dimension, on the same parameters; "
+          "labels of padding are ignored")
+      ->type_name("DIM=N,N,…");
   command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
@@ -85,11 +91,11 @@ void TargetOptions::addTo(CLI::App &command) {
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
   std::vector<const char *> names = {
-      "--machine",        "--strategy",       "--place",        "--degrees",           "--reference", "--no-libraries",
-      "--train",          "--batch",          "--microbatches", "--schedule",          "--recompute", "--zero",
-      "--loss",           "--learning-rate",  "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
-      "--batch-norm",     "--no-dropout",     "--seed",         "--optimizer",         "--memory",    "--solver",
-      "--search-seconds", "--compile-threads"};
+      "--machine",        "--strategy",        "--place",        "--degrees",           "--reference", "--no-libraries",
+      "--train",          "--batch",           "--microbatches", "--schedule",          "--recompute", "--zero",
+      "--loss",           "--learning-rate",   "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
+      "--batch-norm",     "--no-dropout",      "--seed",         "--optimizer",         "--memory",    "--solver",
+      "--search-seconds", "--compile-threads", "--buckets"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

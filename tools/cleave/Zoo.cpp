@@ -65,6 +65,11 @@ void addZooCommand(CLI::App &app, Action &chosen) {
                 "--" + number.name,
                 [options, name = number.name](int64_t value) { options->model.numbers[name] = value; }, number.meaning)
             ->type_name("N");
+  command
+      ->add_option("--symbolic", options->model.symbolic,
+                   "leave this number open, as a dimension of that name: lstm's sequence")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   command->add_flag("--weights", options->model.weights,
                     "write the weights into the file; without, they are drawn when the model is loaded");
   command->add_option("--seed", options->model.seed, "from which the weights follow")->capture_default_str();

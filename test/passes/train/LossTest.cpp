@@ -98,6 +98,31 @@ TEST(Loss, CrossEntropyFindsTheClasses) {
   expectCrossEntropy(image, randomTensor("f32", {2, 5, 4, 3}, -5, 5), 1, labelsOf({2, 4, 3}, 5));
 }
 
+// With an ignored label the mean is over the labels that count, as ONNX defines it; without any it is 0.
+TEST(Loss, CrossEntropyLeavesIgnoredLabelsOut) {
+  for (int64_t ignored : {-1, 3}) {
+    LossCase words("tensor<4x6x9xf32>", "tensor<4x6x9xf32>", "",
+                   "cross-entropy,ignore-index=" + std::to_string(ignored));
+    Tensor scores = randomTensor("f32", {4, 6, 9}, -5, 5), labels = labelsOf({4, 6}, 9), known = labels;
+    int64_t count = 0;
+    for (int64_t i = 0; i != labels.size(); ++i) {
+      known.setInteger(i, labels.integer(i) == ignored ? -1 : labels.integer(i));
+      count += known.integer(i) >= 0;
+    }
+    ASSERT_GT(count, 0);
+    ASSERT_LT(count, 24);
+    LossAndCount all = crossEntropy(scores, 2, known);
+    std::vector<Tensor> got = words.run({scores, labels});
+    ASSERT_EQ(got.size(), 3u);
+    EXPECT_NEAR(got[0].real(0), all.loss * 24 / static_cast<double>(count), 1e-6);
+    EXPECT_EQ(got[1].integer(0), all.correct);
+    EXPECT_EQ(got[2].integer(0), count);
+    got = words.run({scores, randomTensor("i64", {4, 6}, double(ignored), double(ignored))});
+    EXPECT_EQ(got[0].real(0), 0);
+    EXPECT_EQ(got[2].integer(0), 0);
+  }
+}
+
 // Scores far beyond what exp can take.
 TEST(Loss, CrossEntropyIsStable) {
   LossCase matrix("tensor<8x5xf32>", "tensor<8x5xf32>", "", "cross-entropy");
@@ -155,16 +180,17 @@ TEST(Loss, TakesOutputsAsTheyAreOrTheirMeans) {
 TEST(Loss, SurvivesSplits) {
   struct {
     const char *type, *labels, *loss;
-    double high;
-  } const cases[] = {{"tensor<12x10xf32>", "tensor<12xi64>", "cross-entropy", 9},
-                     {"tensor<6x4x9xf32>", "tensor<6x4xi64>", "cross-entropy", 8},
-                     {"tensor<5x7x2x3xf32>", "tensor<5x2x3xi64>", "cross-entropy", 6},
-                     {"tensor<7x6xf32>", "tensor<7x6xf32>", "mse", 1}};
+    double low, high;
+  } const cases[] = {{"tensor<12x10xf32>", "tensor<12xi64>", "cross-entropy", 0, 9},
+                     {"tensor<6x4x9xf32>", "tensor<6x4xi64>", "cross-entropy", 0, 8},
+                     {"tensor<6x4x9xf32>", "tensor<6x4xi64>", "cross-entropy,ignore-index=-1", -1, 8},
+                     {"tensor<5x7x2x3xf32>", "tensor<5x2x3xi64>", "cross-entropy", 0, 6},
+                     {"tensor<7x6xf32>", "tensor<7x6xf32>", "mse", 0, 1}};
   uint64_t seed = 1;
   for (const auto &lossCase : cases)
     for (unsigned round = 0; round < 6; ++round) {
       LossCase made(lossCase.type, lossCase.type, "", lossCase.loss);
-      fillInput(made.graph(), 1, 0, lossCase.high);
+      fillInput(made.graph(), 1, lossCase.low, lossCase.high);
       placeInRandomSplits(made.get(), seed++, /*onOneMesh=*/round % 2);
       std::string text;
       llvm::raw_string_ostream(text) << made.get();
@@ -182,9 +208,12 @@ TEST(Loss, ParsesOptions) {
   EXPECT_EQ(options.output, "y");
   EXPECT_EQ(options.labels, "l");
   EXPECT_EQ(options.classes, 2);
+  EXPECT_EQ(parseLoss("cross-entropy,ignore-index=-100")->ignoreIndex, -100);
   EXPECT_EQ(parseLoss("scores")->output, "scores");
   EXPECT_THAT(messageOf(parseLoss("")), HasSubstr("expects cross-entropy, mse or the name of an output first"));
   EXPECT_THAT(messageOf(parseLoss("mse,classes=1")), HasSubstr("the loss \"mse\" knows no option \"classes\""));
+  EXPECT_THAT(messageOf(parseLoss("cross-entropy,ignore-index=pad")),
+              HasSubstr("the loss expects a whole number for ignore-index, got \"pad\""));
   EXPECT_THAT(messageOf(parseLoss("cross-entropy,classes=-1")),
               HasSubstr("the loss expects a whole number of at least 0 for classes, got \"-1\""));
 }

@@ -5,6 +5,8 @@
 #include "runtime/training/BatchLoader.h"
 
 #include "runtime/tensorfile/TensorFile.h"
+#include "runtime/training/Dataset.h"
+#include "runtime/training/RandomOrder.h"
 
 #include <filesystem>
 #include <fstream>
@@ -175,10 +177,10 @@ TEST_F(DatasetTest, FillsBatches) {
   ASSERT_TRUE(data) << data.error().text();
   Batch batch = *data->allocate();
   const std::vector<uint64_t> which = {5, 2};
-  data->fill(batch, which);
-  auto x = batch.inputs[0].as<float>();
+  data->fill(batch, 0, which);
+  auto x = batch.inputs()[0].as<float>();
   EXPECT_EQ(std::vector<float>(x.begin(), x.end()), (std::vector<float>{10, 11, 4, 5, 10, 11, 10, 11}));
-  auto labels = batch.inputs[1].as<int64_t>();
+  auto labels = batch.inputs()[1].as<int64_t>();
   EXPECT_EQ(std::vector<int64_t>(labels.begin(), labels.end()), (std::vector<int64_t>{5, 2, -1, -1}));
   EXPECT_EQ(batch.samples, 2u);
   EXPECT_EQ(batch.labels, 2u);
@@ -192,22 +194,21 @@ TEST_F(DatasetTest, LoadsBatchesInOrder) {
       entry, {"x=" + write("x.npy", ElementType::F32, {30, 2}), "labels=" + write("l.npy", ElementType::I64, {30}, 3)},
       {}, "--data");
   ASSERT_TRUE(data) << data.error().text();
-  for (bool rest : {false, true}) {
+  for (bool all : {false, true}) {
     std::vector<Batch> slots(3);
     for (Batch &slot : slots)
       slot = *data->allocate();
-    std::vector<uint64_t> order(30);
-    std::iota(order.rbegin(), order.rend(), 0);
-    BatchLoader loader(*data, order, 8, 4, rest, slots);
-    EXPECT_EQ(loader.left(), rest ? 6u : 5u);
-    float expected = 21;
-    for (unsigned i = 0; loader.left() != 0; ++i, expected -= 4) {
+    BatchOrder order = all ? data->all() : *data->rest(7, 2, 8);
+    ASSERT_EQ(order.batches.size(), all ? 8u : 5u);
+    BatchLoader loader(*data, order, slots);
+    std::vector<uint64_t> shuffled = randomOrder(30, 7, 2);
+    for (uint64_t i = 0; loader.left() != 0; ++i) {
       const Batch &batch = loader.take();
-      EXPECT_EQ(batch.samples, i == 5 ? 2u : 4u);
-      EXPECT_EQ(batch.inputs[0].as<float>()[0], 2 * expected);
+      EXPECT_EQ(batch.samples, i == 7 ? 2u : 4u);
+      EXPECT_EQ(batch.inputs()[0].as<float>()[0], static_cast<float>(2 * (all ? 4 * i : shuffled[8 + 4 * i])));
       loader.giveBack();
     }
-    BatchLoader unused(*data, order, 0, 4, rest, slots);
+    BatchLoader unused(*data, order, slots);
   }
 }
 
