@@ -100,63 +100,85 @@ private:
     auto side = [&](uint32_t mesh, int32_t tile) {
       return ExchangeSide{&plan.meshes[mesh], entry.tile(tile), firstSite.at(mesh)};
     };
-    if (const auto *exchange = std::get_if<Exchange>(&action))
-      list[exchange->channel] =
-          exchangeChannel(side(program.mesh, exchange->sourceTile), side(program.mesh, exchange->targetTile),
-                          type(exchange->target), exchange->fill);
-    else if (const auto *receive = std::get_if<Receive>(&action))
-      list[receive->channel] =
-          exchangeChannel(side(receive->mesh, receive->sourceTile), side(program.mesh, receive->targetTile),
-                          type(receive->buffer), receive->fill);
-    else if (const auto *all = std::get_if<AllReduce>(&action))
-      list[all->channel] =
-          reduceChannel(program, instruction.queue, all->axes, all->combiner, type(all->source), nullptr);
-    else if (const auto *scatter = std::get_if<ReduceScatter>(&action))
-      list[scatter->channel] = reduceChannel(program, instruction.queue, scatter->axes, scatter->combiner,
-                                             type(scatter->source), entry.tile(scatter->tile));
+    if (const auto *exchange = std::get_if<Exchange>(&action)) {
+      std::vector<ExchangedTensor> tensors;
+      for (const Operand &operand : exchange->operands)
+        tensors.push_back(
+            {side(program.mesh, operand.sourceTile), side(program.mesh, operand.targetTile), type(operand.target)});
+      list[exchange->channel] = exchangeChannel(tensors, exchange->fill);
+    } else if (const auto *receive = std::get_if<Receive>(&action)) {
+      ExchangedTensor tensor{side(receive->mesh, receive->sourceTile), side(program.mesh, receive->targetTile),
+                             type(receive->buffer)};
+      list[receive->channel] = exchangeChannel({&tensor, 1}, receive->fill);
+    } else if (const auto *all = std::get_if<AllReduce>(&action)) {
+      list[all->channel] = reduceChannel(program, instruction.queue, *all, /*scatters=*/false);
+    } else if (const auto *scatter = std::get_if<ReduceScatter>(&action)) {
+      list[scatter->channel] = reduceChannel(program, instruction.queue, *scatter, /*scatters=*/true);
+    }
   }
 
-  ExchangeChannel exchangeChannel(const ExchangeSide &source, const ExchangeSide &target, const TensorType &type,
-                                  double fill) const {
+  /// One of the tensors of an exchange: both sides are the same for all but for the tiles.
+  struct ExchangedTensor {
+    ExchangeSide source, target;
+    const TensorType &type; ///< of the target
+  };
+
+  ExchangeChannel exchangeChannel(std::span<const ExchangedTensor> tensors, double fill) const {
     ExchangeChannel channel;
-    channel.element = type.element;
-    unsigned width = elementBytes(type.element);
-    channel.fill.resize(width);
-    storeElement(type.element, channel.fill.data(), fill);
-    for (const ExchangeSide *side : {&source, &target})
+    const ExchangedTensor &first = tensors.front();
+    channel.element = first.type.element;
+    channel.fill.resize(elementBytes(channel.element));
+    storeElement(channel.element, channel.fill.data(), fill);
+    for (const ExchangeSide *side : {&first.source, &first.target})
       for (uint32_t member = 0; member != side->mesh->devices.size(); ++member)
         if (isHere(side->firstSite + member))
           channel.parts[side->firstSite + member];
-    for (uint32_t member = 0; member != target.mesh->devices.size(); ++member) {
-      uint32_t site = target.firstSite + member;
-      if (target.tile && isHere(site))
-        channel.parts[site].padding = paddingOf(*target.tile, coordinatesOf(*target.mesh, member), width);
-      for (Piece &piece : piecesInto(source, target, member, width, *type.byteSize() / width)) {
-        if (!isHere(piece.from) && !isHere(piece.to))
-          continue;
-        auto index = static_cast<uint32_t>(channel.pieces.size());
-        if (isHere(piece.to))
-          channel.parts[piece.to].incoming.push_back(index);
-        if (isHere(piece.from))
-          channel.parts[piece.from].outgoing.push_back(index);
-        channel.pieces.push_back(std::move(piece));
-      }
-    }
+    for (uint32_t member = 0; member != first.target.mesh->devices.size(); ++member)
+      addPiecesInto(channel, tensors, member);
     return channel;
   }
 
-  ReduceChannel reduceChannel(const Program &program, uint32_t queue, const std::vector<uint32_t> &axes,
-                              Combiner combiner, const TensorType &type, const Tile *tile) const {
+  void addPiecesInto(ExchangeChannel &channel, std::span<const ExchangedTensor> tensors, uint32_t member) const {
+    unsigned width = elementBytes(channel.element);
+    uint32_t site = tensors.front().target.firstSite + member;
+    std::vector<Piece> pieces;
+    for (uint32_t operand = 0; operand != tensors.size(); ++operand) {
+      const auto &[source, target, type] = tensors[operand];
+      if (target.tile && isHere(site))
+        for (StridedCopy &box : paddingOf(*target.tile, coordinatesOf(*target.mesh, member), width))
+          channel.parts[site].padding.push_back({operand, std::move(box)});
+      for (Piece &piece : piecesInto(source, target, member, width, *type.byteSize() / width)) {
+        piece.operand = operand;
+        pieces.push_back(std::move(piece));
+      }
+    }
+    std::ranges::stable_sort(pieces, {}, &Piece::from);
+    for (Piece &piece : pieces) {
+      if (!isHere(piece.from) && !isHere(piece.to))
+        continue;
+      auto index = static_cast<uint32_t>(channel.pieces.size());
+      if (isHere(piece.to))
+        channel.parts[piece.to].incoming.push_back(index);
+      if (isHere(piece.from))
+        channel.parts[piece.from].outgoing.push_back(index);
+      channel.pieces.push_back(std::move(piece));
+    }
+  }
+
+  /// Of an AllReduce or a ReduceScatter.
+  template <typename Reduction>
+  ReduceChannel reduceChannel(const Program &program, uint32_t queue, const Reduction &reduction, bool scatters) const {
     ReduceChannel channel;
     const Mesh &mesh = plan.meshes[program.mesh];
     uint32_t first = firstSite.at(program.mesh);
-    unsigned width = elementBytes(type.element);
     channel.queue = queue;
-    channel.scatters = tile != nullptr;
-    channel.combiner = combiner;
-    channel.element = type.element;
-    channel.elements = *type.byteSize() / width;
-    channel.groups = groupsAlong(mesh, axes);
+    channel.scatters = scatters;
+    channel.combiner = reduction.combiner;
+    channel.element = program.buffers[reduction.operands.front().source].type.element;
+    unsigned width = elementBytes(channel.element);
+    for (const Operand &operand : reduction.operands)
+      channel.elements.push_back(*program.buffers[operand.source].type.byteSize() / width);
+    channel.groups = groupsAlong(mesh, reduction.axes);
     for (uint32_t group = 0; group != channel.groups.size(); ++group) {
       std::vector<uint32_t> members = channel.groups[group];
       for (uint32_t &site : channel.groups[group])
@@ -167,14 +189,22 @@ private:
         ReduceChannel::Part &part = channel.parts[first + members[place]];
         part.group = group;
         part.place = place;
-        if (!tile)
-          continue;
-        Coordinates at = coordinatesOf(mesh, members[place]);
-        part.share = intersect(wholeTile(*tile), at, *tile, at, width);
-        part.padding = paddingOf(*tile, at, width);
+        if (scatters)
+          addShares(part, reduction.operands, coordinatesOf(mesh, members[place]), width);
       }
     }
     return channel;
+  }
+
+  void addShares(ReduceChannel::Part &part, std::span<const Operand> operands, const Coordinates &at,
+                 unsigned width) const {
+    for (uint32_t operand = 0; operand != operands.size(); ++operand) {
+      const Tile &tile = *entry.tile(operands[operand].targetTile);
+      for (StridedCopy &box : intersect(wholeTile(tile), at, tile, at, width))
+        part.share.push_back({operand, std::move(box)});
+      for (StridedCopy &box : paddingOf(tile, at, width))
+        part.padding.push_back({operand, std::move(box)});
+    }
   }
 
   const PlanContents &plan;

@@ -9,6 +9,7 @@
 #include "runtime/Tile.h"
 
 #include <functional>
+#include <numeric>
 #include <unordered_map>
 
 namespace cleave::runtime {
@@ -18,16 +19,24 @@ namespace cleave::runtime {
 struct Piece {
   uint32_t from = 0, to = 0;
   StridedCopy box;
+  uint32_t operand = 0; ///< which of the communication's tensors it is of
+};
+
+/// A box of one of a communication's tensors.
+struct OperandBox {
+  uint32_t operand = 0;
+  StridedCopy box;
 };
 
 /// An exchange, or a send with its receives. Each of a taker's elements comes from one giver: from itself if it has it,
 /// else from the replica with its own coordinates on the axes that the source does not cut; between meshes, from its
 /// own device if that has it, else from the replica at the same fraction of the replicas as the taker is of its mesh.
 struct ExchangeChannel {
-  /// One site's view. Pieces are in the order of takers, then givers; those from the site to itself are in both lists.
+  /// One site's view. Pieces are in the order of takers, then givers, then tensors; those from the site to itself are
+  /// in both lists.
   struct Part {
     std::vector<uint32_t> incoming, outgoing; ///< indices of `pieces`
-    std::vector<StridedCopy> padding;         ///< target-side boxes that become `fill`
+    std::vector<OperandBox> padding;          ///< target-side boxes that become `fill`
   };
   std::vector<Piece> pieces;
   std::unordered_map<uint32_t, Part> parts; ///< by site
@@ -40,7 +49,7 @@ struct ReduceChannel {
   struct Part {
     uint32_t group = 0, place = 0; ///< which of `groups` the site is in, and where
     /// For a reduce-scatter: the boxes of every member's source that, combined, are the site's target, and padding.
-    std::vector<StridedCopy> share, padding;
+    std::vector<OperandBox> share, padding;
   };
   std::vector<std::vector<uint32_t>> groups; ///< sites that combine their sources
   std::unordered_map<uint32_t, Part> parts;  ///< by site, of all members of a group that has one here
@@ -49,7 +58,11 @@ struct ReduceChannel {
   bool scatters = false;
   Combiner combiner = Combiner::Sum;
   ElementType element = ElementType::F32;
-  uint64_t elements = 0; ///< of the source buffer, padding of its layout included
+  /// Of each tensor's source buffer, padding of its layout included.
+  std::vector<uint64_t> elements;
+
+  /// Those of all tensors.
+  uint64_t allElements() const { return std::accumulate(elements.begin(), elements.end(), uint64_t(0)); }
 };
 
 using Channel = std::variant<ExchangeChannel, ReduceChannel>;

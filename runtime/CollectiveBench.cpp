@@ -52,7 +52,7 @@ Setup exchangeSetup(uint32_t devices, Tile source, Tile target) {
   for (uint32_t i = 0; i != devices; ++i)
     all[i] = i;
   auto from = static_cast<int64_t>(*bufferElements(source)), to = static_cast<int64_t>(*bufferElements(target));
-  addProgram(setup.plan, all, {from, to}).body = {{"", 0, {}, Exchange{0, 1, 0, 0, 1}, 0}};
+  addProgram(setup.plan, all, {from, to}).body = {{"", 0, {}, Exchange{{{0, 1, 0, 1}}, 0}, 0}};
   setup.plan.entries[0].tiles = {std::move(source), std::move(target)};
   setup.reads = setup.writes = devices * static_cast<uint64_t>(to) * sizeof(float);
   return setup;
@@ -61,11 +61,11 @@ Setup exchangeSetup(uint32_t devices, Tile source, Tile target) {
 Setup reduceSetup(uint32_t devices, int64_t elements, bool scatters) {
   Setup setup = exchangeSetup(devices, {{uncut(elements)}}, {{uncut(elements)}});
   Program &program = setup.plan.entries[0].programs[0];
-  program.body[0].action = AllReduce{0, 1, 0, {0}, Combiner::Sum};
+  program.body[0].action = AllReduce{{{0, 1}}, 0, {0}, Combiner::Sum};
   if (!scatters)
     return setup;
   setup.plan.entries[0].tiles = {{{cut(elements, devices)}}};
-  program.body[0].action = ReduceScatter{0, 1, 0, {0}, Combiner::Sum, 0};
+  program.body[0].action = ReduceScatter{{{0, 1, -1, 0}}, 0, {0}, Combiner::Sum};
   program.buffers[1].bytes /= devices;
   setup.writes /= devices;
   return setup;
@@ -204,7 +204,7 @@ Error makeParticipants(const Channels &channels, const std::function<bool(uint32
       continue;
     const Program &program = *channels.sites()[site].program;
     const Action &action = program.body[0].action;
-    Participant participant{site, {}, {}, {}};
+    Participant participant{site, {}, {}, {}, {}};
     for (const PlanBuffer &planned : program.buffers) {
       auto tensor = buffer(planned.bytes);
       if (!tensor)

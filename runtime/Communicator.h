@@ -17,6 +17,12 @@ struct Transfer {
   uint64_t step = 0;
 };
 
+/// A site's buffers for one of the tensors of a communication.
+struct OperandBuffers {
+  std::span<const std::byte> source;
+  std::span<std::byte> target;
+};
+
 /// One site's end of a transfer.
 struct Participant {
   uint32_t site = 0;
@@ -25,6 +31,11 @@ struct Participant {
   std::span<std::byte> target;
   /// The error that the site brings along, if any: it takes part, but gives the error instead of its bytes.
   Error poison;
+  /// Those of further tensors, in the order in which the instruction names them.
+  std::span<const OperandBuffers> more = {};
+
+  std::span<const std::byte> sourceOf(uint32_t operand) const { return operand == 0 ? source : more[operand - 1].source; }
+  std::span<std::byte> targetOf(uint32_t operand) const { return operand == 0 ? target : more[operand - 1].target; }
 };
 
 /// Rendezvous among sites. Each site of a channel calls from a thread of its own, once a step, and steps use a channel

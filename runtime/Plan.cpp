@@ -62,9 +62,24 @@ const char *actionName(const Action &action) {
   return names[action.index()];
 }
 
+std::span<const Operand> operandsOf(const Action &action) {
+  return std::visit(
+      [](const auto &collective) -> std::span<const Operand> {
+        if constexpr (requires { collective.operands; })
+          return collective.operands;
+        return {};
+      },
+      action);
+}
+
 std::vector<uint32_t> buffersOf(const Action &action) {
   if (const auto *call = std::get_if<Call>(&action))
     return call->arguments;
+  std::vector<uint32_t> buffers;
+  for (const Operand &operand : operandsOf(action))
+    buffers.insert(buffers.end(), {operand.source, operand.target});
+  if (!buffers.empty())
+    return buffers;
   return std::visit(
       [](const auto &other) -> std::vector<uint32_t> {
         if constexpr (requires { other.buffer; })
@@ -84,6 +99,8 @@ std::vector<BufferAccess> accessesOf(const PlanContents &plan, const Action &act
       accesses.push_back({call->arguments[i], i >= numInputs});
     return accesses;
   }
+  for (const Operand &operand : operandsOf(action))
+    accesses.insert(accesses.end(), {BufferAccess{operand.source, false}, BufferAccess{operand.target, true}});
   bool reads = std::holds_alternative<Send>(action) || std::holds_alternative<StoreOutput>(action);
   std::visit(
       [&](const auto &other) {

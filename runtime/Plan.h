@@ -169,24 +169,31 @@ struct LoadIndex {
   uint32_t buffer = 0, tile = 0, dim = 0;
   IndexKind what = IndexKind::Start;
 };
+/// A tensor of a collective, which may have several: its buffers and what devices hold of it. A reduction's sources have
+/// no tile, and of reductions only those that scatter have one for the target.
+struct Operand {
+  uint32_t source = 0, target = 0;
+  int32_t sourceTile = -1, targetTile = -1;
+};
 enum class ExchangeKind : uint8_t { General, AllGather, AllToAll, Permute, HaloExchange, Slice, Broadcast };
 struct Exchange {
-  uint32_t source = 0, target = 0, channel = 0;
-  int32_t sourceTile = -1, targetTile = -1;
+  std::vector<Operand> operands;
+  uint32_t channel = 0;
   double fill = 0;
   ExchangeKind kind = ExchangeKind::General;
 };
 enum class Combiner : uint8_t { Sum, Product, Max, Min };
 struct AllReduce {
-  uint32_t source = 0, target = 0, channel = 0;
+  std::vector<Operand> operands;
+  uint32_t channel = 0;
   std::vector<uint32_t> axes;
   Combiner combiner = Combiner::Sum;
 };
 struct ReduceScatter {
-  uint32_t source = 0, target = 0, channel = 0;
+  std::vector<Operand> operands;
+  uint32_t channel = 0;
   std::vector<uint32_t> axes;
   Combiner combiner = Combiner::Sum;
-  int32_t tile = -1;
 };
 using Action = std::variant<Call, Copy, Send, Receive, LoadParameter, LoadInput, StoreOutput, LoadIndex, Exchange,
                             AllReduce, ReduceScatter>;
@@ -301,7 +308,7 @@ struct Entry {
 };
 
 /// The version of plan.fbs that this runtime reads.
-inline constexpr uint32_t planVersion = 2;
+inline constexpr uint32_t planVersion = 3;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
 struct PlanContents {
@@ -346,7 +353,10 @@ private:
 /// "call", "copy", "send", "receive", "load parameter", "load input", "store output", "load index", "exchange",
 /// "all_reduce" or "reduce_scatter".
 const char *actionName(const Action &action);
-/// The buffers that an action names, in the order in which it names them.
+/// The tensors of a collective; none of any other action.
+std::span<const Operand> operandsOf(const Action &action);
+/// The buffers that an action names, in the order in which it names them: of a collective each tensor's source and
+/// target.
 std::vector<uint32_t> buffersOf(const Action &action);
 /// A buffer that an action reads or writes.
 struct BufferAccess {

@@ -51,6 +51,7 @@ private:
   TensorType type(const fb::TensorType *from, const std::string &owner);
   Source source(const fb::Parameter &from);
   Kernel kernel(const fb::Kernel &from);
+  std::vector<Operand> operands(Operand first, const flatbuffers::Vector<flatbuffers::Offset<fb::Operand>> *more);
   Action action(const fb::Instruction &from);
   Instruction instruction(const fb::Instruction &from);
   PlanBuffer buffer(const fb::Buffer &from);
@@ -132,6 +133,16 @@ Kernel Reader::kernel(const fb::Kernel &from) {
   return to;
 }
 
+std::vector<Operand> Reader::operands(Operand first,
+                                      const flatbuffers::Vector<flatbuffers::Offset<fb::Operand>> *more) {
+  std::vector<Operand> all = {first};
+  for (Operand &operand : list<Operand>(more, [](const fb::Operand *element) {
+         return Operand{element->source(), element->target(), element->source_tile(), element->target_tile()};
+       }))
+    all.push_back(operand);
+  return all;
+}
+
 Action Reader::action(const fb::Instruction &from) {
   if (auto *call = from.action_as_Call())
     return Call{call->kernel(), numbers<uint32_t>(call->arguments())};
@@ -152,24 +163,17 @@ Action Reader::action(const fb::Instruction &from) {
     return LoadIndex{load->buffer(), load->tile(), load->dim(),
                      enumerator<IndexKind>(load->what(), fb::IndexKind::MAX, "index kind")};
   if (auto *exchange = from.action_as_Exchange())
-    return Exchange{exchange->source(),
-                    exchange->target(),
-                    exchange->channel(),
-                    exchange->source_tile(),
-                    exchange->target_tile(),
-                    exchange->fill(),
+    return Exchange{operands({exchange->source(), exchange->target(), exchange->source_tile(), exchange->target_tile()},
+                             exchange->more()),
+                    exchange->channel(), exchange->fill(),
                     enumerator<ExchangeKind>(exchange->kind(), fb::ExchangeKind::MAX, "exchange kind")};
   auto combiner = [&](fb::Combiner raw) { return enumerator<Combiner>(raw, fb::Combiner::MAX, "combiner"); };
   if (auto *reduce = from.action_as_AllReduce())
-    return AllReduce{reduce->source(), reduce->target(), reduce->channel(), numbers<uint32_t>(reduce->axes()),
-                     combiner(reduce->combiner())};
+    return AllReduce{operands({reduce->source(), reduce->target(), -1, -1}, reduce->more()), reduce->channel(),
+                     numbers<uint32_t>(reduce->axes()), combiner(reduce->combiner())};
   if (auto *reduce = from.action_as_ReduceScatter())
-    return ReduceScatter{reduce->source(),
-                         reduce->target(),
-                         reduce->channel(),
-                         numbers<uint32_t>(reduce->axes()),
-                         combiner(reduce->combiner()),
-                         reduce->tile()};
+    return ReduceScatter{operands({reduce->source(), reduce->target(), -1, reduce->tile()}, reduce->more()),
+                         reduce->channel(), numbers<uint32_t>(reduce->axes()), combiner(reduce->combiner())};
   fail("the instruction of node \"", text(from.node()), "\" has no known action");
   return {};
 }

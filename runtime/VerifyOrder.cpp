@@ -134,11 +134,11 @@ private:
       accesses.push_back({at, access.buffer, access.writes});
   }
 
-  /// Within one event: a kernel or an all-reduce may write exactly the bytes of an input if both are the same buffer or
-  /// views of it.
+  /// Within one event: a kernel or an all-reduce may write exactly the bytes of an input, an all-reduce of several
+  /// tensors those of the result's own, if both are the same buffer or views of it.
   Error checkOverlaps(std::span<const Occurrence> event) const {
     const Action &action = instruction(event.front()).action;
-    bool elementwise = std::holds_alternative<Call>(action) || std::holds_alternative<AllReduce>(action);
+    bool calls = std::holds_alternative<Call>(action), joins = std::holds_alternative<AllReduce>(action);
     for (const Access &written : accesses) {
       if (!written.writes)
         continue;
@@ -148,6 +148,8 @@ private:
         if (&other == &written || other.by.program != written.by.program || target.bytes == 0 || source.bytes == 0 ||
             source.offset >= target.offset + target.bytes || target.offset >= source.offset + source.bytes)
           continue;
+        // An operand's source stands before its target (accessesOf).
+        bool elementwise = calls || (joins && &other + 1 == &written);
         bool inPlace = elementwise && !other.writes && root(other) == root(written) && source.offset == target.offset &&
                        source.bytes == target.bytes;
         if (!inPlace)

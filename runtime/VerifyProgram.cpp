@@ -182,37 +182,30 @@ public:
     return Error::success();
   }
   Error operator()(const Exchange &exchange) const {
-    for (uint32_t buffer : {exchange.source, exchange.target})
-      if (Error error = checkBuffer(buffer))
+    for (const Operand &operand : exchange.operands)
+      if (Error error = checkExchanged(operand))
         return error;
-    const PlanBuffer &source = program.buffers[exchange.source], &target = program.buffers[exchange.target];
-    if (Error error = checkTiledBuffer(entry, mesh, source, exchange.sourceTile, /*windows=*/false, "source"))
-      return error;
-    if (Error error = checkTiledBuffer(entry, mesh, target, exchange.targetTile, /*windows=*/true, "target"))
-      return error;
-    return checkSameTensor(entry, source, exchange.sourceTile, target, exchange.targetTile);
+    return checkElementTypes(exchange.operands);
   }
   Error operator()(const AllReduce &reduce) const {
-    if (Error error = checkBuffer(reduce.source))
-      return error;
-    if (Error error = checkType(reduce.target, program.buffers[reduce.source].type))
-      return error;
-    return checkReduction(reduce.source, reduce.axes, reduce.combiner);
+    for (const Operand &operand : reduce.operands) {
+      if (Error error = checkBuffer(operand.source))
+        return error;
+      if (Error error = checkType(operand.target, program.buffers[operand.source].type))
+        return error;
+    }
+    return checkReduction(reduce.operands, reduce.axes, reduce.combiner);
   }
   Error operator()(const ReduceScatter &reduce) const {
-    for (uint32_t buffer : {reduce.source, reduce.target})
-      if (Error error = checkBuffer(buffer))
+    for (const Operand &operand : reduce.operands)
+      for (uint32_t buffer : {operand.source, operand.target})
+        if (Error error = checkBuffer(buffer))
+          return error;
+    if (Error error = checkReduction(reduce.operands, reduce.axes, reduce.combiner))
+      return error;
+    for (const Operand &operand : reduce.operands)
+      if (Error error = checkScattered(operand, reduce.axes))
         return error;
-    if (Error error = checkReduction(reduce.source, reduce.axes, reduce.combiner))
-      return error;
-    if (reduce.tile < 0)
-      return reject("expects a tile that says which part each device keeps");
-    if (Error error = checkPart(reduce.target, program.buffers[reduce.source].type, reduce.tile, /*windows=*/false))
-      return error;
-    for (uint32_t axis = 0; axis != mesh.axes.size(); ++axis)
-      if (cuts(*entry.tile(reduce.tile), axis) != (std::ranges::find(reduce.axes, axis) != reduce.axes.end()))
-        return reject("expects a tile that cuts along the axes of the reduction and no others; axis \"",
-                      mesh.axes[axis].name, "\" differs");
     return Error::success();
   }
 
@@ -239,13 +232,46 @@ private:
       return error;
     return checkTiledBuffer(entry, mesh, program.buffers[buffer], tile, windows, what);
   }
-  Error checkReduction(uint32_t source, const std::vector<uint32_t> &axes, Combiner combiner) const {
+  /// The buffers of all tensors of a collective exist.
+  Error checkElementTypes(std::span<const Operand> operands) const {
+    const TensorType &first = program.buffers[operands.front().source].type;
+    for (const Operand &operand : operands)
+      if (const TensorType &type = program.buffers[operand.source].type; type.element != first.element)
+        return reject("expects tensors of one element type, got ", first.text(), " and ", type.text());
+    return Error::success();
+  }
+  Error checkExchanged(const Operand &operand) const {
+    for (uint32_t buffer : {operand.source, operand.target})
+      if (Error error = checkBuffer(buffer))
+        return error;
+    const PlanBuffer &source = program.buffers[operand.source], &target = program.buffers[operand.target];
+    if (Error error = checkTiledBuffer(entry, mesh, source, operand.sourceTile, /*windows=*/false, "source"))
+      return error;
+    if (Error error = checkTiledBuffer(entry, mesh, target, operand.targetTile, /*windows=*/true, "target"))
+      return error;
+    return checkSameTensor(entry, source, operand.sourceTile, target, operand.targetTile);
+  }
+  Error checkScattered(const Operand &operand, const std::vector<uint32_t> &axes) const {
+    if (operand.targetTile < 0)
+      return reject("expects a tile that says which part each device keeps");
+    const TensorType &whole = program.buffers[operand.source].type;
+    if (Error error = checkPart(operand.target, whole, operand.targetTile, /*windows=*/false))
+      return error;
+    for (uint32_t axis = 0; axis != mesh.axes.size(); ++axis)
+      if (cuts(*entry.tile(operand.targetTile), axis) != (std::ranges::find(axes, axis) != axes.end()))
+        return reject("expects a tile that cuts along the axes of the reduction and no others; axis \"",
+                      mesh.axes[axis].name, "\" differs");
+    return Error::success();
+  }
+  Error checkReduction(std::span<const Operand> operands, const std::vector<uint32_t> &axes, Combiner combiner) const {
     std::set<uint32_t> seen;
     for (uint32_t axis : axes)
       if (axis >= mesh.axes.size() || !seen.insert(axis).second)
         return reject("reduces over axis ", axis, ", expected different axes of mesh \"", mesh.name, "\", which has ",
                       mesh.axes.size());
-    const TensorType &type = program.buffers[source].type;
+    if (Error error = checkElementTypes(operands))
+      return error;
+    const TensorType &type = program.buffers[operands.front().source].type;
     if (!combines(type.element, combiner))
       return reject("has combiner ", combinerName(combiner), " for ", type.text(), ", expected max (or) or min (and)");
     return Error::success();

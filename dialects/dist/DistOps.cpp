@@ -63,6 +63,21 @@ static ParseResult parseChannel(OpAsmParser &parser, IntegerAttr &channel) {
 
 static void printChannel(OpAsmPrinter &printer, Operation *, IntegerAttr channel) { printer << channel.getInt(); }
 
+static ParseResult parseLayouts(OpAsmParser &parser, ArrayAttr &layouts) {
+  SmallVector<Attribute> list;
+  if (parser.parseCommaSeparatedList([&]() -> ParseResult {
+        list.push_back(LayoutAttr::parse(parser, Type()));
+        return success(list.back() != nullptr);
+      }))
+    return failure();
+  layouts = parser.getBuilder().getArrayAttr(list);
+  return success();
+}
+
+static void printLayouts(OpAsmPrinter &printer, Operation *, ArrayAttr layouts) {
+  llvm::interleaveComma(layouts.getAsRange<LayoutAttr>(), printer, [&](LayoutAttr layout) { layout.print(printer); });
+}
+
 #include "dialects/dist/DistOpsDialect.cpp.inc"
 #include "dialects/dist/DistOpsInterfaces.cpp.inc"
 

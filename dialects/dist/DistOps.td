@@ -291,13 +291,16 @@ def Dist_CollectiveInterface : OpInterface<"Collective"> {
   let cppNamespace = "::cleave::dist";
   let description = [{
     Operators in which all devices of the mesh take part together: each gives its part of a tensor in one layout and gets
-    its part in another.
+    its part in another. Of several tensors each result is that of the operand with its number.
   }];
   let methods = [
-    InterfaceMethod<"The layout of the operand.", "::cleave::dist::LayoutAttr", "getFromLayout">,
-    InterfaceMethod<"The layout of the result.", "::cleave::dist::LayoutAttr", "getToLayout">,
+    InterfaceMethod<"The layout of an operand.", "::cleave::dist::LayoutAttr", "getFromLayout",
+                    (ins "unsigned":$operand)>,
+    InterfaceMethod<"The layout of a result.", "::cleave::dist::LayoutAttr", "getToLayout", (ins "unsigned":$result)>,
     InterfaceMethod<"What positions outside of the tensor get.", "double", "getFillValue", (ins), [{}],
-                    [{ return 0.0; }]>];
+                    [{ return 0.0; }]>,
+    InterfaceMethod<"Whether it may have several tensors.", "bool", "carriesSeveral", (ins), [{}],
+                    [{ return false; }]>];
 }
 
 class Dist_CollectiveOp<string mnemonic> : Dist_Op<mnemonic, [
@@ -307,15 +310,48 @@ class Dist_CollectiveOp<string mnemonic> : Dist_Op<mnemonic, [
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input `from` $from `to` $to attr-dict `:` type($input) `->` type($result)";
   let extraClassDefinition = [{
-    ::cleave::dist::LayoutAttr $cppClass::getFromLayout() { return getFrom(); }
-    ::cleave::dist::LayoutAttr $cppClass::getToLayout() { return getTo(); }
+    ::cleave::dist::LayoutAttr $cppClass::getFromLayout(unsigned) { return getFrom(); }
+    ::cleave::dist::LayoutAttr $cppClass::getToLayout(unsigned) { return getTo(); }
     ::llvm::LogicalResult $cppClass::verifySymbolUses(::mlir::SymbolTableCollection &symbols) {
       return verifyCollective(*this, symbols);
     }
   }];
 }
 
-def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce"> {
+def Dist_LayoutsAttr : TypedArrayAttrBase<Dist_LayoutAttr, "layouts of several tensors">;
+
+/// Collectives that may carry several tensors of one element type in one message, among the same devices.
+class Dist_CombinableOp<string mnemonic> : Dist_Op<mnemonic, [
+    Pure, HasParent<"ProgramOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<Dist_CollectiveInterface, ["getFromLayout", "getToLayout", "carriesSeveral"]>]> {
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, Dist_LayoutsAttr:$from, Dist_LayoutsAttr:$to);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $inputs `from` custom<Layouts>($from) `to` custom<Layouts>($to) attr-dict `:` type($inputs) `->` type($results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input, "::cleave::dist::LayoutAttr":$from,
+                                 "::cleave::dist::LayoutAttr":$to),
+    [{ build($_builder, $_state, ::mlir::TypeRange(result), ::mlir::ValueRange(input), $_builder.getArrayAttr({from}),
+             $_builder.getArrayAttr({to})); }]>];
+  let extraClassDefinition = [{
+    bool $cppClass::carriesSeveral() { return true; }
+    ::cleave::dist::LayoutAttr $cppClass::getFromLayout(unsigned operand) {
+      return ::llvm::cast<::cleave::dist::LayoutAttr>(getFrom()[operand]);
+    }
+    ::cleave::dist::LayoutAttr $cppClass::getToLayout(unsigned result) {
+      return ::llvm::cast<::cleave::dist::LayoutAttr>(getTo()[result]);
+    }
+    ::llvm::LogicalResult $cppClass::verifySymbolUses(::mlir::SymbolTableCollection &symbols) {
+      size_t count = getInputs().size();
+      if (count == 0 || getResults().size() != count || getFrom().size() != count || getTo().size() != count)
+        return emitOpError("expects a result and two layouts for each of its tensors, got ")
+               << getResults().size() << ", " << getFrom().size() << " and " << getTo().size() << " for " << count;
+      return verifyCollective(*this, symbols);
+    }
+  }];
+}
+
+def Dist_AllReduceOp : Dist_CombinableOp<"all_reduce"> {
   let summary = "joins partial values; every device gets the result";
   let description = [{
     The result's layout has fewer partial axes than the operand's and is the same otherwise.
@@ -323,11 +359,13 @@ def Dist_AllReduceOp : Dist_CollectiveOp<"all_reduce"> {
     ```mlir
     %1 = dist.all_reduce %0 from <[64, 512], partial sum ["model"]> to <[64, 512]>
         : tensor<64x512xf32> -> tensor<64x512xf32>
+    %3:2 = dist.all_reduce %1, %2 from <[64], partial sum ["data"]>, <[8, 8], partial sum ["data"]> to <[64]>, <[8, 8]>
+        : tensor<64xf32>, tensor<8x8xf32> -> tensor<64xf32>, tensor<8x8xf32>
     ```
   }];
 }
 
-def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter"> {
+def Dist_ReduceScatterOp : Dist_CombinableOp<"reduce_scatter"> {
   let summary = "joins partial values; every device gets a part of the result";
   let description = [{
     Partial axes of the operand's layout cut a dimension of the result's.
@@ -339,7 +377,7 @@ def Dist_ReduceScatterOp : Dist_CollectiveOp<"reduce_scatter"> {
   }];
 }
 
-def Dist_AllGatherOp : Dist_CollectiveOp<"all_gather"> {
+def Dist_AllGatherOp : Dist_CombinableOp<"all_gather"> {
   let summary = "every device gets the parts of all along an axis";
   let description = [{
     ```mlir

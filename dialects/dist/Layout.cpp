@@ -181,6 +181,18 @@ Layout Layout::of(LayoutAttr attribute) {
   return layout;
 }
 
+Axes joinedAxes(Collective collective, unsigned index, const MeshShape &mesh) {
+  Layout from = Layout::of(collective.getFromLayout(index)), to = Layout::of(collective.getToLayout(index));
+  Axes joined;
+  for (StringAttr axis : mesh.getAxes()) {
+    bool joins = llvm::is_contained(from.partial, axis) ? !llvm::is_contained(to.partial, axis)
+                                                        : from.uses(axis) && !to.uses(axis);
+    if (joins)
+      joined.push_back(axis);
+  }
+  return joined;
+}
+
 MeshOp getMesh(Operation *op) {
   auto program = op->getParentOfType<ProgramOp>();
   return program ? SymbolTable::lookupNearestSymbolFrom<MeshOp>(program, program.getMeshAttr()) : MeshOp();

@@ -91,6 +91,10 @@ struct Layout {
   void canonicalize(const MeshShape &mesh);
 };
 
+/// The axes of the mesh along which a collective joins the values or parts of one of its tensors: those over which the
+/// operand is partial and the result is not, and those that cut the operand and not the result.
+Axes joinedAxes(Collective collective, unsigned index, const MeshShape &mesh);
+
 /// The mesh of the program around an operation of it; null where there is none.
 MeshOp getMesh(mlir::Operation *op);
 

@@ -145,16 +145,12 @@ static SmallVector<int64_t> globalShape(const Layout &layout) {
   return shape;
 }
 
-LogicalResult cleave::dist::verifyCollective(Operation *op, SymbolTableCollection &symbols) {
-  auto program = dyn_cast_or_null<ProgramOp>(op->getParentOp());
-  auto mesh = program ? symbols.lookupNearestSymbolFrom<MeshOp>(op, program.getMeshAttr()) : MeshOp();
-  if (!mesh)
-    return op->emitOpError("expects the program around it to have a mesh");
-  MeshShape shape(mesh);
+/// Verifies the layouts of one of a collective's tensors.
+static LogicalResult verifyTensor(Operation *op, unsigned index, const MeshShape &shape) {
   auto collective = cast<Collective>(op);
-  LayoutAttr from = collective.getFromLayout(), to = collective.getToLayout();
-  if (failed(verifyLocalType(op, from, op->getOperand(0).getType(), shape)) ||
-      failed(verifyLocalType(op, to, op->getResult(0).getType(), shape)))
+  LayoutAttr from = collective.getFromLayout(index), to = collective.getToLayout(index);
+  if (failed(verifyLocalType(op, from, op->getOperand(index).getType(), shape)) ||
+      failed(verifyLocalType(op, to, op->getResult(index).getType(), shape)))
     return failure();
   Layout source = Layout::of(from), target = Layout::of(to);
   if (globalShape(source) != globalShape(target))
@@ -164,6 +160,25 @@ LogicalResult cleave::dist::verifyCollective(Operation *op, SymbolTableCollectio
   if (!fewer || (!joins && source.partial != target.partial) || (isa<AllReduceOp>(op) && source.dims != target.dims))
     return op->emitOpError("expects to join partial values where it is a reduction, and only there, got ")
            << from << " and " << to;
+  return success();
+}
+
+LogicalResult cleave::dist::verifyCollective(Operation *op, SymbolTableCollection &symbols) {
+  auto program = dyn_cast_or_null<ProgramOp>(op->getParentOp());
+  auto mesh = program ? symbols.lookupNearestSymbolFrom<MeshOp>(op, program.getMeshAttr()) : MeshOp();
+  if (!mesh)
+    return op->emitOpError("expects the program around it to have a mesh");
+  MeshShape shape(mesh);
+  auto collective = cast<Collective>(op);
+  for (unsigned index = 0; index != op->getNumOperands(); ++index) {
+    if (getElementTypeOrSelf(op->getOperand(index)) != getElementTypeOrSelf(op->getOperand(0)))
+      return op->emitOpError("expects tensors of one element type, got ") << op->getOperandTypes();
+    if (failed(verifyTensor(op, index, shape)))
+      return failure();
+    if (joinedAxes(collective, index, shape) != joinedAxes(collective, 0, shape))
+      return op->emitOpError("expects tensors that are joined along the same axes, got ")
+             << collective.getFromLayout(0) << " and " << collective.getFromLayout(index);
+  }
   return success();
 }
 

@@ -182,16 +182,39 @@ LogicalResult ReceiveOp::verifySymbolUses(SymbolTableCollection &symbols) {
                         TileRole::Target);
 }
 
+/// Verifies that a collective has tensors of one element type, and as many tiles, where it has any.
+static LogicalResult verifyTensors(Operation *op, OperandRange sources, ArrayAttr tiles) {
+  if (sources.empty() || op->getNumOperands() != 2 * sources.size())
+    return op->emitOpError("expects as many targets as sources, at least one");
+  if (tiles && tiles.size() != sources.size())
+    return op->emitOpError("expects a tile for each tensor, got ") << tiles.size() << " for " << sources.size();
+  auto elementOf = [](Value buffer) { return cast<BufferType>(buffer.getType()).getTensor().getElementType(); };
+  for (Value source : sources)
+    if (elementOf(source) != elementOf(sources.front()))
+      return op->emitOpError("expects tensors of one element type, got ") << sources.getTypes();
+  return success();
+}
+
 LogicalResult ExchangeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   static constexpr StringLiteral kinds[] = {"general", "all_gather",    "all_to_all", "permute",
                                             "slice",   "halo_exchange", "broadcast"};
   if (!llvm::is_contained(kinds, getKind()))
     return emitOpError("expects a kind of exchange, such as \"all_gather\", got \"") << getKind() << '"';
-  if (failed(verifyPart(*this, symbols, getSourceTileAttr(), getSource(), TileRole::Source)) ||
-      failed(verifyPart(*this, symbols, getTargetTileAttr(), getTarget(), TileRole::Target)))
-    return failure();
-  return verifySameTensor(*this, getSourceTileAttr(), getTargetTileAttr());
+  for (ArrayAttr tiles : {getSourceTilesAttr(), getTargetTilesAttr()})
+    if (failed(verifyTensors(*this, getSources(), tiles)))
+      return failure();
+  for (unsigned tensor = 0; tensor != getSources().size(); ++tensor)
+    if (failed(verifyPart(*this, symbols, getSourceTile(tensor), getSources()[tensor], TileRole::Source)) ||
+        failed(verifyPart(*this, symbols, getTargetTile(tensor), getTargets()[tensor], TileRole::Target)) ||
+        failed(verifySameTensor(*this, getSourceTile(tensor), getTargetTile(tensor))))
+      return failure();
+  return success();
 }
+
+static TileAttr tileAt(ArrayAttr tiles, unsigned tensor) { return tiles ? cast<TileAttr>(tiles[tensor]) : TileAttr(); }
+
+TileAttr ExchangeOp::getSourceTile(unsigned tensor) { return tileAt(getSourceTilesAttr(), tensor); }
+TileAttr ExchangeOp::getTargetTile(unsigned tensor) { return tileAt(getTargetTilesAttr(), tensor); }
 
 /// Verifies that a reduction has a combiner, and different axes of its mesh.
 static LogicalResult verifyReduction(Operation *op, SymbolTableCollection &symbols, StringRef combiner,
@@ -213,19 +236,27 @@ static LogicalResult verifyReduction(Operation *op, SymbolTableCollection &symbo
 }
 
 LogicalResult AllReduceOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (getSource().getType() != getTarget().getType())
-    return emitOpError("expects buffers of one type, got ")
-           << getSource().getType() << " and " << getTarget().getType();
+  for (auto [source, target] : llvm::zip_equal(getSources(), getTargets()))
+    if (source.getType() != target.getType())
+      return emitOpError("expects buffers of one type, got ") << source.getType() << " and " << target.getType();
+  if (failed(verifyTensors(*this, getSources(), {})))
+    return failure();
   return verifyReduction(*this, symbols, getCombiner(), getAxes());
 }
 
 LogicalResult ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (failed(verifyReduction(*this, symbols, getCombiner(), getAxes())))
+  if (failed(verifyReduction(*this, symbols, getCombiner(), getAxes())) ||
+      failed(verifyTensors(*this, getSources(), getTiles())))
     return failure();
-  auto source = cast<BufferType>(getSource().getType()).getTensor();
-  if (getTile().getTensorElements() != source.getNumElements())
-    return emitOpError("expects a tile of its source's ") << source.getNumElements() << " elements, got " << getTile();
-  return verifyPart(*this, symbols, getTile(), getTarget(), TileRole::Source);
+  for (unsigned tensor = 0; tensor != getSources().size(); ++tensor) {
+    auto source = cast<BufferType>(getSources()[tensor].getType()).getTensor();
+    TileAttr tile = getTile(tensor);
+    if (tile.getTensorElements() != source.getNumElements())
+      return emitOpError("expects a tile of its source's ") << source.getNumElements() << " elements, got " << tile;
+    if (failed(verifyPart(*this, symbols, tile, getTargets()[tensor], TileRole::Source)))
+      return failure();
+  }
+  return success();
 }
 
 LogicalResult LoadParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {

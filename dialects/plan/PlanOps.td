@@ -368,11 +368,13 @@ def Plan_CommunicationInterface : OpInterface<"Communication"> {
     An instruction by which devices get what others have.
   }];
   let methods = [
-    InterfaceMethod<"The buffer that it fills.", "::mlir::Value", "getFilledBuffer">,
+    InterfaceMethod<"The buffers that it fills, each with another tensor.", "::mlir::ValueRange", "getFilledBuffers">,
+    InterfaceMethod<"The node that the tensor of a number is a part of; of a single one, that of the instruction.",
+                    "::mlir::Location", "getTensorLocation", (ins "unsigned":$tensor)>,
     InterfaceMethod<"Whether it joins the values of several devices: the last part of the operator that made them.",
                     "bool", "joinsValues">,
-    InterfaceMethod<"The bytes that a device receives from others, on average over a mesh of these sizes.", "double",
-                    "getReceivedBytes", (ins "::llvm::ArrayRef<int64_t>":$axisSizes)>];
+    InterfaceMethod<"The bytes of a tensor that a device receives from others, on average over a mesh of these sizes.",
+                    "double", "getReceivedBytes", (ins "unsigned":$tensor, "::llvm::ArrayRef<int64_t>":$axisSizes)>];
 }
 
 /// What the instructions that refer to tiles share: the verification of the tiles on their meshes.
@@ -416,53 +418,77 @@ def Plan_ReceiveOp : Plan_TiledInstruction<"receive", [DeclareOpInterfaceMethods
 
 //===-- communication inside a mesh ---------------------------------------------------------------------------===//
 
-def Plan_ExchangeOp : Plan_TiledInstruction<"exchange", [DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+def Plan_TilesAttr : TypedArrayAttrBase<Plan_TileAttr, "tiles of several tensors">;
+
+/// Collectives may carry several tensors, each with a source and a target.
+class Plan_CollectiveInstruction<string mnemonic>
+    : Plan_TiledInstruction<mnemonic, [DeclareOpInterfaceMethods<Plan_CommunicationInterface>,
+                                       SameVariadicOperandSize]>;
+
+def Plan_ExchangeOp : Plan_CollectiveInstruction<"exchange"> {
   let summary = "brings a tensor from one tile to another";
   let description = [{
-    All devices of the mesh take part; each gets what its target tile needs from devices that hold it. What lies outside
-    of the tensor becomes `fill`. `kind` names the case for people and libraries: `all_gather`, `all_to_all`, `permute`,
+    All devices of the mesh take part; each gets what its target tile needs from devices that hold it. Several tensors of
+    one element type travel together. There is a tile for each, or none where all are whole. What lies outside of a
+    tensor becomes `fill`. `kind` names the case for people and libraries: `all_gather`, `all_to_all`, `permute`,
     `halo_exchange`, `slice` (nothing is communicated), `broadcast` or `general`.
 
     ```mlir
     plan.exchange "all_gather" %b0 -> %b1 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64,
-        source_tile = #plan.tile<[8 by [0 of 4]]>} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>
+        source_tiles = [#plan.tile<[8 by [0 of 4]]>]} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins StrAttr:$kind, Plan_BufferType:$source, Plan_BufferType:$target, I64Attr:$channel,
-                            OptionalAttr<Plan_TileAttr>:$source_tile, OptionalAttr<Plan_TileAttr>:$target_tile,
-                            DefaultValuedAttr<F64Attr, "0.0">:$fill), scheduling);
-  let assemblyFormat = "$kind $source `->` $target attr-dict `:` type($source) `->` type($target)";
+  let arguments = !con((ins StrAttr:$kind, Variadic<Plan_BufferType>:$sources, Variadic<Plan_BufferType>:$targets,
+                            I64Attr:$channel, OptionalAttr<Plan_TilesAttr>:$source_tiles,
+                            OptionalAttr<Plan_TilesAttr>:$target_tiles, DefaultValuedAttr<F64Attr, "0.0">:$fill),
+                       scheduling);
+  let assemblyFormat = "$kind $sources `->` $targets attr-dict `:` type($sources) `->` type($targets)";
+  let extraClassDeclaration = [{
+    /// The tile of a tensor; null where it is whole.
+    TileAttr getSourceTile(unsigned tensor);
+    TileAttr getTargetTile(unsigned tensor);
+  }];
 }
 
-def Plan_AllReduceOp : Plan_TiledInstruction<"all_reduce", [DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+def Plan_AllReduceOp : Plan_CollectiveInstruction<"all_reduce"> {
   let summary = "joins the buffers of devices that differ in some mesh axes; each gets the result";
   let description = [{
-    `combiner` is `sum`, `product`, `max` or `min`. Source and target may be one buffer.
+    `combiner` is `sum`, `product`, `max` or `min`. A tensor's source and target may be one buffer. Several tensors of one
+    element type travel together.
 
     ```mlir
     plan.all_reduce "sum" over [0] %b0 -> %b1 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64}
         : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<8xf32>>
+    plan.all_reduce "sum" over [0] %b0, %b2 -> %b1, %b3 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64}
+        : !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>>
+       -> !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>>
     ```
   }];
-  let arguments = !con((ins StrAttr:$combiner, DenseI64ArrayAttr:$axes, Plan_BufferType:$source,
-                            Plan_BufferType:$target, I64Attr:$channel), scheduling);
-  let assemblyFormat = "$combiner `over` $axes $source `->` $target attr-dict `:` type($source) `->` type($target)";
+  let arguments = !con((ins StrAttr:$combiner, DenseI64ArrayAttr:$axes, Variadic<Plan_BufferType>:$sources,
+                            Variadic<Plan_BufferType>:$targets, I64Attr:$channel), scheduling);
+  let assemblyFormat = [{
+    $combiner `over` $axes $sources `->` $targets attr-dict `:` type($sources) `->` type($targets)
+  }];
 }
 
-def Plan_ReduceScatterOp : Plan_TiledInstruction<"reduce_scatter", [
-    DeclareOpInterfaceMethods<Plan_CommunicationInterface>]> {
+def Plan_ReduceScatterOp : Plan_CollectiveInstruction<"reduce_scatter"> {
   let summary = "joins the buffers of devices that differ in some mesh axes; each gets a part of the result";
   let description = [{
-    `tile` cuts the source's buffer along these axes.
+    A tensor's tile cuts the source's buffer along these axes. Several tensors of one element type travel together.
 
     ```mlir
     plan.reduce_scatter "sum" over [0] %b0 -> %b1 {channel = 2 : i64, order = 4 : i64, queue = 1 : i64,
-        tile = #plan.tile<[8 by [0 of 4]]>} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
+        tiles = [#plan.tile<[8 by [0 of 4]]>]} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
     ```
   }];
-  let arguments = !con((ins StrAttr:$combiner, DenseI64ArrayAttr:$axes, Plan_BufferType:$source,
-                            Plan_BufferType:$target, I64Attr:$channel, Plan_TileAttr:$tile), scheduling);
-  let assemblyFormat = "$combiner `over` $axes $source `->` $target attr-dict `:` type($source) `->` type($target)";
+  let arguments = !con((ins StrAttr:$combiner, DenseI64ArrayAttr:$axes, Variadic<Plan_BufferType>:$sources,
+                            Variadic<Plan_BufferType>:$targets, I64Attr:$channel, Plan_TilesAttr:$tiles), scheduling);
+  let assemblyFormat = [{
+    $combiner `over` $axes $sources `->` $targets attr-dict `:` type($sources) `->` type($targets)
+  }];
+  let extraClassDeclaration = [{
+    TileAttr getTile(unsigned tensor) { return ::llvm::cast<TileAttr>(getTiles()[tensor]); }
+  }];
 }
 
 //===-- loads and stores --------------------------------------------------------------------------------------===//

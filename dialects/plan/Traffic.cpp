@@ -20,26 +20,36 @@ static double onceAround(Value buffer, ArrayRef<int64_t> axes, ArrayRef<int64_t>
   return bufferBytes(buffer) * (ways - 1) / ways;
 }
 
-Value ReceiveOp::getFilledBuffer() { return getBuffer(); }
+/// Of several tensors each has the node of its buffer.
+static Location locationOf(Operation *op, OperandRange sources, unsigned tensor) {
+  return sources.size() == 1 ? op->getLoc() : sources[tensor].getLoc();
+}
+
+ValueRange ReceiveOp::getFilledBuffers() { return getOperation()->getOperands(); }
+Location ReceiveOp::getTensorLocation(unsigned) { return getLoc(); }
 bool ReceiveOp::joinsValues() { return false; }
-double ReceiveOp::getReceivedBytes(ArrayRef<int64_t>) { return bufferBytes(getBuffer()); }
+double ReceiveOp::getReceivedBytes(unsigned, ArrayRef<int64_t>) { return bufferBytes(getBuffer()); }
 
-Value ExchangeOp::getFilledBuffer() { return getTarget(); }
+ValueRange ExchangeOp::getFilledBuffers() { return getTargets(); }
+Location ExchangeOp::getTensorLocation(unsigned tensor) { return locationOf(*this, getSources(), tensor); }
 bool ExchangeOp::joinsValues() { return false; }
-double ExchangeOp::getReceivedBytes(ArrayRef<int64_t> axisSizes) {
-  RankedTensorType type = cast<BufferType>(getTarget().getType()).getTensor();
-  double elements = trafficOf(getSourceTileAttr(), getTargetTileAttr(), axisSizes).elements;
-  return elements * bufferBytes(getTarget()) / static_cast<double>(std::max<int64_t>(1, type.getNumElements()));
+double ExchangeOp::getReceivedBytes(unsigned tensor, ArrayRef<int64_t> axisSizes) {
+  Value target = getTargets()[tensor];
+  RankedTensorType type = cast<BufferType>(target.getType()).getTensor();
+  double elements = trafficOf(getSourceTile(tensor), getTargetTile(tensor), axisSizes).elements;
+  return elements * bufferBytes(target) / static_cast<double>(std::max<int64_t>(1, type.getNumElements()));
 }
 
-Value AllReduceOp::getFilledBuffer() { return getTarget(); }
+ValueRange AllReduceOp::getFilledBuffers() { return getTargets(); }
+Location AllReduceOp::getTensorLocation(unsigned tensor) { return locationOf(*this, getSources(), tensor); }
 bool AllReduceOp::joinsValues() { return true; }
-double AllReduceOp::getReceivedBytes(ArrayRef<int64_t> axisSizes) {
-  return 2 * onceAround(getSource(), getAxes(), axisSizes);
+double AllReduceOp::getReceivedBytes(unsigned tensor, ArrayRef<int64_t> axisSizes) {
+  return 2 * onceAround(getSources()[tensor], getAxes(), axisSizes);
 }
 
-Value ReduceScatterOp::getFilledBuffer() { return getTarget(); }
+ValueRange ReduceScatterOp::getFilledBuffers() { return getTargets(); }
+Location ReduceScatterOp::getTensorLocation(unsigned tensor) { return locationOf(*this, getSources(), tensor); }
 bool ReduceScatterOp::joinsValues() { return true; }
-double ReduceScatterOp::getReceivedBytes(ArrayRef<int64_t> axisSizes) {
-  return onceAround(getSource(), getAxes(), axisSizes);
+double ReduceScatterOp::getReceivedBytes(unsigned tensor, ArrayRef<int64_t> axisSizes) {
+  return onceAround(getSources()[tensor], getAxes(), axisSizes);
 }

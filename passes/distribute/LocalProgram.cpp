@@ -95,13 +95,13 @@ Value LocalProgram::addStep(Value value, Value part, const Layout &from, const d
   Value made;
   switch (step.kind) {
   case StepKind::AllReduce:
-    made = dist::AllReduceOp::create(builder, location, type, part, before, after);
+    made = dist::AllReduceOp::create(builder, location, type, part, before, after).getResult(0);
     break;
   case StepKind::ReduceScatter:
-    made = dist::ReduceScatterOp::create(builder, location, type, part, before, after);
+    made = dist::ReduceScatterOp::create(builder, location, type, part, before, after).getResult(0);
     break;
   case StepKind::AllGather:
-    made = dist::AllGatherOp::create(builder, location, type, part, before, after);
+    made = dist::AllGatherOp::create(builder, location, type, part, before, after).getResult(0);
     break;
   case StepKind::AllToAll:
     made = dist::AllToAllOp::create(builder, location, type, part, before, after);

@@ -70,4 +70,49 @@ def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
+def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"> {
+  let summary = "Let collectives that become ready near each other share a message";
+  let description = [{
+    All-reduces, reduce-scatters and all-gathers of a program that join the same devices, of one element type and one
+    combiner, all of values that change from step to step or all of values that do not, are put into buckets in the order in which they become ready; a bucket is one collective of several
+    tensors, right behind the last operator that it depends on. What depends on parameters alone is ready at any time:
+    such a bucket stands where its first result is needed.
+
+    A bucket is full at S = sqrt(G L / b) bytes. L is what a collective takes without any bytes and b what a byte adds,
+    both by the formulas of `CollectiveCost` (Thakur, Rabenseifner, Gropp 2005) for the devices that it joins, with the
+    latency and bandwidth of their links; G is the bytes of all of a program's
+    collectives of this kind. Every bucket costs L, and the last one can begin only when the last gradient is there, when there is nothing left that would hide its S bytes:
+    G/S L + S b is least then. So latencies take sqrt(L / (G b)) of the time of the transfers, little where there is
+    much to reduce, and where a transfer of everything takes less than L there is one bucket.
+
+    A bucket is closed early before a collective that becomes ready only after an operator that depends on one in the
+    bucket: nothing waits for what depends on itself, and no operator waits that could have gone on; and before the same
+    gradient of the next microbatch, which is added to one in the bucket. Writes of
+    parameters stand behind the bucket that they wait for. Operators keep their order otherwise, so that transfers do,
+    too, and programs cannot block each other (see `dist.program`).
+
+    Before:
+    ```mlir
+    %g1 = …
+    %g2 = …
+    %0 = dist.all_reduce %g1 from <[8], partial sum ["data"]> to <[8]> : tensor<8xf32> -> tensor<8xf32>
+    %1 = dfg.sub %w1, %0 …
+    %2 = dist.all_reduce %g2 from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+    ```
+    After:
+    ```mlir
+    %g1 = …
+    %g2 = …
+    %0:2 = dist.all_reduce %g1, %g2 from <[8], partial sum ["data"]>, <[4], partial sum ["data"]> to <[8]>, <[4]>
+        : tensor<8xf32>, tensor<4xf32> -> tensor<8xf32>, tensor<4xf32>
+    %1 = dfg.sub %w1, %0#0 …
+    ```
+    Guarantees: every element is combined from the same values in the same order as before.
+  }];
+  let options = [
+    Option<"latency", "latency", "double", "5e-6", "seconds from device to device, where no machine is known">,
+    Option<"bandwidth", "bandwidth", "double", "1e10", "bytes a second from device to device, likewise">];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 #endif // CLEAVE_PASSES_DISTRIBUTE_PASSES

@@ -4,6 +4,7 @@
 
 #include "passes/distribute/Pipeline.h"
 
+#include "passes/distribute/CombineCollectives.h"
 #include "passes/distribute/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -12,17 +13,20 @@ using namespace mlir;
 
 namespace cleave {
 
-void buildDistributePipeline(OpPassManager &manager) {
+void buildDistributePipeline(OpPassManager &manager, const DistributeOptions &options) {
   // Before communication is inserted, which sees the simpler operators.
   manager.addPass(createDecomposeSplitPass());
   // After placement, which it reads. No simplification may come between: it could join operators of two places. Before
   // all that looks at programs: nothing else makes them.
   manager.addPass(createInsertTransfersPass());
+  // After the collectives are there. Before kernels are made: where a result is needed decides what is fused with what.
+  if (options.combine)
+    manager.addPass(options.machine ? createCombineCollectivesPass(*options.machine) : createCombineCollectivesPass());
 }
 
 void registerDistributePipeline() {
   static PassPipelineRegistration<> registration("distribute", "Placed graphs to programs with transfers",
-                                                 buildDistributePipeline);
+                                                 [](OpPassManager &manager) { buildDistributePipeline(manager, {}); });
 }
 
 } // namespace cleave

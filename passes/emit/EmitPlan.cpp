@@ -100,28 +100,42 @@ private:
                             .Union());
         })
         .Case([&](plan::ExchangeOp exchange) {
+          std::vector<runtime::Operand> operands;
+          for (auto [index, source, target] : llvm::enumerate(exchange.getSources(), exchange.getTargets()))
+            operands.push_back({bufferOf(source), bufferOf(target), tables.tileIndex(exchange.getSourceTile(index)),
+                                tables.tileIndex(exchange.getTargetTile(index))});
+          const runtime::Operand &first = operands.front();
+          auto more = moreOperands(operands);
           return Action(fb::Action::Exchange,
-                        fb::CreateExchange(builder, bufferOf(exchange.getSource()), bufferOf(exchange.getTarget()),
-                                           static_cast<uint32_t>(exchange.getChannel()),
-                                           tables.tileIndex(exchange.getSourceTileAttr()),
-                                           tables.tileIndex(exchange.getTargetTileAttr()),
-                                           exchange.getFill().convertToDouble(), exchangeKind(exchange.getKind()))
+                        fb::CreateExchange(builder, first.source, first.target,
+                                           static_cast<uint32_t>(exchange.getChannel()), first.sourceTile,
+                                           first.targetTile, exchange.getFill().convertToDouble(),
+                                           exchangeKind(exchange.getKind()), more)
                             .Union());
         })
         .Case([&](plan::AllReduceOp reduce) {
+          std::vector<runtime::Operand> operands;
+          for (auto [source, target] : llvm::zip_equal(reduce.getSources(), reduce.getTargets()))
+            operands.push_back({bufferOf(source), bufferOf(target)});
           auto axes = axisList(reduce.getAxes());
+          auto more = moreOperands(operands);
           return Action(fb::Action::AllReduce,
-                        fb::CreateAllReduce(builder, bufferOf(reduce.getSource()), bufferOf(reduce.getTarget()),
+                        fb::CreateAllReduce(builder, operands.front().source, operands.front().target,
                                             static_cast<uint32_t>(reduce.getChannel()), axes,
-                                            combinerOf(reduce.getCombiner()))
+                                            combinerOf(reduce.getCombiner()), more)
                             .Union());
         })
         .Case([&](plan::ReduceScatterOp reduce) {
+          std::vector<runtime::Operand> operands;
+          for (auto [index, source, target] : llvm::enumerate(reduce.getSources(), reduce.getTargets()))
+            operands.push_back({bufferOf(source), bufferOf(target), -1, tables.tileIndex(reduce.getTile(index))});
+          const runtime::Operand &first = operands.front();
           auto axes = axisList(reduce.getAxes());
+          auto more = moreOperands(operands);
           return Action(fb::Action::ReduceScatter,
-                        fb::CreateReduceScatter(builder, bufferOf(reduce.getSource()), bufferOf(reduce.getTarget()),
+                        fb::CreateReduceScatter(builder, first.source, first.target,
                                                 static_cast<uint32_t>(reduce.getChannel()), axes,
-                                                combinerOf(reduce.getCombiner()), tables.tileIndex(reduce.getTile()))
+                                                combinerOf(reduce.getCombiner()), first.targetTile, more)
                             .Union());
         })
         .Case([&](plan::CopyOp copy) {
@@ -160,6 +174,15 @@ private:
         });
   }
 
+  /// All tensors of a collective but for the first; absent where it has no others.
+  Offset<flatbuffers::Vector<Offset<fb::Operand>>> moreOperands(ArrayRef<runtime::Operand> operands) {
+    std::vector<Offset<fb::Operand>> more;
+    for (const runtime::Operand &operand : operands.drop_front())
+      more.push_back(
+          fb::CreateOperand(builder, operand.source, operand.target, operand.sourceTile, operand.targetTile));
+    return more.empty() ? 0 : builder.CreateVector(more);
+  }
+
   flatbuffers::Offset<flatbuffers::Vector<uint32_t>> axisList(ArrayRef<int64_t> axes) {
     return builder.CreateVector(std::vector<uint32_t>(axes.begin(), axes.end()));
   }
@@ -183,7 +206,8 @@ private:
         .Default(fb::Combiner::Sum);
   }
 
-  /// The node at whose place an instruction stands, or what it is for: a parameter, an input, an output.
+  /// The node at whose place an instruction stands, or what it is for: a parameter, an input, an output. A collective
+  /// of several tensors has the first one's: "conv1 and 11 more".
   std::string nodeOf(Operation &op) {
     if (auto load = dyn_cast<plan::LoadParameterOp>(op))
       return load.getParameter().str();
@@ -192,7 +216,10 @@ private:
     if (auto store = dyn_cast<plan::StoreOutputOp>(op))
       return outputNames[store.getOutput()];
     SmallVector<StringRef> names = getNodeNames(op.getLoc());
-    return names.empty() ? "" : names.front().str();
+    std::string name = names.empty() ? "" : names.front().str();
+    auto communication = dyn_cast<plan::Communication>(op);
+    size_t tensors = communication ? communication.getFilledBuffers().size() : 1;
+    return tensors == 1 ? name : name + " and " + std::to_string(tensors - 1) + " more";
   }
 
   Offset<flatbuffers::Vector<Offset<fb::Instruction>>> instructions(Region &section) {

@@ -156,12 +156,14 @@ private:
           best = candidate;
       }
     }
-    if (auto communication = dyn_cast<plan::Communication>(instruction); communication && inBody)
-      if (OperatorRow *row = beneficiaryOf(communication, mesh)) {
-        auto grid = symbols.lookup<dist::MeshOp>(mesh);
+    auto communication = dyn_cast<plan::Communication>(instruction);
+    if (!communication || !inBody)
+      return;
+    auto grid = symbols.lookup<dist::MeshOp>(mesh);
+    for (unsigned tensor = 0; tensor != communication.getFilledBuffers().size(); ++tensor)
+      if (OperatorRow *row = beneficiaryOf(communication, tensor, mesh))
         row->receivedBytes +=
-            communication.getReceivedBytes(grid.getAxisSizes()) * static_cast<double>(grid.getDevices().size());
-      }
+            communication.getReceivedBytes(tensor, grid.getAxisSizes()) * static_cast<double>(grid.getDevices().size());
   }
 
   void nameKernel(OperatorRow &row) {
@@ -174,27 +176,29 @@ private:
   }
 
   /// The node for which devices communicate: that of values that are joined, otherwise the one that reads what comes.
-  OperatorRow *beneficiaryOf(plan::Communication communication, StringRef mesh) {
-    SmallVector<StringRef> producer = getNodeNames(communication.getLoc());
+  OperatorRow *beneficiaryOf(plan::Communication communication, unsigned tensor, StringRef mesh) {
+    SmallVector<StringRef> producer = getNodeNames(communication.getTensorLocation(tensor));
     OperatorRow *row = producer.empty() ? nullptr : rowOf(producer.front());
     if (communication.joinsValues() && row)
       return row;
-    OperatorRow *consumer = consumerOf(communication, producer);
+    OperatorRow *consumer = consumerOf(communication, tensor, producer);
     return consumer || !row || row->mesh != mesh ? consumer : row;
   }
 
   /// The first node other than the producer that computes with what comes: what changes its layout on arrival carries
   /// the producer's name.
-  OperatorRow *consumerOf(plan::Communication communication, ArrayRef<StringRef> producer) {
+  OperatorRow *consumerOf(plan::Communication communication, unsigned tensor, ArrayRef<StringRef> producer) {
     llvm::SetVector<Value> received;
-    received.insert(communication.getFilledBuffer());
+    received.insert(communication.getFilledBuffers()[tensor]);
     for (size_t next = 0; next != received.size(); ++next)
       for (Operation *user : received[next].getUsers())
         if (auto view = dyn_cast<plan::BufferOp>(user))
           received.insert(view.getBuffer());
     for (Operation *op = communication->getNextNode(); op; op = op->getNextNode()) {
-      if (auto next = dyn_cast<plan::ExchangeOp>(op); next && received.contains(next.getSource()))
-        received.insert(next.getTarget());
+      if (auto next = dyn_cast<plan::ExchangeOp>(op))
+        for (auto [source, target] : llvm::zip_equal(next.getSources(), next.getTargets()))
+          if (received.contains(source))
+            received.insert(target);
       auto call = dyn_cast<plan::CallOp>(op);
       if (!call || llvm::none_of(call.getInputs(), [&](Value input) { return received.contains(input); }))
         continue;

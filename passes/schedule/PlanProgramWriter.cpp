@@ -100,23 +100,37 @@ private:
   }
   void writeInstruction(const ExchangeTask &task, const schedule::Instruction &at) {
     dist::Collective op = task.op;
-    plan::ExchangeOp::create(builder, op->getLoc(), builder.getStringAttr(op->getName().stripDialect()),
-                             bufferOf(op->getOperand(0)), bufferOf(op->getResult(0)), channelOf(task.channel),
-                             task.source, task.target, builder.getF64FloatAttr(op.getFillValue()), queueOf(at),
-                             orderOf(at), waitsOf(at));
+    auto [sources, targets] = buffersOf(op);
+    plan::ExchangeOp::create(builder, op->getLoc(), builder.getStringAttr(op->getName().stripDialect()), sources,
+                             targets, channelOf(task.channel), tileList(task.sources), tileList(task.targets),
+                             builder.getF64FloatAttr(op.getFillValue()), queueOf(at), orderOf(at), waitsOf(at));
   }
   void writeInstruction(const ReductionTask &task, const schedule::Instruction &at) {
     dist::Collective op = task.op;
     Location location = op->getLoc();
-    Value source = bufferOf(op->getOperand(0)), target = bufferOf(op->getResult(0));
+    auto [sources, targets] = buffersOf(op);
     StringAttr combiner = builder.getStringAttr(task.combiner);
     auto axes = builder.getDenseI64ArrayAttr(task.axes);
-    if (task.tile)
-      plan::ReduceScatterOp::create(builder, location, combiner, axes, source, target, channelOf(task.channel),
-                                    task.tile, queueOf(at), orderOf(at), waitsOf(at));
+    if (!task.tiles.empty())
+      plan::ReduceScatterOp::create(builder, location, combiner, axes, sources, targets, channelOf(task.channel),
+                                    tileList(task.tiles), queueOf(at), orderOf(at), waitsOf(at));
     else
-      plan::AllReduceOp::create(builder, location, combiner, axes, source, target, channelOf(task.channel), queueOf(at),
-                                orderOf(at), waitsOf(at));
+      plan::AllReduceOp::create(builder, location, combiner, axes, sources, targets, channelOf(task.channel),
+                                queueOf(at), orderOf(at), waitsOf(at));
+  }
+  /// Of all tensors of a collective.
+  std::pair<SmallVector<Value>, SmallVector<Value>> buffersOf(dist::Collective op) {
+    std::pair<SmallVector<Value>, SmallVector<Value>> buffers;
+    for (auto [operand, result] : llvm::zip_equal(op->getOperands(), op->getResults())) {
+      buffers.first.push_back(bufferOf(operand));
+      buffers.second.push_back(bufferOf(result));
+    }
+    return buffers;
+  }
+  /// Null where there are no tiles.
+  ArrayAttr tileList(ArrayRef<plan::TileAttr> tiles) {
+    SmallVector<Attribute> list(tiles.begin(), tiles.end());
+    return tiles.empty() ? ArrayAttr() : builder.getArrayAttr(list);
   }
   void writeInstruction(const ParameterTask &task, const schedule::Instruction &at) {
     plan::LoadParameterOp::create(builder, task.value.getLoc(), task.parameter, bufferOf(task.value), task.tile,

@@ -175,12 +175,17 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.writes.push_back(addBytes(device, scratch));
 }
 
-/// Whether the parameter's next value can be computed where the parameter lies: an elementwise kernel computes it. Who
-/// else reads it, as an optimizer does its state, finds it there.
+/// Whether the parameter's next value can be made where the parameter lies: an elementwise kernel computes it, or a
+/// collective brings it from devices that have parts of it. Who else reads it, as an optimizer does its state, finds it
+/// there.
 bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const {
-  auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
   // One value cannot lie in two places.
-  if (!launch || problem.values[getValue(write.getValue())].inPlaceOf)
+  if (problem.values[getValue(write.getValue())].inPlaceOf)
+    return false;
+  if (auto collective = write.getValue().getDefiningOp<dist::Collective>())
+    return llvm::none_of(collective->getOperands(), [&](Value operand) { return getValue(operand) == parameter; });
+  auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
+  if (!launch)
     return false;
   auto kernel = symbols.lookup<plan::NativeKernelOp>(launch.getKernel());
   if (!kernel)
@@ -214,8 +219,12 @@ LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
         problem.tasks.begin());
     if (llvm::all_of(readers, [&](unsigned reader) { return reader <= writer; })) {
       problem.values[next].inPlaceOf = parameter;
-      readers.erase(llvm::find(readers, writer));
-      problem.tasks[writer].after = std::move(readers);
+      schedule::Task &task = problem.tasks[writer];
+      if (llvm::is_contained(readers, writer))
+        llvm::erase(readers, writer);
+      else
+        task.reads.push_back(parameter);
+      llvm::append_range(task.after, readers);
       return success();
     }
   }
@@ -279,51 +288,78 @@ void ProgramTasks::addIndex(unsigned device, Value value, StringRef what, dist::
 
 //===-- collectives -------------------------------------------------------------------------------------------===//
 
-LogicalResult ProgramTasks::addReduction(unsigned device, dist::Collective op, const dist::Layout &from,
-                                         const dist::Layout &to) {
-  dist::Axes joined;
-  for (StringAttr axis : from.partial)
-    if (!llvm::is_contained(to.partial, axis))
-      joined.push_back(axis);
+SmallVector<plan::TileAttr, 1> ProgramTasks::tilesOf(unsigned device, ArrayRef<dist::Layout> layouts) {
+  SmallVector<plan::TileAttr, 1> tiles;
+  if (llvm::any_of(layouts, [](const dist::Layout &layout) { return !layout.isWhole(); }))
+    for (const dist::Layout &layout : layouts)
+      tiles.push_back(plan::toTile(layout, meshes[device], module.getContext()));
+  return tiles;
+}
+
+LogicalResult ProgramTasks::addReduction(unsigned device, dist::Collective op) {
   const dist::MeshShape &mesh = meshes[device];
-  Value operand = op->getOperand(0), result = op->getResult(0);
-  ReductionTask task{op, nextChannel++, plan::axisIndices(joined, mesh), dist::combinerName(from.combiner), {}};
-  bool scatters = from.dims != to.dims;
-  if (scatters) {
-    auto tile = plan::toScatterTile(from, to, joined, mesh, module.getContext());
-    if (!tile)
-      return op->emitOpError("expects its result to cut the blocks of its operand along the axes that it joins, got ")
-             << op.getFromLayout() << " and " << op.getToLayout();
-    task.tile = *tile;
+  dist::Axes joined;
+  for (StringAttr axis : op.getFromLayout(0).getPartial())
+    if (!llvm::is_contained(op.getToLayout(0).getPartial(), axis))
+      joined.push_back(axis);
+  StringRef combiner = dist::combinerName(op.getFromLayout(0).getCombiner());
+  ReductionTask task{op, nextChannel++, plan::axisIndices(joined, mesh), combiner, {}};
+  std::vector<unsigned> reads, writes;
+  int64_t bytes = 0;
+  bool scatters = false;
+  for (auto [index, operand, result] : llvm::enumerate(op->getOperands(), op->getResults())) {
+    dist::Layout from = dist::Layout::of(op.getFromLayout(index)), to = dist::Layout::of(op.getToLayout(index));
+    scatters = from.dims != to.dims;
+    if (scatters) {
+      auto tile = plan::toScatterTile(from, to, joined, mesh, module.getContext());
+      if (!tile)
+        return op->emitOpError("expects its result to cut the blocks of its operand along the axes that it joins, got ")
+               << op.getFromLayout(index) << " and " << op.getToLayout(index);
+      task.tiles.push_back(*tile);
+    }
+    reads.push_back(getValue(operand));
+    writes.push_back(addValue(device, result));
+    // What nobody else reads is joined where it lies.
+    if (!scatters && operand.hasOneUse() && !isView(operand))
+      problem.values[writes.back()].inPlaceOf = reads.back();
+    bytes += bytesOf(operand);
   }
-  unsigned value = addValue(device, result), source = getValue(operand);
-  // What nobody else reads is joined where it lies.
-  if (!scatters && operand.hasOneUse() && !isView(operand))
-    problem.values[value].inPlaceOf = source;
-  double seconds = WorkEstimate::reductionSeconds(bytesOf(operand), mesh.ways(joined), scatters);
+  double seconds = WorkEstimate::reductionSeconds(bytes, mesh.ways(joined), scatters);
   schedule::Task &made = addTask(device, std::move(task), seconds);
   made.collective = true;
-  made.reads = {source};
-  made.writes = {value};
+  made.reads = std::move(reads);
+  made.writes = std::move(writes);
   return success();
+}
+
+void ProgramTasks::addExchange(unsigned device, dist::Collective op) {
+  SmallVector<dist::Layout, 1> from, to;
+  std::vector<unsigned> reads, writes;
+  double bytes = 0;
+  int64_t peers = 0;
+  for (auto [index, operand, result] : llvm::enumerate(op->getOperands(), op->getResults())) {
+    from.push_back(dist::Layout::of(op.getFromLayout(index)));
+    to.push_back(dist::Layout::of(op.getToLayout(index)));
+    reads.push_back(getValue(operand));
+    writes.push_back(addValue(device, result));
+    plan::ExchangeTraffic traffic = plan::trafficOf(tileOf(device, op.getFromLayout(index)),
+                                                    tileOf(device, op.getToLayout(index)), meshes[device].getSizes());
+    auto type = cast<RankedTensorType>(result.getType());
+    bytes += traffic.elements * static_cast<double>((type.getElementTypeBitWidth() + 7) / 8);
+    peers = std::max(peers, traffic.peers);
+  }
+  ExchangeTask task{op, nextChannel++, tilesOf(device, from), tilesOf(device, to)};
+  schedule::Task &made = addTask(device, std::move(task), WorkEstimate::exchangeSeconds(bytes, peers));
+  made.collective = true;
+  made.reads = std::move(reads);
+  made.writes = std::move(writes);
 }
 
 /// Channels are numbered in the order of the programs, which all devices of a mesh share.
 LogicalResult ProgramTasks::addCollective(unsigned device, dist::Collective op) {
-  dist::Layout from = dist::Layout::of(op.getFromLayout()), to = dist::Layout::of(op.getToLayout());
-  if (from.partial != to.partial)
-    return addReduction(device, op, from, to);
-  ExchangeTask task{op, nextChannel++, tileOf(device, op.getFromLayout()), tileOf(device, op.getToLayout())};
-  Value result = op->getResult(0);
-  unsigned value = addValue(device, result);
-  plan::ExchangeTraffic traffic = plan::trafficOf(task.source, task.target, meshes[device].getSizes());
-  auto type = cast<RankedTensorType>(result.getType());
-  double seconds =
-      WorkEstimate::exchangeSeconds(traffic.elements * ((type.getElementTypeBitWidth() + 7) / 8), traffic.peers);
-  schedule::Task &made = addTask(device, task, seconds);
-  made.collective = true;
-  made.reads = {getValue(op->getOperand(0))};
-  made.writes = {value};
+  if (op.getFromLayout(0).getPartial() != op.getToLayout(0).getPartial())
+    return addReduction(device, op);
+  addExchange(device, op);
   return success();
 }
 

@@ -49,20 +49,20 @@ struct IndexTask {
   plan::TileAttr tile;
   int64_t dim = 0;
 };
-/// A collective that joins no values.
+/// A collective that joins no values. A tile for each of its tensors, or none where they are whole.
 struct ExchangeTask {
   dist::Collective op;
   int64_t channel = 0;
-  plan::TileAttr source, target;
+  llvm::SmallVector<plan::TileAttr, 1> sources, targets;
 };
-/// A collective that joins the values of devices that differ in these mesh axes; `tile`, if it is there, says which
-/// part of its operand's buffer each keeps.
+/// A collective that joins the values of devices that differ in these mesh axes; `tiles`, if they are there, say which
+/// part of each operand's buffer a device keeps.
 struct ReductionTask {
   dist::Collective op;
   int64_t channel = 0;
   llvm::SmallVector<int64_t> axes;
   llvm::StringRef combiner;
-  plan::TileAttr tile;
+  llvm::SmallVector<plan::TileAttr, 1> tiles;
 };
 /// What a task is in the IR.
 using TaskSource = std::variant<InputTask, OutputTask, TransferTask, ParameterTask, WriteTask, IndexTask, ExchangeTask,
@@ -112,8 +112,10 @@ private:
   void addIndex(unsigned device, mlir::Value value, llvm::StringRef what, dist::LayoutAttr layout, int64_t dim,
                 int64_t part);
   mlir::LogicalResult addCollective(unsigned device, dist::Collective op);
-  mlir::LogicalResult addReduction(unsigned device, dist::Collective op, const dist::Layout &from,
-                                   const dist::Layout &to);
+  mlir::LogicalResult addReduction(unsigned device, dist::Collective op);
+  void addExchange(unsigned device, dist::Collective op);
+  /// The tiles of layouts, one each; none where all are whole.
+  llvm::SmallVector<plan::TileAttr, 1> tilesOf(unsigned device, llvm::ArrayRef<dist::Layout> layouts);
   void addParameter(unsigned device, mlir::Value value, mlir::FlatSymbolRefAttr name, plan::TileAttr tile);
   schedule::Task &addLoad(unsigned device, mlir::Value value, TaskSource source);
   schedule::Task &addTask(unsigned device, TaskSource source, double seconds);

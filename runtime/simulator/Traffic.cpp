@@ -31,47 +31,52 @@ template <typename Make> void Traffic::remember(uint32_t channel, Key key, Make 
 void Traffic::add(const Program &program, const Instruction &instruction) {
   const Action &action = instruction.action;
   auto bytesOf = [&](uint32_t buffer) { return *program.buffers[buffer].type.byteSize(); };
+  auto sourceBytes = [&](const std::vector<Operand> &operands) {
+    uint64_t bytes = 0;
+    for (const Operand &operand : operands)
+      bytes += bytesOf(operand.source);
+    return bytes;
+  };
   auto side = [&](uint32_t mesh, int32_t tile) {
     return ExchangeSide{&plan.meshes[mesh], entry.tile(tile), firstSite.at(mesh)};
   };
   if (const auto *all = std::get_if<AllReduce>(&action)) {
-    uint64_t bytes = bytesOf(all->source);
-    remember(all->channel, {action.index(), program.mesh, 0, -1, -1, bytes, all->axes},
+    uint64_t bytes = sourceBytes(all->operands);
+    remember(all->channel, {action.index(), program.mesh, 0, {}, bytes, all->axes},
              [&] { return group(program.mesh, all->axes, GroupWork::Kind::AllReduce, static_cast<double>(bytes)); });
   } else if (const auto *scatter = std::get_if<ReduceScatter>(&action)) {
-    uint64_t bytes = bytesOf(scatter->source);
-    remember(scatter->channel, {action.index(), program.mesh, 0, -1, -1, bytes, scatter->axes}, [&] {
+    uint64_t bytes = sourceBytes(scatter->operands);
+    remember(scatter->channel, {action.index(), program.mesh, 0, {}, bytes, scatter->axes}, [&] {
       return group(program.mesh, scatter->axes, GroupWork::Kind::ReduceScatter, static_cast<double>(bytes));
     });
   } else if (const auto *exchanged = std::get_if<Exchange>(&action)) {
-    uint64_t bytes = bytesOf(exchanged->target);
-    ExchangeSide source = side(program.mesh, exchanged->sourceTile);
-    ExchangeSide target = side(program.mesh, exchanged->targetTile);
-    std::vector<uint32_t> cutAxes;
-    for (uint32_t axis = 0; axis != source.mesh->axes.size(); ++axis)
-      if (source.tile && cuts(*source.tile, axis) && !(target.tile && cuts(*target.tile, axis)))
-        cutAxes.push_back(axis);
+    Geometry geometry;
+    std::vector<ExchangedTensor> tensors;
+    uint64_t all = 0;
+    for (const Operand &operand : exchanged->operands) {
+      uint64_t bytes = bytesOf(operand.target);
+      geometry.emplace_back(operand.sourceTile, operand.targetTile, bytes);
+      tensors.push_back({side(program.mesh, operand.sourceTile), side(program.mesh, operand.targetTile),
+                         program.buffers[operand.target].type});
+      all += bytes;
+    }
+    auto joined = joinedAxes(tensors);
+    bool gathers = exchanged->kind == ExchangeKind::AllGather && joined;
     remember(exchanged->channel,
-             {action.index(),
-              program.mesh,
-              static_cast<uint32_t>(exchanged->kind),
-              exchanged->sourceTile,
-              exchanged->targetTile,
-              bytes,
-              {}},
-             [&] {
-               const TensorType &type = program.buffers[exchanged->target].type;
-               return exchanged->kind == ExchangeKind::AllGather
-                          ? group(program.mesh, cutAxes, GroupWork::Kind::AllGather, static_cast<double>(bytes))
-                          : exchange(source, target, type);
+             {action.index(), program.mesh, static_cast<uint32_t>(exchanged->kind), std::move(geometry), all, {}}, [&] {
+               return gathers ? group(program.mesh, *joined, GroupWork::Kind::AllGather, static_cast<double>(all))
+                              : exchange(tensors);
              });
   } else if (const auto *receive = std::get_if<Receive>(&action)) {
     uint64_t bytes = bytesOf(receive->buffer);
-    remember(receive->channel,
-             {action.index(), receive->mesh, program.mesh, receive->sourceTile, receive->targetTile, bytes, {}}, [&] {
-               return exchange(side(receive->mesh, receive->sourceTile), side(program.mesh, receive->targetTile),
-                               program.buffers[receive->buffer].type);
-             });
+    remember(
+        receive->channel,
+        {action.index(), receive->mesh, program.mesh, {{receive->sourceTile, receive->targetTile, bytes}}, bytes, {}},
+        [&] {
+          ExchangedTensor tensor{side(receive->mesh, receive->sourceTile), side(program.mesh, receive->targetTile),
+                                 program.buffers[receive->buffer].type};
+          return exchange({&tensor, 1});
+        });
   }
 }
 
@@ -97,20 +102,38 @@ std::vector<Meeting> Traffic::group(uint32_t mesh, const std::vector<uint32_t> &
 /// Pieces beyond this number are not looked at one by one: where everyone gives to everyone, a ring takes as long.
 static constexpr double mostPieces = 1 << 22;
 
-std::vector<Meeting> Traffic::exchange(const ExchangeSide &source, const ExchangeSide &target,
-                                       const TensorType &type) const {
+/// The axes along which the targets of all tensors join what their sources cut; nothing where they differ.
+std::optional<std::vector<uint32_t>> Traffic::joinedAxes(std::span<const ExchangedTensor> tensors) {
+  std::optional<std::vector<uint32_t>> common;
+  for (const auto &[source, target, type] : tensors) {
+    std::vector<uint32_t> axes;
+    for (uint32_t axis = 0; axis != source.mesh->axes.size(); ++axis)
+      if (source.tile && cuts(*source.tile, axis) && !(target.tile && cuts(*target.tile, axis)))
+        axes.push_back(axis);
+    if (common && *common != axes)
+      return std::nullopt;
+    common = std::move(axes);
+  }
+  return common;
+}
+
+std::vector<Meeting> Traffic::exchange(std::span<const ExchangedTensor> tensors) const {
+  const ExchangeSide &source = tensors.front().source, &target = tensors.front().target;
   std::vector<uint32_t> cutAxes;
-  double givers = 1;
+  double givers = 1, bytes = 0;
   for (uint32_t axis = 0; axis != source.mesh->axes.size(); ++axis)
-    if (source.tile && cuts(*source.tile, axis)) {
+    if (std::ranges::any_of(tensors, [&](const ExchangedTensor &tensor) {
+          return tensor.source.tile && cuts(*tensor.source.tile, axis);
+        })) {
       cutAxes.push_back(axis);
       givers *= source.mesh->axes[axis].size;
     }
+  for (const ExchangedTensor &tensor : tensors)
+    bytes += static_cast<double>(*tensor.type.byteSize());
   bool within = source.firstSite == target.firstSite;
   if (within && givers * static_cast<double>(target.mesh->devices.size()) > mostPieces)
-    return group(sites[source.firstSite].program->mesh, cutAxes, GroupWork::Kind::AllGather,
-                 static_cast<double>(*type.byteSize()));
-  return direct(source, target, type);
+    return group(sites[source.firstSite].program->mesh, cutAxes, GroupWork::Kind::AllGather, bytes);
+  return direct(tensors);
 }
 
 namespace {
@@ -135,24 +158,25 @@ private:
 } // namespace
 
 /// A taker takes from one giver after the other, so their latencies add up.
-std::vector<Meeting> Traffic::direct(const ExchangeSide &source, const ExchangeSide &target,
-                                     const TensorType &type) const {
+std::vector<Meeting> Traffic::direct(std::span<const ExchangedTensor> tensors) const {
+  const ExchangeSide &source = tensors.front().source, &target = tensors.front().target;
   Components components;
   for (const ExchangeSide *side : {&source, &target})
     for (uint32_t member = 0; member != side->mesh->devices.size(); ++member)
       components.find(side->firstSite + member);
-  uint64_t width = elementBytes(type.element);
   std::vector<std::tuple<uint32_t, uint32_t, double>> ways; // taker, giver, bytes
-  for (uint32_t member = 0; member != target.mesh->devices.size(); ++member)
-    for (const Piece &piece :
-         piecesInto(source, target, member, static_cast<unsigned>(width), *type.byteSize() / width)) {
-      components.join(piece.from, piece.to);
-      auto bytes = static_cast<double>(piece.box.bytes());
-      if (!ways.empty() && std::get<0>(ways.back()) == piece.to && std::get<1>(ways.back()) == piece.from)
-        std::get<2>(ways.back()) += bytes;
-      else
-        ways.emplace_back(piece.to, piece.from, bytes);
+  for (uint32_t member = 0; member != target.mesh->devices.size(); ++member) {
+    std::map<uint32_t, double> bytesOf; // by giver
+    for (const auto &[from, to, type] : tensors) {
+      unsigned width = elementBytes(type.element);
+      for (const Piece &piece : piecesInto(from, to, member, width, *type.byteSize() / width))
+        bytesOf[piece.from] += static_cast<double>(piece.box.bytes());
     }
+    for (auto [giver, bytes] : bytesOf) {
+      components.join(giver, target.firstSite + member);
+      ways.emplace_back(target.firstSite + member, giver, bytes);
+    }
+  }
   std::map<uint32_t, Meeting> meetings;
   std::map<uint32_t, LoadSum> sums;
   for (const ExchangeSide *side : {&source, &target})

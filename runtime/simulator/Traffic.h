@@ -49,15 +49,23 @@ public:
   uint32_t of(uint32_t channel) const { return listOfChannel.at(channel); }
 
 private:
-  /// What tells geometries apart: the action, the meshes, the tiles, the bytes, what else matters.
-  using Key = std::tuple<size_t, uint32_t, uint32_t, int32_t, int32_t, uint64_t, std::vector<uint32_t>>;
+  /// Of each tensor the tiles and the bytes.
+  using Geometry = std::vector<std::tuple<int32_t, int32_t, uint64_t>>;
+  /// What tells geometries apart: the action, the meshes, the tensors, the bytes of all, what else matters.
+  using Key = std::tuple<size_t, uint32_t, uint32_t, Geometry, uint64_t, std::vector<uint32_t>>;
+  /// One of the tensors of an exchange: both sides are the same for all but for the tiles.
+  struct ExchangedTensor {
+    ExchangeSide source, target;
+    const TensorType &type; ///< of the target
+  };
 
   void add(const Program &program, const Instruction &instruction);
   template <typename Make> void remember(uint32_t channel, Key key, Make make);
-  std::vector<Meeting> exchange(const ExchangeSide &source, const ExchangeSide &target, const TensorType &type) const;
+  static std::optional<std::vector<uint32_t>> joinedAxes(std::span<const ExchangedTensor> tensors);
+  std::vector<Meeting> exchange(std::span<const ExchangedTensor> tensors) const;
   std::vector<Meeting> group(uint32_t mesh, const std::vector<uint32_t> &axes, GroupWork::Kind kind,
                              double bytes) const;
-  std::vector<Meeting> direct(const ExchangeSide &source, const ExchangeSide &target, const TensorType &type) const;
+  std::vector<Meeting> direct(std::span<const ExchangedTensor> tensors) const;
   uint32_t deviceOf(uint32_t site) const { return sites[site].device; }
 
   const PlanContents &plan;

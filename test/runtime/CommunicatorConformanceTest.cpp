@@ -38,6 +38,29 @@ std::vector<std::byte> bufferOf(const Tile &tile, const Coordinates &at, uint64_
   return buffer;
 }
 
+/// Adds the tensor of another collective to one, which is without any if it is the first.
+template <typename T> void addTensor(T &collective, const T &other, bool isFirst) {
+  if (isFirst) {
+    collective = other;
+    return;
+  }
+  auto operand = std::make_unique<fb::OperandT>();
+  operand->source = other.source;
+  operand->target = other.target;
+  if constexpr (requires { other.source_tile; }) {
+    operand->source_tile = other.source_tile;
+    operand->target_tile = other.target_tile;
+  } else if constexpr (requires { other.tile; }) {
+    operand->target_tile = other.tile;
+  }
+  collective.more.push_back(std::move(operand));
+}
+
+/// A site's end of a communication of several tensors.
+Participant participantOf(uint32_t site, const std::vector<OperandBuffers> &operands) {
+  return {site, operands.front().source, operands.front().target, {}, std::span(operands).subspan(1)};
+}
+
 /// An exchange of a [size, 5] tensor within a mesh.
 struct ExchangeCase {
   const char *name;
@@ -71,6 +94,7 @@ std::vector<ExchangeCase> exchangesOn(const Mesh &mesh, int64_t size) {
 }
 
 // Every kind of exchange moves every element to where its tile says, whatever the element type; padding is never read.
+// The same as one communication of all their tensors.
 TEST_P(CommunicatorConformanceTest, Exchanges) {
   for (const auto &axes : meshes)
     for (int64_t size : {12, 7})
@@ -78,7 +102,8 @@ TEST_P(CommunicatorConformanceTest, Exchanges) {
         Mesh mesh = meshOf(axes);
         std::vector<ExchangeCase> cases = exchangesOn(mesh, size);
         PlanBuilder builder;
-        uint32_t program = builder.mesh("m", axes);
+        uint32_t program = builder.mesh("m", axes), together = static_cast<uint32_t>(cases.size());
+        fb::ExchangeT all;
         for (uint32_t i = 0; i != cases.size(); ++i) {
           fb::ExchangeT exchange;
           auto length = [](const Tile &tile) { return static_cast<int64_t>(*bufferElements(tile)); };
@@ -89,10 +114,15 @@ TEST_P(CommunicatorConformanceTest, Exchanges) {
           exchange.channel = i;
           exchange.fill = 1;
           builder.act(program, "x", exchange);
+          addTensor(all, exchange, i == 0);
         }
+        all.channel = together;
+        builder.act(program, "all", all);
         create(builder);
         onAllSites(3, [&](uint32_t site, uint64_t step) {
           Coordinates at = coordinatesOf(mesh, site);
+          std::vector<std::vector<std::byte>> sources, targets, results;
+          std::vector<OperandBuffers> operands;
           for (uint32_t i = 0; i != cases.size(); ++i) {
             auto source = bufferOf(cases[i].source, at, step, type, 0);
             auto expected = bufferOf(cases[i].target, at, step, type, 1);
@@ -101,7 +131,14 @@ TEST_P(CommunicatorConformanceTest, Exchanges) {
             EXPECT_FALSE(error) << error.text();
             EXPECT_EQ(target, expected) << cases[i].name << " of " << size << " on " << axes.size() << " axes, site "
                                         << site << ", step " << step;
+            targets.emplace_back(expected.size(), std::byte(0xee));
+            sources.push_back(std::move(source));
+            results.push_back(std::move(expected));
           }
+          for (size_t i = 0; i != cases.size(); ++i)
+            operands.push_back({sources[i], targets[i]});
+          EXPECT_FALSE(communicator->exchange({Phase::Body, together, step}, participantOf(site, operands)));
+          EXPECT_EQ(targets, results) << "together, " << size << " on " << axes.size() << " axes, site " << site;
         });
       }
 }
@@ -200,7 +237,8 @@ double reducedValue(const Mesh &mesh, const std::vector<uint32_t> &axes, uint32_
   return *result;
 }
 
-// All element types and combiners, groups along one axis and all, in place and not, sizes that do not divide.
+// All element types and combiners, groups along one axis and all, in place and not, sizes that do not divide; each by
+// itself and all together.
 TEST_P(CommunicatorConformanceTest, AllReduces) {
   for (const auto &axes : meshes)
     for (const auto &over : axisSets(meshOf(axes)))
@@ -211,7 +249,8 @@ TEST_P(CommunicatorConformanceTest, AllReduces) {
           Mesh mesh = meshOf(axes);
           const std::vector<int64_t> sizes = {1, 64, 333};
           PlanBuilder builder;
-          uint32_t program = builder.mesh("m", axes);
+          uint32_t program = builder.mesh("m", axes), together = static_cast<uint32_t>(sizes.size());
+          fb::AllReduceT all;
           for (uint32_t i = 0; i != sizes.size(); ++i) {
             fb::AllReduceT reduce;
             reduce.source = reduce.target = builder.buffer(program, "b", type, {sizes[i]});
@@ -219,10 +258,16 @@ TEST_P(CommunicatorConformanceTest, AllReduces) {
             reduce.channel = i;
             reduce.combiner = static_cast<fb::Combiner>(combiner);
             builder.act(program, "r", reduce);
+            addTensor(all, reduce, i == 0);
           }
+          all.channel = together;
+          builder.act(program, "all", all);
           create(builder);
           onAllSites(2, [&](uint32_t site, uint64_t step) {
+            std::vector<std::vector<std::byte>> sources, targets, results;
+            std::vector<OperandBuffers> operands;
             for (uint32_t i = 0; i != sizes.size(); ++i) {
+              sources.push_back(sourceBuffer(site, sizes[i], step, type));
               auto source = sourceBuffer(site, sizes[i], step, type), expected = source;
               for (int64_t e = 0; e != sizes[i]; ++e)
                 storeElement(type, expected.data() + e * elementBytes(type),
@@ -232,12 +277,20 @@ TEST_P(CommunicatorConformanceTest, AllReduces) {
               EXPECT_FALSE(communicator->reduce({Phase::Body, i, step}, {site, source, inPlace ? source : other, {}}));
               EXPECT_EQ(inPlace ? source : other, expected)
                   << elementName(type) << " " << combinerName(combiner) << " of " << sizes[i];
+              targets.emplace_back(expected.size());
+              results.push_back(std::move(expected));
             }
+            for (uint32_t i = 0; i != sizes.size(); ++i)
+              operands.push_back({sources[i], i == step ? sources[i] : targets[i]});
+            EXPECT_FALSE(communicator->reduce({Phase::Body, together, step}, participantOf(site, operands)));
+            for (uint32_t i = 0; i != sizes.size(); ++i)
+              EXPECT_EQ(i == step ? sources[i] : targets[i], results[i]) << elementName(type) << " together, " << i;
           });
         }
 }
 
-// Each member gets its part of what an all-reduce would give, along any dimension, and zeros for padding.
+// Each member gets its part of what an all-reduce would give, along any dimension, and zeros for padding; each tensor
+// by itself and both together.
 TEST_P(CommunicatorConformanceTest, ReduceScatters) {
   for (const auto &axes : meshes)
     for (const auto &over : axisSets(meshOf(axes)))
@@ -247,7 +300,8 @@ TEST_P(CommunicatorConformanceTest, ReduceScatters) {
           const std::vector<Tile> tiles = {{{blocks(size, over, mesh), {3, {}, 3}}},
                                            {{{3, {}, 3}, blocks(size, over, mesh)}}};
           PlanBuilder builder;
-          uint32_t program = builder.mesh("m", axes);
+          uint32_t program = builder.mesh("m", axes), together = static_cast<uint32_t>(tiles.size());
+          fb::ReduceScatterT all;
           for (uint32_t i = 0; i != tiles.size(); ++i) {
             fb::ReduceScatterT reduce;
             reduce.source = builder.buffer(program, "s", type, {size * 3});
@@ -256,9 +310,14 @@ TEST_P(CommunicatorConformanceTest, ReduceScatters) {
             reduce.channel = i;
             reduce.tile = builder.tile(tiles[i]);
             builder.act(program, "r", reduce);
+            addTensor(all, reduce, i == 0);
           }
+          all.channel = together;
+          builder.act(program, "all", all);
           create(builder);
           onAllSites(2, [&](uint32_t site, uint64_t step) {
+            std::vector<std::vector<std::byte>> sources, targets, results;
+            std::vector<OperandBuffers> operands;
             for (uint32_t i = 0; i != tiles.size(); ++i) {
               auto held = elementsHeld(tiles[i], coordinatesOf(mesh, site));
               std::vector<std::byte> expected(held.size() * elementBytes(type)), target(expected.size());
@@ -269,7 +328,14 @@ TEST_P(CommunicatorConformanceTest, ReduceScatters) {
               auto source = sourceBuffer(site, size * 3, step, type);
               EXPECT_FALSE(communicator->reduce({Phase::Body, i, step}, {site, source, target, {}}));
               EXPECT_EQ(target, expected) << elementName(type) << " of " << size << ", tile " << i;
+              targets.emplace_back(expected.size(), std::byte(0xee));
+              sources.push_back(std::move(source));
+              results.push_back(std::move(expected));
             }
+            for (uint32_t i = 0; i != tiles.size(); ++i)
+              operands.push_back({sources[i], targets[i]});
+            EXPECT_FALSE(communicator->reduce({Phase::Body, together, step}, participantOf(site, operands)));
+            EXPECT_EQ(targets, results) << elementName(type) << " of " << size << " together";
           });
         }
 }

@@ -323,6 +323,28 @@ constexpr BrokenMesh brokenMeshes[] = {
        b.act(0, "r", reduce);
      },
      "has combiner sum for i1[4]"},
+    {"TensorTypes",
+     [](PlanBuilder &b) {
+       auto other = std::make_unique<fb::OperandT>();
+       other->source = b.buffer(0, "parts", ElementType::I32, {4});
+       other->target = b.buffer(0, "whole", ElementType::I32, {8});
+       other->source_tile = 0;
+       gatherOf(b).more.push_back(std::move(other));
+     },
+     "expects tensors of one element type, got f32[4] and i32[4]"},
+    {"TensorsOverlap",
+     [](PlanBuilder &b) {
+       fb::AllReduceT reduce;
+       reduce.source = reduce.target = 1;
+       reduce.channel = 1;
+       reduce.axes = {0};
+       auto other = std::make_unique<fb::OperandT>();
+       other->source = b.buffer(0, "other", 4);
+       other->target = 1;
+       reduce.more.push_back(std::move(other));
+       b.act(0, "r", reduce, {{HostQueue, 1}, {ComputeQueue, 1}});
+     },
+     "which it uses at the same time"},
     {"ScatterWithoutTile",
      [](PlanBuilder &b) {
        fb::ReduceScatterT reduce;

@@ -110,7 +110,8 @@ Error ModelCompiler::runStage(StringRef stage, llvm::function_ref<void(OpPassMan
 }
 
 Error ModelCompiler::distribute() {
-  return runStage("distribute", [](OpPassManager &manager) { buildDistributePipeline(manager); });
+  DistributeOptions options{!request.target.noCombine, &machine};
+  return runStage("distribute", [&](OpPassManager &manager) { buildDistributePipeline(manager, options); });
 }
 
 Error ModelCompiler::schedule() {

@@ -14,7 +14,7 @@ namespace cleave::tool {
 /// What the command line says about where and how a model is to run.
 struct TargetOptions {
   std::string machine = "host", strategy, placementFile, degrees;
-  bool reference = false, noLibraries = false;
+  bool reference = false, noLibraries = false, noCombine = false;
   /// What the search takes.
   bool train = false;
   int64_t batch = 0;

@@ -81,7 +81,12 @@ static void printCollectives(raw_ostream &out, const PlanSummary &summary, const
   std::map<std::string, size_t> kinds;
   for (const CollectiveSummary &collective : summary.collectives)
     ++kinds[collective.kind];
+  size_t tensors = 0;
+  for (const CollectiveSummary &collective : summary.collectives)
+    tensors += collective.nodes.size();
   out << "\n" << countText(summary.collectives.size(), "collective") << " a step";
+  if (tensors != summary.collectives.size())
+    out << " of " << countText(tensors, "tensor");
   for (auto [i, kind] : enumerate(kinds))
     out << (i == 0 ? ": " : ", ") << kind.second << " " << kind.first;
   out << "\n";
@@ -92,10 +97,11 @@ static void printCollectives(raw_ostream &out, const PlanSummary &summary, const
   };
   StringMap<StringRef> names = shownNames(summary, folding);
   std::vector<Group> groups;
-  std::map<std::tuple<StringRef, StringRef, uint64_t>, size_t> known;
+  std::map<std::tuple<StringRef, StringRef, uint64_t, size_t>, size_t> known;
   for (const CollectiveSummary &collective : summary.collectives) {
     StringRef node = names.contains(collective.node) ? names[collective.node] : StringRef(collective.node);
-    auto [group, isNew] = known.try_emplace({node, collective.kind, collective.bytes}, groups.size());
+    auto [group, isNew] =
+        known.try_emplace({node, collective.kind, collective.bytes, collective.nodes.size()}, groups.size());
     if (isNew || folding.repetitions().empty()) {
       group->second = groups.size();
       groups.push_back({&collective, 0, {}});

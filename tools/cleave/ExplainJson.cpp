@@ -199,6 +199,7 @@ static void writeCommunication(json::OStream &json, const PlanSummary &summary) 
         json.attribute("kind", collective.kind);
         json.attribute("mesh", summary.plan.meshes[collective.mesh].name);
         json.attribute("bytes", collective.bytes);
+        json.attribute("tensors", collective.nodes.size());
       });
   });
   json.attributeArray("transfers", [&] {

@@ -157,9 +157,10 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
   printNeighbours(out, summary, "read by", summary.consumersOf(index), op);
   printTransfers(out, summary, op.name);
   for (const CollectiveSummary &collective : summary.collectives)
-    if (collective.node == op.name)
+    if (llvm::is_contained(collective.nodes, op.name))
       printFact(out, "collective",
-                collective.kind + ", after which a device has " + bytesText(static_cast<double>(collective.bytes)));
+                collective.kind + (collective.nodes.size() == 1 ? "" : " of " + collective.node) +
+                    ", after which a device has " + bytesText(static_cast<double>(collective.bytes)));
   printInstructions(out, summary, op.fusedWith.empty() ? op.name : op.fusedWith);
 }
 

@@ -48,22 +48,20 @@ void PlanSummary::addOperators() {
   }
 }
 
-/// The buffer that a collective fills; none where the action is no collective.
-static std::optional<uint32_t> targetOf(const Action &action) {
-  if (const auto *exchange = std::get_if<Exchange>(&action))
-    return exchange->kind == ExchangeKind::Slice ? std::nullopt : std::optional(exchange->target);
-  if (const auto *reduce = std::get_if<AllReduce>(&action))
-    return reduce->target;
-  if (const auto *scatter = std::get_if<ReduceScatter>(&action))
-    return scatter->target;
-  return std::nullopt;
-}
-
 void PlanSummary::addCollectives(const Program &program) {
-  for (const Instruction &instruction : program.body)
-    if (auto target = targetOf(instruction.action))
-      collectives.push_back(
-          {instruction.node, kindName(instruction.action), program.mesh, program.buffers[*target].bytes});
+  for (const Instruction &instruction : program.body) {
+    std::span<const Operand> operands = operandsOf(instruction.action);
+    const auto *exchange = std::get_if<Exchange>(&instruction.action);
+    if (operands.empty() || (exchange && exchange->kind == ExchangeKind::Slice))
+      continue;
+    CollectiveSummary &collective = collectives.emplace_back(
+        CollectiveSummary{instruction.node, kindName(instruction.action), program.mesh, 0, {}});
+    for (const Operand &operand : operands) {
+      collective.bytes += program.buffers[operand.target].bytes;
+      // A buffer has the name of its tensor's node.
+      collective.nodes.push_back(operands.size() == 1 ? instruction.node : program.buffers[operand.source].name);
+    }
+  }
 }
 
 void PlanSummary::addTransfers(const Program &program) {

@@ -40,10 +40,11 @@ struct MeshCut {
 
 /// Communication inside of a mesh in every step.
 struct CollectiveSummary {
-  std::string node; ///< the model node that it is for
+  std::string node; ///< the model node that it is for; of several tensors "conv1 and 11 more"
   std::string kind; ///< "all_reduce", "all_gather", …
   uint32_t mesh = 0;
-  uint64_t bytes = 0; ///< what each device holds afterwards
+  uint64_t bytes = 0;             ///< what each device holds afterwards
+  std::vector<std::string> nodes; ///< of all tensors that travel together
 };
 
 /// A verified plan's entry, summed up. Refers to the plan, which must outlive it.

@@ -86,6 +86,7 @@ void TargetOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
   command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
+  command.add_flag("--no-combine", noCombine, "a message for every gradient: collectives do not share any");
   command.add_option("--compile-threads", threads, "threads that compile; 0: one a core")->capture_default_str();
 }
 
@@ -95,7 +96,7 @@ const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_l
       "--train",          "--batch",           "--microbatches", "--schedule",          "--recompute", "--zero",
       "--loss",           "--learning-rate",   "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
       "--batch-norm",     "--no-dropout",      "--seed",         "--optimizer",         "--memory",    "--solver",
-      "--search-seconds", "--compile-threads", "--buckets"};
+      "--search-seconds", "--compile-threads", "--buckets",      "--no-combine"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

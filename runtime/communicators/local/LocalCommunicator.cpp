@@ -3,8 +3,8 @@
 // Every site of a channel has a place where it shows the addresses of its buffers, or its error. In an exchange whoever
 // needs a piece waits for its giver to show them and copies; the giver leaves when all have taken theirs. In an
 // all-reduce the members take parts of the elements in turns, combine a part from all sources, and write the result to
-// all targets at once: every source is read and every target written exactly once. Waiting is sleeping: the cores may
-// be needed for computing.
+// all targets at once: every source is read and every target written exactly once. Several tensors are one
+// communication: everyone shows the buffers of all of them. Waiting is sleeping: the cores may be needed for computing.
 
 #include "runtime/communicators/local/LocalCommunicator.h"
 
@@ -21,15 +21,11 @@ namespace {
 
 /// What a site shows to the others, and how often it has.
 struct Place {
-  std::span<const std::byte> source;
-  std::span<std::byte> target;
-  Error poison;
+  Participant participant;
   Timeline shown, taken;
 
-  void show(const Participant &participant, uint32_t turn) {
-    source = participant.source;
-    target = participant.target;
-    poison = participant.poison;
+  void show(const Participant &shownOne, uint32_t turn) {
+    participant = shownOne;
     shown.signal(turn);
   }
 };
@@ -54,17 +50,17 @@ public:
     Error error = participant.poison;
     const ExchangeChannel::Part &part = channel.parts.at(site);
     if (!error) {
-      for (const StridedCopy &box : part.padding)
-        fillBox(box, channel.fill, participant.target.data());
-      copyFrom(site, participant.source, participant, part);
+      for (const OperandBox &padding : part.padding)
+        fillBox(padding.box, channel.fill, participant.targetOf(padding.operand).data());
+      copyFrom(participant, participant, part);
     }
     for (uint32_t giver : givers.at(site)) {
       Place &place = places.at(giver);
       place.shown.wait(turn);
       if (!error)
-        error = place.poison;
+        error = place.participant.poison;
       if (!error)
-        copyFrom(giver, place.source, participant, part);
+        copyFrom(place.participant, participant, part);
       place.taken.increment();
     }
     if (takers.at(site) != 0)
@@ -86,12 +82,13 @@ private:
     return list;
   }
 
-  void copyFrom(uint32_t giver, std::span<const std::byte> source, const Participant &participant,
-                const ExchangeChannel::Part &part) const {
-    auto pieces =
-        std::ranges::equal_range(part.incoming, giver, {}, [&](uint32_t piece) { return channel.pieces[piece].from; });
-    for (uint32_t piece : pieces)
-      copyBox(channel.pieces[piece].box, source.data(), participant.target.data());
+  void copyFrom(const Participant &giver, const Participant &taker, const ExchangeChannel::Part &part) const {
+    auto pieces = std::ranges::equal_range(part.incoming, giver.site, {},
+                                           [&](uint32_t piece) { return channel.pieces[piece].from; });
+    for (uint32_t index : pieces) {
+      const Piece &piece = channel.pieces[index];
+      copyBox(piece.box, giver.sourceOf(piece.operand).data(), taker.targetOf(piece.operand).data());
+    }
   }
 
   const ExchangeChannel &channel;
@@ -106,6 +103,8 @@ public:
   explicit LocalReduction(const ReduceChannel &channel) : channel(channel) {
     for (const auto &members : channel.groups)
       groups.emplace_back(members.size());
+    for (uint64_t elements : channel.elements)
+      lines.push_back(lines.back() + (elements + line() - 1) / line());
   }
 
   Error run(const Participant &participant, uint32_t turn) {
@@ -121,7 +120,7 @@ public:
     Error error = participant.poison;
     for (const Place &place : group.places)
       if (!error)
-        error = place.poison;
+        error = place.participant.poison;
     if (!error)
       channel.scatters ? scatter(group, part, participant) : combineParts(group);
     group.done.increment();
@@ -137,22 +136,33 @@ private:
     std::atomic<uint64_t> nextPart{0}; ///< the first part of the elements that nobody has taken
   };
 
-  /// Takes parts, in whole cache lines, until none is left.
+  /// Elements of a cache line.
+  uint64_t line() const { return 64 / elementBytes(channel.element); }
+
+  /// Takes parts, in whole cache lines of the tensors one after the other, until none is left.
   void combineParts(Group &group) const {
+    uint64_t parts = partsEach * group.places.size();
+    for (uint64_t part = group.nextPart++; part < parts; part = group.nextPart++)
+      combineLines(group, lines.back() * part / parts, lines.back() * (part + 1) / parts);
+  }
+
+  void combineLines(Group &group, uint64_t first, uint64_t last) const {
     unsigned width = elementBytes(channel.element);
-    uint64_t line = 64 / width, lines = (channel.elements + line - 1) / line, size = group.places.size();
-    uint64_t parts = partsEach * size;
-    bool streams = exceedsOwnCaches(channel.elements * width * size);
+    size_t size = group.places.size();
+    bool streams = exceedsOwnCaches(channel.allElements() * width * size);
     std::vector<const std::byte *> sources(size);
     std::vector<std::byte *> targets(size);
-    for (uint64_t part = group.nextPart++; part < parts; part = group.nextPart++) {
-      uint64_t begin = lines * part / parts * line;
-      uint64_t end = std::min(channel.elements, lines * (part + 1) / parts * line);
+    auto operand = static_cast<uint32_t>(std::ranges::upper_bound(lines, first) - lines.begin() - 1);
+    for (; first < last; first = lines[++operand]) {
+      uint64_t begin = (first - lines[operand]) * line();
+      uint64_t end =
+          std::min(channel.elements[operand], (std::min(last, lines[operand + 1]) - lines[operand]) * line());
       if (begin >= end)
         continue;
       for (size_t i = 0; i != size; ++i) {
-        sources[i] = group.places[i].source.data() + begin * width;
-        targets[i] = group.places[i].target.data() + begin * width;
+        const Participant &member = group.places[i].participant;
+        sources[i] = member.sourceOf(operand).data() + begin * width;
+        targets[i] = member.targetOf(operand).data() + begin * width;
       }
       combine(channel.element, channel.combiner, sources, targets, end - begin, streams);
     }
@@ -162,23 +172,25 @@ private:
     unsigned width = elementBytes(channel.element);
     std::vector<const std::byte *> sources(group.places.size());
     std::byte *target = nullptr;
-    for (const StridedCopy &box : part.share)
-      forEachRun(box, [&](uint64_t from, uint64_t to) {
+    bool streams = exceedsOwnCaches(channel.allElements() * width);
+    for (const auto &[operand, box] : part.share)
+      forEachRun(box, [&, operand = operand, runBytes = box.runBytes](uint64_t from, uint64_t to) {
         for (size_t i = 0; i != sources.size(); ++i)
-          sources[i] = group.places[i].source.data() + from;
-        target = participant.target.data() + to;
-        combine(channel.element, channel.combiner, sources, std::span(&target, 1), box.runBytes / width,
-                exceedsOwnCaches(channel.elements * width));
+          sources[i] = group.places[i].participant.sourceOf(operand).data() + from;
+        target = participant.targetOf(operand).data() + to;
+        combine(channel.element, channel.combiner, sources, std::span(&target, 1), runBytes / width, streams);
       });
     std::vector<std::byte> zero(width);
-    for (const StridedCopy &box : part.padding)
-      fillBox(box, zero, participant.target.data());
+    for (const auto &[operand, box] : part.padding)
+      fillBox(box, zero, participant.targetOf(operand).data());
   }
 
   /// Parts for each member: one whose core is busy elsewhere leaves some of its own to the others.
   static constexpr uint64_t partsEach = 8;
 
   const ReduceChannel &channel;
+  /// Where each tensor's cache lines begin among those of all, and where the last one's end.
+  std::vector<uint64_t> lines = {0};
   std::deque<Group> groups;
 };
 

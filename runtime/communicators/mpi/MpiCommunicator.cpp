@@ -76,11 +76,11 @@ private:
       const auto *exchange = std::get_if<ExchangeChannel>(channel);
       if (!exchange)
         continue;
-      std::map<std::pair<uint32_t, uint32_t>, std::vector<const StridedCopy *>> boxes;
+      std::map<std::pair<uint32_t, uint32_t>, std::vector<const Piece *>> pieces;
       for (const Piece &piece : exchange->pieces)
         if (rankOfSite[piece.from] != rankOfSite[piece.to] && piece.box.bytes() != 0)
-          boxes[{piece.from, piece.to}].push_back(&piece.box);
-      for (auto &[ends, list] : boxes)
+          pieces[{piece.from, piece.to}].push_back(&piece);
+      for (auto &[ends, list] : pieces)
         addMessage(key, ends, std::move(list), numbers[{rankOfSite[ends.first], rankOfSite[ends.second]}]++);
     }
     uint64_t most = 0;
@@ -90,7 +90,7 @@ private:
   }
 
   void addMessage(const std::pair<Phase, uint32_t> &key, std::pair<uint32_t, uint32_t> ends,
-                  std::vector<const StridedCopy *> boxes, uint64_t number) {
+                  std::vector<const Piece *> pieces, uint64_t number) {
     auto [from, to] = ends;
     uint32_t own = isHere(from) ? from : to, other = isHere(from) ? to : from;
     MpiExchange &exchange = exchanges.try_emplace({key.first, key.second, own}, waiter, rank).first->second;
@@ -99,9 +99,9 @@ private:
     message.to = to;
     message.process = static_cast<int>(rankOfSite[other]);
     message.number = number;
-    for (const StridedCopy *box : boxes)
-      message.bytes += box->bytes();
-    message.boxes = std::move(boxes);
+    for (const Piece *piece : pieces)
+      message.bytes += piece->box.bytes();
+    message.pieces = std::move(pieces);
   }
 
   /// As many communicators as the tags of messages between two processes need.
@@ -171,9 +171,9 @@ private:
   Error checkCounts() const {
     for (const auto &[key, channel] : ordered)
       if (const auto *reduce = std::get_if<ReduceChannel>(channel); reduce && reduce->scatters)
-        if (reduce->elements > INT_MAX)
+        if (reduce->allElements() > INT_MAX)
           return makeError(Status::Unsupported, "reduce_scatter over MPI expects at most ", INT_MAX, " elements, got ",
-                           reduce->elements, "; run its devices in one process");
+                           reduce->allElements(), "; run its devices in one process");
     return Error::success();
   }
 

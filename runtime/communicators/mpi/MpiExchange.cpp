@@ -23,8 +23,9 @@ void MpiExchange::start(const Participant &participant) {
   for (MpiMessage &message : incoming) {
     if (!message.contiguous())
       message.packed.resize(message.bytes);
-    std::byte *target =
-        message.contiguous() ? participant.target.data() + message.boxes.front()->targetOffset : message.packed.data();
+    const Piece &first = *message.pieces.front();
+    std::byte *target = message.contiguous() ? participant.targetOf(first.operand).data() + first.box.targetOffset
+                                             : message.packed.data();
     inParts(message, [&](uint64_t offset, int bytes, MPI_Request &request) {
       MPI_Irecv(target + offset, bytes, MPI_BYTE, message.process, message.tag, message.comm, &request);
     });
@@ -33,16 +34,17 @@ void MpiExchange::start(const Participant &participant) {
     poison = packError(atRank(participant.poison, rank));
   for (MpiMessage &message : outgoing) {
     const std::byte *source = nullptr;
+    const Piece &first = *message.pieces.front();
     if (participant.poison) {
       source = poison.data();
     } else if (message.contiguous()) {
-      source = participant.source.data() + message.boxes.front()->sourceOffset;
+      source = participant.sourceOf(first.operand).data() + first.box.sourceOffset;
     } else {
       message.packed.resize(message.bytes);
       uint64_t offset = 0;
-      for (const StridedCopy *box : message.boxes) {
-        packBox(*box, participant.source.data(), message.packed.data() + offset);
-        offset += box->bytes();
+      for (const Piece *piece : message.pieces) {
+        packBox(piece->box, participant.sourceOf(piece->operand).data(), message.packed.data() + offset);
+        offset += piece->box.bytes();
       }
       source = message.packed.data();
     }
@@ -84,9 +86,9 @@ Error MpiExchange::finish(const Participant &participant) {
       error = error ? error : sent;
     } else if (!error && !participant.poison && !message.contiguous()) {
       uint64_t offset = 0;
-      for (const StridedCopy *box : message.boxes) {
-        unpackBox(*box, message.packed.data() + offset, participant.target.data());
-        offset += box->bytes();
+      for (const Piece *piece : message.pieces) {
+        unpackBox(piece->box, message.packed.data() + offset, participant.targetOf(piece->operand).data());
+        offset += piece->box.bytes();
       }
     }
   }

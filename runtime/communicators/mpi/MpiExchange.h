@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The part of exchanges that leaves the process: for each pair of sites in different processes one message a step,
-// which holds the pieces one after the other, or, empty, says that an error follows instead.
+// which holds the pieces of all tensors one after the other, or, empty, says that an error follows instead.
 
 #ifndef CLEAVE_RUNTIME_COMMUNICATORS_MPI_MPIEXCHANGE_H
 #define CLEAVE_RUNTIME_COMMUNICATORS_MPI_MPIEXCHANGE_H
@@ -17,14 +17,14 @@ namespace cleave::runtime {
 /// with `tag` on `comm`, which follow from `number`, the message's among those from the one process to the other.
 struct MpiMessage {
   uint32_t from = 0, to = 0;
-  std::vector<const StridedCopy *> boxes;
+  std::vector<const Piece *> pieces;
   uint64_t bytes = 0, number = 0;
   int process = 0, tag = 0;
   MPI_Comm comm = MPI_COMM_NULL;
   /// Where the bytes wait if they are not contiguous at this end.
   std::vector<std::byte> packed;
 
-  bool contiguous() const { return boxes.size() == 1 && boxes.front()->dims.empty(); }
+  bool contiguous() const { return pieces.size() == 1 && pieces.front()->box.dims.empty(); }
 };
 
 /// The messages of one site in one channel. Used by the site's thread alone.

@@ -2,7 +2,8 @@
 //
 // The members in a process combine their sources, each a share of the elements. The first one then agrees with the
 // other processes that nobody brings an error, which also makes sure that all are there: the collective operation of
-// MPI, which waits on a core, runs at once. 16-bit floats travel in 32 bits and are rounded once.
+// MPI, which waits on a core, runs at once. 16-bit floats travel in 32 bits and are rounded once; several tensors are
+// put one after the other and travel as one.
 
 #include "runtime/communicators/mpi/MpiReduction.h"
 
@@ -78,7 +79,7 @@ MpiReduction::MpiReduction(const ReduceChannel &channel, uint32_t group, const s
       operation(operations.of(channel.combiner, channel.element)) {
   listShares(group, rankOfSite);
   if (!channel.scatters)
-    parts = MpiParts::equal(channel.elements, width(), processes.ranks.size());
+    parts = MpiParts::equal(channel.allElements(), width(), processes.ranks.size());
   inParts = arePartsLarge(parts, width());
   // What the members of a process have combined is not rounded yet.
   bool oneEach = channel.groups[group].size() == processes.ranks.size();
@@ -86,9 +87,8 @@ MpiReduction::MpiReduction(const ReduceChannel &channel, uint32_t group, const s
     wire = wireType(channel.element);
   type = mpiType(wire);
   members.resize(sites.size());
-  inOrder &= channel.scatters && sites.size() == 1 && wire == channel.element;
-  uint64_t scratch =
-      channel.scatters ? (inOrder ? 0 : parts.elements()) : (wire == channel.element ? 0 : channel.elements);
+  inOrder &= channel.scatters && takesFromSource();
+  uint64_t scratch = (channel.scatters ? inOrder : gathersInTarget()) ? 0 : parts.elements();
   processes.scratch.resize(std::max<size_t>(processes.scratch.size(), scratch * wireWidth()));
 }
 
@@ -101,10 +101,10 @@ void MpiReduction::listShares(uint32_t group, const std::vector<uint32_t> &rankO
         continue;
       if (rank == processes.ranks[processes.transport.own])
         sites.push_back(site);
-      for (const StridedCopy &box : channel.parts.at(site).share) {
-        inOrder &= box.dims.empty() && box.sourceOffset == elements * width();
-        shares.push_back({&box, elements});
-        elements += box.bytes() / width();
+      for (const OperandBox &share : channel.parts.at(site).share) {
+        inOrder &= share.box.dims.empty() && share.box.sourceOffset == elements * width();
+        shares.push_back({&share, elements});
+        elements += share.box.bytes() / width();
       }
     }
     parts.add(elements - parts.elements());
@@ -114,11 +114,11 @@ void MpiReduction::listShares(uint32_t group, const std::vector<uint32_t> &rankO
 Error MpiReduction::run(const Participant &participant, uint32_t turn) {
   auto index = static_cast<size_t>(std::ranges::find(sites, participant.site) - sites.begin());
   uint32_t all = turn * static_cast<uint32_t>(members.size());
-  members[index] = {participant.source, participant.target, participant.poison};
+  members[index] = participant;
   arrived.increment();
   arrived.wait(all);
   Error error = participant.poison;
-  for (const Member &member : members)
+  for (const Participant &member : members)
     error = error ? error : member.poison;
   if (!error)
     channel.scatters ? packShares(index) : combineShare(index);
@@ -160,32 +160,39 @@ Error MpiReduction::agree(const Error &error) const {
   return unpackError(packed);
 }
 
-std::vector<const std::byte *> MpiReduction::sources(uint64_t offset) const {
+std::vector<const std::byte *> MpiReduction::sources(uint32_t operand, uint64_t offset) const {
   std::vector<const std::byte *> list;
-  for (const Member &member : members)
-    list.push_back(member.source.data() + offset);
+  for (const Participant &member : members)
+    list.push_back(member.sourceOf(operand).data() + offset);
   return list;
 }
 
 std::byte *MpiReduction::gathering() const {
-  return wire == channel.element ? members.front().target.data() : processes.scratch.data();
+  return gathersInTarget() ? members.front().target.data() : processes.scratch.data();
 }
 
 /// One of as many shares of an all-reduce's elements as there are members here.
 void MpiReduction::combineShare(size_t member) {
-  if (members.size() == 1 && wire == channel.element)
-    return; // MPI takes it from the source
-  uint64_t line = 64 / width(), lines = (channel.elements + line - 1) / line;
-  uint64_t begin = lines * member / members.size() * line;
-  uint64_t end = std::min(channel.elements, lines * (member + 1) / members.size() * line);
-  if (begin >= end)
+  if (takesFromSource())
     return;
-  std::byte *target = gathering() + begin * wireWidth();
+  uint64_t all = channel.allElements(), line = 64 / width(), lines = (all + line - 1) / line;
+  uint64_t first = lines * member / members.size() * line;
+  uint64_t last = std::min(all, lines * (member + 1) / members.size() * line);
+  uint64_t before = 0; // elements of earlier tensors
+  for (uint32_t operand = 0; operand != channel.elements.size(); before += channel.elements[operand++]) {
+    uint64_t begin = std::max(first, before), end = std::min(last, before + channel.elements[operand]);
+    if (begin < end)
+      combineInto(gathering() + begin * wireWidth(), sources(operand, (begin - before) * width()), end - begin);
+  }
+}
+
+/// Combines in the type in which elements travel.
+void MpiReduction::combineInto(std::byte *target, const std::vector<const std::byte *> &values,
+                               uint64_t elements) const {
   if (wire == channel.element)
-    combine(channel.element, channel.combiner, sources(begin * width()), std::span(&target, 1), end - begin, false);
+    combine(channel.element, channel.combiner, values, std::span(&target, 1), elements, false);
   else
-    combineWide(channel.element, channel.combiner, sources(begin * width()), reinterpret_cast<float *>(target),
-                end - begin);
+    combineWide(channel.element, channel.combiner, values, reinterpret_cast<float *>(target), elements);
 }
 
 /// Of a reduce-scatter's shares, those whose turn it is when members take turns.
@@ -194,12 +201,10 @@ void MpiReduction::packShares(size_t member) {
     return; // MPI takes them from the source
   for (size_t i = member; i < shares.size(); i += members.size()) {
     std::byte *target = processes.scratch.data() + shares[i].offset * wireWidth();
-    uint64_t elements = shares[i].box->runBytes / width();
-    forEachRun(*shares[i].box, [&](uint64_t from, uint64_t) {
-      if (wire == channel.element)
-        combine(channel.element, channel.combiner, sources(from), std::span(&target, 1), elements, false);
-      else
-        combineWide(channel.element, channel.combiner, sources(from), reinterpret_cast<float *>(target), elements);
+    const OperandBox &share = *shares[i].share;
+    uint64_t elements = share.box.runBytes / width();
+    forEachRun(share.box, [&](uint64_t from, uint64_t) {
+      combineInto(target, sources(share.operand, from), elements);
       target += elements * wireWidth();
     });
   }
@@ -214,8 +219,7 @@ void MpiReduction::acrossProcesses() {
 
 void MpiReduction::allReduce() {
   std::byte *values = gathering();
-  bool gathered = members.size() > 1 || wire != channel.element;
-  const std::byte *source = gathered ? values : members.front().source.data();
+  const std::byte *source = takesFromSource() ? members.front().source.data() : values;
   if (inParts)
     combineParts(processes.transport, parts, wire, channel.combiner, source,
                  values + parts.begin(processes.transport.own) * wireWidth(), values);
@@ -225,10 +229,10 @@ void MpiReduction::allReduce() {
 
 void MpiReduction::allReduceByMpi(const std::byte *source, std::byte *values) const {
   constexpr uint64_t most = 1 << 30;
-  for (uint64_t begin = 0; begin < channel.elements; begin += most) {
+  for (uint64_t begin = 0; begin < parts.elements(); begin += most) {
     uint64_t offset = begin * wireWidth();
     MPI_Allreduce(source == values ? MPI_IN_PLACE : source + offset, values + offset,
-                  static_cast<int>(std::min(most, channel.elements - begin)), type, operation,
+                  static_cast<int>(std::min(most, parts.elements() - begin)), type, operation,
                   processes.transport.comm);
   }
 }
@@ -238,9 +242,9 @@ void MpiReduction::reduceScatter() {
   const ReduceChannel::Part &part = channel.parts.at(sites.front());
   std::byte *scratch = processes.scratch.data();
   const std::byte *source = inOrder ? members.front().source.data() : scratch;
-  std::byte *target = inOrder
-                          ? members.front().target.data() + (part.share.empty() ? 0 : part.share.front().targetOffset)
-                          : scratch + parts.begin(processes.transport.own) * wireWidth();
+  std::byte *target =
+      inOrder ? members.front().target.data() + (part.share.empty() ? 0 : part.share.front().box.targetOffset)
+              : scratch + parts.begin(processes.transport.own) * wireWidth();
   if (inParts) {
     combineParts(processes.transport, parts, wire, channel.combiner, source, target, nullptr);
     return;
@@ -256,30 +260,40 @@ void MpiReduction::reduceScatter() {
 }
 
 void MpiReduction::takeAll(size_t member) {
-  std::byte *target = members[member].target.data();
-  if (wire != channel.element)
-    narrow(channel.element, reinterpret_cast<const float *>(processes.scratch.data()), target, channel.elements);
-  else if (member != 0)
-    copyBytes(gathering(), target, channel.elements * width(), exceedsOwnCaches(channel.elements * width()));
+  if (member == 0 && gathersInTarget())
+    return;
+  bool streams = exceedsOwnCaches(parts.elements() * width());
+  const std::byte *values = gathering();
+  for (uint32_t operand = 0; operand != channel.elements.size(); ++operand) {
+    uint64_t elements = channel.elements[operand];
+    std::byte *target = members[member].targetOf(operand).data();
+    if (wire != channel.element)
+      narrow(channel.element, reinterpret_cast<const float *>(values), target, elements);
+    else
+      copyBytes(values, target, elements * width(), streams);
+    values += elements * wireWidth();
+  }
 }
 
 void MpiReduction::takeShare(size_t member, const ReduceChannel::Part &part) {
-  std::byte *target = members[member].target.data();
+  const Participant &own = members[member];
   const std::vector<std::byte> zero(width());
-  for (const StridedCopy &box : part.padding)
-    fillBox(box, zero, target);
+  for (const OperandBox &padding : part.padding)
+    fillBox(padding.box, zero, own.targetOf(padding.operand).data());
   if (inOrder)
     return; // MPI has put it there
-  for (const Share &share : shares) {
-    if (share.box < part.share.data() || share.box >= part.share.data() + part.share.size())
+  for (const Share &packed : shares) {
+    if (packed.share < part.share.data() || packed.share >= part.share.data() + part.share.size())
       continue;
-    const std::byte *values = processes.scratch.data() + share.offset * wireWidth();
+    const std::byte *values = processes.scratch.data() + packed.offset * wireWidth();
+    const StridedCopy &box = packed.share->box;
+    std::byte *target = own.targetOf(packed.share->operand).data();
     if (wire == channel.element) {
-      unpackBox(*share.box, values, target);
+      unpackBox(box, values, target);
       continue;
     }
-    uint64_t elements = share.box->runBytes / width();
-    forEachRun(*share.box, [&](uint64_t, uint64_t to) {
+    uint64_t elements = box.runBytes / width();
+    forEachRun(box, [&](uint64_t, uint64_t to) {
       narrow(channel.element, reinterpret_cast<const float *>(values), target + to, elements);
       values += elements * wireWidth();
     });

@@ -44,14 +44,9 @@ public:
   Error run(const Participant &participant, uint32_t turn);
 
 private:
-  struct Member {
-    std::span<const std::byte> source;
-    std::span<std::byte> target;
-    Error poison;
-  };
-
   Error agree(const Error &error) const;
   void combineShare(size_t member);
+  void combineInto(std::byte *target, const std::vector<const std::byte *> &values, uint64_t elements) const;
   void packShares(size_t member);
   void acrossProcesses();
   void allReduce();
@@ -61,9 +56,14 @@ private:
   void takeShare(size_t member, const ReduceChannel::Part &part);
 
   void listShares(uint32_t group, const std::vector<uint32_t> &rankOfSite);
-  std::vector<const std::byte *> sources(uint64_t offset) const;
-  /// Where the members' combination is put together: in the first one's target if that can be, else in the scratch.
+  /// The members' sources of a tensor.
+  std::vector<const std::byte *> sources(uint32_t operand, uint64_t offset) const;
+  /// Whether the members' combination is put together in the first one's target; else it is in the scratch, in which
+  /// the tensors stand one after the other.
+  bool gathersInTarget() const { return wire == channel.element && channel.elements.size() == 1; }
   std::byte *gathering() const;
+  /// Whether MPI takes the only member's values from its source.
+  bool takesFromSource() const { return members.size() == 1 && gathersInTarget(); }
   unsigned width() const { return elementBytes(channel.element); }
   unsigned wireWidth() const { return elementBytes(wire); }
 
@@ -78,14 +78,14 @@ private:
   MPI_Datatype type = MPI_DATATYPE_NULL;
   /// For a reduce-scatter: the boxes of each process's members one after the other, and each one's place in that order.
   struct Share {
-    const StridedCopy *box = nullptr;
+    const OperandBox *share = nullptr;
     uint64_t offset = 0; ///< elements
   };
   std::vector<Share> shares;
   bool inOrder = true; ///< the shares follow each other in the source already, each in one run
 
   std::vector<uint32_t> sites; ///< the members here
-  std::vector<Member> members;
+  std::vector<Participant> members;
   Timeline arrived, combined, finished, left;
   Error outcome;
 };

@@ -41,6 +41,9 @@ Error CpuQueue::record(EntryPhase phase, std::vector<Command> commands) {
     const Site &site = running.sites[context.index];
     task.load = tileLoadOf(*running.entry, *site.program, context.shared->meshOf(site), site.member,
                            command.instruction->action);
+    size_t operands = operandsOf(command.instruction->action).size();
+    for (size_t i = 1; i < operands; ++i)
+      task.more.push_back({command.buffers[2 * i].bytes(), command.buffers[2 * i + 1].bytes()});
     task.command = std::move(command);
   }
   return Error::success();
@@ -137,10 +140,11 @@ std::optional<Error> CpuQueue::communicate(const Task &task, const Step &step, c
     participant.target = buffer(0);
     return communicator.exchange({phase, receive->channel, step.number}, participant);
   }
-  if (task.command.buffers.size() != 2)
+  if (operandsOf(action).empty())
     return std::nullopt;
   participant.source = buffer(0);
   participant.target = buffer(1);
+  participant.more = task.more;
   if (const auto *exchange = std::get_if<Exchange>(&action))
     return communicator.exchange({phase, exchange->channel, step.number}, participant);
   if (const auto *all = std::get_if<AllReduce>(&action))

@@ -51,6 +51,7 @@ private:
     Command command;
     std::vector<void *> arguments;
     TileLoad load;
+    std::vector<OperandBuffers> more; ///< of a collective of several tensors, but for the first
   };
   using List = std::vector<Task>;
 

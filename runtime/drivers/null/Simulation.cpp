@@ -166,9 +166,14 @@ std::optional<std::pair<uint32_t, Simulation::Group>> Simulation::groupOf(const 
   if (const auto *scatter = std::get_if<ReduceScatter>(&action))
     return along(scatter->channel, among(scatter->axes));
   if (const auto *exchange = std::get_if<Exchange>(&action)) {
-    // Only axes that the source cuts separate a device from what it needs.
-    const Tile *source = context.entries[queue.step->phase.entry].entry->tile(exchange->sourceTile);
-    return along(exchange->channel, [&](uint32_t axis) { return source && cuts(*source, axis); });
+    // Only axes that a source cuts separate a device from what it needs.
+    const Entry &entry = *context.entries[queue.step->phase.entry].entry;
+    return along(exchange->channel, [&](uint32_t axis) {
+      return std::ranges::any_of(exchange->operands, [&](const Operand &operand) {
+        const Tile *source = entry.tile(operand.sourceTile);
+        return source && cuts(*source, axis);
+      });
+    });
   }
   return std::nullopt;
 }

@@ -35,6 +35,10 @@ dist.program @collectives(%x: tensor<8x6xf32>) attributes {mesh = @grid} {
   %4 = dist.slice %3 from <[8, 6]> to <[8, 6 by ["b"]]> : tensor<8x6xf32> -> tensor<8x2xf32>
   // CHECK: dist.permute %{{.*}} from <[8, 6 by ["b"]]> to <[8 by ["b", "a"], 6]>
   %5 = dist.permute %4 from <[8, 6 by ["b"]]> to <[8 by ["b", "a"], 6]> : tensor<8x2xf32> -> tensor<2x6xf32>
+  // CHECK: dist.all_reduce %{{.*}}, %{{.*}} from <[8, 6], partial sum ["a"]>, <[2, 8], partial sum ["a"]> to <[8, 6]>, <[2, 8]> : tensor<8x6xf32>, tensor<2x8xf32> -> tensor<8x6xf32>, tensor<2x8xf32>
+  %y = dfg.reshape %4 : (tensor<8x2xf32>) -> tensor<2x8xf32>
+  %7:2 = dist.all_reduce %x, %y from <[8, 6], partial sum ["a"]>, <[2, 8], partial sum ["a"]> to <[8, 6]>, <[2, 8]>
+      : tensor<8x6xf32>, tensor<2x8xf32> -> tensor<8x6xf32>, tensor<2x8xf32>
   // CHECK: dist.halo_exchange %{{.*}} from <[8 by ["a"], 6]> to <[8 by ["a"] reach (4 step 2 before 1 extent 3), 6]> fill 0.000000e+00
   %6 = dist.halo_exchange %1 from <[8 by ["a"], 6]> to <[8 by ["a"] reach (4 step 2 before 1 extent 3), 6]> fill 0.0
       : tensor<4x6xf32> -> tensor<5x6xf32>

@@ -77,3 +77,33 @@ dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
       to <[8 by ["x"] reach (4 step 0 before 1 extent 3)]> fill 0.0 : tensor<4xf32> -> tensor<5xf32>
   dist.return
 }
+
+// -----
+
+// Each of several tensors has a result and two layouts.
+dist.mesh @pair <["x" = 2], devices = [0, 1]>
+dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
+  // expected-error @+1 {{expects a result and two layouts for each of its tensors, got 2, 1 and 2 for 2}}
+  %0:2 = dist.all_reduce %x, %x from <[4], partial sum ["x"]> to <[4]>, <[4]> : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  dist.return
+}
+
+// -----
+
+// Tensors of one message have one element type.
+dist.mesh @pair <["x" = 2], devices = [0, 1]>
+dist.program @p(%x: tensor<4xf32>, %y: tensor<4xi32>) attributes {mesh = @pair} {
+  // expected-error @+1 {{expects tensors of one element type, got}}
+  %0:2 = dist.all_reduce %x, %y from <[4], partial sum ["x"]>, <[4], partial sum ["x"]> to <[4]>, <[4]> : tensor<4xf32>, tensor<4xi32> -> tensor<4xf32>, tensor<4xi32>
+  dist.return
+}
+
+// -----
+
+// Tensors of one message are joined by the same devices.
+dist.mesh @grid <["x" = 2, "y" = 2], devices = [0, 1, 2, 3]>
+dist.program @p(%x: tensor<4xf32>) attributes {mesh = @grid} {
+  // expected-error @+1 {{expects tensors that are joined along the same axes}}
+  %0:2 = dist.all_reduce %x, %x from <[4], partial sum ["x"]>, <[4], partial sum ["y"]> to <[4]>, <[4]> : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>, tensor<4xf32>
+  dist.return
+}

@@ -67,14 +67,16 @@ plan.program @main.grid on @grid queues ["compute", "send", "receive", "collecti
   plan.body {
     // CHECK: plan.load_input 0 -> %{{.*}} {order = 2 : i64, queue = 0 : i64, tile = #plan.tile<[2, 8 by [1 of 2]]>} : <tensor<4xf32>>
     plan.load_input 0 -> %y {order = 2 : i64, queue = 0 : i64, tile = #plan.tile<[2, 8 by [1 of 2]]>} : !plan.buffer<tensor<4xf32>>
-    // CHECK: plan.exchange "halo_exchange" %{{.*}} -> %{{.*}} {channel = 5 : i64, fill = 1.000000e+00 : f64, order = 3 : i64, queue = 3 : i64, source_tile = #plan.tile<[8 by [0 of 4]]>, target_tile = #plan.tile<[8 by [0 of 4] window (6 step 1 before 1)]>} : <tensor<4xf32>> -> <tensor<6xf32>>
+    // CHECK: plan.exchange "halo_exchange" %{{.*}} -> %{{.*}} {channel = 5 : i64, fill = 1.000000e+00 : f64, order = 3 : i64, queue = 3 : i64, source_tiles = [#plan.tile<[8 by [0 of 4]]>], target_tiles = [#plan.tile<[8 by [0 of 4] window (6 step 1 before 1)]>]} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<6xf32>>
     plan.exchange "halo_exchange" %y -> %h {channel = 5 : i64, fill = 1.0 : f64, order = 3 : i64, queue = 3 : i64,
-        source_tile = #plan.tile<[8 by [0 of 4]]>, target_tile = #plan.tile<[8 by [0 of 4] window (6 step 1 before 1)]>}
+        source_tiles = [#plan.tile<[8 by [0 of 4]]>], target_tiles = [#plan.tile<[8 by [0 of 4] window (6 step 1 before 1)]>]}
         : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<6xf32>>
-    // CHECK: plan.all_reduce "max" over [0, 1] %{{.*}} -> %{{.*}} {channel = 6 : i64, order = 4 : i64, queue = 3 : i64} : <tensor<8xf32>> -> <tensor<8xf32>>
+    // CHECK: plan.all_reduce "max" over [0, 1] %{{.*}} -> %{{.*}} {channel = 6 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<8xf32>>
     plan.all_reduce "max" over [0, 1] %x -> %x {channel = 6 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<8xf32>>
-    // CHECK: plan.reduce_scatter "sum" over [0] %{{.*}} -> %{{.*}} {channel = 7 : i64, order = 5 : i64, queue = 3 : i64, tile = #plan.tile<[8 by [0 of 4]]>} : <tensor<8xf32>> -> <tensor<4xf32>>
-    plan.reduce_scatter "sum" over [0] %x -> %y {channel = 7 : i64, order = 5 : i64, queue = 3 : i64, tile = #plan.tile<[8 by [0 of 4]]>} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
+    // CHECK: plan.all_reduce "sum" over [0] %{{.*}}, %{{.*}} -> %{{.*}}, %{{.*}} {channel = 8 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>>
+    plan.all_reduce "sum" over [0] %x, %y -> %x, %y {channel = 8 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>>
+    // CHECK: plan.reduce_scatter "sum" over [0] %{{.*}} -> %{{.*}} {channel = 7 : i64, order = 5 : i64, queue = 3 : i64, tiles = [#plan.tile<[8 by [0 of 4]]>]} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
+    plan.reduce_scatter "sum" over [0] %x -> %y {channel = 7 : i64, order = 5 : i64, queue = 3 : i64, tiles = [#plan.tile<[8 by [0 of 4]]>]} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
     // CHECK: plan.send %{{.*}} to @d0 {channel = 8 : i64, order = 6 : i64, queue = 1 : i64, source_tile = #plan.tile<[8 by [0 of 4]]>} : <tensor<4xf32>>
     plan.send %y to @d0 {channel = 8 : i64, order = 6 : i64, queue = 1 : i64, source_tile = #plan.tile<[8 by [0 of 4]]>} : !plan.buffer<tensor<4xf32>>
     // CHECK: plan.receive %{{.*}} from @d0 {channel = 9 : i64, order = 7 : i64, queue = 2 : i64, target_tile = #plan.tile<[8 by [0 of 4]]>} : <tensor<4xf32>>

@@ -65,7 +65,7 @@ plan.program @p on @pair queues ["compute"] arena 192 live 0 {
   %i = plan.buffer "i" offset 128 bytes 8 : !plan.buffer<tensor<i64>>
   plan.body {
     // expected-error @+1 {{'plan.exchange' op expects tiles of one tensor, got #plan.tile<[8 by [0 of 4]]> and #plan.tile<[7 by [0 of 4]]>}}
-    plan.exchange "permute" %y -> %y {channel = 0 : i64, order = 0 : i64, queue = 0 : i64, source_tile = #plan.tile<[8 by [0 of 4]]>, target_tile = #plan.tile<[7 by [0 of 4]]>} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<4xf32>>
+    plan.exchange "permute" %y -> %y {channel = 0 : i64, order = 0 : i64, queue = 0 : i64, source_tiles = [#plan.tile<[8 by [0 of 4]]>], target_tiles = [#plan.tile<[7 by [0 of 4]]>]} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<4xf32>>
   }
 }
 
@@ -135,7 +135,7 @@ plan.program @p on @pair queues ["compute"] arena 192 live 0 {
   %i = plan.buffer "i" offset 128 bytes 8 : !plan.buffer<tensor<i64>>
   plan.body {
     // expected-error @+1 {{expects a tile of its source's 8 elements, got #plan.tile<[7 by [0 of 4]]>}}
-    plan.reduce_scatter "sum" over [0] %x -> %y {channel = 0 : i64, order = 0 : i64, queue = 0 : i64, tile = #plan.tile<[7 by [0 of 4]]>} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
+    plan.reduce_scatter "sum" over [0] %x -> %y {channel = 0 : i64, order = 0 : i64, queue = 0 : i64, tiles = [#plan.tile<[7 by [0 of 4]]>]} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
   }
 }
 

@@ -27,7 +27,7 @@ ModuleText::ModuleText(const std::string &text, Stage first) : context(std::make
     throw std::runtime_error("the module of the test does not parse");
   PassManager manager(context.get());
   if (first == Distribute)
-    buildDistributePipeline(manager);
+    buildDistributePipeline(manager, {});
   if (first != Schedule)
     buildCodegenPipeline(manager, {});
   buildSchedulePipeline(manager);

@@ -86,7 +86,7 @@ private:
       return rt::Receive{buffers[task.writes.front()], task.device, instruction.task};
     if (instruction.queue == Queue::Collective)
       return rt::AllReduce{
-          buffers[task.reads.front()], buffers[task.writes.front()], instruction.task, {}, rt::Combiner::Sum};
+          {{buffers[task.reads.front()], buffers[task.writes.front()]}}, instruction.task, {}, rt::Combiner::Sum};
     if (task.writes.empty()) {
       auto &outputs = plan.entries.front().outputs;
       outputs.push_back({std::to_string(outputs.size()), typeOf(task.reads.front())});

@@ -108,7 +108,7 @@ module {
 // CHECK-NEXT: plan.load_input 0 -> %[[X]] {{.*}}tile = #plan.tile<[1, 8 by [1 of 4]]>
 // CHECK-NEXT: plan.call @fc(%[[X]], %[[W]], %[[I]]) -> (%[[Y:.*]]) {
 // CHECK-NEXT: plan.all_reduce "sum" over [1] %[[Y]] -> %[[Y]] {channel = 5 : i64, order = {{.*}}, queue = 2 : i64, waits = [#plan.wait<queue = 0, value = 2>]}
-// CHECK-NEXT: plan.exchange "all_gather" %[[Y]] -> %[[G:.*]] {channel = 6 : i64, {{.*}}source_tile = #plan.tile<[1, 8 by [0 of 4]]>}
+// CHECK-NEXT: plan.exchange "all_gather" %[[Y]] -> %[[G:.*]] {channel = 6 : i64, {{.*}}source_tiles = [#plan.tile<[1, 8 by [0 of 4]]>]}
 // CHECK-NEXT: plan.send %[[Y]] to @d4 {channel = 4 : i64, order = {{.*}}, queue = 1 : i64, source_tile = #plan.tile<[1, 8 by [0 of 4]]>, waits = [#plan.wait<queue = 2, value = 1>]}
 // CHECK-NEXT: plan.store_output %[[G]] -> 0 {{.*}}waits = [#plan.wait<queue = 2, value = 2>]
 // CHECK-LABEL: plan.program @main.d4 on @d4

@@ -29,14 +29,13 @@ dfg.graph @single(%x: tensor<2x4xf32>) -> tensor<f32> {
 
 // -----
 
-// The gradient of what every device has is a sum over the samples of all: one reduction, and one for the loss.
+// The gradient of what every device has is a sum over the samples of all: one reduction, which the loss shares.
 // CHECK: dfg.graph @train
 // CHECK: %[[G:.*]] = dfg.dot_general %{{.*}} {dist.place = #dist.place<@pair, by = "test", split = <{k = ["data"]}>>
 // CHECK: dfg.mul %[[G]], %{{.*}} {dist.place = #dist.place<@pair, by = "optimizer">}
 // PARTS: dist.program @train.pair
-// PARTS: dist.all_reduce {{.*}} partial sum ["data"]> to <[4, 4]>
-// PARTS-NOT: dist.all_reduce {{.*}}tensor<4x4xf32>
-// PARTS: dist.all_reduce {{.*}} to <[]>
+// PARTS: dist.all_reduce {{.*}} from <[], partial sum ["data"]>, <[4, 4], partial sum ["data"]> to <[]>, <[4, 4]>
+// PARTS-NOT: dist.all_reduce
 dist.mesh @pair <["data" = 2], devices = [0, 1]>
 dfg.parameter @w : tensor<4x4xf32> = #dfg.fill<value = 1.0>
 dfg.graph @data(%x: tensor<2x4xf32>) -> tensor<f32> {

@@ -74,7 +74,7 @@ llvm::Expected<std::vector<char>> compileGraph(ModuleOp module, bool optimized) 
   CodegenOptions codegen;
   codegen.reference = !optimized;
   codegen.threads = 1;
-  if (llvm::Error error = runStage("distribute", module, buildDistributePipeline))
+  if (llvm::Error error = runStage("distribute", module, [](auto &manager) { buildDistributePipeline(manager, {}); }))
     return error;
   if (llvm::Error error =
           runStage("codegen", module, [&](OpPassManager &manager) { buildCodegenPipeline(manager, codegen); }))

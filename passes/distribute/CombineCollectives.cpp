@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Lets collectives that become ready near each other share a message (Passes.td says when a message is full). The idea
+// is that of DistributedDataParallel's buckets (Li et al. 2020, "PyTorch Distributed") and of XLA's combiners.
+
+#include "passes/distribute/CombineCollectives.h"
+
+#include "dialects/dist/Accumulation.h"
+#include "dialects/dist/Layout.h"
+#include "passes/cost/Topology.h"
+#include "passes/distribute/Passes.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+
+#include <cmath>
+
+using namespace mlir;
+
+namespace cleave {
+
+#define GEN_PASS_DEF_COMBINECOLLECTIVESPASS
+#include "passes/distribute/Passes.h.inc"
+
+double bucketBytes(double bytes, llvm::function_ref<double(double bytes)> seconds) {
+  double latency = seconds(0), transfer = seconds(bytes) - latency;
+  return transfer > 0 ? bytes * std::sqrt(latency / transfer) : bytes;
+}
+
+namespace {
+
+/// What one of a program's collectives costs.
+using Seconds = std::function<double(dist::Collective collective, double bytes)>;
+
+/// The collectives of one program.
+class ProgramCombiner {
+public:
+  ProgramCombiner(dist::ProgramOp program, const Seconds &seconds)
+      : program(program), body(program.getBody().front()), mesh(dist::getMesh(&body.front())), seconds(seconds) {
+    findChanging();
+  }
+
+  void run() {
+    for (Attribute kind : kinds())
+      combineKind(kind);
+  }
+
+private:
+  /// A collective, between the positions of the last operator that it depends on (0: it depends on none) and of the
+  /// first one that depends on it.
+  struct Candidate {
+    dist::Collective op;
+    unsigned ready = 0, needed = 0;
+    double bytes = 0;
+  };
+  using Bucket = SmallVector<Candidate>;
+
+  /// What depends on nothing that changes from step to step runs once, unless it travels with something that does.
+  void findChanging() {
+    changing.insert(body.getArguments().begin(), body.getArguments().end());
+    for (Operation &op : body)
+      if (op.hasAttr(dist::changesAttrName) || !isMemoryEffectFree(&op) ||
+          llvm::any_of(op.getOperands(), [&](Value operand) { return changing.contains(operand); }))
+        changing.insert(op.result_begin(), op.result_end());
+  }
+
+  /// What collectives have in common that can travel together; null for those that travel alone.
+  Attribute kindOf(Operation &op) const {
+    auto collective = dyn_cast<dist::Collective>(op);
+    if (!collective || !collective.carriesSeveral())
+      return {};
+    dist::Axes axes = dist::joinedAxes(collective, 0, mesh);
+    if (axes.empty())
+      return {};
+    Builder builder(op.getContext());
+    SmallVector<Attribute> kind(axes.begin(), axes.end());
+    kind.push_back(builder.getStringAttr(op.getName().getStringRef()));
+    kind.push_back(TypeAttr::get(getElementTypeOrSelf(op.getOperand(0))));
+    kind.push_back(builder.getStringAttr(dist::combinerName(collective.getFromLayout(0).getCombiner())));
+    kind.push_back(builder.getBoolAttr(changing.contains(op.getOperand(0))));
+    return builder.getArrayAttr(kind);
+  }
+
+  llvm::SetVector<Attribute> kinds() const {
+    llvm::SetVector<Attribute> list;
+    for (Operation &op : body)
+      if (Attribute kind = kindOf(op))
+        list.insert(kind);
+    return list;
+  }
+
+  /// What is there from the beginning can be read earlier.
+  static bool isEarly(Operation *op) { return op->getNumOperands() == 0 && isMemoryEffectFree(op); }
+
+  Candidate candidateOf(dist::Collective op) const {
+    Candidate candidate{op, 0, positions.lookup(body.getTerminator()), 0};
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (producer && !isEarly(producer))
+        candidate.ready = std::max(candidate.ready, positions.lookup(producer));
+      candidate.bytes += static_cast<double>(tensorBytes(operand.getType()));
+    }
+    double held = 0;
+    for (Value result : op->getResults()) {
+      held += static_cast<double>(tensorBytes(result.getType()));
+      for (Operation *user : result.getUsers())
+        if (!isa<dist::WriteOp>(user))
+          candidate.needed = std::min(candidate.needed, positions.lookup(user));
+    }
+    // The bytes of the whole: of what is joined or gathered.
+    candidate.bytes = std::max(candidate.bytes, held);
+    return candidate;
+  }
+
+  void combineKind(Attribute kind) {
+    positions.clear();
+    unsigned position = 0;
+    for (Operation &op : body)
+      positions[&op] = ++position;
+    Bucket all;
+    double bytes = 0;
+    for (Operation &op : body)
+      if (kindOf(op) == kind) {
+        all.push_back(candidateOf(cast<dist::Collective>(op)));
+        bytes += all.back().bytes;
+      }
+    llvm::stable_sort(all, [](const Candidate &left, const Candidate &right) {
+      return std::pair(left.ready, left.needed) < std::pair(right.ready, right.needed);
+    });
+    double most = bucketBytes(bytes, [&](double size) { return seconds(all.front().op, size); });
+    for (const Bucket &bucket : bucketsOf(all, most))
+      if (bucket.size() > 1)
+        combine(bucket);
+  }
+
+  /// What a collective's results are added to over a step.
+  static llvm::SmallPtrSet<Operation *, 1> sumsOf(dist::Collective op) {
+    llvm::SmallPtrSet<Operation *, 1> sums;
+    for (Operation *user : op->getUsers())
+      if (user->hasAttr(dist::accumulatesAttrName))
+        sums.insert(user);
+    return sums;
+  }
+
+  /// In the order in which they become ready. A bucket is closed when it is full, before one that becomes ready only
+  /// after something that depends on the bucket, and before the next gradient of the same parameter: the sums of a
+  /// step's microbatches are to need no more memory than before.
+  static std::vector<Bucket> bucketsOf(ArrayRef<Candidate> all, double most) {
+    std::vector<Bucket> buckets;
+    double bytes = 0;
+    unsigned needed = 0;
+    llvm::SmallPtrSet<Operation *, 16> sums;
+    for (const Candidate &candidate : all) {
+      auto own = sumsOf(candidate.op);
+      bool repeats = llvm::any_of(own, [&](Operation *sum) { return sums.contains(sum); });
+      if (buckets.empty() || bytes >= most || candidate.ready >= needed || repeats) {
+        buckets.emplace_back();
+        bytes = 0;
+        needed = candidate.needed;
+        sums.clear();
+      }
+      sums.insert(own.begin(), own.end());
+      buckets.back().push_back(candidate);
+      bytes += candidate.bytes;
+      needed = std::min(needed, candidate.needed);
+    }
+    return buckets;
+  }
+
+  /// Where the last of them becomes ready; where all can be at any time, in the place of the first.
+  Operation *placeOf(const Bucket &bucket) const {
+    auto before = [&](const Candidate &left, const Candidate &right) {
+      return positions.lookup(left.op) < positions.lookup(right.op);
+    };
+    Operation *first = llvm::min_element(bucket, before)->op;
+    unsigned ready = bucket.back().ready;
+    if (ready == 0)
+      return first;
+    for (Value operand : bucket.back().op->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && positions.lookup(producer) == ready)
+        return producer->getNextNode();
+    return first;
+  }
+
+  void combine(const Bucket &bucket) {
+    SmallVector<Location> locations;
+    SmallVector<Attribute> from, to;
+    Operation *place = placeOf(bucket);
+    OperationState state(program.getLoc(), bucket.front().op->getName());
+    for (const Candidate &candidate : bucket) {
+      dist::Collective op = candidate.op;
+      locations.push_back(op->getLoc());
+      state.addOperands(op->getOperands());
+      state.addTypes(op->getResultTypes());
+      for (unsigned index = 0; index != op->getNumOperands(); ++index) {
+        from.push_back(op.getFromLayout(index));
+        to.push_back(op.getToLayout(index));
+      }
+    }
+    OpBuilder builder(place);
+    state.location = FusedLoc::get(program.getContext(), locations);
+    state.addAttribute("from", builder.getArrayAttr(from));
+    state.addAttribute("to", builder.getArrayAttr(to));
+    Operation *combined = builder.create(state);
+    for (Value operand : combined->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && combined->isBeforeInBlock(producer))
+        producer->moveBefore(combined);
+    replace(bucket, combined);
+  }
+
+  /// Writes, which nothing depends on, follow the collective where they stood before it.
+  void replace(const Bucket &bucket, Operation *combined) {
+    unsigned next = 0;
+    for (const Candidate &candidate : bucket) {
+      for (Value result : candidate.op->getResults())
+        result.replaceAllUsesWith(combined->getResult(next++));
+      candidate.op->erase();
+    }
+    if (changing.contains(combined->getOperand(0)))
+      changing.insert(combined->result_begin(), combined->result_end());
+    Operation *last = combined;
+    for (Value result : combined->getResults())
+      for (Operation *user : llvm::to_vector(result.getUsers()))
+        if (user->isBeforeInBlock(combined)) {
+          user->moveAfter(last);
+          last = user;
+        }
+  }
+
+  dist::ProgramOp program;
+  Block &body;
+  dist::MeshShape mesh;
+  const Seconds &seconds;
+  llvm::DenseMap<Operation *, unsigned> positions;
+  llvm::DenseSet<Value> changing;
+};
+
+/// Along the axes of a mesh, by the formulas of CollectiveCost. Without a machine all links are alike.
+class LinkSeconds {
+public:
+  LinkSeconds(LinkSpec otherwise, const Machine *machine) : otherwise(otherwise) {
+    if (machine) {
+      numDevices = machine->devices.size();
+      topology = std::make_shared<Topology>(*machine);
+    }
+  }
+
+  double operator()(dist::Collective collective, double bytes) const {
+    SmallVector<LinkLevel> levels = levelsOf(dist::getMesh(collective), collective);
+    dist::LayoutAttr from = collective.getFromLayout(0), to = collective.getToLayout(0);
+    if (from.getPartial() == to.getPartial())
+      return allGatherSeconds(bytes, levels);
+    return from.getDims() == to.getDims() ? allReduceSeconds(bytes, levels) : reduceScatterSeconds(bytes, levels);
+  }
+
+private:
+  SmallVector<LinkLevel> levelsOf(dist::MeshOp mesh, dist::Collective collective) const {
+    dist::MeshShape shape(mesh);
+    dist::Axes joined = dist::joinedAxes(collective, 0, shape);
+    SmallVector<unsigned> devices(mesh.getDevices()), axes;
+    for (auto [index, axis] : llvm::enumerate(shape.getAxes()))
+      if (llvm::is_contained(joined, axis))
+        axes.push_back(static_cast<unsigned>(index));
+    if (!topology || llvm::any_of(devices, [&](unsigned device) { return device >= numDevices; }))
+      return {{shape.ways(joined), otherwise}};
+    return topology->levels(devices, shape.getSizes(), axes);
+  }
+
+  LinkSpec otherwise;
+  size_t numDevices = 0;
+  std::shared_ptr<Topology> topology;
+};
+
+class CombineCollectives : public impl::CombineCollectivesPassBase<CombineCollectives> {
+public:
+  using CombineCollectivesPassBase::CombineCollectivesPassBase;
+  CombineCollectives() = default;
+  explicit CombineCollectives(const Machine &machine) : machine(&machine) {}
+
+private:
+  void runOnOperation() override {
+    Seconds seconds = LinkSeconds({bandwidth, latency, 0}, machine);
+    for (auto program : getOperation().getOps<dist::ProgramOp>())
+      ProgramCombiner(program, seconds).run();
+  }
+
+  const Machine *machine = nullptr;
+};
+
+} // namespace
+
+std::unique_ptr<Pass> createCombineCollectivesPass(const Machine &machine) {
+  return std::make_unique<CombineCollectives>(machine);
+}
+
+} // namespace cleave

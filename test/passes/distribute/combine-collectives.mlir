@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+// RUN: cleave-opt %s --dist-combine-collectives --split-input-file | FileCheck %s
+// RUN: cleave-opt %s --dist-combine-collectives="latency=1e-9" --split-input-file | FileCheck %s --check-prefix=SMALL
+
+// Gradients share a message that stands behind the last of them, whoever needs which first; a write waits for it. Where
+// messages cost nothing by themselves, each goes alone.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @w1 : tensor<8x256xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dist.program @gradients(%x: tensor<8x256xf32>, %y: tensor<4xf32>) -> (tensor<8x256xf32>, tensor<4xf32>) attributes {mesh = @pair} {
+  %g1 = dfg.exp %x : (tensor<8x256xf32>) -> tensor<8x256xf32>
+  %g2 = dfg.exp %y : (tensor<4xf32>) -> tensor<4xf32>
+  %h = dfg.neg %x : (tensor<8x256xf32>) -> tensor<8x256xf32>
+  %0 = dist.all_reduce %g1 from <[8, 256], partial sum ["data"]> to <[8, 256]> : tensor<8x256xf32> -> tensor<8x256xf32>
+  dist.write @w1 <[8, 256]>, %0 : tensor<8x256xf32>
+  %1 = dfg.add %0, %h : (tensor<8x256xf32>, tensor<8x256xf32>) -> tensor<8x256xf32>
+  %2 = dist.all_reduce %g2 from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %3 = dfg.relu %2 : (tensor<4xf32>) -> tensor<4xf32>
+  dist.return %1, %3 : tensor<8x256xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @gradients(
+// CHECK: %[[A:.*]] = dfg.exp
+// CHECK-NEXT: %[[B:.*]] = dfg.exp
+// CHECK-NEXT: %[[R:.*]]:2 = dist.all_reduce %[[A]], %[[B]] from <[8, 256], partial sum ["data"]>, <[4], partial sum ["data"]> to <[8, 256]>, <[4]>
+// CHECK-NEXT: dfg.neg
+// CHECK-NEXT: dist.write @w1 <[8, 256]>, %[[R]]#0
+// CHECK-NEXT: dfg.add %[[R]]#0
+// CHECK-NEXT: dfg.relu %[[R]]#1
+// SMALL-LABEL: dist.program @gradients(
+// SMALL-COUNT-2: = dist.all_reduce
+
+// -----
+
+// What becomes ready only after something that needs the first one's result begins a bucket of its own.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dist.program @chain(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {mesh = @pair} {
+  %0 = dist.all_reduce %x from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %1 = dfg.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = dist.all_reduce %1 from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @chain(
+// CHECK: dist.all_reduce %{{.*}} : tensor<4xf32> -> tensor<4xf32>
+// CHECK-NEXT: dfg.exp
+// CHECK-NEXT: dist.all_reduce %{{.*}} : tensor<4xf32> -> tensor<4xf32>
+
+// -----
+
+// Other devices, another element type or another combiner: another message.
+dist.mesh @grid <["data" = 2, "model" = 2], devices = [0, 1, 2, 3]>
+dist.program @kinds(%x: tensor<4xf32>, %y: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<2xf32>, tensor<2xf32>)
+    attributes {mesh = @grid} {
+  %0 = dist.all_reduce %x from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %1 = dist.all_reduce %x from <[4], partial sum ["model"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %2 = dist.all_reduce %x from <[4], partial max ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %3 = dist.all_reduce %y from <[4], partial sum ["data"]> to <[4]> : tensor<4xi32> -> tensor<4xi32>
+  %4 = dist.reduce_scatter %x from <[4], partial sum ["data"]> to <[4 by ["data"]]> : tensor<4xf32> -> tensor<2xf32>
+  %5 = dist.reduce_scatter %x from <[4], partial sum ["data"]> to <[4 by ["data"]]> : tensor<4xf32> -> tensor<2xf32>
+  dist.return %0, %1, %2, %3, %4, %5 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xi32>, tensor<2xf32>, tensor<2xf32>
+}
+// CHECK-LABEL: dist.program @kinds(
+// CHECK-COUNT-4: = dist.all_reduce %{{[a-z0-9]+}} from
+// CHECK: :2 = dist.reduce_scatter %[[X:.*]], %[[X]] from
+// CHECK-NOT: dist.reduce_scatter
+
+// -----
+
+// Parts of parameters can be gathered at any time: they are, together, before the first of them is needed.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @w1 : tensor<8xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @w2 : tensor<4xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dist.program @gather(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>) attributes {mesh = @pair} {
+  %h = dfg.neg %x : (tensor<8xf32>) -> tensor<8xf32>
+  %0 = dist.shard_of @w1 <[8 by ["data"]]> : tensor<4xf32>
+  %1 = dist.all_gather %0 from <[8 by ["data"]]> to <[8]> : tensor<4xf32> -> tensor<8xf32>
+  %2 = dfg.add %h, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %3 = dist.shard_of @w2 <[4 by ["data"]]> : tensor<2xf32>
+  %4 = dist.all_gather %3 from <[4 by ["data"]]> to <[4]> : tensor<2xf32> -> tensor<4xf32>
+  %5 = dfg.exp %4 : (tensor<4xf32>) -> tensor<4xf32>
+  dist.return %2, %5 : tensor<8xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @gather(
+// CHECK: dfg.neg
+// CHECK-NEXT: %[[W1:.*]] = dist.shard_of @w1
+// CHECK-NEXT: %[[W2:.*]] = dist.shard_of @w2
+// CHECK-NEXT: %[[G:.*]]:2 = dist.all_gather %[[W1]], %[[W2]]
+// CHECK-NEXT: dfg.add %{{.*}}, %[[G]]#0
+// CHECK-NEXT: dfg.exp %[[G]]#1
+
+// -----
+
+// The gradient of the next microbatch is added to that of the first one: it does not wait for it.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dist.program @sums(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<2xf32>) attributes {dist.ordered, mesh = @pair} {
+  %0 = dist.reduce_scatter %x from <[4], partial sum ["data"]> to <[4 by ["data"]]> : tensor<4xf32> -> tensor<2xf32>
+  %1 = dist.reduce_scatter %y from <[4], partial sum ["data"]> to <[4 by ["data"]]> : tensor<4xf32> -> tensor<2xf32>
+  %2 = dfg.add %0, %1 {dist.accumulates} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  dist.return %2 : tensor<2xf32>
+}
+// CHECK-LABEL: dist.program @sums(
+// CHECK-COUNT-2: = dist.reduce_scatter %{{[a-z0-9]+}} from
+
+// -----
+
+// What is the same in every step is gathered once, and does not share a message with what is not.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @w1 : tensor<4xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @w2 : tensor<4xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dist.program @frozen() -> (tensor<4xf32>, tensor<4xf32>) attributes {mesh = @pair} {
+  %0 = dist.shard_of @w1 <[4 by ["data"]]> : tensor<2xf32>
+  %1 = dist.shard_of @w2 <[4 by ["data"]]> {dist.changes} : tensor<2xf32>
+  %2 = dist.all_gather %0 from <[4 by ["data"]]> to <[4]> : tensor<2xf32> -> tensor<4xf32>
+  %3 = dist.all_gather %1 from <[4 by ["data"]]> to <[4]> : tensor<2xf32> -> tensor<4xf32>
+  dist.return %2, %3 : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @frozen(
+// CHECK-COUNT-2: = dist.all_gather %{{[a-z0-9]+}} from
