@@ -37,16 +37,21 @@ static bool paysToFuse(OpOperand *operand) {
          llvm::all_of(producer->getUsers(), [&](Operation *user) { return user == consumer.getOperation(); });
 }
 
-/// Joining across a reshape counts dimensions of one operation apart, as those of the other are: for elementwise
-/// operations behind others that nobody else reads.
+/// An operation that computes elements one by one, for one reader.
+static bool servesOne(Operation *op) {
+  auto generic = dyn_cast_or_null<linalg::GenericOp>(op);
+  return generic && generic.getNumReductionLoops() == 0 && generic->hasOneUse();
+}
+
+/// Joining across a reshape counts dimensions of one operation apart, as those of the other are. `operand` is the
+/// reshape's, or that of who reads it: elementwise operations join that nobody else reads.
 static bool paysToExpand(OpOperand *operand) {
-  Operation *reshape = operand->get().getDefiningOp();
-  auto consumer = dyn_cast<linalg::GenericOp>(operand->getOwner());
-  if (!isa_and_nonnull<tensor::CollapseShapeOp>(reshape) || !consumer || consumer.getNumReductionLoops() != 0 ||
-      !reshape->hasOneUse())
-    return false;
-  auto producer = reshape->getOperand(0).getDefiningOp<linalg::GenericOp>();
-  return producer && producer.getNumReductionLoops() == 0 && producer->hasOneUse();
+  Operation *producer = operand->get().getDefiningOp(), *consumer = operand->getOwner();
+  if (isa<tensor::ExpandShapeOp>(consumer))
+    return servesOne(producer);
+  auto generic = dyn_cast<linalg::GenericOp>(consumer);
+  return isa_and_nonnull<tensor::CollapseShapeOp>(producer) && producer->hasOneUse() && generic &&
+         generic.getNumReductionLoops() == 0 && servesOne(producer->getOperand(0).getDefiningOp());
 }
 
 /// What leads from an index of the result of an operation that only permutes dimensions to that of its input; null for
