@@ -179,6 +179,37 @@ static Value firstLargest(const PoolLoops &loops, PoolGradientOp op, Value input
                       })[1];
 }
 
+/// Whether every element of the input lies in just one window.
+static bool isPartition(PoolGradientOp op) {
+  ArrayRef<int64_t> narrow = tensorType(op.getCotangent()).getShape(), wide = tensorType(op.getResult()).getShape();
+  for (size_t i = 0; i < op.getWindow().size(); ++i)
+    if (op.getStrides()[i] != op.getWindow()[i] || op.getDilations()[i] != 1 ||
+        narrow[i + 2] * op.getWindow()[i] != wide[i + 2])
+      return false;
+  return llvm::all_of(op.getPads(), [](int64_t pad) { return pad == 0; });
+}
+
+/// The average of windows that are a partition, backwards: each element is that of its window, divided by the number of
+/// the window's. Windows and their elements are dimensions of their own.
+static Value spreadOverPartition(const LinalgBuilder &lower, PoolGradientOp op, Value cotangent) {
+  ArrayRef<int64_t> narrow = tensorType(cotangent).getShape();
+  SmallVector<int64_t> shape(narrow.take_front(2));
+  SmallVector<AffineExpr> from = {lower.dim(0), lower.dim(1)};
+  double count = 1;
+  for (auto [i, size] : llvm::enumerate(op.getWindow())) {
+    from.push_back(lower.dim(static_cast<unsigned>(shape.size())));
+    shape.append({narrow[i + 2], size});
+    count *= static_cast<double>(size);
+  }
+  Type element = tensorType(cotangent).getElementType();
+  Value spread = lower.map(shape, element, cotangent, lower.mapOf(static_cast<unsigned>(shape.size()), from),
+                           [&](const ElementBuilder &e, ValueRange elements) {
+                             Value wide = e.widen(elements[0]);
+                             return e.convert(e.div(wide, e.constant(wide.getType(), count)), element);
+                           });
+  return lower.reshaped(spread, tensorType(op.getResult()).getShape());
+}
+
 /// Every element of the cotangent adds its share to the elements of its window, in an input with its padding around it.
 FailureOr<SmallVector<Value>> PoolGradientOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgBuilder lower(builder, getLoc());
@@ -189,8 +220,10 @@ FailureOr<SmallVector<Value>> PoolGradientOp::lowerToLinalg(OpBuilder &builder, 
     return SmallVector<Value>{lower.empty(result.getShape(), element)};
   if (narrow.getNumElements() == 0)
     return SmallVector<Value>{lower.filled(result.getShape(), scalars.constant(element, 0))};
-  PoolLoops loops(lower, *this);
   bool isMax = getKind() == PoolKind::Max;
+  if (!isMax && isPartition(*this))
+    return SmallVector<Value>{spreadOverPartition(lower, *this, operands[0])};
+  PoolLoops loops(lower, *this);
   SmallVector<int64_t> whole(result.getShape()), offsets(2, 0), reduced = loops.windowLoops;
   double count = 1;
   bool partial = false;

@@ -6,7 +6,8 @@
 //   %b = mul %a   ┤
 //   %c = reduce %b┘ the root
 //
-// so every cluster has one result, and nothing is computed twice.
+// so every cluster has one result, and nothing is computed twice. A contraction or reduction joins the elementwise
+// operators behind it: the few elements that it has made are still close when they go on with them.
 //
 // Transposes between the order in memory and the order of dimensions (see SelectLibraryKernels.cpp) join all their
 // readers and their only producer: inside a kernel they are a way of counting.
@@ -60,6 +61,20 @@ bool writesPermuted(Operation *op) {
   return isa<dfg::TransposeOp>(op) && op->getResult(0).hasOneUse() && isa<plan::ViewOp>(*op->getResult(0).user_begin());
 }
 
+/// A contraction or a reduction.
+bool isSum(Operation *op) {
+  auto cost = dyn_cast<CostInterface>(op);
+  if (!isa<LowerInterface>(op) || op->getNumResults() != 1 || !cost)
+    return false;
+  CostClass kind = cost.getCost().costClass;
+  return kind == CostClass::Contraction || kind == CostClass::Reduction;
+}
+
+/// Elementwise operators only, in whatever order they count.
+bool isElementwise(const llvm::SetVector<Operation *> &cluster) {
+  return llvm::all_of(cluster, [](Operation *op) { return isa<ElementwiseInterface, dfg::TransposeOp>(op); });
+}
+
 class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
   void runOnOperation() override {
     ConstantValues constants;
@@ -100,8 +115,9 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
           cluster.insert(producer);
           continue;
         }
-        if (!producer || !isa<ElementwiseInterface>(producer) || producer->getBlock() != root->getBlock() ||
-            producer->hasAttr(dist::accumulatesAttrName))
+        if (!producer || producer->getBlock() != root->getBlock() || producer->hasAttr(dist::accumulatesAttrName))
+          continue;
+        if (!isa<ElementwiseInterface>(producer) && !(isSum(producer) && isElementwise(cluster)))
           continue;
         // What is known when the plan is loaded is not computed in every step.
         if (constants.contains(operand.get()) != constant)

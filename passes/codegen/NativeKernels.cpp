@@ -81,8 +81,8 @@ static FailureOr<func::FuncOp> buildLinalg(ModuleOp module, const KernelSource &
   return function;
 }
 
-static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bool reference, NativeKernelInfo &info,
-                                 NativeTimes &times) {
+static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bool reference,
+                                 const VectorRegisters &registers, NativeKernelInfo &info, NativeTimes &times) {
   Stopwatch watch;
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
   auto function = buildLinalg(*tensors, source);
@@ -94,18 +94,25 @@ static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bo
   Block &block = function->getBody().front();
   Storage storage(block);
   SmallVector<bool> onStack;
-  NestPlan plan = planNests(block, storage, reference, onStack);
+  NestPlan plan = planNests(block, storage, reference, registers, onStack);
   info.parallelExtent = plan.parallelExtent;
   info.scratchBytes = emitKernel(module, source.symbol, plan, storage, onStack, !reference);
   watch.addTo(times.loops);
   return success();
 }
 
+/// Of the widest vectors that the code generator is told to use.
+static VectorRegisters registersOf(const NativeTarget &target) {
+  if (target.hasFeature("avx512vl"))
+    return {64, 32};
+  return target.hasFeature("avx") ? VectorRegisters{32, 16} : VectorRegisters{16, 16};
+}
+
 static void compilePart(MLIRContext &context, Part &part, const NativeTarget &target, bool reference) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   part.infos.resize(part.sources.size());
   for (auto [source, info] : llvm::zip(part.sources, part.infos))
-    if (failed(buildKernel(*module, source, reference, info, part.times))) {
+    if (failed(buildKernel(*module, source, reference, registersOf(target), info, part.times))) {
       part.error = "kernel '" + source.symbol + "' expects operators with a reference meaning";
       return;
     }

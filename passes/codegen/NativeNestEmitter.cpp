@@ -136,14 +136,25 @@ unsigned NestEmitter::carriedFrom(const Nest &nest) const {
 
 void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &offsets, SmallVectorImpl<Value> &carried) {
   unsigned first = carriedFrom(nest);
-  if (level == nest.inner.size())
-    return emitBody(nest, offsets, carried, first < level);
+  if (level == nest.inner.size()) {
+    if (!nest.tile)
+      return emitBody(nest, offsets, carried, first < level);
+    bool isCarried = first < level;
+    if (!isCarried)
+      carried = loadSums(nest, offsets);
+    emitTile(nest, offsets, carried);
+    if (!isCarried)
+      storeSums(nest, offsets, carried);
+    return;
+  }
   linalg::LinalgOp op = nest.op;
   auto eachResult = [&](auto body) {
     for (auto [i, init] : llvm::enumerate(op.getDpsInitsMutable()))
       body(i, nest.accesses[init.getOperandNumber()]->buffer, offsets[init.getOperandNumber()]);
   };
-  if (level == first)
+  if (level == first && nest.tile)
+    carried = loadSums(nest, offsets);
+  else if (level == first)
     eachResult([&](size_t, unsigned buffer, Value offset) { carried.push_back(load(buffer, offset)); });
   const Level &current = nest.inner[level];
   auto [lower, upper] = bounds(current);
@@ -169,8 +180,95 @@ void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &off
   }
   carried.assign(loop.getResults().begin(), loop.getResults().end());
   if (level == first) {
-    eachResult([&](size_t i, unsigned buffer, Value offset) { store(buffer, offset, carried[i]); });
+    if (nest.tile)
+      storeSums(nest, offsets, carried);
+    else
+      eachResult([&](size_t i, unsigned buffer, Value offset) { store(buffer, offset, carried[i]); });
     carried.clear();
+  }
+}
+
+//===-- tiles -------------------------------------------------------------------------------------------------===//
+
+/// The addresses of an access for each copy of a tile, relative to its own: one offset a copy.
+static SmallVector<int64_t> copiesOf(const Nest &nest, const Access &access) {
+  SmallVector<int64_t> list = {0};
+  for (unsigned loop : nest.tile->copies) {
+    SmallVector<int64_t> longer;
+    for (int64_t start : list)
+      for (int64_t i = 0; i < nest.sizes[loop]; ++i)
+        longer.push_back(start + i * access.coefficients[loop]);
+    list = std::move(longer);
+  }
+  return list;
+}
+
+static VectorType vectorOf(Type element, int64_t width) { return VectorType::get({width}, element); }
+
+Value NestEmitter::loadVector(const Access &access, Value offset, int64_t width) {
+  Type element = storage.getBuffers()[access.buffer].element;
+  return LLVM::LoadOp::create(builder, location, vectorOf(element, width), address(access.buffer, offset),
+                              elementBytes(element));
+}
+
+Value NestEmitter::loadForAll(const Access &access, Value offset, int64_t width) {
+  Value element = load(access.buffer, offset);
+  VectorType type = vectorOf(element.getType(), width);
+  Value none = LLVM::PoisonOp::create(builder, location, type);
+  Value zero = LLVM::ConstantOp::create(builder, location, builder.getI32Type(), builder.getI32IntegerAttr(0));
+  Value first = LLVM::InsertElementOp::create(builder, location, type, none, element, zero);
+  SmallVector<int32_t> all(static_cast<size_t>(width), 0);
+  return LLVM::ShuffleVectorOp::create(builder, location, first, none, all);
+}
+
+SmallVector<Value> NestEmitter::loadSums(const Nest &nest, const Offsets &offsets) {
+  const Access &result = *nest.accesses[2];
+  bool isSummed = nest.reduction[nest.tile->lanes];
+  VectorType type = vectorOf(storage.getBuffers()[result.buffer].element, nest.tile->width);
+  SmallVector<Value> sums;
+  for (int64_t copy : copiesOf(nest, result)) {
+    if (isSummed)
+      sums.push_back(arith::ConstantOp::create(builder, location, builder.getZeroAttr(type)));
+    else
+      sums.push_back(loadVector(result, sum(offsets[2], copy ? index(copy) : Value()), nest.tile->width));
+  }
+  return sums;
+}
+
+void NestEmitter::storeSums(const Nest &nest, const Offsets &offsets, ArrayRef<Value> sums) {
+  const Access &result = *nest.accesses[2];
+  Type element = storage.getBuffers()[result.buffer].element;
+  for (auto [copy, value] : llvm::zip_equal(copiesOf(nest, result), sums)) {
+    Value offset = sum(offsets[2], copy ? index(copy) : Value());
+    if (!nest.reduction[nest.tile->lanes]) {
+      LLVM::StoreOp::create(builder, location, value, address(result.buffer, offset), elementBytes(element));
+      continue;
+    }
+    auto anyOrder = LLVM::FastmathFlagsAttr::get(builder.getContext(), LLVM::FastmathFlags::reassoc);
+    Value total =
+        LLVM::vector_reduce_fadd::create(builder, location, element, load(result.buffer, offset), value, anyOrder);
+    store(result.buffer, offset, total);
+  }
+}
+
+/// Adds one product to each sum. What several copies read is loaded once.
+void NestEmitter::emitTile(const Nest &nest, const Offsets &offsets, SmallVectorImpl<Value> &sums) {
+  const RegisterTile &tile = *nest.tile;
+  unsigned vectors = tile.vectors, other = 1 - vectors;
+  const Access &wide = *nest.accesses[vectors], &single = *nest.accesses[other];
+  bool isSummed = nest.reduction[tile.lanes];
+  llvm::DenseMap<int64_t, Value> wideLoads, singleLoads;
+  auto copiesOfWide = copiesOf(nest, wide), copiesOfSingle = copiesOf(nest, single);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    Value &a = wideLoads[copiesOfWide[i]], &b = singleLoads[copiesOfSingle[i]];
+    auto offsetOf = [&](unsigned operand, int64_t copy) { return sum(offsets[operand], copy ? index(copy) : Value()); };
+    if (!a)
+      a = loadVector(wide, offsetOf(vectors, copiesOfWide[i]), tile.width);
+    if (!b)
+      b = isSummed ? loadVector(single, offsetOf(other, copiesOfSingle[i]), tile.width)
+                   : loadForAll(single, offsetOf(other, copiesOfSingle[i]), tile.width);
+    Value product = arith::MulFOp::create(builder, location, a, b);
+    sums[i] = arith::AddFOp::create(builder, location, sums[i], product);
   }
 }
 

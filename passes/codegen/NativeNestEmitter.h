@@ -33,6 +33,12 @@ private:
 
   void emitLevel(const Nest &nest, unsigned level, const Offsets &offsets, llvm::SmallVectorImpl<mlir::Value> &carried);
   void emitBody(const Nest &nest, const Offsets &offsets, llvm::SmallVectorImpl<mlir::Value> &carried, bool isCarried);
+  /// What a tile sums up, before and after the loops along which the result stays.
+  llvm::SmallVector<mlir::Value> loadSums(const Nest &nest, const Offsets &offsets);
+  void storeSums(const Nest &nest, const Offsets &offsets, llvm::ArrayRef<mlir::Value> sums);
+  void emitTile(const Nest &nest, const Offsets &offsets, llvm::SmallVectorImpl<mlir::Value> &sums);
+  mlir::Value loadVector(const Access &access, mlir::Value offset, int64_t width);
+  mlir::Value loadForAll(const Access &access, mlir::Value offset, int64_t width);
   llvm::SmallVector<mlir::Value> cloneBody(const Nest &nest, mlir::IRMapping &mapping);
   mlir::Value loadElement(mlir::Value tensor, mlir::ValueRange indices);
   mlir::Value loopIndex(mlir::linalg::IndexOp position);

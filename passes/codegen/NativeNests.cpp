@@ -155,8 +155,8 @@ struct CommonLevel {
 
 class Planner {
 public:
-  Planner(Block &block, Storage &storage, bool plain, SmallVectorImpl<bool> &onStack)
-      : block(block), storage(storage), plain(plain), onStack(onStack) {}
+  Planner(Block &block, Storage &storage, bool plain, const VectorRegisters &registers, SmallVectorImpl<bool> &onStack)
+      : block(block), storage(storage), plain(plain), registers(registers), onStack(onStack) {}
 
   NestPlan run() {
     for (auto op : block.getOps<linalg::LinalgOp>())
@@ -164,6 +164,7 @@ public:
     onStack.assign(storage.getBuffers().size(), false);
     if (!plain && !plan.nests.empty() && llvm::none_of(plan.nests, [](const Nest &nest) { return nest.isEmpty(); })) {
       dimensions.emplace(block);
+      tileHeaviest();
       findCommonLevels();
       chooseOuterLevels();
       shrinkTemporaries();
@@ -174,9 +175,27 @@ public:
   }
 
 private:
+  /// A loop of a nest that became two: the inner one of `unit` iterations. `isCommon`: all nests have it so, and the
+  /// outer one runs outside.
+  struct Split {
+    unsigned nest, loop;
+    int64_t unit;
+    bool isCommon;
+  };
+
+  unsigned heaviestNest() const;
+  void tileHeaviest();
+  unsigned splitLoop(unsigned nest, unsigned loop, int64_t unit, bool isCommon);
+  unsigned splitEverywhere(unsigned nest, unsigned loop, int64_t unit);
+  void splitAccesses(const Split &split);
+  bool isTiled() const {
+    return llvm::any_of(plan.nests, [](const Nest &nest) { return nest.tile.has_value(); });
+  }
+
   void findCommonLevels();
   bool canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inner) const;
   void chooseOuterLevels();
+  void putOutside(unsigned innermost, std::optional<unsigned> transposed);
   std::optional<unsigned> findTransposed(ArrayRef<Level> candidates, unsigned innermost) const;
   void shrinkTemporaries();
   std::optional<SmallVector<int64_t>> shrunkStrides(Value tensor, int64_t &size) const;
@@ -185,8 +204,12 @@ private:
   Block &block;
   Storage &storage;
   bool plain;
+  const VectorRegisters &registers;
   SmallVectorImpl<bool> &onStack;
   NestPlan plan;
+  std::vector<Split> splits;
+  /// The units of common dimensions that are split.
+  DenseMap<unsigned, int64_t> units;
   std::optional<SharedDimensions> dimensions;
   std::vector<CommonLevel> commonLevels, outerLevels;
   /// The common level that is divided inside the nests.
@@ -195,13 +218,88 @@ private:
 
 } // namespace
 
+unsigned Planner::heaviestNest() const {
+  unsigned heaviest = 0;
+  for (unsigned i = 1; i < plan.nests.size(); ++i)
+    if (work(plan.nests[i]) > work(plan.nests[heaviest]))
+      heaviest = i;
+  return heaviest;
+}
+
+/// Splits the loops that the tile of the heaviest nest, if it has one, consists of. What is left of common loops runs
+/// outside, so that all nests work on the tile one after the other.
+void Planner::tileHeaviest() {
+  unsigned heaviest = heaviestNest();
+  auto isFixed = [&](unsigned loop) {
+    return llvm::any_of(dimensions->getCommon(), [&](const CommonDimension &dimension) {
+      return dimension.loops[heaviest] == loop && llvm::any_of(llvm::zip(plan.nests, dimension.loops), [](auto pair) {
+               auto [nest, own] = pair;
+               return nest.indexed[own];
+             });
+    });
+  };
+  auto choice = chooseTile(plan.nests[heaviest], registers, isFixed);
+  if (!choice)
+    return;
+  RegisterTile tile;
+  tile.width = choice->width;
+  tile.vectors = choice->vectors;
+  for (const TileChoice::Copies &copies : choice->copies)
+    tile.copies.push_back(splitEverywhere(heaviest, copies.loop, copies.count));
+  tile.lanes = splitEverywhere(heaviest, choice->lanes, choice->width * choice->vectorsAlongLanes);
+  if (choice->vectorsAlongLanes > 1) {
+    tile.copies.push_back(tile.lanes);
+    tile.lanes = splitLoop(heaviest, tile.lanes, choice->width, /*isCommon=*/false);
+  }
+  plan.nests[heaviest].tile = tile;
+}
+
+/// The new inner loop of `nest`, and of all others where the loop is a common one.
+unsigned Planner::splitEverywhere(unsigned nest, unsigned loop, int64_t unit) {
+  for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
+    if (dimension.loops[nest] != loop)
+      continue;
+    units[static_cast<unsigned>(index)] = unit;
+    unsigned inner = 0;
+    for (auto [other, own] : llvm::enumerate(dimension.loops)) {
+      unsigned made = splitLoop(static_cast<unsigned>(other), own, unit, /*isCommon=*/true);
+      inner = other == nest ? made : inner;
+    }
+    return inner;
+  }
+  return splitLoop(nest, loop, unit, /*isCommon=*/false);
+}
+
+unsigned Planner::splitLoop(unsigned index, unsigned loop, int64_t unit, bool isCommon) {
+  Nest &nest = plan.nests[index];
+  nest.sizes[loop] /= unit;
+  nest.sizes.push_back(unit);
+  nest.reduction.push_back(nest.reduction[loop]);
+  nest.indexed.push_back(false);
+  splits.push_back({index, loop, unit, isCommon});
+  splitAccesses(splits.back());
+  return nest.sizes.size() - 1;
+}
+
+/// A temporary that is shrunk to what one iteration of the common loops needs does not move with them.
+void Planner::splitAccesses(const Split &split) {
+  for (std::optional<Access> &access : plan.nests[split.nest].accesses) {
+    if (!access)
+      continue;
+    int64_t &outer = access->coefficients[split.loop], step = outer;
+    outer = split.isCommon && onStack[access->buffer] ? 0 : step * split.unit;
+    access->coefficients.push_back(step);
+  }
+}
+
 void Planner::findCommonLevels() {
   for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
-    if (dimension.size == 1)
+    int64_t size = plan.nests.front().sizes[dimension.loops.front()];
+    if (size == 1)
       continue;
-    CommonLevel common{dimension.size, {static_cast<unsigned>(index)}, {}};
+    CommonLevel common{size, {static_cast<unsigned>(index)}, {}};
     for (unsigned loop : dimension.loops)
-      common.levels.push_back({dimension.size, {loop}});
+      common.levels.push_back({size, {loop}});
     commonLevels.push_back(std::move(common));
   }
   joinPairs(commonLevels, [&](CommonLevel &outer, const CommonLevel &inner) {
@@ -223,14 +321,13 @@ bool Planner::canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inn
 }
 
 /// Leaves the level that suits the heaviest nest as the innermost one inside; all other common levels go outside. Where
-/// those are too few to divide, the one inside is divided.
+/// those are too few to divide, the one inside is divided. Around a tile all go outside.
 void Planner::chooseOuterLevels() {
   if (commonLevels.empty())
     return;
-  unsigned heaviest = 0;
-  for (unsigned i = 1; i < plan.nests.size(); ++i)
-    if (work(plan.nests[i]) > work(plan.nests[heaviest]))
-      heaviest = i;
+  if (isTiled())
+    return putOutside(commonLevels.size(), std::nullopt);
+  unsigned heaviest = heaviestNest();
   const Nest &nest = plan.nests[heaviest];
   SmallVector<Level, 6> own;
   for (unsigned loop = 0; loop < nest.sizes.size(); ++loop)
@@ -256,7 +353,11 @@ void Planner::chooseOuterLevels() {
     plan.hasDivided = true;
     return;
   }
-  auto transposed = findTransposed(candidates, innermost);
+  putOutside(innermost, findTransposed(candidates, innermost));
+}
+
+/// All common levels but `innermost`, that of `transposed` in tiles.
+void Planner::putOutside(unsigned innermost, std::optional<unsigned> transposed) {
   for (auto [index, common] : llvm::enumerate(commonLevels)) {
     if (index == innermost)
       continue;
@@ -285,16 +386,19 @@ std::optional<unsigned> Planner::findTransposed(ArrayRef<Level> candidates, unsi
   return std::nullopt;
 }
 
-/// The strides of a temporary without the dimensions that run outside, and its number of elements.
+/// The strides of a temporary without the dimensions that run outside, but for the units that run inside, and its
+/// number of elements.
 std::optional<SmallVector<int64_t>> Planner::shrunkStrides(Value tensor, int64_t &size) const {
-  ArrayRef<int64_t> shape = cast<RankedTensorType>(tensor.getType()).getShape();
+  SmallVector<int64_t> shape(cast<RankedTensorType>(tensor.getType()).getShape());
   SmallVector<bool> outside(shape.size(), false);
   for (const CommonLevel &common : outerLevels)
     for (unsigned dimension : common.dimensions) {
       auto dim = dimensions->dimensionOf(tensor, dimension);
       if (!dim)
         return std::nullopt;
-      outside[*dim] = true;
+      auto unit = units.find(dimension);
+      outside[*dim] = unit == units.end();
+      shape[*dim] = unit == units.end() ? 1 : unit->second;
     }
   SmallVector<int64_t> strides(shape.size(), 0);
   size = 1;
@@ -337,6 +441,18 @@ void Planner::shrinkTemporaries() {
   }
   for (Nest &nest : plan.nests)
     findAccesses(nest, storage);
+  for (const Split &split : splits)
+    splitAccesses(split);
+}
+
+/// Around a tile: what moves the result outside what stays in registers, and outermost what moves the operand of which
+/// each element serves all lanes: its few elements stay close while the result moves.
+static void orderAroundTile(Nest &nest) {
+  auto rank = [&](const Level &level) {
+    unsigned other = 1 - nest.tile->vectors;
+    return level.step(*nest.accesses[2]) == 0 ? 2 : level.step(*nest.accesses[other]) == 0 ? 1 : 0;
+  };
+  llvm::stable_sort(nest.inner, [&](const Level &a, const Level &b) { return rank(a) < rank(b); });
 }
 
 void Planner::orderInnerLevels(Nest &nest) {
@@ -345,7 +461,8 @@ void Planner::orderInnerLevels(Nest &nest) {
     bool isOutside =
         llvm::any_of(nest.outer, [&](const Level &level) { return llvm::is_contained(level.loops, loop); });
     bool isDivided = divided && llvm::is_contained(divided->levels[position].loops, loop);
-    if (!isOutside && !isDivided && nest.sizes[loop] > 1)
+    bool isInTile = nest.tile && (loop == nest.tile->lanes || llvm::is_contained(nest.tile->copies, loop));
+    if (!isOutside && !isDivided && !isInTile && nest.sizes[loop] > 1)
       nest.inner.push_back({nest.sizes[loop], {loop}});
   }
   if (!plain)
@@ -356,6 +473,8 @@ void Planner::orderInnerLevels(Nest &nest) {
     // In its place among the loops.
     llvm::stable_sort(nest.inner, [](const Level &a, const Level &b) { return a.loops.back() < b.loops.back(); });
   }
+  if (nest.tile)
+    return orderAroundTile(nest);
   if (plain || nest.inner.empty() || nest.isEmpty())
     return;
   unsigned innermost = bestInnermost(nest, nest.inner);
@@ -369,8 +488,9 @@ void Planner::orderInnerLevels(Nest &nest) {
   nest.inner.append({tiles, rows, columns});
 }
 
-NestPlan planNests(Block &block, Storage &storage, bool plain, SmallVectorImpl<bool> &onStack) {
-  return Planner(block, storage, plain, onStack).run();
+NestPlan planNests(Block &block, Storage &storage, bool plain, const VectorRegisters &registers,
+                   SmallVectorImpl<bool> &onStack) {
+  return Planner(block, storage, plain, registers, onStack).run();
 }
 
 } // namespace cleave

@@ -7,6 +7,7 @@
 #define CLEAVE_PASSES_CODEGEN_NATIVENESTS_H
 
 #include "passes/codegen/NativeStorage.h"
+#include "passes/codegen/NativeTiles.h"
 
 #include <optional>
 #include <vector>
@@ -55,6 +56,8 @@ struct Nest {
   llvm::SmallVector<Level, 4> outer;
   /// The loops inside them, from the outermost to the innermost; those of one iteration are left out.
   llvm::SmallVector<Level, 6> inner;
+  /// What stands in registers inside all of them. Splitting loops for it gave the nest more than the operation has.
+  std::optional<RegisterTile> tile;
 
   bool isEmpty() const { return llvm::is_contained(sizes, 0); }
 };
@@ -75,7 +78,8 @@ struct NestPlan {
 /// Decides the loops of the operations in `block`. Temporaries of which an iteration of the common loops needs a small
 /// part shrink to that part and may lie on the stack: `onStack` has one flag a buffer. `plain`: no common loops,
 /// natural order.
-NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, llvm::SmallVectorImpl<bool> &onStack);
+NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, const VectorRegisters &registers,
+                   llvm::SmallVectorImpl<bool> &onStack);
 
 } // namespace cleave
 

@@ -17,6 +17,10 @@
 //   %3 = dfg.neg %2                                        and back by a transpose and a view
 //
 // All others take dense.
+//
+// Convolutions of few channels are an exception: the library computes channels side by side, and of 20 channels in
+// vectors of 16 it computes 32. A kernel of our own computes samples side by side, if there are enough of them, on
+// values that lie with the samples innermost.
 
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
@@ -94,6 +98,15 @@ bool isParameter(Value value) {
   return isa_and_nonnull<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
 }
 
+/// Whether an operator may become a part of the kernel of its only reader (FuseElementwise.cpp).
+bool mayJoin(Operation *producer, Operation *user) {
+  if (isa_and_nonnull<ElementwiseInterface>(producer))
+    return true;
+  auto cost = dyn_cast_or_null<CostInterface>(producer);
+  CostClass kind = cost ? cost.getCost().costClass : CostClass::Movement;
+  return isa<ElementwiseInterface>(user) && (kind == CostClass::Contraction || kind == CostClass::Reduction);
+}
+
 /// An operator that joins a library call behind its routine.
 struct Epilogue {
   Operation *op;
@@ -122,9 +135,14 @@ private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
   bool computePermuted(Operation *op);
+  bool isBetterBySamples(Operation *op, const LibraryCall &call);
+  void computeBySamples(Operation *op);
+  bool liesBySamples(Value value);
+  void lay(Operation *op, Value made, ArrayRef<int64_t> order);
   plan::LayoutAttr layoutOfCompany(Value value);
+  bool meetsSamples(Value value);
   plan::LayoutAttr expectedLayout(Value value, ArrayRef<int64_t> shape);
-  Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
+  Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order, Operation *user);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
@@ -193,7 +211,112 @@ void ProgramWalk::visit(Operation *op) {
       operand.set(denseOf(builder, operand.get()));
 }
 
+/// The order of dimensions in which the first lies innermost.
+static SmallVector<int64_t> samplesInnermost(int64_t rank) {
+  auto order = llvm::to_vector(llvm::seq<int64_t>(1, rank));
+  order.push_back(0);
+  return order;
+}
+
+/// The type of a value that lies in that order of its dimensions.
+static RankedTensorType laidType(RankedTensorType type, ArrayRef<int64_t> order) {
+  std::vector<unsigned> dims(order.begin(), order.end());
+  runtime::TensorType laid = toRuntimeType(plan::withoutLayout(type));
+  laid.layout = runtime::permutedLayout(laid.shape, dims);
+  return fromRuntimeType(type.getContext(), laid);
+}
+
+bool ProgramWalk::liesBySamples(Value value) {
+  RankedTensorType type = tensorType(current(value));
+  auto order = type.getRank() > 2 ? permutationOf(type) : std::nullopt;
+  return order && ArrayRef(*order) == ArrayRef(samplesInnermost(type.getRank()));
+}
+
+/// Which of an operator's tensors have the samples, those of the first operand's dimension 0, as their dimension 0.
+struct Samples {
+  explicit Samples(Operation *op) {
+    SplitRule rule = cast<SplitInterface>(op).getSplitRule();
+    const DimFactors &samples = rule.operands[0][0];
+    for (const TensorFactors &dims : rule.operands)
+      operands.push_back(!dims.empty() && dims[0] == samples);
+    result = !rule.results[0].empty() && rule.results[0][0] == samples;
+  }
+  SmallVector<bool, 3> operands;
+  bool result;
+};
+
+/// A product over windows, of all channels and without padding: what our own kernels tile in registers.
+static bool hasPlainWindows(Operation *op, const LibraryCall &call) {
+  auto cost = dyn_cast<CostInterface>(op);
+  auto groups = call.parameters.getAs<DenseI64ArrayAttr>("groups");
+  auto before = call.parameters.getAs<DenseI64ArrayAttr>("pads_begin");
+  auto after = call.parameters.getAs<DenseI64ArrayAttr>("pads_end");
+  if (!cost || cost.getCost().costClass != CostClass::Contraction || !groups || !before || !after || groups[0] != 1)
+    return false;
+  return llvm::all_of(llvm::concat<const int64_t>(before.asArrayRef(), after.asArrayRef()),
+                      [](int64_t pad) { return pad == 0; });
+}
+
+/// Whether the samples fill whole cache lines, and of the lines of channels that the library computes a fifth or more
+/// is nothing but padding.
+bool ProgramWalk::isBetterBySamples(Operation *op, const LibraryCall &call) {
+  constexpr int64_t line = 16;
+  if (!hasPlainWindows(op, call) || tensorType(op->getOperand(0)).getDimSize(0) % line != 0)
+    return false;
+  Samples samples(op);
+  for (auto [operand, sampled] : llvm::zip_equal(op->getOperands(), samples.operands)) {
+    RankedTensorType type = tensorType(current(operand));
+    if (sampled && plan::getLayout(type) && !permutationOf(type))
+      return false;
+  }
+  // The library goes along the channels of the result, or along the outputs of a filter.
+  int64_t channels = tensorType(op->getResult(0)).getDimSize(samples.result ? 1 : 0);
+  return 5 * channels <= 4 * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(channels), line));
+}
+
+void ProgramWalk::computeBySamples(Operation *op) {
+  OpBuilder builder(op);
+  IRMapping mapping;
+  Samples samples(op);
+  for (auto [operand, sampled] : llvm::zip_equal(op->getOperands(), samples.operands)) {
+    if (!sampled) {
+      mapping.map(operand, denseOf(builder, operand));
+      continue;
+    }
+    RankedTensorType type = plan::withoutLayout(tensorType(operand));
+    SmallVector<int64_t> order = samplesInnermost(type.getRank());
+    Value laid = inLayout(builder, operand, laidType(type, order));
+    Value lies = plan::ViewOp::create(builder, operand.getLoc(), permuted(type, order), laid);
+    mapping.map(operand, dfg::TransposeOp::create(builder, operand.getLoc(), type, lies,
+                                                  builder.getDenseI64ArrayAttr(invertPermutationVector(order))));
+  }
+  Value made = builder.clone(*op, mapping)->getResult(0);
+  replaced.insert(op);
+  if (samples.result)
+    lay(op, made, samplesInnermost(tensorType(made).getRank()));
+  else
+    op->getResult(0).replaceAllUsesWith(made);
+}
+
+/// Lets the result lie in that order, in which `made` is brought.
+void ProgramWalk::lay(Operation *op, Value made, ArrayRef<int64_t> order) {
+  OpBuilder builder(op);
+  RankedTensorType result = tensorType(op->getResult(0));
+  made = dfg::TransposeOp::create(builder, op->getLoc(), permuted(result, order), made,
+                                  builder.getDenseI64ArrayAttr(order));
+  laidOut[op->getResult(0)] = plan::ViewOp::create(builder, op->getLoc(), laidType(result, order), made);
+}
+
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
+  if (isBetterBySamples(op, call)) {
+    computeBySamples(op);
+    return true;
+  }
+  // The library has plain loops for samples side by side, where it takes operands as they lie.
+  if (llvm::is_contained(call.operands, LayoutChoice::Given) &&
+      (llvm::any_of(op->getOperands(), [&](Value operand) { return liesBySamples(operand); }) ||
+       meetsSamples(op->getResult(0))))
+    return false;
   // Elementwise kernels of our own compute as well in any order of the dimensions, and join others.
   auto needsLibrary = [&](Value value) {
     plan::LayoutAttr layout = plan::getLayout(current(value).getType());
@@ -248,20 +371,14 @@ bool ProgramWalk::computePermuted(Operation *op) {
   OpBuilder builder(op);
   IRMapping mapping;
   for (auto [operand, order] : llvm::zip(op->getOperands(), orders))
-    mapping.map(operand, order ? seenRowMajor(builder, operand, *order) : denseOf(builder, operand));
+    mapping.map(operand, order ? seenRowMajor(builder, operand, *order, op) : denseOf(builder, operand));
   Value made = builder.clone(*op, mapping)->getResult(0), old = op->getResult(0);
   replaced.insert(op);
   if (!resultOrder) {
     old.replaceAllUsesWith(made);
     return true;
   }
-  RankedTensorType lies = permuted(result, *resultOrder);
-  made = dfg::TransposeOp::create(builder, op->getLoc(), lies, made, builder.getDenseI64ArrayAttr(*resultOrder));
-  std::vector<unsigned> order(resultOrder->begin(), resultOrder->end());
-  runtime::TensorType laid = toRuntimeType(result);
-  laid.layout = runtime::permutedLayout(laid.shape, order);
-  RankedTensorType type = fromRuntimeType(op->getContext(), laid);
-  laidOut[old] = plan::ViewOp::create(builder, op->getLoc(), type, made);
+  lay(op, made, *resultOrder);
   return true;
 }
 
@@ -276,6 +393,14 @@ plan::LayoutAttr ProgramWalk::layoutOfCompany(Value value) {
           return layout;
   }
   return nullptr;
+}
+
+/// Whether what the value meets next lies with the samples innermost.
+bool ProgramWalk::meetsSamples(Value value) {
+  RankedTensorType type = tensorType(value);
+  plan::LayoutAttr layout = type.getRank() > 2 ? layoutOfCompany(value) : nullptr;
+  return layout && RankedTensorType::get(type.getShape(), type.getElementType(), layout) ==
+                       laidType(type, samplesInnermost(type.getRank()));
 }
 
 /// The layout of a value of that shape, or, while it has none, that of what it is computed from elementwise.
@@ -294,13 +419,13 @@ plan::LayoutAttr ProgramWalk::expectedLayout(Value value, ArrayRef<int64_t> shap
 }
 
 /// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
-Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
+Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order, Operation *user) {
   RankedTensorType type = tensorType(value), lies = permuted(type, order);
   // What nobody else reads need not lie in memory between two kernels of our own, which may become one.
   if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && value.hasOneUse())
     // The view stays until dead operators are removed: tables of this walk go by values.
     if (auto transpose = view.getInput().getDefiningOp<dfg::TransposeOp>();
-        transpose && transpose.getPermutation() == order)
+        transpose && transpose.getPermutation() == order && mayJoin(transpose.getInput().getDefiningOp(), user))
       return transpose.getInput();
   Value seen = plan::ViewOp::create(builder, value.getLoc(), lies, current(value));
   return dfg::TransposeOp::create(builder, value.getLoc(), plan::withoutLayout(type), seen,

@@ -18,6 +18,8 @@ void buildGraphPipeline(OpPassManager &manager) {
   // Folding first: operators that compute equal constants become equal.
   graphs.addPass(createCanonicalizerPass());
   graphs.addPass(createCSEPass());
+  // Behind the folds, which find constants and operators that move nothing.
+  graphs.addPass(createNarrowResultsPass());
   // Last: the reads of dead operators are gone.
   manager.addPass(createRemoveUnusedParametersPass());
 }

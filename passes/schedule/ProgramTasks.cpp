@@ -175,6 +175,20 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.writes.push_back(addBytes(device, scratch));
 }
 
+/// Whether all that a kernel computes from an argument is computed elementwise: what lies in the argument's place in
+/// the end depends on nothing else that lay there.
+static bool isReadElementwise(BlockArgument argument) {
+  llvm::DenseSet<Value> dependent = {argument};
+  for (Operation &op : argument.getOwner()->without_terminator()) {
+    if (llvm::none_of(op.getOperands(), [&](Value operand) { return dependent.contains(operand); }))
+      continue;
+    if (!isa<ElementwiseInterface>(op))
+      return false;
+    dependent.insert(op.result_begin(), op.result_end());
+  }
+  return true;
+}
+
 /// Whether the parameter's next value can be made where the parameter lies: an elementwise kernel computes it, or a
 /// collective brings it from devices that have parts of it. Who else reads it, as an optimizer does its state, finds it
 /// there.
@@ -193,14 +207,11 @@ bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const 
   unsigned reads = 0;
   for (auto [operand, argument] : llvm::zip_equal(launch.getOperands(), kernel.getBody().getArguments()))
     if (getValue(operand) == parameter) {
-      if (operand.getType() != write.getValue().getType())
+      if (operand.getType() != write.getValue().getType() || !isReadElementwise(argument))
         return false;
       ++reads;
     }
-  bool elementwise = llvm::all_of(kernel.getBody().front().without_terminator(), [&](Operation &op) {
-    return isa<ElementwiseInterface>(op) || op.hasTrait<OpTrait::ConstantLike>();
-  });
-  return reads == 1 && elementwise;
+  return reads == 1;
 }
 
 LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
