@@ -24,7 +24,7 @@ struct Value {
   /// step writes. What reads it runs in every step.
   bool changes = false;
   /// Programs that take turns on one arena keep this in one place: the number of a parameter and the part of it.
-  std::optional<unsigned> shared;
+  std::optional<unsigned> shared = {};
 };
 
 /// A kernel or host action on the compute queue of `device`, or a collective on its collective queue, or, with a
@@ -42,7 +42,7 @@ struct Task {
   /// Indices of values. A transfer reads one value of `device` and writes one of `target`.
   std::vector<unsigned> reads, writes;
   /// Tasks of its device that come first, besides those that write what it reads.
-  std::vector<unsigned> after;
+  std::vector<unsigned> after = {};
 
   /// Whether it leaves the compute queue free while other devices are waited for.
   bool communicates() const { return target || collective; }

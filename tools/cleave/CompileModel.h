@@ -55,7 +55,7 @@ struct CompileRequest {
   /// One of irStages: stop after it.
   std::string lastStage;
   /// Names of model nodes whose results are to be outputs, too (addOutputs).
-  std::vector<std::string> extraOutputs;
+  std::vector<std::string> extraOutputs = {};
 };
 
 /// A plan and where its parameters are.

@@ -71,8 +71,9 @@ TEST(TrainingOperators, TakeStatisticsOfPartsByThemselves) {
   ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*module), {})));
   EXPECT_EQ(countReductionsOfParts(graphOf(*module), "data"), 2);
   graphOf(*module).walk([](dfg::ReduceOp reduce) {
-    if (reduce.getDims() == ArrayRef<int64_t>{0})
+    if (reduce.getDims() == ArrayRef<int64_t>{0}) {
       EXPECT_EQ(cast<RankedTensorType>(reduce.getInput().getType()).getNumElements(), 8);
+    }
   });
   expectSame(*module);
 }

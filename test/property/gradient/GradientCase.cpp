@@ -22,7 +22,7 @@ static void readsToInputs(ModuleOp module) {
   for (auto read : llvm::make_early_inc_range(body.getOps<dfg::ReadOp>())) {
     auto parameter = module.lookupSymbol<dfg::ParameterOp>(read.getParameter());
     auto init = cast<dfg::UniformAttr>(parameter.getInit());
-    graph.insertArgument(
+    (void)graph.insertArgument(
         body.getNumArguments(), read.getType(),
         builder.getDictionaryAttr(builder.getNamedAttr(
             fillAttrName,
@@ -104,7 +104,7 @@ GradientCase makeGradientCase(MLIRContext &context, const OperatorTemplate &chos
   Operation *end = body.getTerminator();
   SmallVector<Value> outputs = {end->getOperand(0)};
   if (isa<FloatType>(elementOf(outputs[0]))) {
-    graph.insertArgument(inputs, resultType, {}, graph.getLoc());
+    (void)graph.insertArgument(inputs, resultType, {}, graph.getLoc());
     SmallVector<Operation *> operators;
     for (Operation &op : body.without_terminator())
       operators.push_back(&op);
