@@ -2,6 +2,7 @@
 // RUN: cleave-opt %s --train-add-loss --split-input-file --mlir-print-debuginfo | FileCheck %s
 // RUN: cleave-opt %s --train-add-loss=loss=mse,output=y --split-input-file | FileCheck %s --check-prefix=MSE
 // RUN: cleave-opt %s --train-add-loss=loss=y --split-input-file | FileCheck %s --check-prefix=MEAN
+// RUN: cleave-opt %s --train-add-loss=loss=cross-entropy,ignore-index=-1 --split-input-file | FileCheck %s --check-prefix=IGNORE
 
 // Scores: their logarithmic softmax is compared with the labels by position, so that only reductions see the classes.
 // What only other outputs needed is gone, and the new operators have a node's name.
@@ -26,6 +27,11 @@
 // MEAN-LABEL: dfg.graph @scores
 // MEAN-SAME: (%[[X:[a-z0-9]+]]: tensor<8x4xf32> {dfg.name = "x"}) -> (tensor<f32> {dfg.name = "loss"})
 // MEAN: dfg.reduce %[[X]]
+// With an ignored label the sum is divided by how many count, which a result says.
+// IGNORE-LABEL: dfg.graph @scores
+// IGNORE-SAME: tensor<i64> {dfg.name = "correct"}, tensor<i64> {dfg.counts, dfg.name = "count"})
+// IGNORE: dfg.compare {{.*}} {comparison = #dfg.comparison<greater_or_equal>}
+// IGNORE: dfg.div
 dfg.graph @scores(%x: tensor<8x4xf32> {dfg.name = "x"}) -> (tensor<8x4xf32> {dfg.name = "y"}, tensor<8x4xf32> {dfg.name = "z"}) {
   %0 = dfg.relu %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
   dfg.return %x, %0 : tensor<8x4xf32>, tensor<8x4xf32>
