@@ -103,6 +103,17 @@ private:
     return early[op] = result;
   }
 
+  /// Writes, and elementwise operators that lead to nothing else: the step can do them at any time.
+  bool isLate(Operation *op) {
+    if (isa<dist::WriteOp>(op))
+      return true;
+    auto [known, isNew] = late.try_emplace(op, false);
+    if (!isNew || !isa<ElementwiseInterface>(op) || !isMemoryEffectFree(op) || op->use_empty())
+      return known->second;
+    bool result = llvm::all_of(op->getUsers(), [&](Operation *user) { return isLate(user); });
+    return late[op] = result;
+  }
+
   /// Where the last operator stands that a value needs and that keeps its place. Elementwise ones of which nobody else
   /// reads anything move: an optimizer may scale a gradient long after the backward pass.
   unsigned readyPosition(Value value) {
@@ -110,8 +121,9 @@ private:
     if (!producer || isEarly(producer))
       return 0;
     // What follows from a collective stays behind all who need that one's result.
-    bool follows = llvm::any_of(producer->getOperands(),
-                                [](Value operand) { return isa_and_present<dist::Collective>(operand.getDefiningOp()); });
+    bool follows = llvm::any_of(producer->getOperands(), [](Value operand) {
+      return isa_and_present<dist::Collective>(operand.getDefiningOp());
+    });
     if (follows || !isa<ElementwiseInterface>(producer) || !producer->hasOneUse() || !isMemoryEffectFree(producer))
       return positions.lookup(producer);
     unsigned position = 0;
@@ -130,7 +142,7 @@ private:
     for (Value result : op->getResults()) {
       held += static_cast<double>(tensorBytes(result.getType()));
       for (Operation *user : result.getUsers())
-        if (!isa<dist::WriteOp>(user))
+        if (!isLate(user))
           candidate.needed = std::min(candidate.needed, positions.lookup(user));
     }
     // The bytes of the whole: of what is joined or gathered.
@@ -140,6 +152,8 @@ private:
 
   void combineKind(Attribute kind) {
     positions.clear();
+    early.clear();
+    late.clear();
     operations.assign(1, nullptr);
     for (Operation &op : body) {
       positions[&op] = static_cast<unsigned>(operations.size());
@@ -243,7 +257,7 @@ private:
     replace(bucket, combined);
   }
 
-  /// Writes, which nothing depends on, follow the collective where they stood before it.
+  /// What leads to writes alone follows the collective where it stood before it.
   void replace(const Bucket &bucket, Operation *combined) {
     unsigned next = 0;
     for (const Candidate &candidate : bucket) {
@@ -253,13 +267,22 @@ private:
     }
     if (changing.contains(combined->getOperand(0)))
       changing.insert(combined->result_begin(), combined->result_end());
+    llvm::SetVector<Operation *> moved;
+    auto addUsers = [&](Operation *op) {
+      for (Operation *user : op->getUsers())
+        if (user->isBeforeInBlock(combined))
+          moved.insert(user);
+    };
+    addUsers(combined);
+    for (size_t next = 0; next != moved.size(); ++next)
+      addUsers(moved[next]);
+    SmallVector<Operation *> inOrder = moved.takeVector();
+    llvm::sort(inOrder, [](Operation *left, Operation *right) { return left->isBeforeInBlock(right); });
     Operation *last = combined;
-    for (Value result : combined->getResults())
-      for (Operation *user : llvm::to_vector(result.getUsers()))
-        if (user->isBeforeInBlock(combined)) {
-          user->moveAfter(last);
-          last = user;
-        }
+    for (Operation *op : inOrder) {
+      op->moveAfter(last);
+      last = op;
+    }
   }
 
   dist::ProgramOp program;
@@ -269,7 +292,7 @@ private:
   /// Of the program's operators, counted from 1, and the other way round.
   llvm::DenseMap<Operation *, unsigned> positions;
   std::vector<Operation *> operations;
-  llvm::DenseMap<Operation *, bool> early;
+  llvm::DenseMap<Operation *, bool> early, late;
   llvm::DenseSet<Value> changing;
 };
 

@@ -89,9 +89,9 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
 
     A bucket is closed early before a collective that becomes ready only after an operator that depends on one in the
     bucket: nothing waits for what depends on itself, and no operator waits that could have gone on; and before the same
-    gradient of the next microbatch, which is added to one in the bucket. Writes of
-    parameters stand behind the bucket that they wait for. All others keep their order, so that transfers do,
-    too, and programs cannot block each other (see `dist.program`).
+    gradient of the next microbatch, which is added to one in the bucket. Writes of parameters, and elementwise operators
+    that lead to nothing else, stand behind the bucket that they wait for. All others keep their order, so that transfers
+    do, too, and programs cannot block each other (see `dist.program`).
 
     Before:
     ```mlir

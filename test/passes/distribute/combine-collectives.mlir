@@ -136,3 +136,22 @@ dist.program @scaled(%x: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, te
 // CHECK-NEXT: dfg.mul %[[G]]
 // CHECK-NEXT: dist.all_reduce
 // CHECK-NEXT: dfg.softmax
+
+// -----
+
+// What only leads to the next value of a parameter can follow later: it does not keep the next one out.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @mean : tensor<4xf32> = #dfg.fill<value = 0.0>
+dist.program @late(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {mesh = @pair} {
+  %0 = dist.all_reduce %x from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %1 = dfg.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+  dist.write @mean <[4]>, %1 : tensor<4xf32>
+  %g = dfg.softmax %x {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = dist.all_reduce %g from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @late(
+// CHECK-NEXT: %[[G:.*]] = dfg.softmax
+// CHECK-NEXT: %[[R:.*]]:2 = dist.all_reduce %{{.*}}, %[[G]] from
+// CHECK-NEXT: %[[N:.*]] = dfg.neg %[[R]]#0
+// CHECK-NEXT: dist.write @mean <[4]>, %[[N]]
