@@ -34,7 +34,9 @@ struct Participant {
   /// Those of further tensors, in the order in which the instruction names them.
   std::span<const OperandBuffers> more = {};
 
-  std::span<const std::byte> sourceOf(uint32_t operand) const { return operand == 0 ? source : more[operand - 1].source; }
+  std::span<const std::byte> sourceOf(uint32_t operand) const {
+    return operand == 0 ? source : more[operand - 1].source;
+  }
   std::span<std::byte> targetOf(uint32_t operand) const { return operand == 0 ? target : more[operand - 1].target; }
 };
 

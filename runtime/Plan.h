@@ -169,8 +169,8 @@ struct LoadIndex {
   uint32_t buffer = 0, tile = 0, dim = 0;
   IndexKind what = IndexKind::Start;
 };
-/// A tensor of a collective, which may have several: its buffers and what devices hold of it. A reduction's sources have
-/// no tile, and of reductions only those that scatter have one for the target.
+/// A tensor of a collective, which may have several: its buffers and what devices hold of it. A reduction's sources
+/// have no tile, and of reductions only those that scatter have one for the target.
 struct Operand {
   uint32_t source = 0, target = 0;
   int32_t sourceTile = -1, targetTile = -1;

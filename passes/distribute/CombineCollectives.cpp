@@ -5,6 +5,7 @@
 
 #include "passes/distribute/CombineCollectives.h"
 
+#include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Accumulation.h"
 #include "dialects/dist/Layout.h"
 #include "passes/cost/Topology.h"
@@ -46,8 +47,8 @@ public:
   }
 
 private:
-  /// A collective, between the positions of the last operator that it depends on (0: it depends on none) and of the
-  /// first one that depends on it.
+  /// A collective, between the positions of the last operator that it has to stand behind (0: of none) and of the first
+  /// one that depends on it.
   struct Candidate {
     dist::Collective op;
     unsigned ready = 0, needed = 0;
@@ -89,22 +90,59 @@ private:
     return list;
   }
 
-  /// What is there from the beginning can be read earlier.
-  static bool isEarly(Operation *op) { return op->getNumOperands() == 0 && isMemoryEffectFree(op); }
+  /// What is there from the beginning, and scalars of it: a rate by which gradients are scaled.
+  bool isEarly(Operation *op) {
+    auto [known, isNew] = early.try_emplace(op, false);
+    if (!isNew || !isMemoryEffectFree(op))
+      return known->second;
+    bool isScalar = llvm::all_of(op->getResultTypes(),
+                                 [](Type type) { return cast<RankedTensorType>(type).getNumElements() == 1; });
+    bool result = op->getNumOperands() == 0 || (isScalar && llvm::all_of(op->getOperands(), [&](Value operand) {
+                                                  return operand.getDefiningOp() && isEarly(operand.getDefiningOp());
+                                                }));
+    return early[op] = result;
+  }
 
-  Candidate candidateOf(dist::Collective op) const {
+  /// Writes, and elementwise operators that lead to nothing else: the step can do them at any time.
+  bool isLate(Operation *op) {
+    if (isa<dist::WriteOp>(op))
+      return true;
+    auto [known, isNew] = late.try_emplace(op, false);
+    if (!isNew || !isa<ElementwiseInterface>(op) || !isMemoryEffectFree(op) || op->use_empty())
+      return known->second;
+    bool result = llvm::all_of(op->getUsers(), [&](Operation *user) { return isLate(user); });
+    return late[op] = result;
+  }
+
+  /// Where the last operator stands that a value needs and that keeps its place. Elementwise ones of which nobody else
+  /// reads anything move: an optimizer may scale a gradient long after the backward pass.
+  unsigned readyPosition(Value value) {
+    Operation *producer = value.getDefiningOp();
+    if (!producer || isEarly(producer))
+      return 0;
+    // What follows from a collective stays behind all who need that one's result.
+    bool follows = llvm::any_of(producer->getOperands(), [](Value operand) {
+      return isa_and_present<dist::Collective>(operand.getDefiningOp());
+    });
+    if (follows || !isa<ElementwiseInterface>(producer) || !producer->hasOneUse() || !isMemoryEffectFree(producer))
+      return positions.lookup(producer);
+    unsigned position = 0;
+    for (Value operand : producer->getOperands())
+      position = std::max(position, readyPosition(operand));
+    return position;
+  }
+
+  Candidate candidateOf(dist::Collective op) {
     Candidate candidate{op, 0, positions.lookup(body.getTerminator()), 0};
     for (Value operand : op->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      if (producer && !isEarly(producer))
-        candidate.ready = std::max(candidate.ready, positions.lookup(producer));
+      candidate.ready = std::max(candidate.ready, readyPosition(operand));
       candidate.bytes += static_cast<double>(tensorBytes(operand.getType()));
     }
     double held = 0;
     for (Value result : op->getResults()) {
       held += static_cast<double>(tensorBytes(result.getType()));
       for (Operation *user : result.getUsers())
-        if (!isa<dist::WriteOp>(user))
+        if (!isLate(user))
           candidate.needed = std::min(candidate.needed, positions.lookup(user));
     }
     // The bytes of the whole: of what is joined or gathered.
@@ -114,9 +152,13 @@ private:
 
   void combineKind(Attribute kind) {
     positions.clear();
-    unsigned position = 0;
-    for (Operation &op : body)
-      positions[&op] = ++position;
+    early.clear();
+    late.clear();
+    operations.assign(1, nullptr);
+    for (Operation &op : body) {
+      positions[&op] = static_cast<unsigned>(operations.size());
+      operations.push_back(&op);
+    }
     Bucket all;
     double bytes = 0;
     for (Operation &op : body)
@@ -129,8 +171,7 @@ private:
     });
     double most = bucketBytes(bytes, [&](double size) { return seconds(all.front().op, size); });
     for (const Bucket &bucket : bucketsOf(all, most))
-      if (bucket.size() > 1)
-        combine(bucket);
+      combine(bucket);
   }
 
   /// What a collective's results are added to over a step.
@@ -169,20 +210,30 @@ private:
 
   /// Where the last of them becomes ready; where all can be at any time, in the place of the first.
   Operation *placeOf(const Bucket &bucket) const {
+    if (unsigned ready = bucket.back().ready)
+      return operations[ready]->getNextNode();
     auto before = [&](const Candidate &left, const Candidate &right) {
       return positions.lookup(left.op) < positions.lookup(right.op);
     };
-    Operation *first = llvm::min_element(bucket, before)->op;
-    unsigned ready = bucket.back().ready;
-    if (ready == 0)
-      return first;
-    for (Value operand : bucket.back().op->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && positions.lookup(producer) == ready)
-        return producer->getNextNode();
-    return first;
+    return llvm::min_element(bucket, before)->op;
+  }
+
+  /// Moves what an operator needs in front of it, where it does not stand there.
+  static void bringOperands(Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Operation *producer = operand.getDefiningOp(); producer && op->isBeforeInBlock(producer)) {
+        producer->moveBefore(op);
+        bringOperands(producer);
+      }
   }
 
   void combine(const Bucket &bucket) {
+    if (bucket.size() == 1) {
+      Operation *op = bucket.front().op, *place = placeOf(bucket);
+      if (place != op)
+        op->moveBefore(place);
+      return bringOperands(op);
+    }
     SmallVector<Location> locations;
     SmallVector<Attribute> from, to;
     Operation *place = placeOf(bucket);
@@ -202,13 +253,11 @@ private:
     state.addAttribute("from", builder.getArrayAttr(from));
     state.addAttribute("to", builder.getArrayAttr(to));
     Operation *combined = builder.create(state);
-    for (Value operand : combined->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && combined->isBeforeInBlock(producer))
-        producer->moveBefore(combined);
+    bringOperands(combined);
     replace(bucket, combined);
   }
 
-  /// Writes, which nothing depends on, follow the collective where they stood before it.
+  /// What leads to writes alone follows the collective where it stood before it.
   void replace(const Bucket &bucket, Operation *combined) {
     unsigned next = 0;
     for (const Candidate &candidate : bucket) {
@@ -218,20 +267,32 @@ private:
     }
     if (changing.contains(combined->getOperand(0)))
       changing.insert(combined->result_begin(), combined->result_end());
+    llvm::SetVector<Operation *> moved;
+    auto addUsers = [&](Operation *op) {
+      for (Operation *user : op->getUsers())
+        if (user->isBeforeInBlock(combined))
+          moved.insert(user);
+    };
+    addUsers(combined);
+    for (size_t next = 0; next != moved.size(); ++next)
+      addUsers(moved[next]);
+    SmallVector<Operation *> inOrder = moved.takeVector();
+    llvm::sort(inOrder, [](Operation *left, Operation *right) { return left->isBeforeInBlock(right); });
     Operation *last = combined;
-    for (Value result : combined->getResults())
-      for (Operation *user : llvm::to_vector(result.getUsers()))
-        if (user->isBeforeInBlock(combined)) {
-          user->moveAfter(last);
-          last = user;
-        }
+    for (Operation *op : inOrder) {
+      op->moveAfter(last);
+      last = op;
+    }
   }
 
   dist::ProgramOp program;
   Block &body;
   dist::MeshShape mesh;
   const Seconds &seconds;
+  /// Of the program's operators, counted from 1, and the other way round.
   llvm::DenseMap<Operation *, unsigned> positions;
+  std::vector<Operation *> operations;
+  llvm::DenseMap<Operation *, bool> early, late;
   llvm::DenseSet<Value> changing;
 };
 

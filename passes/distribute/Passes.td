@@ -74,9 +74,11 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
   let summary = "Let collectives that become ready near each other share a message";
   let description = [{
     All-reduces, reduce-scatters and all-gathers of a program that join the same devices, of one element type and one
-    combiner, all of values that change from step to step or all of values that do not, are put into buckets in the order in which they become ready; a bucket is one collective of several
-    tensors, right behind the last operator that it depends on. What depends on parameters alone is ready at any time:
-    such a bucket stands where its first result is needed.
+    combiner, all of values that change from step to step or all of values that do not, are put into buckets in the order
+    in which they become ready; a bucket is one collective of several tensors, right behind the last operator that it
+    depends on. Elementwise operators whose result only a collective reads move with it: an optimizer may scale gradients
+    long after they are there. What depends on parameters alone is ready at any time: such a bucket stands where its
+    first result is needed.
 
     A bucket is full at S = sqrt(G L / b) bytes. L is what a collective takes without any bytes and b what a byte adds,
     both by the formulas of `CollectiveCost` (Thakur, Rabenseifner, Gropp 2005) for the devices that it joins, with the
@@ -87,9 +89,9 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
 
     A bucket is closed early before a collective that becomes ready only after an operator that depends on one in the
     bucket: nothing waits for what depends on itself, and no operator waits that could have gone on; and before the same
-    gradient of the next microbatch, which is added to one in the bucket. Writes of
-    parameters stand behind the bucket that they wait for. Operators keep their order otherwise, so that transfers do,
-    too, and programs cannot block each other (see `dist.program`).
+    gradient of the next microbatch, which is added to one in the bucket. Writes of parameters, and elementwise operators
+    that lead to nothing else, stand behind the bucket that they wait for. All others keep their order, so that transfers
+    do, too, and programs cannot block each other (see `dist.program`).
 
     Before:
     ```mlir

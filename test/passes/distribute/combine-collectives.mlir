@@ -8,8 +8,8 @@
 dist.mesh @pair <["data" = 2], devices = [0, 1]>
 dfg.parameter @w1 : tensor<8x256xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dist.program @gradients(%x: tensor<8x256xf32>, %y: tensor<4xf32>) -> (tensor<8x256xf32>, tensor<4xf32>) attributes {mesh = @pair} {
-  %g1 = dfg.exp %x : (tensor<8x256xf32>) -> tensor<8x256xf32>
-  %g2 = dfg.exp %y : (tensor<4xf32>) -> tensor<4xf32>
+  %g1 = dfg.softmax %x {dim = 1 : i64} : (tensor<8x256xf32>) -> tensor<8x256xf32>
+  %g2 = dfg.softmax %y {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   %h = dfg.neg %x : (tensor<8x256xf32>) -> tensor<8x256xf32>
   %0 = dist.all_reduce %g1 from <[8, 256], partial sum ["data"]> to <[8, 256]> : tensor<8x256xf32> -> tensor<8x256xf32>
   dist.write @w1 <[8, 256]>, %0 : tensor<8x256xf32>
@@ -19,8 +19,8 @@ dist.program @gradients(%x: tensor<8x256xf32>, %y: tensor<4xf32>) -> (tensor<8x2
   dist.return %1, %3 : tensor<8x256xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: dist.program @gradients(
-// CHECK: %[[A:.*]] = dfg.exp
-// CHECK-NEXT: %[[B:.*]] = dfg.exp
+// CHECK: %[[A:.*]] = dfg.softmax
+// CHECK-NEXT: %[[B:.*]] = dfg.softmax
 // CHECK-NEXT: %[[R:.*]]:2 = dist.all_reduce %[[A]], %[[B]] from <[8, 256], partial sum ["data"]>, <[4], partial sum ["data"]> to <[8, 256]>, <[4]>
 // CHECK-NEXT: dfg.neg
 // CHECK-NEXT: dist.write @w1 <[8, 256]>, %[[R]]#0
@@ -115,3 +115,43 @@ dist.program @frozen() -> (tensor<4xf32>, tensor<4xf32>) attributes {mesh = @pai
 }
 // CHECK-LABEL: dist.program @frozen(
 // CHECK-COUNT-2: = dist.all_gather %{{[a-z0-9]+}} from
+
+// -----
+
+// An optimizer scales gradients when all are there; the collective begins as soon as its gradient is.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dist.program @scaled(%x: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {mesh = @pair} {
+  %g = dfg.softmax %x {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %rest = dfg.softmax %w {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %rate = dfg.constant dense<0.5> : tensor<f32>
+  %half = dfg.neg %rate : (tensor<f32>) -> tensor<f32>
+  %s = dfg.mul %g, %half : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
+  %0 = dist.all_reduce %s from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return %0, %rest : tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @scaled(
+// CHECK-NEXT: %[[G:.*]] = dfg.softmax
+// CHECK-NEXT: dfg.constant
+// CHECK-NEXT: dfg.neg
+// CHECK-NEXT: dfg.mul %[[G]]
+// CHECK-NEXT: dist.all_reduce
+// CHECK-NEXT: dfg.softmax
+
+// -----
+
+// What only leads to the next value of a parameter can follow later: it does not keep the next one out.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @mean : tensor<4xf32> = #dfg.fill<value = 0.0>
+dist.program @late(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {mesh = @pair} {
+  %0 = dist.all_reduce %x from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %1 = dfg.neg %0 : (tensor<4xf32>) -> tensor<4xf32>
+  dist.write @mean <[4]>, %1 : tensor<4xf32>
+  %g = dfg.softmax %x {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = dist.all_reduce %g from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return %2 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @late(
+// CHECK-NEXT: %[[G:.*]] = dfg.softmax
+// CHECK-NEXT: %[[R:.*]]:2 = dist.all_reduce %{{.*}}, %[[G]] from
+// CHECK-NEXT: %[[N:.*]] = dfg.neg %[[R]]#0
+// CHECK-NEXT: dist.write @mean <[4]>, %[[N]]
