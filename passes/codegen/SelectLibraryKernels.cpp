@@ -542,7 +542,7 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   if (failed(kernel))
     return false;
   // Its plain loops are no better than ours, except where ours are plain loops too: in contractions.
-  if (!call.takesEpilogues && kernel->implementation.starts_with("ref"))
+  if (!call.takesEpilogues && call.biasDim < 0 && kernel->implementation.starts_with("ref"))
     return false;
 
   SmallVector<Value> operands;

@@ -104,6 +104,17 @@ dist.program @samples(%x: tensor<32x2x28x28xf32>) -> tensor<32x20x13x13xf32> att
   dist.return %2 : tensor<32x20x13x13xf32>
 }
 
+// Nothing joins a deconvolution: oneDNN computes what does one element after the other.
+// CHECK-LABEL: dist.program @deconvolution
+// CHECK: %[[UP:.*]] = plan.launch @onednn.deconvolution.{{[0-9]+}}(%{{[^,]*}}, %{{[^,]*}})
+// CHECK: dist.return
+dist.program @deconvolution(%x: tensor<1x16x14x14xf32>, %y: tensor<1x16x16x16xf32>) -> tensor<1x16x16x16xf32> attributes {mesh = @d0} {
+  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x16x16xf32>
+  %1 = dfg.add %0, %y : (tensor<1x16x16x16xf32>, tensor<1x16x16x16xf32>) -> tensor<1x16x16x16xf32>
+  dist.return %1 : tensor<1x16x16x16xf32>
+}
+
 // On row-major data an elementwise operator is left to kernels of our own.
 // CHECK-LABEL: dist.program @elementwise
 // CHECK: dfg.relu
