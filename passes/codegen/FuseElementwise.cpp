@@ -13,6 +13,7 @@
 // readers and their only producer: inside a kernel they are a way of counting.
 
 #include "passes/codegen/ConstantValues.h"
+#include "passes/codegen/KernelFusion.h"
 #include "passes/codegen/KernelPasses.h"
 
 #include "dialects/dist/Accumulation.h"
@@ -32,24 +33,6 @@ namespace {
 /// Clusters beyond this many operators compile slowly and spill registers.
 constexpr size_t maxClusterSize = 48;
 
-/// The operator reads every element of the operand just once, whatever it does with it.
-bool readsOnce(OpOperand &use) {
-  auto op = dyn_cast<SplitInterface>(use.getOwner());
-  if (!op)
-    return false;
-  SplitRule rule = op.getSplitRule();
-  size_t seen = 0;
-  for (const DimFactors &dim : rule.operands[use.getOperandNumber()]) {
-    if (dim.size() != 1)
-      return false;
-    FactorKind kind = rule.factors[dim.front()].kind;
-    if (kind != FactorKind::Parallel && kind != FactorKind::Reduction)
-      return false;
-    ++seen;
-  }
-  return seen == rule.factors.size();
-}
-
 /// It shows bytes that lie permuted.
 bool readsPermuted(Operation *op) {
   auto transpose = dyn_cast<dfg::TransposeOp>(op);
@@ -59,15 +42,6 @@ bool readsPermuted(Operation *op) {
 /// It brings its operand into the order in which it shall lie.
 bool writesPermuted(Operation *op) {
   return isa<dfg::TransposeOp>(op) && op->getResult(0).hasOneUse() && isa<plan::ViewOp>(*op->getResult(0).user_begin());
-}
-
-/// A contraction or a reduction.
-bool isSum(Operation *op) {
-  auto cost = dyn_cast<CostInterface>(op);
-  if (!isa<LowerInterface>(op) || op->getNumResults() != 1 || !cost)
-    return false;
-  CostClass kind = cost.getCost().costClass;
-  return kind == CostClass::Contraction || kind == CostClass::Reduction;
 }
 
 /// Elementwise operators only, in whatever order they count.

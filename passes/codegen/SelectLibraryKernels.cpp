@@ -23,6 +23,7 @@
 // values that lie with the samples innermost.
 
 #include "passes/codegen/ConstantValues.h"
+#include "passes/codegen/KernelFusion.h"
 #include "passes/codegen/KernelPasses.h"
 #include "passes/codegen/LayoutTypes.h"
 #include "passes/codegen/LibraryKernels.h"
@@ -98,15 +99,6 @@ bool isParameter(Value value) {
   return isa_and_nonnull<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
 }
 
-/// Whether an operator may become a part of the kernel of its only reader (FuseElementwise.cpp).
-bool mayJoin(Operation *producer, Operation *user) {
-  if (isa_and_nonnull<ElementwiseInterface>(producer))
-    return true;
-  auto cost = dyn_cast_or_null<CostInterface>(producer);
-  CostClass kind = cost ? cost.getCost().costClass : CostClass::Movement;
-  return isa<ElementwiseInterface>(user) && (kind == CostClass::Contraction || kind == CostClass::Reduction);
-}
-
 /// An operator that joins a library call behind its routine.
 struct Epilogue {
   Operation *op;
@@ -142,7 +134,7 @@ private:
   plan::LayoutAttr layoutOfCompany(Value value);
   bool meetsSamples(Value value);
   plan::LayoutAttr expectedLayout(Value value, ArrayRef<int64_t> shape);
-  Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order, Operation *user);
+  Value seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order);
   SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
@@ -371,7 +363,7 @@ bool ProgramWalk::computePermuted(Operation *op) {
   OpBuilder builder(op);
   IRMapping mapping;
   for (auto [operand, order] : llvm::zip(op->getOperands(), orders))
-    mapping.map(operand, order ? seenRowMajor(builder, operand, *order, op) : denseOf(builder, operand));
+    mapping.map(operand, order ? seenRowMajor(builder, operand, *order) : denseOf(builder, operand));
   Value made = builder.clone(*op, mapping)->getResult(0), old = op->getResult(0);
   replaced.insert(op);
   if (!resultOrder) {
@@ -419,14 +411,15 @@ plan::LayoutAttr ProgramWalk::expectedLayout(Value value, ArrayRef<int64_t> shap
 }
 
 /// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
-Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order, Operation *user) {
+Value ProgramWalk::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
   RankedTensorType type = tensorType(value), lies = permuted(type, order);
   // What nobody else reads need not lie in memory between two kernels of our own, which may become one.
   if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && value.hasOneUse())
     // The view stays until dead operators are removed: tables of this walk go by values.
     if (auto transpose = view.getInput().getDefiningOp<dfg::TransposeOp>();
-        transpose && transpose.getPermutation() == order && mayJoin(transpose.getInput().getDefiningOp(), user))
-      return transpose.getInput();
+        transpose && transpose.getPermutation() == order)
+      if (Operation *producer = transpose.getInput().getDefiningOp(); producer && mayJoin(producer, *value.use_begin()))
+        return transpose.getInput();
   Value seen = plan::ViewOp::create(builder, value.getLoc(), lies, current(value));
   return dfg::TransposeOp::create(builder, value.getLoc(), plan::withoutLayout(type), seen,
                                   builder.getDenseI64ArrayAttr(invertPermutationVector(order)));
@@ -549,7 +542,7 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   if (failed(kernel))
     return false;
   // Its plain loops are no better than ours, except where ours are plain loops too: in contractions.
-  if (!call.takesEpilogues && kernel->implementation.starts_with("ref"))
+  if (!call.takesEpilogues && call.biasDim < 0 && kernel->implementation.starts_with("ref"))
     return false;
 
   SmallVector<Value> operands;

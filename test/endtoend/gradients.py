@@ -39,7 +39,7 @@ RATE = 1024
 Model = collections.namedtuple("Model", "sizes classes samples")
 
 MODELS = {
-    "lenet": Model(["--batch", "12"], 1, 0),
+    "lenet": Model(["--batch", "96"], 1, 0),
     "resnet50": Model(["--batch", "4", "--image-size", "32", "--classes", "7"], 1, 0),
     "inception": Model(["--batch", "4", "--image-size", "32", "--classes", "11"], 1, 0),
     "unet": Model(["--batch", "4", "--image-size", "32", "--features", "6"], 1, 0),

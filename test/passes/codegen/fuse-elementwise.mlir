@@ -18,6 +18,26 @@ dist.program @chain(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8xf32>
   dist.return %2 : tensor<8xf32>
 }
 
+// What follows a contraction or a reduction joins it; two of them stay apart.
+// CHECK-LABEL: dist.program @behind_sums
+// CHECK: dfg.fusion
+// CHECK: dfg.dot_general
+// CHECK: dfg.relu
+// CHECK: dfg.yield
+// CHECK: dfg.fusion
+// CHECK: dfg.reduce
+// CHECK: dfg.exp
+// CHECK: dfg.yield
+// CHECK: dist.return
+dist.program @behind_sums(%x: tensor<8x16xf32>, %y: tensor<16x4xf32>) -> tensor<8xf32> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %x, %y {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %1 = dfg.relu %0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %2 = dfg.reverse %1 {dims = array<i64: 0>} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %3 = dfg.reduce %2 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<8x4xf32>) -> tensor<8xf32>
+  %4 = dfg.exp %3 : (tensor<8xf32>) -> tensor<8xf32>
+  dist.return %4 : tensor<8xf32>
+}
+
 // What is broadcast would be computed once an element: it stays apart.
 // CHECK-LABEL: dist.program @broadcast
 // CHECK-NOT: dfg.fusion

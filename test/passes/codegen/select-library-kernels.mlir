@@ -10,6 +10,7 @@ dfg.parameter @wide : tensor<32x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0
 dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @first.weight : tensor<20x1x3x3xf32> = #dfg.fill<value = 1.0 : f64>
+dfg.parameter @few : tensor<20x2x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
 
 // Bias and rectifier are fused: one launch of a convolution with three arguments, and its result is sent as it lies.
@@ -81,6 +82,37 @@ dist.program @permuted(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x13x13xf32> attr
   %2 = dfg.cos %1 : (tensor<4x20x26x26xf32>) -> tensor<4x20x26x26xf32>
   %3 = dfg.pool %2 {kind = #dfg.pool_kind<average>, window = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x20x26x26xf32>) -> tensor<4x20x13x13xf32>
   dist.return %3 : tensor<4x20x13x13xf32>
+}
+
+// Of 20 channels in vectors of 16 the library computes 32: a kernel of our own computes the 32 samples side by side, and
+// what follows it, a pooling even, finds them so.
+// CHECK-LABEL: dist.program @samples
+// CHECK: %[[X:.*]] = plan.launch @onednn.reorder.{{[0-9]+}}(%{{.*}} -> tensor<32x2x28x28xf32, #plan.layout<"bcda"
+// CHECK: %[[LIES:.*]] = plan.view %[[X]] {{.*}} -> tensor<2x28x28x32xf32>
+// CHECK: %[[SEEN:.*]] = dfg.transpose %[[LIES]] {permutation = array<i64: 3, 0, 1, 2>}
+// CHECK: dfg.conv %[[SEEN]]
+// CHECK: dfg.relu
+// CHECK: dfg.transpose {{.*}} -> tensor<20x26x26x32xf32>
+// CHECK: dfg.pool
+// CHECK-NOT: plan.launch
+// CHECK: dist.return
+dist.program @samples(%x: tensor<32x2x28x28xf32>) -> tensor<32x20x13x13xf32> attributes {mesh = @d0} {
+  %w = dfg.read @few : tensor<20x2x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x2x28x28xf32>, tensor<20x2x3x3xf32>) -> tensor<32x20x26x26xf32>
+  %1 = dfg.relu %0 : (tensor<32x20x26x26xf32>) -> tensor<32x20x26x26xf32>
+  %2 = dfg.pool %1 {kind = #dfg.pool_kind<average>, window = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x20x26x26xf32>) -> tensor<32x20x13x13xf32>
+  dist.return %2 : tensor<32x20x13x13xf32>
+}
+
+// Nothing joins a deconvolution: oneDNN computes what does one element after the other.
+// CHECK-LABEL: dist.program @deconvolution
+// CHECK: %[[UP:.*]] = plan.launch @onednn.deconvolution.{{[0-9]+}}(%{{[^,]*}}, %{{[^,]*}})
+// CHECK: dist.return
+dist.program @deconvolution(%x: tensor<1x16x14x14xf32>, %y: tensor<1x16x16x16xf32>) -> tensor<1x16x16x16xf32> attributes {mesh = @d0} {
+  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x16x16xf32>
+  %1 = dfg.add %0, %y : (tensor<1x16x16x16xf32>, tensor<1x16x16x16xf32>) -> tensor<1x16x16x16xf32>
+  dist.return %1 : tensor<1x16x16x16xf32>
 }
 
 // On row-major data an elementwise operator is left to kernels of our own.
