@@ -42,9 +42,13 @@ private:
   Error resample(int64_t samples);
   Error followSearch();
   Error train();
+  Error narrow(dfg::GraphOp graph);
+  Error widen(dfg::GraphOp graph);
   void reportStages(dfg::GraphOp step);
   /// Whether the plan is to hold a training step that runs.
   bool trains() const { return request.target.train && !request.target.loss.empty(); }
+  /// Whether the plan is to hold decisions about a training step alone.
+  bool onlyPlans() const { return request.target.train && request.target.loss.empty(); }
   const char *findSearchOption() const;
   Expected<std::optional<int64_t>> readMicrobatches() const;
   Error readSearchRequest(PlaceOptions &options) const;
