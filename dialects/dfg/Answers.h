@@ -21,6 +21,9 @@ llvm::LogicalResult inferElementwise(std::optional<mlir::Location> location, llv
 /// Factors d0, d1, ... of the result's dimensions; broadcast dimensions carry none. `linear` is the rule's.
 SplitRule elementwiseSplitRule(mlir::Operation *op, llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linear = {});
 
+/// SplitRule::linear of a conversion: it is linear where it loses nothing, from a float to a wider one.
+llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linearCast(mlir::Operation *op);
+
 /// Lowers to one linalg.generic whose body is the operator's `buildElement`.
 llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerElementwise(ElementwiseInterface op, mlir::OpBuilder &builder,
                                                                  mlir::ValueRange operands);

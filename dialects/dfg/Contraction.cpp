@@ -63,7 +63,10 @@ LogicalResult DotGeneralOp::inferReturnTypes(MLIRContext *, std::optional<Locati
     shape.push_back(lhs.getDimSize(dim));
   for (int64_t dim : freeDims(rhs.getRank(), adaptor.getRhsBatch(), adaptor.getRhsContracting()))
     shape.push_back(rhs.getDimSize(dim));
-  types.push_back(RankedTensorType::get(shape, lhs.getElementType()));
+  Type element = lhs.getElementType();
+  if (adaptor.getWide() && !element.isF16() && !element.isBF16())
+    return fail("expects f16 or bf16 for a wide result");
+  types.push_back(RankedTensorType::get(shape, adaptor.getWide() ? Float32Type::get(lhs.getContext()) : element));
   return success();
 }
 

@@ -44,20 +44,26 @@ defvar Dfg_Localize = [{
                                                                  const ::cleave::LocalInstance &instance);
 }];
 
+/// Of operators that say for themselves where they may be rounded.
+defvar Dfg_OwnPrecision = DeclareOpInterfaceMethods<PrecisionInterface, ["getPrecision"]>;
+/// Of operators that can give their sums unrounded.
+defvar Dfg_WideResult = DeclareOpInterfaceMethods<PrecisionInterface, ["buildWide"]>;
+
 class Dfg_Op<string mnemonic, list<Trait> traits = []> : Op<Dfg_Dialect, mnemonic, traits>;
 
 /// A pure operator whose result type follows from operands and attributes, and that answers every question that the
 /// compiler asks.
 class Dfg_Operator<string mnemonic, list<Trait> traits = []> : Dfg_Op<mnemonic, !listconcat([
     Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>,
-    DeclareOpInterfaceMethods<LowerInterface>, DeclareOpInterfaceMethods<DifferentiateInterface>], traits)> {
+    DeclareOpInterfaceMethods<LowerInterface>, DeclareOpInterfaceMethods<DifferentiateInterface>, PrecisionInterface],
+    traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 /// As Dfg_Operator, where the result's shape is part of the operator.
 class Dfg_ShapedOperator<string mnemonic, list<Trait> traits = []> : Dfg_Op<mnemonic, !listconcat([
     Pure, DeclareOpInterfaceMethods<SplitInterface>, DeclareOpInterfaceMethods<LowerInterface>,
-    DeclareOpInterfaceMethods<DifferentiateInterface>], traits)> {
+    DeclareOpInterfaceMethods<DifferentiateInterface>, PrecisionInterface], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

@@ -8,11 +8,11 @@
 include "dialects/dfg/DfgAttributes.td"
 
 def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
-    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, Dfg_WideResult]> {
   let summary = "the product of two tensors over chosen dimensions";
   let description = [{
     Sums over the contracting dimensions, pairs up the batch dimensions. The result's dimensions: batch, the free ones
-    of `lhs`, the free ones of `rhs`, each in order.
+    of `lhs`, the free ones of `rhs`, each in order. With `wide`, the sums of f16 and bf16 are given in f32, not rounded.
 
     ```mlir
     %0 = dfg.dot_general %a, %b {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>,
@@ -22,7 +22,7 @@ def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<Li
   }];
   let arguments = (ins Dfg_NumberTensor:$lhs, Dfg_NumberTensor:$rhs, DenseI64ArrayAttr:$lhs_batch,
                        DenseI64ArrayAttr:$rhs_batch, DenseI64ArrayAttr:$lhs_contracting,
-                       DenseI64ArrayAttr:$rhs_contracting);
+                       DenseI64ArrayAttr:$rhs_contracting, UnitAttr:$wide);
   let results = (outs Dfg_Tensor:$result);
   let extraClassDeclaration = [{
     /// Dimensions of an operand that are neither batch nor contracting, in order.

@@ -80,7 +80,7 @@ def Dfg_SignOp : Dfg_Unary<"sign", Dfg_NumberTensor> {
   }];
 }
 
-def Dfg_ExpOp : Dfg_Unary<"exp", Dfg_FloatTensor> {
+def Dfg_ExpOp : Dfg_Unary<"exp", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the exponential";
   let description = [{
     `e^x`.
@@ -91,7 +91,7 @@ def Dfg_ExpOp : Dfg_Unary<"exp", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_LogOp : Dfg_Unary<"log", Dfg_FloatTensor> {
+def Dfg_LogOp : Dfg_Unary<"log", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the natural logarithm";
   let description = [{
     NaN below zero.
@@ -102,7 +102,7 @@ def Dfg_LogOp : Dfg_Unary<"log", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_SqrtOp : Dfg_Unary<"sqrt", Dfg_FloatTensor> {
+def Dfg_SqrtOp : Dfg_Unary<"sqrt", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the square root";
   let description = [{
     NaN below zero.
@@ -113,7 +113,7 @@ def Dfg_SqrtOp : Dfg_Unary<"sqrt", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_ReciprocalOp : Dfg_Unary<"reciprocal", Dfg_FloatTensor> {
+def Dfg_ReciprocalOp : Dfg_Unary<"reciprocal", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the reciprocal";
   let description = [{
     `1 / x`.
@@ -223,7 +223,7 @@ def Dfg_SigmoidOp : Dfg_Unary<"sigmoid", Dfg_FloatTensor, [DeclareOpInterfaceMet
   }];
 }
 
-def Dfg_SoftplusOp : Dfg_Unary<"softplus", Dfg_FloatTensor> {
+def Dfg_SoftplusOp : Dfg_Unary<"softplus", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the smooth rectifier";
   let description = [{
     `log(1 + e^x)`, computed without overflow.
@@ -299,11 +299,12 @@ def Dfg_ClampOp : Dfg_Elementwise<"clamp", [DeclareOpInterfaceMethods<LibraryInt
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_CastOp : Dfg_Elementwise<"cast", [], "adaptor.getTo()"> {
+def Dfg_CastOp : Dfg_Elementwise<"cast", [Dfg_OwnPrecision], "adaptor.getTo()", "::cleave::dfg::linearCast(*this)"> {
   let summary = "converts the element type";
   let description = [{
     Floats to integers truncate towards zero, saturating outside the target's range, NaN becomes 0; to `i1`, zero is
-    false and all else true; integers narrow by dropping high bits; floats round to nearest, ties to even.
+    false and all else true; integers narrow by dropping high bits; floats round to nearest, ties to even. What loses
+    nothing, from a float to a wider one, is linear.
 
     ```mlir
     %0 = dfg.cast %a {to = i64} : (tensor<4xf32>) -> tensor<4xi64>
@@ -357,7 +358,7 @@ def Dfg_DivOp : Dfg_Binary<"div", Dfg_NumberTensor> {
   }];
 }
 
-def Dfg_PowOp : Dfg_Binary<"pow", Dfg_NumberTensor> {
+def Dfg_PowOp : Dfg_Binary<"pow", Dfg_NumberTensor, [Dfg_OwnPrecision]> {
   let summary = "the power";
   let description = [{
     `a ^ b`; both operands have one element type.

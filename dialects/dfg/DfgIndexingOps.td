@@ -7,8 +7,9 @@
 
 include "dialects/dfg/DfgAttributes.td"
 
-class Dfg_Indexing<string mnemonic> : Dfg_Operator<mnemonic, [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>,
-                                                              DeclareOpInterfaceMethods<EvaluateInterface>]> {
+class Dfg_Indexing<string mnemonic, list<Trait> traits = []>
+    : Dfg_Operator<mnemonic, !listconcat([DeclareOpInterfaceMethods<CostInterface, ["getCost"]>,
+                                          DeclareOpInterfaceMethods<EvaluateInterface>], traits)> {
   let hasFolder = 1;
   let extraClassDefinition = [{
     ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor adaptor) {
@@ -51,7 +52,7 @@ def Dfg_ScatterElementsOp : Dfg_Indexing<"scatter_elements"> {
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_CumulativeSumOp : Dfg_Indexing<"cumulative_sum"> {
+def Dfg_CumulativeSumOp : Dfg_Indexing<"cumulative_sum", [Dfg_OwnPrecision]> {
   let summary = "the sum of all elements up to each position along a dimension";
   let description = [{
     With `exclusive` the element at the position itself does not count.

@@ -26,7 +26,8 @@ def Dfg_RandomOp : Dfg_Elementwise<"random", [DeclareOpInterfaceMethods<Differen
 
 def Dfg_DropoutOp : Dfg_Op<"dropout", [
     Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>, DeclareOpInterfaceMethods<LowerInterface>,
-    DeclareOpInterfaceMethods<DifferentiateInterface>, DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+    DeclareOpInterfaceMethods<DifferentiateInterface>, DeclareOpInterfaceMethods<CostInterface, ["getCost"]>,
+    PrecisionInterface]> {
   let summary = "in training zero with a probability, else the input";
   let description = [{
     Training replaces it (`--train-expand-dropout`): an element becomes zero with the probability `ratio`, and is else

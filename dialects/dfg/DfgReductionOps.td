@@ -8,7 +8,7 @@
 include "dialects/dfg/DfgAttributes.td"
 
 def Dfg_ReduceOp : Dfg_Operator<"reduce", [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>,
-                                           DeclareOpInterfaceMethods<EvaluateInterface>]> {
+                                           DeclareOpInterfaceMethods<EvaluateInterface>, Dfg_OwnPrecision]> {
   let summary = "joins the elements along some dimensions";
   let description = [{
     The reduced dimensions stay with size one where `keep_dims` is set, else they go. Empty dimensions give the
@@ -52,7 +52,7 @@ def Dfg_SoftmaxOp : Dfg_Operator<"softmax", [DeclareOpInterfaceMethods<Decompose
 }
 
 def Dfg_LogSoftmaxOp : Dfg_Operator<"log_softmax", [DeclareOpInterfaceMethods<DecomposeInterface>, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
-    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, Dfg_OwnPrecision]> {
   let summary = "the logarithm of softmax";
   let description = [{
     `(x - max) - log(sum(e^(x - max)))` along `dim`.
@@ -81,7 +81,7 @@ def Dfg_LayerNormOp : Dfg_Operator<"layer_norm", [DeclareOpInterfaceMethods<Deco
 }
 
 def Dfg_BatchNormOp : Dfg_Operator<"batch_norm", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
-    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, DeclareOpInterfaceMethods<PrecisionInterface, ["keepsWide"]>]> {
   let summary = "batch normalization with given statistics";
   let description = [{
     `scale * (x - mean) / sqrt(variance + epsilon) + bias`, channel by channel (dimension 1). In training the statistics

@@ -27,7 +27,7 @@ def Dfg_WriteOp : Dfg_Op<"write", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
 def Dfg_BarrierOp : Dfg_Op<"barrier", [Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>,
                                        DeclareOpInterfaceMethods<LowerInterface>,
                                        DeclareOpInterfaceMethods<DifferentiateInterface>,
-                                       DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+                                       DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, PrecisionInterface]> {
   let summary = "the input, which nothing is simplified across";
   let description = [{
     What is computed again in the backward pass hangs on barriers, so that it is not joined with the first computation.
@@ -44,12 +44,12 @@ def Dfg_BarrierOp : Dfg_Op<"barrier", [Pure, InferTypeOpAdaptor, DeclareOpInterf
 
 def Dfg_ConvFilterGradientOp : Dfg_ShapedOperator<"conv_filter_gradient",
     [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
-     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, Dfg_WideResult]> {
   let summary = "the gradient of a convolution by its filter";
   let description = [{
     For `dfg.conv` of `input` (N×C×spatial) with these attributes and a filter of the result's type: filter element
     `(o, c, k)` gets the sum of all products of an input element and the element of `cotangent` (of the convolution's
-    type) to which the filter element carries it.
+    type) to which the filter element carries it. Of f16 and bf16 the sum may also be given in f32, not rounded.
 
     ```mlir
     %0 = dfg.conv_filter_gradient %x, %dy {strides = array<i64: 2, 2>, pads = array<i64: 3, 3, 3, 3>,
@@ -90,7 +90,7 @@ def Dfg_PoolGradientOp : Dfg_ShapedOperator<"pool_gradient",
 }
 
 def Dfg_GatherGradientOp : Dfg_ShapedOperator<"gather_gradient",
-    [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+    [DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, Dfg_OwnPrecision]> {
   let summary = "the gradient of a gather by its input";
   let description = [{
     For `dfg.gather` of an input of the result's type: every slice of `cotangent` (of the gather's type) is added to the

@@ -7,7 +7,7 @@
 
 include "dialects/dfg/DfgElementwiseOps.td"
 
-def Dfg_AsinOp : Dfg_Unary<"asin", Dfg_FloatTensor> {
+def Dfg_AsinOp : Dfg_Unary<"asin", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the inverse sine";
   let description = [{
     In radians, from -pi/2 to pi/2; NaN outside -1 to 1.
@@ -18,7 +18,7 @@ def Dfg_AsinOp : Dfg_Unary<"asin", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_AcosOp : Dfg_Unary<"acos", Dfg_FloatTensor> {
+def Dfg_AcosOp : Dfg_Unary<"acos", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the inverse cosine";
   let description = [{
     In radians, from 0 to pi; NaN outside -1 to 1.
@@ -40,7 +40,7 @@ def Dfg_AtanOp : Dfg_Unary<"atan", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_SinhOp : Dfg_Unary<"sinh", Dfg_FloatTensor> {
+def Dfg_SinhOp : Dfg_Unary<"sinh", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the hyperbolic sine";
   let description = [{
     `(e^x - e^-x) / 2`.
@@ -51,7 +51,7 @@ def Dfg_SinhOp : Dfg_Unary<"sinh", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_CoshOp : Dfg_Unary<"cosh", Dfg_FloatTensor> {
+def Dfg_CoshOp : Dfg_Unary<"cosh", Dfg_FloatTensor, [Dfg_OwnPrecision]> {
   let summary = "the hyperbolic cosine";
   let description = [{
     `(e^x + e^-x) / 2`.

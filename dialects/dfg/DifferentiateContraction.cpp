@@ -56,6 +56,7 @@ Gradients DotGeneralOp::differentiate(OpBuilder &builder, const GradientRequest 
   if (!cotangent)
     return gradients;
   GradientBuilder g(builder, *this);
+  cotangent = g.cast(cotangent, elementOf(getLhs()));
   size_t batch = getLhsBatch().size(), rows = getLhsFree().size();
   ProductSide lhs = {getLhs(), SmallVector<int64_t>(getLhsBatch()), SmallVector<int64_t>(getLhsContracting()),
                      getLhsFree(), positions(batch, rows)};
@@ -145,6 +146,7 @@ Gradients ConvFilterGradientOp::differentiate(OpBuilder &builder, const Gradient
   if (!cotangent || getCotangent().getType().getNumElements() == 0)
     return gradients;
   GradientBuilder g(builder, *this);
+  cotangent = g.cast(cotangent, elementOf(getInput()));
   Convolution convolution = {getStrides(), getPads(), getDilations(), static_cast<int64_t>(getGroups())};
   if (request.needed[0])
     gradients[0] = convolution.transpose(g, getCotangent(), cotangent, shapeOf(getInput()));

@@ -134,8 +134,10 @@ static Value approximateGeluDerivative(G g, Value x) {
 
 Gradients GeluOp::differentiate(OpBuilder &builder, const GradientRequest &request) {
   return differentiateEach(*this, builder, request, {[&](G g, Value dy) {
-    Value derivative = getApproximate() ? approximateGeluDerivative(g, getInput()) : geluDerivative(g, getInput());
-    return g.mul(dy, derivative);
+    // Many roundings in a row would be too many in a narrow type.
+    Value x = g.widen(getInput());
+    Value derivative = getApproximate() ? approximateGeluDerivative(g, x) : geluDerivative(g, x);
+    return g.cast(g.mul(g.widen(dy), derivative), elementOf(getInput()));
   }});
 }
 

@@ -42,6 +42,14 @@ LogicalResult inferElementwise(std::optional<Location> location, StringRef name,
   return success();
 }
 
+SmallVector<SmallVector<unsigned, 2>, 2> linearCast(Operation *op) {
+  auto from = dyn_cast<FloatType>(cast<RankedTensorType>(op->getOperand(0).getType()).getElementType());
+  auto to = dyn_cast<FloatType>(cast<RankedTensorType>(op->getResult(0).getType()).getElementType());
+  if (!from || !to || from.getWidth() >= to.getWidth())
+    return {};
+  return {{0}};
+}
+
 SplitRule elementwiseSplitRule(Operation *op, SmallVector<SmallVector<unsigned, 2>, 2> linear) {
   SplitRule rule;
   rule.linear = std::move(linear);

@@ -20,11 +20,14 @@ static void addWhole(SplitRule &rule, TensorFactors &tensor, const Twine &name, 
 
 LogicalResult ConvFilterGradientOp::verify() {
   auto input = tensorType(getInput()), cotangent = tensorType(getCotangent()), filter = tensorType(getResult());
-  bool oneElement =
-      input.getElementType() == cotangent.getElementType() && input.getElementType() == filter.getElementType();
+  Type element = input.getElementType();
+  bool isNarrow = element.isF16() || element.isBF16();
+  bool oneElement = cotangent.getElementType() == element &&
+                    (filter.getElementType() == element || (isNarrow && filter.getElementType().isF32()));
   if (input.getRank() < 3 || cotangent.getRank() != input.getRank() || filter.getRank() != input.getRank() ||
       !oneElement)
-    return emitOpError("expects input, cotangent and result of one element type and one rank of at least 3, got ")
+    return emitOpError("expects input, cotangent and result of one element type (or the result of f32, the others "
+                       "narrower) and one rank of at least 3, got ")
            << input << ", " << cotangent << " and " << filter;
   ArrayRef<int64_t> window = filter.getShape().drop_front(2);
   if (failed(checkWindow(getLoc(), getOperationName(), window.size(), window, getStrides(), getPads(), getDilations())))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How operators map to the kernel library's routines. Float32 only: other types are computed by Cleave's own kernels.
+// How operators map to the kernel library's routines. Float32 and bfloat16 only: other types are computed by Cleave's
+// own kernels, and so is bfloat16 where the library has no code for it on the processor.
 
 #include "dialects/dfg/Dfg.h"
 
@@ -10,13 +11,15 @@ namespace cleave::dfg {
 
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// The library computes nothing on empty tensors, and nothing but float32.
+/// The library computes nothing on empty tensors, and nothing but float32 and bfloat16: on operands of one of them,
+/// with a result of the same or the sums of products of bfloat16 in float32.
 static bool isLibraryType(Operation *op) {
-  auto fits = [](Type type) {
-    auto tensor = cast<RankedTensorType>(type);
-    return tensor.getElementType().isF32() && tensor.getNumElements() > 0;
-  };
-  return llvm::all_of(op->getOperandTypes(), fits) && llvm::all_of(op->getResultTypes(), fits);
+  auto elementOf = [](Type type) { return cast<RankedTensorType>(type).getElementType(); };
+  Type element = elementOf(op->getOperand(0).getType()), result = elementOf(op->getResult(0).getType());
+  bool isKnown = element.isF32() ? result.isF32() : element.isBF16() && (result.isBF16() || result.isF32());
+  auto fits = [&](Type type) { return cast<RankedTensorType>(type).getNumElements() > 0; };
+  return isKnown && llvm::all_of(op->getOperandTypes(), [&](Type type) { return elementOf(type) == element; }) &&
+         llvm::all_of(op->getOperandTypes(), fits) && llvm::all_of(op->getResultTypes(), fits);
 }
 
 /// A call that takes the operator's operands as `choices` say.

@@ -120,9 +120,9 @@ FailureOr<SmallVector<Value>> ConvFilterGradientOp::lowerToLinalg(OpBuilder &bui
   Type element = result.getElementType();
   if (result.getNumElements() == 0)
     return SmallVector<Value>{lower.empty(result.getShape(), element)};
-  Value zero = scalars.constant(element, 0);
   if (cotangent.getNumElements() == 0)
-    return SmallVector<Value>{lower.filled(result.getShape(), zero)};
+    return SmallVector<Value>{lower.filled(result.getShape(), scalars.constant(element, 0))};
+  Value zero = scalars.constant(tensorType(operands[0]).getElementType(), 0);
   unsigned space = result.getRank() - 2;
   ArrayRef<int64_t> pads = getPads();
   SmallVector<int64_t> low(2, 0), high(2, 0);

@@ -21,6 +21,11 @@ OpCost elementwiseCost(Operation *op, double flopsPerElement, CostClass costClas
   return cost;
 }
 
+Precision precisionByCost(Operation *op) {
+  auto cost = dyn_cast<CostInterface>(op);
+  return cost && cost.getCost().costClass == CostClass::Contraction ? Precision::Gains : Precision::Follows;
+}
+
 FailureOr<SmallVector<Value>> localizeByCloning(Operation *op, OpBuilder &builder, const LocalInstance &instance) {
   OperationState state(op->getLoc(), op->getName(), instance.operands, instance.results, op->getAttrs());
   state.propertiesAttr = op->getPropertiesAsAttribute();

@@ -25,6 +25,16 @@ struct GradientRequest {
 /// The default cost: all operands read, all results written, `flopsPerElement` operations per result element.
 OpCost elementwiseCost(mlir::Operation *op, double flopsPerElement, CostClass costClass = CostClass::Elementwise);
 
+/// Where values of an operator may be rounded to bfloat16.
+enum class Precision {
+  Gains,   ///< It is much faster on bfloat16: its operands are rounded, and its result.
+  Follows, ///< As well on bfloat16: its result is rounded where the values that it reads were.
+  Wide     ///< Sums over many elements, and functions that magnify what rounding leaves out: it reads and gives f32.
+};
+
+/// The default of PrecisionInterface: contractions gain, all others follow.
+Precision precisionByCost(mlir::Operation *op);
+
 /// The default of SplitInterface::localize: the operator on its operands' parts, with the parts' types as results.
 llvm::FailureOr<llvm::SmallVector<mlir::Value>> localizeByCloning(mlir::Operation *op, mlir::OpBuilder &builder,
                                                                   const LocalInstance &instance);

@@ -100,6 +100,27 @@ def EvaluateInterface : OpInterface<"EvaluateInterface"> {
       (ins "::llvm::ArrayRef<::cleave::HostTensor>":$operands)>];
 }
 
+def PrecisionInterface : OpInterface<"PrecisionInterface"> {
+  let cppNamespace = "::cleave";
+  let description = [{
+    How an operator on f32 takes to bfloat16 in training and inference of mixed precision. Every operator computes and
+    adds up in f32 whatever its operands are; what is asked is where values may be rounded.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+      Whether the operator is to be given bfloat16, may be, or must not be. By default contractions gain from it, and
+      all others follow their operands.
+    }], "::cleave::Precision", "getPrecision", (ins), [{}], [{
+      return ::cleave::precisionByCost($_op.getOperation());
+    }]>,
+    InterfaceMethod<"Whether an operand stays f32 though the operator computes on bfloat16: a statistic, a scale.",
+                    "bool", "keepsWide", (ins "unsigned":$operand), [{}], [{ return false; }]>,
+    InterfaceMethod<[{
+      Builds the operator on the same bfloat16 operands with its sums in f32, not rounded; null where it cannot give
+      them.
+    }], "::mlir::Value", "buildWide", (ins "::mlir::OpBuilder &":$builder), [{}], [{ return nullptr; }]>];
+}
+
 def LibraryInterface : OpInterface<"LibraryInterface"> {
   let cppNamespace = "::cleave";
   let description = [{

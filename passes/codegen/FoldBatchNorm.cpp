@@ -80,24 +80,29 @@ class FoldBatchNorm : public impl::FoldBatchNormPassBase<FoldBatchNorm> {
     dfg::AddOp bias;
     dfg::ConvOp conv = convolutionBehind(norm.getInput(), constants, bias);
     Affine affine = affineOf(builder, norm);
+    Type element = tensorType(norm.getInput()).getElementType(), statistic = tensorType(affine.factor).getElementType();
+    auto as = [&](Value value, Type type) -> Value {
+      return tensorType(value).getElementType() == type ? value : dfg::CastOp::create(builder, loc, value, type);
+    };
     Value scaled;
     if (conv) {
       Value factor = withTrailingOnes(builder, loc, affine.factor, spatial + 1);
-      Value filter = dfg::MulOp::create(builder, loc, conv.getFilter(), factor);
+      Value filter = as(dfg::MulOp::create(builder, loc, as(conv.getFilter(), statistic), factor), element);
       auto replacement = cast<dfg::ConvOp>(builder.clone(*conv));
       replacement.getFilterMutable().assign(filter);
       scaled = replacement;
       if (bias) {
         auto flat = RankedTensorType::get(tensorType(affine.factor).getShape(), tensorType(scaled).getElementType());
-        Value added = dfg::ReshapeOp::create(builder, loc, flat, bias.getRhs());
+        Value added = as(dfg::ReshapeOp::create(builder, loc, flat, bias.getRhs()), statistic);
         Value moved = dfg::MulOp::create(builder, loc, added, affine.factor);
         affine.offset = dfg::AddOp::create(builder, loc, affine.offset, moved);
       }
     } else {
-      scaled =
-          dfg::MulOp::create(builder, loc, norm.getInput(), withTrailingOnes(builder, loc, affine.factor, spatial));
+      scaled = dfg::MulOp::create(builder, loc, norm.getInput(),
+                                  withTrailingOnes(builder, loc, as(affine.factor, element), spatial));
     }
-    Value result = dfg::AddOp::create(builder, loc, scaled, withTrailingOnes(builder, loc, affine.offset, spatial));
+    Value result =
+        dfg::AddOp::create(builder, loc, scaled, withTrailingOnes(builder, loc, as(affine.offset, element), spatial));
     norm.replaceAllUsesWith(result);
     norm.erase();
     if (bias)

@@ -76,7 +76,7 @@ class NormalizeContractions : public impl::NormalizeContractionsPassBase<Normali
     if (batched)
       batch.push_back(0);
     Value result = dfg::DotGeneralOp::create(builder, loc, lhs, rhs, batch, batch, ArrayRef<int64_t>(lhsDim),
-                                             ArrayRef<int64_t>(rhsDim));
+                                             ArrayRef<int64_t>(rhsDim), dot.getWide());
     if (result.getType() != dot.getType())
       result = dfg::ReshapeOp::create(builder, loc, dot.getType(), result);
     dot.replaceAllUsesWith(result);

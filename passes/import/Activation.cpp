@@ -109,8 +109,9 @@ static ImportResults importPRelu(NodeImporter &node) {
   if (node.getVersion() < 7 && node.rank(1) == 1 && node.shape(1)[0] != 1)
     slope = node.perChannel(slope, node.rank(0));
   Value zero = node.scalar(node.type(0).getElementType(), 0.0);
+  // Zero counts as below: it is on the side whose derivative PyTorch gives it.
   return oneResult(
-      node.emit<dfg::SelectOp>({isBelow(node, input, zero), node.emit<dfg::MulOp>({slope, input}), input}));
+      node.emit<dfg::SelectOp>({isBelow(node, zero, input), input, node.emit<dfg::MulOp>({slope, input})}));
 }
 
 static ImportResults importThresholdedRelu(NodeImporter &node) {

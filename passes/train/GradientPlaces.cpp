@@ -63,6 +63,31 @@ const Layout *GradientPlaces::find(Value value) const {
   return found == layouts.end() ? nullptr : &found->second;
 }
 
+FailureOr<SmallVector<Value>> GradientPlaces::differentiate(Operation *op, const GradientRequest &request,
+                                                            OpBuilder &builder, SmallVectorImpl<Operation *> &created) {
+  if (failed(follow(op, request.cotangents)))
+    return failure();
+  std::vector<Layout> wanted;
+  for (Value operand : op->getOperands())
+    wanted.push_back(*find(operand));
+  Block *block = builder.getInsertionBlock();
+  Block::iterator end = builder.getInsertionPoint();
+  Operation *before = end == block->begin() ? nullptr : &*std::prev(end);
+  auto gradients = cast<DifferentiateInterface>(op).differentiate(builder, request);
+  if (failed(gradients))
+    return failure();
+  SmallVector<Operation *> made;
+  for (Block::iterator next = before ? std::next(before->getIterator()) : block->begin(); next != end; ++next)
+    made.push_back(&*next);
+  for (auto [value, layout] : llvm::zip_equal(*gradients, wanted))
+    if (value)
+      hint(value, layout);
+  if (failed(place(made)))
+    return failure();
+  created.append(made);
+  return gradients;
+}
+
 LogicalResult GradientPlaces::place(ArrayRef<Operation *> operators) {
   const dist::MeshShape &shape = shapeOf(mesh);
   for (Operation *op : operators) {

@@ -39,6 +39,13 @@ public:
   /// How a value lies, as far as that is known.
   const dist::Layout *find(mlir::Value value) const;
 
+  /// The gradients of a placed operator by its operands (DifferentiateInterface), whose operators are appended at
+  /// `builder`, placed, and added to `created`. A gradient is to lie as the operand does. Fails, with a diagnostic,
+  /// where there is none, or a place does not fit.
+  llvm::FailureOr<llvm::SmallVector<mlir::Value>> differentiate(mlir::Operation *op, const GradientRequest &request,
+                                                                mlir::OpBuilder &builder,
+                                                                llvm::SmallVectorImpl<mlir::Operation *> &created);
+
   /// Places operators in the order in which they stand; constants stay without one.
   mlir::LogicalResult place(llvm::ArrayRef<mlir::Operation *> operators);
 

@@ -146,4 +146,59 @@ def TrainingStepPass : Pass<"train-build-step", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
 }
 
+def NarrowArithmeticPass : Pass<"train-narrow-arithmetic", "::mlir::ModuleOp"> {
+  let summary = "Compute in bfloat16 what gains from it";
+  let description = [{
+    Before:
+    ```mlir
+    dfg.parameter @w : tensor<4x4xf32> = #dfg.fill<value = 1.0 : f64>
+    dfg.graph @main(%x: tensor<8x4xf32>) -> tensor<f32> {
+      %w = dfg.read @w : tensor<4x4xf32>
+      %0 = dfg.dot_general %x, %w …
+      %1 = dfg.relu %0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+      %2 = dfg.reduce %1 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 1>} : (tensor<8x4xf32>) -> tensor<f32>
+      dfg.return %2 : tensor<f32>
+    }
+    ```
+    After:
+    ```mlir
+    dfg.parameter @w : tensor<4x4xf32> = #dfg.fill<value = 1.0 : f64>
+    dfg.graph @main(%x: tensor<8x4xf32>) -> tensor<f32> {
+      %w = dfg.read @w : tensor<4x4xf32>
+      %0 = dfg.cast %x {to = bf16} : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+      %1 = dfg.cast %w {to = bf16} : (tensor<4x4xf32>) -> tensor<4x4xbf16>
+      %2 = dfg.dot_general %0, %1 … -> tensor<8x4xbf16>
+      %3 = dfg.relu %2 : (tensor<8x4xbf16>) -> tensor<8x4xbf16>
+      %4 = dfg.cast %3 {to = f32} : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+      %5 = dfg.reduce %4 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 1>} : (tensor<8x4xf32>) -> tensor<f32>
+      dfg.return %5 : tensor<f32>
+    }
+    ```
+    Run it before differentiation. Guarantees: inputs, outputs and parameters keep their types; new operators of a placed
+    graph are placed (see MixedPrecision.h).
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
+}
+
+def WidenSumsPass : Pass<"train-widen-sums", "::mlir::ModuleOp"> {
+  let summary = "Give sums in f32 that would be rounded to bfloat16 and made f32 again";
+  let description = [{
+    Before:
+    ```mlir
+    %0 = dfg.dot_general %x, %dy … : (tensor<8x4xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
+    %1 = dfg.cast %0 {to = f32} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+    %2 = dfg.reduce %dy {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<8x4xbf16>) -> tensor<4xbf16>
+    %3 = dfg.cast %2 {to = f32} : (tensor<4xbf16>) -> tensor<4xf32>
+    ```
+    After:
+    ```mlir
+    %1 = dfg.dot_general %x, %dy {wide, …} : (tensor<8x4xbf16>, tensor<8x4xbf16>) -> tensor<4x4xf32>
+    %2 = dfg.cast %dy {to = f32} : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+    %3 = dfg.reduce %2 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<8x4xf32>) -> tensor<4xf32>
+    ```
+    Run it behind differentiation, where the gradients of rounded parameters are such sums.
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
+}
+
 #endif // CLEAVE_PASSES_TRAIN_PASSES

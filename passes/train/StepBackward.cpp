@@ -111,30 +111,19 @@ LogicalResult StepWriter::differentiate(Microbatch &microbatch, Operation *origi
   for (Value operand : original->getOperands())
     needed.push_back(active.contains(operand));
   Operation *op = used[original];
-  auto differentiable = dyn_cast<DifferentiateInterface>(op);
-  if (!differentiable)
+  if (!isa<DifferentiateInterface>(op))
     return original->emitError("the operator has no gradient, and lies between a parameter and the loss; train "
                                "without it, or give it one (DifferentiateInterface)");
-  if (failed(places.follow(op, cotangents)))
-    return failure();
   lastPlace = dist::getPlace(op);
-  std::vector<Layout> wanted;
-  for (Value operand : op->getOperands())
-    wanted.push_back(*places.find(operand));
+  SmallVector<Operation *> created;
+  auto made = places.differentiate(op, {cotangents, needed}, builder, created);
   recorder.take();
-  auto made = differentiable.differentiate(builder, {cotangents, needed});
   if (failed(made))
     return failure();
-  SmallVector<Operation *> created = recorder.take();
   for (Operation *gradient : created)
     gradient->setLoc(partOf(original->getLoc(), "gradient"));
-  for (auto [value, layout] : llvm::zip_equal(*made, wanted))
-    if (value)
-      places.hint(value, layout);
-  if (failed(places.place(created)))
-    return failure();
   taskOperators.append(created);
-  for (auto [operand, isNeeded, cotangent, layout] : llvm::zip_equal(original->getOperands(), needed, *made, wanted))
+  for (auto [operand, isNeeded, cotangent] : llvm::zip_equal(original->getOperands(), needed, *made))
     if (isNeeded && cotangent)
       if (failed(addCotangent(microbatch, operand, cotangent)))
         return failure();

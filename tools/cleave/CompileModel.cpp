@@ -244,7 +244,7 @@ const char *ModelCompiler::findSearchOption() const {
       {"--schedule", decides && target.schedule != defaults.schedule},
       {"--recompute", decides && target.recompute != defaults.recompute},
       {"--zero", decides && target.zero != defaults.zero},
-      {"--dtype", target.elementType != defaults.elementType},
+      {"--dtype", onlyPlans() && target.elementType != defaults.elementType},
       {"--memory", !target.memory.empty()},
       {"--solver", target.solver != defaults.solver}};
   for (auto [name, isGiven] : given)
@@ -282,10 +282,6 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
                              {"--zero", target.zero != "auto"}})
     if (value && !target.train)
       return makeError(Status::Usage, flag, " expects --train");
-  if (target.elementType != "f32" && !target.train)
-    return makeError(Status::Usage, "--dtype ", target.elementType,
-                     " expects --train: inference runs in the model's "
-                     "own element types");
   auto microbatches = readMicrobatches();
   if (!microbatches)
     return microbatches.error();

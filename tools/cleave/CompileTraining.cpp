@@ -10,6 +10,7 @@
 #include "passes/train/Dropout.h"
 #include "passes/train/Evaluation.h"
 #include "passes/train/Loss.h"
+#include "passes/train/MixedPrecision.h"
 #include "passes/train/TrainingOperators.h"
 
 #include "mlir/Transforms/Passes.h"
@@ -23,10 +24,9 @@ Error ModelCompiler::checkTrainingOptions() const {
   const TargetOptions &target = request.target, defaults;
   if (!target.loss.empty() && !target.train)
     return makeError(Status::Usage, "--loss expects --train");
-  if (trains() && target.elementType != "f32")
-    return makeError(Status::Unsupported, "--dtype ", target.elementType,
-                     " is for planning: steps train in the model's own element types; leave it out, or leave out "
-                     "--loss");
+  if (!onlyPlans() && target.elementType == "f16")
+    return makeError(Status::Unsupported, "--dtype f16 is for plans of training that do not run, with --train and "
+                                          "without --loss; take bf16, whose range is that of f32");
   for (auto [flag, isGiven] : {std::pair("--optimizer-options", !target.optimizerOptions.empty()),
                                {"--learning-rate", target.learningRate != 0},
                                {"--lr-schedule", target.rateSchedule != defaults.rateSchedule},
@@ -162,6 +162,20 @@ void ModelCompiler::reportStages(dfg::GraphOp step) {
     }
 }
 
+/// Lets the graph compute in bfloat16, if that was asked for.
+Error ModelCompiler::narrow(dfg::GraphOp graph) {
+  if (onlyPlans() || request.target.elementType == "f32")
+    return Error::success();
+  return succeeded(narrowArithmetic(graph)) ? Error::success() : alreadyPrinted(Status::Internal);
+}
+
+/// Lets sums of a graph that computes in bfloat16 be f32 where they are read so.
+Error ModelCompiler::widen(dfg::GraphOp graph) {
+  if (onlyPlans() || request.target.elementType == "f32")
+    return Error::success();
+  return succeeded(widenSums(graph)) ? Error::success() : alreadyPrinted(Status::Internal);
+}
+
 Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   const TargetOptions &target = request.target;
   dfg::GraphOp forward = graphOf(*module);
@@ -171,11 +185,18 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
   if (failed(placeLike(evaluated, forward)))
     return alreadyPrinted(Status::Failure);
+  // Before batch normalization and dropout are taken apart: they know what of them is a sum.
+  for (dfg::GraphOp graph : {forward, evaluated})
+    if (Error error = narrow(graph))
+      return error;
   if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
     return alreadyPrinted(Status::Unsupported);
   auto step = buildTrainingStep(forward, training);
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);
+  for (dfg::GraphOp graph : {evaluated, *step})
+    if (Error error = widen(graph))
+      return error;
   shareParameters(evaluated, *step);
   step->setSymName(stepName);
   evaluated.setSymName(evaluationName);
@@ -184,8 +205,11 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
 }
 
 Error ModelCompiler::train() {
-  if (!trains())
-    return Error::success();
+  if (!trains()) {
+    if (Error error = narrow(graphOf(*module)))
+      return error;
+    return widen(graphOf(*module));
+  }
   if (Error error = buckets ? makeBucketSteps() : makeStep(trainGraphName, evaluateGraphName))
     return error;
   // What has a place is not folded: new operators would have none.

@@ -56,9 +56,14 @@ private:
   /// Imports and places the model for another size, as it was placed for the largest.
   Error importBucket(int64_t size, mlir::ModuleOp placed);
   Error makeBucketSteps();
+
+  Error narrow(dfg::GraphOp graph);
+  Error widen(dfg::GraphOp graph);
   void reportStages(dfg::GraphOp step);
   /// Whether the plan is to hold a training step that runs.
   bool trains() const { return request.target.train && !request.target.loss.empty(); }
+  /// Whether the plan is to hold decisions about a training step alone.
+  bool onlyPlans() const { return request.target.train && request.target.loss.empty(); }
   const char *findSearchOption() const;
   Expected<std::optional<int64_t>> readMicrobatches() const;
   Error readSearchRequest(PlaceOptions &options) const;

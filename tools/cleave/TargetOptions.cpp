@@ -55,7 +55,10 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--zero", zero, "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too")
       ->check(CLI::IsMember({"auto", "0", "1", "2", "3"}))
       ->capture_default_str();
-  command.add_option("--dtype", elementType, "the arithmetic that costs are for")
+  command
+      .add_option("--dtype", elementType,
+                  "the arithmetic: with bf16 products and what lies between them are bfloat16, parameters, sums and "
+                  "losses stay f32; f16 only for plans of training that do not run")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
   command.add_option("--optimizer", optimizer, "what changes parameters in training")

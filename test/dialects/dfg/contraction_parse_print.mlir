@@ -2,13 +2,15 @@
 // RUN: cleave-opt %s | cleave-opt | FileCheck %s
 // RUN: cleave-opt %s --mlir-print-op-generic | cleave-opt | FileCheck %s
 
-// Matrix products: plain, batched, and over two dimensions.
+// Matrix products: plain, batched, over two dimensions, and with sums that are not rounded.
 // CHECK-LABEL: dfg.graph @dot_general
 // CHECK: dfg.dot_general %{{.*}}, %{{.*}} {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<8x64x32xf32>, tensor<8x32x16xf32>) -> tensor<8x64x16xf32>
 // CHECK: dfg.dot_general %{{.*}}, %{{.*}} {lhs_batch = array<i64>, lhs_contracting = array<i64: 1, 2>, rhs_batch = array<i64>, rhs_contracting = array<i64: 0, 1>} : (tensor<8x64x32xf32>, tensor<64x32xf32>) -> tensor<8xf32>
-dfg.graph @dot_general(%a: tensor<8x64x32xf32>, %b: tensor<8x32x16xf32>, %c: tensor<64x32xf32>) {
+// CHECK: dfg.dot_general %{{.*}}, %{{.*}} {lhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_batch = array<i64>, rhs_contracting = array<i64: 1>, wide} : (tensor<8x4xbf16>, tensor<8x4xbf16>) -> tensor<8x8xf32>
+dfg.graph @dot_general(%a: tensor<8x64x32xf32>, %b: tensor<8x32x16xf32>, %c: tensor<64x32xf32>, %d: tensor<8x4xbf16>) {
   %0 = dfg.dot_general %a, %b {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<8x64x32xf32>, tensor<8x32x16xf32>) -> tensor<8x64x16xf32>
   %1 = dfg.dot_general %a, %c {lhs_batch = array<i64>, lhs_contracting = array<i64: 1, 2>, rhs_batch = array<i64>, rhs_contracting = array<i64: 0, 1>} : (tensor<8x64x32xf32>, tensor<64x32xf32>) -> tensor<8xf32>
+  %2 = dfg.dot_general %d, %d {lhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_batch = array<i64>, rhs_contracting = array<i64: 1>, wide} : (tensor<8x4xbf16>, tensor<8x4xbf16>) -> tensor<8x8xf32>
   dfg.return
 }
 

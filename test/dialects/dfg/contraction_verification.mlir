@@ -207,3 +207,14 @@ dfg.graph @main(%x: tensor<1x4x8xf32>) {
       dilations = array<i64: 1>} : (tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
   dfg.return
 }
+
+// -----
+
+// Only narrow types have sums that are wider than they are.
+dfg.graph @main(%a: tensor<2x3xf64>, %b: tensor<3x2xf64>) {
+  // expected-error @+2 {{'dfg.dot_general' expects f16 or bf16 for a wide result, got 'tensor<2x3xf64>' and 'tensor<3x2xf64>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = dfg.dot_general %a, %b {wide, lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
+      rhs_contracting = array<i64: 0>} : (tensor<2x3xf64>, tensor<3x2xf64>) -> tensor<2x2xf32>
+  dfg.return
+}

@@ -3,7 +3,7 @@
 
 // Tensors of different ranks.
 dfg.graph @main(%x: tensor<1x4x9x9xf32>, %dy: tensor<1x6x7xf32>) {
-  // expected-error @+1 {{'dfg.conv_filter_gradient' op expects input, cotangent and result of one element type and one rank of at least 3, got 'tensor<1x4x9x9xf32>', 'tensor<1x6x7xf32>' and 'tensor<6x4x3x3xf32>'}}
+  // expected-error @+1 {{'dfg.conv_filter_gradient' op expects input, cotangent and result of one element type (or the result of f32, the others narrower) and one rank of at least 3, got 'tensor<1x4x9x9xf32>', 'tensor<1x6x7xf32>' and 'tensor<6x4x3x3xf32>'}}
   %0 = dfg.conv_filter_gradient %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x9x9xf32>, tensor<1x6x7xf32>) -> tensor<6x4x3x3xf32>
   dfg.return
 }
@@ -86,5 +86,14 @@ dfg.graph @main(%dy: tensor<3x64xf32>, %i: tensor<2xi64>) {
 dfg.graph @main(%dy: tensor<2x64xf32>, %i: tensor<2xi64>) {
   // expected-error @+1 {{'dfg.gather_gradient' op expects positions to add to, got 'tensor<0x64xf32>'}}
   %0 = dfg.gather_gradient %dy, %i {dim = 0 : i64} : (tensor<2x64xf32>, tensor<2xi64>) -> tensor<0x64xf32>
+  dfg.return
+}
+
+// -----
+
+// A result may be wider than the operands only in f32.
+dfg.graph @main(%x: tensor<1x4x9x9xf32>, %dy: tensor<1x6x7x7xf32>) {
+  // expected-error @+1 {{'dfg.conv_filter_gradient' op expects input, cotangent and result of one element type}}
+  %0 = dfg.conv_filter_gradient %x, %dy {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<1x4x9x9xf32>, tensor<1x6x7x7xf32>) -> tensor<6x4x3x3xf64>
   dfg.return
 }

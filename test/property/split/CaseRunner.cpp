@@ -29,7 +29,7 @@ namespace {
 /// What the processes share.
 struct Progress {
   static constexpr unsigned mostJobs = 64, mostFailed = 256;
-  std::atomic<uint64_t> next, cases, graphs, optimized, failures;
+  std::atomic<uint64_t> next, cases, graphs, gradients, optimized, failures;
   std::atomic<uint64_t> current[mostJobs];
   std::atomic<uint64_t> failed[mostFailed];
 };
@@ -42,7 +42,14 @@ public:
     for (const OperatorTemplate &known : operatorTemplates())
       if (options.only.empty() || known.name == options.only)
         templates.push_back(&known);
-    total = templates.size() * options.instances + options.graphs;
+    std::unique_ptr<MLIRContext> context = makeContext();
+    for (const OperatorTemplate *known : templates)
+      if (auto name = RegisteredOperationName::lookup("dfg." + known->name.str(), context.get());
+          name && name->hasInterface<DifferentiateInterface>() && known->elements != Elements::Bool)
+        differentiable.push_back(known);
+    firstGraph = templates.size() * options.instances;
+    firstGradient = firstGraph + options.graphs;
+    total = firstGradient + differentiable.size() * options.gradients;
     progress->next = options.unit.value_or(0);
     if (options.unit)
       total = std::min(total, *options.unit + 1);
@@ -67,8 +74,8 @@ public:
     for (uint64_t i = 0; i < std::min<uint64_t>(progress->failures, Progress::mostFailed); ++i)
       reportFailure(progress->failed[i]);
     llvm::outs() << "seed " << options.seed << ": " << progress->cases << " cases of " << templates.size()
-                 << " operators, " << progress->graphs << " graphs, " << progress->optimized << " optimized, "
-                 << progress->failures << " failed\n";
+                 << " operators, " << progress->graphs << " graphs, " << progress->gradients << " gradients, "
+                 << progress->optimized << " optimized, " << progress->failures << " failed\n";
     return static_cast<unsigned>(progress->failures);
   }
 
@@ -108,18 +115,25 @@ private:
         llvm::errs() << "unit " << unit << " (" << made.name << ") fails: " << found << "\n";
         noteFailure(unit);
       }
-      (isGraph(unit) ? progress->graphs : progress->cases) += made.count;
+      countOf(unit) += made.count;
       progress->optimized += optionsOf(unit).optimized ? made.count : 0;
     }
   }
 
-  bool isGraph(uint64_t unit) const { return unit >= templates.size() * options.instances; }
+  bool isGradient(uint64_t unit) const { return unit >= firstGradient; }
+  bool isGraph(uint64_t unit) const { return unit >= firstGraph && !isGradient(unit); }
+  std::atomic<uint64_t> &countOf(uint64_t unit) {
+    return isGradient(unit) ? progress->gradients : isGraph(unit) ? progress->graphs : progress->cases;
+  }
   uint64_t seedOf(uint64_t unit) const { return Random(options.seed * 0x100000000 + unit)(); }
   CheckOptions optionsOf(uint64_t unit) const { return {seedOf(unit) % 100 < options.optimizedPercent}; }
 
   SplitCase make(MLIRContext &context, uint64_t unit) const {
     if (isGraph(unit))
       return makeGraphCase(context, seedOf(unit));
+    if (isGradient(unit))
+      return makeSplitGradientCase(context, *differentiable[(unit - firstGradient) % differentiable.size()],
+                                   seedOf(unit), options.splits);
     return makeOperatorCase(context, *templates[unit % templates.size()], seedOf(unit), options.splits);
   }
 
@@ -171,8 +185,8 @@ private:
 
   const RunOptions &options;
   Progress *progress;
-  std::vector<const OperatorTemplate *> templates;
-  uint64_t total = 0;
+  std::vector<const OperatorTemplate *> templates, differentiable;
+  uint64_t firstGraph = 0, firstGradient = 0, total = 0;
   std::map<pid_t, unsigned> processes;
 };
 

@@ -14,6 +14,8 @@ struct RunOptions {
   uint64_t seed = 1;
   /// Instances of each operator, and graphs.
   uint64_t instances = 2, graphs = 150;
+  /// Instances of each operator that can be differentiated, with their gradients.
+  uint64_t gradients = 0;
   /// Splits of an instance.
   unsigned splits = 4;
   /// Of a hundred cases, how many are compiled with fusion and libraries.
@@ -22,7 +24,8 @@ struct RunOptions {
   unsigned jobs = 1;
   /// Only this operator; empty: all.
   std::string only;
-  /// Only the unit of this number: instances of operators are counted first, then graphs.
+  /// Only the unit of this number: instances of operators are counted first, then graphs, then instances with
+  /// gradients.
   std::optional<uint64_t> unit;
   /// Where the modules of failing cases are written.
   std::string folder = ".";

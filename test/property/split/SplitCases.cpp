@@ -6,6 +6,8 @@
 
 #include "test/property/split/Placements.h"
 
+#include "passes/train/GradientPlaces.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -54,6 +56,31 @@ public:
         builder(original->getBlock(), original->getBlock()->end()) {}
 
   Value add(dist::MeshOp mesh, dist::SplitAttr split) {
+    Operation *op = addOperator(mesh, split);
+    Bounds bounds = graph.boundsOf(original->getResult(0));
+    return dice.oneIn(2) ? elsewhere(op->getResult(0), bounds, mesh) : op->getResult(0);
+  }
+
+  /// The operator, and the gradients by its operands of floats.
+  SmallVector<Value> addWithGradients(dist::MeshOp mesh, dist::SplitAttr split, Value cotangent) {
+    Operation *op = addOperator(mesh, split);
+    SmallVector<Value> values = {op->getResult(0)};
+    if (dice.oneIn(2))
+      cotangent = elsewhere(cotangent, Bounds{}, mesh);
+    SmallVector<bool> needed;
+    for (Value operand : op->getOperands())
+      needed.push_back(isa<FloatType>(elementOf(operand)));
+    ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+    GradientPlaces places(original->getParentOfType<ModuleOp>());
+    SmallVector<Operation *> created;
+    auto gradients = places.differentiate(op, {cotangent, needed}, builder, created);
+    if (succeeded(gradients))
+      llvm::copy_if(*gradients, std::back_inserter(values), [](Value value) { return value != nullptr; });
+    return values;
+  }
+
+private:
+  Operation *addOperator(dist::MeshOp mesh, dist::SplitAttr split) {
     IRMapping mapping;
     bool inPlace = split && dice.oneIn(3);
     for (OpOperand &operand : original->getOpOperands()) {
@@ -67,11 +94,9 @@ public:
     }
     Operation *op = builder.clone(*original, mapping);
     place(op, mesh, split);
-    Bounds bounds = graph.boundsOf(original->getResult(0));
-    return dice.oneIn(2) ? elsewhere(op->getResult(0), bounds, mesh) : op->getResult(0);
+    return op;
   }
 
-private:
   /// The value in another layout; in one of two cases also on another mesh.
   Value elsewhere(Value value, Bounds bounds, dist::MeshOp mesh) {
     Operation *op = passThrough(builder, value, bounds, dice);
@@ -105,36 +130,81 @@ std::vector<Way> someWays(Operation *op, ArrayRef<dist::MeshOp> meshes, Dice &di
   return ways;
 }
 
+/// An instance of an operator in a graph with meshes, whose result is not used.
+class Instance {
+public:
+  Instance(const OperatorTemplate &chosen, Type element, GraphBuilder &graph) : chosen(chosen) {
+    Value operand = graph.fresh(element, graph.shape(chosen.minRank, chosen.maxRank), chosen.bounds);
+    op = chosen.build(graph, operand).getDefiningOp();
+    dice.emplace(graph.dice);
+    module = graph.finish(op->getResult(0));
+    addDevices(*module, 4);
+    meshes = addMeshes(*module, *dice);
+    for (Operation &before : op->getBlock()->without_terminator())
+      placeAtRandom(&before, dice->of<dist::MeshOp>(meshes), *dice);
+    end = op->getBlock()->getTerminator();
+    end->remove();
+  }
+
+  dfg::GraphOp getGraph() { return cast<dfg::GraphOp>(op->getParentOp()); }
+
+  /// Ends the graph, which then has these outputs.
+  SplitCase finish(ArrayRef<Value> outputs, unsigned count) {
+    Block *block = op->getBlock();
+    block->push_back(end);
+    end->setOperands(outputs);
+    dfg::GraphOp parent = getGraph();
+    if (op->use_empty())
+      op->erase();
+    parent.setFunctionType(
+        FunctionType::get(parent.getContext(), block->getArgumentTypes(), ValueRange(outputs).getTypes()));
+    removeUnusedMeshes(*module);
+    return {chosen.name.str(), std::move(module), count};
+  }
+
+  const OperatorTemplate &chosen;
+  Operation *op = nullptr;
+  std::optional<Dice> dice;
+  OwningOpRef<ModuleOp> module;
+  std::vector<dist::MeshOp> meshes;
+
+private:
+  Operation *end = nullptr;
+};
+
 } // namespace
 
 SplitCase makeOperatorCase(MLIRContext &context, const OperatorTemplate &chosen, uint64_t seed, unsigned most) {
   GraphBuilder graph(context, seed);
   Type element = chosen.randomElement(Builder(&context), graph.dice);
-  Value operand = graph.fresh(element, graph.shape(chosen.minRank, chosen.maxRank), chosen.bounds);
-  Operation *op = chosen.build(graph, operand).getDefiningOp();
-  Dice dice = graph.dice;
-  OwningOpRef<ModuleOp> module = graph.finish(op->getResult(0));
-  addDevices(*module, 4);
-  std::vector<dist::MeshOp> meshes = addMeshes(*module, dice);
-  for (Operation &before : op->getBlock()->without_terminator())
-    placeAtRandom(&before, dice.of<dist::MeshOp>(meshes), dice);
-
-  Operation *end = op->getBlock()->getTerminator();
-  end->remove();
-  Branch branch(op, graph, meshes, dice);
-  std::vector<Way> ways = someWays(op, meshes, dice, most);
+  Instance instance(chosen, element, graph);
+  Branch branch(instance.op, graph, instance.meshes, *instance.dice);
+  std::vector<Way> ways = someWays(instance.op, instance.meshes, *instance.dice, most);
   SmallVector<Value> outputs;
   for (const Way &way : ways)
     outputs.push_back(branch.add(way.mesh, way.split));
-  Block *block = op->getBlock();
-  block->push_back(end);
-  end->setOperands(outputs);
-  if (op->use_empty())
-    op->erase();
-  auto parent = cast<dfg::GraphOp>(block->getParentOp());
-  parent.setFunctionType(FunctionType::get(&context, block->getArgumentTypes(), ValueRange(outputs).getTypes()));
-  removeUnusedMeshes(*module);
-  return {chosen.name.str(), std::move(module), static_cast<unsigned>(ways.size())};
+  return instance.finish(outputs, static_cast<unsigned>(ways.size()));
+}
+
+SplitCase makeSplitGradientCase(MLIRContext &context, const OperatorTemplate &chosen, uint64_t seed, unsigned most) {
+  GraphBuilder graph(context, seed);
+  Builder builder(&context);
+  Type element = graph.dice.oneIn(6) ? Type(builder.getF64Type()) : builder.getF32Type();
+  Instance instance(chosen, element, graph);
+  Value result = instance.op->getResult(0);
+  dfg::GraphOp parent = instance.getGraph();
+  DictionaryAttr fill = builder.getDictionaryAttr(
+      builder.getNamedAttr(fillAttrName, fillAttr(builder, Bounds{}, instance.dice->seed() >> 1)));
+  unsigned numInputs = parent.getNumArguments();
+  if (failed(parent.insertArgument(numInputs, result.getType(), fill, parent.getLoc())))
+    llvm::report_fatal_error("the graph takes no cotangent");
+  Value cotangent = parent.getArgument(numInputs);
+  Branch branch(instance.op, graph, instance.meshes, *instance.dice);
+  std::vector<Way> ways = someWays(instance.op, instance.meshes, *instance.dice, most);
+  SmallVector<Value> outputs;
+  for (const Way &way : ways)
+    outputs.append(branch.addWithGradients(way.mesh, way.split, cotangent));
+  return instance.finish(outputs, static_cast<unsigned>(ways.size()));
 }
 
 /// Some value that the operator can be computed on, brought to where it is defined.

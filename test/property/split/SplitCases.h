@@ -21,6 +21,13 @@ struct SplitCase {
 /// its result goes to one in another layout.
 SplitCase makeOperatorCase(mlir::MLIRContext &context, const OperatorTemplate &chosen, uint64_t seed, unsigned most);
 
+/// One instance of an operator, with its gradients by all operands of floats (DifferentiateInterface), in up to `most`
+/// splits: the gradients' operators are divided as the train stage does it. The operator's operands and the cotangent
+/// of its result come from operators in other layouts. Outputs are results and gradients. A variant without a gradient
+/// has results alone.
+SplitCase makeSplitGradientCase(mlir::MLIRContext &context, const OperatorTemplate &chosen, uint64_t seed,
+                                unsigned most);
+
 /// A graph of 3 to 30 operators, each in a random split on a random mesh.
 SplitCase makeGraphCase(mlir::MLIRContext &context, uint64_t seed);
 

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Steps and inference in bfloat16 around weights in float32 (`--dtype bf16`), against PyTorch: gradients of LeNet and of a
+# small gpt, on one device and divided; the curve of the loss; updates that bfloat16 could not hold; memory.
+#
+#   python3 test/endtoend/bfloat16.py lenet|gpt|curve|master|memory|inference
+#
+# How far a result may be off. Rounding to bfloat16's 8 bits changes a number by at most U = 2^-9 of it, the half of
+# 2^-8, the distance of one from its neighbour. What is computed by n operators in a row, each rounding its result and
+# none magnifying what it reads, is off by about n * U of the largest numbers it is made of, if all err the same way. So
+# n counts the roundings on the longest way from a weight to the loss and back to its gradient. PyTorch's own autocast
+# rounds about as often; ours may not be off by more than twice what that is, or n * U, whichever is less, and a floor of
+# 2 * U where PyTorch happens to be nearly exact.
+
+import json
+import os
+import sys
+import tempfile
+
+from cleave_process import DONE, UNSUPPORTED, Result, cleave, report, skip
+
+try:
+    import numpy
+    import onnx
+    import onnx.numpy_helper
+    import torch
+except ImportError as missing:
+    skip(f"no module {missing.name}; install python3-{missing.name}")
+
+from gradients import MODELS, RATE, Example, Plan, make_inputs, torch_step
+from onnx_in_torch import TorchModel, cross_entropy
+from train_lenet import generated, random_order, torch_model
+
+U = 2.0 ** -9
+
+# Roundings of LeNet: the image or the last layer's result, weight, product, bias, rectifier and pooling in each of four
+# layers, forward and backward. Of gpt with two layers: embeddings and position; in each layer two normalizations with
+# scale and bias, six products with their biases, softmax and its scaling and mask, GELU, two sums; and the last
+# normalization and product.
+ROUNDINGS = {"lenet": 2 * 4 * 6, "gpt": 2 * (3 + 2 * (2 * 3 + 6 * 3 + 3 + 1 + 2) + 5)}
+
+ONE = ["--strategy", "single"]
+PLANS = [
+    Plan("single", 1, ONE, None),
+    Plan("single-microbatches", 1, [*ONE, "--microbatches", "2"], None),
+    Plan("data-2", 2, ["--strategy", "data", "--degrees", "data=2"], None),
+    Plan("tensor-2", 2, ["--strategy", "tensor", "--degrees", "model=2"], None),
+    Plan("pipeline-2", 2, ["--strategy", "pipeline", "--degrees", "pipeline=2", "--microbatches", "2"], None),
+    Plan("zero-2", 2, ["--strategy", "data", "--degrees", "data=2", "--zero", "2", "--microbatches", "2"], None),
+]
+
+
+def autocast_gradients(example, classes):
+    """What PyTorch's autocast makes of the example in float32, by parameter."""
+    model = TorchModel(example.path, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = next(iter(model.run(example.inputs).values()))
+    cross_entropy(scores.float(), torch.from_numpy(example.labels), classes).backward()
+    return {name: parameter.grad.numpy() for name, parameter in model.parameters.items() if parameter.grad is not None}
+
+
+def distance(found, exact):
+    """The norm of the difference over that of what is exact, over all parameters."""
+    difference = sum(float(((found[name] - value) ** 2).sum()) for name, value in exact.items())
+    return (difference / sum(float((value ** 2).sum()) for value in exact.values())) ** 0.5
+
+
+def compile_step(model, plan, file, *flags, dtype="bf16"):
+    return cleave("compile", model, "--machine", f"host:{plan.devices}x1", "--train", "--loss", *flags, "--dtype", dtype,
+                  *plan.flags, "-o", file, "--json", file + ".json")
+
+
+def peak(file):
+    with open(file + ".json", encoding="utf-8") as text:
+        return max(json.load(text)["predicted_peak_bytes"])
+
+
+class Model(Example):
+    """As in gradients.py, with the data kept."""
+
+    def __init__(self, folder, name):
+        super().__init__(folder, name, None)
+        model = TorchModel(self.path)
+        random = numpy.random.default_rng(7)
+        self.inputs = make_inputs(model, random)
+        shape = list(model.run(self.inputs)[model.outputs[0]].shape)
+        self.labels = random.integers(0, shape.pop(MODELS[name].classes), shape)
+
+
+def gradients(name):
+    """One step of every plan against float64, and how far PyTorch's autocast is from that."""
+    failures, passed, classes = [], 0, MODELS[name].classes
+    with tempfile.TemporaryDirectory() as folder:
+        example = Model(folder, name)
+        theirs = distance(autocast_gradients(example, classes), example.gradients)
+        accepted = min(ROUNDINGS[name] * U, max(2 * theirs, 2 * U))
+        print(f"{name}: autocast is off by {theirs:.2e}, accepted {accepted:.2e}")
+        for plan in PLANS:
+            result, after = example.step(plan._replace(flags=[*plan.flags, "--dtype", "bf16"]), classes)
+            if after is None:
+                failures.append((f"{name} {plan.name}", result))
+                continue
+            ours = {key: (example.weights[key].astype(numpy.float64) - after[key]) / RATE for key in example.gradients}
+            off = distance(ours, example.gradients)
+            text = f"{name} {plan.name}: off by {off:.2e}"
+            # An error of rounding there must be, or nothing was computed in bfloat16.
+            fine = U / 64 < off <= accepted
+            print(("passed " if fine else "FAILED ") + text, flush=True)
+            passed += fine
+            if not fine:
+                failures.append((text, result))
+    report(failures, passed)
+
+
+def lenet_data(folder):
+    """The zoo's LeNet with weights so large that it learns from the first step on, and images."""
+    images, labels = generated(256, 1)
+    for name, array in (("x", images), ("l", labels)):
+        numpy.save(os.path.join(folder, name + ".npy"), array)
+    model = os.path.join(folder, "lenet.onnx")
+    made = cleave("zoo", "lenet", "--batch", "32", "--weights", "-o", model)
+    if made.code != DONE:
+        sys.exit(made.errors)
+    graph = onnx.load(model)
+    for tensor in graph.graph.initializer:
+        if tensor.name.endswith("weight"):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(8 * onnx.numpy_helper.to_array(tensor), tensor.name))
+    onnx.save(graph, model)
+    return model, images, labels
+
+
+def train(folder, plan, *flags):
+    """The losses of all steps, and the weights."""
+    facts, after = os.path.join(folder, "facts.json"), os.path.join(folder, "after.npz")
+    result = cleave("train", plan, "--data", f"@0={folder}/x.npy", "--data", f"labels={folder}/l.npy", "--seed", "3",
+                    *flags, "--json", facts, "--json-steps", "--export", after)
+    if result.code != DONE:
+        report([("train", result)], 0)
+    with open(facts, encoding="utf-8") as text:
+        losses = numpy.array([step["loss"] for step in json.load(text).get("steps", [])])
+    return losses, dict(numpy.load(after))
+
+
+def train_in_torch(weights, images, labels, rate, epochs, narrow):
+    """The same steps in PyTorch, with or without autocast."""
+    parameters, forward = torch_model(weights)
+    x = torch.tensor(images[:, None].astype(numpy.float32) / 255)
+    y = torch.tensor(labels.astype(numpy.int64))
+    losses = []
+    for epoch in range(epochs):
+        order = random_order(len(y), 3, epoch)
+        for begin in range(0, len(order) - 31, 32):
+            which = order[begin:begin + 32]
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=narrow):
+                scores = forward(x[which])
+            loss = torch.nn.functional.cross_entropy(scores.float(), y[which])
+            loss.backward()
+            losses.append(loss.item())
+            with torch.no_grad():
+                for parameter in parameters.values():
+                    parameter -= rate * parameter.grad
+                    parameter.grad = None
+    return numpy.array(losses), {name: value.detach().numpy() for name, value in parameters.items()}
+
+
+def curve():
+    """The loss falls as it does in float32, on one device and on two."""
+    rate, epochs, failures, passed = 0.2, 10, [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        model, images, labels = lenet_data(folder)
+        plan = os.path.join(folder, "step.plan")
+        for division in (PLANS[0], PLANS[2], PLANS[4]):
+            made = compile_step(model, division, plan, "cross-entropy", "--optimizer", "sgd", "--learning-rate", str(rate))
+            if made.code != DONE:
+                failures.append((division.name, made))
+                continue
+            first = train(folder, plan, "--epochs", "0")[1]
+            exact, _ = train_in_torch(first, images, labels, rate, epochs, narrow=False)
+            theirs, _ = train_in_torch(first, images, labels, rate, epochs, narrow=True)
+            ours, _ = train(folder, plan, "--epochs", str(epochs))
+            off, astray = abs(ours - exact).max(), abs(theirs - exact).max()
+            # Roundings of a step move all later ones.
+            accepted = min(ROUNDINGS["lenet"] * U * exact[0], max(4 * astray, 2 * U * exact[0]))
+            text = (f"{division.name}: {len(ours)} steps, loss from {ours[0]:.3f} to {ours[-1]:.3f} (float32 {exact[-1]:.3f}), "
+                    f"off by {off:.3f}, autocast by {astray:.3f}, accepted {accepted:.3f}")
+            fine = len(ours) == len(exact) and off <= accepted and exact[-1] < 0.9 * exact[0]
+            print(("passed " if fine else "FAILED ") + text, flush=True)
+            passed += fine
+            if not fine:
+                failures.append((text, made))
+    report(failures, passed)
+
+
+def narrowed(values):
+    return torch.from_numpy(values).to(torch.bfloat16).float().numpy()
+
+
+def master():
+    """Updates that are too small for a weight in bfloat16 add up."""
+    rate, epochs, failures = 1e-3, 4, []
+    with tempfile.TemporaryDirectory() as folder:
+        model, images, labels = lenet_data(folder)
+        plan = os.path.join(folder, "step.plan")
+        made = compile_step(model, PLANS[0], plan, "cross-entropy", "--optimizer", "sgd", "--learning-rate", str(rate))
+        if made.code != DONE:
+            report([("compile", made)], 0)
+        first = train(folder, plan, "--epochs", "0")[1]
+        one, ours = train(folder, plan, "--steps", "1")[1], train(folder, plan, "--epochs", str(epochs))[1]
+        _, exact = train_in_torch(first, images, labels, rate, epochs, narrow=False)
+        weights = [name for name in exact if name.endswith("weight")]
+        # A weight in bfloat16 would stay where it is: the first step, rounded, is no step.
+        lost = numpy.concatenate([(narrowed(narrowed(first[name]) + one[name] - first[name]) == narrowed(first[name]))
+                                  .ravel() for name in weights]).mean()
+        off = distance({name: ours[name] - first[name] for name in weights},
+                       {name: exact[name] - first[name] for name in weights})
+        accepted = ROUNDINGS["lenet"] * U
+        text = f"{lost:.2%} of the weights would not move in bfloat16; their way is off by {off:.2e}, accepted {accepted:.2e}"
+        print(text)
+        if lost < 0.99 or off > accepted:
+            failures.append((text, made))
+    report(failures, 1)
+
+
+def memory():
+    """Plans of steps whose activations are most of what is kept need less of it, on the fullest device."""
+    failures, passed = [], 0
+    models = {"lenet": (["--batch", "256"], "cross-entropy"),
+              "gpt": (["--batch", "16", "--layers", "4", "--hidden", "128", "--heads", "4", "--sequence", "64",
+                       "--vocabulary", "512"], "cross-entropy,classes=2")}
+    with tempfile.TemporaryDirectory() as folder:
+        path, file = os.path.join(folder, "model.onnx"), os.path.join(folder, "step.plan")
+        for name, (sizes, loss) in models.items():
+            made = cleave("zoo", name, *sizes, "-o", path)
+            for plan in PLANS if made.code == DONE else []:
+                needed = {}
+                for dtype in ("bf16", "f32"):
+                    made = compile_step(path, plan, file, loss, "--optimizer", "adam", dtype=dtype)
+                    needed[dtype] = peak(file) / 1e6 if made.code == DONE else float("nan")
+                text = f"{name} {plan.name}: {needed['bf16']:.3g} MB instead of {needed['f32']:.3g}"
+                fine = needed["bf16"] < needed["f32"]
+                print(("passed " if fine else "FAILED ") + text, flush=True)
+                passed += fine
+                if not fine:
+                    failures.append((text, made))
+            if made.code != DONE:
+                failures.append((name, made))
+    report(failures, passed)
+
+
+def inference():
+    """Outputs in bfloat16 against float32, and what is refused."""
+    failures, passed = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, most in (("lenet", 24), ("resnet50", 400)):
+            path = os.path.join(folder, name + ".onnx")
+            sizes = MODELS[name].sizes
+            outputs = {}
+            for dtype in ("f32", "bf16"):
+                plan, out = os.path.join(folder, dtype + ".plan"), os.path.join(folder, dtype + ".npy")
+                result = cleave("zoo", name, *sizes, "--weights", "-o", path)
+                if result.code == DONE:
+                    result = cleave("compile", path, "--machine", "host:2x1", "--strategy", "data", "--dtype", dtype, "-o",
+                                    plan)
+                if result.code == DONE:
+                    port = onnx.load(path).graph.input[0]
+                    shape = [dim.dim_value for dim in port.type.tensor_type.shape.dim]
+                    numpy.save(os.path.join(folder, "x.npy"),
+                               numpy.random.default_rng(1).standard_normal(shape).astype(numpy.float32))
+                    result = cleave("run", plan, "--input", f"{port.name}={folder}/x.npy", "--output", f"@0={out}")
+                if result.code != DONE:
+                    failures.append((f"{name} {dtype}", result))
+                    break
+                outputs[dtype] = numpy.load(out)
+            if len(outputs) < 2:
+                continue
+            exact, ours = outputs["f32"], outputs["bf16"]
+            off = abs(ours - exact).max() / abs(exact).max()
+            fine = ours.dtype == numpy.float32 and 0 < off <= most * U
+            print(f"{name}: off by {off:.2e}, accepted {most * U:.2e}")
+            passed += fine
+            if not fine:
+                failures.append((f"{name}: off by {off}", Result(DONE, "", "")))
+        refused = cleave("compile", path, "--train", "--loss", "cross-entropy", "--dtype", "f16", "-o",
+                         os.path.join(folder, "refused.plan"))
+        if refused.code != UNSUPPORTED or "--dtype f16" not in refused.errors:
+            failures.append(("f16 expects to be refused", refused))
+    report(failures, passed + 1)
+
+
+if __name__ == "__main__":
+    part = sys.argv[1]
+    if part in ROUNDINGS:
+        gradients(part)  # Ends the test.
+    {"curve": curve, "master": master, "memory": memory, "inference": inference}[part]()
