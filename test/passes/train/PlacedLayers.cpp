@@ -79,7 +79,7 @@ std::optional<runtime::Plan> compileStep(const PlacedLayers &layers, const Train
     ADD_FAILURE() << "no step of\n" << layers.text();
     return std::nullopt;
   }
-  auto bytes = compileGraph(*placed.module, true);
+  auto bytes = compileGraph(*placed.module, true, {layers.combines});
   if (!bytes) {
     ADD_FAILURE() << llvm::toString(bytes.takeError());
     return std::nullopt;

@@ -24,6 +24,8 @@ struct PlacedLayers {
   /// The devices of each mesh, which divide the samples.
   unsigned devicesOfMesh = 1;
   std::string driver = "null";
+  /// Whether collectives may share messages: what travels together is there together.
+  bool combines = true;
 
   unsigned numMeshes() const;
   std::string text() const;

@@ -70,11 +70,12 @@ llvm::Error runStage(StringRef name, ModuleOp module, llvm::function_ref<void(Op
 
 } // namespace
 
-llvm::Expected<std::vector<char>> compileGraph(ModuleOp module, bool optimized) {
+llvm::Expected<std::vector<char>> compileGraph(ModuleOp module, bool optimized, const DistributeOptions &distribute) {
   CodegenOptions codegen;
   codegen.reference = !optimized;
   codegen.threads = 1;
-  if (llvm::Error error = runStage("distribute", module, [](auto &manager) { buildDistributePipeline(manager, {}); }))
+  if (llvm::Error error =
+          runStage("distribute", module, [&](auto &manager) { buildDistributePipeline(manager, distribute); }))
     return error;
   if (llvm::Error error =
           runStage("codegen", module, [&](OpPassManager &manager) { buildCodegenPipeline(manager, codegen); }))

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_TEST_PROPERTY_SPLIT_RUNGRAPH_H
 #define CLEAVE_TEST_PROPERTY_SPLIT_RUNGRAPH_H
 
+#include "passes/distribute/Pipeline.h"
 #include "test/property/Tensor.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -16,7 +17,8 @@ namespace cleave::test {
 std::vector<Tensor> makeInputs(mlir::ModuleOp module);
 
 /// The plan of a module, which is not what it was afterwards. The error begins with the stage that failed.
-llvm::Expected<std::vector<char>> compileGraph(mlir::ModuleOp module, bool optimized);
+llvm::Expected<std::vector<char>> compileGraph(mlir::ModuleOp module, bool optimized,
+                                               const DistributeOptions &distribute = {});
 
 /// Compiles the module, which is not what it was afterwards, and runs it: two steps in flight, which must give the same
 /// bits. The error begins with the stage that failed.
