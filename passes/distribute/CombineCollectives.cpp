@@ -90,10 +90,11 @@ private:
     return list;
   }
 
-  /// What is there from the beginning, and scalars of it: a rate by which gradients are scaled.
+  /// What is there from the beginning, and scalars of it: a rate by which gradients are scaled. Not what collectives
+  /// bring, however small: another one that needs it cannot travel with them.
   bool isEarly(Operation *op) {
     auto [known, isNew] = early.try_emplace(op, false);
-    if (!isNew || !isMemoryEffectFree(op))
+    if (!isNew || !isMemoryEffectFree(op) || isa<dist::Collective>(op))
       return known->second;
     bool isScalar = llvm::all_of(op->getResultTypes(),
                                  [](Type type) { return cast<RankedTensorType>(type).getNumElements() == 1; });

@@ -155,3 +155,19 @@ dist.program @late(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {mesh = @pai
 // CHECK-NEXT: %[[R:.*]]:2 = dist.all_reduce %{{.*}}, %[[G]] from
 // CHECK-NEXT: %[[N:.*]] = dfg.neg %[[R]]#0
 // CHECK-NEXT: dist.write @mean <[4]>, %[[N]]
+
+// -----
+
+// A scalar is soon computed, but not before the collective that brings what it needs.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dist.program @scalars() -> (tensor<f32>) attributes {mesh = @pair} {
+  %0 = dfg.constant dense<0.5> : tensor<f32>
+  %1 = dist.all_reduce %0 from <[], partial sum ["data"]> to <[]> : tensor<f32> -> tensor<f32>
+  %2 = dfg.neg %1 : (tensor<f32>) -> tensor<f32>
+  %3 = dist.all_reduce %2 from <[], partial sum ["data"]> to <[]> : tensor<f32> -> tensor<f32>
+  dist.return %3 : tensor<f32>
+}
+// CHECK-LABEL: dist.program @scalars(
+// CHECK: %[[FIRST:.*]] = dist.all_reduce %{{[a-z0-9]+}} from
+// CHECK-NEXT: %[[NEGATED:.*]] = dfg.neg %[[FIRST]]
+// CHECK-NEXT: dist.all_reduce %[[NEGATED]] from
