@@ -4,6 +4,8 @@
 
 #include "runtime/HostTensor.h"
 
+#include "runtime/Plan.h"
+
 #include <cstdlib>
 #include <cstring>
 
@@ -44,6 +46,17 @@ Expected<HostTensor> HostTensor::view(TensorType type, std::span<std::byte> byte
   tensor.storage = bytes;
   tensor.tensorType = std::move(type);
   return tensor;
+}
+
+Expected<std::vector<HostTensor>> allocateTensors(std::span<const Port> ports) {
+  std::vector<HostTensor> tensors;
+  for (const Port &port : ports) {
+    auto tensor = HostTensor::allocate(port.type);
+    if (!tensor)
+      return tensor.error();
+    tensors.push_back(*tensor);
+  }
+  return tensors;
 }
 
 } // namespace cleave::runtime

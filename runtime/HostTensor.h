@@ -9,8 +9,11 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace cleave::runtime {
+
+struct Port;
 
 /// A dense tensor's type and bytes. The bytes belong to the tensor (allocate) or to someone else who keeps them alive
 /// (view). Copies share the bytes.
@@ -37,6 +40,9 @@ private:
   std::shared_ptr<void> owner;
   std::span<std::byte> storage;
 };
+
+/// A tensor for each port, with the values that HostTensor::allocate gives.
+Expected<std::vector<HostTensor>> allocateTensors(std::span<const Port> ports);
 
 } // namespace cleave::runtime
 

@@ -46,17 +46,6 @@ Expected<HostTensor> randomTensor(const Port &port, uint64_t seed) {
   return tensor;
 }
 
-Expected<std::vector<HostTensor>> allocateAll(const std::vector<Port> &ports) {
-  std::vector<HostTensor> tensors;
-  for (const Port &port : ports) {
-    auto tensor = HostTensor::allocate(port.type);
-    if (!tensor)
-      return tensor.error();
-    tensors.push_back(*tensor);
-  }
-  return tensors;
-}
-
 int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -172,7 +161,7 @@ private:
   Error allocateOutputs() {
     outputsOf.resize(std::min(options.inFlight, options.repeat));
     for (std::vector<HostTensor> &tensors : outputsOf) {
-      auto allocated = allocateAll(entry->outputs);
+      auto allocated = allocateTensors(entry->outputs);
       if (!allocated)
         return allocated.error();
       tensors = *allocated;

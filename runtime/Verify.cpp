@@ -226,4 +226,13 @@ Error verifyPlan(const PlanContents &plan) {
   return verifySharing(plan, lasting);
 }
 
+Expected<Plan> readVerifiedPlan(const std::filesystem::path &file) {
+  auto plan = Plan::read(file);
+  if (!plan)
+    return plan;
+  if (Error error = verifyPlan(*plan))
+    return error;
+  return plan;
+}
+
 } // namespace cleave::runtime

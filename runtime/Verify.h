@@ -18,6 +18,9 @@ Error verifyPlan(const PlanContents &plan);
 /// The same for a plan that was read.
 inline Error verifyPlan(const Plan &plan) { return verifyPlan(*plan); }
 
+/// Reads a plan's file and verifies it.
+Expected<Plan> readVerifiedPlan(const std::filesystem::path &file);
+
 /// The rules that need no order: indices, types, sizes, signatures, queue kinds, channels, kernels.
 Error verifyStructure(const PlanContents &plan);
 

@@ -33,14 +33,12 @@ Expected<BatchRunner::Outputs> BatchRunner::prepare(const Executor &executor, ui
   if (!*loss)
     return makeError(Status::Rejected, "entry \"", entry.name, "\" expects an output \"loss\", got none");
   Outputs outputs{index, **loss, *correct, *count, {}};
-  outputs.slots.resize(inFlight);
-  for (std::vector<HostTensor> &tensors : outputs.slots)
-    for (const Port &port : entry.outputs) {
-      auto tensor = HostTensor::allocate(port.type);
-      if (!tensor)
-        return tensor.error();
-      tensors.push_back(*tensor);
-    }
+  for (unsigned slot = 0; slot != inFlight; ++slot) {
+    auto tensors = allocateTensors(entry.outputs);
+    if (!tensors)
+      return tensors.error();
+    outputs.slots.push_back(std::move(*tensors));
+  }
   return outputs;
 }
 

@@ -80,14 +80,11 @@ BatchOrder Dataset::all() const {
 }
 
 Expected<Batch> Dataset::allocate() const {
+  auto inputs = allocateTensors(entry->inputs);
+  if (!inputs)
+    return inputs.error();
   Batch batch;
-  std::vector<HostTensor> &inputs = batch.tensors.emplace_back();
-  for (const Port &port : entry->inputs) {
-    auto tensor = HostTensor::allocate(port.type);
-    if (!tensor)
-      return tensor.error();
-    inputs.push_back(*tensor);
-  }
+  batch.tensors.push_back(std::move(*inputs));
   return batch;
 }
 

@@ -188,13 +188,10 @@ Expected<BatchOrder> SequenceData::rest(uint64_t seed, uint64_t epoch, uint64_t 
 Expected<Batch> SequenceData::allocate() const {
   Batch batch;
   for (const Entry *entry : entries) {
-    std::vector<HostTensor> &inputs = batch.tensors.emplace_back();
-    for (const Port &port : entry->inputs) {
-      auto tensor = HostTensor::allocate(port.type);
-      if (!tensor)
-        return tensor.error();
-      inputs.push_back(*tensor);
-    }
+    auto inputs = allocateTensors(entry->inputs);
+    if (!inputs)
+      return inputs.error();
+    batch.tensors.push_back(std::move(*inputs));
   }
   return batch;
 }

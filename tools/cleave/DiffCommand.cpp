@@ -17,17 +17,8 @@ struct DiffOptions {
   std::string first, second, entry, format = "text", output = "-";
 };
 
-Expected<runtime::Plan> readVerified(const std::string &path) {
-  auto plan = runtime::Plan::read(path);
-  if (!plan)
-    return plan;
-  if (Error error = verifyPlan(*plan))
-    return error;
-  return plan;
-}
-
 Error diff(const DiffOptions &options) {
-  auto first = readVerified(options.first), second = readVerified(options.second);
+  auto first = runtime::readVerifiedPlan(options.first), second = runtime::readVerifiedPlan(options.second);
   if (!first || !second)
     return first ? second.error() : first.error();
   auto firstEntry = first->entry(options.entry), secondEntry = second->entry(options.entry);

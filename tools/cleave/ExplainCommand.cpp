@@ -108,11 +108,9 @@ Error explainAll(const ExplainOptions &options, const runtime::Plan &plan,
 }
 
 Error explain(const ExplainOptions &options) {
-  auto plan = runtime::Plan::read(options.plan);
+  auto plan = runtime::readVerifiedPlan(options.plan);
   if (!plan)
     return plan.error();
-  if (Error error = verifyPlan(*plan))
-    return error;
   auto entries = chooseEntries(*plan, options.entry);
   if (!entries)
     return entries.error();

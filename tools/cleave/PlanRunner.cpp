@@ -61,14 +61,7 @@ Expected<std::vector<HostTensor>> makeInputs(const runtime::Entry &entry, const 
 }
 
 Expected<std::vector<HostTensor>> makeOutputs(const runtime::Entry &entry) {
-  std::vector<HostTensor> outputs;
-  for (const runtime::Port &port : entry.outputs) {
-    auto tensor = HostTensor::allocate(port.type);
-    if (!tensor)
-      return tensor.error();
-    outputs.push_back(*tensor);
-  }
-  return outputs;
+  return runtime::allocateTensors(entry.outputs);
 }
 
 Expected<double> runStep(runtime::Executor &executor, const std::vector<HostTensor> &inputs,

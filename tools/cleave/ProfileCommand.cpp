@@ -24,11 +24,9 @@ Error profilePlans(const ProfileOptions &options) {
   size_t before = profile.numKernels();
   bool shows = llvm::sys::Process::StandardErrIsDisplayed();
   for (const std::string &file : options.plans) {
-    auto plan = runtime::Plan::read(file);
+    auto plan = runtime::readVerifiedPlan(file);
     if (!plan)
       return plan.error();
-    if (Error error = verifyPlan(*plan))
-      return error;
     Error error = measurePlan(*plan, profile, [&](size_t done, size_t count) {
       if (shows)
         llvm::errs() << "\r" << file << ": " << done << " of " << count << " kernels" << (done == count ? "\n" : "");

@@ -203,11 +203,9 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
 }
 
 Error simulate(const SimulateOptions &options) {
-  auto plan = runtime::Plan::read(options.plan);
+  auto plan = runtime::readVerifiedPlan(options.plan);
   if (!plan)
     return plan.error();
-  if (Error error = verifyPlan(*plan))
-    return error;
   auto entries = chooseEntries(*plan, options.entry);
   if (!entries)
     return entries.error();
