@@ -5,6 +5,7 @@
 #include "passes/schedule/ArenaPlanner.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -12,33 +13,91 @@
 
 namespace cleave::schedule {
 
+namespace {
+
+/// Placed ranges by offset. Every range that is placed is compared with most of those before, so positions lie by
+/// themselves, in blocks that are short enough to insert into.
+class PlacedRanges {
+public:
+  void insert(const LiveRange &range, uint64_t offset) {
+    auto block = std::upper_bound(blocks.begin(), blocks.end(), offset,
+                                  [](uint64_t at, const Block &other) { return at < other.begins.front(); });
+    if (block != blocks.begin())
+      --block;
+    if (block == blocks.end())
+      block = blocks.emplace(block);
+    auto at = std::upper_bound(block->begins.begin(), block->begins.end(), offset) - block->begins.begin();
+    block->first.insert(block->first.begin() + at, range.first);
+    block->last.insert(block->last.begin() + at, range.last);
+    block->ends.insert(block->ends.begin() + at, offset + alignedSize(range.bytes));
+    block->begins.insert(block->begins.begin() + at, offset);
+    if (block->begins.size() == maxBlockSize)
+      blocks.insert(block + 1, block->takeUpperHalf());
+  }
+
+  /// The lowest of the smallest gaps of at least `size` bytes between ranges that meet this one; behind them all where
+  /// there is none.
+  uint64_t findGap(const LiveRange &range, uint64_t size) const {
+    uint64_t end = 0, best = 0, bestGap = std::numeric_limits<uint64_t>::max();
+    std::array<unsigned, maxBlockSize> meeting;
+    for (const Block &block : blocks) {
+      unsigned numMeeting = 0;
+      for (unsigned at = 0; at != block.begins.size(); ++at) {
+        meeting[numMeeting] = at;
+        numMeeting +=
+            static_cast<unsigned>(block.first[at] <= range.last) & static_cast<unsigned>(range.first <= block.last[at]);
+      }
+      for (unsigned i = 0; i != numMeeting; ++i) {
+        uint64_t begin = block.begins[meeting[i]];
+        if (begin > end && begin - end >= size && begin - end < bestGap) {
+          best = end;
+          bestGap = begin - end;
+        }
+        end = std::max(end, block.ends[meeting[i]]);
+      }
+    }
+    return bestGap == std::numeric_limits<uint64_t>::max() ? end : best;
+  }
+
+private:
+  static constexpr size_t maxBlockSize = 512;
+
+  /// Positions and bytes of ranges; never empty.
+  struct Block {
+    std::vector<unsigned> first, last;
+    std::vector<uint64_t> begins, ends;
+
+    Block takeUpperHalf() {
+      Block upper;
+      auto take = [](auto &from, auto &to) {
+        auto middle = from.begin() + from.size() / 2;
+        to.assign(middle, from.end());
+        from.erase(middle, from.end());
+      };
+      take(first, upper.first);
+      take(last, upper.last);
+      take(begins, upper.begins);
+      take(ends, upper.ends);
+      return upper;
+    }
+  };
+
+  std::vector<Block> blocks;
+};
+
+} // namespace
+
 ArenaPlan placeInOrder(const std::vector<LiveRange> &ranges, const std::vector<unsigned> &order) {
   ArenaPlan plan;
   plan.offsets.resize(ranges.size());
-  std::vector<unsigned> placed; // by offset
-  placed.reserve(ranges.size());
+  PlacedRanges placed;
   for (unsigned index : order) {
     uint64_t size = alignedSize(ranges[index].bytes);
     if (size == 0)
       continue;
-    uint64_t end = 0, best = 0, bestGap = std::numeric_limits<uint64_t>::max();
-    for (unsigned other : placed) {
-      if (!ranges[other].meets(ranges[index]))
-        continue;
-      uint64_t offset = plan.offsets[other];
-      if (offset > end && offset - end >= size && offset - end < bestGap) {
-        best = end;
-        bestGap = offset - end;
-      }
-      end = std::max(end, offset + alignedSize(ranges[other].bytes));
-    }
-    if (bestGap == std::numeric_limits<uint64_t>::max())
-      best = end;
-    plan.offsets[index] = best;
-    plan.bytes = std::max(plan.bytes, best + size);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), best,
-                                   [&](uint64_t offset, unsigned other) { return offset < plan.offsets[other]; }),
-                  index);
+    plan.offsets[index] = placed.findGap(ranges[index], size);
+    plan.bytes = std::max(plan.bytes, plan.offsets[index] + size);
+    placed.insert(ranges[index], plan.offsets[index]);
   }
   return plan;
 }
@@ -174,14 +233,15 @@ private:
   }
 
   /// Rounds of moving a range that ends where the arena ends to an earlier place in the order. More of them while the
-  /// arena is far from the bound.
+  /// arena is far from the bound, fewer where a round takes seconds. Effort is counted in pairs of ranges.
   void improve() {
-    static constexpr uint64_t effort = 40'000'000, minRounds = 16, maxRounds = 2000;
+    static constexpr uint64_t effort = 40'000'000, mostEffort = 2'000'000'000, minRounds = 16, maxRounds = 2000;
     uint64_t cost = std::max<uint64_t>(1, ranges.size() * ranges.size());
     uint64_t rounds = std::clamp(effort / cost, minRounds, maxRounds);
+    uint64_t mostRounds = std::min(rounds * 4, mostEffort / cost);
     // Always the same seed: equal models have equal plans.
     std::mt19937_64 random(0x636c6561); // NOLINT(bugprone-random-generator-seed)
-    for (uint64_t round = 0; round != rounds * 4 && best.bytes > bound; ++round) {
+    for (uint64_t round = 0; round != mostRounds && best.bytes > bound; ++round) {
       bool isClose = best.bytes - bound <= bound / 50;
       if (round >= rounds && isClose)
         return;
