@@ -165,6 +165,9 @@ void write(std::ostream &out, const LibraryKernel &library) {
     out << " +" << postOp.kind << "(" << postOp.alpha << "," << postOp.beta << "," << postOp.argument << ")";
 }
 
+/// What tells objects apart: their checksum, which plans usually carry.
+uint64_t identityOf(const NativeObject &object) { return object.checksum ? object.checksum : checksum(object.image); }
+
 } // namespace
 
 std::string KernelUse::signature(const PlanContents &plan) const {
@@ -174,7 +177,7 @@ std::string KernelUse::signature(const PlanContents &plan) const {
   if (const auto *library = std::get_if<LibraryKernel>(&called.body))
     write(out, *library);
   else if (const auto *native = std::get_if<NativeKernel>(&called.body))
-    out << "native " << checksum(plan.objects[native->object].image) << " " << native->symbol << " "
+    out << "native " << identityOf(plan.objects[native->object]) << " " << native->symbol << " "
         << native->parallelExtent;
   for (const auto *types : {&called.inputs, &called.outputs}) {
     for (const TensorType &type : *types)
