@@ -6,6 +6,7 @@
 
 #include "dialects/dist/Accumulation.h"
 #include "passes/planner/ModelNode.h"
+#include "passes/train/CotangentTerms.h"
 
 using namespace mlir;
 
@@ -76,12 +77,18 @@ LogicalResult StepWriter::writeBackward(unsigned number, unsigned stage) {
     return failure();
   seedLoss(microbatch, stage);
   for (Operation *op : llvm::reverse(stages[stage].operators)) {
+    for (Value result : op->getResults())
+      if (failed(joinCotangents(microbatch, result)))
+        return failure();
     if (failed(differentiate(microbatch, op)))
       return failure();
     if (isKept(op, options.of(stages[stage].mesh).kept))
       for (auto [result, copy] : llvm::zip_equal(op->getResults(), used[op]->getResults()))
         copy.replaceAllUsesWith(microbatch.values.lookup(result));
   }
+  for (const auto &[of, terms] : std::exchange(apart, {}))
+    if (failed(joinCotangents(microbatch, of, terms)))
+      return failure();
   return success();
 }
 
@@ -124,9 +131,38 @@ LogicalResult StepWriter::differentiate(Microbatch &microbatch, Operation *origi
     gradient->setLoc(partOf(original->getLoc(), "gradient"));
   taskOperators.append(created);
   for (auto [operand, isNeeded, cotangent] : llvm::zip_equal(original->getOperands(), needed, *made))
-    if (isNeeded && cotangent)
-      if (failed(addCotangent(microbatch, operand, cotangent)))
+    if (isNeeded && cotangent) {
+      if (mayBeJoined(cotangent))
+        apart[operand].push_back(cotangent);
+      else if (failed(addCotangent(microbatch, operand, cotangent)))
         return failure();
+    }
+  return success();
+}
+
+LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of) {
+  auto terms = apart.find(of);
+  return terms == apart.end() ? success() : joinCotangents(microbatch, of, std::exchange(terms->second, {}));
+}
+
+LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of, ArrayRef<Value> terms) {
+  SmallVector<Operation *> created;
+  auto joined = joinTerms(terms, places, builder, created);
+  recorder.take();
+  if (failed(joined))
+    return failure();
+  taskOperators.append(created);
+  for (Value cotangent : *joined) {
+    // The last operator that was differentiated need not be the one whose places are known.
+    dist::PlaceAttr place = dist::getPlace(cotangent.getDefiningOp());
+    places.begin(place.getMesh(), place.getBy());
+    auto layouts = places.layoutsOf(cotangent.getDefiningOp());
+    if (failed(layouts))
+      return failure();
+    places.hint(cotangent, layouts->results.front());
+    if (failed(addCotangent(microbatch, of, cotangent)))
+      return failure();
+  }
   return success();
 }
 

@@ -122,6 +122,10 @@ private:
 
   mlir::LogicalResult differentiate(Microbatch &microbatch, mlir::Operation *original);
 
+  /// Adds what was set apart of the cotangent of a value of the forward graph, joined where that is cheaper.
+  mlir::LogicalResult joinCotangents(Microbatch &microbatch, mlir::Value of);
+  mlir::LogicalResult joinCotangents(Microbatch &microbatch, mlir::Value of, llvm::ArrayRef<mlir::Value> terms);
+
   /// Adds to the cotangent of a value of the forward graph; that of a parameter is the whole step's.
   mlir::LogicalResult addCotangent(Microbatch &microbatch, mlir::Value of, mlir::Value cotangent);
 
@@ -194,6 +198,8 @@ private:
   llvm::MapVector<mlir::Attribute, std::pair<mlir::Value, mlir::Operation *>> nextValues;
   /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> used;
+  /// By value of the forward graph: terms of its cotangent that the backward task at hand has not added yet.
+  llvm::MapVector<mlir::Value, llvm::SmallVector<mlir::Value>> apart;
   /// What the backward task at hand made.
   llvm::SmallVector<mlir::Operation *> taskOperators;
   dist::PlaceAttr lastPlace;
