@@ -178,11 +178,11 @@ def split_by_data(folder, rounds):
 
 def pipeline(folder, rounds):
     """The zoo's LSTM as a language model on random text, its layers on two devices."""
-    sequence, vocabulary = 35, 2000
+    sequence, vocabulary, batch, steps = 35, 2000, 64, 16
     model = os.path.join(folder, "lstm.onnx")
     finish(run(CLEAVE, "zoo", "lstm", "--layers", 8, "--hidden", 256, "--sequence", sequence, "--vocabulary",
-               vocabulary, "--batch", 32, "--weights", "-o", model))
-    text = numpy.random.default_rng(1).integers(0, vocabulary, (64 * 32, sequence + 1))
+               vocabulary, "--batch", batch, "--weights", "-o", model))
+    text = numpy.random.default_rng(1).integers(0, vocabulary, (steps * batch, sequence + 1))
     files = {}
     for port, tokens in (("tokens", text[:, :-1]), ("labels", text[:, 1:])):
         files[port] = os.path.join(folder, f"{port}.npy")
