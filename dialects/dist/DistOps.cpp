@@ -166,6 +166,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   StringAttr name = attribute.getName();
   bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName) &&
               isa<UnitAttr>(attribute.getValue());
+  mark |= name == againAttrName && isa<IntegerAttr>(attribute.getValue());
   if (!place && !group && !mark)
     return op->emitOpError("expects the attribute '")
            << attribute.getName().getValue() << "' to be '" << placeAttrName << "' with a #dist.place, or '"

@@ -104,12 +104,14 @@ private:
     return early[op] = result;
   }
 
-  /// Writes, and elementwise operators that lead to nothing else: the step can do them at any time.
+  /// Writes, and elementwise operators and other collectives that lead to nothing else: the step can do them at any
+  /// time. Collectives of the kind at hand cannot share a message with what they depend on.
   bool isLate(Operation *op) {
     if (isa<dist::WriteOp>(op))
       return true;
     auto [known, isNew] = late.try_emplace(op, false);
-    if (!isNew || !isa<ElementwiseInterface>(op) || !isMemoryEffectFree(op) || op->use_empty())
+    if (!isNew || !isa<ElementwiseInterface, dist::Collective>(op) || kindOf(*op) == currentKind ||
+        !isMemoryEffectFree(op) || op->use_empty())
       return known->second;
     bool result = llvm::all_of(op->getUsers(), [&](Operation *user) { return isLate(user); });
     return late[op] = result;
@@ -152,6 +154,7 @@ private:
   }
 
   void combineKind(Attribute kind) {
+    currentKind = kind;
     positions.clear();
     early.clear();
     late.clear();
@@ -171,37 +174,56 @@ private:
       return std::pair(left.ready, left.needed) < std::pair(right.ready, right.needed);
     });
     double most = bucketBytes(bytes, [&](double size) { return seconds(all.front().op, size); });
-    for (const Bucket &bucket : bucketsOf(all, most))
+    for (const Bucket &bucket : bucketsOf(all, most, mostGathered(all, most)))
       combine(bucket);
   }
 
-  /// What a collective's results are added to over a step.
-  static llvm::SmallPtrSet<Operation *, 1> sumsOf(dist::Collective op) {
-    llvm::SmallPtrSet<Operation *, 1> sums;
+  /// What is there in parts from the beginning, and whole while it is used, is kept in parts to save memory. So a
+  /// bucket of it is also full at the bytes of the largest, which is there as a whole at some time in any case. What
+  /// does not change from step to step is gathered for good.
+  double mostGathered(ArrayRef<Candidate> all, double most) const {
+    dist::Collective first = all.front().op;
+    if (first.getFromLayout(0).getPartial() != first.getToLayout(0).getPartial() ||
+        !changing.contains(first->getOperand(0)))
+      return most;
+    double largest = 0;
+    for (const Candidate &candidate : all)
+      if (candidate.ready == 0)
+        largest = std::max(largest, candidate.bytes);
+    return std::min(most, largest);
+  }
+
+  /// What a bucket has no two collectives of: a sum over the step to which their results are added, and what they
+  /// gather.
+  static llvm::SmallPtrSet<const void *, 2> marksOf(dist::Collective op) {
+    llvm::SmallPtrSet<const void *, 2> marks;
+    if (op.getFromLayout(0).getPartial() == op.getToLayout(0).getPartial())
+      for (Value operand : op->getOperands())
+        marks.insert(operand.getAsOpaquePointer());
     for (Operation *user : op->getUsers())
       if (user->hasAttr(dist::accumulatesAttrName))
-        sums.insert(user);
-    return sums;
+        marks.insert(user);
+    return marks;
   }
 
   /// In the order in which they become ready. A bucket is closed when it is full, before one that becomes ready only
-  /// after something that depends on the bucket, and before the next gradient of the same parameter: the sums of a
-  /// step's microbatches are to need no more memory than before.
-  static std::vector<Bucket> bucketsOf(ArrayRef<Candidate> all, double most) {
+  /// after something that depends on the bucket, and before the next gradient of the same parameter, or the same part
+  /// of one again: sums of a step's microbatches, and what is not kept, are to need no more memory than before.
+  static std::vector<Bucket> bucketsOf(ArrayRef<Candidate> all, double most, double mostGathered) {
     std::vector<Bucket> buckets;
     double bytes = 0;
     unsigned needed = 0;
-    llvm::SmallPtrSet<Operation *, 16> sums;
+    llvm::SmallPtrSet<const void *, 16> marks;
     for (const Candidate &candidate : all) {
-      auto own = sumsOf(candidate.op);
-      bool repeats = llvm::any_of(own, [&](Operation *sum) { return sums.contains(sum); });
-      if (buckets.empty() || bytes >= most || candidate.ready >= needed || repeats) {
+      auto own = marksOf(candidate.op);
+      bool repeats = llvm::any_of(own, [&](const void *mark) { return marks.contains(mark); });
+      if (buckets.empty() || bytes >= (candidate.ready ? most : mostGathered) || candidate.ready >= needed || repeats) {
         buckets.emplace_back();
         bytes = 0;
         needed = candidate.needed;
-        sums.clear();
+        marks.clear();
       }
-      sums.insert(own.begin(), own.end());
+      marks.insert(own.begin(), own.end());
       buckets.back().push_back(candidate);
       bytes += candidate.bytes;
       needed = std::min(needed, candidate.needed);
@@ -253,6 +275,8 @@ private:
     state.location = FusedLoc::get(program.getContext(), locations);
     state.addAttribute("from", builder.getArrayAttr(from));
     state.addAttribute("to", builder.getArrayAttr(to));
+    if (Attribute again = bucket.front().op->getAttr(dist::againAttrName))
+      state.addAttribute(dist::againAttrName, again);
     Operation *combined = builder.create(state);
     bringOperands(combined);
     replace(bucket, combined);
@@ -294,6 +318,7 @@ private:
   llvm::DenseMap<Operation *, unsigned> positions;
   std::vector<Operation *> operations;
   llvm::DenseMap<Operation *, bool> early, late;
+  Attribute currentKind;
   llvm::DenseSet<Value> changing;
 };
 

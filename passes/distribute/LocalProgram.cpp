@@ -14,6 +14,8 @@ using dist::Layout;
 using dist::Part;
 using dist::StepKind;
 
+bool showsParameter(dfg::BarrierOp barrier) { return barrier.getInput().getDefiningOp<dfg::ReadOp>() != nullptr; }
+
 void LocalProgram::hold(Value value, const Layout &layout, Value part, bool isZero) {
   held[value].push_back({layout, part});
   if (isZero || !layout.isPadded(shape))
@@ -115,6 +117,8 @@ Value LocalProgram::addStep(Value value, Value part, const Layout &from, const d
   case StepKind::HaloExchange:
     return dist::HaloExchangeOp::create(builder, location, type, part, before, after, builder.getF64FloatAttr(fill));
   }
+  if (auto again = value.getDefiningOp<dfg::BarrierOp>(); again && showsParameter(again))
+    made.getDefiningOp()->setAttr(dist::againAttrName, again.getNumberAttr());
   // Reductions join whatever the padding of their operands holds; all else fills padding with zero.
   bool joins = step.kind == StepKind::AllReduce || step.kind == StepKind::ReduceScatter;
   hold(value, step.to, made, !joins || zeroPadded.contains(part));

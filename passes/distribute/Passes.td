@@ -87,10 +87,14 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
     G/S L + S b is least then. So latencies take sqrt(L / (G b)) of the time of the transfers, little where there is
     much to reduce, and where a transfer of everything takes less than L there is one bucket.
 
+    What is there from the beginning and changes from step to step is a part of a parameter that devices share to save
+    memory: a bucket that gathers such parts is full, too, at the bytes of the largest of them.
+
     A bucket is closed early before a collective that becomes ready only after an operator that depends on one in the
     bucket: nothing waits for what depends on itself, and no operator waits that could have gone on; and before the same
-    gradient of the next microbatch, which is added to one in the bucket. Writes of parameters, and elementwise operators
-    that lead to nothing else, stand behind the bucket that they wait for. All others keep their order, so that transfers
+    gradient of the next microbatch, which is added to one in the bucket, or the same part of a parameter once more, which
+    is gathered again. Writes of parameters, and elementwise operators and collectives of another kind that lead to
+    nothing else, stand behind the bucket that they wait for. All others keep their order, so that transfers
     do, too, and programs cannot block each other (see `dist.program`).
 
     Before:
@@ -115,6 +119,55 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
     Option<"latency", "latency", "double", "5e-6", "seconds from device to device, where no machine is known">,
     Option<"bandwidth", "bandwidth", "double", "1e10", "bytes a second from device to device, likewise">];
   let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
+def AdvanceUpdatesPass : Pass<"dist-advance-updates", "::mlir::ModuleOp"> {
+  let summary = "Write parameters as soon as a step has all that this needs";
+  let description = [{
+    A step writes its parameters and their state at its end. Until then all gradients would be there at once, or what
+    devices got of them. So what leads to writes alone moves to where it can be: elementwise operators (be they operators,
+    or native kernels that hold nothing else), gathers of what they make, and the writes.
+
+    Such an operator stands behind what it needs. What a collective brings is on its way for a while: what needs it
+    stands behind the beginning of the next collective that the rest of the step needs, so that devices have computed
+    what that one carries before they may have to wait. Collectives follow each other on one queue: where the next one is
+    waited for at once, so is the one before it. Behind the last one there is nothing left, and updates stand at the end.
+
+    The operator that makes a parameter's next value also stands behind all who read the present one: it replaces that
+    where it lies. For its sake it moves to a later place, too, also where it does more than elementwise arithmetic, as
+    a kernel does that goes on from a gradient to the update. What leads to several updates (the rate of an optimizer)
+    comes with the first of them.
+
+    Nothing else moves: a limit on all gradients together is a reduction that needs all of them, so it and what follows
+    stay behind the last one; sums over microbatches are behind the last microbatch. Gradients themselves, and what joins
+    them over devices, stand where the schedule of the step and the buckets of its collectives have them, and transfers
+    keep their order.
+
+    Before:
+    ```mlir
+    %0 = dist.all_reduce %g2 …
+    %g1 = …
+    %1 = dist.all_reduce %g1 …
+    %h = …
+    %u1 = dfg.sub %w1, %1 …
+    dist.write @w1 <[8]>, %u1 : tensor<8xf32>
+    %u2 = dfg.sub %w2, %0 …
+    dist.write @w2 <[8]>, %u2 : tensor<8xf32>
+    ```
+    After:
+    ```mlir
+    %0 = dist.all_reduce %g2 …
+    %g1 = …
+    %1 = dist.all_reduce %g1 …
+    %u2 = dfg.sub %w2, %0 …
+    dist.write @w2 <[8]>, %u2 : tensor<8xf32>
+    %h = …
+    %u1 = dfg.sub %w1, %1 …
+    dist.write @w1 <[8]>, %u1 : tensor<8xf32>
+    ```
+    Runs on operators, so that what is fused stands where it is to run, and again on kernels, when it is known who reads
+    parameters. Guarantees that values are what they were: reads see what was there before the step wherever they stand.
+  }];
 }
 
 #endif // CLEAVE_PASSES_DISTRIBUTE_PASSES

@@ -22,6 +22,8 @@ void buildDistributePipeline(OpPassManager &manager, const DistributeOptions &op
   // After the collectives are there. Before kernels are made: where a result is needed decides what is fused with what.
   if (options.combine)
     manager.addPass(options.machine ? createCombineCollectivesPass(*options.machine) : createCombineCollectivesPass());
+  // After the messages are known that updates wait for.
+  manager.addPass(createAdvanceUpdatesPass());
 }
 
 void registerDistributePipeline() {

@@ -240,6 +240,10 @@ LogicalResult ProgramWriter::localize(Operation &op, const OperatorLayouts &layo
     program.get(op.getResult(0), layouts.results.front());
     return success();
   }
+  if (auto barrier = dyn_cast<dfg::BarrierOp>(op); barrier && showsParameter(barrier)) {
+    program.hold(barrier, layouts.results.front(), program.get(barrier.getInput(), layouts.operands.front()), true);
+    return success();
+  }
   if (auto write = dyn_cast<dfg::WriteOp>(op)) {
     Value part = program.get(write.getValue(), layouts.operands.front());
     OpBuilder builder = program.atEnd();

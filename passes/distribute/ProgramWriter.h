@@ -46,6 +46,10 @@
 
 namespace cleave {
 
+/// Whether a barrier stands in front of a parameter. Nothing is copied for it, the parameter lies where it does; what
+/// brings it into other layouts from there is marked by the barrier's number (dist::againAttrName).
+bool showsParameter(dfg::BarrierOp barrier);
+
 /// A program in the making: what it holds of the graph's values, in which layouts.
 class LocalProgram {
 public:

@@ -96,17 +96,31 @@ private:
   };
   using TaskSet = std::set<unsigned, Before>;
 
-  /// Where a compute queue keeps the order of the tasks, each follows the one before.
+  /// Where a compute queue keeps the order of the tasks, each follows the one before. A collective could begin with the
+  /// step if it carries what lasts from step to step, and its result would wait for its readers all the time: it
+  /// follows what stands before the collective before it, so that one is on its way while the device works with
+  /// another.
   void chainOrdered(const Problem &problem, const std::vector<bool> &prepare) {
-    std::vector<std::optional<unsigned>> last(problem.numDevices);
-    for (unsigned task = 0; task != tasks.size(); ++task) {
-      if (prepare[task] || tasks[task].communicates() || tasks[task].early || !problem.isOrdered(tasks[task].device))
-        continue;
-      std::optional<unsigned> &before = last[tasks[task].device];
+    std::vector<ValueUses> uses = usesOf(problem);
+    std::vector<std::optional<unsigned>> last(problem.numDevices), beforeCollective(problem.numDevices);
+    auto follow = [&](std::optional<unsigned> before, unsigned task) {
       if (before &&
           std::find(dependents[*before].begin(), dependents[*before].end(), task) == dependents[*before].end())
         dependents[*before].push_back(task);
-      before = task;
+    };
+    for (unsigned task = 0; task != tasks.size(); ++task) {
+      unsigned device = tasks[task].device;
+      if (prepare[task] || tasks[task].target || tasks[task].early || !problem.isOrdered(device))
+        continue;
+      if (!tasks[task].collective) {
+        follow(last[device], task);
+        last[device] = task;
+        continue;
+      }
+      const std::vector<unsigned> &reads = tasks[task].reads;
+      if (std::all_of(reads.begin(), reads.end(), [&](unsigned value) { return prepare[uses[value].writer]; }))
+        follow(beforeCollective[device], task);
+      beforeCollective[device] = last[device];
     }
   }
 

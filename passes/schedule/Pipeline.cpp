@@ -4,6 +4,7 @@
 
 #include "passes/schedule/Pipeline.h"
 
+#include "passes/distribute/Passes.h"
 #include "passes/schedule/Passes.h"
 
 using namespace mlir;
@@ -11,6 +12,8 @@ using namespace mlir;
 namespace cleave {
 
 void buildSchedulePipeline(OpPassManager &manager) {
+  // Kernels read parameters where their last operator stood: updates follow them.
+  manager.addPass(createAdvanceUpdatesPass());
   // One pass: order decides live ranges, live ranges places, and places the waits for values that others replace.
   manager.addPass(createScheduleProgramsPass());
 }

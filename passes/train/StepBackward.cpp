@@ -73,6 +73,7 @@ LogicalResult StepWriter::writeBackward(unsigned number, unsigned stage) {
   Microbatch &microbatch = microbatches[number];
   taskOperators.clear();
   recorder.take();
+  beginGathers(stage, /*isForward=*/false);
   if (failed(recompute(number, stage)))
     return failure();
   seedLoss(microbatch, stage);
@@ -89,7 +90,7 @@ LogicalResult StepWriter::writeBackward(unsigned number, unsigned stage) {
   for (const auto &[of, terms] : std::exchange(apart, {}))
     if (failed(joinCotangents(microbatch, of, terms)))
       return failure();
-  return success();
+  return gatherFor(taskOperators, stage);
 }
 
 void StepWriter::seedLoss(Microbatch &microbatch, unsigned stage) {

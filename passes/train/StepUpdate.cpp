@@ -9,6 +9,8 @@
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace cleave {
@@ -60,6 +62,17 @@ LogicalResult StepWriter::writeState(FlatSymbolRefAttr name, Location location, 
   return placeCreated(mesh, "optimizer", {{value, layout}});
 }
 
+/// The numbers of gradients in the order in which they are there: so the first that can be updated are.
+static std::vector<size_t> orderOfGradients(ArrayRef<Value> gradients) {
+  std::vector<size_t> order(gradients.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  llvm::stable_sort(order, [&](size_t left, size_t right) {
+    Operation *first = gradients[left].getDefiningOp(), *second = gradients[right].getDefiningOp();
+    return second && (!first || first->isBeforeInBlock(second));
+  });
+  return order;
+}
+
 LogicalResult StepWriter::update() {
   SmallVector<Parameter *> trained;
   for (auto &[name, parameter] : parameters)
@@ -75,13 +88,14 @@ LogicalResult StepWriter::update() {
       return failure();
     gradients.push_back(*sum);
   }
+  std::vector<size_t> order = orderOfGradients(gradients);
   if (failed(clip(trained, gradients)))
     return failure();
   auto scalars = countStep(dist::getPlace(trained.front()->read).getMesh());
   if (failed(scalars))
     return failure();
-  for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients))
-    if (failed(updateParameter(*parameter, gradient, *scalars)))
+  for (size_t index : order)
+    if (failed(updateParameter(*trained[index], gradients[index], *scalars)))
       return failure();
   for (auto &[name, next] : nextValues) {
     Parameter &parameter = parameters.find(name)->second;

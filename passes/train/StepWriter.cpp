@@ -131,6 +131,9 @@ LogicalResult StepWriter::findHome(dfg::ReadOp read, Parameter &parameter) {
   parameter.home = *places.find(first->get());
   if (options.of(mesh).zero == 3 && active.contains(read))
     parameter.home = shareReplicas(parameter.home, places.shapeOf(mesh));
+  parameter.isShared = parameter.home != *places.find(first->get());
+  if (parameter.isShared)
+    shownReads[parameter.read] = parameter.read;
   recorder.operators = {parameter.read};
   return placeCreated(mesh, "home", {{parameter.read, parameter.home}});
 }
@@ -173,6 +176,8 @@ LogicalResult StepWriter::writeTask(const StageTask &task) {
 
 LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
   Microbatch &microbatch = microbatches[number];
+  SmallVector<Operation *> copies;
+  beginGathers(stage, /*isForward=*/true);
   for (Operation *op : stages[stage].operators) {
     if (counted.contains(op))
       continue;
@@ -187,9 +192,10 @@ LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
     for (OpOperand &operand : op->getOpOperands())
       if (auto read = operand.get().getDefiningOp<dfg::ReadOp>())
         copy->setOperand(operand.getOperandNumber(), valueOf(read));
+    copies.push_back(copy);
   }
   recorder.take();
-  return success();
+  return gatherFor(copies, stage);
 }
 
 Value StepWriter::valueOf(dfg::ReadOp read) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Writes a training step task by task. Private to the stage: StepWriter.cpp has the frame and forward tasks,
-// StepShares.cpp what each microbatch's loss counts for, StepBackward.cpp backward tasks, StepUpdate.cpp the optimizer
-// and outputs.
+// StepShares.cpp what each microbatch's loss counts for, StepBackward.cpp backward tasks, StepGathers.cpp parameters
+// that are there in parts, StepUpdate.cpp the optimizer and outputs.
 
 #ifndef CLEAVE_PASSES_TRAIN_STEPWRITER_H
 #define CLEAVE_PASSES_TRAIN_STEPWRITER_H
@@ -43,6 +43,8 @@ private:
   struct Parameter {
     dfg::ReadOp read;  ///< In the step, placed at home.
     dist::Layout home; ///< Of it.
+    /// Replicas have parts of it, and tasks gather the whole.
+    bool isShared = false;
     /// By mesh: the sum of its gradients so far, and how it lies.
     llvm::MapVector<mlir::Attribute, mlir::Value> gradients;
   };
@@ -136,6 +138,32 @@ private:
   /// Of the operators that a backward task made, those that no earlier stage needs are to run later.
   void setAsideWeights(unsigned number, unsigned stage);
 
+  //===-- parameters that replicas share (StepGathers.cpp) ----------------------------------------------------===//
+
+  /// What tasks on a mesh have of parameters that its devices keep in parts.
+  struct Gathered {
+    unsigned stage = 0;
+    bool isForward = false;
+    /// Of the last task: the reads that it used, the one whose last use was the last at the end.
+    llvm::SetVector<mlir::Value> used;
+    /// By read: what the task at hand uses instead, which is gathered for it.
+    llvm::DenseMap<mlir::Value, mlir::Value> current;
+  };
+
+  /// Nothing is kept from the task before, but what it used last if the task uses that first: in the backward pass
+  /// behind the forward pass of the same stage, or the other way round. Of that as much as is not more than the largest
+  /// parameter of the stage, which is there as a whole at some time in any case.
+  void beginGathers(unsigned stage, bool isForward);
+
+  /// Lets a task's operators use what is gathered for the task.
+  mlir::LogicalResult gatherFor(llvm::ArrayRef<mlir::Operation *> operators, unsigned stage);
+
+  /// What the task uses instead of a value: the parameter that it shows, gathered anew, or what an elementwise operator
+  /// of another task makes of that, computed anew. `operators` are the task's own.
+  llvm::FailureOr<mlir::Value> inTask(mlir::Value value, Gathered &gathered,
+                                      const llvm::DenseSet<mlir::Operation *> &operators,
+                                      llvm::DenseMap<mlir::Value, mlir::Value> &known);
+
   //===-- the end of the step ---------------------------------------------------------------------------------===//
 
   /// Places what was created since take(), with `values` lying so.
@@ -204,6 +232,10 @@ private:
   llvm::SmallVector<mlir::Operation *> taskOperators;
   dist::PlaceAttr lastPlace;
   int64_t barriers = 0;
+  /// By mesh.
+  llvm::DenseMap<mlir::Attribute, Gathered> gathers;
+  /// From what shows a shared parameter, the read or a barrier in front of it, to the read.
+  llvm::DenseMap<mlir::Value, mlir::Value> shownReads;
 };
 
 } // namespace cleave
