@@ -50,8 +50,8 @@ inline constexpr llvm::StringLiteral outputAttrName = "dist.output";
 inline constexpr llvm::StringLiteral layoutAttrName = "dist.layout";
 /// On an operation of a program that reads a parameter: steps write the parameter.
 inline constexpr llvm::StringLiteral changesAttrName = "dist.changes";
-/// On a collective, an integer: it brings what was there before in the step and was not kept. Collectives of different
-/// numbers are not joined.
+/// On a collective, an integer: what it brings is for a part of the step, and others bring the same for other parts.
+/// Collectives of different numbers are not joined.
 inline constexpr llvm::StringLiteral againAttrName = "dist.again";
 /// On a graph or program: its operators are to run in the order in which they stand.
 inline constexpr llvm::StringLiteral orderedAttrName = "dist.ordered";

@@ -33,8 +33,8 @@ def Dist_Dialect : Dialect {
     ```
     On an operator of a graph, `dist.place` holds a `#dist.place`, and `dist.group` the group to which the model itself
     assigns it. The operators of a graph or program with `dist.ordered` are to run in the order in which they stand. A read of a
-    parameter with `dist.changes` gives something else in every step, because steps write the parameter. A collective
-    with `dist.again` and a number brings what another one has brought earlier in the step, and was not kept.
+    parameter with `dist.changes` gives something else in every step, because steps write the parameter. What a
+    collective with `dist.again` and a number brings is for a part of the step; others bring the same for other parts.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;

@@ -40,7 +40,7 @@ public:
     if (updates.empty())
       return;
     findReaders();
-    findCollectives();
+    findCommunication();
     for (Operation *op : updates)
       earliest[op] = earliestOf(op);
     for (Operation *op : llvm::reverse(updates))
@@ -100,22 +100,29 @@ private:
       readers[parameter].append(show->user_begin(), show->user_end());
   }
 
-  /// For every position where the next collective stands that is no update: the end where there is none.
-  void findCollectives() {
+  /// For every position, where the next collective stands that is no update, or the end; and where the next value is
+  /// sent, or the position itself.
+  void findCommunication() {
     nextCollective.resize(end);
-    unsigned next = end - 1;
+    nextSend.resize(end);
+    unsigned collective = end - 1;
+    std::optional<unsigned> send;
     for (Operation &op : llvm::reverse(body.without_terminator())) {
       unsigned position = positions.lookup(&op);
-      nextCollective[position] = next;
+      nextCollective[position] = collective;
       if (isa<dist::Collective>(op) && !isUpdate(&op))
-        next = position;
+        collective = position;
+      if (isa<dist::SendOp>(op))
+        send = position;
+      nextSend[position] = send.value_or(position);
     }
   }
 
   unsigned standsBehind(Operation *op) const { return isUpdate(op) ? earliest.lookup(op) : positions.lookup(op); }
 
   /// Behind what it needs: where that comes from other devices, behind the beginning of the next message, so that there
-  /// is work while it is on its way. A parameter's next value comes behind all who read the present one.
+  /// is work while it is on its way. A parameter's next value comes behind all who read the present one. Other devices do
+  /// not wait for updates: what is to be sent goes first.
   unsigned earliestOf(Operation *op) {
     unsigned position = isFree(op) || isa<dist::WriteOp>(op) ? 0 : positions.lookup(op);
     for (Value operand : op->getOperands()) {
@@ -132,7 +139,7 @@ private:
         for (Operation *reader : readers.lookup(write.getParameterAttr()))
           if (!isUpdate(reader) || positions.lookup(reader) < positions.lookup(op))
             position = std::max(position, standsBehind(reader));
-    return position;
+    return isa<dist::WriteOp>(op) ? position : nextSend[position];
   }
 
   /// What only leads to others comes with the first of them, so that nothing waits for them in memory.
@@ -166,7 +173,7 @@ private:
   /// What moves, in order.
   std::vector<Operation *> updates;
   llvm::DenseMap<Attribute, SmallVector<Operation *>> readers;
-  std::vector<unsigned> nextCollective;
+  std::vector<unsigned> nextCollective, nextSend;
   /// The position behind which an update can stand, and does.
   llvm::DenseMap<Operation *, unsigned> earliest, chosen;
 };

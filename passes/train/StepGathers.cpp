@@ -68,8 +68,6 @@ FailureOr<Value> StepWriter::inTask(Value value, Gathered &gathered, const llvm:
     Value &current = gathered.current[read];
     if (current)
       return current;
-    if (read.use_empty())
-      return current = read;
     recorder.take();
     current = dfg::BarrierOp::create(builder, read.getLoc(), read, barriers++);
     shownReads[current] = read;

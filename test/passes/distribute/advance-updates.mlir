@@ -125,6 +125,33 @@ dist.program @shared(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {dist.orde
 
 // -----
 
+// What another mesh waits for goes first.
+dist.mesh @one <["d" = 1], devices = [0]>
+dist.mesh @two <["d" = 1], devices = [1]>
+dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 0.0>
+dist.program @sends(%x: tensor<4xf32>) attributes {dist.ordered, mesh = @one} {
+  %w = dfg.read @w {dist.changes} : tensor<4xf32>
+  %g = dfg.softmax %x {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = dfg.softmax %g {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  dist.send %0 to @two channel 0 : tensor<4xf32>
+  %1 = dfg.softmax %0 {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %u = dfg.sub %w, %g : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  dist.write @w <[4]>, %u : tensor<4xf32>
+  dist.return
+}
+dist.program @receives() -> (tensor<4xf32>) attributes {dist.ordered, mesh = @two} {
+  %0 = dist.receive from @one channel 0 : tensor<4xf32>
+  dist.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @sends(
+// CHECK: dist.send
+// CHECK-NEXT: dfg.read
+// CHECK-NEXT: dfg.sub
+// CHECK-NEXT: dist.write
+// CHECK-NEXT: dfg.softmax
+
+// -----
+
 // A kernel that ends with the update of what it reads before others do moves behind them; one that does not lead to the
 // update alone stays.
 dist.mesh @one <["d" = 1], devices = [0]>

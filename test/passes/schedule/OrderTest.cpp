@@ -67,6 +67,31 @@ TEST(Order, RunsBranchesAtTheSameTime) {
   }
 }
 
+// Parts of parameters that change could be gathered when the step begins, and would be there until they are used: on
+// devices that keep their order, one is on its way while the device works with the one before it.
+TEST(Order, GathersOneAheadOfItsReader) {
+  for (bool isOrdered : {false, true}) {
+    ProblemBuilder builder(1);
+    builder.problem.ordered = {isOrdered};
+    std::vector<unsigned> gathers, readers;
+    unsigned value = builder.input(0, 64);
+    for (unsigned layer = 0; layer != 4; ++layer) {
+      unsigned part = builder.parameter(0, 512);
+      builder.problem.values[part].changes = true;
+      unsigned whole = builder.collective(part, 0.25);
+      value = builder.launch(0, {value, whole}, 64);
+      gathers.push_back(builder.writerOf(whole));
+      readers.push_back(builder.writerOf(value));
+    }
+    builder.output(value);
+    Timetable body = bodyOf(builder.problem);
+    for (unsigned layer = 2; layer != 4; ++layer) {
+      EXPECT_EQ(body.start[gathers[layer]] >= body.finish[readers[layer - 2]], isOrdered);
+      EXPECT_LE(body.finish[gathers[layer]], body.start[readers[layer]]);
+    }
+  }
+}
+
 // Each weight is made ready before the next one is loaded, in the order in which the body needs them.
 TEST(Order, PreparesOneWeightAfterTheOther) {
   ProblemBuilder builder(1);
