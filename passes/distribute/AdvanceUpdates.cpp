@@ -101,7 +101,7 @@ private:
   }
 
   /// For every position, where the next collective stands that is no update, or the end; and where the next value is
-  /// sent, or the position itself.
+  /// sent, or the position itself where one is received before.
   void findCommunication() {
     nextCollective.resize(end);
     nextSend.resize(end);
@@ -114,6 +114,8 @@ private:
         collective = position;
       if (isa<dist::SendOp>(op))
         send = position;
+      else if (isa<dist::ReceiveOp>(op))
+        send = std::nullopt;
       nextSend[position] = send.value_or(position);
     }
   }
@@ -121,8 +123,8 @@ private:
   unsigned standsBehind(Operation *op) const { return isUpdate(op) ? earliest.lookup(op) : positions.lookup(op); }
 
   /// Behind what it needs: where that comes from other devices, behind the beginning of the next message, so that there
-  /// is work while it is on its way. A parameter's next value comes behind all who read the present one. Other devices do
-  /// not wait for updates: what is to be sent goes first.
+  /// is work while it is on its way. A parameter's next value comes behind all who read the present one. Other devices
+  /// do not wait for updates: what is to be sent goes first.
   unsigned earliestOf(Operation *op) {
     unsigned position = isFree(op) || isa<dist::WriteOp>(op) ? 0 : positions.lookup(op);
     for (Value operand : op->getOperands()) {
@@ -142,13 +144,16 @@ private:
     return isa<dist::WriteOp>(op) ? position : nextSend[position];
   }
 
-  /// What only leads to others comes with the first of them, so that nothing waits for them in memory.
+  /// What only leads to others comes with the first of them, so that nothing waits for them in memory; sums that stand
+  /// before that stay, for the sake of what they sum up.
   unsigned chosenOf(Operation *op) {
-    unsigned position = end;
+    bool isLast = llvm::any_of(op->getUsers(), [](Operation *user) { return isa<dist::WriteOp>(user); });
+    if (op->use_empty() || isLast)
+      return earliest.lookup(op);
+    unsigned position = positions.lookup(op);
     for (Operation *user : op->getUsers())
       position = std::min(position, chosen.lookup(user));
-    bool isLast = llvm::any_of(op->getUsers(), [](Operation *user) { return isa<dist::WriteOp>(user); });
-    return op->use_empty() || isLast ? earliest.lookup(op) : position;
+    return std::max(position, earliest.lookup(op));
   }
 
   void move() {

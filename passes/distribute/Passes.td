@@ -133,7 +133,8 @@ def AdvanceUpdatesPass : Pass<"dist-advance-updates", "::mlir::ModuleOp"> {
     what that one carries before they may have to wait. Collectives follow each other on one queue: where the next one is
     waited for at once, so is the one before it. Behind the last one there is nothing left, and updates stand at the end.
 
-    Nor do other meshes wait for updates: these stand behind the next value that the program sends.
+    Nor do other meshes wait for updates: these stand behind the next value that the program sends, unless it waits for
+    another mesh itself before that.
 
     The operator that makes a parameter's next value also stands behind all who read the present one: it replaces that
     where it lies. For its sake it moves to a later place, too, also where it does more than elementwise arithmetic, as
