@@ -141,7 +141,7 @@ private:
         for (Operation *reader : readers.lookup(write.getParameterAttr()))
           if (!isUpdate(reader) || positions.lookup(reader) < positions.lookup(op))
             position = std::max(position, standsBehind(reader));
-    return isa<dist::WriteOp>(op) ? position : nextSend[position];
+    return isa<dist::WriteOp>(op) || op->getNumOperands() == 0 ? position : nextSend[position];
   }
 
   /// What only leads to others comes with the first of them, so that nothing waits for them in memory; sums that stand

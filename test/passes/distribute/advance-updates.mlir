@@ -28,7 +28,6 @@ dist.program @overlap(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {dist.ord
 // CHECK-NEXT: dfg.sub %{{.*}}, %[[R2]]
 // CHECK-NEXT: dist.write @w2
 // CHECK-NEXT: dfg.softmax
-// CHECK-NEXT: dfg.read @w1
 // CHECK-NEXT: dfg.sub %{{.*}}, %[[R1]]
 // CHECK-NEXT: dist.write @w1
 
@@ -75,7 +74,6 @@ dist.program @limit(%x: tensor<4xf32>) -> (tensor<f32>) attributes {dist.ordered
 // CHECK-LABEL: dist.program @limit(
 // CHECK: = dfg.reduce %
 // CHECK: = dfg.reduce %
-// CHECK-NEXT: dfg.read
 // CHECK-NEXT: dfg.add
 // CHECK-NEXT: dfg.mul
 // CHECK-NEXT: dfg.sub
@@ -111,13 +109,11 @@ dist.program @shared(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {dist.orde
 // CHECK: dist.reduce_scatter
 // CHECK-NEXT: dfg.softmax
 // CHECK-NEXT: dist.reduce_scatter
-// CHECK-NEXT: dfg.read @w1
 // CHECK-NEXT: dist.slice
 // CHECK-NEXT: dfg.sub
 // CHECK-NEXT: dist.all_gather
 // CHECK-NEXT: dist.write @w1
 // CHECK-NEXT: dfg.softmax
-// CHECK-NEXT: dfg.read @w2
 // CHECK-NEXT: dist.slice
 // CHECK-NEXT: dfg.sub
 // CHECK-NEXT: dist.all_gather
@@ -145,7 +141,6 @@ dist.program @receives() -> (tensor<4xf32>) attributes {dist.ordered, mesh = @tw
 }
 // CHECK-LABEL: dist.program @sends(
 // CHECK: dist.send
-// CHECK-NEXT: dfg.read
 // CHECK-NEXT: dfg.sub
 // CHECK-NEXT: dist.write
 // CHECK-NEXT: dfg.softmax

@@ -50,12 +50,13 @@ dfg.graph @data(%x: tensor<2x4xf32>) -> tensor<f32> {
 
 // -----
 
-// What is cut in parts stays so: gradients, updates and parameters. Only the activation is joined.
+// What is cut in parts stays so: gradients, updates and parameters. Only the activation is joined. The gradient that is
+// there first is used first.
 // CHECK: dfg.graph @train
 // CHECK: dfg.read @w {dist.place = #dist.place<@pair, by = "home", split = <{d1 = ["data"]}>>}
 // CHECK: dfg.read @v {dist.place = #dist.place<@pair, by = "home", split = <{d0 = ["data"]}>>}
-// CHECK: dfg.write @w, {{.*}} split = <{d1 = ["data"]}>
 // CHECK: dfg.write @v, {{.*}} split = <{d0 = ["data"]}>
+// CHECK: dfg.write @w, {{.*}} split = <{d1 = ["data"]}>
 // PARTS: dist.program @train.pair
 // PARTS-COUNT-1: dist.all_reduce
 // PARTS-NOT: dist.{{all_reduce|all_gather|reduce_scatter}}
