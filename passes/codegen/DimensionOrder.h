@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order in which the dimensions of a tensor lie in memory.
+
+#ifndef CLEAVE_PASSES_CODEGEN_DIMENSIONORDER_H
+#define CLEAVE_PASSES_CODEGEN_DIMENSIONORDER_H
+
+#include "dialects/plan/Plan.h"
+
+#include "runtime/TensorType.h"
+
+#include "mlir/IR/BuiltinTypes.h"
+
+#include <optional>
+
+namespace cleave {
+
+/// The type of a value that is a tensor.
+mlir::RankedTensorType tensorType(mlir::Value value);
+
+/// The layout of a tensor of `shape` that is like `layout`: the same dimension cut into blocks of the same size, or the
+/// same order of dimensions; none where it is more complicated.
+std::optional<runtime::Layout> sameKindOfLayout(plan::LayoutAttr layout, const std::vector<int64_t> &shape);
+
+/// The dimensions as they lie in memory, the outermost first; none for a tensor that lies row-major or in blocks.
+std::optional<llvm::SmallVector<int64_t>> permutationOf(mlir::RankedTensorType type);
+
+/// The row-major type whose dimension `i` is dimension order[i] of `type`.
+mlir::RankedTensorType permuted(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> order);
+
+/// The type of a value that lies in that order of its dimensions.
+mlir::RankedTensorType laidType(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> order);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_CODEGEN_DIMENSIONORDER_H
