@@ -307,6 +307,13 @@ struct Entry {
   const Tile *tile(int32_t index) const { return index < 0 ? nullptr : &tiles[static_cast<size_t>(index)]; }
 };
 
+/// An option that says what steps compute besides the model, as "loss" and "cross-entropy".
+struct Setting {
+  std::string name, value;
+
+  bool operator==(const Setting &) const = default;
+};
+
 /// The version of plan.fbs that this runtime reads.
 inline constexpr uint32_t planVersion = 3;
 
@@ -320,6 +327,7 @@ struct PlanContents {
   std::vector<NativeObject> objects;
   std::vector<Kernel> kernels;
   std::vector<Entry> entries;
+  std::vector<Setting> settings;
 };
 
 /// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed

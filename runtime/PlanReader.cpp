@@ -326,6 +326,9 @@ PlanContents Reader::plan(const fb::Plan &from) {
   });
   to.kernels = list<Kernel>(from.kernels(), [&](const fb::Kernel *element) { return kernel(*element); });
   to.entries = list<Entry>(from.entries(), [&](const fb::Entry *element) { return entry(*element); });
+  to.settings = list<Setting>(from.settings(), [&](const fb::Setting *setting) {
+    return Setting{text(setting->name()), text(setting->value())};
+  });
   return to;
 }
 

@@ -48,8 +48,12 @@ public:
     auto objects = builder.CreateVector(tables.objects);
     auto kernels = builder.CreateVector(tables.kernels);
     auto entryList = builder.CreateVector(entries);
+    std::vector<Offset<fb::Setting>> settings;
+    for (const runtime::Setting &setting : options.settings)
+      settings.push_back(fb::CreateSetting(builder, tables.text(setting.name), tables.text(setting.value)));
+    auto settingList = builder.CreateVector(settings);
     fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices,
-                                                 meshes, parameters, objects, kernels, entryList));
+                                                 meshes, parameters, objects, kernels, entryList, settingList));
     return verified();
   }
 

@@ -6,7 +6,7 @@
 #define CLEAVE_PASSES_EMIT_EMITPLAN_H
 
 #include "passes/planner/PlanReport.h"
-#include "runtime/Error.h"
+#include "runtime/Plan.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -21,6 +21,8 @@ namespace cleave {
 struct EmitOptions {
   /// What the plan says about itself.
   std::string producer = "cleave", model, strategy;
+  /// What steps compute besides the model.
+  std::vector<runtime::Setting> settings;
   /// The file, relative to the plan's folder, that holds the bytes of a `#dfg.file` path; empty: the path itself.
   std::function<std::string(llvm::StringRef path)> fileOf;
   /// What the planner expects of the plan; null where nobody predicted anything.

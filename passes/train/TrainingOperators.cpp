@@ -29,17 +29,15 @@ struct CreatedOperators : OpBuilder::Listener {
 
 class TrainingOperators {
 public:
-  TrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options)
-      : graph(graph), options(options), places(graph->getParentOfType<ModuleOp>()) {}
+  TrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options, std::vector<int64_t> &groups)
+      : graph(graph), options(options), groups(groups), places(graph->getParentOfType<ModuleOp>()) {}
 
   LogicalResult replaceAll() {
     for (Operation &op : llvm::make_early_inc_range(graph.getBody().front())) {
       LogicalResult done = success();
       if (auto norm = dyn_cast<dfg::BatchNormOp>(op); norm && options.statistics != BatchStatistics::Running)
-        done = replace(norm, [&](OpBuilder &builder) {
-          bool isWhole = options.statistics == BatchStatistics::Synchronized;
-          return buildTrainingBatchNorm(builder, norm, isWhole ? 1 : partsOfBatch(norm));
-        });
+        done =
+            replace(norm, [&](OpBuilder &builder) { return buildTrainingBatchNorm(builder, norm, nextGroups(norm)); });
       else if (auto dropout = dyn_cast<dfg::DropoutOp>(op))
         done =
             replace(dropout, [&](OpBuilder &builder) { return buildTrainingDropout(builder, dropout, options.seed); });
@@ -50,6 +48,14 @@ public:
   }
 
 private:
+  /// The groups of the operator's statistics; called for each once, in order.
+  int64_t nextGroups(dfg::BatchNormOp norm) {
+    if (options.statistics == BatchStatistics::Synchronized)
+      return 1;
+    size_t index = groups.size();
+    return groups.emplace_back(index < options.groups.size() ? options.groups[index] : partsOfBatch(norm));
+  }
+
   /// Into how many parts the devices of the operator's mesh cut the samples; its layouts are known.
   int64_t partsOfBatch(dfg::BatchNormOp norm) {
     const dist::MeshShape &mesh = places.shapeOf(dist::getPlace(norm).getMesh());
@@ -94,6 +100,7 @@ private:
 
   dfg::GraphOp graph;
   const TrainingOperatorOptions &options;
+  std::vector<int64_t> &groups;
   GradientPlaces places;
 };
 
@@ -107,10 +114,12 @@ std::optional<BatchStatistics> findStatistics(StringRef name) {
       .Default(std::nullopt);
 }
 
-LogicalResult replaceTrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options) {
+LogicalResult replaceTrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options,
+                                       std::vector<int64_t> *groups) {
   if (!options.drops)
     removeDropout(graph);
-  return TrainingOperators(graph, options).replaceAll();
+  std::vector<int64_t> unasked;
+  return TrainingOperators(graph, options, groups ? *groups : unasked).replaceAll();
 }
 
 } // namespace cleave

@@ -24,6 +24,9 @@ struct TrainingOperatorOptions {
   bool drops = true;
   /// What the random numbers of dropout follow from.
   uint64_t seed = 0;
+  /// With BatchStatistics::Device, of how many parts of a microbatch each batch normalization takes its statistics, in
+  /// the graph's order; empty: of those that devices have.
+  std::vector<int64_t> groups = {};
 };
 
 /// "device", "synchronized" or "running".
@@ -32,8 +35,10 @@ std::optional<BatchStatistics> findStatistics(llvm::StringRef name);
 /// Replaces batch normalization and dropout of a placed forward graph by what they are in training
 /// (BatchNormTraining.h, Dropout.h), on the meshes and in the splits of the operators that they stand for. What is not
 /// trained, as evaluation, keeps a copy of the graph from before. Fails, with a diagnostic, where a place does not fit
-/// its operator.
-mlir::LogicalResult replaceTrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options);
+/// its operator. `groups` gets the parts of a microbatch of each batch normalization whose statistics are
+/// BatchStatistics::Device's.
+mlir::LogicalResult replaceTrainingOperators(dfg::GraphOp graph, const TrainingOperatorOptions &options,
+                                             std::vector<int64_t> *groups = nullptr);
 
 } // namespace cleave
 

@@ -253,6 +253,23 @@ SMALL = [
 ]
 
 
+# Models that train, and their losses; of batch normalization there is another test, for few samples have no statistics
+# that rounding leaves alone.
+TRAINED = [
+    ("mlp", ["--batch", "8", "--layers", "3", "--inputs", "6", "--hidden", "10", "--classes", "7"], "cross-entropy"),
+    ("lenet", ["--batch", "8"], "cross-entropy"),
+    ("gpt", ["--batch", "4", "--layers", "2", "--hidden", "24", "--heads", "4", "--sequence", "6", "--vocabulary", "29"],
+     "cross-entropy,classes=2"),
+    ("bert", ["--batch", "4", "--layers", "2", "--hidden", "16", "--heads", "4", "--sequence", "7", "--vocabulary", "31"],
+     "cross-entropy,classes=2"),
+    ("moe", ["--batch", "4", "--layers", "2", "--hidden", "16", "--heads", "2", "--sequence", "5", "--vocabulary", "23",
+             "--experts", "3"], "cross-entropy,classes=2"),
+    ("lstm", ["--batch", "4", "--layers", "2", "--hidden", "10", "--sequence", "3", "--vocabulary", "29"],
+     "cross-entropy,classes=2"),
+    ("unet", ["--batch", "4", "--image-size", "16", "--features", "3"], "cross-entropy"),
+]
+
+
 def random_flags(choose, devices):
     """Degrees that may not go together with the model, or a limit of memory, or neither."""
     kind = choose.randrange(4)
@@ -276,23 +293,52 @@ def numeric(folder):
     for number in range(21):
         name, sizes = SMALL[number % len(SMALL)]
         devices = choose.randint(2, 4)
-        cases.append((zoo(folder, name, *sizes), f"host:{devices}x1", random_flags(choose, devices)))
+        cases.append((zoo(folder, name, *sizes), f"host:{devices}x1", ["--strategy", "auto", *random_flags(choose, devices)]))
+    verify_all(cases, 15)
+
+
+def verify_all(cases, least):
+    """Compares plans with one device's; at least so many must be possible."""
 
     def verify(case):
         model, machine, flags = case
         subject = f"{os.path.basename(model)} on {machine} {' '.join(flags)}"
-        result = cleave("verify", model, "--numeric", "--machine", machine, "--strategy", "auto", *flags)
+        result = cleave("verify", model, "--numeric", "--machine", machine, *flags)
         if result.code not in (DONE, INFEASIBLE):
             raise Failed(subject, result)
         print(f"{'verified' if result.code == DONE else 'infeasible'} {subject}", flush=True)
         return result.code == DONE
 
     verified = sum(parallel(verify, cases))
-    check(verified >= 15, "random cases", f"expected at least 15 plans of {len(cases)} to verify, got {verified}")
+    check(verified >= least, "random cases", f"expected at least {least} plans of {len(cases)} to verify, got {verified}")
+
+
+def training_flags(choose, devices, loss):
+    """A step with some optimizer and arithmetic, divided by hand or by the search."""
+    microbatches = str(choose.choice([1, 2, 4]))
+    ways = choose.choice([
+        ["--strategy", "data", "--microbatches", microbatches, "--zero", str(choose.randrange(4))],
+        ["--strategy", "tensor", "--microbatches", microbatches],
+        ["--strategy", "pipeline", "--degrees", f"pipeline={devices}", "--microbatches", microbatches, "--schedule",
+         choose.choice(["gpipe", "1f1b", "zb-h1"]), "--recompute", choose.choice(["none", "selective", "full"])],
+        ["--strategy", "auto", *random_flags(choose, devices)]])
+    optimizer = choose.choice(["sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"])
+    return ["--train", "--loss", loss, "--optimizer", optimizer, "--dtype", choose.choice(["f32", "f32", "f32", "bf16"]),
+            "--clip-norm", choose.choice(["0", "0.5"]), *ways]
+
+
+def numeric_training(folder):
+    """Every training step for a small machine computes what plain loops on one device do, and changes what they do."""
+    choose, cases = random.Random(5), []
+    for number in range(21):
+        name, sizes, loss = TRAINED[number % len(TRAINED)]
+        devices = choose.randint(2, 4)
+        cases.append((zoo(folder, name, *sizes), f"host:{devices}x1", training_flags(choose, devices, loss)))
+    verify_all(cases, 15)
 
 
 PARTS = {"quality": quality, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
-         "numeric": numeric}
+         "numeric": numeric, "numeric-training": numeric_training}
 
 
 def main():

@@ -18,6 +18,7 @@
 #include "runtime/simulator/Simulator.h"
 #include "tools/cleave/ExtraOutputs.h"
 #include "tools/cleave/HostProfile.h"
+#include "tools/cleave/PlanSettings.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
 #include "tools/cleave/TextTable.h"
@@ -330,6 +331,7 @@ Error ModelCompiler::emit() {
   EmitOptions options;
   options.strategy = result.strategy;
   options.model = modelFile.string();
+  options.settings = settingsOf(request.model, chosenOptions());
   options.report = result.report ? &*result.report : nullptr;
   if (!request.planFile.empty()) {
     std::error_code code;

@@ -25,6 +25,9 @@ struct TargetOptions {
   std::string buckets; ///< "DIM=N,N,...": a step for each size of a dimension, all on one set of parameters
   double learningRate = 0, clipNorm = 0; ///< 0: the optimizer's own rate; no clipping
   std::string batchNorm = "device";
+  /// Of how many parts of a microbatch each batch normalization takes its statistics, in the graph's order, instead of
+  /// those that devices have; no option of the command line.
+  std::vector<int64_t> batchNormGroups;
   bool noDropout = false;
   uint64_t seed = 0; ///< of what is random in training
   double timeBudget = 0;

@@ -189,7 +189,10 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   for (dfg::GraphOp graph : {forward, evaluated})
     if (Error error = narrow(graph))
       return error;
-  if (failed(replaceTrainingOperators(forward, {*findStatistics(target.batchNorm), !target.noDropout, target.seed})))
+  TrainingOperatorOptions operators{*findStatistics(target.batchNorm), !target.noDropout, target.seed,
+                                    target.batchNormGroups};
+  normGroups.clear();
+  if (failed(replaceTrainingOperators(forward, operators, &normGroups)))
     return alreadyPrinted(Status::Unsupported);
   auto step = buildTrainingStep(forward, training);
   if (failed(step))
@@ -202,6 +205,16 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   evaluated.setSymName(evaluationName);
   reportStages(*step);
   return Error::success();
+}
+
+TargetOptions ModelCompiler::chosenOptions() const {
+  TargetOptions chosen = request.target;
+  if (!trains())
+    return chosen;
+  chosen.batch = batch;
+  chosen.microbatches = std::to_string(training.microbatches);
+  chosen.batchNormGroups = normGroups;
+  return chosen;
 }
 
 Error ModelCompiler::train() {

@@ -71,6 +71,8 @@ private:
   Error generate();
   Error schedule();
   Error emit();
+  /// The options with what was chosen for them.
+  TargetOptions chosenOptions() const;
   Error simulateStep();
 
   /// Runs passes that are to succeed on every module that got this far.
@@ -86,6 +88,8 @@ private:
   mlir::OwningOpRef<dfg::GraphOp> evaluation;
   TrainingOptions training;
   int64_t batch = 0;
+  /// By batch normalization, the parts of a microbatch that its statistics are of.
+  std::vector<int64_t> normGroups;
   /// With --buckets; the model is read, placed and searched for in the largest size.
   std::optional<Buckets> buckets;
   int64_t bucket = 0; ///< the size at hand

@@ -21,7 +21,8 @@ bool isPlanFile(const std::string &path) {
   return std::string_view(head + 4, 4) == "CLVP";
 }
 
-static Expected<HostTensor> randomTensor(const runtime::TensorType &type, uint64_t seed) {
+static Expected<HostTensor> randomTensor(const runtime::Entry &entry, const runtime::Port &port, uint64_t seed) {
+  const runtime::TensorType &type = port.type;
   auto tensor = HostTensor::allocate(type);
   if (!tensor)
     return tensor;
@@ -29,12 +30,18 @@ static Expected<HostTensor> randomTensor(const runtime::TensorType &type, uint64
   source.distribution = isFloatingPoint(type.element) ? runtime::Distribution::Normal : runtime::Distribution::Uniform;
   source.a = 0;
   source.b = 1;
+  // Integers are rounded to the nearest.
+  if (port.classes != 0) {
+    source.a = entry.bucket != 0 ? -1.49 : -0.49;
+    source.b = static_cast<double>(port.classes) - 0.51;
+  }
   source.seed = seed;
   generate(source, type.element, tensor->bytes());
   return tensor;
 }
 
-Expected<std::vector<HostTensor>> makeInputs(const runtime::Entry &entry, const std::vector<std::string> &bindings) {
+Expected<std::vector<HostTensor>> makeInputs(const runtime::Entry &entry, const std::vector<std::string> &bindings,
+                                             uint64_t round) {
   std::vector<std::string> files(entry.inputs.size());
   for (const std::string &binding : bindings) {
     auto parts = splitBinding(binding, "--input");
@@ -52,7 +59,8 @@ Expected<std::vector<HostTensor>> makeInputs(const runtime::Entry &entry, const 
   std::vector<HostTensor> inputs;
   for (size_t i = 0; i != entry.inputs.size(); ++i) {
     const runtime::Port &port = entry.inputs[i];
-    auto tensor = files[i].empty() ? randomTensor(port.type, i) : runtime::readTensorFile(files[i], &port.type);
+    auto tensor = files[i].empty() ? randomTensor(entry, port, round * entry.inputs.size() + i)
+                                   : runtime::readTensorFile(files[i], &port.type);
     if (!tensor)
       return Error(tensor.error().status(), "input \"" + port.name + "\": " + tensor.error().message());
     inputs.push_back(*tensor);

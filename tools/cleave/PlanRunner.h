@@ -12,10 +12,11 @@ namespace cleave::tool {
 /// Whether a file says of itself that it is a plan.
 bool isPlanFile(const std::string &path);
 
-/// A tensor for every input: the file that a binding "NAME=FILE" or "@N=FILE" gives, else deterministic random numbers
-/// (floats standard normal, other types 0 or 1).
-runtime::Expected<std::vector<runtime::HostTensor>> makeInputs(const runtime::Entry &entry,
-                                                               const std::vector<std::string> &bindings);
+/// A tensor for every input: the file that a binding "NAME=FILE" or "@N=FILE" gives, else deterministic random numbers,
+/// others for each `round`: floats are standard normal, labels classes, and -1 too where sequences are filled up with
+/// it, other integers 0 or 1.
+runtime::Expected<std::vector<runtime::HostTensor>>
+makeInputs(const runtime::Entry &entry, const std::vector<std::string> &bindings, uint64_t round = 0);
 
 /// Tensors for the outputs of one step.
 runtime::Expected<std::vector<runtime::HostTensor>> makeOutputs(const runtime::Entry &entry);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `cleave verify`: proves that a plan can run, and with --numeric that its results are those of the plainest plan for
-// the same model on one device. A model is compiled in memory for it, and any tensor inside can be compared, too.
+// `cleave verify`: proves that a plan can run, and with --numeric that its results, and what its training steps change,
+// are those of the plainest plan for the same model on one device. A model is compiled in memory for it, and any tensor
+// inside can be compared, too.
 
 #include "tools/cleave/Command.h"
-#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
-#include "tools/cleave/PlanWeights.h"
+#include "tools/cleave/ReferencePlan.h"
 #include "tools/cleave/TextTable.h"
 
-#include "runtime/Comparison.h"
 #include "runtime/Verify.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 
 #include <CLI/CLI.hpp>
@@ -47,11 +48,6 @@ struct EntryCounts {
   }
 };
 
-struct OutputDifference {
-  std::string name;
-  runtime::Comparison comparison;
-};
-
 void printProofs(llvm::raw_ostream &out, const VerifyOptions &options, const runtime::PlanContents &plan) {
   out << options.subject << ": verified\n";
   for (const runtime::Entry &entry : plan.entries) {
@@ -74,14 +70,14 @@ void printProofs(llvm::raw_ostream &out, const VerifyOptions &options, const run
   }
 }
 
-/// The outputs of one step of a plan.
-Expected<std::vector<runtime::HostTensor>> outputsOf(const runtime::Plan &plan, const runtime::Entry &entry,
-                                                     runtime::ParameterSource &parameters,
+/// The outputs of one step of a plan's first entry.
+Expected<std::vector<runtime::HostTensor>> outputsOf(const RunnablePlan &subject,
                                                      const std::vector<runtime::HostTensor> &inputs) {
+  const runtime::Entry &entry = subject.plan->entries.front();
   auto outputs = makeOutputs(entry);
   if (!outputs)
     return outputs;
-  auto executor = runtime::Executor::create(plan, entry.name, parameters);
+  auto executor = runtime::Executor::create(subject.plan, entry.name, subject.parameters);
   if (!executor)
     return executor.error();
   auto seconds = runStep(**executor, inputs, *outputs);
@@ -128,73 +124,95 @@ Expected<Subject> openSubject(const VerifyOptions &options) {
   return subject;
 }
 
-/// The reference plan for the plan's model: one device, plain loops. Dimensions are those of the plan's ports.
-Expected<CompiledModel> compileReference(const VerifyOptions &options, const Subject &subject,
-                                         const runtime::Entry &entry) {
-  auto inputs = InputFiles::create(options.inputs);
-  if (!inputs)
-    return inputs.error();
-  for (const runtime::Port &port : entry.inputs)
-    inputs->setShape(port.name, port.type.shape);
-  CompileRequest request;
-  request.model = options.model;
-  if (subject.compiled)
-    request.model.model = options.subject;
-  else if (request.model.model.empty())
-    request.model.model = (subject.plan->folder() / (*subject.plan)->model).string();
-  request.target.machine = "host:1x1";
-  request.target.strategy = "single";
-  request.target.reference = true;
-  request.inputs = &*inputs;
-  request.extraOutputs = options.tensors;
-  return compileModel(request);
-}
-
-Expected<std::vector<OutputDifference>> compareWithReference(const VerifyOptions &options, const Subject &subject) {
-  const runtime::Plan &plan = *subject.plan;
-  auto entry = plan.entry("");
-  if (!entry)
-    return entry.error();
-  auto compiled = compileReference(options, subject, **entry);
-  if (!compiled)
-    return compiled.error();
-  auto reference = openPlan(*compiled);
-  if (!reference)
-    return reference.error();
-  auto referenceEntry = reference->entry("");
-  if (!referenceEntry)
-    return referenceEntry.error();
+/// The outputs of a step of inference and how far they are from the reference's.
+Expected<std::vector<TensorDifference>> compareInference(const RunnablePlan &actual, const RunnablePlan &expected,
+                                                         const RunnablePlan *exact,
+                                                         const std::vector<std::string> &bindings,
+                                                         Tolerance tolerance) {
+  const runtime::Entry &entry = actual.plan->entries.front(), &reference = expected.plan->entries.front();
   auto sameTypes = [](const std::vector<runtime::Port> &a, const std::vector<runtime::Port> &b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const runtime::Port &x, const runtime::Port &y) { return x.type == y.type; });
   };
-  if (!sameTypes((*entry)->inputs, (*referenceEntry)->inputs) ||
-      !sameTypes((*entry)->outputs, (*referenceEntry)->outputs))
-    return makeError(Status::Failure, "the plan and its model expect inputs and outputs of the same types; \"",
-                     options.model.model.empty() ? plan->model : options.model.model,
-                     "\" has others; name the plan's model with --model");
-  auto inputs = makeInputs(**entry, options.inputs);
+  if (!sameTypes(entry.inputs, reference.inputs) || !sameTypes(entry.outputs, reference.outputs))
+    return makeError(Status::Failure,
+                     "the plan and its model expect inputs and outputs of the same types; name the plan's model with "
+                     "--model");
+  auto inputs = makeInputs(entry, bindings);
   if (!inputs)
     return inputs.error();
-  auto actual = outputsOf(plan, **entry, *subject.parameters, *inputs);
-  if (!actual)
-    return actual.error();
-  WeightsSource referenceParameters(compiled->imported);
-  auto expected = outputsOf(*reference, **referenceEntry, referenceParameters, *inputs);
-  if (!expected)
-    return expected.error();
-  std::vector<OutputDifference> differences;
-  for (size_t i = 0; i != actual->size(); ++i) {
+  std::vector<std::vector<runtime::HostTensor>> outputs;
+  for (const RunnablePlan *subject : {&actual, &expected, exact}) {
+    if (!subject)
+      break;
+    auto found = outputsOf(*subject, *inputs);
+    if (!found)
+      return found.error();
+    outputs.push_back(std::move(*found));
+  }
+  std::vector<TensorDifference> differences;
+  for (size_t i = 0; i != entry.outputs.size(); ++i) {
+    const runtime::HostTensor &wanted = outputs[1][i];
     // Sums are rounded by the size of what is summed: the small elements of an output have the error of its large ones.
-    double scale = isFloatingPoint((*expected)[i].type().element) ? std::max(1.0, largestMagnitude((*expected)[i])) : 1;
-    differences.push_back(
-        {(*entry)->outputs[i].name, compare((*actual)[i], (*expected)[i], options.rtol, options.atol * scale)});
+    double scale = isFloatingPoint(wanted.type().element) ? std::max(1.0, largestMagnitude(wanted)) : 1;
+    // The plan and its reference may both be off by what their arithmetic does.
+    double narrowing = exact ? 2 * compare(wanted, outputs[2][i], 0, 0).maxError : 0;
+    differences.push_back({"", entry.outputs[i].name, false,
+                           compare(outputs[0][i], wanted, tolerance.rtol, tolerance.atol * scale + narrowing)});
   }
   return differences;
 }
 
+/// Runs the plan and its reference, and in narrow arithmetic also what that would be in f32.
+Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions &options, const Subject &subject) {
+  const runtime::Plan &plan = *subject.plan;
+  if (plan->entries.front().isDecision())
+    return makeError(Status::Usage, "--numeric expects a plan that can run; \"", options.subject,
+                     "\" is what was decided about a training step; compile with --loss");
+  ModelOptions model = options.model;
+  if (subject.compiled)
+    model.model = options.subject;
+  else if (model.model.empty())
+    model.model = (plan.folder() / plan->model).string();
+  auto reference = ReferencePlan::compile(*plan, model, options.inputs, options.tensors, /*wide=*/false);
+  if (!reference)
+    return reference.error();
+  std::optional<ReferencePlan> wide;
+  std::optional<RunnablePlan> exact;
+  if (isNarrow(*plan)) {
+    auto compiled = ReferencePlan::compile(*plan, model, options.inputs, options.tensors, /*wide=*/true);
+    if (!compiled)
+      return compiled.error();
+    exact.emplace(wide.emplace(std::move(*compiled)).runnable());
+  }
+  auto compare = plan->entries.front().samples != 0 ? compareTraining : compareInference;
+  return compare({plan, *subject.parameters}, reference->runnable(), exact ? &*exact : nullptr, options.inputs,
+                 {options.rtol, options.atol});
+}
+
+void printDifferences(llvm::raw_ostream &out, const std::vector<TensorDifference> &differences) {
+  // Parameters are many: those that are as they should be share a line.
+  llvm::MapVector<llvm::StringRef, size_t> equal;
+  for (const TensorDifference &difference : differences)
+    if (difference.isChange && difference.comparison.equal())
+      ++equal[difference.entry];
+    else
+      out << difference.subject() << " and one device's: " << difference.comparison.text() << "\n";
+  for (const auto &[entry, count] : equal)
+    out << "changes of " << countText(count, "tensor") << " by entry \"" << entry << "\" and one device's: equal\n";
+}
+
+void writeDifference(llvm::json::OStream &json, const TensorDifference &difference) {
+  if (!difference.entry.empty())
+    json.attribute("entry", difference.entry);
+  json.attribute("name", difference.name);
+  json.attribute("equal", difference.comparison.equal());
+  json.attribute("differing", difference.comparison.differing);
+  json.attribute("max_error", difference.comparison.maxError);
+}
+
 void writeReport(llvm::json::OStream &json, const runtime::PlanContents &plan,
-                 const std::vector<OutputDifference> &differences) {
+                 const std::vector<TensorDifference> &differences) {
   json.attributeArray("proven", [&] {
     for (const char *property : {"structure", "deadlock", "memory", "races"})
       json.value(property);
@@ -211,15 +229,12 @@ void writeReport(llvm::json::OStream &json, const runtime::PlanContents &plan,
         json.attribute("buffers", static_cast<int64_t>(counts.buffers));
       });
   });
-  json.attributeArray("outputs", [&] {
-    for (const OutputDifference &difference : differences)
-      json.object([&] {
-        json.attribute("name", difference.name);
-        json.attribute("equal", difference.comparison.equal());
-        json.attribute("differing", difference.comparison.differing);
-        json.attribute("max_error", difference.comparison.maxError);
-      });
-  });
+  for (bool changes : {false, true})
+    json.attributeArray(changes ? "changes" : "outputs", [&] {
+      for (const TensorDifference &difference : differences)
+        if (difference.isChange == changes)
+          json.object([&] { writeDifference(json, difference); });
+    });
 }
 
 Error verify(const VerifyOptions &options) {
@@ -229,11 +244,8 @@ Error verify(const VerifyOptions &options) {
   const runtime::Plan &plan = *subject->plan;
   if (Error error = verifyPlan(plan))
     return error;
-  std::vector<OutputDifference> differences;
+  std::vector<TensorDifference> differences;
   if (options.numeric) {
-    if (plan->entries.front().samples != 0)
-      return makeError(Status::Usage, "--numeric compares the outputs of plans for inference; \"", options.subject,
-                       "\" trains: train a plan of one device beside it and compare the losses");
     auto compared = compareWithReference(options, *subject);
     if (!compared)
       return compared.error();
@@ -241,17 +253,16 @@ Error verify(const VerifyOptions &options) {
   }
   Error error = writeOutput("-", [&](llvm::raw_ostream &out) {
     printProofs(out, options, *plan);
-    for (const OutputDifference &difference : differences)
-      out << "output \"" << difference.name << "\" and one device's: " << difference.comparison.text() << "\n";
+    printDifferences(out, differences);
   });
   if (!error && !options.json.empty())
     error = writeJson(options.json, [&](llvm::json::OStream &json) { writeReport(json, *plan, differences); });
   if (error)
     return error;
-  for (const OutputDifference &difference : differences)
+  for (const TensorDifference &difference : differences)
     if (!difference.comparison.equal())
-      return makeError(Status::Different, "output \"", difference.name,
-                       "\" expects the results of one device: ", difference.comparison.text());
+      return makeError(Status::Different, difference.subject(),
+                       " expects the results of one device: ", difference.comparison.text());
   return Error::success();
 }
 

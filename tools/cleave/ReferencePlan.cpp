@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiles with --reference.
+
+#include "tools/cleave/ReferencePlan.h"
+
+#include "tools/cleave/PlanSettings.h"
+
+#include <algorithm>
+
+namespace cleave::tool {
+
+bool isNarrow(const runtime::PlanContents &plan) {
+  return std::ranges::any_of(plan.settings, [](const runtime::Setting &setting) { return setting.name == "dtype"; });
+}
+
+Expected<ReferencePlan> ReferencePlan::compile(const runtime::PlanContents &plan, const ModelOptions &model,
+                                               const std::vector<std::string> &inputBindings,
+                                               const std::vector<std::string> &extraOutputs, bool wide) {
+  auto inputs = InputFiles::create(inputBindings);
+  if (!inputs)
+    return inputs.error();
+  CompileRequest request;
+  request.model = model;
+  request.model.dims.clear();
+  if (Error error = applySettings(plan.settings, request.model, request.target))
+    return error;
+  request.model.dims.insert(request.model.dims.end(), model.dims.begin(), model.dims.end());
+  // A step takes several microbatches, whose size the settings say.
+  if (!request.target.train)
+    for (const runtime::Port &port : plan.entries.front().inputs)
+      inputs->setShape(port.name, port.type.shape);
+  request.target.machine = "host:1x1";
+  request.target.strategy = "single";
+  request.target.reference = true;
+  if (wide)
+    request.target.elementType = "f32";
+  request.inputs = &*inputs;
+  request.extraOutputs = extraOutputs;
+  auto compiled = compileModel(request);
+  if (!compiled)
+    return compiled.error();
+  auto opened = openPlan(*compiled);
+  if (!opened)
+    return opened.error();
+  return ReferencePlan(std::make_unique<CompiledModel>(std::move(*compiled)), *opened);
+}
+
+} // namespace cleave::tool
