@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 
-from cleave_process import DONE, UNSUPPORTED, Result, cleave, report, skip
+from cleave_process import DONE, UNSUPPORTED, Checks, Result, cleave, report, skip
 
 try:
     import numpy
@@ -27,7 +27,7 @@ try:
 except ImportError as missing:
     skip(f"no module {missing.name}; install python3-{missing.name}")
 
-from gradients import MODELS, RATE, Example, Plan, make_inputs, torch_step
+from gradients import MODELS, RATE, Example, Plan, make_inputs
 from onnx_in_torch import TorchModel, cross_entropy
 from train_lenet import generated, random_order, torch_model
 
@@ -89,7 +89,7 @@ class Model(Example):
 
 def gradients(name):
     """One step of every plan against float64, and how far PyTorch's autocast is from that."""
-    failures, passed, classes = [], 0, MODELS[name].classes
+    checks, classes = Checks(), MODELS[name].classes
     with tempfile.TemporaryDirectory() as folder:
         example = Model(folder, name)
         theirs = distance(autocast_gradients(example, classes), example.gradients)
@@ -98,18 +98,15 @@ def gradients(name):
         for plan in PLANS:
             result, after = example.step(plan._replace(flags=[*plan.flags, "--dtype", "bf16"]), classes)
             if after is None:
-                failures.append((f"{name} {plan.name}", result))
+                checks.failures.append((f"{name} {plan.name}", result))
                 continue
             ours = {key: (example.weights[key].astype(numpy.float64) - after[key]) / RATE for key in example.gradients}
             off = distance(ours, example.gradients)
             text = f"{name} {plan.name}: off by {off:.2e}"
             # An error of rounding there must be, or nothing was computed in bfloat16.
             fine = U / 64 < off <= accepted
-            print(("passed " if fine else "FAILED ") + text, flush=True)
-            passed += fine
-            if not fine:
-                failures.append((text, result))
-    report(failures, passed)
+            checks.add(fine, text, result)
+    checks.report()
 
 
 def lenet_data(folder):
@@ -165,14 +162,14 @@ def train_in_torch(weights, images, labels, rate, epochs, narrow):
 
 def curve():
     """The loss falls as it does in float32, on one device and on two."""
-    rate, epochs, failures, passed = 0.2, 10, [], 0
+    rate, epochs, checks = 0.2, 10, Checks()
     with tempfile.TemporaryDirectory() as folder:
         model, images, labels = lenet_data(folder)
         plan = os.path.join(folder, "step.plan")
         for division in (PLANS[0], PLANS[2], PLANS[4]):
             made = compile_step(model, division, plan, "cross-entropy", "--optimizer", "sgd", "--learning-rate", str(rate))
             if made.code != DONE:
-                failures.append((division.name, made))
+                checks.failures.append((division.name, made))
                 continue
             first = train(folder, plan, "--epochs", "0")[1]
             exact, _ = train_in_torch(first, images, labels, rate, epochs, narrow=False)
@@ -184,11 +181,8 @@ def curve():
             text = (f"{division.name}: {len(ours)} steps, loss from {ours[0]:.3f} to {ours[-1]:.3f} (float32 {exact[-1]:.3f}), "
                     f"off by {off:.3f}, autocast by {astray:.3f}, accepted {accepted:.3f}")
             fine = len(ours) == len(exact) and off <= accepted and exact[-1] < 0.9 * exact[0]
-            print(("passed " if fine else "FAILED ") + text, flush=True)
-            passed += fine
-            if not fine:
-                failures.append((text, made))
-    report(failures, passed)
+            checks.add(fine, text, made)
+    checks.report()
 
 
 def narrowed(values):
@@ -223,7 +217,7 @@ def master():
 
 def memory():
     """Plans of steps whose activations are most of what is kept need less of it, on the fullest device."""
-    failures, passed = [], 0
+    checks = Checks()
     models = {"lenet": (["--batch", "256"], "cross-entropy"),
               "gpt": (["--batch", "16", "--layers", "4", "--hidden", "128", "--heads", "4", "--sequence", "64",
                        "--vocabulary", "512"], "cross-entropy,classes=2")}
@@ -238,13 +232,10 @@ def memory():
                     needed[dtype] = peak(file) / 1e6 if made.code == DONE else float("nan")
                 text = f"{name} {plan.name}: {needed['bf16']:.3g} MB instead of {needed['f32']:.3g}"
                 fine = needed["bf16"] < needed["f32"]
-                print(("passed " if fine else "FAILED ") + text, flush=True)
-                passed += fine
-                if not fine:
-                    failures.append((text, made))
+                checks.add(fine, text, made)
             if made.code != DONE:
-                failures.append((name, made))
-    report(failures, passed)
+                checks.failures.append((name, made))
+    checks.report()
 
 
 def inference():

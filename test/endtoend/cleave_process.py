@@ -65,3 +65,31 @@ def report(failures, passed):
               "\n    ".join((result.errors.strip() or result.output.strip()).splitlines()[-6:]))
     print(f"{passed} passed, {len(failures)} failed")
     sys.exit(1 if failures else 0)
+
+
+class Checks:
+    """Counts what is as it must be, and keeps what is not."""
+
+    def __init__(self):
+        self.passed, self.failures = 0, []
+
+    def add(self, fine, text, result):
+        """One check; `result` is of the program that it is about."""
+        print(("passed " if fine else "FAILED ") + text, flush=True)
+        self.passed += bool(fine)
+        if not fine:
+            self.failures.append((text, result))
+
+    def close(self, subject, found, wanted, tolerance):
+        """Numbers, or arrays, that are to be equal to within a tolerance; says only what is not."""
+        import numpy  # Scripts that compare no numbers run without it.
+
+        error = float(numpy.max(numpy.abs(numpy.asarray(found) - numpy.asarray(wanted))))
+        if error <= tolerance:
+            self.passed += 1
+        else:
+            self.failures.append((f"{subject}: largest error {error:.3g}", cleave("--version")))
+
+    def report(self):
+        """Ends the test."""
+        report(self.failures, self.passed)

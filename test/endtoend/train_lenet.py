@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from cleave_process import REPOSITORY, cleave, program, report, skip
+from cleave_process import REPOSITORY, Checks, cleave, program, report, skip
 
 import numpy
 
@@ -129,15 +129,7 @@ def small(folder):
     run([], "train", plans["one"], "--epochs", "0", "--export", path("first.npz"), *test_data)
     first = dict(numpy.load(path("first.npz")))
     losses, weights, loss, accuracy = train_in_torch(first, images, labels, test, batch, epochs)
-    failures, passed = [], 0
-
-    def expect(subject, found, wanted, tolerance):
-        nonlocal passed
-        error = float(numpy.max(numpy.abs(numpy.asarray(found) - numpy.asarray(wanted))))
-        if error <= tolerance:
-            passed += 1
-        else:
-            failures.append((f"{subject}: largest error {error:.3g}", cleave("--version")))
+    checks = Checks()
 
     results = {}
     for name, plan in plans.items():
@@ -145,12 +137,12 @@ def small(folder):
             "--export", path(name + ".npz"))
         with open(path("r.json"), encoding="utf-8") as file:
             result = results[name] = json.load(file)
-        expect(f"{name}: losses", [step["loss"] for step in result["steps"]], losses, 1e-4)
-        expect(f"{name}: evaluation", result["epochs"][-1]["eval_loss"], loss, 1e-4)
-        expect(f"{name}: accuracy", result["epochs"][-1]["eval_accuracy"], accuracy, 1e-6)
+        checks.close(f"{name}: losses", [step["loss"] for step in result["steps"]], losses, 1e-4)
+        checks.close(f"{name}: evaluation", result["epochs"][-1]["eval_loss"], loss, 1e-4)
+        checks.close(f"{name}: accuracy", result["epochs"][-1]["eval_accuracy"], accuracy, 1e-6)
         trained = numpy.load(path(name + ".npz"))
         for parameter, value in weights.items():
-            expect(f"{name}: {parameter}", trained[parameter], value, 1e-4)
+            checks.close(f"{name}: {parameter}", trained[parameter], value, 1e-4)
     # In parts: on the same plan bit by bit, and from one device to two to rounding.
     parts = []
     for steps in ("5", "12"):
@@ -158,26 +150,26 @@ def small(folder):
             "--resume", "--json", path("r.json"), "--json-steps", "--export", path("parts.npz"))
         with open(path("r.json"), encoding="utf-8") as file:
             parts += [step["loss"] for step in json.load(file)["steps"]]
-    expect("resumed: losses", parts, [step["loss"] for step in results["one"]["steps"]], 0)
+    checks.close("resumed: losses", parts, [step["loss"] for step in results["one"]["steps"]], 0)
     whole, resumed = numpy.load(path("one.npz")), numpy.load(path("parts.npz"))
     for parameter in weights:
-        expect(f"resumed: {parameter}", resumed[parameter], whole[parameter], 0)
+        checks.close(f"resumed: {parameter}", resumed[parameter], whole[parameter], 0)
     run([], "train", plans["one"], *data, "--steps", "5", "--checkpoint", path("d"))
     run([], "train", plans["two"], *data, "--steps", "12", "--checkpoint", path("d"), "--resume", "--export",
         path("moved.npz"))
     for parameter in weights:
-        expect(f"moved: {parameter}", numpy.load(path("moved.npz"))[parameter], weights[parameter], 1e-4)
+        checks.close(f"moved: {parameter}", numpy.load(path("moved.npz"))[parameter], weights[parameter], 1e-4)
     # The same plan where there is no compiler.
     done = subprocess.run([program("cleave-run"), "train", plans["two"], *data, "--epochs", str(epochs), "--export",
                            path("again.npz")], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
-        failures.append(("cleave-run train", cleave("--version")))
+        checks.failures.append(("cleave-run train", cleave("--version")))
         print(done.stderr)
     else:
         for parameter in weights:
-            expect(f"cleave-run: {parameter}", numpy.load(path("again.npz"))[parameter],
-                   numpy.load(path("two.npz"))[parameter], 0)
-    report(failures, passed)
+            checks.close(f"cleave-run: {parameter}", numpy.load(path("again.npz"))[parameter],
+                         numpy.load(path("two.npz"))[parameter], 0)
+    checks.report()
 
 
 def killed(folder):

@@ -12,7 +12,7 @@ import random
 import sys
 import tempfile
 
-from cleave_process import cleave, report, skip
+from cleave_process import Checks, report, skip
 from train_lenet import SEED, random_order, run
 
 try:
@@ -136,15 +136,7 @@ def against_torch(folder):
     write_groups(path("place.yaml"))
     sequences, tested = sequences_of(training, vocabulary), sequences_of(test, vocabulary)
     losses, weights, loss, accuracy = train_in_torch(path("lstm.onnx"), sequences, tested)
-    failures, passed = [], 0
-
-    def expect(subject, found, wanted, tolerance):
-        nonlocal passed
-        error = float(numpy.max(numpy.abs(numpy.asarray(found) - numpy.asarray(wanted))))
-        if error <= tolerance:
-            passed += 1
-        else:
-            failures.append((f"{subject}: largest error {error:.3g}", cleave("--version")))
+    checks = Checks()
 
     plain = ["--optimizer", "sgd", "--learning-rate", str(RATE)]
     layers = ["--machine", "host:2x1", "--place", path("place.yaml")]
@@ -169,20 +161,20 @@ def against_torch(folder):
             "--export", path(name + ".npz"))
         with open(path("r.json"), encoding="utf-8") as file:
             result = results[name] = json.load(file)
-        expect(f"{name}: number of steps", len(result["steps"]), len(losses), 0)
-        expect(f"{name}: losses", [step["loss"] for step in result["steps"]], losses, 1e-5)
+        checks.close(f"{name}: number of steps", len(result["steps"]), len(losses), 0)
+        checks.close(f"{name}: losses", [step["loss"] for step in result["steps"]], losses, 1e-5)
         last = result["epochs"][-1]
-        expect(f"{name}: evaluation", last["eval_loss"], loss, 1e-5)
-        expect(f"{name}: perplexity", last["eval_perplexity"], math.exp(loss), 1e-4)
-        expect(f"{name}: accuracy", last["eval_accuracy"], accuracy, 1e-9)
-        expect(f"{name}: sequences", [bucket["sequences"] for bucket in result["buckets"]], counts, 0)
-        expect(f"{name}: padding", result["padding"], 1 - tokens / positions, 1e-12)
-        expect(f"{name}: empty lines", result["empty_lines"], sum(not line for line in training), 0)
+        checks.close(f"{name}: evaluation", last["eval_loss"], loss, 1e-5)
+        checks.close(f"{name}: perplexity", last["eval_perplexity"], math.exp(loss), 1e-4)
+        checks.close(f"{name}: accuracy", last["eval_accuracy"], accuracy, 1e-9)
+        checks.close(f"{name}: sequences", [bucket["sequences"] for bucket in result["buckets"]], counts, 0)
+        checks.close(f"{name}: padding", result["padding"], 1 - tokens / positions, 1e-12)
+        checks.close(f"{name}: empty lines", result["empty_lines"], sum(not line for line in training), 0)
         for device in result["devices"]:
-            expect(f"{name}: bytes of {device['name']}", device["allocated_bytes"], device["planned_bytes"], 0)
+            checks.close(f"{name}: bytes of {device['name']}", device["allocated_bytes"], device["planned_bytes"], 0)
         trained = numpy.load(path(name + ".npz"))
         for parameter, value in weights.items():
-            expect(f"{name}: {parameter}", trained[parameter], value, 1e-4)
+            checks.close(f"{name}: {parameter}", trained[parameter], value, 1e-4)
     # In parts, across the lengths of an epoch and of two: on the same plan bit by bit, on another one to rounding.
     for name in ("one", "layers-microbatches"):
         parts = []
@@ -191,16 +183,16 @@ def against_torch(folder):
                 path(name), "--resume", "--json", path("r.json"), "--json-steps", "--export", path("parts.npz"))
             with open(path("r.json"), encoding="utf-8") as file:
                 parts += [step["loss"] for step in json.load(file)["steps"]]
-        expect(f"{name} resumed: losses", parts, [step["loss"] for step in results[name]["steps"]], 0)
+        checks.close(f"{name} resumed: losses", parts, [step["loss"] for step in results[name]["steps"]], 0)
         for parameter in weights:
-            expect(f"{name} resumed: {parameter}", numpy.load(path("parts.npz"))[parameter],
-                   numpy.load(path(name + ".npz"))[parameter], 0)
+            checks.close(f"{name} resumed: {parameter}", numpy.load(path("parts.npz"))[parameter],
+                         numpy.load(path(name + ".npz"))[parameter], 0)
     run([], "train", path("one.plan"), *data, "--steps", "5", "--checkpoint", path("moved"))
     run([], "train", path("layers.plan"), *data, "--epochs", str(EPOCHS), "--checkpoint", path("moved"), "--resume",
         "--export", path("moved.npz"))
     for parameter in weights:
-        expect(f"moved: {parameter}", numpy.load(path("moved.npz"))[parameter], weights[parameter], 1e-4)
-    report(failures, passed)
+        checks.close(f"moved: {parameter}", numpy.load(path("moved.npz"))[parameter], weights[parameter], 1e-4)
+    checks.report()
 
 
 def learns(folder):
