@@ -7,6 +7,7 @@
 #include "passes/train/Passes.h"
 
 #include "passes/planner/ModelNode.h"
+#include "passes/planner/NarrowOperators.h"
 #include "passes/train/PlacedCasts.h"
 
 using namespace mlir;
@@ -21,19 +22,13 @@ namespace {
 class Narrowing {
 public:
   explicit Narrowing(dfg::GraphOp graph)
-      : graph(graph), casts(graph), narrow(BFloat16Type::get(graph.getContext())),
+      : graph(graph), operators(graph), casts(graph), narrow(BFloat16Type::get(graph.getContext())),
         wide(Float32Type::get(graph.getContext())) {}
 
   LogicalResult run() {
-    Block &body = graph.getBody().front();
-    fromInputs.insert(body.args_begin(), body.args_end());
-    for (Operation &op : llvm::make_early_inc_range(body)) {
-      bool isData = llvm::any_of(op.getOperands(), [&](Value operand) { return fromInputs.contains(operand); });
-      if (isData)
-        fromInputs.insert(op.result_begin(), op.result_end());
-      if (failed(isData && isToBeNarrow(&op) ? replace(&op) : readWide(&op)))
+    for (Operation &op : llvm::make_early_inc_range(graph.getBody().front()))
+      if (failed(operators.contains(&op) ? replace(&op) : readWide(&op)))
         return failure();
-    }
     for (Operation *op : llvm::reverse(replaced))
       op->erase();
     return success();
@@ -41,16 +36,6 @@ public:
 
 private:
   bool isWide(Value value) { return elementOf(value) == wide; }
-
-  bool isToBeNarrow(Operation *op) {
-    auto precision = dyn_cast<PrecisionInterface>(op);
-    if (!precision || precision.getPrecision() == Precision::Wide ||
-        llvm::none_of(op->getOperands(), [&](Value operand) { return isWide(operand); }))
-      return false;
-    return precision.getPrecision() == Precision::Gains || llvm::all_of(op->getOperands(), [&](Value operand) {
-             return !isWide(operand) || !fromInputs.contains(operand) || narrowed.contains(operand);
-           });
-  }
 
   LogicalResult replace(Operation *op) {
     auto precision = cast<PrecisionInterface>(op);
@@ -105,11 +90,10 @@ private:
   }
 
   dfg::GraphOp graph;
+  NarrowOperators operators;
   PlacedCasts casts;
   Type narrow, wide;
-  /// What depends on the graph's inputs, the results of operators that were replaced in bfloat16, and other values
-  /// rounded.
-  DenseSet<Value> fromInputs;
+  /// The results of operators that were replaced in bfloat16, and other values rounded.
   DenseMap<Value, Value> narrowed, rounded;
   SmallVector<Operation *> replaced;
 };

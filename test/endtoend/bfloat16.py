@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Steps and inference in bfloat16 around weights in float32 (`--dtype bf16`), against PyTorch: gradients of LeNet and of a
-# small gpt, on one device and divided; the curve of the loss; updates that bfloat16 could not hold; memory.
+# small gpt, on one device and divided; the curve of the loss; updates that bfloat16 could not hold; memory, and the search's
+# account of it.
 #
-#   python3 test/endtoend/bfloat16.py lenet|gpt|curve|master|memory|inference
+#   python3 test/endtoend/bfloat16.py lenet|gpt|curve|master|memory|account|inference
 #
 # How far a result may be off. Rounding to bfloat16's 8 bits changes a number by at most U = 2^-9 of it, the half of
 # 2^-8, the distance of one from its neighbour. What is computed by n operators in a row, each rounding its result and
@@ -238,6 +239,34 @@ def memory():
     checks.report()
 
 
+def account():
+    """Of a step that is nearly all parameters, the search's account is what the plan allocates: parameters and their
+    gradients in float32, and copies that are rounded."""
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as folder:
+        path, file = os.path.join(folder, "model.onnx"), os.path.join(folder, "step.plan")
+        made = cleave("zoo", "mlp", "--layers", "4", "--inputs", "512", "--hidden", "512", "--classes", "512", "--batch",
+                      "16", "-o", path)
+        for devices, ways in ((1, "data=1"), (2, "data=2"), (2, "model=2")) if made.code == DONE else []:
+            # With two microbatches gradients are kept, to be added up.
+            plan = Plan(ways, devices, ["--strategy", "auto", "--degrees", ways, "--microbatches", "2", "--zero", "0",
+                                        "--recompute", "none"], None)
+            for optimizer, dtype in (("sgd", "f32"), ("sgd", "bf16"), ("adam", "f32"), ("adam", "bf16")):
+                made = compile_step(path, plan, file, "cross-entropy", "--optimizer", optimizer, dtype=dtype)
+                if made.code != DONE:
+                    break
+                with open(file + ".json", encoding="utf-8") as text:
+                    facts = json.load(text)
+                counted = facts["stages"][0]["memory_bytes"]["total"]
+                allocated = max(device["arena_bytes"] for device in facts["devices"])
+                checks.add(abs(counted / allocated - 1) <= 0.05,
+                           f"{ways} {optimizer} {dtype}: the search counts {counted / 1e6:.3g} MB of "
+                           f"{allocated / 1e6:.3g}", made)
+        if made.code != DONE:
+            checks.add(False, "mlp", made)
+    checks.report()
+
+
 def inference():
     """Outputs in bfloat16 against float32, and what is refused."""
     failures, passed = [], 0
@@ -282,4 +311,4 @@ if __name__ == "__main__":
     part = sys.argv[1]
     if part in ROUNDINGS:
         gradients(part)  # Ends the test.
-    {"curve": curve, "master": master, "memory": memory, "inference": inference}[part]()
+    {"curve": curve, "master": master, "memory": memory, "account": account, "inference": inference}[part]()

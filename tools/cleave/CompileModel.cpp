@@ -273,6 +273,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   search.batch = trains() ? batch : target.batch;
   search.degrees = options.degrees;
   search.elementType = target.elementType;
+  search.roundsParameters = trains();
   search.optimizer = target.optimizer;
   search.timeBudget = target.timeBudget;
   search.solver.method = *solver::findMethod(target.solver);

@@ -412,7 +412,10 @@ private:
       }
       const Precision &precision = options.precision;
       double held = local * (operand.isFloat ? precision.parameter : 1);
-      sums.parameters += held;
+      // Replicas share parameters, not the copies that operators read.
+      double copied = operand.isRounded ? local * precision.rounded : 0;
+      sums.parameters += held + copied;
+      sums.parametersShared += copied;
       bool trained = operand.parameter != none ? graph.parameters[operand.parameter].trained
                                                : graph.tensors[operand.tensor].learns;
       if (!options.training || !trained) {

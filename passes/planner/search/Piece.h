@@ -44,6 +44,8 @@ using FixedFactors = llvm::DenseMap<unsigned, FixedSplit>;
 struct Precision {
   double activation = 1, parameter = 1, gradient = 1;
   double optimizer = 0; ///< State of the optimizer, and master weights.
+  /// Copies of parameters that operators read rounded; a step keeps them from the forward to the backward pass.
+  double rounded = 0;
 };
 
 struct PieceOptions {

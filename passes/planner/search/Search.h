@@ -46,6 +46,9 @@ struct SearchRequest {
   Degrees degrees;
   /// "f32", "bf16", "f16".
   std::string elementType = "f32";
+  /// With arithmetic narrower than f32: whether a step keeps parameters in f32 and rounds them where they are read, as
+  /// plans that run do; else it keeps narrow ones, and f32 beside the optimizer's state.
+  bool roundsParameters = false;
   std::string optimizer = "adam";
   /// Bytes of a device; 0: those of the machine.
   double memoryLimit = 0;

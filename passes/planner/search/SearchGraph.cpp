@@ -5,6 +5,7 @@
 #include "passes/planner/search/SearchGraph.h"
 
 #include "dialects/interfaces/Interfaces.h"
+#include "passes/planner/NarrowOperators.h"
 #include "passes/planner/SplitByStrategy.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -18,7 +19,8 @@ namespace {
 
 class GraphReader {
 public:
-  GraphReader(dfg::GraphOp graph, unsigned mostBoundaries) : graph(graph), mostBoundaries(mostBoundaries) {}
+  GraphReader(dfg::GraphOp graph, unsigned mostBoundaries)
+      : graph(graph), narrow(graph), mostBoundaries(mostBoundaries) {}
 
   SearchGraph run() {
     result.nodes = collectModelNodes(graph);
@@ -33,6 +35,7 @@ public:
 
 private:
   dfg::GraphOp graph;
+  NarrowOperators narrow;
   unsigned mostBoundaries;
   SearchGraph result;
   llvm::DenseMap<Value, unsigned> tensorOf;
@@ -109,6 +112,7 @@ private:
     made.once = true;
     for (auto [number, value] : llvm::enumerate(op.getOperands())) {
       Operand &operand = made.operands.emplace_back();
+      operand.isRounded = narrow.rounds(op.getOpOperand(number));
       operand.bytes = static_cast<double>(tensorBytes(value.getType()));
       operand.isFloat = isa<FloatType>(getElementTypeOrSelf(value.getType()));
       Operation *source = value.getDefiningOp();

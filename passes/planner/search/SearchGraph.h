@@ -37,6 +37,7 @@ struct Operand {
   unsigned parameter = none;
   double bytes = 0;
   bool isFloat = false;
+  bool isRounded = false; ///< In arithmetic of mixed precision the operator reads it in bfloat16.
 };
 
 /// A parameter that operators read.

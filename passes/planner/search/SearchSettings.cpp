@@ -53,8 +53,10 @@ std::vector<unsigned> stageSizes(const Run &run) {
 
 Precision Searcher::precision() const {
   Precision precision;
-  if (request.elementType != "f32")
-    precision = {0.5, 0.5, 0.5, request.training ? 1.0 : 0.0};
+  if (request.elementType != "f32" && request.roundsParameters)
+    precision = {0.5, 1, 1, 0, 0.5}; // gradients of parameters are f32, too
+  else if (request.elementType != "f32")
+    precision = {0.5, 0.5, 0.5, request.training ? 1.0 : 0.0, 0};
   if (request.training)
     precision.optimizer += findOptimizer(request.optimizer)->states;
   return precision;
