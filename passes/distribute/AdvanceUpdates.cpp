@@ -141,7 +141,10 @@ private:
         for (Operation *reader : readers.lookup(write.getParameterAttr()))
           if (!isUpdate(reader) || positions.lookup(reader) < positions.lookup(op))
             position = std::max(position, standsBehind(reader));
-    return isa<dist::WriteOp>(op) || op->getNumOperands() == 0 ? position : nextSend[position];
+    if (isa<dist::WriteOp>(op) || op->getNumOperands() == 0)
+      return position;
+    // What the step does before it sends anyway, as it adds up the gradients of a microbatch, does not wait for that.
+    return std::max(position, std::min(nextSend[position], positions.lookup(op)));
   }
 
   /// What only leads to others comes with the first of them, so that nothing waits for them in memory; sums that stand

@@ -147,6 +147,37 @@ dist.program @receives() -> (tensor<4xf32>) attributes {dist.ordered, mesh = @tw
 
 // -----
 
+// A sum over microbatches that is added up before the next value is sent stays there: what it adds need not wait.
+dist.mesh @one <["d" = 1], devices = [0]>
+dist.mesh @two <["d" = 1], devices = [1]>
+dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 0.0>
+dist.program @sums(%x: tensor<4xf32>) attributes {dist.ordered, mesh = @one} {
+  %w = dfg.read @w {dist.changes} : tensor<4xf32>
+  %g1 = dfg.softmax %x {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %g2 = dfg.softmax %g1 {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %s = dfg.add %g1, %g2 {dist.accumulates} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = dfg.softmax %g2 {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  dist.send %0 to @two channel 0 : tensor<4xf32>
+  %1 = dfg.softmax %0 {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %u = dfg.sub %w, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  dist.write @w <[4]>, %u : tensor<4xf32>
+  dist.return
+}
+dist.program @receives() -> (tensor<4xf32>) attributes {dist.ordered, mesh = @two} {
+  %0 = dist.receive from @one channel 0 : tensor<4xf32>
+  dist.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @sums(
+// CHECK: dfg.softmax
+// CHECK-NEXT: dfg.softmax
+// CHECK-NEXT: dfg.add
+// CHECK-NEXT: dfg.softmax
+// CHECK-NEXT: dist.send
+// CHECK-NEXT: dfg.sub
+// CHECK-NEXT: dist.write
+
+// -----
+
 // A kernel that ends with the update of what it reads before others do moves behind them; one that does not lead to the
 // update alone stays.
 dist.mesh @one <["d" = 1], devices = [0]>
