@@ -59,6 +59,7 @@ def zero(folder, failures):
         peaks.append(compile_plan(folder, f"zero{stage}", model, "--optimizer", "momentum", "--learning-rate", "0.01",
                                   "--zero", str(stage), "--batch", str(BATCH), "--microbatches", str(MICROBATCHES)))
         losses.append(losses_of(folder, f"zero{stage}", files))
+        print(f"ZeRO {stage}: {peaks[-1] / 2**20:.1f} MiB, parameters, momentum and gradients {formula / 2**20:.1f} MiB")
         # Besides: two weights at a time on their way from or to other devices, whole and in parts, and what is computed
         # of one; activations.
         most = formula + 5 * weight + 3 * LAYERS * 4 * WIDTH * BATCH

@@ -171,3 +171,31 @@ dist.program @scalars() -> (tensor<f32>) attributes {mesh = @pair} {
 // CHECK: %[[FIRST:.*]] = dist.all_reduce %{{[a-z0-9]+}} from
 // CHECK-NEXT: %[[NEGATED:.*]] = dfg.neg %[[FIRST]]
 // CHECK-NEXT: dist.all_reduce %[[NEGATED]] from
+
+// -----
+
+// Parts of parameters that change save memory: a bucket that gathers them is full at the bytes of the largest, and has no
+// part twice.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @w1 : tensor<16xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @w2 : tensor<4xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @w3 : tensor<4xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dist.program @parts() -> (tensor<16xf32>, tensor<4xf32>) attributes {dist.ordered, mesh = @pair} {
+  %0 = dist.shard_of @w1 <[16 by ["data"]]> {dist.changes} : tensor<8xf32>
+  %1 = dist.shard_of @w2 <[4 by ["data"]]> {dist.changes} : tensor<2xf32>
+  %2 = dist.shard_of @w3 <[4 by ["data"]]> {dist.changes} : tensor<2xf32>
+  %3 = dist.all_gather %0 from <[16 by ["data"]]> to <[16]> {dist.again = 0 : i64} : tensor<8xf32> -> tensor<16xf32>
+  %4 = dfg.softmax %3 {dim = 0 : i64} : (tensor<16xf32>) -> tensor<16xf32>
+  %5 = dist.all_gather %1 from <[4 by ["data"]]> to <[4]> {dist.again = 1 : i64} : tensor<2xf32> -> tensor<4xf32>
+  %6 = dist.all_gather %2 from <[4 by ["data"]]> to <[4]> {dist.again = 2 : i64} : tensor<2xf32> -> tensor<4xf32>
+  %7 = dfg.add %5, %6 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %8 = dist.all_gather %2 from <[4 by ["data"]]> to <[4]> {dist.again = 3 : i64} : tensor<2xf32> -> tensor<4xf32>
+  %9 = dfg.add %7, %8 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  dist.return %4, %9 : tensor<16xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @parts(
+// CHECK: = dist.all_gather %{{[a-z0-9]+}} from {{.*}} {dist.again = 0 : i64}
+// CHECK: dfg.softmax
+// CHECK: :2 = dist.all_gather %{{.*}}, %{{.*}} from {{.*}} {dist.again = 1 : i64}
+// CHECK: dfg.add
+// CHECK: = dist.all_gather %{{[a-z0-9]+}} from {{.*}} {dist.again = 3 : i64}
