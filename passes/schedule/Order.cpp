@@ -60,7 +60,7 @@ public:
       : tasks(problem.tasks), ready(2 * problem.numDevices, TaskSet(Before{this})), readyTransfers(Before{this}),
         free(ready.size(), true), sendFree(problem.numDevices, true), receiveFree(problem.numDevices, true) {
     dependents = invert(dependenciesOf(problem, usesOf(problem)));
-    chainOrdered(problem, prepare);
+    addOrder(problem, prepare);
     missing.resize(tasks.size());
     timetable.start.resize(tasks.size());
     timetable.finish.resize(tasks.size());
@@ -100,7 +100,7 @@ private:
   /// step if it carries what lasts from step to step, and its result would wait for its readers all the time: it
   /// follows what stands before the collective before it, so that one is on its way while the device works with
   /// another.
-  void chainOrdered(const Problem &problem, const std::vector<bool> &prepare) {
+  void addOrder(const Problem &problem, const std::vector<bool> &prepare) {
     std::vector<ValueUses> uses = usesOf(problem);
     std::vector<std::optional<unsigned>> last(problem.numDevices), beforeCollective(problem.numDevices);
     auto follow = [&](std::optional<unsigned> before, unsigned task) {
@@ -110,10 +110,11 @@ private:
     };
     for (unsigned task = 0; task != tasks.size(); ++task) {
       unsigned device = tasks[task].device;
-      if (prepare[task] || tasks[task].target || tasks[task].early || !problem.isOrdered(device))
+      if (prepare[task] || tasks[task].target || tasks[task].early)
         continue;
       if (!tasks[task].collective) {
-        follow(last[device], task);
+        if (problem.isOrdered(device))
+          follow(last[device], task);
         last[device] = task;
         continue;
       }

@@ -29,7 +29,7 @@ struct Timetable {
 /// free, the most urgent task that is ready starts on it. Urgency is the longest way, in seconds, from the next
 /// transfer or collective that the task leads to, to the end of the step. Tasks that lead to none, and tasks that lead
 /// to the same one, keep the model's order, in which intermediate values die soonest. On ordered devices all tasks keep
-/// it that do not communicate, and a collective of what lasts from step to step begins behind what stands before the
+/// it that do not communicate. A collective of what lasts from step to step begins behind what stands before the
 /// collective before it. Time: O(n log n).
 Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topological,
                        const std::vector<bool> &prepare);
