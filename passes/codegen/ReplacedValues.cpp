@@ -52,14 +52,28 @@ Value ReplacedValues::reorder(OpBuilder &builder, Value from, RankedTensorType w
   return plan::LaunchOp::create(builder, from.getLoc(), TypeRange(wanted), kernel->symbol, from).getResult(0);
 }
 
-Value ReplacedValues::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
+/// Whether a sum of products comes with the operator into a kernel: the operator itself, or what elementwise operators
+/// are computed from in it.
+static bool bringsSum(Operation *op) {
+  if (!isa<ElementwiseInterface>(op))
+    return isSum(op);
+  return llvm::any_of(op->getOperands(), [](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return producer && bringsSum(producer);
+  });
+}
+
+Value ReplacedValues::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int64_t> order,
+                                   const std::optional<SmallVector<int64_t>> &readerOrder) {
   RankedTensorType type = tensorType(value), lies = permuted(type, order);
   // What nobody else reads need not lie in memory between two kernels of our own, which may become one.
-  if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && value.hasOneUse())
+  if (auto view = current(value).getDefiningOp<plan::ViewOp>(); view && view->use_empty() && value.hasOneUse())
     // The view stays until dead operators are removed: tables of this walk go by values.
     if (auto transpose = view.getInput().getDefiningOp<dfg::TransposeOp>();
         transpose && transpose.getPermutation() == order)
-      if (Operation *producer = transpose.getInput().getDefiningOp(); producer && mayJoin(producer, *value.use_begin()))
+      if (Operation *producer = transpose.getInput().getDefiningOp();
+          producer && mayJoin(producer, *value.use_begin()) &&
+          ((readerOrder && ArrayRef(*readerOrder) == order) || !bringsSum(producer)))
         return transpose.getInput();
   Value seen = plan::ViewOp::create(builder, value.getLoc(), lies, current(value));
   return dfg::TransposeOp::create(builder, value.getLoc(), plan::withoutLayout(type), seen,

@@ -31,8 +31,11 @@ public:
   mlir::Value inLayout(mlir::OpBuilder &builder, mlir::Value value, mlir::RankedTensorType wanted);
   /// A launch that brings `from` into the layout of `wanted`.
   mlir::Value reorder(mlir::OpBuilder &builder, mlir::Value from, mlir::RankedTensorType wanted);
-  /// The value with its dimensions in their own order, by a transpose of the bytes as they lie.
-  mlir::Value seenRowMajor(mlir::OpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> order);
+  /// The value with its dimensions in their own order, by a transpose of the bytes as they lie, or as it was before it
+  /// was laid so where its only reader joins what makes it. Sums of products go through memory in the order in which
+  /// their results lie: they join readers whose results lie so, too, in `readerOrder`.
+  mlir::Value seenRowMajor(mlir::OpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> order,
+                           const std::optional<llvm::SmallVector<int64_t>> &readerOrder);
 
   /// The layout of another operand, of the value's shape, of an elementwise operator that reads the value; null for
   /// none.

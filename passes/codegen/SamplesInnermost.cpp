@@ -65,31 +65,6 @@ static bool hasPlainWindows(Operation *op, const LibraryCall &call) {
                       [](int64_t pad) { return pad == 0; });
 }
 
-/// Whether an operator brings values from other devices, or gives them away: what it reads and makes lies row-major.
-static bool communicates(Operation *op) { return isa<dist::Collective, dist::SendOp, dist::ReceiveOp>(op); }
-
-/// Whether the value is one that devices give each other, but for elementwise operators. It has to be brought in
-/// another order then, and a kernel of our own that does so itself cannot compute samples side by side any more.
-static bool travels(Value value) {
-  llvm::SmallPtrSet<Operation *, 8> seen;
-  SmallVector<Value> makers = {value}, readers = {value};
-  while (!makers.empty())
-    if (Operation *op = makers.pop_back_val().getDefiningOp(); op && seen.insert(op).second) {
-      if (communicates(op))
-        return true;
-      if (isa<ElementwiseInterface>(op))
-        llvm::append_range(makers, op->getOperands());
-    }
-  while (!readers.empty())
-    for (Operation *op : readers.pop_back_val().getUsers()) {
-      if (communicates(op))
-        return true;
-      if (isa<ElementwiseInterface>(op) && seen.insert(op).second)
-        llvm::append_range(readers, op->getResults());
-    }
-  return false;
-}
-
 bool isBetterBySamples(Operation *op, const LibraryCall &call, const ReplacedValues &values) {
   constexpr int64_t line = 16;
   if (!hasPlainWindows(op, call) || tensorType(op->getOperand(0)).getDimSize(0) % line != 0)
@@ -97,11 +72,9 @@ bool isBetterBySamples(Operation *op, const LibraryCall &call, const ReplacedVal
   Samples samples(op);
   for (auto [operand, sampled] : llvm::zip_equal(op->getOperands(), samples.operands)) {
     RankedTensorType type = tensorType(values.current(operand));
-    if (sampled && ((plan::getLayout(type) && !permutationOf(type)) || travels(operand)))
+    if (sampled && plan::getLayout(type) && !permutationOf(type))
       return false;
   }
-  if (samples.result && travels(op->getResult(0)))
-    return false;
   // The library goes along the channels of the result, or along the outputs of a filter.
   int64_t channels = tensorType(op->getResult(0)).getDimSize(samples.result ? 1 : 0);
   return 5 * channels <= 4 * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(channels), line));

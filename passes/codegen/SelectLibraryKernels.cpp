@@ -161,8 +161,11 @@ bool ProgramWalk::computePermuted(Operation *op) {
       resultOrder = order;
     largest = type.getNumElements();
   }
-  // Collectives and the program's results want it row-major.
-  if (llvm::none_of(op->getResult(0).getUsers(), [](Operation *user) { return isa<LowerInterface>(user); }))
+  // Collectives and the program's results want it row-major, and so does what is cut into pieces on its way.
+  if (llvm::none_of(op->getResult(0).getUsers(), [](Operation *user) {
+        auto send = dyn_cast<dist::SendOp>(user);
+        return isa<LowerInterface>(user) || (send && !send.getFrom());
+      }))
     resultOrder = std::nullopt;
   // What has no order yet takes that of the value that it meets next.
   if (!resultOrder && largest < result.getNumElements())
@@ -173,7 +176,8 @@ bool ProgramWalk::computePermuted(Operation *op) {
   OpBuilder builder(op);
   IRMapping mapping;
   for (auto [operand, order] : llvm::zip(op->getOperands(), orders))
-    mapping.map(operand, order ? values.seenRowMajor(builder, operand, *order) : values.denseOf(builder, operand));
+    mapping.map(operand,
+                order ? values.seenRowMajor(builder, operand, *order, resultOrder) : values.denseOf(builder, operand));
   Value made = builder.clone(*op, mapping)->getResult(0), old = op->getResult(0);
   values.replace(op);
   if (!resultOrder) {

@@ -104,6 +104,25 @@ dist.program @samples(%x: tensor<32x2x28x28xf32>) -> tensor<32x20x13x13xf32> att
   dist.return %2 : tensor<32x20x13x13xf32>
 }
 
+// What is returned is row-major. A sum of products goes through memory in the order of its result, samples innermost: it
+// joins the addition, which lies so, and not the rectifier, which does not, but brings that into place.
+// CHECK-LABEL: dist.program @returned
+// CHECK: %[[SUM:.*]] = dfg.conv
+// CHECK: %[[BIASED:.*]] = dfg.add %[[SUM]],
+// CHECK: %[[LIES:.*]] = dfg.transpose %[[BIASED]] {permutation = array<i64: 1, 2, 3, 0>}
+// CHECK: %[[LAID:.*]] = plan.view %[[LIES]] {{.*}} -> tensor<32x20x26x26xf32, #plan.layout<"bcda"
+// CHECK: %[[FOUND:.*]] = plan.view %[[LAID]] {{.*}} -> tensor<20x26x26x32xf32>
+// CHECK: %[[SEEN:.*]] = dfg.transpose %[[FOUND]] {permutation = array<i64: 3, 0, 1, 2>}
+// CHECK: %[[Y:.*]] = dfg.relu %[[SEEN]]
+// CHECK-NEXT: dist.return %[[Y]]
+dist.program @returned(%x: tensor<32x2x28x28xf32>, %b: tensor<20x1x1xf32>) -> tensor<32x20x26x26xf32> attributes {mesh = @d0} {
+  %w = dfg.read @few : tensor<20x2x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x2x28x28xf32>, tensor<20x2x3x3xf32>) -> tensor<32x20x26x26xf32>
+  %1 = dfg.add %0, %b : (tensor<32x20x26x26xf32>, tensor<20x1x1xf32>) -> tensor<32x20x26x26xf32>
+  %2 = dfg.relu %1 : (tensor<32x20x26x26xf32>) -> tensor<32x20x26x26xf32>
+  dist.return %2 : tensor<32x20x26x26xf32>
+}
+
 // Nothing joins a deconvolution: oneDNN computes what does one element after the other.
 // CHECK-LABEL: dist.program @deconvolution
 // CHECK: %[[UP:.*]] = plan.launch @onednn.deconvolution.{{[0-9]+}}(%{{[^,]*}}, %{{[^,]*}})
