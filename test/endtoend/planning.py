@@ -257,7 +257,7 @@ SMALL = [
 # that rounding leaves alone.
 TRAINED = [
     ("mlp", ["--batch", "8", "--layers", "3", "--inputs", "6", "--hidden", "10", "--classes", "7"], "cross-entropy"),
-    ("lenet", ["--batch", "8"], "cross-entropy"),
+    ("lenet", ["--batch", "64"], "cross-entropy"),
     ("gpt", ["--batch", "4", "--layers", "2", "--hidden", "24", "--heads", "4", "--sequence", "6", "--vocabulary", "29"],
      "cross-entropy,classes=2"),
     ("bert", ["--batch", "4", "--layers", "2", "--hidden", "16", "--heads", "4", "--sequence", "7", "--vocabulary", "31"],

@@ -89,6 +89,24 @@ TEST(TrainingOperators, TakeStatisticsOfTheBatchWhereAskedTo) {
   expectSame(*module);
 }
 
+// What was found of one plan can be asked of another: four parts of the batch, on whatever devices there are.
+TEST(TrainingOperators, TakeStatisticsOfSoManyPartsAsAskedTo) {
+  auto context = createTestContext();
+  OwningOpRef<ModuleOp> module = placedGraph(*context);
+  std::vector<int64_t> groups;
+  ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*module), {}, &groups)));
+  EXPECT_EQ(groups, std::vector<int64_t>{2});
+  module = placedGraph(*context);
+  TrainingOperatorOptions options;
+  options.groups = {4};
+  groups.clear();
+  ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*module), options, &groups)));
+  EXPECT_EQ(groups, options.groups);
+  EXPECT_TRUE(llvm::any_of(graphOf(*module).getOps<dfg::ReshapeOp>(), [](dfg::ReshapeOp reshape) {
+    return cast<RankedTensorType>(reshape.getType()).getDimSize(0) == 4;
+  }));
+}
+
 // Nothing changes where the running statistics count and nothing is dropped.
 TEST(TrainingOperators, StayAsTheyAreWhereAskedTo) {
   auto context = createTestContext();
