@@ -23,10 +23,10 @@ void StepWriter::beginGathers(unsigned stage, bool isForward) {
     for (Value read : gathered.used)
       largest = std::max(largest, bytesOf(read));
     for (Value read : llvm::reverse(gathered.used)) {
-      bytes += bytesOf(read);
-      if (bytes > largest)
+      if (bytes >= largest)
         break;
       kept[read] = gathered.current[read];
+      bytes += bytesOf(read);
     }
   }
   gathered = {stage, isForward, {}, std::move(kept)};

@@ -151,8 +151,8 @@ private:
   };
 
   /// Nothing is kept from the task before, but what it used last if the task uses that first: in the backward pass
-  /// behind the forward pass of the same stage, or the other way round. Of that as much as is not more than the largest
-  /// parameter of the stage, which is there as a whole at some time in any case.
+  /// behind the forward pass of the same stage, or the other way round. Of that as much as a bucket of gathers holds:
+  /// it is full at the bytes of the largest parameter, which is there as a whole at some time in any case.
   void beginGathers(unsigned stage, bool isForward);
 
   /// Lets a task's operators use what is gathered for the task.

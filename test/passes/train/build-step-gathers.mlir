@@ -5,7 +5,7 @@
 
 // Devices have parts of a parameter, and every task gathers the whole for itself: it sees the parameter through a barrier
 // of its own. What a task uses last and the next one first is kept: here @w2 from forward to backward, and @w1 from
-// backward to forward. What a conversion makes of a parameter is as large, and made again.
+// backward to forward. What an elementwise operator, as a conversion, makes of a parameter is made again.
 // CHECK-LABEL: dfg.graph @train
 // CHECK: %[[W0:.*]] = dfg.read @w0 {{.*}}split = <{d0 = ["data"]}>
 // CHECK: %[[W1:.*]] = dfg.read @w1 {{.*}}split = <{d0 = ["data"]}>
@@ -13,17 +13,17 @@
 // CHECK: %[[S0:.*]] = dfg.barrier %[[W0]] {{.*}}split = <{d0 = ["data"]}>
 // CHECK: dfg.dot_general %{{.*}}, %[[S0]]
 // CHECK: %[[S1:.*]] = dfg.barrier %[[W1]] {{.*}}split = <{d0 = ["data"]}>
-// CHECK: %[[C1:.*]] = dfg.cast %[[S1]]
-// CHECK: dfg.dot_general %{{.*}}, %[[C1]]
+// CHECK: %[[FIRST1:.*]] = dfg.neg %[[S1]]
+// CHECK: dfg.dot_general %{{.*}}, %[[FIRST1]]
 // CHECK: %[[S2:.*]] = dfg.barrier %[[W2]]
 // CHECK: dfg.dot_general %{{.*}}, %[[S2]]
 // CHECK: dfg.dot_general %{{.*}}, %[[S2]]
 // CHECK: %[[AGAIN1:.*]] = dfg.barrier %[[W1]]
-// CHECK: %[[CAST1:.*]] = dfg.cast %[[AGAIN1]]
-// CHECK: dfg.dot_general %{{.*}}, %[[CAST1]]
+// CHECK: %[[MADE1:.*]] = dfg.neg %[[AGAIN1]]
+// CHECK: dfg.dot_general %{{.*}}, %[[MADE1]]
 // CHECK: %[[AGAIN0:.*]] = dfg.barrier %[[W0]]
 // CHECK: dfg.dot_general %{{.*}}, %[[AGAIN0]]
-// CHECK: %[[KEPT1:.*]] = dfg.cast %[[AGAIN1]]
+// CHECK: %[[KEPT1:.*]] = dfg.neg %[[AGAIN1]]
 // CHECK: dfg.dot_general %{{.*}}, %[[KEPT1]]
 // CHECK: %[[AGAIN2:.*]] = dfg.barrier %[[W2]]
 // CHECK: dfg.dot_general %{{.*}}, %[[AGAIN2]]
@@ -37,16 +37,16 @@
 // PROGRAM: dist.all_gather %[[P0]] from {{.*}} {dist.again = {{[1-9]}} : i64}
 dist.mesh @pair <["data" = 2], devices = [0, 1]>
 dfg.parameter @w0 : tensor<4x4xf32> = #dfg.fill<value = 1.0>
-dfg.parameter @w1 : tensor<4x4xbf16> = #dfg.fill<value = 1.0>
+dfg.parameter @w1 : tensor<4x4xf32> = #dfg.fill<value = 1.0>
 dfg.parameter @w2 : tensor<4x4xf32> = #dfg.fill<value = 1.0>
 dfg.graph @data(%x: tensor<2x4xf32>) -> tensor<f32> {
   %w0 = dfg.read @w0 : tensor<4x4xf32>
-  %w1 = dfg.read @w1 : tensor<4x4xbf16>
+  %w1 = dfg.read @w1 : tensor<4x4xf32>
   %w2 = dfg.read @w2 : tensor<4x4xf32>
   %0 = dfg.dot_general %x, %w0 {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0>, dist.place = #dist.place<@pair, by = "test", split = <{m = ["data"]}>>}
       : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-  %c = dfg.cast %w1 {to = f32, dist.place = #dist.place<@pair, by = "test">} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
+  %c = dfg.neg %w1 {dist.place = #dist.place<@pair, by = "test">} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %1 = dfg.dot_general %0, %c {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0>, dist.place = #dist.place<@pair, by = "test", split = <{m = ["data"]}>>}
       : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
