@@ -74,13 +74,18 @@ static Error applyGroups(const runtime::Setting &setting, std::vector<int64_t> &
 }
 
 Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &model, TargetOptions &target) {
-  constexpr const char *names[] = {"dim",           "dtype",       "loss",       "optimizer", "optimizer-options",
-                                   "learning-rate", "lr-schedule", "clip-norm",  "buckets",   "batch",
-                                   "microbatches",  "batch-norm",  "no-dropout", "seed"};
+  constexpr const char *names[] = {
+      "dtype",   "loss",  "optimizer",    "optimizer-options", "learning-rate", "lr-schedule", "clip-norm",
+      "buckets", "batch", "microbatches", "batch-norm",        "no-dropout",    "seed"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))
         return error;
+      continue;
+    }
+    // Each has a value of its own, which the model's reader checks.
+    if (setting.name == "dim") {
+      model.dims.push_back(setting.value);
       continue;
     }
     if (llvm::none_of(names, [&](llvm::StringRef name) { return name == setting.name; }))
@@ -88,7 +93,6 @@ Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &mo
     target.train |= setting.name == "loss";
     CLI::App options;
     target.addTo(options);
-    model.addDimTo(options);
     try {
       options.parse(std::vector<std::string>{"--" + setting.name + "=" + setting.value});
     } catch (const CLI::ParseError &error) {
