@@ -57,18 +57,26 @@ private:
   using Bucket = SmallVector<Candidate>;
 
   /// What depends on nothing that changes from step to step runs once, unless it travels with something that does.
+  /// What another mesh sends may last from step to step or not: that is for its program to know.
   void findChanging() {
     changing.insert(body.getArguments().begin(), body.getArguments().end());
-    for (Operation &op : body)
-      if (op.hasAttr(dist::changesAttrName) || !isMemoryEffectFree(&op) ||
-          llvm::any_of(op.getOperands(), [&](Value operand) { return changing.contains(operand); }))
+    for (Operation &op : body) {
+      auto reads = [&](const llvm::DenseSet<Value> &values) {
+        return llvm::any_of(op.getOperands(), [&](Value operand) { return values.contains(operand); });
+      };
+      bool isReceived = isa<dist::ReceiveOp>(op);
+      if (op.hasAttr(dist::changesAttrName) || (!isMemoryEffectFree(&op) && !isReceived) || reads(changing))
         changing.insert(op.result_begin(), op.result_end());
+      else if (isReceived || reads(received))
+        received.insert(op.result_begin(), op.result_end());
+    }
   }
 
   /// What collectives have in common that can travel together; null for those that travel alone.
   Attribute kindOf(Operation &op) const {
     auto collective = dyn_cast<dist::Collective>(op);
-    if (!collective || !collective.carriesSeveral())
+    if (!collective || !collective.carriesSeveral() ||
+        llvm::any_of(op.getOperands(), [&](Value operand) { return received.contains(operand); }))
       return {};
     dist::Axes axes = dist::joinedAxes(collective, 0, mesh);
     if (axes.empty())
@@ -319,7 +327,8 @@ private:
   std::vector<Operation *> operations;
   llvm::DenseMap<Operation *, bool> early, late;
   Attribute currentKind;
-  llvm::DenseSet<Value> changing;
+  /// What changes from step to step, and what follows from other meshes alone.
+  llvm::DenseSet<Value> changing, received;
 };
 
 /// Along the axes of a mesh, by the formulas of CollectiveCost. Without a machine all links are alike.

@@ -199,3 +199,25 @@ dist.program @parts() -> (tensor<16xf32>, tensor<4xf32>) attributes {dist.ordere
 // CHECK: :2 = dist.all_gather %{{.*}}, %{{.*}} from {{.*}} {dist.again = 1 : i64}
 // CHECK: dfg.add
 // CHECK: = dist.all_gather %{{[a-z0-9]+}} from {{.*}} {dist.again = 3 : i64}
+
+// -----
+
+// What another mesh sends may be the same in every step, and is then joined once: it does not travel with what changes.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dist.mesh @other <["data" = 1], devices = [2]>
+dist.program @received(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {mesh = @pair} {
+  %r = dist.receive from @other channel 0 : tensor<4xf32>
+  %g = dfg.neg %r : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = dist.all_reduce %g from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %1 = dist.all_reduce %x from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 1.0>
+dist.program @sent() attributes {mesh = @other} {
+  %w = dfg.read @w : tensor<4xf32>
+  dist.send %w to @pair channel 0 : tensor<4xf32>
+  dist.return
+}
+// CHECK-LABEL: dist.program @received(
+// CHECK: dist.all_reduce %{{[^,]*}} from <[4], partial sum ["data"]> to <[4]>
+// CHECK: dist.all_reduce %{{[^,]*}} from <[4], partial sum ["data"]> to <[4]>
