@@ -187,18 +187,22 @@ def models_table(folder, rounds):
 
 
 def growth_table(folder, rounds):
-    """Processor seconds of the whole command, relative to the first row, beside what they may grow by."""
+    """Processor seconds of the whole command, relative to the first row, beside what they may grow by. In each round
+    all sizes take turns; what is compared are the medians of the rounds' ratios."""
     rows = ["| layers | devices | processor s | times the first | may grow by |", "|---:|---:|---:|---:|---:|"]
+    columns = [(layers, 8) for layers in LAYERS], [(LAYERS[2], hosts) for hosts in HOSTS]
+    seconds = {size: [] for column in columns for size in column}
+    for _ in range(rounds):
+        for (layers, hosts), taken in seconds.items():
+            taken.append(plan(folder, {**GPT3, "layers": layers}, f"a100-80g:8x{hosts}", 1536, 1)["processor"])
     missed = []
-    for column in ([(layers, 8) for layers in LAYERS], [(LAYERS[2], hosts) for hosts in HOSTS]):
-        first = None
+    for column in columns:
+        first = column[0]
         for layers, hosts in column:
-            shape = {**GPT3, "layers": layers}
-            seconds = plan(folder, shape, f"a100-80g:8x{hosts}", 1536, rounds)["processor"]
-            size = hosts * math.log(layers)
-            first = first or (seconds, size)
-            grown, allowed = seconds / first[0], size / first[1]
-            rows.append(f"| {layers} | {8 * hosts} | {seconds:.2f} | {grown:.2f} | {allowed:.2f} |")
+            taken = seconds[layers, hosts]
+            grown = statistics.median(now / then for now, then in zip(taken, seconds[first]))
+            allowed = hosts * math.log(layers) / (first[1] * math.log(first[0]))
+            rows.append(f"| {layers} | {8 * hosts} | {statistics.median(taken):.2f} | {grown:.2f} | {allowed:.2f} |")
             if grown > allowed:
                 missed.append(f"{layers} layers, {8 * hosts} devices: {grown:.2f} times, may be {allowed:.2f}")
     return rows, missed
