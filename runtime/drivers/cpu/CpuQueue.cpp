@@ -5,6 +5,7 @@
 #include "runtime/drivers/cpu/CpuQueue.h"
 
 #include "runtime/Step.h"
+#include "runtime/drivers/cpu/ShortTurns.h"
 
 #include <cstring>
 #include <omp.h>
@@ -65,6 +66,8 @@ void CpuQueue::serve() {
   stayOn(context.cores);
   if (kind == QueueKind::Compute)
     omp_set_num_threads(static_cast<int>(context.threads));
+  else
+    takeShortTurns();
   RunningInstruction running(context.device());
   for (uint32_t served = 0;; ++served) {
     arrivals.wait(served + 1, spin);
