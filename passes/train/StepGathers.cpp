@@ -6,14 +6,11 @@
 
 #include "passes/train/StepWriter.h"
 
+#include "dialects/interfaces/SplitRule.h"
+
 using namespace mlir;
 
 namespace cleave {
-
-static int64_t bytesOf(Value value) {
-  auto type = cast<ShapedType>(value.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
-}
 
 void StepWriter::beginGathers(unsigned stage, bool isForward) {
   Gathered &gathered = gathers[stages[stage].mesh];
@@ -21,12 +18,12 @@ void StepWriter::beginGathers(unsigned stage, bool isForward) {
   if (gathered.stage == stage && gathered.isForward != isForward) {
     int64_t bytes = 0, largest = 0;
     for (Value read : gathered.used)
-      largest = std::max(largest, bytesOf(read));
+      largest = std::max(largest, tensorBytes(read.getType()));
     for (Value read : llvm::reverse(gathered.used)) {
       if (bytes >= largest)
         break;
       kept[read] = gathered.current[read];
-      bytes += bytesOf(read);
+      bytes += tensorBytes(read.getType());
     }
   }
   gathered = {stage, isForward, {}, std::move(kept)};
@@ -61,7 +58,7 @@ FailureOr<Value> StepWriter::inTask(Value value, Gathered &gathered, const llvm:
     const Parameter &parameter = parameters.find(read.getDefiningOp<dfg::ReadOp>().getParameterAttr())->second;
     FlatSymbolRefAttr mesh = dist::getPlace(read.getDefiningOp()).getMesh();
     // What other meshes use is sent to them whole.
-    if (auto home = gathers.find(mesh); home == gathers.end() || &home->second != &gathered)
+    if (mesh != stages[gathered.stage].mesh)
       return value;
     gathered.used.remove(read);
     gathered.used.insert(read);
