@@ -396,8 +396,7 @@ private:
   void addParameters(unsigned index, const States &state, Sums &sums) const {
     const Operator &op = graph.operators[index];
     for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
-      bool prepared = operand.tensor != none && graph.tensors[operand.tensor].producer != none &&
-                      graph.operators[graph.tensors[operand.tensor].producer].once;
+      bool prepared = operand.tensor != none && graph.tensors[operand.tensor].firstUse == index;
       bool own = operand.parameter != none && graph.parameters[operand.parameter].firstUse == index;
       if (!own && !prepared)
         continue;

@@ -93,6 +93,11 @@ private:
     }
   }
 
+  /// Whether a tensor is made before the first step.
+  bool isPrepared(const Tensor &tensor) const {
+    return tensor.producer != none && result.operators[tensor.producer].once;
+  }
+
   void addOperator(Operation &op, unsigned node) {
     unsigned index = result.operators.size();
     Operator made;
@@ -126,8 +131,12 @@ private:
       operand.tensor = tensorOf.lookup(value);
       Tensor &tensor = result.tensors[operand.tensor];
       tensor.uses.emplace_back(index, static_cast<unsigned>(number));
-      made.once &= tensor.producer != none && result.operators[tensor.producer].once;
+      made.once &= isPrepared(tensor);
     }
+    if (!made.once)
+      for (const Operand &operand : made.operands)
+        if (operand.tensor != none && isPrepared(result.tensors[operand.tensor]))
+          result.tensors[operand.tensor].firstUse = std::min(result.tensors[operand.tensor].firstUse, index);
     for (OpResult value : op.getResults()) {
       unsigned tensor = addTensor(value);
       result.tensors[tensor].producer = index;
@@ -432,10 +441,10 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
       }
       const Tensor &tensor = tensors[operand.tensor];
       if (tensor.producer != none && tensor.producer >= first)
-        out << 't' << tensor.producer - first << '.' << tensor.result << ' ';
+        out << 't' << tensor.producer - first << '.' << tensor.result << (tensor.firstUse == index) << ' ';
       else
         out << 'x' << outside.try_emplace(operand.tensor, outside.size()).first->second << '.' << tensor.bytes
-            << tensor.batched << tensor.learns << (tensor.producer == none) << ' ';
+            << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index) << ' ';
     }
     for (auto [tensor, factors] : llvm::zip_equal(op.results, op.rule.results)) {
       writeFactors(out, factors);

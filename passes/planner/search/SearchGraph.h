@@ -26,6 +26,9 @@ struct Tensor {
   bool isFloat = false;     ///< Integers have no gradients, and keep their size in narrower arithmetic.
   unsigned producer = none; ///< An index into the operators; none for an input of the graph.
   unsigned result = 0;
+  /// Of what runs before the first step (Operator::once): the operator that answers for its memory and gradient among
+  /// those that read it in steps, as for a parameter's.
+  unsigned firstUse = none;
   /// (operator, operand), in the graph's order.
   llvm::SmallVector<std::pair<unsigned, unsigned>, 2> uses;
   bool isOutput = false;

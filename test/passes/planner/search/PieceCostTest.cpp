@@ -217,6 +217,49 @@ TEST_P(TwoLayers, ByColumnsThenBatch) {
   expectConsistent(sums, cost, reduction, true, 1);
 }
 
+// Two cells that read the same weight through a transpose, as recurrent layers do: it is there once, and so are its
+// gradient and optimizer state.
+TEST(Piece, CountsAWeightOnceForAllCells) {
+  ModelGraph model(std::string(R"(
+dfg.parameter @w : tensor<256x256xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.graph @main(%x: tensor<8x256xf32> {dfg.name = "x"}) -> (tensor<8x256xf32> {dfg.name = "y"}) {
+  %w = dfg.read @w : tensor<256x256xf32>
+  %t = dfg.transpose %w {permutation = array<i64: 1, 0>} : (tensor<256x256xf32>) -> tensor<256x256xf32> loc("turned")
+  %0 = dfg.dot_general %x, %t {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
+      rhs_contracting = array<i64: 0>} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32> loc("cell0")
+  %1 = dfg.tanh %0 : (tensor<8x256xf32>) -> tensor<8x256xf32> loc("tanh0")
+  %2 = dfg.dot_general %1, %t {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
+      rhs_contracting = array<i64: 0>} : (tensor<8x256xf32>, tensor<256x256xf32>) -> tensor<8x256xf32> loc("cell1")
+  dfg.return %2 : tensor<8x256xf32>
+}
+)"));
+  MachineGrid on(plainMachine(2), {2});
+  PieceOptions options;
+  options.training = true;
+  options.precision.optimizer = 1;
+  auto operators = static_cast<unsigned>(model.graph.operators.size());
+  FixedFactors whole;
+  for (unsigned index = 0; index != operators; ++index)
+    whole[index].axes.push_back({0, none});
+  Piece piece(model.graph, 0, operators, none, none, on.grid, on.cost, options, whole);
+  Sums sums = piece.sumsOf(std::vector<unsigned>(piece.problem.variables.size(), 0));
+  constexpr double weight = 4 * 256 * 256;
+  EXPECT_EQ(sums.parameters, weight);
+  EXPECT_EQ(sums.gradients, weight);
+  EXPECT_EQ(sums.optimizer, weight);
+  // Weight and state read and written, the gradient read.
+  EXPECT_NEAR(sums.update, 5 * weight / memoryBandwidth, 1e-12);
+  // The second cell is like the first in all but that.
+  auto cell = [&](const char *name) {
+    return static_cast<unsigned>(
+        llvm::find_if(model.graph.operators,
+                      [&](const Operator &op) { return model.graph.nodes[op.node].name == name; }) -
+        model.graph.operators.begin());
+  };
+  EXPECT_NE(model.graph.structureOf(cell("cell0"), cell("cell0") + 1),
+            model.graph.structureOf(cell("cell1"), cell("cell1") + 1));
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, TwoLayers, testing::Values(2u, 4u, 8u));
 
 } // namespace
