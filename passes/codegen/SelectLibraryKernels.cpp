@@ -20,6 +20,7 @@
 #include "passes/codegen/LibraryEpilogues.h"
 #include "passes/codegen/ReplacedValues.h"
 #include "passes/codegen/SamplesInnermost.h"
+#include "passes/codegen/SequentialReads.h"
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
@@ -63,6 +64,7 @@ private:
   DenseMap<int64_t, RankedTensorType> &sent;
   Block::iterator next;
   ConstantValues constants;
+  SequentialReads reads;
   ReplacedValues values;
 };
 
@@ -188,23 +190,10 @@ bool ProgramWalk::computePermuted(Operation *op) {
   return true;
 }
 
-/// Whether many operators of the program give the operand's value to the call's routine in the same way, as cells of a
-/// recurrent layer do with its weights: the routine packs a matrix that does not lie well every time, which for few
-/// rows takes as long as the product. A copy that is packed once takes as long as a few times of that, and memory.
-static bool isReadByMany(OpOperand &operand, const LibraryCall &call) {
-  constexpr unsigned many = 16;
-  unsigned index = operand.getOperandNumber(), count = 0;
-  for (OpOperand &use : operand.get().getUses()) {
-    auto library = dyn_cast<LibraryInterface>(use.getOwner());
-    if (!library || use.getOperandNumber() != index)
-      continue;
-    auto other = library.getLibraryCall();
-    if (succeeded(other) && other->routine == call.routine && other->views[index] == call.views[index] &&
-        ++count == many)
-      return true;
-  }
-  return false;
-}
+/// From how many cells of a recurrent layer on their weights are packed once a step: the library packs a matrix that
+/// does not lie well for each product, which for few rows takes as long as the product. Packed once, it takes as long
+/// as a few times of that, and memory.
+constexpr unsigned manyCells = 16;
 
 bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues) {
   Operation *last = epilogues.empty() ? op : epilogues.back().op;
@@ -237,9 +226,9 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
       type = call.views[index];
     if (call.routine == "matmul" && call.views[index])
       type = transposedInMemory(type);
-    // A constant is brought once into whatever layout the library likes best, and what many read once a step.
+    // A constant is brought once into whatever layout the library likes best, and what many cells read once a step.
     if (choice == LayoutChoice::Dense && call.routine == "matmul" &&
-        (constants.contains(value) || isReadByMany(op->getOpOperand(index), call)))
+        (constants.contains(value) || reads.lengthAt(op->getOpOperand(index), manyCells) >= manyCells))
       choice = LayoutChoice::Any;
     if (choice == LayoutChoice::Given && plan::getLayout(type) && !firstBlocked)
       firstBlocked = type;
