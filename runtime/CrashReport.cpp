@@ -5,6 +5,7 @@
 #include "runtime/CrashReport.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <unistd.h>
 
@@ -15,12 +16,16 @@ static thread_local RunningInstruction *current = nullptr;
 static std::atomic<RunningInstruction *> latest{nullptr};
 static uint32_t ownRank = 0;
 
-RunningInstruction::RunningInstruction(const PlanDevice &device) : device(device) { current = this; }
+RunningInstruction::RunningInstruction(const PlanDevice &device)
+    : device(device), entry(Logbook::own() ? Logbook::own()->take() : nullptr) {
+  current = this;
+}
 
 RunningInstruction::~RunningInstruction() {
   RunningInstruction *self = this;
   latest.compare_exchange_strong(self, nullptr);
   current = nullptr;
+  Logbook::giveBack(entry);
 }
 
 RunningInstruction *RunningInstruction::ofThread() { return current; }
@@ -29,6 +34,25 @@ void RunningInstruction::set(const Instruction *instruction) {
   running.store(instruction, std::memory_order_relaxed);
   if (instruction && std::holds_alternative<Call>(instruction->action))
     latest.store(this, std::memory_order_relaxed);
+  if (!entry)
+    return;
+  uint32_t text = instruction ? textOf(*instruction) : 0;
+  entry->since.store(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
+                     std::memory_order_relaxed);
+  entry->text.store(text, std::memory_order_release);
+}
+
+uint32_t RunningInstruction::textOf(const Instruction &instruction) {
+  auto [found, isNew] = texts.try_emplace(&instruction);
+  if (isNew) {
+    const Action &action = instruction.action;
+    bool waits =
+        std::holds_alternative<Send>(action) || std::holds_alternative<Receive>(action) || !operandsOf(action).empty();
+    found->second = Logbook::own()->add(waits ? ActivityKind::Communication : ActivityKind::Work,
+                                        "on device \"" + device.name + "\" in " + kindName(action) + " at node \"" +
+                                            instruction.node + "\"");
+  }
+  return found->second;
 }
 
 namespace {
@@ -61,9 +85,13 @@ private:
 } // namespace
 
 static void onFatalSignal(int signal) {
+  const RunningInstruction *thread = current ? current : latest.load(std::memory_order_relaxed);
+  if (Logbook *book = Logbook::own()) {
+    book->crash(signal, thread ? thread->line() : nullptr);
+    _exit(static_cast<int>(Status::Lost));
+  }
   Line line;
   line << "error: rank " << ownRank << " is lost: signal " << static_cast<uint32_t>(signal);
-  const RunningInstruction *thread = current ? current : latest.load(std::memory_order_relaxed);
   if (const Instruction *instruction = thread ? thread->get() : nullptr)
     line << " on device \"" << thread->device.name << "\" in " << kindName(instruction->action) << " at node \""
          << instruction->node << "\"";

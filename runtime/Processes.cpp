@@ -5,9 +5,21 @@
 #include "runtime/Processes.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 
 namespace cleave::runtime {
+
+bool isStartedWithOthers() {
+  return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE") || std::getenv("PMIX_RANK");
+}
+
+uint32_t rankOfLauncher() {
+  for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"})
+    if (const char *text = std::getenv(name))
+      return static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
+  return 0;
+}
 
 bool namesRank(const Error &error) {
   const std::string &message = error.message();

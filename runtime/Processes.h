@@ -6,6 +6,7 @@
 #define CLEAVE_RUNTIME_PROCESSES_H
 
 #include "runtime/Communicator.h"
+#include "runtime/watch/Watch.h"
 
 #include <functional>
 #include <memory>
@@ -13,8 +14,8 @@
 
 namespace cleave::runtime {
 
-/// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset and abort is called by
-/// all processes together, in the same order, from one thread of each; what peerOf gives as well.
+/// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset, claimReport and abort
+/// is called by all processes together, in the same order, from one thread of each; what peerOf gives as well.
 class Processes {
 public:
   virtual ~Processes() = default;
@@ -38,9 +39,20 @@ public:
   /// outlive it, has been made for these sites. Status::Unsupported when the transport cannot carry a channel.
   virtual Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &channels,
                                                                      const std::vector<uint32_t> &rankOfSite) = 0;
-  /// Ends all processes at once with this exit code.
-  [[noreturn]] virtual void abort(Status status) = 0;
+  /// From here on all end when one of them dies or stops (Watch.h); without effect on processes that have no guard. The
+  /// error, if their guards do not find each other, is agreed on.
+  virtual Error watch(const WatchOptions &options) = 0;
+  /// Whether nobody else says what is wrong; rank 0 asks before it does.
+  virtual bool claimReport() = 0;
+  /// Ends all processes at once with the error's exit code. The error, which the others do not know, is said once.
+  [[noreturn]] virtual void abort(const Error &error) = 0;
 };
+
+/// Whether a launcher has started this process together with others: what Open MPI, MPICH and PMIx tell their
+/// processes.
+bool isStartedWithOthers();
+/// The rank that the launcher has given it; 0 if it has not said.
+uint32_t rankOfLauncher();
 
 /// The same error with "rank N: " before its message, unless it names a rank already.
 Error atRank(const Error &error, uint32_t rank);

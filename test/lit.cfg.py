@@ -3,6 +3,7 @@
 # How lit runs the tests below this folder. lit.site.cfg.py, in the build folder, says where things are.
 
 import os
+import shutil
 
 import lit.formats
 
@@ -28,6 +29,10 @@ programs = os.path.join(config.cleave_build, "bin")
 if os.path.isdir(programs):
     for program in sorted(os.listdir(programs)):
         config.available_features.add(program)
+
+# What starts several processes: `REQUIRES: mpirun`.
+if shutil.which("mpirun"):
+    config.available_features.add("mpirun")
 
 # Models and reference outputs that lie beside the repository: `REQUIRES: shared`, `%shared`.
 shared = os.environ.get("CLEAVE_SHARED") or os.path.join(config.cleave_source, "..", "shared")

@@ -403,7 +403,7 @@ int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions 
     return static_cast<int>(error.status());
   if (!error)
     command.results().print(out);
-  if (error) {
+  if (error && (!options.processes || options.processes->claimReport())) {
     err << "error: " << error.message() << "\n";
     if (!error.node().empty())
       err << "note: at node \"" << error.node() << "\"\n";

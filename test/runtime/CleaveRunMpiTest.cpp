@@ -150,6 +150,9 @@ TEST_F(CleaveRunMpiTest, RefusesBeforeRunning) {
   EXPECT_EQ(mpirun("-n 2 cleave-run pipeline.plan --devices-of-rank 0"), 2);
   EXPECT_EQ(count("err", "error: --devices-of-rank expects a list for each of the 2 processes, got 1"), 1u);
   EXPECT_EQ(mpirun("-n 2 cleave-run pipeline.plan --colour blue"), 2);
+  EXPECT_EQ(mpirun("-n 1 cleave-run pipeline.plan : -n 1 cleave-run pipeline.plan --colour blue"), 2);
+  EXPECT_EQ(count("err", "rank 1: "), 1u) << read("err");
+  EXPECT_EQ(mpirun("-n 1 cleave-run pipeline.plan : -n 1 cleave-run --help"), 0);
   EXPECT_EQ(mpirun("-n 2 cleave-run none.plan"), 1);
   EXPECT_EQ(count("err", "error: cannot open \"none.plan\""), 1u) << read("err");
   EXPECT_EQ(mpirun("-n 1 cleave-run pipeline.plan : -n 1 cleave-run mesh.plan"), 4);

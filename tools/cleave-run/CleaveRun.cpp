@@ -9,28 +9,25 @@
 #if defined(CLEAVE_MPI)
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
+#include "runtime/watch/Logbook.h"
 #include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <sstream>
 
 using namespace cleave::runtime;
 
-/// Whether something has started this process together with others: what Open MPI, MPICH and PMIx tell their processes.
-static bool isStartedWithOthers() {
-  return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE") || std::getenv("PMIX_RANK");
-}
-
-/// The processes of the run; null for one alone.
+/// The processes of the run, of which each gets a guard; null for one alone.
 static Expected<std::unique_ptr<Processes>> startProcesses() {
   if (!isStartedWithOthers())
     return std::unique_ptr<Processes>();
 #if defined(CLEAVE_MPI)
+  startGuard(rankOfLauncher());
   return startMpi();
 #else
   return makeError(Status::Unsupported, "a run on several processes expects a cleave-run with MPI, got one without; "
@@ -54,11 +51,40 @@ template <typename Work> static int withPlan(const std::string &file, Processes 
   return work(*plan, parameters);
 }
 
-static void addDevicesOfRank(CLI::App &app, std::vector<std::string> &lists) {
-  app.add_option("--devices-of-rank", lists,
-                 "once for each process, in their order: its devices as 0,2,4-7; without it equal blocks")
-      ->type_name("LIST")
-      ->allow_extra_args(false);
+/// Parses the command line of one process.
+static int parseAlone(CLI::App &app, int argc, char **argv, std::ostream &out, std::ostream &err) {
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    int code = app.exit(error, out, err);
+    return code == 0 ? -1 : static_cast<int>(Status::Usage);
+  }
+}
+
+/// Parses the command line in all processes, which go on together or not at all: then the exit code.
+static std::optional<int> parse(CLI::App &app, int argc, char **argv, Processes *processes) {
+  std::ostringstream out, err;
+  int code = parseAlone(app, argc, argv, out, err);
+  bool isFirst = !processes || processes->rank() == 0;
+  Error error;
+  if (std::string text = err.str(); code > 0)
+    error = Error(Status::Usage, text.substr(0, text.find_last_not_of('\n') + 1));
+  if (processes)
+    error = processes->agree(error);
+  if (error) {
+    if (isFirst)
+      std::cerr << error.message() << "\n";
+    return static_cast<int>(Status::Usage);
+  }
+  bool asksForHelp = code < 0;
+  if (processes)
+    asksForHelp = processes->maximum(asksForHelp ? 1 : 0) > 0;
+  if (!asksForHelp)
+    return std::nullopt;
+  if (isFirst)
+    std::cout << out.str();
+  return 0;
 }
 
 static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
@@ -107,27 +133,22 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       ->capture_default_str();
   app.add_option("--trace", options.traceFile, "where a trace for Perfetto goes");
   app.add_option("--json", options.jsonFile, "where the results go as JSON");
-  addDevicesOfRank(app, options.devicesOfRank);
   cleave::TrainArguments training;
+  cleave::addProcessOptions(app, options.devicesOfRank, training.watch);
   CLI::App *trainCommand =
       app.add_subcommand("train", "Trains: runs a plan that was compiled with --train on data. See train --help.");
   addTrainArguments(*trainCommand, training);
-  addDevicesOfRank(*trainCommand, training.options.devicesOfRank);
   auto started = startProcesses();
   if (!started)
     return report(started.error(), true);
   processes = std::move(*started);
   if (processes)
     reportCrashes(processes->rank());
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    // The processes have the same command line; one of them says what is wrong with it.
-    std::ostringstream nowhere;
-    bool isFirst = !processes || processes->rank() == 0;
-    int code = isFirst ? app.exit(error) : app.exit(error, nowhere, nowhere);
-    return code == 0 ? 0 : static_cast<int>(Status::Usage);
-  }
+  if (auto code = parse(app, argc, argv, processes.get()))
+    return *code;
+  if (processes)
+    if (Error error = processes->watch(training.watch))
+      return report(error, processes->rank() == 0);
   if (trainCommand->parsed()) {
     training.options.processes = processes.get();
     return withPlan(training.file, processes.get(), [&](const Plan &plan, ParameterSource &parameters) {
@@ -153,10 +174,9 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
 
 /// For what is not agreed on with the others: says it and ends them as well.
 static int fail(Processes *processes, Status status, const std::string &message) {
-  bool alone = !processes || processes->count() == 1;
-  std::cerr << "error: " << (alone ? "" : "rank " + std::to_string(processes->rank()) + ": ") << message << std::endl;
-  if (!alone)
-    processes->abort(status);
+  if (processes && processes->count() > 1)
+    processes->abort(Error(status, message));
+  std::cerr << "error: " << message << std::endl;
   return static_cast<int>(status);
 }
 
@@ -165,7 +185,10 @@ int main(int argc, char **argv) {
   std::unique_ptr<Processes> processes;
   // The runtime throws nothing of its own; the standard library may.
   try {
-    return run(argc, argv, processes);
+    int code = run(argc, argv, processes);
+    if (Logbook *book = Logbook::own())
+      book->leave();
+    return code;
   } catch (const std::bad_alloc &) {
     return fail(processes.get(), Status::Infeasible, "this machine does not have the memory that the run needs");
   } catch (const std::exception &error) {

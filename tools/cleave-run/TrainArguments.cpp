@@ -8,6 +8,26 @@
 
 namespace cleave {
 
+void addProcessOptions(CLI::App &command, std::vector<std::string> &devicesOfRank, runtime::WatchOptions &watch) {
+  command
+      .add_option("--devices-of-rank", devicesOfRank,
+                  "under mpirun, once for each process, in their order: its devices as 0,2,4-7; otherwise equal blocks")
+      ->type_name("LIST")
+      ->allow_extra_args(false);
+  command
+      .add_option("--rank-timeout", watch.rankTimeout,
+                  "under mpirun: after how many seconds a process that does not run is given up; 0: never")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--step-timeout", watch.stepTimeout,
+                  "under mpirun: how many seconds an instruction may take, waiting included; 0: any time")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
 void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
   runtime::TrainOptions &options = arguments.options;
   command.add_option("PLAN", arguments.file, "a plan that was compiled with --train")->required();
@@ -42,6 +62,7 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
   command.add_option("--json", options.jsonFile, "where the results go as JSON")->type_name("FILE");
   command.add_flag("--json-steps", options.jsonSteps, "with the loss of each step in them");
   command.add_option("--trace", options.traceFile, "where a trace for Perfetto goes")->type_name("FILE");
+  addProcessOptions(command, options.devicesOfRank, arguments.watch);
 }
 
 } // namespace cleave

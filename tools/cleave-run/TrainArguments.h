@@ -6,6 +6,7 @@
 #define CLEAVE_TOOLS_CLEAVERUN_TRAINARGUMENTS_H
 
 #include "runtime/training/TrainCommand.h"
+#include "runtime/watch/Watch.h"
 
 namespace CLI {
 class App;
@@ -17,7 +18,11 @@ namespace cleave {
 struct TrainArguments {
   std::string file;
   runtime::TrainOptions options;
+  runtime::WatchOptions watch;
 };
+
+/// Adds what concerns a run on several processes: which devices each has, and when it is given up.
+void addProcessOptions(CLI::App &command, std::vector<std::string> &devicesOfRank, runtime::WatchOptions &watch);
 
 /// Adds the positional PLAN and the options to a command; parsing fills `arguments`, which must live as long.
 void addTrainArguments(CLI::App &command, TrainArguments &arguments);

@@ -2,6 +2,7 @@
 //
 // The `cleave` command.
 
+#include "runtime/Processes.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/Reproducer.h"
@@ -9,6 +10,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -35,6 +37,9 @@ static int parse(CLI::App &app, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  // Processes that run a plan together know MPI, which the compiler does without.
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0 && cleave::runtime::isStartedWithOthers())
+    return trainWithOthers(argv);
   installCrashHandler();
   CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);

@@ -6,9 +6,11 @@
 
 #include "runtime/communicators/mpi/MpiCommunicator.h"
 #include "runtime/communicators/mpi/MpiPeer.h"
+#include "runtime/watch/Logbook.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 
 namespace cleave::runtime {
@@ -100,12 +102,54 @@ public:
     return createMpiCommunicator(channels, rankOfSite, control, waiter);
   }
 
-  void abort(Status status) override {
-    MPI_Abort(control, static_cast<int>(status));
-    std::_Exit(static_cast<int>(status));
+  Error watch(const WatchOptions &options) override {
+    int guarded = isGuarded() ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &guarded, 1, MPI_INT, MPI_MIN, control);
+    if (guarded == 0)
+      return Error::success();
+    WatchAddress address;
+    Error error;
+    bool everywhere = areOnSeveralHosts();
+    if (ownRank == 0) {
+      auto opened = openWatch(everywhere);
+      if (opened)
+        address = *opened;
+      error = opened.error();
+    }
+    if (Error failed = agree(error))
+      return failed;
+    uint64_t numbers[] = {address.port, address.token, address.addresses.size()};
+    MPI_Bcast(numbers, 3, MPI_UINT64_T, 0, control);
+    address.port = static_cast<uint16_t>(numbers[0]);
+    address.token = numbers[1];
+    address.addresses.resize(numbers[2]);
+    MPI_Bcast(address.addresses.data(), static_cast<int>(numbers[2]), MPI_CHAR, 0, control);
+    return agree(joinWatch(rank(), count(), address, options));
+  }
+
+  bool claimReport() override { return !Logbook::own() || Logbook::own()->claimReport(); }
+
+  void abort(const Error &error) override {
+    if (Logbook *book = Logbook::own()) {
+      book->leaveBy(error);
+      std::_Exit(static_cast<int>(error.status()));
+    }
+    std::fprintf(stderr, "error: rank %d: %s\n", ownRank, error.text().c_str());
+    MPI_Abort(control, static_cast<int>(error.status()));
+    std::_Exit(static_cast<int>(error.status()));
   }
 
 private:
+  bool areOnSeveralHosts() const {
+    MPI_Comm host;
+    int here = 0;
+    MPI_Comm_split_type(control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+    MPI_Comm_size(host, &here);
+    MPI_Comm_free(&host);
+    MPI_Allreduce(MPI_IN_PLACE, &here, 1, MPI_INT, MPI_MIN, control);
+    return here != size;
+  }
+
   /// Asks rank 0 for its time some times; the fastest answer counts, and only if it shows a difference (F. Cristian,
   /// "Probabilistic clock synchronization", 1989).
   void compareClocks() {

@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/CpuQueue.h"
 
+#include "runtime/Processes.h"
 #include "runtime/Step.h"
 #include "runtime/drivers/cpu/ShortTurns.h"
 
@@ -45,6 +46,8 @@ Error CpuQueue::record(EntryPhase phase, std::vector<Command> commands) {
     size_t operands = operandsOf(command.instruction->action).size();
     for (size_t i = 1; i < operands; ++i)
       task.more.push_back({command.buffers[2 * i].bytes(), command.buffers[2 * i + 1].bytes()});
+    const Processes *processes = context.shared->options.processes;
+    task.fault = Fault::of(processes ? processes->rank() : 0, command.instruction->action);
     task.command = std::move(command);
   }
   return Error::success();
@@ -104,6 +107,8 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
         error = carried;
     running.set(task.command.instruction);
     int64_t begin = track ? now() : 0;
+    if (task.fault && !error) [[unlikely]]
+      error = own(task, task.fault->meet(step.number)).atNode(task.command.instruction->node);
     Error outcome = execute(task, step, error);
     if (track)
       track->events.push_back(
@@ -160,17 +165,24 @@ std::optional<Error> CpuQueue::communicate(const Task &task, const Step &step, c
 /// A poisoned instruction does nothing, but for transfers: the other ends must not wait forever. Other processes have
 /// to be told which device an error is from.
 Error CpuQueue::execute(const Task &task, Step &step, const Error &poison) const {
-  const Action &action = task.command.instruction->action;
   if (auto outcome = communicate(task, step, poison))
     return *outcome;
   if (poison)
     return poison;
-  Error error = compute(task, step);
+  return own(task, compute(task, step));
+}
+
+/// With other processes it is noted for the guard, too: they may never agree on it.
+Error CpuQueue::own(const Task &task, const Error &error) const {
   if (!error || !context.shared->hasOthers())
     return error;
-  return Error(error.status(),
-               "device \"" + context.device().name + "\", " + actionName(action) + ": " + error.message(),
-               error.node());
+  const Instruction &instruction = *task.command.instruction;
+  Error named(error.status(),
+              "device \"" + context.device().name + "\", " + actionName(instruction.action) + ": " + error.message(),
+              error.node().empty() ? instruction.node : error.node());
+  if (Logbook *book = Logbook::own())
+    book->fail(named);
+  return named;
 }
 
 /// What an instruction does on the device alone.

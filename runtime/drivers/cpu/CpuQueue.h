@@ -11,6 +11,7 @@
 #include "runtime/Timeline.h"
 #include "runtime/Trace.h"
 #include "runtime/drivers/cpu/CoreSet.h"
+#include "runtime/watch/Fault.h"
 
 #include <deque>
 #include <thread>
@@ -52,6 +53,7 @@ private:
     std::vector<void *> arguments;
     TileLoad load;
     std::vector<OperandBuffers> more; ///< of a collective of several tensors, but for the first
+    Fault *fault = nullptr;           ///< for tests
   };
   using List = std::vector<Task>;
 
@@ -61,6 +63,8 @@ private:
   Error await(const Step &step, uint32_t value, std::chrono::nanoseconds spin) const;
   Error execute(const Task &task, Step &step, const Error &poison) const;
   Error compute(const Task &task, Step &step) const;
+  /// An instruction's own error, as others are told it.
+  Error own(const Task &task, const Error &error) const;
   /// What a transfer does; nothing when the action is none. Poisoned transfers take part as well.
   std::optional<Error> communicate(const Task &task, const Step &step, const Error &poison) const;
   Error load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const;

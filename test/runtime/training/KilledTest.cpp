@@ -102,5 +102,22 @@ TEST_F(KilledTest, ProcessesTrainTogether) {
   EXPECT_NE(read("err").find("error: --data names \"x\" twice"), std::string::npos) << read("err");
 }
 
+// A rank that dies ends the others, and all go on from the last checkpoint to the same weights.
+TEST_F(KilledTest, GoesOnAfterLostRank) {
+  if (std::system("mpirun --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "there is no mpirun";
+  const std::string together = "mpirun -q --allow-run-as-root --oversubscribe -n 2";
+  ASSERT_EQ(run("", "pair", "--epochs 3 --export one.npz"), 0) << read("err");
+  ASSERT_EQ(
+      run("CLEAVE_FAULT=1:all_reduce:17:kill " + together, "pair", "--epochs 3 --checkpoint c --checkpoint-every 5"), 7)
+      << read("err");
+  EXPECT_NE(read("err").find("error: rank 1 is lost: signal 9 on device \"d1\" in all_reduce at node "),
+            std::string::npos)
+      << read("err");
+  ASSERT_EQ(run(together, "pair", "--epochs 3 --checkpoint c --resume --export two.npz"), 0) << read("err");
+  EXPECT_NE(read("err").find("going on from c/step-15"), std::string::npos) << read("err");
+  EXPECT_EQ(read("two.npz"), read("one.npz"));
+}
+
 } // namespace
 } // namespace cleave::runtime::test

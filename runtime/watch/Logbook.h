@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a process of several writes down for the guard that watches it (Guard.h): memory that both share, so that the
+// guard can read what each thread did even when the process is gone or does not run.
+
+#ifndef CLEAVE_RUNTIME_WATCH_LOGBOOK_H
+#define CLEAVE_RUNTIME_WATCH_LOGBOOK_H
+
+#include "runtime/Error.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace cleave::runtime {
+
+/// Whether an instruction works by itself or may wait for others.
+enum class ActivityKind : uint32_t { None, Communication, Work };
+
+/// What a thread does: "on device \"d0\" in call at node \"fc1\"", and since when, in nanoseconds of the steady clock.
+struct Activity {
+  ActivityKind kind = ActivityKind::None;
+  int64_t since = 0;
+  std::string text;
+};
+
+/// Written by one process, by any of its threads, and read by its guard at any time.
+class Logbook {
+public:
+  /// A new one, shared with the processes that this one forks from here on. Null when there is no memory for it.
+  static Logbook *create();
+  /// That of this process; null when nobody watches it.
+  static Logbook *own();
+
+  //===-- the process that writes ---------------------------------------------------------------------------------===//
+
+  /// What one thread does.
+  struct Line {
+    std::atomic<bool> taken{false};
+    std::atomic<uint32_t> text{0}; ///< where its text is; 0: it does nothing
+    std::atomic<int64_t> since{0};
+  };
+  /// A line for a thread; null when there are too many.
+  Line *take();
+  static void giveBack(Line *line);
+  /// Keeps a text for lines to refer to; 0 when there is no room.
+  uint32_t add(ActivityKind kind, std::string_view text);
+
+  /// For the handler of a fatal signal: what the process dies of, and in which line (null: it is not known).
+  void crash(int signal, const Line *line);
+  /// An instruction has failed by itself. The first one counts.
+  void fail(const Error &error);
+  /// The process ends by itself, because of an error that is not agreed on with the others.
+  void leaveBy(const Error &error);
+  /// The process ends as the others do.
+  void leave() { leaving.store(true); }
+  /// Whether the caller is the first to say what is wrong: rank 0's process or its guard.
+  bool claimReport() { return !reported.exchange(true); }
+
+  //===-- the guard -----------------------------------------------------------------------------------------------===//
+
+  /// What threads do, the one that began last first.
+  std::vector<Activity> activities() const;
+  /// The signal of crash(), or 0, and what the thread did.
+  int crashSignal() const { return signal.load(); }
+  std::optional<Activity> crashActivity() const;
+  /// The errors of fail() and leaveBy(); success without one.
+  Error failure() const { return failed.read(); }
+  Error lastWords() const { return words.read(); }
+  bool hasLeft() const { return leaving.load(); }
+
+private:
+  /// An error, in memory that others read.
+  struct Note {
+    std::atomic<uint32_t> state{0}; ///< 0: none, 1: somebody writes, 2: there is one
+    int status = 0;
+    std::array<char, 2048> message{};
+    std::array<char, 512> node{};
+    void write(const Error &error);
+    Error read() const;
+  };
+  Activity read(const Line &line) const;
+
+  static constexpr size_t textBytes = size_t(64) << 20; ///< reserved; only what is written takes memory
+  std::array<Line, 1024> lines;
+  std::atomic<int> signal{0};
+  std::atomic<uint32_t> crashed{0}; ///< the line's number, from 1
+  std::atomic<bool> leaving{false}, reported{false};
+  Note failed, words;
+  std::atomic<uint32_t> end{8};
+  std::array<char, textBytes> texts;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_WATCH_LOGBOOK_H
