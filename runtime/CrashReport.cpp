@@ -36,7 +36,11 @@ void RunningInstruction::set(const Instruction *instruction) {
     latest.store(this, std::memory_order_relaxed);
   if (!entry)
     return;
-  uint32_t text = instruction ? textOf(*instruction) : 0;
+  if (!instruction) {
+    entry->text.store(0, std::memory_order_relaxed);
+    return;
+  }
+  uint32_t text = textOf(*instruction);
   entry->since.store(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
                      std::memory_order_relaxed);
   entry->text.store(text, std::memory_order_release);

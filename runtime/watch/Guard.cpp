@@ -46,9 +46,10 @@ public:
     while (!exitCode) {
       waitForSomething();
       int64_t time = now();
-      // Whoever has not run for long itself cannot tell who else has not.
-      if (time - lastLoop > patience) {
+      // Whoever has not run for long itself cannot tell who else has not, and may be about to be ended by the others.
+      if (time - lastLoop > second) {
         hubHeard = time;
+        judgeAfter = time + grace;
         if (watch)
           watch->forgive(time);
       }
@@ -241,7 +242,8 @@ private:
       fail(deathOf(*processStatus));
     if (Error error = guarded.book->failure(); error && !toldFailure) {
       toldFailure = true;
-      fail({rank, error.status(), Urgency::IfItHangs, "rank " + std::to_string(rank) + ": " + error.message(),
+      // The processes would agree on the same status.
+      fail({rank, Status::Lost, Urgency::IfItHangs, "rank " + std::to_string(rank) + ": " + error.message(),
             error.node()});
     }
     if (time - lastBeat >= beatPeriod() && (watch || !processCode)) {
@@ -382,6 +384,8 @@ private:
   /// What rank 0's guard does about what it has heard.
   void judge(int64_t time) {
     watch->beat(0, ownBeat(time), time);
+    if (time < judgeAfter)
+      return;
     if (auto failure = watch->decide(time))
       return sayAndEnd(*failure);
     if (watch->isOver())
@@ -466,7 +470,7 @@ private:
   std::map<uint32_t, GuardLink> links;
   std::optional<RunWatch> watch;
   std::optional<GuardLink> hub;
-  int64_t hubHeard = 0, lastBeat = 0, lastLoop = now();
+  int64_t hubHeard = 0, lastBeat = 0, lastLoop = now(), judgeAfter = 0;
 
   // A failure of the own process that rank 0's guard has been told, and when this one ends even without an answer.
   std::optional<Failure> pending;

@@ -102,6 +102,8 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
   uint32_t start = base(step), value = 0;
   for (const Task &task : lists[step.phase.index()]) {
     ++value;
+    if (!task.command.waits.empty())
+      running.set(nullptr);
     for (const TimelinePoint &point : task.command.waits)
       if (Error carried = static_cast<CpuQueue *>(point.queue)->await(step, point.value, spin); carried && !error)
         error = carried;
