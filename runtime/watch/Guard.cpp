@@ -49,7 +49,7 @@ public:
       // Whoever has not run for long itself cannot tell who else has not, and may be about to be ended by the others.
       if (time - lastLoop > second) {
         hubHeard = time;
-        judgeAfter = time + grace;
+        judgeAfter = time + patience;
         if (watch)
           watch->forgive(time);
       }

@@ -5,17 +5,21 @@
 #include "runtime/watch/RunWatch.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace cleave::runtime::test {
 namespace {
 
 constexpr int64_t second = 1'000'000'000;
 
-GuardMessage helloOf(uint32_t rank, const char *host = "here") {
+/// From this host, or another.
+GuardMessage helloOf(uint32_t rank, const char *host = nullptr) {
   GuardMessage message;
+  gethostname(message.host.data(), message.host.size() - 1);
   message.kind = GuardMessageKind::Hello;
   message.rank = rank;
-  putText(message.host, host);
+  if (host)
+    putText(message.host, host);
   return message;
 }
 
