@@ -228,7 +228,7 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
       type = transposedInMemory(type);
     // A constant is brought once into whatever layout the library likes best, and what many cells read once a step.
     if (choice == LayoutChoice::Dense && call.routine == "matmul" &&
-        (constants.contains(value) || reads.lengthAt(op->getOpOperand(index), manyCells) >= manyCells))
+        (constants.contains(value) || reads.areMany(op->getOpOperand(index), manyCells)))
       choice = LayoutChoice::Any;
     if (choice == LayoutChoice::Given && plan::getLayout(type) && !firstBlocked)
       firstBlocked = type;

@@ -12,7 +12,7 @@ using namespace mlir;
 
 namespace cleave {
 
-unsigned SequentialReads::lengthAt(OpOperand &operand, unsigned enough) {
+bool SequentialReads::areMany(OpOperand &operand, unsigned many) {
   auto viewOf = [&](OpOperand &use) -> Type {
     auto library = dyn_cast<LibraryInterface>(use.getOwner());
     auto call = library ? library.getLibraryCall() : FailureOr<LibraryCall>(failure());
@@ -23,16 +23,15 @@ unsigned SequentialReads::lengthAt(OpOperand &operand, unsigned enough) {
   };
   Value matrix = operand.get();
   Type view = viewOf(operand);
-  auto [entry, isNew] = known.try_emplace({matrix, view}, 0);
+  auto [entry, isNew] = known.try_emplace({matrix, view}, false);
   if (!isNew)
     return entry->second;
   llvm::SmallPtrSet<Operation *, 16> readers;
   for (OpOperand &use : matrix.getUses())
     if (viewOf(use) == view)
       readers.insert(use.getOwner());
-  if (readers.size() < enough)
-    return entry->second = readers.empty() ? 0 : 1;
-  unsigned longest = 0;
+  if (readers.size() < many)
+    return false;
   llvm::DenseMap<Value, unsigned> lengths;
   for (Operation &op : *operand.getOwner()->getBlock()) {
     unsigned length = readers.contains(&op);
@@ -41,11 +40,12 @@ unsigned SequentialReads::lengthAt(OpOperand &operand, unsigned enough) {
       before = std::max(before, lengths.lookup(value));
     if ((length += before) == 0)
       continue;
-    longest = std::max(longest, length);
+    if (length >= many)
+      return entry->second = true;
     for (Value result : op.getResults())
       lengths[result] = length;
   }
-  return entry->second = longest;
+  return false;
 }
 
 } // namespace cleave

@@ -13,13 +13,13 @@ namespace cleave {
 
 class SequentialReads {
 public:
-  /// The length of the longest sequence of operators of the program that read the operand's value as the operand's
-  /// owner does (under the same view for the same routine), each of which needs the result of the one before. Of
-  /// `enough` or more it may be any number from there. To be asked before any of them is replaced: the answer is kept.
-  unsigned lengthAt(mlir::OpOperand &operand, unsigned enough);
+  /// Whether `many` operators of the program or more read the operand's value as the operand's owner does (under the
+  /// same view of it), each of which needs the result of the one before. To be asked before any of them is replaced,
+  /// and with the same number: the answer is kept.
+  bool areMany(mlir::OpOperand &operand, unsigned many);
 
 private:
-  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, unsigned> known;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, bool> known;
 };
 
 } // namespace cleave
