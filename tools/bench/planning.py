@@ -225,7 +225,8 @@ def search_section(folder, rounds):
     if simulated > 10:
         missed.append(f"simulation of 16,384 devices: {simulated:.1f} s, limit 10 s")
     lines = [f"Measured on {len(os.sched_getaffinity(0))} cores of {cpu}, medians of {rounds} rounds, by",
-             "", "```", f'python3 tools/bench/planning.py --rounds {rounds} --only "Search time" --write', "```", "", *models, "",
+             "", "```", f'python3 tools/bench/planning.py --rounds {rounds} --only "Search time" --write', "```", "",
+             *models, "",
              "Time may grow no faster than the devices times the logarithm of the number of equal layers (GPT of",
              "GPT-3's width, A100s in hosts of 8):", "", *growth, "",
              f"A plan for 16,384 devices is simulated in {simulated:.1f} s (`cleave simulate PLAN`).", "",

@@ -167,24 +167,33 @@ with oneDNN and {about['blas']}, its data decoded and in memory before the clock
 format, torch.jit) the one that was fastest in a trial of its own."""
 
 
-SCALING = ["| what | one device s | two devices s | ceiling s | reached | rounds |", "|---|---:|---:|---:|---:|---:|"]
+SCALING = ["| what | one device s | two devices s | ceiling s | reached | rounds | reached in all rounds |",
+           "|---|---:|---:|---:|---:|---:|---:|"]
 
 
 def scaling_row(name, rounds, alone, two):
     """One device, two devices, and two independent runs at once take turns. A round counts when the two independent
     runs took equally long, within 5 %: cores of a virtual machine are not always equally fast, and two devices that
-    work together wait for the slower one. At most four times as many rounds are tried."""
-    counted, tried = [], 0
-    while len(counted) < rounds and tried < 4 * rounds:
-        tried += 1
+    work together wait for the slower one. At most four times as many rounds are tried; what all of them reached stands
+    beside."""
+    counted, tried = [], []
+    while len(counted) < rounds and len(tried) < 4 * rounds:
         one, both, independent = alone.seconds(), two.seconds(), alone.together()
+        tried.append((one, both, statistics.mean(independent) / 2))
         if max(independent) <= 1.05 * min(independent):
-            counted.append((one, both, statistics.mean(independent) / 2))
+            counted.append(tried[-1])
+    number = f"{len(counted)} of {len(tried)}"
+    reached_in_all = reached(tried)
     if not counted:
-        return f"| {name} | - | - | - | - | 0 of {tried} |"
+        return f"| {name} | - | - | - | - | {number} | {reached_in_all:.0%} |"
     one, both, ceiling = (statistics.median(column) for column in zip(*counted))
-    reached = statistics.median(limit / together for _, together, limit in counted)
-    return f"| {name} | {one:.2f} | {both:.2f} | {ceiling:.2f} | {reached:.0%} | {len(counted)} of {tried} |"
+    return (f"| {name} | {one:.2f} | {both:.2f} | {ceiling:.2f} | {reached(counted):.0%} | {number} | "
+            f"{reached_in_all:.0%} |")
+
+
+def reached(rounds):
+    """What part of the ceiling two devices reach, of rounds of seconds (one device, two devices, ceiling)."""
+    return statistics.median(ceiling / both for _, both, ceiling in rounds)
 
 
 def split_by_data(folder, rounds):
