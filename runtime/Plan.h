@@ -65,7 +65,7 @@ struct Mesh {
   std::vector<uint32_t> devices;
 };
 
-/// An ELF shared object; `image` lies inside the plan's bytes.
+/// An ELF shared object, or the text of PTX; `image` lies inside the plan's bytes.
 struct NativeObject {
   std::string triple, cpu;
   std::vector<std::string> features;
@@ -77,6 +77,16 @@ struct NativeKernel {
   uint32_t object = 0;
   std::string symbol;
   int64_t parallelExtent = 0;
+};
+/// A launch on a grid of one dimension; `sharedBytes` of dynamic shared memory a block.
+struct GpuLaunch {
+  std::string symbol;
+  uint32_t blocks = 1, threads = 1, sharedBytes = 0;
+};
+/// Launches that run one after the other.
+struct GpuKernel {
+  uint32_t object = 0;
+  std::vector<GpuLaunch> launches;
 };
 /// Holds integers or reals.
 struct Attribute {
@@ -101,7 +111,7 @@ struct Kernel {
   std::string name;
   std::vector<TensorType> inputs, outputs;
   uint64_t scratchBytes = 0;
-  std::variant<NativeKernel, LibraryKernel> body;
+  std::variant<NativeKernel, LibraryKernel, GpuKernel> body;
   double flops = 0, bytesRead = 0, bytesWritten = 0; ///< of one call
   CostClass costClass = CostClass::Elementwise;
 };
@@ -313,6 +323,9 @@ struct Setting {
 
   bool operator==(const Setting &) const = default;
 };
+
+/// The triple of objects that hold PTX.
+inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 
 /// The version of plan.fbs that this runtime reads.
 inline constexpr uint32_t planVersion = 3;

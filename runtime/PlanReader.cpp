@@ -123,6 +123,11 @@ Kernel Reader::kernel(const fb::Kernel &from) {
     to.body = LibraryKernel{text(library->library()), text(library->operation()),
                             list<Attribute>(library->attributes(), attribute),
                             list<PostOp>(library->post_ops(), postOp), text(library->implementation())};
+  } else if (auto *gpu = from.body_as_GpuKernel()) {
+    auto launch = [&](const fb::GpuLaunch *element) {
+      return GpuLaunch{text(element->symbol()), element->blocks(), element->threads(), element->shared_bytes()};
+    };
+    to.body = GpuKernel{gpu->object(), list<GpuLaunch>(gpu->launches(), launch)};
   } else {
     fail("kernel \"", to.name, "\" has no known body");
   }

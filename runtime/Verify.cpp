@@ -71,6 +71,12 @@ static Error checkObject(const NativeObject &object) {
   if (object.checksum != 0 && object.checksum != checksum(object.image))
     return reject("expects an image with checksum ", object.checksum, ", got ", checksum(object.image),
                   "; the file is damaged");
+  // CUDA takes the text with a zero at its end.
+  if (object.triple == ptxTriple) {
+    if (std::ranges::find(object.image, std::byte(0)) != object.image.end())
+      return reject("expects the text of PTX, got a zero in it");
+    return Error::success();
+  }
   if (object.image.size() < headerBytes ||
       std::memcmp(object.image.data(), identification.data(), identification.size()) != 0 ||
       static_cast<uint8_t>(object.image[typeOffset]) != sharedObject)
@@ -78,16 +84,47 @@ static Error checkObject(const NativeObject &object) {
   return Error::success();
 }
 
-static Error checkNativeKernel(const PlanContents &plan, const Kernel &kernel, const NativeKernel &native) {
-  if (native.object >= plan.objects.size())
-    return reject("is in object ", native.object, ", but the plan has ", plan.objects.size(), " objects");
+/// Whether code of the kernel can be in an object: `isPtx` says of which kind.
+static Error checkCode(const PlanContents &plan, uint32_t object, bool isPtx) {
+  if (object >= plan.objects.size())
+    return reject("is in object ", object, ", but the plan has ", plan.objects.size(), " objects");
+  if ((plan.objects[object].triple == ptxTriple) != isPtx)
+    return reject("expects an object with ", isPtx ? "PTX" : "machine code", ", got one for \"",
+                  plan.objects[object].triple, "\"");
+  return Error::success();
+}
+
+static Error checkSymbol(const std::string &symbol) {
   auto isSymbolCharacter = [](unsigned char c) { return c > ' ' && c < 127; };
-  if (native.symbol.empty() || !std::all_of(native.symbol.begin(), native.symbol.end(), isSymbolCharacter))
-    return reject("expects a symbol of printable characters, got \"", native.symbol, "\"");
+  if (symbol.empty() || !std::all_of(symbol.begin(), symbol.end(), isSymbolCharacter))
+    return reject("expects a symbol of printable characters, got \"", symbol, "\"");
+  return Error::success();
+}
+
+static Error checkNativeKernel(const PlanContents &plan, const Kernel &kernel, const NativeKernel &native) {
+  if (Error error = checkCode(plan, native.object, /*isPtx=*/false))
+    return error;
+  if (Error error = checkSymbol(native.symbol))
+    return error;
   bool empty = std::all_of(kernel.outputs.begin(), kernel.outputs.end(),
                            [](const TensorType &type) { return type.elementCount() == 0u; });
   if (native.parallelExtent < (empty ? 0 : 1))
     return reject("expects a parallel extent of at least 1, got ", native.parallelExtent);
+  return Error::success();
+}
+
+/// Every GPU since 2014 launches as many blocks and threads.
+static Error checkGpuKernel(const PlanContents &plan, const GpuKernel &gpu) {
+  static constexpr uint32_t mostBlocks = 0x7fffffff, mostThreads = 1024;
+  if (Error error = checkCode(plan, gpu.object, /*isPtx=*/true))
+    return error;
+  for (const GpuLaunch &launch : gpu.launches) {
+    if (Error error = checkSymbol(launch.symbol))
+      return error;
+    if (launch.blocks < 1 || launch.blocks > mostBlocks || launch.threads < 1 || launch.threads > mostThreads)
+      return reject("expects launches of 1 to ", mostBlocks, " blocks of 1 to ", mostThreads, " threads, got ",
+                    launch.blocks, " of ", launch.threads);
+  }
   return Error::success();
 }
 
@@ -112,6 +149,8 @@ static Error checkKernel(const PlanContents &plan, const Kernel &kernel) {
       return reject("expects finite work that is not negative, got ", work);
   if (const auto *native = std::get_if<NativeKernel>(&kernel.body))
     return checkNativeKernel(plan, kernel, *native);
+  if (const auto *gpu = std::get_if<GpuKernel>(&kernel.body))
+    return checkGpuKernel(plan, *gpu);
   return checkLibraryKernel(kernel, std::get<LibraryKernel>(kernel.body));
 }
 

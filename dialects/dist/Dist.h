@@ -62,6 +62,8 @@ struct Device {
   llvm::StringRef driver; ///< The runtime's driver.
   int64_t cores = 1;      ///< At least one.
   int64_t memory = 0;     ///< Bytes that a plan may use; 0: no limit.
+  /// Of a GPU the architecture that code is compiled for, as "sm_90"; else empty.
+  llvm::StringRef chip = {};
 };
 
 /// The placement of an operator; null where it has none.
@@ -69,6 +71,9 @@ PlaceAttr getPlace(mlir::Operation *op);
 
 /// The machine's devices by their indices; empty where the module names none. The names live as long as the context.
 llvm::SmallVector<Device> getDevices(mlir::ModuleOp module);
+
+/// The first device of a program's mesh, of whose kind all are; one of the driver "cpu" where the module names none.
+Device getDeviceOf(ProgramOp program);
 
 /// Writes the module's `dist.devices`.
 void setDevices(mlir::ModuleOp module, llvm::ArrayRef<Device> devices);

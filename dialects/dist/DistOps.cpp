@@ -103,14 +103,16 @@ void DistDialect::initialize() {
 /// An entry of `dist.devices`; none where it is malformed.
 static std::optional<Device> readDevice(Attribute attribute) {
   auto entry = dyn_cast<DictionaryAttr>(attribute);
-  if (!entry || entry.size() != 4)
+  auto chip = entry ? entry.getAs<StringAttr>("chip") : nullptr;
+  if (!entry || entry.size() != (chip ? 5 : 4))
     return std::nullopt;
   auto name = entry.getAs<StringAttr>("name"), driver = entry.getAs<StringAttr>("driver");
   auto cores = entry.getAs<IntegerAttr>("cores"), memory = entry.getAs<IntegerAttr>("memory");
   if (!name || !driver || !cores || !memory || !cores.getType().isInteger(64) || !memory.getType().isInteger(64) ||
       cores.getInt() < 1 || memory.getInt() < 0)
     return std::nullopt;
-  return Device{name.getValue(), driver.getValue(), cores.getInt(), memory.getInt()};
+  return Device{name.getValue(), driver.getValue(), cores.getInt(), memory.getInt(),
+                chip ? chip.getValue() : StringRef()};
 }
 
 static LogicalResult verifyDevices(Operation *op, Attribute attribute) {
@@ -122,8 +124,8 @@ static LogicalResult verifyDevices(Operation *op, Attribute attribute) {
   for (Attribute entry : list) {
     auto device = readDevice(entry);
     if (!device)
-      return op->emitOpError("expects a device to have a name, a driver, i64 cores of at least 1 and i64 memory, not "
-                             "negative; got ")
+      return op->emitOpError("expects a device to have a name, a driver, i64 cores of at least 1, i64 memory, not "
+                             "negative, and perhaps a chip; got ")
              << entry;
     if (!names.insert(device->name).second)
       return op->emitOpError("expects distinct names of devices, got \"") << device->name << "\" twice";
@@ -144,15 +146,26 @@ SmallVector<Device> cleave::dist::getDevices(ModuleOp module) {
   return devices;
 }
 
+Device cleave::dist::getDeviceOf(ProgramOp program) {
+  auto module = program->getParentOfType<ModuleOp>();
+  auto mesh = module.lookupSymbol<MeshOp>(program.getMeshAttr());
+  SmallVector<Device> devices = getDevices(module);
+  auto first = mesh ? static_cast<size_t>(mesh.getDevices().front()) : 0;
+  return first < devices.size() ? devices[first] : Device{"", "cpu"};
+}
+
 void cleave::dist::setDevices(ModuleOp module, ArrayRef<Device> devices) {
   Builder builder(module.getContext());
   SmallVector<Attribute> list;
-  for (const Device &device : devices)
-    list.push_back(
-        builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(device.name)),
-                                   builder.getNamedAttr("driver", builder.getStringAttr(device.driver)),
-                                   builder.getNamedAttr("cores", builder.getI64IntegerAttr(device.cores)),
-                                   builder.getNamedAttr("memory", builder.getI64IntegerAttr(device.memory))}));
+  for (const Device &device : devices) {
+    SmallVector<NamedAttribute> entry = {builder.getNamedAttr("name", builder.getStringAttr(device.name)),
+                                         builder.getNamedAttr("driver", builder.getStringAttr(device.driver)),
+                                         builder.getNamedAttr("cores", builder.getI64IntegerAttr(device.cores)),
+                                         builder.getNamedAttr("memory", builder.getI64IntegerAttr(device.memory))};
+    if (!device.chip.empty())
+      entry.push_back(builder.getNamedAttr("chip", builder.getStringAttr(device.chip)));
+    list.push_back(builder.getDictionaryAttr(entry));
+  }
   module->setAttr(devicesAttrName, builder.getArrayAttr(list));
 }
 

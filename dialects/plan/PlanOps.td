@@ -75,6 +75,23 @@ def Plan_PostOpAttr : Plan_Attr<"PostOp", "post_op"> {
   let assemblyFormat = "`<` $kind `,` `alpha` `=` $alpha `,` `beta` `=` $beta `,` `argument` `=` $argument `>`";
 }
 
+def Plan_GpuLaunchAttr : Plan_Attr<"GpuLaunch", "gpu_launch"> {
+  let summary = "a launch of a GPU's function";
+  let description = [{
+    On a grid of one dimension. `shared_bytes` is what each block needs of shared memory besides what the function
+    declares.
+
+    ```mlir
+    #plan.gpu_launch<"softmax_0", blocks = 128, threads = 256, shared_bytes = 0>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"symbol">:$symbol, "int64_t":$blocks, "int64_t":$threads,
+                        "int64_t":$shared_bytes);
+  let assemblyFormat = [{
+    `<` $symbol `,` `blocks` `=` $blocks `,` `threads` `=` $threads `,` `shared_bytes` `=` $shared_bytes `>`
+  }];
+}
+
 def Plan_TileDimAttr : Plan_Attr<"TileDim", "tile_dim"> {
   let summary = "one dimension of a tile";
   let description = [{
@@ -128,9 +145,10 @@ def Plan_BufferType : TypeDef<Plan_Dialect, "Buffer"> {
 def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, SingleBlock]> {
   let summary = "a kernel that Cleave compiles";
   let description = [{
-    The region computes the results from its arguments with `dfg` operators. After compilation `object` and `symbol` name the
-    `plan.object` that holds its code and the entry there, `parallel_extent` is the size of its outermost parallel loop, and
-    `scratch_bytes` the memory that it needs besides operands and results.
+    The region computes the results from its arguments with `dfg` operators, on devices of `driver`. After compilation
+    `object` names the `plan.object` that holds its code, and `scratch_bytes` is the memory that it needs besides operands
+    and results. On processors `symbol` is the entry there and `parallel_extent` the size of its outermost parallel loop; on
+    GPUs `launches` run one after the other, each on all of the kernel's arguments.
 
     ```mlir
     plan.native_kernel @relu.0 {
@@ -140,7 +158,9 @@ def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, S
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefAttr>:$object, OptionalAttr<StrAttr>:$symbol,
+  let arguments = (ins SymbolNameAttr:$sym_name, DefaultValuedAttr<StrAttr, "\"cpu\"">:$driver,
+                       OptionalAttr<FlatSymbolRefAttr>:$object, OptionalAttr<StrAttr>:$symbol,
+                       OptionalAttr<TypedArrayAttrBase<Plan_GpuLaunchAttr, "launches on a GPU">>:$launches,
                        DefaultValuedAttr<I64Attr, "1">:$parallel_extent, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
   let regions = (region SizedRegion<1>:$body);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name), [{
@@ -183,7 +203,8 @@ def Plan_LibraryKernelOp : Plan_Op<"library_kernel", [Symbol]> {
 def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
   let summary = "native code";
   let description = [{
-    An ELF shared object with the native kernels' code for one kind of processor.
+    The native kernels' code: an ELF shared object for one kind of processor, or the text of PTX for one architecture of
+    GPUs.
 
     ```mlir
     plan.object @native triple = "x86_64-pc-linux-gnu" cpu = "skylake-avx512" features = ["avx2"] image = "\7FELF"

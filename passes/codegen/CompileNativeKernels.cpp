@@ -20,7 +20,9 @@ public:
 
 private:
   void runOnOperation() override {
-    SmallVector<plan::NativeKernelOp> kernels(getOperation().getOps<plan::NativeKernelOp>());
+    auto isNative = [](plan::NativeKernelOp kernel) { return kernel.getDriver() != "cuda"; };
+    SmallVector<plan::NativeKernelOp> kernels =
+        llvm::to_vector(llvm::make_filter_range(getOperation().getOps<plan::NativeKernelOp>(), isNative));
     if (kernels.empty())
       return;
     std::vector<KernelSource> sources;

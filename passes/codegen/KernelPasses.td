@@ -105,7 +105,7 @@ def OutlineNativeKernelsPass : Pass<"codegen-outline-native-kernels", "::mlir::M
   let summary = "Give every remaining operator a kernel of our own";
   let description = [{
     Every operator and `dfg.fusion` that is left in a program becomes a `plan.native_kernel` and a launch of it; equal
-    ones share a kernel. Reshapes become `plan.view`. Operators without a reference meaning are refused by name.
+    ones on devices of one driver share a kernel. Reshapes become `plan.view`. Operators without a reference meaning are refused by name.
 
     Before:
     ```mlir
@@ -123,7 +123,7 @@ def OutlineNativeKernelsPass : Pass<"codegen-outline-native-kernels", "::mlir::M
 def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::ModuleOp"> {
   let summary = "Compile native kernels to machine code";
   let description = [{
-    All `plan.native_kernel`s become one `plan.object`; each learns its parallel extent and scratch memory.
+    All `plan.native_kernel`s of processors become one `plan.object`; each learns its parallel extent and scratch memory.
 
     Before:
     ```mlir

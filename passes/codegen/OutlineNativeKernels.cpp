@@ -26,10 +26,12 @@ bool belongsInside(Value value) {
 
 class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNativeKernels> {
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<dist::ProgramOp>())
+    for (auto program : getOperation().getOps<dist::ProgramOp>()) {
+      driver = dist::getDeviceOf(program).driver == "cuda" ? "cuda" : "cpu";
       for (Operation &op : llvm::make_early_inc_range(program.getBody().front()))
         if (failed(outline(&op)))
           return signalPassFailure();
+    }
     for (auto program : getOperation().getOps<dist::ProgramOp>())
       for (auto constant : llvm::make_early_inc_range(program.getBody().front().getOps<dfg::ConstantOp>()))
         if (constant.use_empty())
@@ -68,6 +70,7 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
     OpBuilder builder(&getContext());
     Location unknown = builder.getUnknownLoc();
     OwningOpRef<plan::NativeKernelOp> made = plan::NativeKernelOp::create(builder, unknown, "kernel");
+    made->setDriver(driver);
     Block *body = builder.createBlock(&made->getBody());
     IRMapping mapping;
     for (Value operand : op->getOperands()) {
@@ -110,6 +113,8 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
     return entry->second;
   }
 
+  /// Of the program that is walked: the kind of code that its kernels need. Devices that simulate have a processor's.
+  StringRef driver;
   llvm::StringMap<plan::NativeKernelOp> kernels;
 };
 

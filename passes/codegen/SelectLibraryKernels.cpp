@@ -318,7 +318,7 @@ class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLib
     DenseMap<int64_t, RankedTensorType> sent;
     std::vector<ProgramWalk> walks;
     for (auto program : getOperation().getOps<dist::ProgramOp>())
-      walks.emplace_back(program, coresOf(program), kernels, sent);
+      walks.emplace_back(program, dist::getDeviceOf(program).cores, kernels, sent);
     for (bool progress = true; progress;) {
       progress = false;
       for (ProgramWalk &walk : walks)
@@ -331,17 +331,6 @@ class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLib
       }
       walk.eraseReplaced();
     }
-  }
-
-  /// The cores of the devices of a program's mesh.
-  unsigned coresOf(dist::ProgramOp program) {
-    auto mesh = getOperation().lookupSymbol<dist::MeshOp>(program.getMeshAttr());
-    auto devices = getOperation()->getAttrOfType<ArrayAttr>("dist.devices");
-    int64_t index = mesh ? mesh.getDevices().front() : 0;
-    if (!devices || index >= static_cast<int64_t>(devices.size()))
-      return 1;
-    auto cores = cast<DictionaryAttr>(devices[index]).getAs<IntegerAttr>("cores");
-    return cores ? std::max<int64_t>(1, cores.getInt()) : 1;
   }
 };
 

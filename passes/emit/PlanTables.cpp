@@ -195,6 +195,16 @@ flatbuffers::Offset<void> PlanTables::nativeBody(plan::NativeKernelOp kernel) {
       .Union();
 }
 
+flatbuffers::Offset<void> PlanTables::gpuBody(plan::NativeKernelOp kernel) {
+  std::vector<flatbuffers::Offset<fb::GpuLaunch>> launches;
+  for (auto launch : kernel.getLaunches()->getAsRange<plan::GpuLaunchAttr>())
+    launches.push_back(fb::CreateGpuLaunch(
+        builder, text(launch.getSymbol()), static_cast<uint32_t>(launch.getBlocks()),
+        static_cast<uint32_t>(launch.getThreads()), static_cast<uint32_t>(launch.getSharedBytes())));
+  auto list = builder.CreateVector(launches);
+  return fb::CreateGpuKernel(builder, objectIndices.lookup(*kernel.getObject()), list).Union();
+}
+
 flatbuffers::Offset<fb::Attribute> PlanTables::attribute(NamedAttribute attribute) {
   std::vector<int64_t> ints;
   std::vector<double> reals;
@@ -268,10 +278,15 @@ llvm::Error PlanTables::writeKernels() {
     if (auto library = dyn_cast<plan::LibraryKernelOp>(op)) {
       writeKernel(library, fb::KernelBody::LibraryKernel, libraryBody(library));
     } else if (auto native = dyn_cast<plan::NativeKernelOp>(op)) {
-      if (!native.getObject() || !native.getSymbol() || !objectIndices.contains(*native.getObject()))
+      if (!native.getObject() || !(native.getSymbol() || native.getLaunches()) ||
+          !objectIndices.contains(*native.getObject()))
         return makePlanError("kernel '" + native.getSymName() +
-                             "' expects machine code, found none; run --codegen-compile-native-kernels before");
-      writeKernel(native, fb::KernelBody::NativeKernel, nativeBody(native));
+                             "' expects machine code, found none; run --codegen-compile-" +
+                             (native.getDriver() == "cuda" ? "gpu" : "native") + "-kernels before");
+      if (native.getLaunches())
+        writeKernel(native, fb::KernelBody::GpuKernel, gpuBody(native));
+      else
+        writeKernel(native, fb::KernelBody::NativeKernel, nativeBody(native));
     }
   }
   return llvm::Error::success();

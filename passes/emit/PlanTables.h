@@ -60,6 +60,7 @@ private:
   void writeParameter(dfg::ParameterOp parameter);
   flatbuffers::Offset<void> libraryBody(plan::LibraryKernelOp kernel);
   flatbuffers::Offset<void> nativeBody(plan::NativeKernelOp kernel);
+  flatbuffers::Offset<void> gpuBody(plan::NativeKernelOp kernel);
   flatbuffers::Offset<fb::Attribute> attribute(mlir::NamedAttribute attribute);
   void writeKernel(mlir::Operation *kernel, fb::KernelBody kind, flatbuffers::Offset<void> body);
 

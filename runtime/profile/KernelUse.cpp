@@ -179,6 +179,11 @@ std::string KernelUse::signature(const PlanContents &plan) const {
   else if (const auto *native = std::get_if<NativeKernel>(&called.body))
     out << "native " << identityOf(plan.objects[native->object]) << " " << native->symbol << " "
         << native->parallelExtent;
+  else if (const auto *gpu = std::get_if<GpuKernel>(&called.body)) {
+    out << "gpu " << identityOf(plan.objects[gpu->object]);
+    for (const GpuLaunch &launch : gpu->launches)
+      out << " " << launch.symbol << " " << launch.blocks << "x" << launch.threads;
+  }
   for (const auto *types : {&called.inputs, &called.outputs}) {
     for (const TensorType &type : *types)
       write(out, type);

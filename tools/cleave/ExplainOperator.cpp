@@ -16,6 +16,8 @@ namespace cleave::tool {
 using runtime::Instruction;
 using runtime::Kernel;
 using runtime::LibraryKernel;
+using runtime::GpuKernel;
+using runtime::GpuLaunch;
 using runtime::NativeKernel;
 using runtime::Operator;
 using runtime::Phase;
@@ -61,9 +63,11 @@ static void printKernel(raw_ostream &out, const Kernel &kernel) {
               library->library + " " + library->operation +
                   (library->implementation.empty() ? "" : ", " + library->implementation));
     printAttributes(out, *library);
+  } else if (const auto *native = std::get_if<NativeKernel>(&kernel.body)) {
+    printFact(out, "native code", native->symbol + ", divisible into " + Twine(native->parallelExtent));
   } else {
-    const auto &native = std::get<NativeKernel>(kernel.body);
-    printFact(out, "native code", native.symbol + ", divisible into " + Twine(native.parallelExtent));
+    for (const GpuLaunch &launch : std::get<GpuKernel>(kernel.body).launches)
+      printFact(out, "GPU code", launch.symbol + ", " + Twine(launch.blocks) + " blocks of " + Twine(launch.threads));
   }
   for (const runtime::TensorType &type : kernel.inputs)
     printFact(out, "reads", type.text());

@@ -66,13 +66,13 @@ dfg.graph @main() attributes {dist.devices = []} {
 // -----
 
 // A device has all four facts.
-// expected-error @+1 {{expects a device to have a name, a driver, i64 cores of at least 1 and i64 memory, not negative; got {cores = 1 : i64, driver = "cpu", name = "cpu0"}}}
+// expected-error @+1 {{expects a device to have a name, a driver, i64 cores of at least 1, i64 memory, not negative, and perhaps a chip; got {cores = 1 : i64, driver = "cpu", name = "cpu0"}}}
 module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64}]} {}
 
 // -----
 
 // A device has a core.
-// expected-error @+1 {{expects a device to have a name, a driver, i64 cores of at least 1 and i64 memory, not negative}}
+// expected-error @+1 {{expects a device to have a name, a driver, i64 cores of at least 1, i64 memory, not negative, and perhaps a chip}}
 module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 0 : i64, memory = 0 : i64}]} {}
 
 // -----
