@@ -45,10 +45,10 @@ class Bottleneck(nn.Module):
         return functional.relu(self.layers(x) + self.shortcut(x))
 
 
-def resnet50(classes=1000):
+def resnet50(classes, counts):
     layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     channels = 64
-    for stage, blocks in enumerate((3, 4, 6, 3)):
+    for stage, blocks in enumerate(counts):
         inner = 64 << stage
         for block in range(blocks):
             layers.append(Bottleneck(channels, inner, 4 * inner, 2 if block == 0 and stage else 1))
@@ -119,8 +119,9 @@ Workload = collections.namedtuple("Workload", "make batch values classes perStep
 def workload(name, tiny):
     """The sizes of tools/gpu_test/cases.py, or such as any processor computes at once."""
     if name == "resnet50":
-        return Workload(lambda: resnet50(10 if tiny else 1000), (2, 3, 32, 32) if tiny else (32, 3, 224, 224), 0,
-                        10 if tiny else 1000, False, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9))
+        sizes = (10, (1, 1, 1, 1)) if tiny else (1000, (3, 4, 6, 3))
+        return Workload(lambda: resnet50(*sizes), (2, 3, 32, 32) if tiny else (32, 3, 224, 224), 0,
+                        sizes[0], False, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9))
     if name == "gpt":
         sizes = (2, 32, 4, 16, 50) if tiny else (12, 768, 12, 1024, 50257)
         return Workload(lambda: Gpt(*sizes), (2 if tiny else 8, sizes[3]), sizes[4], sizes[4], True,
