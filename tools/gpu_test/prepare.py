@@ -82,33 +82,40 @@ class Preparation:
 
     def prepare(self, case, work):
         """What the folder's list says of a case."""
-        model, plan, report = self.model_file(case.model, work), f"{case.name}.plan", os.path.join(work, "report.json")
-        compiled = self.run(self.cleave, "compile", model, "--machine", f"{self.machine}:{case.devices}", *case.how,
-                            *case.training, "-o", self.path(plan), "--json", report)
-        with open(report, encoding="utf-8") as file:
-            about = json.load(file)
-        entry = {"name": case.name, "purpose": case.purpose, "plan": plan, "devices": case.devices,
-                 "entry": case.entry, "model": case.model.name, "machine": f"{self.machine}:{case.devices}",
-                 "peak_bytes": max(about["predicted_peak_bytes"], default=0), "notes": compiled.strip()[:0]}
-        entry.update(self.prediction(case, work))
+        model = self.model_file(case.model, work)
+        plan, flops = self.compile(case, case.training, work)
+        if case.entry == "evaluate":
+            # What the plan says of operations is about steps that train.
+            flops = self.compile(case, [], work)[1]
+        entry = {"name": case.name, "purpose": case.purpose, "plan": os.path.basename(plan), "devices": case.devices,
+                 "entry": case.entry, "model": case.model.name, "flops": flops,
+                 "predicted_seconds": self.predict(plan, case, work)}
         entry.update(getattr(self, "expect_" + case.purpose)(case, model, work))
         return entry
 
-    def prediction(self, case, work):
-        """What a step is expected to take, and its operations, where the simulator can say."""
+    def compile(self, case, training, work):
+        """The plan of a case, with these flags of training, and its operations. One plan serves all cases that it fits;
+        one that no case runs stays in the working folder."""
+        key = ("plan", case.model, case.devices, *case.how, *training)
+        if key not in self.known:
+            report = os.path.join(work, "report.json")
+            plan = self.path(f"{case.name}.plan") if training == case.training else os.path.join(work, "other.plan")
+            self.run(self.cleave, "compile", self.model_file(case.model, work), "--machine",
+                     f"{self.machine}:{case.devices}", *case.how, *training, "-o", plan, "--json", report)
+            with open(report, encoding="utf-8") as file:
+                self.known[key] = plan, sum(device["flops"] for device in json.load(file)["devices"])
+        return self.known[key]
+
+    def predict(self, plan, case, work):
+        """Seconds that a step is expected to take; none where the simulator cannot say."""
         report = os.path.join(work, "simulated.json")
-        flags = ["--entry", case.entry] if case.entry else []
         try:
-            self.run(self.cleave, "simulate", self.path(f"{case.name}.plan"), *flags, "--json", report)
-            with open(report, encoding="utf-8") as file:
-                seconds = json.load(file).get("step_seconds")
-            self.run(self.cleave, "explain", self.path(f"{case.name}.plan"), *flags, "--format", "json", "-o", report)
-            with open(report, encoding="utf-8") as file:
-                flops = sum(device["flops"] for device in json.load(file)["devices"])
+            self.run(self.cleave, "simulate", plan, *(["--entry", case.entry] if case.entry else []), "--json", report)
         except Failed as failure:
             say(f"{case.name}: no prediction: {failure}")
-            return {}
-        return {"predicted_seconds": seconds, "flops": flops}
+            return None
+        with open(report, encoding="utf-8") as file:
+            return json.load(file)["predicted_step_seconds"]
 
     def cpu_plan(self, case, model, work):
         """The same model on one device of this host, whatever the case's devices are."""
