@@ -240,7 +240,10 @@ def answer(peer, work, variant, steps):
         if work not in ("inference", "train") or variant not in peer.variants():
             raise ValueError(f"expected inference or train, and one of {', '.join(peer.variants())}; "
                              f"got {work} {variant}")
-        print(json.dumps(peer.measure(work, variant, int(steps))), flush=True)
+        measured = peer.measure(work, variant, int(steps))
+        if peer.device == "cuda":
+            torch.cuda.empty_cache()  # Others measure next, and want memory.
+        print(json.dumps(measured), flush=True)
     except Exception as error:  # Whatever torch.compile and the GPU throw is an answer, not an end.
         print(json.dumps({"work": work, "variant": variant, "error": str(error).strip().splitlines()[-1][:300]}),
               flush=True)
@@ -251,8 +254,6 @@ def serve(peer):
     for work in ("inference", "train"):
         for variant in peer.variants():
             answer(peer, work, variant, 1)
-    if peer.device == "cuda":
-        torch.cuda.empty_cache()
     print(json.dumps({"ready": True, "version": torch.__version__, "variants": peer.variants()}), flush=True)
     for line in sys.stdin:
         words = line.split()
