@@ -68,7 +68,7 @@ class Run:
         code, output = self.command("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader",
                                     limit=20)
         self.results.machine["GPU"] = output.strip().splitlines()[0] if code == 0 and output.strip() else "none"
-        code, output = self.command("nvcc", "--version", limit=20)
+        code, output = self.command(find_in_toolkit("nvcc") or "nvcc", "--version", limit=20)
         self.results.machine["toolkit"] = output.strip().splitlines()[-1] if code == 0 else "no nvcc"
         code, output = self.command(sys.executable, "-c", "import torch; print(torch.__version__)", limit=60)
         self.results.machine["PyTorch"] = output.strip().splitlines()[-1] if code == 0 else "none"
@@ -122,7 +122,7 @@ class Run:
 
     def sanitizer(self):
         program = os.path.join(self.build, "bin", "cleave-runtime-test")
-        tool = shutil.which("compute-sanitizer", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+        tool = find_in_toolkit("compute-sanitizer")
         if not tool or not os.path.exists(program):
             self.results.add("sanitizer", "conformance", SKIPPED, "no compute-sanitizer" if not tool else "no suite")
             return
@@ -269,6 +269,11 @@ class Run:
             part()
         except Exception as error:
             self.results.add(part.__name__, "gpu-test itself", FAILED, f"{type(error).__name__}: {error}")
+
+
+def find_in_toolkit(program):
+    """CUDA's folder is not always among those where programs are looked for."""
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
 
 
 def count_by_driver(report):
