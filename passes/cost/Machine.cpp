@@ -8,6 +8,7 @@
 #include "passes/cost/MachineFile.h"
 #include "passes/cost/Presets.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
@@ -45,17 +46,39 @@ const EfficiencyCurve *DeviceKind::findCurve(StringRef costClass, StringRef elem
   return nullptr;
 }
 
+bool isChipName(StringRef name) {
+  return name.consume_front("sm_") && (name.size() == 2 || name.size() == 3) && all_of(name, isDigit) &&
+         name.front() != '0';
+}
+
+/// The 90 of "sm_90"; 0 where it is no name of a chip.
+static unsigned chipNumber(StringRef name) {
+  unsigned number = 0;
+  return isChipName(name) && to_integer(name.drop_front(3), number, 10) ? number : 0;
+}
+
+std::string whyNotCuda(const DeviceKind &kind) {
+  if (kind.cores != 1)
+    return "expects no cores with driver cuda, got " + std::to_string(kind.cores);
+  if (!kind.chip.empty() && chipNumber(kind.chip) < chipNumber(oldestChip))
+    return ("expects a chip of " + oldestChip + " or newer with driver cuda, got \"" + kind.chip + "\"").str();
+  return "";
+}
+
 void addDevices(Machine &machine) {
   unsigned host = 0;
   for (const HostSpec &spec : machine.hosts)
     for (unsigned i = 0; i < spec.count; ++i, ++host)
       for (const HostSpec::Devices &devices : spec.devices) {
         const DeviceKind &kind = machine.kinds.at(devices.kind);
+        std::string chip = kind.driver != "cuda" ? "" : kind.chip.empty() ? oldestChip.str() : kind.chip;
         for (unsigned j = 0; j < devices.count; ++j)
           machine.devices.push_back({devices.kind + "." + std::to_string(machine.devices.size()), kind.driver,
-                                     kind.cores, kind.memory, devices.kind, host});
+                                     kind.cores, kind.memory, devices.kind, host, chip});
       }
 }
+
+static bool isMachineFile(StringRef name) { return name.ends_with(".yaml") || name.ends_with(".yml"); }
 
 static constexpr unsigned mostCores = 4096;
 
@@ -120,8 +143,31 @@ static Expected<Machine> parseNull(StringRef text) {
   return machine;
 }
 
+/// The machine of a preset or a file, its devices run by the driver "cuda".
+static Expected<Machine> parseCuda(StringRef text) {
+  StringRef name = text.split(':').second;
+  bool isFile = isMachineFile(name);
+  if (!isFile && (name.empty() || name == "host" || is_contained({"host", "null", "cuda"}, name.split(':').first)))
+    return machineError("machine \"" + text + "\" expects a preset or a machine file after \"cuda:\", as in " +
+                        "cuda:h100:2; got \"" + name + "\"");
+  Expected<Machine> machine = isFile ? readMachineFile(name) : parsePreset(name);
+  if (!machine)
+    return machine.takeError();
+  for (auto &[kindName, kind] : machine->kinds) {
+    if (std::string reason = whyNotCuda(kind); !reason.empty())
+      return machineError("machine \"" + text + "\": device kind \"" + kindName + "\" " + reason);
+    kind.driver = "cuda";
+  }
+  machine->name = "cuda:" + machine->name;
+  machine->devices.clear();
+  addDevices(*machine);
+  return machine;
+}
+
 Expected<Machine> parseMachine(StringRef text) {
-  if (text.ends_with(".yaml") || text.ends_with(".yml"))
+  if (text.starts_with("cuda:"))
+    return parseCuda(text);
+  if (isMachineFile(text))
     return readMachineFile(text);
   if (text == "host" || text.starts_with("host:"))
     return parseHost(text);

@@ -19,11 +19,12 @@ namespace cleave {
 /// One device, as the runtime will open it.
 struct DeviceSpec {
   std::string name;         ///< Distinct in a machine.
-  std::string driver;       ///< The runtime's driver: "cpu", "null".
+  std::string driver;       ///< The runtime's driver: "cpu", "cuda", "null".
   unsigned cores = 1;       ///< Cores of this machine that the device computes on; at least one.
   uint64_t memoryLimit = 0; ///< Bytes that a plan may use; 0: no limit.
   std::string kind = {};    ///< A key of Machine::kinds; empty where nothing is known of the device's speed.
   unsigned host = 0;        ///< The number of its host; devices stand host by host.
+  std::string chip = {};    ///< With the driver "cuda" the architecture that code is compiled for, as "sm_90".
 };
 
 /// The part of a peak rate that is reached, by the size of the work: points in ascending order of size, between which
@@ -58,6 +59,8 @@ struct DeviceKind {
   double neighbourSlowdown = 1;
   std::string driver = "null"; ///< The runtime's driver.
   unsigned cores = 1;
+  /// Of a GPU its architecture, as "sm_90"; empty where it is not said, which is sm_80 with the driver "cuda".
+  std::string chip;
 
   /// The curve of a class for an element type, where there is one for it ("contraction.f32"), else of the class; null
   /// where there is none.
@@ -132,6 +135,16 @@ struct Machine {
 /// The most devices that a machine may have.
 inline constexpr unsigned mostDevices = 65536;
 
+/// The architecture of NVIDIA's GPUs for which kernels are compiled where none is said, and the oldest one.
+inline constexpr llvm::StringLiteral oldestChip = "sm_80";
+
+/// Whether this names an architecture of NVIDIA's GPUs: "sm_" and two or three digits.
+bool isChipName(llvm::StringRef name);
+
+/// Why the driver "cuda" cannot run devices of a kind: the cores of a processor, or an architecture older than
+/// `oldestChip`; empty where it can.
+std::string whyNotCuda(const DeviceKind &kind);
+
 /// Adds the devices of `hosts` to a machine that has none: "KIND.INDEX", with the driver, cores and memory of the kind.
 void addDevices(Machine &machine);
 
@@ -144,6 +157,7 @@ void addDevices(Machine &machine);
 ///   PRESET      a machine by name, as in a100-80g, a100-80g:4 (devices of one host), a100-80g:8x128 (128 hosts of 8);
 ///               joined by + where kinds are mixed (Presets.h)
 ///   FILE.yaml   a machine file (MachineFile.h)
+///   cuda:NAME   a preset or a machine file, whose devices are run by the driver "cuda", as in cuda:h100:2
 ///
 /// The speed of this host is what `cleave probe` has measured (HostCache.h), where it has. Errors name the text, or the
 /// file with line and column.

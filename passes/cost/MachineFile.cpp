@@ -119,11 +119,26 @@ static Error readDriver(const YamlValue &kind, StringRef subject, std::string &t
   const YamlValue *driver = kind.find("driver");
   if (!driver)
     return Error::success();
-  if (driver->kind != YamlValue::Kind::Text || (driver->text != "null" && driver->text != "cpu"))
+  if (driver->kind != YamlValue::Kind::Text || !is_contained({"null", "cpu", "cuda"}, driver->text))
     return driver->error(driver->text.empty()
-                             ? Twine(subject + " driver expects null or cpu")
-                             : Twine(subject + " driver expects null or cpu, got \"" + driver->text + "\""));
+                             ? Twine(subject + " driver expects null, cpu or cuda")
+                             : Twine(subject + " driver expects null, cpu or cuda, got \"" + driver->text + "\""));
   target = driver->text;
+  return Error::success();
+}
+
+/// After the driver: processors have no chip.
+static Error readChip(const YamlValue &value, StringRef subject, DeviceKind &kind) {
+  const YamlValue *chip = value.find("chip");
+  if (!chip)
+    return Error::success();
+  if (chip->kind != YamlValue::Kind::Text || !isChipName(chip->text))
+    return chip->error(chip->text.empty()
+                           ? Twine(subject + " chip expects an architecture as sm_90")
+                           : Twine(subject + " chip expects an architecture as sm_90, got \"" + chip->text + "\""));
+  if (kind.driver == "cpu")
+    return chip->error(subject + " expects no chip with driver cpu, got \"" + chip->text + "\"");
+  kind.chip = chip->text;
   return Error::success();
 }
 
@@ -132,7 +147,7 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
   if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown",
-                                        "neighbour_slowdown", "driver", "cores"},
+                                        "neighbour_slowdown", "driver", "cores", "chip"},
                                        subject))
     return failure;
   DeviceKind &kind = machine.kinds[name.text];
@@ -152,7 +167,13 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
     return failure;
   if (Error failure = readCount(value, "cores", subject, kind.cores))
     return failure;
-  return readDriver(value, subject, kind.driver);
+  if (Error failure = readDriver(value, subject, kind.driver))
+    return failure;
+  if (Error failure = readChip(value, subject, kind))
+    return failure;
+  if (std::string reason = whyNotCuda(kind); kind.driver == "cuda" && !reason.empty())
+    return value.find("driver")->error(subject + " " + reason);
+  return Error::success();
 }
 
 //===-- hosts -------------------------------------------------------------------------------------------------===//

@@ -54,6 +54,8 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
   // A kind of which nothing is said is still a map.
   if (kind.driver != none.driver || kind == none)
     out << "    driver: " << kind.driver << "\n";
+  if (!kind.chip.empty())
+    out << "    chip: " << kind.chip << "\n";
   if (kind.cores != none.cores)
     out << "    cores: " << kind.cores << "\n";
   if (kind.memory)

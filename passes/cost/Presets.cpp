@@ -52,6 +52,7 @@ static constexpr StringLiteral k20Text =
 name: k20x8
 device_kinds:
   k20:
+    chip: sm_35
     memory: 5 GB
     bandwidth: 208 GB/s
     peak: { f64: 1.17 TFLOP/s, f32: 3.52 TFLOP/s }
@@ -80,6 +81,7 @@ static constexpr StringLiteral v100Text =
 name: v100-16g
 device_kinds:
   v100:
+    chip: sm_70
     memory: 16 GiB
     bandwidth: 900 GB/s
     peak: { f64: 7.8 TFLOP/s, f32: 15.7 TFLOP/s, f16: 125 TFLOP/s }
@@ -131,6 +133,7 @@ static constexpr StringLiteral a100Text =
 name: a100-80g
 device_kinds:
   a100:
+    chip: sm_80
     memory: 80 GiB
     bandwidth: 2039 GB/s
     peak: { f64: 9.7 TFLOP/s, f32: 19.5 TFLOP/s, tf32: 156 TFLOP/s, bf16: 312 TFLOP/s, f16: 312 TFLOP/s }
@@ -162,6 +165,7 @@ static constexpr StringLiteral h100Text =
 name: h100
 device_kinds:
   h100:
+    chip: sm_90
     memory: 80 GiB
     bandwidth: 3350 GB/s
     peak: { f64: 34 TFLOP/s, f32: 67 TFLOP/s, tf32: 494.7 TFLOP/s, bf16: 989.4 TFLOP/s, f16: 989.4 TFLOP/s }
@@ -188,6 +192,7 @@ static constexpr StringLiteral h200Text =
 name: h200
 device_kinds:
   h200:
+    chip: sm_90
     memory: 141 GB
     bandwidth: 4800 GB/s
     peak: { f64: 34 TFLOP/s, f32: 67 TFLOP/s, tf32: 494.7 TFLOP/s, bf16: 989.4 TFLOP/s, f16: 989.4 TFLOP/s }
@@ -258,7 +263,7 @@ static Error addPreset(StringRef text, Machine &machine) {
     for (const Preset &known : presets)
       names.push_back(known.name);
     return presetError("machine expects host, host:N, host:NxC, null:N, a .yaml file, or one of " + join(names, ", ") +
-                       ", as in a100-80g:8x4; got \"" + text + "\"");
+                       ", as in a100-80g:8x4, also after cuda:; got \"" + text + "\"");
   }
   auto file = parseMachineFile(preset->text, preset->name);
   if (!file)

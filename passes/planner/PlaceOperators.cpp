@@ -339,7 +339,8 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optiona
     return failure();
   SmallVector<dist::Device> devices;
   for (const DeviceSpec &device : options.machine.devices)
-    devices.push_back({device.name, device.driver, device.cores, static_cast<int64_t>(device.memoryLimit)});
+    devices.push_back(
+        {device.name, device.driver, device.cores, static_cast<int64_t>(device.memoryLimit), device.chip});
   dist::setDevices(module, devices);
   return success();
 }

@@ -10,6 +10,9 @@
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
 #include "runtime/watch/Logbook.h"
+#if defined(CLEAVE_CUDA)
+#include "tools/cleave-run/GpuProbe.h"
+#endif
 #include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
@@ -39,6 +42,18 @@ static int report(const Error &error, bool isFirst) {
   if (isFirst)
     std::cerr << "error: " << error.message() << "\n";
   return static_cast<int>(error.status());
+}
+
+/// Measures a GPU, and writes a machine file.
+static int probeGpus(const std::string &machineFile, bool isFirst) {
+#if defined(CLEAVE_CUDA)
+  return isFirst ? cleave::runGpuProbe(machineFile, std::cout, std::cerr) : 0;
+#else
+  (void)machineFile;
+  return report(makeError(Status::Unsupported, "--probe-gpu expects a cleave-run with CUDA, got one without; configure "
+                                               "it with -DCLEAVE_CUDA=ON"),
+                isFirst);
+#endif
 }
 
 /// Reads a plan in all processes and does `work` with it and its parameters.
@@ -111,6 +126,12 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
           ->check(CLI::Range(2, 1024))
           ->capture_default_str()
           ->needs(collectivesFlag);
+  bool probesGpu = false;
+  std::string machineFile;
+  CLI::Option *probeFlag = app.add_flag("--probe-gpu", probesGpu, "measure a GPU instead, and write a machine file");
+  app.add_option("-o", machineFile, "where the machine file goes; otherwise to standard output")
+      ->type_name("FILE")
+      ->needs(probeFlag);
   app.add_option("--entry", options.entry, "which entry of the plan to run; not needed when there is one");
   app.add_option("--input", options.inputs, "an input: NAME=FILE, or @0=FILE by position")
       ->type_name("NAME=FILE")
@@ -155,12 +176,15 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       return trainPlan(plan, parameters, training.options);
     });
   }
-  if (collectivesFlag->count() == planOption->count()) {
-    if (!processes || processes->rank() == 0)
-      std::cerr << "error: expected either a plan or --collectives; cleave-run --help shows more\n";
+  bool isFirst = !processes || processes->rank() == 0;
+  if (planOption->count() + (measuresCollectives ? 1 : 0) + (probesGpu ? 1 : 0) != 1) {
+    if (isFirst)
+      std::cerr << "error: expected either a plan, --collectives or --probe-gpu; cleave-run --help shows more\n";
     return static_cast<int>(Status::Usage);
   }
-  if (collectivesFlag->count() != 0) {
+  if (probesGpu)
+    return probeGpus(machineFile, isFirst);
+  if (measuresCollectives) {
     collectives.jsonFile = options.jsonFile;
     collectives.processes = processes.get();
     if (processes && devicesOption->count() == 0)

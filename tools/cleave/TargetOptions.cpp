@@ -13,7 +13,7 @@ void TargetOptions::addTo(CLI::App &command) {
       .add_option(
           "--machine", machine,
           "the devices: host, host:N, host:NxC (N devices of C cores), null:N, a preset as in a100-80g:8x4 (four "
-          "hosts of eight), a file")
+          "hosts of eight), a file; cuda:PRESET or cuda:FILE for devices that are GPUs")
       ->capture_default_str();
   command
       .add_option(

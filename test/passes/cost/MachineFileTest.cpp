@@ -37,7 +37,8 @@ void expectEqual(const Machine &a, const Machine &b) {
   ASSERT_EQ(a.devices.size(), b.devices.size());
   for (size_t i = 0; i < a.devices.size(); ++i)
     EXPECT_TRUE(a.devices[i].name == b.devices[i].name && a.devices[i].host == b.devices[i].host &&
-                a.devices[i].memoryLimit == b.devices[i].memoryLimit);
+                a.devices[i].memoryLimit == b.devices[i].memoryLimit && a.devices[i].driver == b.devices[i].driver &&
+                a.devices[i].chip == b.devices[i].chip);
 }
 
 constexpr llvm::StringLiteral everything = R"(
@@ -55,6 +56,9 @@ device_kinds:
       contraction.f32: [ { at: 1 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.9 } ]
       movement: [ { at: 64 KiB, share: 4 }, { at: 1 GB, share: 0.7 } ]
   "odd name": { driver: cpu, cores: 3 }
+  known: { chip: sm_100 }
+  gpu: { driver: cuda, chip: sm_90 }
+  plain gpu: { driver: cuda }
 hosts:
   - { count: 2, devices: [ { kind: big, count: 4 } ],
       links: [ { between: devices, bandwidth: 130 GB/s, latency: 3 us, combine: 2 GB/s },
@@ -62,7 +66,7 @@ hosts:
       switches: [ { devices: 1, bandwidth: 6 GB/s, latency: 2 us },
                   { count: 3, devices: 1, bandwidth: 5 GB/s, latency: 2 us, up: { bandwidth: 1 GB/s, latency: 0 s } } ],
       network: { bandwidth: 200 Gb/s, latency: 5 us, ports: 8 } }
-  - { devices: [ { kind: big }, { kind: "odd name", count: 2 } ] }
+  - { devices: [ { kind: big }, { kind: "odd name", count: 2 }, { kind: known }, { kind: gpu }, { kind: plain gpu } ] }
 network: { bandwidth: 25 Gb/s, latency: 20 us }
 )";
 
@@ -92,11 +96,18 @@ TEST(MachineFileTest, Everything) {
   EXPECT_EQ(host.network->ports, 8u);
   EXPECT_EQ(machine.network->link, (LinkSpec{3.125e9, 20e-6}));
   // Devices stand host by host.
-  ASSERT_EQ(machine.devices.size(), 11u);
+  ASSERT_EQ(machine.devices.size(), 14u);
   EXPECT_EQ(machine.devices[4].host, 1u);
   EXPECT_EQ(machine.devices[10].name, "odd name.10");
   EXPECT_EQ(machine.devices[10].driver, "cpu");
   EXPECT_EQ(machine.devices[10].cores, 3u);
+  EXPECT_EQ(machine.devices[10].chip, "");
+  // A chip is what code is compiled for; what simulates needs none.
+  EXPECT_EQ(machine.kinds.at("known").chip, "sm_100");
+  EXPECT_EQ(machine.devices[11].chip, "");
+  EXPECT_EQ(machine.devices[12].driver, "cuda");
+  EXPECT_EQ(machine.devices[12].chip, "sm_90");
+  EXPECT_EQ(machine.devices[13].chip, "sm_80");
 }
 
 // Between points the share follows the logarithm of the size; beyond them it stays.

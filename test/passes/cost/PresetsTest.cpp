@@ -41,6 +41,31 @@ TEST(PresetsTest, DataSheets) {
   }
 }
 
+// NVIDIA's table of compute capabilities; processors have none.
+TEST(PresetsTest, Chips) {
+  for (auto [name, chip] : {std::pair("cpu", ""), std::pair("k20x8", "sm_35"), std::pair("v100-16g", "sm_70"),
+                            std::pair("a100-80g", "sm_80"), std::pair("h100", "sm_90"), std::pair("h200", "sm_90")})
+    EXPECT_EQ(machineOf(name).kinds.begin()->second.chip, chip) << name;
+}
+
+// The same machine on GPUs: what is known of speed and connections stays, and "cuda:" is part of its name, by which it
+// is found again.
+TEST(PresetsTest, OnCuda) {
+  auto machine = parseMachine("cuda:h100:2+a100-80g:1");
+  ASSERT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
+  EXPECT_EQ(machine->name, "cuda:h100:2+a100-80g:1");
+  ASSERT_EQ(machine->devices.size(), 3u);
+  EXPECT_EQ(machine->devices[1].driver, "cuda");
+  EXPECT_EQ(machine->devices[1].chip, "sm_90");
+  EXPECT_EQ(machine->devices[2].chip, "sm_80");
+  Machine simulated = machineOf("h100:2+a100-80g:1");
+  EXPECT_TRUE(machine->hosts == simulated.hosts);
+  DeviceKind kind = machine->kinds.at("h100");
+  EXPECT_EQ(kind.driver, "cuda");
+  kind.driver = "null";
+  EXPECT_TRUE(kind == simulated.kinds.at("h100"));
+}
+
 // Large calls reach more than small ones, and none more than the peak.
 TEST(PresetsTest, Efficiencies) {
   for (const Preset &preset : allPresets())

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The parts of tools/gpu-test that need no GPU and no compiler: tensor files beside NumPy, comparisons, and what becomes
+# of programs' reports.
+#
+#   python3 test/tools/gpu_test/files.py
+
+import json
+import math
+import os
+import sys
+import tempfile
+import unittest
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
+
+import cases  # noqa: E402
+import results  # noqa: E402
+import run  # noqa: E402
+import tensors  # noqa: E402
+
+try:
+    import numpy
+except ImportError:
+    print("skipped: no NumPy")
+    sys.exit(77)
+
+
+class Tensors(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    # What NumPy writes is read, of every type that plans have as outputs, and in every rank.
+    def test_reads_what_numpy_writes(self):
+        generator = numpy.random.default_rng(1)
+        for kind in ("f4", "f8", "i4", "i8", "u1", "i1", "?"):
+            for shape in ((), (5,), (2, 3), (2, 1, 4)):
+                wanted = (100 * generator.standard_normal(shape)).astype(kind)
+                numpy.save(self.path("a.npy"), wanted)
+                elements, found = tensors.read_npy(self.path("a.npy"))
+                self.assertEqual(tuple(found), shape)
+                self.assertTrue(numpy.array_equal(numpy.array(elements).reshape(shape), wanted), (kind, shape))
+
+    # Exported parameters come as archives.
+    def test_reads_archives(self):
+        first, second = numpy.arange(6, dtype="f4").reshape(2, 3), numpy.ones(4, "i8")
+        numpy.savez(self.path("a.npz"), **{"block0/fc1.weight": first, "b": second})
+        found = tensors.read_npz(self.path("a.npz"))
+        self.assertEqual(set(found), {"block0/fc1.weight", "b"})
+        self.assertEqual(list(found["block0/fc1.weight"][0]), list(range(6)))
+        self.assertEqual(found["b"][1], (4,))
+
+    # The data of trainings is read by programs that take NumPy's files: NumPy itself must.
+    def test_writes_what_numpy_reads(self):
+        tensors.write_random(self.path("x.npy"), "f32", (64, 3, 5), 0, seed=3)
+        values = numpy.load(self.path("x.npy"))
+        self.assertEqual((values.dtype, values.shape), (numpy.dtype("f4"), (64, 3, 5)))
+        # Normal numbers: a mean of 960 of them is 0 to within 5 of its deviations, and their deviation 1.
+        self.assertLess(abs(values.mean()), 5 / math.sqrt(values.size))
+        self.assertLess(abs(values.std() - 1), 0.15)
+        tensors.write_random(self.path("i.npy"), "i64", (64, 9), 7, seed=3)
+        labels = numpy.load(self.path("i.npy"))
+        self.assertEqual(labels.dtype, numpy.dtype("i8"))
+        self.assertEqual(set(labels.flatten()), set(range(7)))
+
+    # A tensor of another type is refused, by name.
+    def test_refuses_other_types(self):
+        numpy.save(self.path("c.npy"), numpy.zeros(2, "c8"))
+        with self.assertRaisesRegex(ValueError, "c.npy expects elements of .*got <c8"):
+            tensors.read_npy(self.path("c.npy"))
+
+    # In parts of the largest expected element; what is no number, or of another shape, never agrees.
+    def test_deviation(self):
+        def of(found, wanted):
+            return tensors.deviation((found, (len(found),)), (wanted, (len(wanted),)))
+
+        self.assertEqual(of([1.0, -4.0], [1.0, -4.0]), 0)
+        self.assertEqual(of([1.0, -3.0], [1.0, -4.0]), 0.25)
+        self.assertEqual(of([0.5], [0.0]), 0.5)
+        self.assertEqual(of([math.nan], [1.0]), math.inf)
+        self.assertEqual(of([math.inf], [1.0]), math.inf)
+        self.assertEqual(of([1.0], [1.0, 2.0]), math.inf)
+
+
+class Reports(unittest.TestCase):
+    # Failures of one driver must not hide behind passes of another, and a suite that was skipped has not passed.
+    def test_counts_by_driver(self):
+        report = {"testsuites": [{"name": "All/Suite", "testsuite": [
+            {"name": "Order/cpu", "result": "COMPLETED"},
+            {"name": "Order/cuda", "result": "COMPLETED", "failures": [{"failure": "x"}]},
+            {"name": "Waits/cuda", "result": "SKIPPED"}, {"name": "Plain", "result": "COMPLETED"}]}]}
+        self.assertEqual(run.count_by_driver(report), {
+            "cpu": {"passed": 1, "skipped": 0, "failed": []}, "others": {"passed": 1, "skipped": 0, "failed": []},
+            "cuda": {"passed": 0, "skipped": 1, "failed": ["All/Suite.Order/cuda"]}})
+
+    # Results so far are on the disk after every row, and a ratio above 1 says that ours is faster.
+    def test_keeps_rows(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = results.Results(folder)
+            kept.add("outputs", "mlp", results.PASSED)
+            with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
+                self.assertEqual([row["name"] for row in json.load(file)["rows"]], ["mlp"])
+            kept.add("speed", "gpt", results.PASSED, ours_ms=10.0, eager={"ms": 24.0, "ms_with_copies": 25.0},
+                     share_of_rate=0.5, rounds=3)
+            with open(os.path.join(folder, "results.md"), encoding="utf-8") as file:
+                self.assertIn("| gpt | 10.000 | 25.000 | - | - | 2.50 | - | 50 % | - | 3 |", file.read())
+            self.assertEqual(kept.summary(), "2 passed, 0 failed, 0 skipped")
+
+    # Of what a program printed its error counts, not what came after it.
+    def test_says_errors(self):
+        self.assertEqual(run.last("notice: a\nerror: no GPU\nnote: at node \"fc1\"\n"), "error: no GPU")
+        self.assertEqual(run.last("one\ntwo\n"), "two")
+
+
+class Cases(unittest.TestCase):
+    # Names are file names, and rows of one table.
+    def test_names_differ(self):
+        names = [case.name for case in cases.all_cases()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertTrue(all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for name in names))
+
+    # Everything that is promised for GPUs is there.
+    def test_complete(self):
+        names = {case.name for case in cases.all_cases()}
+        for name in ("shared-resnet50", "mlp", "moe", "unet", "train-lenet-data", "train-lstm-pipeline4",
+                     "train-gpt-tensor", "speed-resnet50-train", "speed-gpt-inference", "speed-lstm-train"):
+            self.assertIn(name, names)
+        self.assertEqual({case.devices for case in cases.all_cases() if case.purpose == "training"}, {1, 2, 4})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The peer of tools/gpu-test: the zoo's ResNet-50, GPT and LSTM in PyTorch, inference and training steps, eager and
+# through torch.compile, in exact float32 (no TF32). Prints JSON.
+#
+#   python3 tools/bench/torch_gpu.py resnet50 gpt lstm       # measures all of them
+#   python3 tools/bench/torch_gpu.py gpt --serve             # answers "train compiled 20" on standard input by a line
+#   python3 tools/bench/torch_gpu.py rates                   # matrix products and copies of this GPU
+#   python3 tools/bench/torch_gpu.py gpt --parameters        # how many parameters the model has
+#   python3 tools/bench/torch_gpu.py gpt --device cpu --tiny # small sizes, to test this script
+#
+# A time is the median of single steps: "ms" with the data on the GPU, between CUDA events; "ms_with_copies" by the
+# clock, from inputs in the host's memory to results there, as a step of a plan is measured.
+
+import argparse
+import collections
+import json
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+#===-- models -----------------------------------------------------------------------------------------------------===#
+
+
+class Bottleneck(nn.Module):
+    """He et al. 2015, with the stride in the 3x3 convolution, as the zoo's."""
+
+    def __init__(self, inputs, inner, outputs, stride):
+        super().__init__()
+
+        def normalized(before, after, kernel, step):
+            return nn.Sequential(nn.Conv2d(before, after, kernel, step, kernel // 2, bias=False), nn.BatchNorm2d(after))
+
+        self.layers = nn.Sequential(normalized(inputs, inner, 1, 1), nn.ReLU(), normalized(inner, inner, 3, stride),
+                                    nn.ReLU(), normalized(inner, outputs, 1, 1))
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else normalized(inputs, outputs, 1, stride)
+
+    def forward(self, x):
+        return functional.relu(self.layers(x) + self.shortcut(x))
+
+
+def resnet50(classes, counts):
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for stage, blocks in enumerate(counts):
+        inner = 64 << stage
+        for block in range(blocks):
+            layers.append(Bottleneck(channels, inner, 4 * inner, 2 if block == 0 and stage else 1))
+            channels = 4 * inner
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
+
+
+def causal_attention(query, key, value):
+    """PyTorch's own; before 2.0, which only tests of this script meet, as a formula."""
+    if hasattr(functional, "scaled_dot_product_attention"):
+        return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    scores = query @ key.transpose(-1, -2) / query.shape[-1]**0.5
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+    return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ value
+
+
+class GptBlock(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        # One product for queries, keys and values, as implementations for one device have it.
+        self.qkv, self.output = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.fc1, self.fc2 = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+
+    def forward(self, x):
+        batch, sequence, hidden = x.shape
+        parts = self.qkv(self.norm1(x)).view(batch, sequence, 3, self.heads, hidden // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        context = causal_attention(query, key, value)
+        x = x + self.output(context.transpose(1, 2).reshape(batch, sequence, hidden))
+        return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    """GPT-2 with the head's table tied to the embedding's."""
+
+    def __init__(self, layers, hidden, heads, sequence, vocabulary):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, hidden), nn.Parameter(torch.zeros(sequence, hidden))
+        self.blocks = nn.Sequential(*(GptBlock(hidden, heads) for _ in range(layers)))
+        self.norm = nn.LayerNorm(hidden)
+
+    def forward(self, tokens):
+        return self.norm(self.blocks(self.tokens(tokens) + self.positions)) @ self.tokens.weight.t()
+
+
+class Lstm(nn.Module):
+    """Zaremba, Sutskever, Vinyals 2014, without dropout; cuDNN computes its layers."""
+
+    def __init__(self, layers, hidden, vocabulary):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, hidden)
+        self.lstm = nn.LSTM(hidden, hidden, layers, batch_first=True)
+        self.decoder = nn.Linear(hidden, vocabulary)
+
+    def forward(self, tokens):
+        return self.decoder(self.lstm(self.embedding(tokens))[0])
+
+
+#===-- what is measured -------------------------------------------------------------------------------------------===#
+
+# `batch`: the inputs' shape; `values`: below what number the inputs are, 0 for any; `classes`: labels are below it;
+# `perStep`: whether each position of the input has a label; `optimizer`: that of tools/gpu_test/cases.py.
+Workload = collections.namedtuple("Workload", "make batch values classes perStep optimizer")
+
+
+def workload(name, tiny):
+    """The sizes of tools/gpu_test/cases.py, or such as any processor computes at once."""
+    if name == "resnet50":
+        sizes = (10, (1, 1, 1, 1)) if tiny else (1000, (3, 4, 6, 3))
+        return Workload(lambda: resnet50(*sizes), (2, 3, 32, 32) if tiny else (32, 3, 224, 224), 0,
+                        sizes[0], False, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9))
+    if name == "gpt":
+        sizes = (2, 32, 4, 16, 50) if tiny else (12, 768, 12, 1024, 50257)
+        return Workload(lambda: Gpt(*sizes), (2 if tiny else 8, sizes[3]), sizes[4], sizes[4], True,
+                        lambda p: torch.optim.Adam(p, lr=1e-4))
+    sizes = (2, 16, 50) if tiny else (2, 650, 10000)
+    return Workload(lambda: Lstm(*sizes), (2, 7) if tiny else (20, 35), sizes[2], sizes[2], True,
+                    lambda p: torch.optim.SGD(p, lr=0.1))
+
+
+class Peer:
+    """A model with its data, and steps of it by work ("inference", "train") and variant ("eager", "compiled")."""
+
+    def __init__(self, name, device, tiny):
+        torch.manual_seed(1)
+        self.device, self.load = device, workload(name, tiny)
+        self.model = self.load.make()
+        for parameter in self.model.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+        self.model.to(device)
+        self.optimizer = self.load.optimizer(self.model.parameters())
+        # In a list, so that the optimizer and the compiled model are not registered as parts of the model.
+        self.compiled = [torch.compile(self.model)] if hasattr(torch, "compile") else []
+        shape = self.load.batch
+        if self.load.values:
+            self.inputs = torch.randint(self.load.values, shape)
+        else:
+            self.inputs = torch.randn(shape)
+        self.labels = torch.randint(self.load.classes, shape if self.load.perStep else shape[:1])
+        if device == "cuda":
+            self.inputs, self.labels = self.inputs.pin_memory(), self.labels.pin_memory()
+
+    def variants(self):
+        return ["eager", "compiled"] if self.compiled else ["eager"]
+
+    def step(self, work, variant, inputs, labels):
+        """What a plan's step gives: logits of images; of texts, whose logits nobody wants to copy, the loss; in training
+        the loss."""
+        model = self.model if variant == "eager" else self.compiled[0]
+        if work == "inference":
+            with torch.no_grad():
+                logits = model(inputs)
+                return self.loss(logits, labels) if self.load.perStep else logits
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss(model(inputs), labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    @staticmethod
+    def loss(logits, labels):
+        return functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1))
+
+    def synchronize(self):
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def measure(self, work, variant, steps, warmup=3):
+        self.model.train(work == "train")
+        here = [tensor.to(self.device) for tensor in (self.inputs, self.labels)]
+        for _ in range(warmup):
+            result = self.step(work, variant, *here)
+        self.synchronize()
+        on_device = [self.time_on_device(work, variant, here) for _ in range(steps)]
+        with_copies = []
+        for _ in range(steps):
+            begin = time.perf_counter()
+            moved = [tensor.to(self.device, non_blocking=True) for tensor in (self.inputs, self.labels)]
+            result = self.step(work, variant, *moved).to("cpu")
+            with_copies.append(1e3 * (time.perf_counter() - begin))
+        return {"work": work, "variant": variant, "ms": statistics.median(on_device),
+                "ms_with_copies": statistics.median(with_copies), "result": float(result.double().mean())}
+
+    def time_on_device(self, work, variant, data):
+        if self.device != "cuda":
+            begin = time.perf_counter()
+            self.step(work, variant, *data)
+            return 1e3 * (time.perf_counter() - begin)
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        self.step(work, variant, *data)
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end)
+
+
+def rates(device, tiny):
+    """Operations a second of square matrix products, and bytes read and written a second of a copy: the best of
+    several."""
+    def best(work, repeats=3 if tiny else 10):
+        seconds = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            work()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - begin)
+        return min(seconds)
+
+    size, found = 64 if tiny else 8192, {}
+    for name, kind in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+        a, b = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
+        found[name + "_flops_per_second"] = 2 * size**3 / best(lambda a=a, b=b: a @ b)
+    source = torch.randn(1 << (16 if tiny else 28), device=device)
+    target = torch.empty_like(source)
+    found["bytes_per_second"] = 2 * source.numel() * 4 / best(lambda: target.copy_(source))
+    return found
+
+
+#===-- command line -----------------------------------------------------------------------------------------------===#
+
+
+def answer(peer, work, variant, steps):
+    """A measurement, or what is wrong, as one line of JSON."""
+    try:
+        if work not in ("inference", "train") or variant not in peer.variants():
+            raise ValueError(f"expected inference or train, and one of {', '.join(peer.variants())}; "
+                             f"got {work} {variant}")
+        measured = peer.measure(work, variant, int(steps))
+        if peer.device == "cuda":
+            torch.cuda.empty_cache()  # Others measure next, and want memory.
+        print(json.dumps(measured), flush=True)
+    except Exception as error:  # Whatever torch.compile and the GPU throw is an answer, not an end.
+        print(json.dumps({"work": work, "variant": variant, "error": str(error).strip().splitlines()[-1][:300]}),
+              flush=True)
+
+
+def serve(peer):
+    """Warms everything up, says so, and answers lines until there are no more."""
+    for work in ("inference", "train"):
+        for variant in peer.variants():
+            answer(peer, work, variant, 1)
+    print(json.dumps({"ready": True, "version": torch.__version__, "variants": peer.variants()}), flush=True)
+    for line in sys.stdin:
+        words = line.split()
+        if len(words) == 3 and words[2].isdigit():
+            answer(peer, *words)
+        else:
+            print(json.dumps({"error": f"expected WORK VARIANT STEPS, got {line.strip()}"}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="measures PyTorch beside Cleave")
+    parser.add_argument("models", nargs="+", choices=["resnet50", "gpt", "lstm", "rates"])
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--tiny", action="store_true", help="small sizes")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--serve", action="store_true", help="one model; answer lines of standard input")
+    parser.add_argument("--parameters", action="store_true", help="count parameters instead")
+    options = parser.parse_args()
+    if options.parameters:
+        print(json.dumps({name: sum(p.numel() for p in workload(name, options.tiny).make().parameters())
+                          for name in options.models}))
+        return
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("error: expected a GPU that PyTorch can use, got none; --device cpu --tiny tests this script")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    if options.serve and len(options.models) != 1:
+        sys.exit(f"error: --serve expects one model, got {len(options.models)}")
+    for name in options.models:
+        if name == "rates":
+            print(json.dumps(rates(options.device, options.tiny)), flush=True)
+            continue
+        peer = Peer(name, options.device, options.tiny)
+        if options.serve:
+            serve(peer)
+            continue
+        for work in ("inference", "train"):
+            for variant in peer.variants():
+                answer(peer, work, variant, options.steps)
+        del peer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every call is captured in a graph as often as fills a while, and the graph is replayed between two events: as steps
+// of plans run, and with the cost of a launch that they pay.
+
+#include "tools/cleave-run/GpuProbe.h"
+
+#include "runtime/FileReplacement.h"
+#include "runtime/Generator.h"
+#include "runtime/KernelLibrary.h"
+#include "runtime/drivers/cuda/CudaGpus.h"
+#include "runtime/drivers/cuda/CudaLibraryKernel.h"
+#include "runtime/drivers/cuda/CudaObjects.h"
+#include "runtime/drivers/cuda/rules/CudaLibraries.h"
+#include "tools/cleave-run/GpuProbeKernels.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+namespace cleave {
+
+using namespace runtime;
+
+namespace {
+
+/// Puts a call on a stream.
+using Work = std::function<Error(cudaStream_t)>;
+
+class GpuProber {
+public:
+  GpuProber(const CudaRuntime &cuda, const CudaGpus &gpus, const GpuProbeOptions &options)
+      : cuda(cuda), gpus(gpus), options(options), gpu(gpus.of(0)) {}
+
+  Expected<GpuMeasurement> run();
+
+private:
+  Error check(cudaError_t code, const char *what) const { return checkCuda(cuda, code, what); }
+  void say(const std::string &text) const {
+    if (options.progress)
+      options.progress(text);
+  }
+  bool isLate() const { return std::chrono::steady_clock::now() > end; }
+
+  Error prepare();
+  Error describe();
+  Error measureLaunches();
+  Error measureProducts(ElementType type);
+  Error measureConvolutions(ElementType type);
+  Error measureMemory();
+  Error measureLink();
+
+  Error addLibraryCall(const std::string &costClass, LibraryKernelQuery query, double work);
+  Error addCall(const std::string &costClass, const std::string &type, double size, const Work &work);
+  Expected<double> secondsOfCall(const Work &work);
+  Expected<double> secondsOfGraph(const Work &work);
+  Expected<CudaMemory> allocateRandom(ElementType type, uint64_t bytes);
+  Error launch(const char *entry, unsigned blocks, std::vector<void *> arguments, cudaStream_t on);
+
+  const CudaRuntime &cuda;
+  const CudaGpus &gpus;
+  const GpuProbeOptions &options;
+  const int gpu;
+  std::chrono::steady_clock::time_point end;
+  CudaStream stream;
+  CudaEvent first, last;
+  CudaCode code;
+  GpuMeasurement measured;
+};
+
+//===-- times -------------------------------------------------------------------------------------------------===//
+
+/// The least of three rounds: what disturbs only adds.
+Expected<double> GpuProber::secondsOfGraph(const Work &work) {
+  cudaGraph_t captured = nullptr;
+  cudaGraphExec_t instantiated = nullptr;
+  if (Error error = check(cuda.cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capturing"))
+    return error;
+  Error failed = work(stream.get());
+  Error ended = check(cuda.cudaStreamEndCapture(stream.get(), &captured), "capturing");
+  CudaGraph graph(cuda, captured);
+  if (failed)
+    return failed;
+  if (ended)
+    return ended;
+  if (Error error = check(cuda.cudaGraphInstantiate(&instantiated, captured, 0), "making a graph"))
+    return error;
+  CudaGraphExec replayed(cuda, instantiated);
+  float least = 0;
+  for (int round = 0; round != 4; ++round) {
+    float milliseconds = 0;
+    for (auto [code, what] :
+         {std::pair(cuda.cudaEventRecord(first.get(), stream.get()), "recording an event"),
+          std::pair(cuda.cudaGraphLaunch(replayed.get(), stream.get()), "launching a graph"),
+          std::pair(cuda.cudaEventRecord(last.get(), stream.get()), "recording an event"),
+          std::pair(cuda.cudaEventSynchronize(last.get()), "waiting for a graph"),
+          std::pair(cuda.cudaEventElapsedTime(&milliseconds, first.get(), last.get()), "reading an event")})
+      if (Error error = check(code, what))
+        return error;
+    // The first one warms up.
+    if (round != 0)
+      least = round == 1 ? milliseconds : std::min(least, milliseconds);
+  }
+  return static_cast<double>(least) / 1e3;
+}
+
+/// A first graph of one call says how many fill the time that each measurement takes.
+Expected<double> GpuProber::secondsOfCall(const Work &work) {
+  auto once = secondsOfGraph(work);
+  if (!once)
+    return once;
+  int calls = std::clamp(static_cast<int>(options.seconds / std::max(*once, 1e-7)), 1, 400);
+  if (calls == 1)
+    return once;
+  auto all = secondsOfGraph([&](cudaStream_t on) {
+    for (int call = 0; call != calls; ++call)
+      if (Error error = work(on))
+        return error;
+    return Error::success();
+  });
+  if (!all)
+    return all;
+  return *all / calls;
+}
+
+/// Calls not much longer than a launch say nothing of rates.
+Error GpuProber::addCall(const std::string &costClass, const std::string &type, double size, const Work &work) {
+  auto seconds = secondsOfCall(work);
+  if (!seconds)
+    return seconds.error();
+  if (*seconds > 2 * measured.launch)
+    measured.samples.push_back({costClass, type, size, *seconds - measured.launch});
+  return Error::success();
+}
+
+//===-- what is there -----------------------------------------------------------------------------------------===//
+
+Error GpuProber::prepare() {
+  end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                               std::chrono::duration<double>(options.deadline));
+  auto made = createCudaStream(cuda, gpu);
+  if (!made)
+    return made.error();
+  stream = std::move(*made);
+  for (CudaEvent *event : {&first, &last}) {
+    auto timed = createCudaEvent(cuda, gpu, /*timed=*/true);
+    if (!timed)
+      return timed.error();
+    *event = std::move(*timed);
+  }
+  cudaLibrary_t library = nullptr;
+  if (Error error = check(cuda.cudaLibraryLoadData(&library, gpuProbePtx, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                          "loading the probe's kernels"))
+    return error;
+  code = CudaCode(cuda, library);
+  return describe();
+}
+
+Error GpuProber::describe() {
+  int major = 0, minor = 0, count = 0;
+  size_t free = 0, total = 0;
+  for (auto [result, what] :
+       {std::pair(cuda.cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu), "asking a GPU"),
+        std::pair(cuda.cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu), "asking a GPU"),
+        std::pair(cuda.cudaMemGetInfo(&free, &total), "asking for memory"),
+        std::pair(cuda.cudaGetDeviceCount(&count), "counting GPUs")})
+    if (Error error = check(result, what))
+      return error;
+  measured.chip = "sm_" + std::to_string(10 * major + minor);
+  measured.memory = free;
+  measured.gpus = static_cast<unsigned>(count);
+  // "GPU 0 (NVIDIA H100)"
+  std::string name = gpus.name(gpu);
+  size_t open = name.find('(');
+  measured.name = open == std::string::npos ? name : name.substr(open + 1, name.size() - open - 2);
+  return Error::success();
+}
+
+/// Normal numbers: how fast a GPU multiplies depends on how many bits change.
+Expected<CudaMemory> GpuProber::allocateRandom(ElementType type, uint64_t bytes) {
+  auto memory = allocateCudaMemory(cuda, gpu, bytes);
+  if (!memory)
+    return memory;
+  std::vector<std::byte> piece(std::min<uint64_t>(bytes, uint64_t(8) << 20));
+  GeneratedSource source;
+  source.distribution = Distribution::Normal;
+  source.a = 0;
+  source.b = 1;
+  source.seed = 1;
+  generate(source, type, piece);
+  for (uint64_t done = 0; done < bytes; done += piece.size()) {
+    auto *target = static_cast<std::byte *>(memory->get()) + done;
+    uint64_t count = std::min<uint64_t>(piece.size(), bytes - done);
+    if (Error error = check(cuda.cudaMemcpy(target, piece.data(), count, cudaMemcpyHostToDevice), "copying to a GPU"))
+      return error;
+  }
+  return memory;
+}
+
+Error GpuProber::launch(const char *entry, unsigned blocks, std::vector<void *> arguments, cudaStream_t on) {
+  cudaKernel_t kernel = nullptr;
+  if (Error error = check(cuda.cudaLibraryGetKernel(&kernel, code.get(), entry), "finding the probe's kernel"))
+    return error;
+  return check(
+      cuda.cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(256), arguments.data(), 0, on),
+      "launching the probe's kernel");
+}
+
+//===-- calls -------------------------------------------------------------------------------------------------===//
+
+Error GpuProber::measureLaunches() {
+  say("launches");
+  constexpr int launches = 400;
+  auto many = [&](cudaStream_t on) {
+    for (int i = 0; i != launches; ++i)
+      if (Error error = launch("probe_nothing", 1, {}, on))
+        return error;
+    return Error::success();
+  };
+  auto replayed = secondsOfGraph(many);
+  if (!replayed)
+    return replayed.error();
+  measured.launch = *replayed / launches;
+  // Once to warm up, once by the clock: the host launches more slowly than the GPU works.
+  for (int round = 0; round != 2; ++round) {
+    auto begin = std::chrono::steady_clock::now();
+    if (Error error = many(stream.get()))
+      return error;
+    if (Error error = check(cuda.cudaStreamSynchronize(stream.get()), "waiting for launches"))
+      return error;
+    measured.launchAlone = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / launches;
+  }
+  return Error::success();
+}
+
+/// A library's kernel as the compiler would choose it and the driver load it.
+Error GpuProber::addLibraryCall(const std::string &costClass, LibraryKernelQuery query, double work) {
+  if (work > options.mostWork || isLate())
+    return Error::success();
+  query.desc.outputs.front().element = query.desc.inputs.front().element;
+  auto choice = cudaLibraries().choose(query, 1);
+  if (!choice)
+    return choice.error();
+  Kernel kernel;
+  kernel.name = "probe";
+  kernel.inputs = choice->desc.inputs;
+  kernel.outputs = choice->desc.outputs;
+  kernel.scratchBytes = choice->desc.scratchBytes;
+  LibraryKernel body;
+  body.library = choice->desc.library;
+  body.operation = choice->desc.operation;
+  for (auto &[name, values] : choice->desc.ints)
+    body.attributes.push_back({name, values, {}});
+  auto loaded = loadCudaLibraryKernel(kernel, body);
+  if (!loaded)
+    return loaded.error();
+  std::vector<CudaMemory> memory;
+  std::vector<void *> arguments;
+  auto add = [&](ElementType type, uint64_t bytes) {
+    auto made = allocateRandom(type, bytes);
+    if (!made)
+      return made.error();
+    arguments.push_back(made->get());
+    memory.push_back(std::move(*made));
+    return Error::success();
+  };
+  for (const std::vector<TensorType> *types : {&kernel.inputs, &kernel.outputs})
+    for (const TensorType &type : *types)
+      if (Error error = add(type.element, type.byteSize().value_or(0)))
+        return error;
+  if (kernel.scratchBytes)
+    if (Error error = add(ElementType::F32, (kernel.scratchBytes + 3) / 4 * 4))
+      return error;
+  if (Error error = (*loaded)->choose(arguments.data(), stream.get()))
+    return error;
+  return addCall(costClass, std::string(elementName(kernel.inputs.front().element)), work,
+                 [&](cudaStream_t on) { return (*loaded)->enqueue(arguments.data(), on); });
+}
+
+Error GpuProber::measureProducts(ElementType type) {
+  say("matrix products, " + std::string(elementName(type)));
+  for (int64_t size : {64, 256, 512, 1024, 2048, 4096, 8192}) {
+    LibraryKernelQuery query;
+    query.desc.operation = "matmul";
+    query.desc.inputs = {{type, {size, size}, {}}, {type, {size, size}, {}}};
+    query.desc.outputs = {{type, {size, size}, {}}};
+    if (Error error = addLibraryCall("contraction", std::move(query), 2.0 * static_cast<double>(size * size * size)))
+      return error;
+  }
+  return Error::success();
+}
+
+/// A layer from the middle of residual networks, in batches of many sizes.
+Error GpuProber::measureConvolutions(ElementType type) {
+  say("convolutions, " + std::string(elementName(type)));
+  constexpr int64_t channels = 128, rows = 28, window = 3;
+  for (int64_t batch : {1, 4, 16, 64, 256}) {
+    LibraryKernelQuery query;
+    query.desc.operation = "convolution";
+    query.desc.ints = {{"pads_begin", {1, 1}}, {"pads_end", {1, 1}}};
+    query.desc.inputs = {{type, {batch, channels, rows, rows}, {}}, {type, {channels, channels, window, window}, {}}};
+    query.desc.outputs = {{type, {batch, channels, rows, rows}, {}}};
+    // What the window reads of the padding is no work.
+    double inside = static_cast<double>((window * rows - 2) * (window * rows - 2));
+    if (Error error = addLibraryCall("convolution", std::move(query),
+                                     2.0 * static_cast<double>(batch * channels * channels) * inside))
+      return error;
+  }
+  return Error::success();
+}
+
+/// Elementwise work, sums of rows and copies, by bytes read and written.
+Error GpuProber::measureMemory() {
+  say("elementwise work, sums and copies");
+  constexpr uint64_t rowBytes = 4096;
+  for (uint64_t bytes = uint64_t(1) << 16; bytes <= options.mostBytes && !isLate(); bytes *= 4) {
+    auto source = allocateRandom(ElementType::F32, bytes);
+    if (!source)
+      return source.error();
+    auto target = allocateCudaMemory(cuda, gpu, bytes / 2);
+    if (!target)
+      return target.error();
+    void *from = source->get(), *to = target->get();
+    auto half = static_cast<uint32_t>(bytes / 2 / 16);
+    Error error = addCall("elementwise", "f32", static_cast<double>(bytes), [&](cudaStream_t on) {
+      unsigned blocks = std::min<uint32_t>((half + 255) / 256, 132 * 16);
+      return launch("probe_scale", blocks, {&from, &to, &half}, on);
+    });
+    if (error)
+      return error;
+    uint32_t row = rowBytes / 16;
+    error = addCall("reduction", "f32", static_cast<double>(bytes), [&](cudaStream_t on) {
+      return launch("probe_sum", static_cast<unsigned>(bytes / rowBytes), {&from, &to, &row}, on);
+    });
+    if (error)
+      return error;
+    error = addCall("movement", "f32", static_cast<double>(bytes), [&](cudaStream_t on) {
+      return check(cuda.cudaMemcpyAsync(to, from, bytes / 2, cudaMemcpyDeviceToDevice, on), "copying");
+    });
+    if (error)
+      return error;
+  }
+  return Error::success();
+}
+
+/// Copies of few and of many bytes from the first device to the second: the one says the latency, the other the rate.
+Error GpuProber::measureLink() {
+  say("copies between devices");
+  int other = gpus.of(1);
+  auto connected = gpus.connect(gpu, other);
+  if (!connected)
+    return connected.error();
+  uint64_t many = std::min<uint64_t>(options.mostBytes / 4, uint64_t(64) << 20);
+  auto source = allocateRandom(ElementType::F32, many);
+  if (!source)
+    return source.error();
+  auto target = allocateCudaMemory(cuda, other, many);
+  if (!target)
+    return target.error();
+  if (Error error = check(cuda.cudaSetDevice(gpu), "using a GPU"))
+    return error;
+  auto copy = [&](uint64_t bytes) {
+    return secondsOfCall([&, bytes](cudaStream_t on) {
+      return check(other == gpu
+                       ? cuda.cudaMemcpyAsync(target->get(), source->get(), bytes, cudaMemcpyDeviceToDevice, on)
+                       : cuda.cudaMemcpyPeerAsync(target->get(), other, source->get(), gpu, bytes, on),
+                   "copying");
+    });
+  };
+  auto few = copy(4096), all = copy(many);
+  if (!few)
+    return few.error();
+  if (!all)
+    return all.error();
+  measured.linkLatency = *few;
+  measured.linkBandwidth = static_cast<double>(many) / std::max(*all - *few, 1e-9);
+  return Error::success();
+}
+
+Expected<GpuMeasurement> GpuProber::run() {
+  for (auto part :
+       {&GpuProber::prepare, &GpuProber::measureLaunches, &GpuProber::measureMemory, &GpuProber::measureLink})
+    if (Error error = (this->*part)())
+      return error;
+  for (ElementType type : {ElementType::F32, ElementType::BF16})
+    for (auto part : {&GpuProber::measureProducts, &GpuProber::measureConvolutions})
+      if (Error error = (this->*part)(type)) {
+        // What a library cannot do is left out; a GPU that fails ends all.
+        if (error.status() != Status::Unsupported)
+          return error;
+        say("left out: " + error.message());
+      }
+  return std::move(measured);
+}
+
+} // namespace
+
+Expected<GpuMeasurement> probeGpu(const GpuProbeOptions &options) {
+  auto cuda = cudaRuntime();
+  if (!cuda)
+    return cuda.error();
+  auto gpus = CudaGpus::find(**cuda);
+  if (!gpus)
+    return gpus.error();
+  return GpuProber(**cuda, *gpus, options).run();
+}
+
+int runGpuProbe(const std::string &path, std::ostream &out, std::ostream &err) {
+  GpuProbeOptions options;
+  options.progress = [&](const std::string &text) { err << "probe: " << text << std::endl; };
+  auto measured = probeGpu(options);
+  Error error = measured.error();
+  if (!error && !path.empty() && path != "-")
+    error = replaceTextFile(path, [&](std::ostream &file) { writeGpuMachineFile(*measured, file); });
+  else if (!error)
+    writeGpuMachineFile(*measured, out);
+  if (error)
+    err << "error: " << error.message() << "\n";
+  return static_cast<int>(error.status());
+}
+
+} // namespace cleave

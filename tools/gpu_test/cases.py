@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# What is run on GPUs: which models, on how many logical devices, divided how, and for what.
+
+import collections
+
+# A model of the zoo with its sizes, or the file of a shared one. `inputs` of those that train: each name, kind, shape
+# without the batch, and the bound of whole numbers.
+Model = collections.namedtuple("Model", "name sizes inputs", defaults=((),))
+
+# `purpose`: "outputs" (inference must agree with the CPU driver), "training" (so must losses and parameters after some
+# steps), or "speed"; `how`: flags of cleave compile; `training`: its flags for a step that trains, or none; `entry` of
+# the plan that is measured; `quick`: also in a short preparation.
+Case = collections.namedtuple("Case", "name purpose model devices how training entry quick", defaults=(False,))
+
+SHARED = ("bvlc_alexnet", "squeezenet", "inception_v1", "resnet50")
+
+
+def sizes(**numbers):
+    return tuple((name.replace("_", "-"), number) for name, number in numbers.items())
+
+
+# Whole models of a size whose outputs are a few megabytes, and which a CPU computes in seconds.
+OUTPUTS = [
+    Model("mlp", sizes(batch=64)),
+    Model("lenet", sizes(batch=64)),
+    Model("resnet50", sizes(batch=32)),
+    Model("lstm", sizes(batch=20, vocabulary=1000)),
+    Model("gpt", sizes(batch=2, layers=4, hidden=256, heads=8, sequence=128, vocabulary=1000)),
+    Model("bert", sizes(batch=2, layers=4, hidden=256, heads=8, sequence=128, vocabulary=1000)),
+    Model("moe", sizes(batch=2, layers=2, hidden=128, heads=4, sequence=64, vocabulary=500, experts=4, top=2)),
+    Model("unet", sizes(batch=2, image_size=128, features=32)),
+]
+
+# Small enough that all parameters can be carried and compared; sizes that two and four devices divide, and a batch that
+# they do not.
+LENET = Model("lenet", sizes(batch=16), (("input", "f32", (1, 28, 28), 0), ("labels", "i64", (), 10)))
+LSTM = Model("lstm", sizes(batch=8, layers=4, hidden=32, sequence=9, vocabulary=61),
+             (("tokens", "i64", (9,), 61), ("labels", "i64", (9,), 61)))
+GPT = Model("gpt", sizes(batch=8, layers=4, hidden=48, heads=4, sequence=12, vocabulary=67),
+            (("tokens", "i64", (12,), 67), ("labels", "i64", (12,), 67)))
+
+# Ways to divide a step of training, by name: devices and flags.
+WAYS = {
+    "one": (1, ["--strategy", "single"]),
+    "data": (2, ["--strategy", "data", "--degrees", "data=2"]),
+    "tensor": (2, ["--strategy", "tensor", "--degrees", "model=2"]),
+    "pipeline": (2, ["--strategy", "pipeline", "--degrees", "pipeline=2", "--microbatches", "4"]),
+    "data4": (4, ["--strategy", "data", "--degrees", "data=4"]),
+    "mixed4": (4, ["--strategy", "tensor", "--degrees", "data=2,model=2"]),
+    "pipeline4": (4, ["--strategy", "pipeline", "--degrees", "pipeline=4", "--microbatches", "4"]),
+}
+TRAININGS = {
+    LENET: ["--optimizer", "sgd", "--learning-rate", "0.5"],
+    LSTM: ["--optimizer", "momentum", "--learning-rate", "1"],
+    GPT: ["--optimizer", "adam", "--learning-rate", "0.01"],
+}
+
+# Inference on several devices.
+DIVIDED = [
+    (OUTPUTS[4], 2, "tensor", ["--strategy", "tensor", "--degrees", "model=2"]),
+    (OUTPUTS[2], 4, "data", ["--strategy", "data", "--degrees", "data=4"]),
+    (OUTPUTS[7], 2, "alternate", ["--strategy", "alternate"]),
+]
+
+# The sizes of tools/bench/torch_gpu.py; a step of inference of a text gives its loss, not logits of a gigabyte.
+SPEED = [
+    (Model("resnet50", sizes(batch=32)), ["--optimizer", "momentum", "--learning-rate", "0.01"]),
+    (Model("gpt", sizes(batch=8)), ["--optimizer", "adam", "--learning-rate", "0.0001"]),
+    (Model("lstm", sizes(batch=20)), ["--optimizer", "sgd", "--learning-rate", "0.1"]),
+]
+LOSS = ["--train", "--loss", "cross-entropy"]
+SINGLE = ["--strategy", "single"]
+
+
+def all_cases():
+    """Every case, its name once."""
+    for name in SHARED:
+        yield Case(f"shared-{name}", "outputs", Model(name, None), 1, SINGLE, [], "")
+    for model in OUTPUTS:
+        yield Case(model.name, "outputs", model, 1, SINGLE, [], "", model.name in ("mlp", "lenet"))
+    for model, devices, way, how in DIVIDED:
+        yield Case(f"{model.name}-{way}{devices}", "outputs", model, devices, how, [], "")
+    for model, optimizer in TRAININGS.items():
+        for way, (devices, how) in WAYS.items():
+            quick = (model, way) in ((LENET, "one"), (LENET, "data"))
+            yield Case(f"train-{model.name}-{way}", "training", model, devices, how, LOSS + optimizer, "train", quick)
+    for model, optimizer in SPEED:
+        images = model.name == "resnet50"
+        yield Case(f"speed-{model.name}-inference", "speed", model, 1, SINGLE, [] if images else LOSS + optimizer,
+                   "" if images else "evaluate")
+        yield Case(f"speed-{model.name}-train", "speed", model, 1, SINGLE, LOSS + optimizer, "train")

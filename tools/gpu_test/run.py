@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# On the machine with GPUs: builds the runtime, runs its conformance suite and every prepared plan, measures beside
+# PyTorch, and says what it found. Each part has a limit of time; what fails is a row, never the end.
+
+import concurrent.futures
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import carry
+import cuda_libraries
+import peers
+import tensors
+from results import FAILED, PASSED, SKIPPED, Results, median
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "peers": 60, "speed": 130, "probe": 60,
+          "sanitizer": 90}
+ROUNDS = 3
+
+
+class Run:
+    def __init__(self, folder, output, options):
+        self.folder, self.build, self.options = os.path.abspath(folder), os.path.abspath(options.build), options
+        self.begin, self.results = time.monotonic(), Results(output)
+        self.environment = {**os.environ, "CLEAVE_ALGORITHM_CACHE": os.path.join(self.build, "algorithms.txt")}
+        libraries = cuda_libraries.folders()
+        if libraries:
+            known = os.environ.get("LD_LIBRARY_PATH")
+            self.environment["LD_LIBRARY_PATH"] = ":".join([*([known] if known else []), *libraries])
+        self.peers, self.rates = {}, {}
+
+    def left(self):
+        return self.options.seconds - (time.monotonic() - self.begin)
+
+    def command(self, *words, limit, cwd=REPOSITORY):
+        """Runs a program within a limit and what is left of the whole: its exit code, none after the limit, and output."""
+        limit = min(limit, self.left())
+        if limit <= 1:
+            return None, "no time is left"
+        try:
+            process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       text=True, errors="replace", stdin=subprocess.DEVNULL, cwd=cwd,
+                                       env=self.environment, start_new_session=True)
+        except OSError as error:
+            return 127, str(error)
+        try:
+            output = process.communicate(timeout=limit)[0]
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            # Its children, too: a compiler that ninja started would go on otherwise.
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, (process.communicate()[0] or "") + f"\nno end within {limit:.0f} s"
+
+    def log(self, name, text):
+        with open(os.path.join(self.results.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    #===-- parts --------------------------------------------------------------------------------------------------===#
+
+    def machine(self):
+        code, output = self.command("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader",
+                                    limit=20)
+        self.results.machine["GPU"] = output.strip().splitlines()[0] if code == 0 and output.strip() else "none"
+        code, output = self.command(find_in_toolkit("nvcc") or "nvcc", "--version", limit=20)
+        self.results.machine["toolkit"] = output.strip().splitlines()[-1] if code == 0 else "no nvcc"
+        code, output = self.command(sys.executable, "-c", "import torch; print(torch.__version__)", limit=60)
+        self.results.machine["PyTorch"] = output.strip().splitlines()[-1] if code == 0 else "none"
+        return self.results.machine["PyTorch"] != "none"
+
+    def start_peers(self):
+        """While the runtime is built: first the rates, alone on the GPU, then all models at once."""
+        self.rates = peers.measured_rates(90)
+        for model in sorted({case["model"] for case in self.cases if case["purpose"] == "speed"}):
+            self.peers[model] = peers.Peer(model, os.path.join(self.results.folder, f"torch-{model}.log"))
+
+    def build_runtime(self):
+        carried, cache = os.path.join(self.folder, "carried"), shutil.which("ccache")
+        flags = carry.configuration(carried, self.options.carried_only, ["-fpch-preprocess"] if cache else [])
+        if cache:
+            self.environment["CCACHE_SLOPPINESS"] = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
+            flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+        code, output = self.command("cmake", "-S", "runtime", "-B", self.build, "-G", "Ninja", "-DCLEAVE_CUDA=ON", *flags,
+                                    limit=60)
+        if code == 0:
+            jobs = ["-j", self.options.jobs] if self.options.jobs else []
+            # A build on a few cores may take what is left: nothing runs without it.
+            limit = max(LIMITS["build"], self.left() - 300)
+            code, more = self.command("ninja", "-C", self.build, *jobs, limit=limit)
+            output += more
+        self.log("build.log", output)
+        self.results.add("build", "runtime alone", PASSED if code == 0 else FAILED, "" if code == 0 else last(output))
+        return code == 0
+
+    def conformance(self):
+        program = os.path.join(self.build, "bin", "cleave-runtime-test")
+        if not os.path.exists(program):
+            self.results.add("conformance", "suite", SKIPPED, "it was not built: no GoogleTest")
+            return
+        report = os.path.join(self.results.folder, "conformance.json")
+        code, output = self.command(program, "--gtest_brief=1", "--gtest_filter=*onformance*:*uda*:-*imulated*",
+                                    f"--gtest_output=json:{report}", limit=LIMITS["conformance"])
+        self.log("conformance.log", output)
+        if not os.path.exists(report):
+            self.results.add("conformance", "suite", FAILED, last(output))
+            return
+        with open(report, encoding="utf-8") as file:
+            for driver, counts in sorted(count_by_driver(json.load(file)).items()):
+                failed, skipped, passed = len(counts["failed"]), counts["skipped"], counts["passed"]
+                status = FAILED if failed else PASSED if passed else SKIPPED
+                detail = f"{passed} passed, {failed} failed, {skipped} skipped"
+                self.results.add("conformance", driver, status, detail + "".join(f"; {n}" for n in counts["failed"][:3]),
+                                 passed=passed, failed=failed, skipped=skipped)
+        if code is None:
+            self.results.add("conformance", "suite", FAILED, last(output))
+
+    def sanitizer(self):
+        program = os.path.join(self.build, "bin", "cleave-runtime-test")
+        tool = find_in_toolkit("compute-sanitizer")
+        if not tool or not os.path.exists(program):
+            self.results.add("sanitizer", "conformance", SKIPPED, "no compute-sanitizer" if not tool else "no suite")
+            return
+        code, output = self.command(tool, "--tool", "memcheck", "--error-exitcode", "9", program, "--gtest_brief=1",
+                                    "--gtest_filter=*onformance*/cuda*:-*imulated*", limit=LIMITS["sanitizer"])
+        self.log("sanitizer.log", output)
+        found = [line for line in output.splitlines() if "ERROR SUMMARY" in line]
+        detail = found[-1].strip("= ") if found else last(output)
+        self.results.add("sanitizer", "conformance", PASSED if code == 0 and found else FAILED, detail)
+
+    def agreement(self):
+        """Outputs, losses and parameters beside the expected ones."""
+        until = time.monotonic() + LIMITS["agreement"]
+
+        def compare(case):
+            if time.monotonic() > until or self.left() < 5:
+                return SKIPPED, "no time is left for it"
+            return (self.compare_training if case["purpose"] == "training" else self.compare_outputs)(case)
+
+        # Several at a time: what a program loads takes longer than what it computes, and nothing is measured here.
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            compared = [case for case in self.cases if case["purpose"] != "speed"]
+            for case, (status, detail) in zip(compared, pool.map(compare, compared)):
+                self.results.add(case["purpose"], case["name"], status, detail)
+
+    def files(self, flag, bindings):
+        return [word for port, name in bindings.items() for word in (flag, f"{port}={os.path.join(self.folder, name)}")]
+
+    def cleave_run(self, *words, limit):
+        return self.command(os.path.join(self.build, "bin", "cleave-run"), *words, limit=limit)
+
+    def compare_outputs(self, case):
+        # The second step and those after it are replayed, so that one step would not be enough.
+        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), "--repeat", 3,
+                                       *self.files("--input", case.get("inputs", {})),
+                                       *self.files("--expect", case["expects"]), "--rtol", case["rtol"], "--atol",
+                                       case["atol"], limit=LIMITS["plan"])
+        return (PASSED if code == 0 else FAILED), last(output)
+
+    def compare_training(self, case):
+        report, export = (os.path.join(self.build, case["name"] + suffix) for suffix in (".json", ".npz"))
+        code, output = self.cleave_run("train", os.path.join(self.folder, case["plan"]),
+                                       *self.files("--data", case["data"]), "--steps", case["steps"], "--epochs", 100,
+                                       "--seed", 1, "--export", export, "--json", report, "--json-steps",
+                                       limit=LIMITS["plan"])
+        if code != 0:
+            return FAILED, last(output)
+        with open(report, encoding="utf-8") as file:
+            losses = [step["loss"] for step in json.load(file)["steps"]]
+        wanted = case["losses"]
+        error = max((abs(a - b) / abs(b) for a, b in zip(losses, wanted)), default=1)
+        expected, found = tensors.read_npz(os.path.join(self.folder, case["parameters"])), tensors.read_npz(export)
+        if len(losses) != len(wanted) or set(found) != set(expected):
+            return FAILED, f"expected {len(wanted)} losses of {len(expected)} tensors, got {len(losses)} of {len(found)}"
+        worst, tensor = max((tensors.deviation(found[name], expected[name]), name) for name in expected)
+        fine = error <= case["rtol"] and worst <= case["parameter_tolerance"]
+        return (PASSED if fine else FAILED), f"losses to {error:.1e}, parameters to {worst:.1e} ({tensor})"
+
+    #===-- speed --------------------------------------------------------------------------------------------------===#
+
+    def speed(self):
+        """Ours and PyTorch take turns: a round of all workloads, then the next, until the time is over."""
+        workloads = [case for case in self.cases if case["purpose"] == "speed"]
+        until, limit = time.monotonic() + LIMITS["speed"], time.monotonic() + LIMITS["peers"]
+        for peer in self.peers.values():
+            peer.wait_until_ready(lambda: min(limit - time.monotonic(), self.left()))
+        found = {case["name"]: {"ours": [], "eager": [], "compiled": [], "errors": []} for case in workloads}
+        for turn in range(ROUNDS):
+            for case in workloads:
+                if self.left() > 20 and (turn == 0 or time.monotonic() < until):
+                    self.measure_round(case, found[case["name"]])
+        for case in workloads:
+            self.add_speed(case, found[case["name"]])
+
+    def measure_round(self, case, found):
+        report = os.path.join(self.build, "speed.json")
+        steps = 20 if not found["ours"] else max(10, min(100, int(1500 / found["ours"][0])))
+        flags = ["--entry", case["entry"]] if case["entry"] else []
+        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *flags, "--repeat", steps, "--json",
+                                       report, limit=LIMITS["plan"])
+        if code == 0:
+            with open(report, encoding="utf-8") as file:
+                found["ours"].append(json.load(file)["latency_ms"]["median"])
+        else:
+            found["errors"].append(last(output))
+        peer, work = self.peers.get(case["model"]), "train" if case["entry"] == "train" else "inference"
+        for variant in (peer.ready or {}).get("variants", []) if peer else []:
+            answer = peer.measure(work, variant, max(5, steps // 2), min(LIMITS["plan"], self.left()))
+            if "ms" in answer:
+                found[variant].append(answer)
+            else:
+                found["errors"].append(f"PyTorch, {variant}: {answer.get('error')}")
+
+    def add_speed(self, case, found):
+        row = {key: {name: median([answer[name] for answer in found[key]]) for name in ("ms", "ms_with_copies")}
+               for key in ("eager", "compiled") if found[key]}
+        ours, rate = median(found["ours"]), self.rates.get("f32_flops_per_second")
+        if ours is not None:
+            row["ours_ms"] = ours
+            if rate and case.get("flops"):
+                row["share_of_rate"] = case["flops"] / (ours / 1e3) / rate
+        if case.get("predicted_seconds"):
+            row["predicted_ms"] = 1e3 * case["predicted_seconds"]
+        self.results.add("speed", case["name"], PASSED if ours is not None else FAILED,
+                         "; ".join(dict.fromkeys(found["errors"])), rounds=len(found["ours"]), all=found, **row)
+
+    def probe(self):
+        path = os.path.join(self.results.folder, "machine.yaml")
+        code, output = self.cleave_run("--probe-gpu", "-o", path, limit=LIMITS["probe"])
+        self.log("probe.log", output)
+        self.results.add("probe", "machine file", PASSED if code == 0 else FAILED, "" if code == 0 else last(output))
+
+    def run(self):
+        with open(os.path.join(self.folder, "cases.json"), encoding="utf-8") as file:
+            prepared = json.load(file)
+        self.cases = prepared["cases"]
+        for failure in prepared["failures"]:
+            self.results.add(failure["purpose"], failure["name"], SKIPPED, "not prepared: " + failure["error"])
+        background = threading.Thread(target=self.start_peers, daemon=True)
+        if self.machine() and not self.options.no_peers:
+            background.start()
+        try:
+            if self.build_runtime():
+                for part in (self.conformance, self.agreement, self.join(background), self.speed, self.probe,
+                             self.sanitizer):
+                    self.attempt(part)
+        finally:
+            for peer in self.peers.values():
+                peer.stop()
+        self.results.machine["seconds"] = f"{time.monotonic() - self.begin:.0f}"
+        self.results.save()
+        print(self.results.text())
+        return 0 if self.results.count(FAILED) == 0 else 1
+
+    def join(self, thread):
+        def wait():
+            if thread.is_alive():
+                thread.join(max(1, min(90, self.left())))
+        return wait
+
+    def attempt(self, part):
+        """A part that fails in a way that nobody foresaw is a row, too."""
+        try:
+            part()
+        except Exception as error:
+            self.results.add(part.__name__, "gpu-test itself", FAILED, f"{type(error).__name__}: {error}")
+
+
+def find_in_toolkit(program):
+    """CUDA's folder is not always among those where programs are looked for."""
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+
+
+def count_by_driver(report):
+    """Of GoogleTest's JSON, by the driver that a test's parameter names: how many passed and were skipped, and which
+    failed."""
+    found = {}
+    for suite in report.get("testsuites", []):
+        for test in suite.get("testsuite", []):
+            driver = test["name"].split("/")[1] if "/" in test["name"] else "others"
+            counts = found.setdefault(driver, {"passed": 0, "skipped": 0, "failed": []})
+            if test.get("failures"):
+                counts["failed"].append(f"{suite['name']}.{test['name']}")
+            else:
+                counts["skipped" if test.get("result") == "SKIPPED" else "passed"] += 1
+    return found
+
+
+def last(output):
+    """What a program said last, in a line of a table: its errors if it has some."""
+    lines = [line.strip() for line in output.strip().splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return " ".join((errors[-2:] or lines[-1:]))[:300]
+
+
+def run(options):
+    folder = options.folder
+    if not os.path.exists(os.path.join(folder, "cases.json")):
+        print(f"gpu-test: error: expected a folder that prepare has filled, got {folder}", file=sys.stderr)
+        return 2
+    return Run(folder, options.output or os.path.join(folder, "results"), options).run()
