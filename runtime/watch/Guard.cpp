@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <poll.h>
@@ -21,7 +22,6 @@
 namespace cleave::runtime {
 namespace {
 
-constexpr int64_t second = 1'000'000'000;
 /// How often a guard looks at the time when nothing happens.
 constexpr int64_t tick = second / 5;
 /// How long a guard waits for what must follow at once, from processes that may have to wait for a core.
@@ -35,8 +35,6 @@ int64_t now() {
 }
 
 int code(Status status) { return static_cast<int>(status); }
-
-int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * static_cast<double>(second)); }
 
 class Guard {
 public:
@@ -59,6 +57,8 @@ public:
       onTime();
     }
     sayGoodbye();
+    if (isCutOff)
+      dismissDaemon();
     return *exitCode;
   }
 
@@ -95,6 +95,14 @@ private:
       hub->flush();
     for (auto &[from, link] : links)
       link.flush();
+  }
+
+  /// mpirun's daemon on a host that is cut off from mpirun's own would wait for as long as TCP sends again.
+  void dismissDaemon() const {
+    std::string name;
+    std::getline(std::ifstream("/proc/" + std::to_string(guarded.launcher) + "/comm"), name);
+    if (name == "orted" || name == "prted")
+      kill(guarded.launcher, SIGTERM);
   }
 
   void hear() {
@@ -395,6 +403,7 @@ private:
   /// Without rank 0's guard the next one says what has happened; the others only end.
   void loseHub(Status status, const std::string &how) {
     hub.reset();
+    isCutOff = status == Status::TimedOut;
     if (processCode)
       return endWith(*processCode);
     if (getppid() != guarded.launcher)
@@ -470,6 +479,7 @@ private:
   std::map<uint32_t, GuardLink> links;
   std::optional<RunWatch> watch;
   std::optional<GuardLink> hub;
+  bool isCutOff = false; ///< from rank 0's host, as far as this one can tell
   int64_t hubHeard = 0, lastBeat = 0, lastLoop = now(), judgeAfter = 0;
 
   // A failure of the own process that rank 0's guard has been told, and when this one ends even without an answer.

@@ -11,10 +11,6 @@
 
 namespace cleave::runtime {
 
-constexpr int64_t second = 1'000'000'000;
-
-static int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * static_cast<double>(second)); }
-
 std::string secondsText(int64_t nanoseconds) {
   std::ostringstream text;
   int64_t tenths = nanoseconds / (second / 10);
@@ -81,6 +77,11 @@ void RunWatch::fail(const Failure &failure, int64_t time) {
   if (first && first->urgency <= failure.urgency)
     return;
   first = failure;
+  // Only here is it known which hosts there are.
+  std::string own = "rank " + std::to_string(failure.rank);
+  std::string_view rest = std::string_view(failure.text).substr(std::min(own.size(), failure.text.size()));
+  if (failure.text.starts_with(own) && (rest.starts_with(" is") || rest.starts_with(" has") || rest.starts_with(":")))
+    first->text = name(failure.rank) + std::string(rest);
   int64_t limit = nanoseconds(options.rankTimeout);
   decideAt = failure.urgency == Urgency::Now    ? time
              : failure.urgency == Urgency::Soon ? time + second / 2

@@ -13,6 +13,10 @@
 
 namespace cleave::runtime {
 
+/// In nanoseconds.
+constexpr int64_t second = 1'000'000'000;
+inline int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * static_cast<double>(second)); }
+
 /// When a failure ends the run: at once; soon, since it may follow from one that is still to be heard of; or only if
 /// the processes do not end together because of it.
 enum class Urgency : uint32_t { Now, Soon, IfItHangs };

@@ -2,6 +2,7 @@
 //
 // cleave-run under mpirun as a shell sees it: the same plans and files as without, on several processes.
 
+#include "MpiRun.h"
 #include "PlanBuilder.h"
 #include "TileReference.h"
 
@@ -12,7 +13,8 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <iterator>
+#include <sstream>
 #include <unistd.h>
 
 namespace cleave::runtime::test {
@@ -53,7 +55,7 @@ PlanBuilder meshPlan() {
 class CleaveRunMpiTest : public testing::Test {
 protected:
   void SetUp() override {
-    if (std::system("mpirun --version >/dev/null 2>&1") != 0)
+    if (!MpiRun::isPossible())
       GTEST_SKIP() << "there is no mpirun";
     folder = std::filesystem::temp_directory_path() / ("cleave-run-mpi-test-" + std::to_string(getpid()));
     std::filesystem::create_directories(folder);
@@ -87,24 +89,14 @@ protected:
     std::ifstream in(folder / file);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  /// The exit code of mpirun with what follows its general options; the streams are in the files "out" and "err".
-  int mpirun(const std::string &arguments) {
-    std::string command = "cd '" + folder.string() +
-                          "' && PATH=\"$(dirname '" CLEAVE_RUN "'):$PATH\" timeout 60 mpirun -q --allow-run-as-root "
-                          "--oversubscribe " +
-                          arguments + " >out 2>err";
-    // NOLINTNEXTLINE(bugprone-command-processor): what the shell makes of the program is what is tested
-    int status = std::system(command.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  /// The exit code of mpirun with what follows its general options, words by spaces; the streams are in the files "out"
+  /// and "err".
+  int mpirun(const std::string &arguments) const {
+    std::istringstream words(arguments);
+    return MpiRun(folder, {std::istream_iterator<std::string>(words), {}}).wait(std::chrono::seconds(60)).value_or(-1);
   }
   /// How often `text` is in the file.
-  size_t count(const char *file, const std::string &text) const {
-    std::string content = read(file);
-    size_t found = 0;
-    for (size_t at = content.find(text); at != std::string::npos; at = content.find(text, at + 1))
-      ++found;
-    return found;
-  }
+  size_t count(const char *file, const std::string &text) const { return countOf(read(file), text); }
 
   std::filesystem::path folder;
 };

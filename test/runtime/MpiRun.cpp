@@ -33,11 +33,14 @@ size_t countOf(const std::string &text, const std::string &part) {
 
 bool MpiRun::isPossible() { return std::system("mpirun --version >/dev/null 2>&1") == 0; }
 
-MpiRun::MpiRun(const fs::path &folder, const std::vector<std::string> &arguments, const std::string &fault)
+MpiRun::MpiRun(const fs::path &folder, const std::vector<std::string> &arguments, const std::string &fault,
+               const std::vector<std::string> &before)
     : folder(folder) {
   static std::atomic<unsigned> runs{0};
   mark = "CLEAVE_TEST_RUN=" + std::to_string(getpid()) + "." + std::to_string(++runs);
-  std::vector<std::string> words = {"mpirun", "-q", "--allow-run-as-root", "--oversubscribe"};
+  std::vector<std::string> words = before;
+  for (const char *word : {"mpirun", "-q", "--allow-run-as-root", "--oversubscribe"})
+    words.push_back(word);
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char *> argv;
   for (std::string &word : words)

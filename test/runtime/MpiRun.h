@@ -29,8 +29,9 @@ public:
   static bool isPossible();
 
   /// Starts mpirun in `folder` with what follows its general options. The streams go to the files "out" and "err".
-  /// `fault` is CLEAVE_FAULT (runtime/watch/Fault.h), or empty.
-  MpiRun(const std::filesystem::path &folder, const std::vector<std::string> &arguments, const std::string &fault = "");
+  /// `fault` is CLEAVE_FAULT (runtime/watch/Fault.h), or empty. `before` is a command that starts mpirun, or empty.
+  MpiRun(const std::filesystem::path &folder, const std::vector<std::string> &arguments, const std::string &fault = "",
+         const std::vector<std::string> &before = {});
   ~MpiRun();
   MpiRun(const MpiRun &) = delete;
   MpiRun &operator=(const MpiRun &) = delete;

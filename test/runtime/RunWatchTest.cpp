@@ -10,8 +10,6 @@
 namespace cleave::runtime::test {
 namespace {
 
-constexpr int64_t second = 1'000'000'000;
-
 /// From this host, or another.
 GuardMessage helloOf(uint32_t rank, const char *host = nullptr) {
   GuardMessage message;
@@ -73,6 +71,19 @@ TEST(RunWatchTest, PrefersCause) {
   other.fail({2, Status::Failure, Urgency::Soon, "second", ""}, 0);
   ASSERT_TRUE(other.decide(second));
   EXPECT_EQ(other.decide(second)->text, "first");
+}
+
+// Where there are several hosts, messages name the one: which is not known to the rank that composes them.
+TEST(RunWatchTest, NamesHosts) {
+  RunWatch same = threeRanks();
+  same.fail({2, Status::Lost, Urgency::Now, "rank 2 is lost: signal 9", ""}, 0);
+  EXPECT_EQ(same.decide(0)->text, "rank 2 is lost: signal 9");
+  for (const char *what : {" is lost: signal 9", ": device \"d2\", call: no", " has been stopped for 8 s"}) {
+    RunWatch watch(2, {}, 0);
+    EXPECT_TRUE(watch.join(helloOf(1, "beta"), 0));
+    watch.fail({1, Status::Lost, Urgency::Now, std::string("rank 1") + what, ""}, 0);
+    EXPECT_EQ(watch.decide(0)->text, std::string("rank 1 on host \"beta\"") + what);
+  }
 }
 
 // An error that all are about to agree on ends the run only if they do not, and never without a limit.
