@@ -37,6 +37,23 @@ inline Expected<const Nccl *> nccl() { return cudaLibrary<Nccl>(); }
 /// Success, or an error of the status that says what failed, and NCCL's text for `code` and for what went wrong last.
 Error checkNccl(const Nccl &nccl, ncclResult_t code, const char *what, Status status = Status::Lost);
 
+/// Calls that NCCL does together.
+class NcclCalls {
+public:
+  explicit NcclCalls(const Nccl &nccl) : nccl(nccl), first(nccl.ncclGroupStart()) {}
+  /// What a call gave; the first error counts.
+  void note(ncclResult_t code) { first = first == ncclSuccess ? code : first; }
+  /// Ends the group, whether or not its calls have failed.
+  Error end(const char *what) {
+    note(nccl.ncclGroupEnd());
+    return checkNccl(nccl, first, what);
+  }
+
+private:
+  const Nccl &nccl;
+  ncclResult_t first;
+};
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLAPI_H

@@ -5,17 +5,19 @@
 #ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLLINKS_H
 #define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLLINKS_H
 
-#include "runtime/Driver.h"
+#include "runtime/Processes.h"
 #include "runtime/drivers/cuda/CudaGpus.h"
 #include "runtime/drivers/cuda/CudaLinks.h"
 
 namespace cleave::runtime {
 
-/// Links for the context's entries, whose channels have been made. Called by all its processes together; each has its
-/// devices on one GPU, the GPU `gpu`. NCCL combines 16-bit floats in their own type. Status::Unsupported where NCCL
-/// refuses the GPUs, and for reductions of several devices of one process or of elements that NCCL does not know.
-Expected<std::unique_ptr<CudaLinks>> createNcclLinks(const CudaRuntime &cuda, const CudaGpus &gpus,
-                                                     DriverContext &context, int gpu);
+/// Links for the channels of entries, by their numbers (CudaChannel::entry), which have been made for the sites of this
+/// process and outlive the links. Called by all processes together; each has its sites on one GPU, the GPU `gpu`. NCCL
+/// combines 16-bit floats in their own type. Status::Unsupported where NCCL refuses the GPUs, or a reduction's
+/// elements.
+Expected<std::unique_ptr<CudaLinks>> createNcclLinks(const CudaRuntime &cuda, const CudaGpus &gpus, int gpu,
+                                                     Processes &processes, std::vector<const Channels *> entries,
+                                                     std::vector<uint32_t> rankOfSite);
 
 } // namespace cleave::runtime
 

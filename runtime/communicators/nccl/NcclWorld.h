@@ -33,7 +33,7 @@ public:
   const Nccl &library() const { return nccl; }
   uint32_t rank() const { return ownRank; }
   ncclComm_t all() const { return world; }
-  /// The communicator of a group of the divisions that has this rank; a rank there is a place in the group.
+  /// The communicator of a group of the divisions that has this rank; the ranks there are the places in the group.
   ncclComm_t of(const NcclGroup &group) const { return comms.at(group); }
 
   /// Waits on `stream` for the communication before, and then remembers this one, which has been put there: ranks do

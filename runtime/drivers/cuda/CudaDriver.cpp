@@ -132,7 +132,14 @@ private:
     if (Error failed = context.options.processes->agree(error))
       return failed;
 #ifdef CLEAVE_NCCL
-    return createNcclLinks(cuda, gpus, context, *own.begin());
+    std::vector<const Channels *> channels;
+    for (const EntryContext &entry : context.entries)
+      channels.push_back(entry.channels.get());
+    std::vector<uint32_t> rankOfSite;
+    for (const Site &site : context.sites)
+      rankOfSite.push_back(context.options.rankOfDevice[site.device]);
+    return createNcclLinks(cuda, gpus, *own.begin(), *context.options.processes, std::move(channels),
+                           std::move(rankOfSite));
 #else
     return error;
 #endif
