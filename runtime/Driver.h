@@ -52,6 +52,9 @@ public:
   /// The device of the context's site of that index, for the programs that its entries have there. Called by several
   /// threads at the same time.
   virtual Expected<std::unique_ptr<Device>> createDevice(uint32_t site) = 0;
+  /// Links the devices, which have been made, where it is not a Communicator that does. Called once, by all processes
+  /// together.
+  virtual Error connect() { return Error::success(); }
 };
 
 /// The driver of that name ("cpu", "cuda", "null"); Status::Unsupported when this build has none of that name, and what

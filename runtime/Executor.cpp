@@ -299,6 +299,9 @@ Error Executor::State::createCommunicator() {
       return failed;
     running.communicator = std::move(*communicator);
   }
+  for (auto &[name, driver] : drivers)
+    if (Error failed = agree(driver->connect()))
+      return failed;
   return Error::success();
 }
 

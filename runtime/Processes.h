@@ -27,6 +27,8 @@ public:
   virtual Error agree(const Error &error) = 0;
   /// The bytes of every process, by rank, at rank 0; nothing at the others.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes) = 0;
+  /// Gives rank 0's bytes to all; the others have as many.
+  virtual void broadcast(std::span<std::byte> bytes) = 0;
   /// The largest of the processes' values.
   virtual double maximum(double value) = 0;
   /// Does once what the transport itself has for a collective of runtime/CollectiveBench.h on f32, with a device in

@@ -85,6 +85,12 @@ public:
     return all;
   }
 
+  void broadcast(std::span<std::byte> bytes) override {
+    for (uint64_t begin = 0; begin < bytes.size(); begin += largestPart)
+      MPI_Bcast(bytes.data() + begin, static_cast<int>(std::min(largestPart, bytes.size() - begin)), MPI_BYTE, 0,
+                control);
+  }
+
   double maximum(double value) override {
     MPI_Request request;
     MPI_Iallreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, MPI_MAX, control, &request);

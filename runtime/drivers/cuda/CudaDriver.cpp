@@ -7,6 +7,11 @@
 #include "runtime/Processes.h"
 #include "runtime/drivers/cuda/CudaCopies.h"
 #include "runtime/drivers/cuda/CudaIssuer.h"
+#ifdef CLEAVE_NCCL
+#include "runtime/communicators/nccl/NcclLinks.h"
+#endif
+
+#include <set>
 
 namespace cleave::runtime {
 namespace {
@@ -89,8 +94,8 @@ private:
 class CudaDriver : public Driver {
 public:
   CudaDriver(const CudaRuntime &cuda, DriverContext &context, CudaGpus found)
-      : cuda(cuda), gpus(std::move(found)), codes(cuda, gpus, context.plan), sites(context.sites.size()),
-        issuer(cuda, context, createCudaCopies(cuda, gpus)) {
+      : context(context), cuda(cuda), gpus(std::move(found)), codes(cuda, gpus, context.plan),
+        sites(context.sites.size()), issuer(cuda, context) {
     for (uint32_t index = 0; index != sites.size(); ++index) {
       sites[index].shared = &context;
       sites[index].index = index;
@@ -102,8 +107,46 @@ public:
     return std::unique_ptr<Device>(std::make_unique<CudaDevice>(cuda, issuer, codes, sites[index]));
   }
 
+  Error connect() override {
+    auto links = context.hasOthers() ? connectProcesses() : Expected(createCudaCopies(cuda, gpus));
+    if (links)
+      issuer.linkBy(std::move(*links));
+    return links.error();
+  }
+
 private:
+  Expected<std::unique_ptr<CudaLinks>> connectProcesses() {
+    std::set<int> own;
+    for (const CudaSite &site : sites)
+      if (context.isHere(context.sites[site.index]))
+        own.insert(site.gpu);
+    Error error;
+    if (own.size() > 1)
+      error = makeError(Status::Unsupported, "a process of several expects its devices on one GPU, got GPUs ",
+                        *own.begin(), " and ", *own.rbegin(),
+                        "; start a process for each GPU, choose with CLEAVE_GPUS, or run the plan without mpirun");
+#ifndef CLEAVE_NCCL
+    error = makeError(Status::Unsupported, "the driver \"cuda\" expects a build with NCCL for several processes; run "
+                                           "the plan without mpirun");
+#endif
+    if (Error failed = context.options.processes->agree(error))
+      return failed;
+#ifdef CLEAVE_NCCL
+    std::vector<const Channels *> channels;
+    for (const EntryContext &entry : context.entries)
+      channels.push_back(entry.channels.get());
+    std::vector<uint32_t> rankOfSite;
+    for (const Site &site : context.sites)
+      rankOfSite.push_back(context.options.rankOfDevice[site.device]);
+    return createNcclLinks(cuda, gpus, *own.begin(), *context.options.processes, std::move(channels),
+                           std::move(rankOfSite));
+#else
+    return error;
+#endif
+  }
+
   // In this order: steps end before what they use goes.
+  DriverContext &context;
   const CudaRuntime &cuda;
   const CudaGpus gpus;
   CudaCodes codes;
@@ -114,9 +157,6 @@ private:
 } // namespace
 
 Expected<std::unique_ptr<Driver>> createCudaDriver(DriverContext &context) {
-  if (context.hasOthers())
-    return makeError(Status::Unsupported, "the driver \"cuda\" expects one process for all its devices, got ",
-                     context.options.processes->count(), "; run the plan without mpirun");
   auto cuda = cudaRuntime();
   if (!cuda)
     return cuda.error();

@@ -38,6 +38,7 @@ Error CudaPhase::end(CudaSlot &slot) {
 Error CudaPhase::enqueue(CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload) {
   if (Error error = begin())
     return error;
+  links->beginStep(/*isCaptured=*/false);
   for (Turn &turn : turns)
     if (Error error = enqueue(turn, slot, step, mode, upload))
       return error;
@@ -110,6 +111,7 @@ Error CudaPhase::enqueueForked(CudaSlot &slot, cudaStream_t origin, cudaEvent_t 
   for (const List &list : lists)
     if (Error error = wait(list, forked))
       return error;
+  links->beginStep(/*isCaptured=*/true);
   for (Turn &turn : turns)
     if (Error error = enqueue(turn, slot, 0, CudaMode::Replay, upload))
       return error;

@@ -21,9 +21,9 @@ static bool isSetTo(const char *variable, const std::string &text) {
   return value && value == text;
 }
 
-CudaIssuer::CudaIssuer(const CudaRuntime &cuda, DriverContext &shared, std::unique_ptr<CudaLinks> links)
+CudaIssuer::CudaIssuer(const CudaRuntime &cuda, DriverContext &shared)
     : cuda(cuda), shared(shared), isCareful(isSetTo("CLEAVE_CUDA_SYNC", "1")),
-      usesGraphs(!isSetTo("CLEAVE_CUDA_GRAPHS", "0") && !shared.options.trace), upload(cuda), links(std::move(links)) {}
+      usesGraphs(!isSetTo("CLEAVE_CUDA_GRAPHS", "0") && !shared.options.trace), upload(cuda) {}
 
 CudaIssuer::~CudaIssuer() {
   if (!issuing.joinable())

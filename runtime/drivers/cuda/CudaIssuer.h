@@ -21,10 +21,12 @@ namespace cleave::runtime {
 /// fail at once, with its error.
 class CudaIssuer {
 public:
-  CudaIssuer(const CudaRuntime &cuda, DriverContext &shared, std::unique_ptr<CudaLinks> links);
+  CudaIssuer(const CudaRuntime &cuda, DriverContext &shared);
   /// Waits for the steps that were submitted.
   ~CudaIssuer();
 
+  /// What carries the plan's channels. Before the first step.
+  void linkBy(std::unique_ptr<CudaLinks> made) { links = std::move(made); }
   /// The commands of a queue; not while steps run.
   Error record(CudaSite &site, const Queue &owner, uint32_t queue, EntryPhase phase, std::vector<Command> commands);
   /// A queue has got the step, which runs when all queues that have commands of its phase have.

@@ -46,6 +46,8 @@ public:
 class CudaLinks {
 public:
   virtual ~CudaLinks() = default;
+  /// What follows are the communications of a step, which are recorded in a graph, or are not.
+  virtual void beginStep(bool isCaptured) { (void)isCaptured; }
   /// A link between the ends that are in this process, ordered by their sites; `channel` outlives it. Every process
   /// makes its links in the same order. Status::Unsupported when these GPUs cannot be linked so.
   virtual Expected<std::unique_ptr<CudaLink>> connect(const CudaChannel &channel, std::vector<CudaEnd> ends) = 0;

@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cuda/CudaPhase.h"
 
+#include "runtime/HappensBefore.h"
 #include "runtime/ParameterLoad.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
@@ -55,7 +56,43 @@ Error CudaPhase::add(CudaSite &site, const Queue &owner, uint32_t queue, std::ve
   return Error::success();
 }
 
-Error CudaPhase::build(CudaLinks &links) {
+/// Of all instructions of an entry's programs, by program and place, their position in an order in which the phase can
+/// happen on all devices; both ends of a transfer have the same.
+static Expected<std::vector<std::vector<uint32_t>>> commonOrder(const PlanContents &plan, const Entry &entry,
+                                                                Phase phase) {
+  std::vector<std::vector<uint32_t>> order;
+  for (const Program &program : entry.programs)
+    order.emplace_back(program.instructions(phase).size());
+  uint32_t events = 0;
+  Error error = HappensBefore(plan, entry, phase)
+                    .walk([&](std::span<const HappensBefore::Occurrence> event, std::span<const HappensBefore::Clock>) {
+                      for (const HappensBefore::Occurrence &each : event)
+                        order[each.program][each.instruction] = events;
+                      ++events;
+                      return Error::success();
+                    });
+  if (error)
+    return error;
+  return order;
+}
+
+Error CudaPhase::orderForAll(std::vector<std::vector<CudaStep>> &steps) const {
+  const Entry &entry = *shared.entries[phase.entry].entry;
+  auto order = commonOrder(*shared.plan, entry, phase.phase);
+  if (!order)
+    return order.error();
+  for (size_t list = 0; list != lists.size(); ++list) {
+    const Program &program = *shared.entries[phase.entry].sites[lists[list].site->index].program;
+    const std::vector<uint32_t> &own = (*order)[static_cast<size_t>(&program - entry.programs.data())];
+    const Instruction *first = program.instructions(phase.phase).data();
+    for (size_t i = 0; i != steps[list].size(); ++i)
+      steps[list][i].order = own[static_cast<size_t>(lists[list].tasks[i].command.instruction - first)];
+  }
+  return Error::success();
+}
+
+Error CudaPhase::build(CudaLinks &carriers) {
+  links = &carriers;
   std::unordered_map<const Queue *, uint32_t> numberOf;
   for (uint32_t list = 0; list != lists.size(); ++list)
     numberOf[lists[list].owner] = list;
@@ -68,13 +105,16 @@ Error CudaPhase::build(CudaLinks &links) {
       for (const TimelinePoint &point : task.command.waits)
         step.waits.push_back({numberOf.at(point.queue), point.value});
     }
+  if (shared.hasOthers())
+    if (Error error = orderForAll(steps))
+      return error;
   auto scheduled = scheduleTurns(steps);
   if (!scheduled)
     return scheduled.error();
   for (CudaTurn &places : *scheduled) {
     Turn &turn = turns.emplace_back();
     turn.places = std::move(places);
-    if (Error error = linkUp(turn, links))
+    if (Error error = linkUp(turn))
       return error;
   }
   for (Turn &turn : turns)
@@ -84,7 +124,7 @@ Error CudaPhase::build(CudaLinks &links) {
   return Error::success();
 }
 
-Error CudaPhase::linkUp(Turn &turn, CudaLinks &links) const {
+Error CudaPhase::linkUp(Turn &turn) const {
   const Task &first = at(turn.places.front());
   auto number = channelOf(first.command.instruction->action);
   if (!number)
@@ -109,7 +149,7 @@ Error CudaPhase::linkUp(Turn &turn, CudaLinks &links) const {
       end.operands.push_back({buffer(2 * i), buffer(2 * i + 1)});
   }
   std::ranges::sort(ends, {}, &CudaEnd::site);
-  auto link = links.connect(channel, std::move(ends));
+  auto link = links->connect(channel, std::move(ends));
   if (!link)
     return named(turn.places.front(), link.error());
   turn.link = std::move(*link);

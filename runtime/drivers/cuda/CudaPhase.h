@@ -105,7 +105,10 @@ private:
   };
 
   const Task &at(const CudaPlace &place) const { return lists[place.list].tasks[place.index]; }
-  Error linkUp(Turn &turn, CudaLinks &links) const;
+  Error linkUp(Turn &turn) const;
+  /// With other processes: lets communications come in the same order on all, which `order` alone does not say of sends
+  /// and their receives.
+  Error orderForAll(std::vector<std::vector<CudaStep>> &steps) const;
   Error enqueueForked(CudaSlot &slot, cudaStream_t origin, cudaEvent_t forked, CudaUpload &upload);
   Error enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload);
   Error enqueue(const List &list, const Task &task, const CudaSlot &slot, CudaMode mode, CudaUpload &upload);
@@ -126,6 +129,7 @@ private:
   const EntryPhase phase;
   std::vector<List> lists;
   std::vector<Turn> turns;
+  CudaLinks *links = nullptr;
   uint64_t stagingBytes = 0;
 };
 
