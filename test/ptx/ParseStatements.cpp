@@ -197,10 +197,9 @@ Operand Parser::parseOperand() {
 
 void Parser::parseInstruction() {
   Operand guard;
-  if (bool guarded = accept("@")) {
+  if (accept("@")) {
     guard.inverted = accept("!");
     guard.name = expectWord();
-    (void)guarded;
   }
   uint32_t line = peek().line;
   Statement statement(*builder, *program, expectWord(), line);
@@ -211,10 +210,11 @@ void Parser::parseInstruction() {
     statement.instruction.guard = static_cast<Slot>(symbol->value);
     statement.instruction.guardInverted = guard.inverted;
   }
-  statement.operands = parseOperands(";");
+  // First of all, since operands of unknown instructions may look like nothing else.
   auto decoder = decoders().find(statement.name);
   if (decoder == decoders().end())
     statement.fail("instruction '" + std::string(statement.name) + "' is not known");
+  statement.operands = parseOperands(";");
   decoder->second(statement);
 }
 
