@@ -43,7 +43,7 @@ TEST(PtxParse, Operands) {
   EXPECT_EQ(errorIn("add.f32 %r0, %r1, 1;"), "line 11: 'add' expects a floating-point number, got an integer");
   EXPECT_EQ(errorIn("ld.global.v2.u32 {%r0}, [%d0];"), "line 11: 'ld' expects 2 registers");
   EXPECT_EQ(errorIn("ld.global.u32 %r0, %d0;"), "line 11: 'ld' expects an address in brackets");
-  EXPECT_EQ(errorIn("%r0 mov.u32 %r0, %r1;"), "line 11: '%r0' is no predicate");
+  EXPECT_EQ(errorIn("@%r0 mov.u32 %r0, %r1;"), "line 11: '%r0' is no predicate");
   EXPECT_EQ(errorIn("mov.u32 %r0, %clock;"), "line 11: '%clock' is not known here");
   EXPECT_EQ(errorIn("{ .param .b32 x; ld.param.b64 %d0, [x]; }"), "line 11: 'x' has 4 bytes, the access ends at 8");
 }
