@@ -101,19 +101,21 @@ TEST(PtxControl, AggregateParameters) {
 
 // Initial values of the module's variables: lists, nested lists that are not complete, numbers, addresses.
 TEST(PtxMemory, ModuleVariables) {
-  std::string variables = ".global .align 4 .b8 bytes[8] = {1, 2, 255};\n.const .align 4 .f32 table[2][3] = "
+  std::string variables = ".global .align 4 .u16 open[][2] = {{1}, {2, 3}};\n.global .align 4 .b8 bytes[8] = {1, 2, "
+                          "255};\n.const .align 4 .f32 table[2][3] = "
                           "{{0f3F800000, 2.0}, {0f40400000, 0f40800000, 5.0}};\n.global .align 8 .u64 where = "
                           "generic(bytes)+2;\n.global .s32 count = -5;\n";
-  std::vector<float> values(8);
+  std::vector<float> values(9);
   std::string body =
       "ld.const.f32 %r0, [table+4]; st.global.f32 [%p0], %r0; mov.u64 %d0, table; ld.const.v2.f32 {%r1, %r2}, "
       "[%d0+16]; ld.const.f32 %r3, [table+12]; st.global.f32 [%p0+4], %r1; st.global.f32 [%p0+8], %r2;"
       "st.global.f32 [%p0+12], %r3; ld.global.u64 %d1, [where]; ld.u8 %h0, [%d1]; cvt.rn.f32.u16 %r4, %h0;"
       "st.global.f32 [%p0+16], %r4; ld.global.s8 %h1, [bytes+2]; cvt.rn.f32.s16 %r5, %h1;"
       "st.global.f32 [%p0+20], %r5; ld.global.s32 %r6, [count]; cvt.rn.f32.s32 %r6, %r6;"
-      "st.global.f32 [%p0+24], %r6; ld.const.f32 %r7, [table+8]; st.global.f32 [%p0+28], %r7;";
+      "st.global.f32 [%p0+24], %r6; ld.const.f32 %r7, [table+8]; st.global.f32 [%p0+28], %r7;"
+      "ld.global.u16 %h2, [open+6]; cvt.rn.f32.u16 %r8, %h2; st.global.f32 [%p0+32], %r8;";
   EXPECT_EQ(runOn(values, kernel(1, body, variables)), "");
-  EXPECT_EQ(values, (std::vector<float>{2, 4, 5, 3, 255, -1, -5, 0}));
+  EXPECT_EQ(values, (std::vector<float>{2, 4, 5, 3, 255, -1, -5, 0, 3}));
 }
 
 // A module's variables keep what a launch leaves in them.

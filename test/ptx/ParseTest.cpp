@@ -70,6 +70,12 @@ TEST(PtxParse, Directives) {
   EXPECT_EQ(errorOf(".global .u32 a[1] = {1, 2};"), "line 1: the initial value has more elements than the variable");
   EXPECT_EQ(errorOf(".global .u64 a = b;"), "line 1: 'b' is no variable whose address is known here");
   EXPECT_EQ(errorOf(".global .b8 a[1073741825];"), "line 1: 'a' is too large");
+  EXPECT_EQ(errorOf(".global .b64 a[1073741824];"), "line 1: 'a' is too large");
+  EXPECT_EQ(errorOf(".shared .b8 a[67108865];"), "line 1: the module's shared variables take more than 67108864 bytes");
+  EXPECT_EQ(errorIn(".local .b8 a[524000]; .local .b8 b[1000];"),
+            "line 11: the function's variables take more than 524288 bytes");
+  EXPECT_EQ(errorOf(".entry k(.param .b8 a[40000]) { ret; }"),
+            "line 1: parameters of more than 32764 bytes are not supported");
   EXPECT_EQ(errorOf("/* no end"), "line 1: a comment that begins here does not end");
   EXPECT_EQ(errorOf(".entry k() { ret;"), "line 1: a function's body does not end");
   EXPECT_EQ(errorOf(".global .u32 a = 0xzz;"), "line 1: expected a number, got 'zz'");

@@ -4,7 +4,7 @@
 
 namespace cleave::ptx::test {
 
-std::string header() { return ".version 7.0\n.target sm_80\n.address_size 64\n"; }
+std::string header() { return ".version 7.8\n.target sm_90\n.address_size 64\n"; }
 
 std::string kernel(int parameters, const std::string &body, const std::string &moduleVariables) {
   std::string list, loads;

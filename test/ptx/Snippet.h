@@ -26,7 +26,7 @@ struct Source {
   int width;
 };
 
-/// The text's head, for sm_80.
+/// The text's head, for sm_90.
 std::string header();
 
 /// An entry "k" whose parameters of 64 bits are %p0, %p1, … as registers; `body` may use predicates %q0 to %q3 and
