@@ -67,6 +67,8 @@ void AccessOrder::report(uint64_t address, const Accessor &who, const std::strin
 void AccessOrder::checkWrite(const Cell &cell, uint64_t address, const Accessor &who) const {
   if (cell.writePhase == 0 || ((cell.flags & AtomicWrite) && who.atomic))
     return;
+  if (cell.writePhase >= who.firstPhaseOfBlock && cell.writePhase < who.phase && !(cell.flags & OtherBlocksWrote))
+    return;
   auto line = [&] { return std::to_string(cell.writeLine); };
   if (cell.writePhase < who.firstPhaseOfBlock || (cell.flags & OtherBlocksWrote))
     report(address, who, "another block wrote in line " + line());
