@@ -69,6 +69,10 @@ TEST(PtxWarp, Votes) {
             expected(40, [](uint32_t) { return 1; }));
   EXPECT_EQ(perThread(32, "shr.u32 %r2, %r0, 4; match.any.sync.b32 %r1, %r2, -1;"),
             expected(32, [](uint32_t i) { return i < 16 ? 0xffffu : 0xffff0000u; }));
+  // One value, whether it came about with a sign or without.
+  EXPECT_EQ(perThread(32, "setp.lt.u32 %q0, %r0, 8; mov.u32 %r2, 0xfffffffb; mov.u32 %r3, 5; @%q0 neg.s32 %r2, %r3;"
+                          "match.any.sync.b32 %r1, %r2, -1;"),
+            expected(32, [](uint32_t) { return ~0u; }));
 }
 
 // Reductions by the warp, signed and unsigned.
