@@ -202,11 +202,19 @@ TEST(CudnnConvolution, ChoosesExactAndRepeatableAlgorithms) {
   std::mt19937 random(6);
   std::vector<Values> inputs = {randomValues(random, {2, 3, 4, 4}), randomValues(random, {2, 5, 4, 4})};
   LibraryKernelDesc desc = describe("convolution_weights", inputs, {5, 3, 1, 1});
+  Values expected = tabulate({5, 3, 1, 1}, [&](const Shape &at) {
+    double sum = 0;
+    forEach({2, 4, 4}, [&](const Shape &from) {
+      sum += inputs[0].at({from[0], at[1], from[1], from[2]}) * inputs[1].at({from[0], at[0], from[1], from[2]});
+    });
+    return sum;
+  });
   // 160 results: 9 ms without workspace, 4 ms with a byte for each, 2 ms with a KiB for each.
   for (auto [scratch, milliseconds] : {std::pair{uint64_t(0), 9.0}, {uint64_t(160), 4.0}, {uint64_t(160) << 10, 2.0}}) {
     LibraryRun kernel(desc, inputs, -1, scratch);
     kernel.choose();
     EXPECT_EQ(kernel.time(), milliseconds) << scratch;
+    expectNear(kernel.run(), expected, 1e-6);
   }
   LibraryKernelDesc forward = describe("convolution", {inputs[0], randomValues(random, {5, 3, 1, 1})}, {2, 5, 4, 4});
   LibraryRun kernel(forward, {inputs[0], randomValues(random, {5, 3, 1, 1})}, -1, 0);

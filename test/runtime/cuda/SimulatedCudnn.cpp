@@ -76,6 +76,9 @@ cudnnStatus_t find(const Problem &p, Target target, void *output, int most, int 
   std::vector<Perf> found;
   for (const Algorithm &algorithm : algorithms)
     for (cudnnMathType_t math : {CUDNN_DEFAULT_MATH, p.convolution.math}) {
+      // Some algorithms go by one name for the arithmetic, whatever the descriptor says.
+      if (algorithm.number == 5 && math != CUDNN_DEFAULT_MATH)
+        continue;
       Perf perf = {};
       perf.algo = static_cast<decltype(perf.algo)>(algorithm.number);
       perf.status = workspaceOf(algorithm, p) <= bytes ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
