@@ -6,10 +6,12 @@
 
 #include "runtime/Processes.h"
 #include "runtime/drivers/cpu/CpuDriver.h"
+#ifdef CLEAVE_CUDA
+#include "runtime/drivers/cuda/CudaDriver.h"
+#endif
 #include "runtime/drivers/null/NullDriver.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
 
 namespace cleave::runtime {
@@ -17,11 +19,16 @@ namespace cleave::runtime {
 namespace {
 struct Registration {
   const char *name;
-  std::unique_ptr<Driver> (*create)(DriverContext &);
+  Expected<std::unique_ptr<Driver>> (*create)(DriverContext &);
 };
 } // namespace
 
-static constexpr std::array<Registration, 2> drivers = {{{"cpu", createCpuDriver}, {"null", createNullDriver}}};
+static constexpr Registration drivers[] = {
+    {"cpu", [](DriverContext &context) { return Expected(createCpuDriver(context)); }},
+#ifdef CLEAVE_CUDA
+    {"cuda", createCudaDriver},
+#endif
+    {"null", [](DriverContext &context) { return Expected(createNullDriver(context)); }}};
 
 bool DriverContext::hasOthers() const { return options.processes && options.processes->count() > 1; }
 

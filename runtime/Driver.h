@@ -54,7 +54,8 @@ public:
   virtual Expected<std::unique_ptr<Device>> createDevice(uint32_t site) = 0;
 };
 
-/// The driver of that name ("cpu", "null"); Status::Unsupported when this build has none of that name.
+/// The driver of that name ("cpu", "cuda", "null"); Status::Unsupported when this build has none of that name, and what
+/// the driver itself says when this machine has no such devices.
 Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context);
 
 } // namespace cleave::runtime

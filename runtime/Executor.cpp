@@ -123,9 +123,14 @@ Error Executor::State::agreeOnStep(const Error &error) const {
 
 Error Executor::State::createDrivers() {
   std::set<std::string> kinds;
+  for (const Site &site : context.sites)
+    kinds.insert(context.plan->devices[site.device].driver);
+  if (kinds.size() > 1 && !kinds.count("null"))
+    return makeError(Status::Unsupported, "entry \"", context.entries.front().entry->name,
+                     "\" expects devices of one driver, got \"", *kinds.begin(), "\" and \"", *kinds.rbegin(),
+                     "\"; compile the model for devices of one kind");
   for (const Site &site : context.sites) {
     const std::string &name = context.plan->devices[site.device].driver;
-    kinds.insert(name);
     if (!context.isHere(site) || drivers.count(name))
       continue;
     auto driver = createDriver(name, context);
@@ -274,7 +279,7 @@ Error Executor::State::createMembers() {
   });
 }
 
-/// Devices that simulate have none.
+/// Devices that simulate have none, and the driver "cuda" links its devices itself.
 Error Executor::State::createCommunicator() {
   if (drivers.count("null"))
     return Error::success();
@@ -284,6 +289,8 @@ Error Executor::State::createCommunicator() {
   for (EntryContext &running : context.entries) {
     running.channels = std::make_unique<Channels>(*context.plan, *running.entry, running.sites,
                                                   [&](uint32_t site) { return context.isHere(context.sites[site]); });
+    if (drivers.count("cuda"))
+      continue;
     auto communicator = context.hasOthers()
                             ? context.options.processes->createCommunicator(*running.channels, rankOfSite)
                             : Expected(createLocalCommunicator(*running.channels));

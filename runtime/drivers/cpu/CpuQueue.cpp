@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/CpuQueue.h"
 
+#include "runtime/ParameterLoad.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
 #include "runtime/drivers/cpu/ShortTurns.h"
@@ -203,30 +204,9 @@ Error CpuQueue::compute(const Task &task, Step &step) const {
   } else if (std::holds_alternative<LoadIndex>(action)) {
     std::memcpy(buffer(0).data(), &task.load.index, sizeof task.load.index);
   } else {
-    return load(task, context.shared->plan->parameters[std::get<LoadParameter>(action).parameter], buffer(0));
+    const Parameter &parameter = context.shared->plan->parameters[std::get<LoadParameter>(action).parameter];
+    return loadParameter(*context.shared->parameters, parameter, task.load, buffer(0));
   }
-  return Error::success();
-}
-
-Error CpuQueue::load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const {
-  if (auto value = context.shared->parameters->value(parameter)) {
-    loadTile(task.load, *value, target);
-    return Error::success();
-  }
-  std::span<const std::byte> bytes;
-  if (const auto *made = std::get_if<GeneratedSource>(&parameter.source)) {
-    generateTile(task.load, *made, parameter.type.element, target);
-    return Error::success();
-  }
-  if (const auto *data = std::get_if<InlineSource>(&parameter.source)) {
-    bytes = data->data;
-  } else {
-    auto found = context.shared->parameters->bytes(std::get<FileSource>(parameter.source));
-    if (!found)
-      return Error(found.error().status(), "parameter \"" + parameter.name + "\": " + found.error().message());
-    bytes = *found;
-  }
-  loadTile(task.load, bytes, target);
   return Error::success();
 }
 

@@ -67,7 +67,6 @@ private:
   Error own(const Task &task, const Error &error) const;
   /// What a transfer does; nothing when the action is none. Poisoned transfers take part as well.
   std::optional<Error> communicate(const Task &task, const Step &step, const Error &poison) const;
-  Error load(const Task &task, const Parameter &parameter, std::span<std::byte> target) const;
   /// Where the timeline stands before the step begins.
   uint32_t base(const Step &step) const;
 

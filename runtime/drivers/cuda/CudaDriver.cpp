@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Puts a device together from memory of its GPU, kernels and streams.
+
+#include "runtime/drivers/cuda/CudaDriver.h"
+
+#include "runtime/Processes.h"
+#include "runtime/drivers/cuda/CudaCopies.h"
+#include "runtime/drivers/cuda/CudaIssuer.h"
+
+namespace cleave::runtime {
+namespace {
+
+/// Passes everything on to the issuer.
+class CudaQueue : public Queue {
+public:
+  CudaQueue(CudaIssuer &issuer, CudaSite &site, uint32_t index) : issuer(issuer), site(site), index(index) {}
+  Error record(EntryPhase phase, std::vector<Command> commands) override {
+    return issuer.record(site, *this, index, phase, std::move(commands));
+  }
+  void submit(std::shared_ptr<Step> step) override { issuer.submit(std::move(step)); }
+
+private:
+  CudaIssuer &issuer;
+  CudaSite &site;
+  const uint32_t index;
+};
+
+class CudaDevice : public Device {
+public:
+  CudaDevice(const CudaRuntime &cuda, CudaIssuer &issuer, CudaCodes &codes, CudaSite &site)
+      : cuda(cuda), issuer(issuer), codes(codes), site(site) {}
+
+  Error allocate(uint64_t bytes) override {
+    auto made = allocateCudaMemory(cuda, site.gpu, bytes);
+    if (!made)
+      return made.error();
+    arena = std::move(*made);
+    allocated = bytes;
+    return Error::success();
+  }
+  uint64_t allocatedBytes() const override { return allocated; }
+  Buffer place(const PlanBuffer &buffer) const override {
+    return {static_cast<std::byte *>(arena.get()) + buffer.offset, buffer.bytes};
+  }
+
+  Error load() override {
+    if (Error error = checkCuda(cuda, cuda.cudaSetDevice(site.gpu), "using a GPU"))
+      return error;
+    site.executable = std::make_unique<CudaExecutable>(cuda, site.shared->plan, site.gpu);
+    for (const EntryContext &running : site.shared->entries)
+      if (const Program *program = running.sites[site.index].program)
+        if (Error error = site.executable->load(*program, codes))
+          return error;
+    return Error::success();
+  }
+
+  Expected<std::unique_ptr<Queue>> createQueue(uint32_t index) override {
+    auto stream = createCudaStream(cuda, site.gpu);
+    if (!stream)
+      return stream.error();
+    DriverContext &shared = *site.shared;
+    site.streams.resize(std::max<size_t>(site.streams.size(), index + 1));
+    site.streams[index].stream = std::move(*stream);
+    if (Trace *trace = shared.options.trace)
+      site.streams[index].track =
+          &trace->add(shared.plan, shared.sites[site.index], index, shared.queues[site.index][index]);
+    return std::unique_ptr<Queue>(std::make_unique<CudaQueue>(issuer, site, index));
+  }
+
+  Error copyOut(const PlanBuffer &buffer, std::span<std::byte> target) const override {
+    if (target.empty())
+      return Error::success();
+    if (Error error = checkCuda(cuda, cuda.cudaSetDevice(site.gpu), "using a GPU"))
+      return error;
+    return checkCuda(cuda, cuda.cudaMemcpy(target.data(), place(buffer).data, target.size(), cudaMemcpyDeviceToHost),
+                     "copying from a GPU");
+  }
+
+private:
+  const CudaRuntime &cuda;
+  CudaIssuer &issuer;
+  CudaCodes &codes;
+  CudaSite &site;
+  CudaMemory arena;
+  uint64_t allocated = 0;
+};
+
+class CudaDriver : public Driver {
+public:
+  CudaDriver(const CudaRuntime &cuda, DriverContext &context, CudaGpus found)
+      : cuda(cuda), gpus(std::move(found)), codes(cuda, gpus, context.plan), sites(context.sites.size()),
+        issuer(cuda, context, createCudaCopies(cuda, gpus)) {
+    for (uint32_t index = 0; index != sites.size(); ++index) {
+      sites[index].shared = &context;
+      sites[index].index = index;
+      sites[index].gpu = gpus.of(context.sites[index].device);
+    }
+  }
+
+  Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
+    return std::unique_ptr<Device>(std::make_unique<CudaDevice>(cuda, issuer, codes, sites[index]));
+  }
+
+private:
+  // In this order: steps end before what they use goes.
+  const CudaRuntime &cuda;
+  const CudaGpus gpus;
+  CudaCodes codes;
+  std::vector<CudaSite> sites;
+  CudaIssuer issuer;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<Driver>> createCudaDriver(DriverContext &context) {
+  if (context.hasOthers())
+    return makeError(Status::Unsupported, "the driver \"cuda\" expects one process for all its devices, got ",
+                     context.options.processes->count(), "; run the plan without mpirun");
+  auto cuda = cudaRuntime();
+  if (!cuda)
+    return cuda.error();
+  auto gpus = CudaGpus::find(**cuda);
+  if (!gpus)
+    return gpus.error();
+  return std::unique_ptr<Driver>(std::make_unique<CudaDriver>(**cuda, context, std::move(*gpus)));
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Puts a phase's commands on streams, for a step at once or recorded as a graph.
+
+#include "runtime/drivers/cuda/CudaPhase.h"
+
+#include "runtime/ParameterLoad.h"
+
+namespace cleave::runtime {
+
+Error CudaPhase::wait(const List &list, cudaEvent_t event) const {
+  return checkCuda(cuda, cuda.cudaStreamWaitEvent(list.stream(), event, 0), "waiting for an event");
+}
+
+Error CudaPhase::record(const List &list, cudaEvent_t event) const {
+  return checkCuda(cuda, cuda.cudaEventRecord(event, list.stream()), "recording an event");
+}
+
+/// A step begins on a site when the steps before have ended in all of its queues: buffers are used again.
+Error CudaPhase::begin() {
+  for (const List &list : lists)
+    for (uint32_t queue = 0; queue != list.site->streams.size(); ++queue)
+      if (cudaEvent_t lastEnd = list.site->streams[queue].lastEnd; lastEnd && queue != list.queue)
+        if (Error error = wait(list, lastEnd))
+          return error;
+  return Error::success();
+}
+
+Error CudaPhase::end(CudaSlot &slot) {
+  for (size_t i = 0; i != lists.size(); ++i) {
+    if (Error error = record(lists[i], slot.ends[i].get()))
+      return error;
+    lists[i].site->streams[lists[i].queue].lastEnd = slot.ends[i].get();
+  }
+  return Error::success();
+}
+
+Error CudaPhase::enqueue(CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload) {
+  if (Error error = begin())
+    return error;
+  for (Turn &turn : turns)
+    if (Error error = enqueue(turn, slot, step, mode, upload))
+      return error;
+  return end(slot);
+}
+
+Error CudaPhase::enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload) {
+  auto isTimed = [&] { return shared.options.trace && mode != CudaMode::Replay; };
+  for (const auto &[list, event] : turn.waits)
+    if (Error error = wait(lists[list], event))
+      return error;
+  for (const CudaPlace &place : turn.places) {
+    if (Fault *fault = at(place).fault; fault && mode != CudaMode::Replay) [[unlikely]]
+      if (Error error = fault->meet(step))
+        return named(place, error);
+    if (isTimed())
+      if (Error error = record(lists[place.list], slot.timings[place.list][place.index].begin.get()))
+        return error;
+  }
+  const CudaPlace &first = turn.places.front();
+  Error error = turn.link ? turn.link->enqueue() : enqueue(lists[first.list], at(first), slot, mode, upload);
+  if (error)
+    return named(first, error);
+  for (const CudaPlace &place : turn.places) {
+    const List &list = lists[place.list];
+    if (isTimed())
+      if (Error error = record(list, slot.timings[place.list][place.index].end.get()))
+        return error;
+    if (at(place).reached)
+      if (Error error = record(list, at(place).reached.get()))
+        return error;
+    if (mode == CudaMode::Careful)
+      if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(list.stream()), "running it", Status::Lost))
+        return named(place, error);
+  }
+  return Error::success();
+}
+
+/// A command of one device.
+Error CudaPhase::enqueue(const List &list, const Task &task, const CudaSlot &slot, CudaMode mode, CudaUpload &upload) {
+  const Action &action = task.command.instruction->action;
+  cudaStream_t stream = list.stream();
+  if (Error error = checkCuda(cuda, cuda.cudaSetDevice(list.site->gpu), "using a GPU"))
+    return error;
+  if (const auto *call = std::get_if<Call>(&action)) {
+    if (mode == CudaMode::Careful)
+      if (Error error = list.site->executable->choose(call->kernel, task.arguments, task.sizes, stream))
+        return error;
+    return list.site->executable->enqueue(call->kernel, task.arguments, stream);
+  }
+  if (const auto *load = std::get_if<LoadParameter>(&action); load && !task.isStaged) {
+    std::vector<std::byte> bytes(task.sizes[0]);
+    if (Error error = loadParameter(*shared.parameters, shared.plan->parameters[load->parameter], task.load, bytes))
+      return error;
+    return upload.copy(bytes, task.command.buffers[0].data, stream, list.site->gpu);
+  }
+  bool isCopy = std::holds_alternative<Copy>(action), stores = std::holds_alternative<StoreOutput>(action);
+  if (task.sizes[0] == 0 || (stores && !task.isStaged))
+    return Error::success();
+  void *source = isCopy || stores ? task.arguments[0] : slot.at(task.staging);
+  void *target = isCopy ? task.arguments[1] : stores ? slot.at(task.staging) : task.arguments[0];
+  cudaMemcpyKind kind = isCopy ? cudaMemcpyDeviceToDevice : stores ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+  return checkCuda(cuda, cuda.cudaMemcpyAsync(target, source, task.sizes[0], kind, stream), "copying");
+}
+
+/// The streams branch off `origin` and come back to it, as a graph must.
+Error CudaPhase::enqueueForked(CudaSlot &slot, cudaStream_t origin, cudaEvent_t forked, CudaUpload &upload) {
+  if (Error error = checkCuda(cuda, cuda.cudaEventRecord(forked, origin), "recording an event"))
+    return error;
+  for (const List &list : lists)
+    if (Error error = wait(list, forked))
+      return error;
+  for (Turn &turn : turns)
+    if (Error error = enqueue(turn, slot, 0, CudaMode::Replay, upload))
+      return error;
+  for (size_t i = 0; i != lists.size(); ++i) {
+    if (Error error = record(lists[i], slot.ends[i].get()))
+      return error;
+    if (Error error = checkCuda(cuda, cuda.cudaStreamWaitEvent(origin, slot.ends[i].get(), 0), "waiting for an event"))
+      return error;
+  }
+  return Error::success();
+}
+
+Error CudaPhase::capture(CudaSlot &slot, cudaStream_t origin, int gpu, CudaUpload &upload) {
+  if (slot.graph)
+    return Error::success();
+  auto forked = createCudaEvent(cuda, gpu), replayed = createCudaEvent(cuda, gpu);
+  if (!forked || !replayed)
+    return forked ? replayed.error() : forked.error();
+  // What ended before has been waited for, and its events belong to the graph from here on.
+  for (const List &list : lists)
+    for (CudaSite::Stream &stream : list.site->streams)
+      stream.lastEnd = nullptr;
+  if (Error error = checkCuda(cuda, cuda.cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal),
+                              "beginning to record a graph"))
+    return error;
+  Error error = enqueueForked(slot, origin, forked->get(), upload);
+  cudaGraph_t recorded = nullptr;
+  Error ended = checkCuda(cuda, cuda.cudaStreamEndCapture(origin, &recorded), "recording a graph");
+  CudaGraph graph(cuda, recorded);
+  if (error || ended) {
+    (void)cuda.cudaGetLastError();
+    return error ? error : ended;
+  }
+  cudaGraphExec_t made = nullptr;
+  if (Error failed = checkCuda(cuda, cuda.cudaGraphInstantiate(&made, graph.get(), 0), "making a graph"))
+    return failed;
+  slot.graph = CudaGraphExec(cuda, made);
+  slot.replayed = std::move(*replayed);
+  return Error::success();
+}
+
+Error CudaPhase::replay(CudaSlot &slot, uint64_t step, cudaStream_t origin, int gpu) {
+  for (uint32_t list = 0; list != lists.size(); ++list)
+    for (uint32_t index = 0; index != lists[list].tasks.size(); ++index)
+      if (Fault *fault = lists[list].tasks[index].fault) [[unlikely]]
+        if (Error error = fault->meet(step))
+          return named({list, index}, error);
+  if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
+    return error;
+  if (Error error = checkCuda(cuda, cuda.cudaGraphLaunch(slot.graph.get(), origin), "starting a graph"))
+    return error;
+  return checkCuda(cuda, cuda.cudaEventRecord(slot.replayed.get(), origin), "recording an event");
+}
+
+Error CudaPhase::await(const CudaSlot &slot, CudaMode mode) const {
+  auto wait = [&](const CudaEvent &event, int gpu) {
+    Error error = checkCuda(cuda, cuda.cudaEventSynchronize(event.get()), "a command of a step", Status::Lost);
+    if (!error)
+      return error;
+    return makeError(Status::Lost, "GPU ", gpu, ", ", error.message(),
+                     "; with CLEAVE_CUDA_SYNC=1 the message names the node");
+  };
+  if (mode == CudaMode::Replay)
+    return lists.empty() ? Error::success() : wait(slot.replayed, lists.front().site->gpu);
+  for (size_t i = 0; i != lists.size(); ++i)
+    if (Error error = wait(slot.ends[i], lists[i].site->gpu))
+      return error;
+  return Error::success();
+}
+
+Error CudaPhase::settle() const {
+  Error first;
+  for (const List &list : lists)
+    if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(list.stream()), "waiting for a GPU", Status::Lost);
+        error && !first)
+      first = error;
+  return first;
+}
+
+} // namespace cleave::runtime

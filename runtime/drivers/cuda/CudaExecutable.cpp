@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Loads a program's kernels and launches them.
+
+#include "runtime/drivers/cuda/CudaExecutable.h"
+
+#include <array>
+
+namespace cleave::runtime {
+
+Expected<CudaCode> loadCudaCode(const CudaRuntime &cuda, const char *ptx) {
+  cudaLibrary_t library = nullptr;
+  std::array<char, 4096> log{};
+  cudaJitOption options[] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
+  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
+  cudaError_t code = cuda.cudaLibraryLoadData(&library, ptx, options, values, 2, nullptr, nullptr, 0);
+  if (code == cudaErrorUnsupportedPtxVersion)
+    return makeError(Status::Infeasible, "the GPU's driver is older than the PTX that it is to run; install a newer "
+                                         "driver, or compile with an older toolkit");
+  if (Error error = checkCuda(cuda, code, "translating PTX", Status::Rejected))
+    return log[0] ? Error(error.status(), error.message() + ": " + log.data()) : error;
+  return CudaCode(cuda, library);
+}
+
+Expected<cudaKernel_t> findCudaKernel(const CudaRuntime &cuda, const CudaCode &code, const std::string &symbol) {
+  cudaKernel_t kernel = nullptr;
+  Error error = checkCuda(cuda, cuda.cudaLibraryGetKernel(&kernel, code.get(), symbol.c_str()), "finding a function",
+                          Status::Rejected);
+  if (error)
+    return Error(error.status(), "function \"" + symbol + "\": " + error.message());
+  return kernel;
+}
+
+Expected<cudaKernel_t> CudaCodes::find(uint32_t index, const std::string &symbol, int gpu) {
+  std::lock_guard lock(mutex);
+  const NativeObject &object = plan->objects[index];
+  if (object.triple != ptxTriple)
+    return makeError(Status::Infeasible, "native code expects a processor for \"", object.triple,
+                     "\", got an NVIDIA GPU; compile the model for devices of driver \"cuda\"");
+  if (Error error = gpus.checkChip(gpu, object.cpu))
+    return error;
+  CudaCode &code = loaded[index];
+  if (!code) {
+    std::string text(reinterpret_cast<const char *>(object.image.data()), object.image.size());
+    auto made = loadCudaCode(cuda, text.c_str());
+    if (!made)
+      return made.error();
+    code = std::move(*made);
+  }
+  return findCudaKernel(cuda, code, symbol);
+}
+
+Error CudaExecutable::load(const Program &program, CudaCodes &codes) {
+  for (Phase phase : {Phase::Prepare, Phase::Body})
+    for (const Instruction &instruction : program.instructions(phase)) {
+      const auto *call = std::get_if<Call>(&instruction.action);
+      if (!call || kernels[call->kernel].isThere)
+        continue;
+      const Kernel &kernel = plan->kernels[call->kernel];
+      auto made = load(kernel, codes);
+      if (!made)
+        return Error(made.error().status(), "kernel \"" + kernel.name + "\": " + made.error().message(),
+                     instruction.node);
+      kernels[call->kernel] = std::move(*made);
+    }
+  return Error::success();
+}
+
+Expected<CudaExecutable::Loaded> CudaExecutable::load(const Kernel &kernel, CudaCodes &codes) const {
+  Loaded loaded;
+  loaded.isThere = true;
+  if (const auto *library = std::get_if<LibraryKernel>(&kernel.body)) {
+    auto made = loadCudaLibraryKernel(kernel, *library);
+    if (!made)
+      return made.error();
+    loaded.library = std::move(*made);
+    return loaded;
+  }
+  const auto *compiled = std::get_if<GpuKernel>(&kernel.body);
+  if (!compiled)
+    return makeError(Status::Unsupported, "it was compiled for processors and its device is an NVIDIA GPU; compile the "
+                                          "model for devices of driver \"cuda\"");
+  // What a block may have without asking for more.
+  constexpr uint32_t usualSharedBytes = 48 << 10;
+  for (const GpuLaunch &shape : compiled->launches) {
+    auto function = codes.find(compiled->object, shape.symbol, gpu);
+    if (!function)
+      return function.error();
+    if (shape.sharedBytes > usualSharedBytes) {
+      cudaError_t code =
+          cuda.cudaFuncSetAttribute(reinterpret_cast<const void *>(*function),
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.sharedBytes));
+      if (Error error = checkCuda(cuda, code, "asking for shared memory", Status::Infeasible))
+        return error;
+    }
+    loaded.launches.push_back({*function, shape});
+  }
+  return loaded;
+}
+
+/// An argument that a kernel writes may be one that it reads, which measuring must not change.
+Error CudaExecutable::choose(uint32_t index, std::span<void *const> arguments, std::span<const uint64_t> sizes,
+                             cudaStream_t stream) {
+  Loaded &kernel = kernels.at(index);
+  if (!kernel.library || kernel.hasChosen)
+    return Error::success();
+  const size_t inputs = plan->kernels[index].inputs.size();
+  auto overlaps = [&](size_t a, size_t b) {
+    auto begin = [&](size_t i) { return static_cast<const std::byte *>(arguments[i]); };
+    return begin(a) < begin(b) + sizes[b] && begin(b) < begin(a) + sizes[a];
+  };
+  std::vector<std::pair<size_t, CudaMemory>> kept;
+  for (size_t output = inputs; output < arguments.size(); ++output)
+    for (size_t input = 0; input != inputs; ++input)
+      if (overlaps(output, input)) {
+        auto memory = allocateCudaMemory(cuda, gpu, sizes[output]);
+        if (!memory)
+          return memory.error();
+        kept.emplace_back(output, std::move(*memory));
+        break;
+      }
+  auto copyAll = [&](bool back) {
+    for (auto &[output, memory] : kept) {
+      void *from = back ? memory.get() : arguments[output], *to = back ? arguments[output] : memory.get();
+      if (Error error = checkCuda(cuda, cuda.cudaMemcpyAsync(to, from, sizes[output], cudaMemcpyDeviceToDevice, stream),
+                                  "copying on a GPU"))
+        return error;
+    }
+    return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "copying on a GPU");
+  };
+  if (Error error = copyAll(/*back=*/false))
+    return error;
+  if (Error error = kernel.library->choose(arguments.data(), stream))
+    return error;
+  kernel.hasChosen = true;
+  return copyAll(/*back=*/true);
+}
+
+Error CudaExecutable::enqueue(uint32_t index, std::span<void *const> arguments, cudaStream_t stream) {
+  Loaded &kernel = kernels.at(index);
+  if (kernel.library)
+    return kernel.library->enqueue(arguments.data(), stream);
+  // CUDA wants the address of each argument, and copies what is there.
+  std::vector<void *> addresses;
+  for (void *const &argument : arguments)
+    addresses.push_back(const_cast<void **>(&argument));
+  for (const Launch &launch : kernel.launches) {
+    cudaError_t code =
+        cuda.cudaLaunchKernel(reinterpret_cast<const void *>(launch.function), dim3(launch.shape.blocks),
+                              dim3(launch.shape.threads), addresses.data(), launch.shape.sharedBytes, stream);
+    if (Error error = checkCuda(cuda, code, "launching a kernel"))
+      return error;
+  }
+  return Error::success();
+}
+
+} // namespace cleave::runtime

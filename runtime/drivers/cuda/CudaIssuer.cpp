@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The two threads. Between ways to run steps (eagerly, as graphs, carefully) everything comes to a stop, so that each
+// needs to know its own kind of order only.
+
+#include "runtime/drivers/cuda/CudaIssuer.h"
+
+#include <cstdlib>
+#include <iostream>
+
+namespace cleave::runtime {
+
+static int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Whether the environment variable is set to that text.
+static bool isSetTo(const char *variable, const std::string &text) {
+  const char *value = std::getenv(variable);
+  return value && value == text;
+}
+
+CudaIssuer::CudaIssuer(const CudaRuntime &cuda, DriverContext &shared, std::unique_ptr<CudaLinks> links)
+    : cuda(cuda), shared(shared), isCareful(isSetTo("CLEAVE_CUDA_SYNC", "1")),
+      usesGraphs(!isSetTo("CLEAVE_CUDA_GRAPHS", "0") && !shared.options.trace), upload(cuda), links(std::move(links)) {}
+
+CudaIssuer::~CudaIssuer() {
+  if (!issuing.joinable())
+    return;
+  {
+    std::lock_guard lock(mutex);
+    isStopping = true;
+  }
+  changed.notify_all();
+  issuing.join();
+  {
+    std::lock_guard lock(mutex);
+    hasStopped = true;
+  }
+  changed.notify_all();
+  finishing.join();
+}
+
+Error CudaIssuer::record(CudaSite &site, const Queue &owner, uint32_t queue, EntryPhase phase,
+                         std::vector<Command> commands) {
+  Running &running = phases[phase.index()];
+  if (!running.phase)
+    running.phase = std::make_unique<CudaPhase>(cuda, shared, phase);
+  return running.phase->add(site, owner, queue, std::move(commands));
+}
+
+void CudaIssuer::submit(std::shared_ptr<Step> step) {
+  Running &running = phases.at(step->phase.index());
+  if (++running.arrived != running.phase->numLists())
+    return;
+  running.arrived = 0;
+  {
+    std::lock_guard lock(mutex);
+    submitted.push_back(std::move(step));
+  }
+  changed.notify_all();
+  if (!issuing.joinable()) {
+    issuing = std::thread([this] { serve(); });
+    finishing = std::thread([this] { finishSteps(); });
+  }
+}
+
+void CudaIssuer::serve() {
+  for (;;) {
+    std::shared_ptr<Step> step;
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return isStopping || !submitted.empty(); });
+      if (submitted.empty())
+        return;
+      step = std::move(submitted.front());
+      submitted.pop_front();
+    }
+    Flight flight = issue(std::move(step));
+    {
+      std::lock_guard lock(mutex);
+      flights.push_back(std::move(flight));
+    }
+    changed.notify_all();
+  }
+}
+
+void CudaIssuer::finishSteps() {
+  for (;;) {
+    Flight *flight = nullptr;
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return hasStopped || !flights.empty(); });
+      if (flights.empty())
+        return;
+      flight = &flights.front();
+    }
+    finish(*flight);
+    // Out of the list before the caller learns of it, who may then destroy everything.
+    Flight done;
+    {
+      std::lock_guard lock(mutex);
+      done = std::move(flights.front());
+      flights.pop_front();
+      if (done.slot)
+        done.slot->isBusy = false;
+    }
+    changed.notify_all();
+    StepTimes times{done.begin, now()};
+    for (size_t i = done.running->phase->numLists(); i != 0; --i)
+      done.step->finish(times, done.error);
+  }
+}
+
+void CudaIssuer::drain() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return flights.empty(); });
+}
+
+CudaSlot &CudaIssuer::takeSlot(Running &running) {
+  std::unique_lock lock(mutex);
+  CudaSlot *free = nullptr;
+  changed.wait(lock, [&] {
+    for (CudaSlot &slot : running.slots)
+      if (!free && !slot.isBusy)
+        free = &slot;
+    return free != nullptr;
+  });
+  free->isBusy = true;
+  return *free;
+}
+
+CudaMode CudaIssuer::modeOf(const Running &running) const {
+  if (isCareful || !running.hasRun)
+    return CudaMode::Careful;
+  return usesGraphs && !running.refusesGraphs ? CudaMode::Replay : CudaMode::Eager;
+}
+
+CudaIssuer::Flight CudaIssuer::issue(std::shared_ptr<Step> step) {
+  Flight flight;
+  flight.begin = now();
+  flight.running = &phases.at(step->phase.index());
+  flight.step = std::move(step);
+  {
+    std::lock_guard lock(mutex);
+    flight.error = lost;
+  }
+  if (flight.error)
+    return flight;
+  flight.mode = modeOf(*flight.running);
+  flight.slot = &takeSlot(*flight.running);
+  if (Error error = start(flight))
+    flight.error = stop(*flight.running, error);
+  return flight;
+}
+
+Error CudaIssuer::build() {
+  for (auto &[index, running] : phases)
+    if (!isBuilt)
+      if (Error error = running.phase->build(*links))
+        return error;
+  isBuilt = true;
+  return Error::success();
+}
+
+Error CudaIssuer::start(Flight &flight) {
+  Running &running = *flight.running;
+  if (Error error = build())
+    return error;
+  if (Error error = running.phase->prepare(*flight.slot))
+    return error;
+  if (Error error = running.phase->fill(*flight.slot, *flight.step))
+    return error;
+  if (flight.mode == CudaMode::Careful || flight.mode != lastMode)
+    drain();
+  lastMode = flight.mode;
+  if (flight.mode == CudaMode::Replay) {
+    Error error = startReplay(flight);
+    if (!running.refusesGraphs)
+      return error;
+    drain();
+    lastMode = flight.mode = CudaMode::Eager;
+  }
+  if (Error error = running.phase->enqueue(*flight.slot, flight.step->number, flight.mode, upload))
+    return error;
+  running.hasRun = true;
+  return Error::success();
+}
+
+/// What cannot be recorded runs without a graph from here on.
+Error CudaIssuer::startReplay(Flight &flight) {
+  Running &running = *flight.running;
+  if (Error error = prepareOrigin(running))
+    return error;
+  if (Error error = running.phase->capture(*flight.slot, origin.get(), originGpu, upload)) {
+    std::cerr << "cleave: steps run without a CUDA graph: " << error.text() << '\n';
+    running.refusesGraphs = true;
+    return error;
+  }
+  return running.phase->replay(*flight.slot, flight.step->number, origin.get(), originGpu);
+}
+
+Error CudaIssuer::prepareOrigin(const Running &running) {
+  if (origin)
+    return checkCuda(cuda, cuda.cudaSetDevice(originGpu), "using a GPU");
+  originGpu = running.phase->firstGpu();
+  auto made = createCudaStream(cuda, originGpu);
+  if (made)
+    origin = std::move(*made);
+  return made.error();
+}
+
+Error CudaIssuer::stop(const Running &running, const Error &error) {
+  drain();
+  (void)cuda.cudaGetLastError();
+  Error broken = running.phase->settle();
+  if (!broken)
+    return error;
+  Error final(Status::Lost, error.message(), error.node());
+  std::lock_guard lock(mutex);
+  if (!lost)
+    lost = Error(Status::Lost, "a GPU was lost by an earlier step: " + error.message(), error.node());
+  return final;
+}
+
+void CudaIssuer::finish(Flight &flight) {
+  if (flight.error)
+    return;
+  const CudaPhase &phase = *flight.running->phase;
+  flight.error = phase.await(*flight.slot, flight.mode);
+  if (flight.error) {
+    std::lock_guard lock(mutex);
+    if (!lost)
+      lost = Error(Status::Lost, "a GPU was lost by an earlier step: " + flight.error.message());
+    return;
+  }
+  phase.store(*flight.slot, *flight.step);
+  if (shared.options.trace)
+    phase.trace(*flight.slot, flight.step->number, [&](int gpu, cudaEvent_t event) { return timeOf(gpu, event); });
+}
+
+/// CUDA tells the time between two events only: the first that is asked for is now, and the others stand around it.
+int64_t CudaIssuer::timeOf(int gpu, cudaEvent_t event) {
+  Clock &clock = clocks[gpu];
+  if (!clock.event) {
+    auto stream = createCudaStream(cuda, gpu);
+    auto mark = createCudaEvent(cuda, gpu, /*timed=*/true);
+    if (!stream || !mark || cuda.cudaEventRecord(mark->get(), stream->get()) != cudaSuccess ||
+        cuda.cudaEventSynchronize(mark->get()) != cudaSuccess)
+      return 0;
+    clock.time = now();
+    clock.event = std::move(*mark);
+  }
+  float milliseconds = 0;
+  if (cuda.cudaEventElapsedTime(&milliseconds, clock.event.get(), event) != cudaSuccess)
+    return 0;
+  return clock.time + static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Runs steps on the cuda devices of a process. One thread puts them on streams, in the order in which they are
+// submitted; another waits until each is over and hands it back.
+
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAISSUER_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAISSUER_H
+
+#include "runtime/Step.h"
+#include "runtime/drivers/cuda/CudaPhase.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <thread>
+
+namespace cleave::runtime {
+
+/// The first step of a phase runs carefully; those after it are graphs, unless CLEAVE_CUDA_GRAPHS is 0, a trace is
+/// wanted, or CUDA refuses. With CLEAVE_CUDA_SYNC=1 all run carefully. A GPU that has failed stays so: all later steps
+/// fail at once, with its error.
+class CudaIssuer {
+public:
+  CudaIssuer(const CudaRuntime &cuda, DriverContext &shared, std::unique_ptr<CudaLinks> links);
+  /// Waits for the steps that were submitted.
+  ~CudaIssuer();
+
+  /// The commands of a queue; not while steps run.
+  Error record(CudaSite &site, const Queue &owner, uint32_t queue, EntryPhase phase, std::vector<Command> commands);
+  /// A queue has got the step, which runs when all queues that have commands of its phase have.
+  void submit(std::shared_ptr<Step> step);
+
+private:
+  /// Two steps of a phase can be under way: one computes while the host prepares the next.
+  static constexpr size_t numSlots = 2;
+  struct Running {
+    std::unique_ptr<CudaPhase> phase;
+    std::array<CudaSlot, numSlots> slots;
+    bool hasRun = false, refusesGraphs = false;
+    uint32_t arrived = 0; ///< queues that have got the step that comes next
+  };
+  /// A step on its way.
+  struct Flight {
+    std::shared_ptr<Step> step;
+    Running *running = nullptr;
+    CudaSlot *slot = nullptr;
+    CudaMode mode = CudaMode::Careful;
+    int64_t begin = 0;
+    Error error;
+  };
+  /// Where an event of a GPU stands on the host's clock.
+  struct Clock {
+    CudaEvent event;
+    int64_t time = 0;
+  };
+
+  void serve();
+  void finishSteps();
+  Flight issue(std::shared_ptr<Step> step);
+  /// Orders and links all phases, before the first step.
+  Error build();
+  Error start(Flight &flight);
+  Error startReplay(Flight &flight);
+  void finish(Flight &flight);
+  CudaSlot &takeSlot(Running &running);
+  CudaMode modeOf(const Running &running) const;
+  /// Waits until no step is on its way.
+  void drain();
+  /// After an error in the middle: the streams are empty then. The error, that of a lost GPU if it is one.
+  Error stop(const Running &running, const Error &error);
+  Error prepareOrigin(const Running &running);
+  int64_t timeOf(int gpu, cudaEvent_t event);
+
+  const CudaRuntime &cuda;
+  DriverContext &shared;
+  const bool isCareful, usesGraphs;
+  CudaUpload upload;
+  std::unique_ptr<CudaLinks> links;
+  std::map<size_t, Running> phases; ///< by EntryPhase::index
+  std::map<int, Clock> clocks;      ///< by GPU
+  CudaStream origin;                ///< graphs run there, one after the other
+  int originGpu = 0;
+  CudaMode lastMode = CudaMode::Careful;
+  bool isBuilt = false;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<Step>> submitted;
+  std::deque<Flight> flights; ///< that the second thread has not finished
+  bool isStopping = false, hasStopped = false;
+  Error lost;
+  std::thread issuing, finishing;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAISSUER_H

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "Parser.h"
+
+#include "PtxInterpreter.h"
+
+namespace cleave::ptx {
+
+Parser::Parser(std::string_view text) : tokens(cutIntoTokens(text)) {}
+
+bool Parser::accept(std::string_view text) {
+  if (!peek().is(text) || peek().kind == Token::End)
+    return false;
+  ++position;
+  return true;
+}
+
+void Parser::expect(std::string_view text) {
+  if (!accept(text))
+    fail("expected '" + std::string(text) + "', got '" + std::string(peek().text) + "'");
+}
+
+std::string_view Parser::expectWord() {
+  if (peek().kind != Token::Word)
+    fail("expected a name, got '" + std::string(peek().text) + "'");
+  return next().text;
+}
+
+uint64_t Parser::expectInteger() {
+  if (peek().kind != Token::Integer)
+    fail("expected an integer, got '" + std::string(peek().text) + "'");
+  return next().bits;
+}
+
+void Parser::fail(const std::string &message) const { throw ParseFailure(peek().line, message); }
+
+void Parser::skipLine() {
+  for (uint32_t line = peek().line; peek().kind != Token::End && peek().line == line;)
+    ++position;
+}
+
+void Parser::skipBraces() {
+  expect("{");
+  for (size_t depth = 1; depth != 0;) {
+    if (peek().kind == Token::End)
+      fail("a '{' is not closed");
+    Token token = next();
+    depth += token.is("{");
+    depth -= token.is("}");
+  }
+}
+
+std::shared_ptr<const Program> Parser::parseModule() {
+  while (peek().kind != Token::End)
+    parseDirective();
+  return program;
+}
+
+void Parser::parseDirective() {
+  bool external = false;
+  while (peek().is(".visible") || peek().is(".extern") || peek().is(".weak") || peek().is(".common"))
+    external |= next().is(".extern");
+  std::string_view word = peek().text;
+  if (word == ".version" || word == ".target" || word == ".address_size" || word == ".file")
+    return skipLine();
+  if (word == ".section") {
+    next();
+    expectWord();
+    return skipBraces();
+  }
+  if (accept(".pragma")) {
+    next();
+    return expect(";");
+  }
+  if (accept(".entry"))
+    return parseFunction(true);
+  if (accept(".func"))
+    return parseFunction(false);
+  if (accept(".global"))
+    return parseModuleVariables(Space::Global, external);
+  if (accept(".const"))
+    return parseModuleVariables(Space::Const, external);
+  if (accept(".shared"))
+    return parseModuleVariables(Space::Shared, external);
+  fail("directive '" + std::string(word) + "' is not known here");
+}
+
+std::vector<Parser::Declaration> Parser::parseParameterList() {
+  std::vector<Declaration> parameters;
+  expect("(");
+  while (!accept(")")) {
+    if (!parameters.empty())
+      expect(",");
+    if (!accept(".param"))
+      fail("parameters are supported in '.param' only, got '" + std::string(peek().text) + "'");
+    parameters.push_back(parseDeclaration());
+  }
+  return parameters;
+}
+
+void Parser::parseFunctionAttributes(Function &function) {
+  auto dimensions = [&] {
+    uint64_t product = expectInteger();
+    while (accept(","))
+      product *= expectInteger();
+    return static_cast<uint32_t>(product);
+  };
+  while (!peek().is("{") && !peek().is(";")) {
+    if (accept(".reqntid"))
+      function.requiredThreads = dimensions();
+    else if (accept(".maxntid"))
+      function.maxThreads = dimensions();
+    else if (accept(".minnctapersm") || accept(".maxnreg"))
+      expectInteger();
+    else if (accept(".pragma")) {
+      next();
+      expect(";");
+    } else if (!accept(".noreturn"))
+      fail("'" + std::string(peek().text) + "' is not known at a function");
+  }
+}
+
+Function &Parser::declareFunction(const std::string &name) {
+  auto [found, isNew] = program->functionIndex.try_emplace(name, static_cast<uint32_t>(program->functions.size()));
+  if (isNew)
+    program->functions.emplace_back().name = name;
+  return program->functions[found->second];
+}
+
+void Parser::parseFunction(bool entry) {
+  std::vector<Declaration> results, parameters;
+  if (!entry && peek().is("("))
+    results = parseParameterList();
+  std::string name(expectWord());
+  if (peek().is("("))
+    parameters = parseParameterList();
+  Function &function = declareFunction(name);
+  if (function.defined)
+    fail("function '" + name + "' is defined twice");
+  parseFunctionAttributes(function);
+  function.entry = entry;
+  function.parameterBytes = 0;
+  auto place = [&](const std::vector<Declaration> &declarations, std::vector<Parameter> &into) {
+    into.clear();
+    for (const Declaration &declaration : declarations) {
+      into.push_back({function.parameterBytes, declaration.bytes()});
+      function.parameterBytes += (declaration.bytes() + 15) / 16 * 16;
+    }
+  };
+  place(parameters, function.parameters);
+  place(results, function.results);
+  if (accept(";"))
+    return;
+  function.defined = true;
+  parseBody(function, parameters, results);
+}
+
+void Parser::parseBody(Function &function, const std::vector<Declaration> &parameters,
+                       const std::vector<Declaration> &results) {
+  FunctionBuilder body(*program, function);
+  builder = &body;
+  body.openScope();
+  for (const auto &[name, symbol] : moduleSymbols)
+    body.declare(name, symbol, peek().line);
+  body.openScope();
+  for (size_t i = 0; i != parameters.size(); ++i)
+    body.declare(parameters[i].name,
+                 {Symbol::Param, parameters[i].type, function.parameters[i].offset, function.parameters[i].bytes},
+                 peek().line);
+  for (size_t i = 0; i != results.size(); ++i)
+    body.declare(results[i].name,
+                 {Symbol::Param, results[i].type, function.results[i].offset, function.results[i].bytes}, peek().line);
+  expect("{");
+  parseStatements();
+  body.finish(peek().line);
+  builder = nullptr;
+}
+
+std::variant<Module, std::string> Module::parse(std::string_view ptx) {
+  try {
+    return Module(Parser(ptx).parseModule());
+  } catch (const ParseFailure &failure) {
+    return "line " + std::to_string(failure.line) + ": " + failure.what();
+  }
+}
+
+std::vector<std::string> Module::entries() const {
+  std::vector<std::string> names;
+  for (const Function &function : shared->functions)
+    if (function.entry && function.defined)
+      names.push_back(function.name);
+  return names;
+}
+
+} // namespace cleave::ptx
