@@ -231,6 +231,7 @@ def prepare(folder, machine, quick, only):
                 say(f"{case.name}: {failure}")
                 continue
             say(f"{case.name}: {time.monotonic() - started:.1f} s")
+    carry.pack_weights(folder)
     carry.fill(os.path.join(folder, "carried"), say)
     with open(os.path.join(folder, "cases.json"), "w", encoding="utf-8") as file:
         json.dump({"version": 1, "cases": prepared, "failures": failures}, file, indent=1)

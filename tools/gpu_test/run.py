@@ -239,13 +239,15 @@ class Run:
         self.cases = prepared["cases"]
         for failure in prepared["failures"]:
             self.results.add(failure["purpose"], failure["name"], SKIPPED, "not prepared: " + failure["error"])
+        unpacking = threading.Thread(target=carry.unpack_weights, args=[self.folder], daemon=True)
+        unpacking.start()
         background = threading.Thread(target=self.start_peers, daemon=True)
         if self.machine() and not self.options.no_peers:
             background.start()
         try:
             if self.build_runtime():
-                for part in (self.conformance, self.agreement, self.join(background), self.speed, self.probe,
-                             self.sanitizer):
+                for part in (self.conformance, self.join(unpacking), self.agreement, self.join(background), self.speed,
+                             self.probe, self.sanitizer):
                     self.attempt(part)
         finally:
             for peer in self.peers.values():

@@ -15,6 +15,7 @@ import unittest
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
 
+import carry  # noqa: E402
 import cases  # noqa: E402
 import prepare  # noqa: E402
 import results  # noqa: E402
@@ -85,6 +86,21 @@ class Tensors(unittest.TestCase):
         self.assertEqual(of([math.nan], [1.0]), math.inf)
         self.assertEqual(of([math.inf], [1.0]), math.inf)
         self.assertEqual(of([1.0], [1.0, 2.0]), math.inf)
+
+
+class Weights(unittest.TestCase):
+    # Weights travel compressed, and are there again, byte by byte, where the plan looks for them.
+    def test_packed_and_unpacked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, content = os.path.join(folder, "a.plan.weights"), bytes(range(256)) * 5000
+            with open(path, "wb") as file:
+                file.write(content)
+            carry.pack_weights(folder)
+            self.assertFalse(os.path.exists(path))
+            self.assertLess(os.path.getsize(path + ".xz"), len(content) / 10)
+            carry.unpack_weights(folder)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), content)
 
 
 class Comparisons(unittest.TestCase):
