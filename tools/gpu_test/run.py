@@ -18,12 +18,11 @@ import carry
 import cuda_libraries
 import peers
 import tensors
-from results import FAILED, PASSED, SKIPPED, Results, median
+from results import FAILED, PASSED, SKIPPED, Results, last
+from speed import Speed
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "peers": 60, "speed": 130, "probe": 60,
-          "sanitizer": 90}
-ROUNDS = 3
+LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "probe": 60, "sanitizer": 90}
 # Programs of tests, and which of theirs: conformance of all drivers, and the cuda driver's own.
 SUITES = {"cleave-runtime-test": "*onformance*-*cuda_simulated*", "cleave-cuda-test": "-*simulated*"}
 
@@ -186,53 +185,8 @@ class Run:
             return FAILED, f"expected {len(wanted)} losses and {len(expected)} parameters, got {len(losses)} and {len(found)}"
         return compare_steps(losses, wanted, case["loss_tolerance"], found, expected, case["parameter_tolerances"])
 
-    #===-- speed --------------------------------------------------------------------------------------------------===#
-
     def speed(self):
-        """Ours and PyTorch take turns: a round of all workloads, then the next, until the time is over."""
-        workloads = [case for case in self.cases if case["purpose"] == "speed"]
-        until, limit = time.monotonic() + LIMITS["speed"], time.monotonic() + LIMITS["peers"]
-        for peer in self.peers.values():
-            peer.wait_until_ready(lambda: min(limit - time.monotonic(), self.left()))
-        found = {case["name"]: {"ours": [], "eager": [], "compiled": [], "errors": []} for case in workloads}
-        for turn in range(ROUNDS):
-            for case in workloads:
-                if self.left() > 20 and (turn == 0 or time.monotonic() < until):
-                    self.measure_round(case, found[case["name"]])
-        for case in workloads:
-            self.add_speed(case, found[case["name"]])
-
-    def measure_round(self, case, found):
-        report = os.path.join(self.build, "speed.json")
-        steps = 20 if not found["ours"] else max(10, min(100, int(1500 / found["ours"][0])))
-        flags = ["--entry", case["entry"]] if case["entry"] else []
-        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *flags, "--repeat", steps, "--json",
-                                       report, limit=LIMITS["plan"])
-        if code == 0:
-            with open(report, encoding="utf-8") as file:
-                found["ours"].append(json.load(file)["latency_ms"]["median"])
-        else:
-            found["errors"].append(last(output))
-        peer, work = self.peers.get(case["model"]), "train" if case["entry"] == "train" else "inference"
-        for variant in (peer.ready or {}).get("variants", []) if peer else []:
-            answer = peer.measure(work, variant, max(5, steps // 2), min(LIMITS["plan"], self.left()))
-            if "ms" in answer:
-                found[variant].append(answer)
-            else:
-                found["errors"].append(f"PyTorch, {variant}: {answer.get('error')}")
-
-    def add_speed(self, case, found):
-        row = {key: {name: median([answer[name] for answer in found[key]]) for name in ("ms", "ms_with_copies")}
-               for key in ("eager", "compiled") if found[key]}
-        ours, rate = median(found["ours"]), self.rates.get("f32_flops_per_second")
-        if ours is not None:
-            row["ours_ms"] = ours
-            if rate and case.get("flops"):
-                row["share_of_rate"] = case["flops"] / (ours / 1e3) / rate
-        if case.get("predicted_seconds"):
-            row["predicted_ms"] = 1e3 * case["predicted_seconds"]
-        self.results.add("speed", case["name"], PASSED if ours is not None else FAILED,
-                         "; ".join(dict.fromkeys(found["errors"])), rounds=len(found["ours"]), all=found, **row)
+        Speed(self).measure([case for case in self.cases if case["purpose"] == "speed"])
 
     def probe(self):
         path = os.path.join(self.results.folder, "machine.yaml")
@@ -306,13 +260,6 @@ def count_by_driver(report):
             else:
                 counts["skipped" if test.get("result") == "SKIPPED" else "passed"] += 1
     return found
-
-
-def last(output):
-    """What a program said last, in a line of a table: its errors if it has some."""
-    lines = [line.strip() for line in output.strip().splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return " ".join((errors[-2:] or lines[-1:]))[:300]
 
 
 def run(options):

@@ -161,8 +161,8 @@ class Reports(unittest.TestCase):
 
     # Of what a program printed its error counts, not what came after it.
     def test_says_errors(self):
-        self.assertEqual(run.last("notice: a\nerror: no GPU\nnote: at node \"fc1\"\n"), "error: no GPU")
-        self.assertEqual(run.last("one\ntwo\n"), "two")
+        self.assertEqual(results.last("notice: a\nerror: no GPU\nnote: at node \"fc1\"\n"), "error: no GPU")
+        self.assertEqual(results.last("one\ntwo\n"), "two")
 
 
 class Cases(unittest.TestCase):

@@ -26,7 +26,7 @@ def check(fine, text):
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=280)
+    return subprocess.run(command, capture_output=True, text=True, timeout=500)
 
 
 def prepare(tool, folder, machine):
