@@ -12,10 +12,11 @@
 
 namespace cleave::tool {
 
-/// The machine's name: `asked`, else that for which the plan was made, else one of devices like the plan's.
+/// The machine's name: `asked`, else that for which the plan was made, else one of devices like the plan's;
+/// empty of GPUs, which nothing else tells apart.
 std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked);
 
-/// The machine of that name. Status::Usage when it has fewer devices than the plan.
+/// The machine of that name. Status::Usage when it has fewer devices than the plan, or there is no name.
 Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name);
 
 } // namespace cleave::tool

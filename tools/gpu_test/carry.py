@@ -3,6 +3,7 @@
 # What the runtime's build needs besides a compiler, CMake and Ninja, and a machine with GPUs may lack: taken from the
 # compiler's machine into the prepared folder, and found there again when the runtime is built.
 
+import lzma
 import os
 import shutil
 import subprocess
@@ -41,6 +42,30 @@ def find(name, folders):
 
 def copy_tree(source, target):
     shutil.copytree(source, target, dirs_exist_ok=True)
+
+
+WEIGHTS = ".weights"
+PACKED = ".xz"
+
+
+def pack_weights(folder):
+    """Weights that models compute are large and repeat themselves: in the folder they lie compressed."""
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(WEIGHTS):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as source, lzma.open(path + PACKED, "wb", preset=1) as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            os.remove(path)
+
+
+def unpack_weights(folder):
+    """Beside the plans, where they look for them. A file that is whole has its own name."""
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name.removesuffix(PACKED))
+        if name.endswith(WEIGHTS + PACKED) and not os.path.exists(path):
+            with lzma.open(path + PACKED, "rb") as source, open(path + ".new", "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+            os.replace(path + ".new", path)
 
 
 #===-- where the compiler is --------------------------------------------------------------------------------------===#

@@ -99,3 +99,10 @@ def aligned(titles, lines):
 def markdown(titles, lines):
     rows = [titles, ["---"] * len(titles), *lines]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+
+def last(output):
+    """What a program said last, in a line of a table: its errors if it has some."""
+    lines = [line.strip() for line in output.strip().splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return " ".join((errors[-2:] or lines[-1:]))[:300]

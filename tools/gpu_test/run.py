@@ -5,6 +5,7 @@
 
 import concurrent.futures
 import json
+import math
 import os
 import shutil
 import signal
@@ -17,12 +18,13 @@ import carry
 import cuda_libraries
 import peers
 import tensors
-from results import FAILED, PASSED, SKIPPED, Results, median
+from results import FAILED, PASSED, SKIPPED, Results, last
+from speed import Speed
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "peers": 60, "speed": 130, "probe": 60,
-          "sanitizer": 90}
-ROUNDS = 3
+LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "probe": 60, "sanitizer": 90}
+# Programs of tests, and which of theirs: conformance of all drivers, and the cuda driver's own.
+SUITES = {"cleave-runtime-test": "*onformance*-*cuda_simulated*", "cleave-cuda-test": "-*simulated*"}
 
 
 class Run:
@@ -99,35 +101,40 @@ class Run:
         return code == 0
 
     def conformance(self):
-        program = os.path.join(self.build, "bin", "cleave-runtime-test")
-        if not os.path.exists(program):
-            self.results.add("conformance", "suite", SKIPPED, "it was not built: no GoogleTest")
-            return
-        report = os.path.join(self.results.folder, "conformance.json")
-        code, output = self.command(program, "--gtest_brief=1", "--gtest_filter=*onformance*:*uda*:-*imulated*",
+        """The suites on each driver. What runs on a simulated CUDA says nothing new where there is a real one."""
+        found = False
+        for suite in SUITES:
+            program = os.path.join(self.build, "bin", suite)
+            if os.path.exists(program):
+                found = True
+                self.run_suite(suite, program)
+        if not found:
+            self.results.add("conformance", "suites", SKIPPED, "they were not built: no GoogleTest")
+
+    def run_suite(self, suite, program):
+        report = os.path.join(self.results.folder, f"{suite}.json")
+        code, output = self.command(program, "--gtest_brief=1", f"--gtest_filter={SUITES[suite]}",
                                     f"--gtest_output=json:{report}", limit=LIMITS["conformance"])
-        self.log("conformance.log", output)
-        if not os.path.exists(report):
-            self.results.add("conformance", "suite", FAILED, last(output))
+        self.log(f"{suite}.log", output)
+        if code is None or not os.path.exists(report):
+            self.results.add("conformance", suite, FAILED, last(output))
             return
         with open(report, encoding="utf-8") as file:
             for driver, counts in sorted(count_by_driver(json.load(file)).items()):
                 failed, skipped, passed = len(counts["failed"]), counts["skipped"], counts["passed"]
                 status = FAILED if failed else PASSED if passed else SKIPPED
                 detail = f"{passed} passed, {failed} failed, {skipped} skipped"
-                self.results.add("conformance", driver, status, detail + "".join(f"; {n}" for n in counts["failed"][:3]),
+                self.results.add("conformance", f"{suite}, {driver}", status,
+                                 detail + "".join(f"; {name}" for name in counts["failed"][:3]), driver=driver,
                                  passed=passed, failed=failed, skipped=skipped)
-        if code is None:
-            self.results.add("conformance", "suite", FAILED, last(output))
 
     def sanitizer(self):
-        program = os.path.join(self.build, "bin", "cleave-runtime-test")
-        tool = find_in_toolkit("compute-sanitizer")
+        program, tool = os.path.join(self.build, "bin", "cleave-runtime-test"), find_in_toolkit("compute-sanitizer")
         if not tool or not os.path.exists(program):
             self.results.add("sanitizer", "conformance", SKIPPED, "no compute-sanitizer" if not tool else "no suite")
             return
         code, output = self.command(tool, "--tool", "memcheck", "--error-exitcode", "9", program, "--gtest_brief=1",
-                                    "--gtest_filter=*onformance*/cuda*:-*imulated*", limit=LIMITS["sanitizer"])
+                                    "--gtest_filter=*/cuda", limit=LIMITS["sanitizer"])
         self.log("sanitizer.log", output)
         found = [line for line in output.splitlines() if "ERROR SUMMARY" in line]
         detail = found[-1].strip("= ") if found else last(output)
@@ -173,61 +180,13 @@ class Run:
         with open(report, encoding="utf-8") as file:
             losses = [step["loss"] for step in json.load(file)["steps"]]
         wanted = case["losses"]
-        error = max((abs(a - b) / abs(b) for a, b in zip(losses, wanted)), default=1)
         expected, found = tensors.read_npz(os.path.join(self.folder, case["parameters"])), tensors.read_npz(export)
         if len(losses) != len(wanted) or set(found) != set(expected):
-            return FAILED, f"expected {len(wanted)} losses of {len(expected)} tensors, got {len(losses)} of {len(found)}"
-        worst, tensor = max((tensors.deviation(found[name], expected[name]), name) for name in expected)
-        fine = error <= case["rtol"] and worst <= case["parameter_tolerance"]
-        return (PASSED if fine else FAILED), f"losses to {error:.1e}, parameters to {worst:.1e} ({tensor})"
-
-    #===-- speed --------------------------------------------------------------------------------------------------===#
+            return FAILED, f"expected {len(wanted)} losses and {len(expected)} parameters, got {len(losses)} and {len(found)}"
+        return compare_steps(losses, wanted, case["loss_tolerance"], found, expected, case["parameter_tolerances"])
 
     def speed(self):
-        """Ours and PyTorch take turns: a round of all workloads, then the next, until the time is over."""
-        workloads = [case for case in self.cases if case["purpose"] == "speed"]
-        until, limit = time.monotonic() + LIMITS["speed"], time.monotonic() + LIMITS["peers"]
-        for peer in self.peers.values():
-            peer.wait_until_ready(lambda: min(limit - time.monotonic(), self.left()))
-        found = {case["name"]: {"ours": [], "eager": [], "compiled": [], "errors": []} for case in workloads}
-        for turn in range(ROUNDS):
-            for case in workloads:
-                if self.left() > 20 and (turn == 0 or time.monotonic() < until):
-                    self.measure_round(case, found[case["name"]])
-        for case in workloads:
-            self.add_speed(case, found[case["name"]])
-
-    def measure_round(self, case, found):
-        report = os.path.join(self.build, "speed.json")
-        steps = 20 if not found["ours"] else max(10, min(100, int(1500 / found["ours"][0])))
-        flags = ["--entry", case["entry"]] if case["entry"] else []
-        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *flags, "--repeat", steps, "--json",
-                                       report, limit=LIMITS["plan"])
-        if code == 0:
-            with open(report, encoding="utf-8") as file:
-                found["ours"].append(json.load(file)["latency_ms"]["median"])
-        else:
-            found["errors"].append(last(output))
-        peer, work = self.peers.get(case["model"]), "train" if case["entry"] == "train" else "inference"
-        for variant in (peer.ready or {}).get("variants", []) if peer else []:
-            answer = peer.measure(work, variant, max(5, steps // 2), min(LIMITS["plan"], self.left()))
-            if "ms" in answer:
-                found[variant].append(answer)
-            else:
-                found["errors"].append(f"PyTorch, {variant}: {answer.get('error')}")
-
-    def add_speed(self, case, found):
-        row = {key: {name: median([answer[name] for answer in found[key]]) for name in ("ms", "ms_with_copies")}
-               for key in ("eager", "compiled") if found[key]}
-        ours, rate = median(found["ours"]), self.rates.get("f32_flops_per_second")
-        if ours is not None:
-            row["ours_ms"] = ours
-            if rate and case.get("flops"):
-                row["share_of_rate"] = case["flops"] / (ours / 1e3) / rate
-        if case.get("predicted_seconds"):
-            row["predicted_ms"] = 1e3 * case["predicted_seconds"]
-        self.results.add("speed", case["name"], PASSED if ours is not None else FAILED,
-                         "; ".join(dict.fromkeys(found["errors"])), rounds=len(found["ours"]), all=found, **row)
+        Speed(self).measure([case for case in self.cases if case["purpose"] == "speed"])
 
     def probe(self):
         path = os.path.join(self.results.folder, "machine.yaml")
@@ -241,13 +200,15 @@ class Run:
         self.cases = prepared["cases"]
         for failure in prepared["failures"]:
             self.results.add(failure["purpose"], failure["name"], SKIPPED, "not prepared: " + failure["error"])
+        unpacking = threading.Thread(target=carry.unpack_weights, args=[self.folder], daemon=True)
+        unpacking.start()
         background = threading.Thread(target=self.start_peers, daemon=True)
         if self.machine() and not self.options.no_peers:
             background.start()
         try:
             if self.build_runtime():
-                for part in (self.conformance, self.agreement, self.join(background), self.speed, self.probe,
-                             self.sanitizer):
+                for part in (self.conformance, self.join(unpacking), self.agreement, self.join(background), self.speed,
+                             self.probe, self.sanitizer):
                     self.attempt(part)
         finally:
             for peer in self.peers.values():
@@ -271,6 +232,16 @@ class Run:
             self.results.add(part.__name__, "gpu-test itself", FAILED, f"{type(error).__name__}: {error}")
 
 
+def compare_steps(losses, wanted, loss_tolerance, found, expected, tolerances):
+    """Whether losses and parameters are near enough to the expected ones, and how near."""
+    error = max(abs(a - b) / abs(b) if a == a else math.inf for a, b in zip(losses, wanted))
+    worst, tensor = max((tensors.difference(found[name], expected[name]) / tolerances[name], name)
+                        for name in tolerances)
+    fine = error <= loss_tolerance and worst <= 1
+    return (PASSED if fine else FAILED), (f"losses to {error:.1e} of {loss_tolerance:.1e}, parameters to {worst:.2f} of "
+                                          f"what rounding may change ({tensor})")
+
+
 def find_in_toolkit(program):
     """CUDA's folder is not always among those where programs are looked for."""
     return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
@@ -289,13 +260,6 @@ def count_by_driver(report):
             else:
                 counts["skipped" if test.get("result") == "SKIPPED" else "passed"] += 1
     return found
-
-
-def last(output):
-    """What a program said last, in a line of a table: its errors if it has some."""
-    lines = [line.strip() for line in output.strip().splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return " ".join((errors[-2:] or lines[-1:]))[:300]
 
 
 def run(options):

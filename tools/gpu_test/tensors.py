@@ -60,17 +60,16 @@ def largest(elements):
     return max(map(abs, elements), default=0.0)
 
 
-def deviation(found, wanted):
-    """The largest difference of two tensors in parts of the largest element of `wanted`, as they are where that is 0;
-    infinite where shapes differ or one has what is no number."""
+def difference(found, wanted):
+    """The largest difference of two tensors; infinite where shapes differ or one has what is no number."""
     (a, shape), (b, expected) = found, wanted
     if tuple(shape) != tuple(expected):
         return math.inf
-    scale, worst = largest(b), 0.0
+    worst = 0.0
     for x, y in zip(a, b):
         if x != y:
-            difference = abs(x - y)
-            if math.isnan(difference):
+            apart = abs(x - y)
+            if math.isnan(apart):
                 return math.inf
-            worst = max(worst, difference)
-    return worst / scale if scale else worst
+            worst = max(worst, apart)
+    return worst

@@ -15,7 +15,9 @@ import unittest
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
 
+import carry  # noqa: E402
 import cases  # noqa: E402
+import prepare  # noqa: E402
 import results  # noqa: E402
 import run  # noqa: E402
 import tensors  # noqa: E402
@@ -74,17 +76,63 @@ class Tensors(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "c.npy expects elements of .*got <c8"):
             tensors.read_npy(self.path("c.npy"))
 
-    # In parts of the largest expected element; what is no number, or of another shape, never agrees.
-    def test_deviation(self):
+    # What is no number, or of another shape, never agrees.
+    def test_difference(self):
         def of(found, wanted):
-            return tensors.deviation((found, (len(found),)), (wanted, (len(wanted),)))
+            return tensors.difference((found, (len(found),)), (wanted, (len(wanted),)))
 
         self.assertEqual(of([1.0, -4.0], [1.0, -4.0]), 0)
-        self.assertEqual(of([1.0, -3.0], [1.0, -4.0]), 0.25)
-        self.assertEqual(of([0.5], [0.0]), 0.5)
+        self.assertEqual(of([1.5, -2.0], [1.0, -4.0]), 2)
         self.assertEqual(of([math.nan], [1.0]), math.inf)
         self.assertEqual(of([math.inf], [1.0]), math.inf)
         self.assertEqual(of([1.0], [1.0, 2.0]), math.inf)
+
+
+class Weights(unittest.TestCase):
+    # Weights travel compressed, and are there again, byte by byte, where the plan looks for them.
+    def test_packed_and_unpacked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, content = os.path.join(folder, "a.plan.weights"), bytes(range(256)) * 5000
+            with open(path, "wb") as file:
+                file.write(content)
+            carry.pack_weights(folder)
+            self.assertFalse(os.path.exists(path))
+            self.assertLess(os.path.getsize(path + ".xz"), len(content) / 10)
+            carry.unpack_weights(folder)
+            with open(path, "rb") as file:
+                self.assertEqual(file.read(), content)
+
+
+class Comparisons(unittest.TestCase):
+    AFTER = {"weight": ([1.0, 2.0], (2,)), "bias": ([0.5], (1,)), "key": ([1e-7], (1,))}
+
+    def after(self, **changed):
+        return {**self.AFTER, **{name: ([value], (1,)) for name, value in changed.items()}}
+
+    # Twenty times the noise, at least a small part of the change; what rounding decides is left out.
+    def test_tolerances(self):
+        before = {"weight": ([1.0, 1.0], (2,)), "bias": ([0.0], (1,)), "key": ([0.0], (1,))}
+        many = {str(i): ([1.0], (1,)) for i in range(20)}
+        started, other = {**before, **{name: ([0.0], (1,)) for name in many}}, self.after(bias=0.5 + 1e-5, key=2e-7)
+        found = prepare.parameter_tolerances(started, {**self.AFTER, **many}, {**other, **many})
+        self.assertAlmostEqual(found["weight"], 1e-4)
+        self.assertAlmostEqual(found["bias"], 2e-4, places=9)
+        self.assertNotIn("key", found)
+        with self.assertRaisesRegex(prepare.Failed, "3 of 3 hardly change"):
+            prepare.parameter_tolerances(self.AFTER, self.AFTER, self.AFTER)
+
+    # An error in one element of one parameter, or in one loss, is a failure.
+    def test_steps(self):
+        tolerances = {"weight": 1e-3, "bias": 1e-3}
+
+        def compare(losses, found):
+            return run.compare_steps(losses, [2.0, 1.0], 1e-4, found, self.AFTER, tolerances)[0]
+
+        self.assertEqual(compare([2.0, 1.00005], self.after(bias=0.5005, key=7.0)), results.PASSED)
+        self.assertEqual(compare([2.0, 1.0], self.after(bias=0.502)), results.FAILED)
+        self.assertEqual(compare([2.001, 1.0], self.after()), results.FAILED)
+        self.assertEqual(compare([math.nan, 1.0], self.after()), results.FAILED)
+        self.assertEqual(compare([2.0, 1.0], self.after(bias=math.nan)), results.FAILED)
 
 
 class Reports(unittest.TestCase):
@@ -113,8 +161,8 @@ class Reports(unittest.TestCase):
 
     # Of what a program printed its error counts, not what came after it.
     def test_says_errors(self):
-        self.assertEqual(run.last("notice: a\nerror: no GPU\nnote: at node \"fc1\"\n"), "error: no GPU")
-        self.assertEqual(run.last("one\ntwo\n"), "two")
+        self.assertEqual(results.last("notice: a\nerror: no GPU\nnote: at node \"fc1\"\n"), "error: no GPU")
+        self.assertEqual(results.last("one\ntwo\n"), "two")
 
 
 class Cases(unittest.TestCase):

@@ -4,6 +4,7 @@
 #
 #   python3 test/tools/gpu_test/prepare.py
 
+import argparse
 import json
 import os
 import subprocess
@@ -11,7 +12,11 @@ import sys
 import tempfile
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
+BIN = os.path.abspath(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")))
+CLEAVE = os.path.join(BIN, "cleave")
+sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
+
+import run as gpu_run  # noqa: E402
 
 
 def check(fine, text):
@@ -21,30 +26,70 @@ def check(fine, text):
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=280)
+    return subprocess.run(command, capture_output=True, text=True, timeout=500)
+
+
+def prepare(tool, folder, machine):
+    """Prepares a few cases; the list of them."""
+    done = run(tool, "prepare", "--quick", "--machine", machine, folder)
+    check(done.returncode == 0, f"prepare --quick --machine {machine}: {done.stderr.strip()}")
+    with open(os.path.join(folder, "cases.json"), encoding="utf-8") as file:
+        prepared = json.load(file)
+    check({case["purpose"] for case in prepared["cases"]} == {"outputs", "training"} and not prepared["failures"],
+          f"{len(prepared['cases'])} cases")
+    return prepared["cases"]
+
+
+def check_plans(folder, cases):
+    for case in cases:
+        files = [case["plan"], *case.get("expects", {}).values(), *case.get("data", {}).values(),
+                 *([case["parameters"]] if "parameters" in case else [])]
+        check(all(os.path.getsize(os.path.join(folder, name)) for name in files), f"{case['name']}: files")
+        plan = os.path.join(folder, case["plan"])
+        check(run(CLEAVE, "verify", plan).returncode == 0, f"{case['name']}: verified")
+        explained = json.loads(run(CLEAVE, "explain", plan, "--format", "json").stdout)
+        drivers = [device["driver"] for device in explained["devices"]]
+        check(drivers == ["cuda"] * case["devices"], f"{case['name']}: on {drivers}")
+        check(case["predicted_seconds"] > 0, f"{case['name']}: predicted {case['predicted_seconds']} s")
+
+
+def compared(folder, output, cases):
+    """The rows of what `run` compares and measures, with programs that are built already."""
+    runner = gpu_run.Run(folder, output, argparse.Namespace(build=os.path.dirname(BIN), seconds=250))
+    runner.cases = cases
+    runner.agreement()
+    runner.speed()
+    return {row["name"]: row for row in runner.results.rows}
+
+
+def check_comparisons(tool, work):
+    """Plans for this host stand in for those for GPUs: they agree, and what is wrong is found."""
+    folder = os.path.join(work, "host")
+    cases = prepare(tool, folder, "host")
+    speed = {"name": "speed", "purpose": "speed", "plan": cases[0]["plan"], "model": "mlp", "entry": "", "flops": 1e6}
+    rows = compared(folder, os.path.join(work, "right"), [*cases, speed])
+    check(all(row["status"] == "passed" for row in rows.values()) and len(rows) == len(cases) + 1,
+          "on the CPU all agree: " + "; ".join(f"{row['name']} {row['detail']}" for row in rows.values()))
+    check(rows["speed"]["ours_ms"] > 0 and rows["speed"]["rounds"] == 3, f"speed: {rows['speed']['ours_ms']} ms")
+    training = next(case for case in cases if case["purpose"] == "training" and case["devices"] == 2)
+    outputs = next(case for case in cases if case["purpose"] == "outputs")
+    first = next(iter(training["parameter_tolerances"]))
+    wrong = [{**training, "name": "loss", "losses": [training["losses"][0] * 1.001, *training["losses"][1:]]},
+             {**training, "name": "parameters", "parameter_tolerances": {first: 1e-30}},
+             {**training, "name": "steps", "losses": training["losses"][1:]},
+             {**outputs, "name": "other", "expects": {"@0": training["data"]["labels"]}},
+             {**outputs, "name": "no plan", "plan": "none.plan"}]
+    rows = compared(folder, os.path.join(work, "wrong"), wrong)
+    check({name for name, row in rows.items() if row["status"] == "failed"} == {case["name"] for case in wrong},
+          "what is wrong is found: " + "; ".join(f"{row['name']}: {row['detail']}" for row in rows.values()))
 
 
 def main():
     tool = os.path.join(REPOSITORY, "tools", "gpu-test")
     with tempfile.TemporaryDirectory() as work:
+        check_comparisons(tool, work)
         folder = os.path.join(work, "prepared")
-        done = run(tool, "prepare", "--quick", folder)
-        check(done.returncode == 0, f"prepare --quick: {done.stderr.strip()}")
-        with open(os.path.join(folder, "cases.json"), encoding="utf-8") as file:
-            prepared = json.load(file)
-        check({case["purpose"] for case in prepared["cases"]} == {"outputs", "training"} and not prepared["failures"],
-              f"{len(prepared['cases'])} cases")
-        for case in prepared["cases"]:
-            files = [case["plan"], *case.get("expects", {}).values(), *case.get("data", {}).values(),
-                     *([case["parameters"]] if "parameters" in case else [])]
-            missing = [name for name in files if not os.path.getsize(os.path.join(folder, name))]
-            check(not missing, f"{case['name']}: files")
-            plan = os.path.join(folder, case["plan"])
-            check(run(CLEAVE, "verify", plan).returncode == 0, f"{case['name']}: verified")
-            explained = json.loads(run(CLEAVE, "explain", plan, "--format", "json").stdout)
-            drivers = [device["driver"] for device in explained["devices"]]
-            check(drivers == ["cuda"] * case["devices"], f"{case['name']}: on {drivers}")
-            check(case.get("predicted_seconds", 0) > 0, f"{case['name']}: predicted {case.get('predicted_seconds')} s")
+        check_plans(folder, prepare(tool, folder, "cuda:h100"))
         # What was prepared is replaced; what somebody else put there is not.
         check(run(tool, "prepare", "--quick", "--only", "mlp", folder).returncode == 0, "prepare again")
         other = os.path.join(work, "other")

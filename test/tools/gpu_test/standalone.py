@@ -62,10 +62,11 @@ def main():
             with open(os.path.join(folder, "results", "build.log"), encoding="utf-8") as file:
                 print(file.read()[-4000:])
         check(built["status"] == "passed", "the runtime is built from what is carried")
-        for driver in ("cpu", "null"):
-            row = rows[("conformance", driver)]
+        suites = {row["driver"]: row for row in rows.values() if row["part"] == "conformance"}
+        for driver in ("cpu_local", "null_simulated"):
+            row = suites[driver]
             check(row["status"] == "passed" and row["passed"] >= 10, f"conformance, {driver}: {row['detail']}")
-        check(rows.get(("conformance", "cuda"), {"status": "skipped"})["status"] == "skipped", "conformance, cuda: skipped")
+        check(suites["cuda"]["status"] == "skipped", f"conformance, cuda: {suites['cuda']['detail']}")
         broken = rows[("outputs", "broken")]
         check(broken["status"] == "failed" and "broken.plan" in broken["detail"], f"broken plan: {broken['detail']}")
         check(done.returncode == 1, "the exit code says that something failed")
