@@ -37,7 +37,7 @@ public:
                 const Storage &storage)
       : module(module), symbol(symbol), plan(plan), launch(launch), storage(storage),
         builder(OpBuilder::atBlockEnd(module.getBody())), location(builder.getUnknownLoc()),
-        n(builder, launch.isLarge ? 64 : 32) {}
+        n(builder, launch.isLarge ? 64 : 32), shared(builder, module, symbol) {}
 
   void run();
 
@@ -49,6 +49,10 @@ private:
   Value constantBuffer(const Buffer &buffer, unsigned index);
   void findBases();
   void findThread();
+  void emitSquares();
+  void fillSquares(Value x, Value y);
+  void computeSquares(Value x, Value y);
+  Value enterSquare(Value column, Value row);
   void emitPhases();
   void emitPhase(unsigned phase);
   void emitWrittenLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums);
@@ -71,9 +75,7 @@ private:
   bool isAligned(const Access &access, size_t count) const;
   Value loopIndex(const GpuStep &step, unsigned loop, const Round *round, size_t element);
   Value loadAt(Value tensor, ValueRange indices);
-  Value both(Value a, Value b) {
-    return !a ? b : !b ? a : arith::AndIOp::create(builder, location, a, b).getResult();
-  }
+  Value both(Value a, Value b) { return !a ? b : !b ? a : arith::AndIOp::create(builder, location, a, b).getResult(); }
   /// Calls `body` where the condition holds; null: always.
   void onlyIf(Value condition, llvm::function_ref<void()> body);
   const MemoryBuilder memory() { return MemoryBuilder(builder, plan.buffers, bases); }
@@ -88,11 +90,20 @@ private:
   NumberBuilder n;
   LLVM::LLVMFuncOp function;
   SmallVector<Value> bases;
+  SharedMemory shared;
   std::optional<LaneJoiner> joiner;
 
   /// The thread's lane and split, the first of its groups, and whether it has groups at all (null: all have).
   Value lane, split, firstGroup, isInside;
   SmallVector<Value, 4> outerIndices;
+  /// Operands in squares: which, where in shared memory, and the thread's element.
+  struct Turned {
+    Access access;
+    Value base, element;
+  };
+  SmallVector<Turned> turned;
+  /// Where the block's square begins along the level across and the fast one.
+  Value firstRow, firstColumn;
   /// Values of the thread's groups by their buffers, and those of inner iterations, by their numbers, that are kept.
   DenseMap<unsigned, Elements> groupValues;
   std::vector<DenseMap<unsigned, Elements>> innerValues;
@@ -108,6 +119,8 @@ private:
 void LaunchEmitter::run() {
   startFunction();
   findBases();
+  if (launch.across)
+    return emitSquares();
   findThread();
   // Threads that have to wait for others stay, and compute what others do.
   bool mayLeave = launch.lanes == 1 && isInside;
@@ -157,10 +170,10 @@ Value LaunchEmitter::constantBuffer(const Buffer &buffer, unsigned index) {
     value = value.mapValues(element, [](const APInt &bit) { return bit.zext(8); });
   value = value.reshape(RankedTensorType::get({buffer.size}, element));
   OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
-  auto global = LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(element, buffer.size),
-                                       /*isConstant=*/true, LLVM::Linkage::Internal,
-                                       (symbol + "_constant" + Twine(index)).str(), value, /*alignment=*/64,
-                                       globalSpace);
+  auto global =
+      LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(element, buffer.size),
+                             /*isConstant=*/true, LLVM::Linkage::Internal, (symbol + "_constant" + Twine(index)).str(),
+                             value, /*alignment=*/64, globalSpace);
   return LLVM::AddressOfOp::create(builder, location, global);
 }
 
@@ -209,7 +222,7 @@ void LaunchEmitter::findThread() {
     group = small.orZero(small.rem(thread, launch.groups));
     laneInGroup = launch.lanes == 1 ? small.constant(0) : small.div(thread, launch.groups);
   }
-  joiner.emplace(builder, module, symbol, launch, group, laneInGroup);
+  joiner.emplace(builder, shared, launch, group, laneInGroup);
   auto widened = [&](Value value) -> Value {
     return value.getType() == n.getType() ? value
                                           : arith::ExtUIOp::create(builder, location, n.getType(), value).getResult();
@@ -231,6 +244,94 @@ void LaunchEmitter::onlyIf(Value condition, llvm::function_ref<void()> body) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   body();
+}
+
+//===-- squares -----------------------------------------------------------------------------------------------===//
+
+/// A thread's elements in a square of tileSize by tileSize: so many, so far apart.
+static constexpr int64_t squareRounds = 4, squareStep = tileSize / squareRounds;
+
+void LaunchEmitter::emitSquares() {
+  NumberBuilder small(builder, 32);
+  Value thread = NVVM::ThreadIdXOp::create(builder, location, builder.getI32Type());
+  Value block = NVVM::BlockIdXOp::create(builder, location, builder.getI32Type());
+  // The block's place: squares along the fast level, then across, then the other levels.
+  Value rest = block;
+  auto next = [&](int64_t size) {
+    Value index = small.rem(rest, size);
+    rest = small.div(rest, size);
+    return !index || !launch.isLarge ? index
+                                     : arith::ExtUIOp::create(builder, location, n.getType(), index).getResult();
+  };
+  firstColumn = n.mul(next(llvm::divideCeil(launch.outer.back().size, tileSize)), tileSize);
+  firstRow = n.mul(next(llvm::divideCeil(launch.outer[*launch.across].size, tileSize)), tileSize);
+  outerIndices.assign(launch.outer.size(), Value());
+  for (size_t i = launch.outer.size() - 1; i-- > 0;)
+    if (i != *launch.across)
+      outerIndices[i] = next(launch.outer[i].size);
+  for (const GpuStep &step : launch.steps) {
+    linalg::LinalgOp op = step.op;
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      const auto &access = step.accesses[operand->getOperandNumber()];
+      auto isSame = [&](const Turned &other) {
+        return other.access.buffer == access->buffer && other.access.offset == access->offset &&
+               other.access.coefficients == access->coefficients;
+      };
+      if (access && bases[access->buffer] && launch.isTurned(*access) && llvm::none_of(turned, isSame))
+        // A column more than needed, so that a column of the square lies in different banks.
+        turned.push_back({*access, shared.make(plan.buffers[access->buffer].element, tileSize * (tileSize + 1)), {}});
+    }
+  }
+  Value x = small.rem(thread, tileSize), y = small.div(thread, tileSize);
+  fillSquares(x, y);
+  shared.wait();
+  computeSquares(x, y);
+}
+
+/// Sets the thread's element by its place in the square, and says whether there is one; null: there always is.
+Value LaunchEmitter::enterSquare(Value column, Value row) {
+  auto place = [&](unsigned level, Value first, Value inSquare) -> Value {
+    Value wide =
+        launch.isLarge ? arith::ExtUIOp::create(builder, location, n.getType(), inSquare).getResult() : inSquare;
+    outerIndices[level] = n.add(first, wide);
+    int64_t size = launch.outer[level].size;
+    return size % tileSize == 0 ? Value() : n.less(outerIndices[level], n.constant(size));
+  };
+  Value isColumn = place(launch.outer.size() - 1, firstColumn, column);
+  return both(isColumn, place(*launch.across, firstRow, row));
+}
+
+/// Neighbouring threads read along the level across.
+void LaunchEmitter::fillSquares(Value x, Value y) {
+  NumberBuilder small(builder, 32);
+  for (int64_t round = 0; round < squareRounds; ++round) {
+    Value column = small.add(y, round * squareStep);
+    Value isValid = enterSquare(column, x);
+    onlyIf(isValid, [&] {
+      for (Turned &each : turned)
+        shared.store(each.base, small.add(small.mul(column, tileSize + 1), x),
+                     loadElements(each.access, nullptr, 1)[0]);
+    });
+  }
+}
+
+void LaunchEmitter::computeSquares(Value x, Value y) {
+  NumberBuilder small(builder, 32);
+  for (int64_t round = 0; round < squareRounds; ++round) {
+    Value row = small.add(y, round * squareStep);
+    Value isValid = enterSquare(x, row);
+    onlyIf(isValid, [&] {
+      for (Turned &each : turned)
+        each.element = shared.load(each.base, small.add(small.mul(x, tileSize + 1), row),
+                                   plan.buffers[each.access.buffer].element);
+      groupValues.clear();
+      for (const GpuStep &step : launch.steps)
+        emitStep(step, nullptr, nullptr);
+      for (const auto &[access, values] : pendingStores)
+        storeElements(access, nullptr, values);
+      pendingStores.clear();
+    });
+  }
 }
 
 //===-- phases ------------------------------------------------------------------------------------------------===//
@@ -339,8 +440,8 @@ void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) 
   for (const Sums &sum : sums)
     for (const Elements &values : sum)
       llvm::append_range(carried, values);
-  auto loop = scf::ForOp::create(builder, location, n.orZero(n.add(start, lane)), end, n.constant(launch.lanes),
-                                 carried);
+  auto loop =
+      scf::ForOp::create(builder, location, n.orZero(n.add(start, lane)), end, n.constant(launch.lanes), carried);
   auto assign = [&](ValueRange values) {
     size_t next = 0;
     for (Sums &sum : sums)
@@ -431,7 +532,8 @@ void LaunchEmitter::storeGroupValues() {
   Value isFirst;
   for (Value number : {lane, split})
     if (number)
-      isFirst = both(isFirst, arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, number, n.constant(0)));
+      isFirst =
+          both(isFirst, arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, number, n.constant(0)));
   onlyIf(both(isFirst, isInside), [&] {
     for (const auto &[access, values] : pendingStores)
       storeElements(access, nullptr, values);
@@ -496,6 +598,10 @@ Elements LaunchEmitter::operandElements(const GpuStep &step, unsigned operand, c
     if (auto found = values.find(access->buffer); found != values.end())
       return found->second;
   }
+  for (const Turned &each : turned)
+    if (each.access.buffer == access->buffer && each.access.offset == access->offset &&
+        each.access.coefficients == access->coefficients)
+      return {each.element};
   loaded.insert(access->buffer);
   return loadElements(*access, round, count);
 }
@@ -554,8 +660,7 @@ void LaunchEmitter::emitStep(const GpuStep &step, const Round *round, Sums *sums
       continue;
     bool isSummed = number >= inputs && sums && !sums->empty() && !(*sums)[number - inputs].empty();
     if (number >= inputs && !isSummed && step.starts[number - inputs])
-      operands[number] =
-          Elements(width, arith::ConstantOp::create(builder, location, step.starts[number - inputs]));
+      operands[number] = Elements(width, arith::ConstantOp::create(builder, location, step.starts[number - inputs]));
     else if (!isSummed)
       operands[number] = operandElements(step, number, round);
   }

@@ -91,8 +91,7 @@ Value MemoryBuilder::fromMemory(Value value, Type element) const {
 
 Value MemoryBuilder::toMemory(Value value) const {
   Type inMemory = memoryType(value.getType());
-  return inMemory == value.getType() ? value
-                                     : arith::ExtUIOp::create(builder, location, inMemory, value).getResult();
+  return inMemory == value.getType() ? value : arith::ExtUIOp::create(builder, location, inMemory, value).getResult();
 }
 
 Elements MemoryBuilder::load(unsigned buffer, Value wideOffset, int64_t step, size_t count, bool isAligned) const {
@@ -111,13 +110,11 @@ Elements MemoryBuilder::load(unsigned buffer, Value wideOffset, int64_t step, si
     return Elements(count, fromMemory(loadAt(inMemory, 0, bytes), element));
   Elements elements;
   if (step == 1 && isAligned) {
-    Value vector = loadAt(VectorType::get({static_cast<int64_t>(count)}, inMemory), 0,
-                          static_cast<int64_t>(count) * bytes);
+    Value vector =
+        loadAt(VectorType::get({static_cast<int64_t>(count)}, inMemory), 0, static_cast<int64_t>(count) * bytes);
     for (size_t i = 0; i < count; ++i) {
-      Value position = arith::ConstantOp::create(builder, location,
-                                                 builder.getI32IntegerAttr(static_cast<int32_t>(i)));
-      elements.push_back(
-          fromMemory(LLVM::ExtractElementOp::create(builder, location, vector, position), element));
+      Value position = arith::ConstantOp::create(builder, location, builder.getI32IntegerAttr(static_cast<int32_t>(i)));
+      elements.push_back(fromMemory(LLVM::ExtractElementOp::create(builder, location, vector, position), element));
     }
     return elements;
   }
@@ -146,12 +143,44 @@ void MemoryBuilder::store(unsigned buffer, Value wideOffset, int64_t step, Value
   storeAt(vector, 0, count * bytes);
 }
 
+//===-- shared memory -----------------------------------------------------------------------------------------===//
+
+Value SharedMemory::make(Type element, int64_t size) {
+  OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+  constexpr unsigned sharedSpace = 3;
+  auto global =
+      LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(memoryType(element), size),
+                             /*isConstant=*/false, LLVM::Linkage::Internal, (symbol + "_shared" + Twine(count++)).str(),
+                             Attribute(), /*alignment=*/16, sharedSpace);
+  return LLVM::AddressOfOp::create(builder, location, global);
+}
+
+Value SharedMemory::address(Value base, Value position, Type inMemory) const {
+  return LLVM::GEPOp::create(builder, location, base.getType(), inMemory, base, ArrayRef<LLVM::GEPArg>{position},
+                             LLVM::GEPNoWrapFlags::inbounds);
+}
+
+void SharedMemory::store(Value base, Value position, Value value) const {
+  Type inMemory = memoryType(value.getType());
+  if (inMemory != value.getType())
+    value = arith::ExtUIOp::create(builder, location, inMemory, value);
+  LLVM::StoreOp::create(builder, location, value, address(base, position, inMemory));
+}
+
+Value SharedMemory::load(Value base, Value position, Type element) const {
+  Type inMemory = memoryType(element);
+  Value value = LLVM::LoadOp::create(builder, location, inMemory, address(base, position, inMemory));
+  return inMemory == element ? value : arith::TruncIOp::create(builder, location, element, value).getResult();
+}
+
+void SharedMemory::wait() const { NVVM::Barrier0Op::create(builder, location); }
+
 //===-- sums over threads -------------------------------------------------------------------------------------===//
 
 Value LaneJoiner::combine(Operation *join, Value a, Value b) const {
-  OperationState state(location, join->getName().getStringRef(), ValueRange{a, b}, {a.getType()},
-                       join->getAttrs());
-  return builder.create(state)->getResult(0);
+  Operation *copy = builder.clone(*join);
+  copy->setOperands({a, b});
+  return copy->getResult(0);
 }
 
 /// The value of the lane whose number differs by `distance`, a power of two.
@@ -174,13 +203,11 @@ Value LaneJoiner::exchange(Value value, int32_t distance) const {
     result = bits == 32 ? wide : arith::TruncIOp::create(builder, location, asInteger, wide).getResult();
   } else {
     Value half = arith::ConstantOp::create(builder, location, builder.getI64IntegerAttr(32));
-    auto word32 = [&](Value from) {
-      return exchangeWord(arith::TruncIOp::create(builder, location, i32, from));
-    };
+    auto word32 = [&](Value from) { return exchangeWord(arith::TruncIOp::create(builder, location, i32, from)); };
     Value low = word32(word), high = word32(arith::ShRUIOp::create(builder, location, word, half));
     auto wide = [&](Value from) -> Value { return arith::ExtUIOp::create(builder, location, asInteger, from); };
-    result = arith::OrIOp::create(builder, location, wide(low),
-                                  arith::ShLIOp::create(builder, location, wide(high), half));
+    result =
+        arith::OrIOp::create(builder, location, wide(low), arith::ShLIOp::create(builder, location, wide(high), half));
   }
   return type == asInteger ? result : arith::BitcastOp::create(builder, location, type, result).getResult();
 }
@@ -189,34 +216,6 @@ void LaneJoiner::joinInWarp(JoinedValue &joined, int64_t lanes) const {
   for (int64_t distance = lanes / 2; distance > 0; distance /= 2)
     for (Value &value : joined.values)
       value = combine(joined.join, value, exchange(value, static_cast<int32_t>(distance)));
-}
-
-Value LaneJoiner::makeShared(Type element, int64_t count) {
-  OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
-  constexpr unsigned sharedSpace = 3;
-  auto global = LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(memoryType(element), count),
-                                       /*isConstant=*/false, LLVM::Linkage::Internal,
-                                       (symbol + "_shared" + Twine(sharedCount++)).str(), Attribute(),
-                                       /*alignment=*/16, sharedSpace);
-  return LLVM::AddressOfOp::create(builder, location, global);
-}
-
-void LaneJoiner::storeShared(Value base, Value position, Value value) const {
-  Type inMemory = memoryType(value.getType());
-  Value address = LLVM::GEPOp::create(builder, location, base.getType(), inMemory, base,
-                                      ArrayRef<LLVM::GEPArg>{position}, LLVM::GEPNoWrapFlags::inbounds);
-  if (inMemory != value.getType())
-    value = arith::ExtUIOp::create(builder, location, inMemory, value);
-  LLVM::StoreOp::create(builder, location, value, address);
-}
-
-Value LaneJoiner::loadShared(Value base, Value position, Type element) const {
-  Type inMemory = memoryType(element);
-  Value address = LLVM::GEPOp::create(builder, location, base.getType(), inMemory, base,
-                                      ArrayRef<LLVM::GEPArg>{position}, LLVM::GEPNoWrapFlags::inbounds);
-  Value value = LLVM::LoadOp::create(builder, location, inMemory, address);
-  return inMemory == element ? value
-                             : arith::TruncIOp::create(builder, location, element, value).getResult();
 }
 
 void LaneJoiner::join(MutableArrayRef<JoinedValue> all) {
@@ -234,23 +233,23 @@ void LaneJoiner::join(MutableArrayRef<JoinedValue> all) {
 void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all) {
   NumberBuilder n(builder, 32);
   Value isFirst = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, n.rem(lane, warp), n.constant(0));
-  SmallVector<Value> shared;
+  SmallVector<Value> bases;
   for (JoinedValue &joined : all)
-    shared.push_back(makeShared(joined.values[0].getType(), launch.lanes / warp));
+    bases.push_back(shared.make(joined.values[0].getType(), launch.lanes / warp));
   auto write = scf::IfOp::create(builder, location, isFirst, /*withElseRegion=*/false);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(write.thenBlock());
     Value number = n.div(lane, warp);
-    for (auto [joined, base] : llvm::zip(all, shared))
-      storeShared(base, number, joined.values[0]);
+    for (auto [joined, base] : llvm::zip(all, bases))
+      shared.store(base, number, joined.values[0]);
   }
-  NVVM::Barrier0Op::create(builder, location);
-  for (auto [joined, base] : llvm::zip(all, shared)) {
+  shared.wait();
+  for (auto [joined, base] : llvm::zip(all, bases)) {
     Type element = joined.values[0].getType();
     Elements ofWarps;
     for (int64_t i = 0; i < launch.lanes / warp; ++i)
-      ofWarps.push_back(loadShared(base, n.constant(i), element));
+      ofWarps.push_back(shared.load(base, n.constant(i), element));
     joined.values[0] = combineAll(joined.join, ofWarps);
   }
 }
@@ -259,22 +258,21 @@ void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all) {
 void LaneJoiner::joinColumns(MutableArrayRef<JoinedValue> all) {
   NumberBuilder n(builder, 32);
   int64_t width = launch.width, row = launch.groups * width;
-  SmallVector<Value> shared;
+  SmallVector<Value> bases;
   // Element `w` of all groups side by side, so that neighbouring threads meet neighbouring banks.
   auto position = [&](Value lane, int64_t w) { return n.add(n.add(n.mul(lane, row), group), w * launch.groups); };
   for (JoinedValue &joined : all) {
-    shared.push_back(makeShared(joined.values[0].getType(), launch.lanes * row));
+    bases.push_back(shared.make(joined.values[0].getType(), launch.lanes * row));
     for (auto [w, value] : llvm::enumerate(joined.values))
-      storeShared(shared.back(), position(lane, static_cast<int64_t>(w)), value);
+      shared.store(bases.back(), position(lane, static_cast<int64_t>(w)), value);
   }
-  NVVM::Barrier0Op::create(builder, location);
-  for (auto [joined, base] : llvm::zip(all, shared))
+  shared.wait();
+  for (auto [joined, base] : llvm::zip(all, bases))
     for (auto [w, value] : llvm::enumerate(joined.values)) {
       Type element = value.getType();
       Elements ofLanes;
       for (int64_t i = 0; i < launch.lanes; ++i)
-        ofLanes.push_back(
-            loadShared(base, n.orZero(position(n.constant(i), static_cast<int64_t>(w))), element));
+        ofLanes.push_back(shared.load(base, n.orZero(position(n.constant(i), static_cast<int64_t>(w))), element));
       value = combineAll(joined.join, ofLanes);
     }
 }

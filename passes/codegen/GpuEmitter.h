@@ -67,6 +67,30 @@ private:
   llvm::ArrayRef<mlir::Value> bases;
 };
 
+/// Memory that the threads of a block share.
+class SharedMemory {
+public:
+  SharedMemory(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef symbol)
+      : builder(builder), location(builder.getUnknownLoc()), module(module), symbol(symbol) {}
+
+  /// Room for so many elements.
+  mlir::Value make(mlir::Type element, int64_t count);
+  /// Positions are i32.
+  void store(mlir::Value base, mlir::Value position, mlir::Value value) const;
+  mlir::Value load(mlir::Value base, mlir::Value position, mlir::Type element) const;
+  /// Lets all threads of the block see what each has stored.
+  void wait() const;
+
+private:
+  mlir::Value address(mlir::Value base, mlir::Value position, mlir::Type inMemory) const;
+
+  mlir::OpBuilder &builder;
+  mlir::Location location;
+  mlir::ModuleOp module;
+  llvm::StringRef symbol;
+  unsigned count = 0;
+};
+
 /// A value that all lanes of a group join theirs into.
 struct JoinedValue {
   /// One a group that the thread computes.
@@ -79,10 +103,9 @@ struct JoinedValue {
 class LaneJoiner {
 public:
   /// `group` is the number of the thread's group in its block, `lane` that of the thread in its group (both i32).
-  LaneJoiner(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef symbol, const GpuLaunch &launch,
-             mlir::Value group, mlir::Value lane)
-      : builder(builder), location(builder.getUnknownLoc()), module(module), symbol(symbol), launch(launch),
-        group(group), lane(lane) {}
+  LaneJoiner(mlir::OpBuilder &builder, SharedMemory &shared, const GpuLaunch &launch, mlir::Value group,
+             mlir::Value lane)
+      : builder(builder), location(builder.getUnknownLoc()), shared(shared), launch(launch), group(group), lane(lane) {}
 
   /// Gives all lanes of a group what their values join to, always in the same order. All threads of the block must come
   /// here.
@@ -95,18 +118,13 @@ private:
   void joinInWarp(JoinedValue &joined, int64_t lanes) const;
   void joinWarps(llvm::MutableArrayRef<JoinedValue> all);
   void joinColumns(llvm::MutableArrayRef<JoinedValue> all);
-  mlir::Value makeShared(mlir::Type element, int64_t count);
-  void storeShared(mlir::Value base, mlir::Value position, mlir::Value value) const;
-  mlir::Value loadShared(mlir::Value base, mlir::Value position, mlir::Type element) const;
   mlir::Value combineAll(mlir::Operation *join, Elements values) const;
 
   mlir::OpBuilder &builder;
   mlir::Location location;
-  mlir::ModuleOp module;
-  llvm::StringRef symbol;
+  SharedMemory &shared;
   const GpuLaunch &launch;
   mlir::Value group, lane;
-  unsigned sharedCount = 0;
 };
 
 } // namespace cleave

@@ -95,9 +95,9 @@ static void prepareContext(MLIRContext &context) {
   registerLLVMDialectTranslation(registry);
   registerNVVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, linalg::LinalgDialect,
-                      LLVM::LLVMDialect, math::MathDialect, NVVM::NVVMDialect, scf::SCFDialect,
-                      tensor::TensorDialect>();
+  context
+      .loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, linalg::LinalgDialect,
+                   LLVM::LLVMDialect, math::MathDialect, NVVM::NVVMDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
 static void compileParts(MLIRContext &context, MutableArrayRef<Part> parts, const GpuTarget &target,

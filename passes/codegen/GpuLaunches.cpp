@@ -338,8 +338,7 @@ bool StepGroup::classify() {
     hasSequence |= step.kind == GpuStep::Sequence;
   }
   // A sequence has its loop to itself.
-  return !hasSequence ||
-         llvm::count_if(launch.steps, [](const GpuStep &step) { return step.isInner(); }) == 1;
+  return !hasSequence || llvm::count_if(launch.steps, [](const GpuStep &step) { return step.isInner(); }) == 1;
 }
 
 /// A step runs as early as what it reads is there, and what it writes nobody needs any more.
@@ -355,8 +354,7 @@ bool StepGroup::choosePhases() {
       if (!after && !before)
         continue;
       // Values of the group are there after a loop that joins them, and are written before the loop of their phase.
-      bool isNext = earlier.isInner() && (step.kind == GpuStep::Once ||
-                                          (after && earlier.kind != GpuStep::Map));
+      bool isNext = earlier.isInner() && (step.kind == GpuStep::Once || (after && earlier.kind != GpuStep::Map));
       step.phase = std::max(step.phase, earlier.phase + (isNext ? 1 : 0));
     }
   }
@@ -519,10 +517,9 @@ void LaunchPlanner::chooseStores() {
       linalg::LinalgOp op = step.op;
       bool leavesPartials = !step.partials.empty() && !step.joinsPartials;
       // The launch that goes on stores what belongs to groups.
-      bool isElsewhere = leavesPartials || (isSplit && step.kind == GpuStep::Once &&
-                                         llvm::any_of(launch.steps, [](const GpuStep &other) {
-                                           return !other.partials.empty();
-                                         }));
+      bool isElsewhere =
+          leavesPartials || (isSplit && step.kind == GpuStep::Once &&
+                             llvm::any_of(launch.steps, [](const GpuStep &other) { return !other.partials.empty(); }));
       step.stored.clear();
       for (OpOperand &init : op.getDpsInitsMutable()) {
         unsigned buffer = step.accesses[init.getOperandNumber()]->buffer;
@@ -533,11 +530,9 @@ void LaunchPlanner::chooseStores() {
                                  return access && access->buffer == buffer;
                                });
                       });
-        bool isLast = llvm::none_of(ArrayRef(launch.steps).drop_front(i + 1), [&](const GpuStep &later) {
-          return writeAccess(later, buffer) != nullptr;
-        });
-        bool isMoved = step.kind == GpuStep::Sequence &&
-                       llvm::any_of(launch.inner, [&](const GpuLevel &level) {
+        bool isLast = llvm::none_of(ArrayRef(launch.steps).drop_front(i + 1),
+                                    [&](const GpuStep &later) { return writeAccess(later, buffer) != nullptr; });
+        bool isMoved = step.kind == GpuStep::Sequence && llvm::any_of(launch.inner, [&](const GpuLevel &level) {
                          return level.step(*step.accesses[init.getOperandNumber()]) != 0;
                        });
         step.stored.push_back(!isElsewhere && (isLost || isMoved || (isLast && isLive[buffer])));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel as launches on a GPU: which operations share a launch, and what each of its threads does. Plain data, decided
-// here and written out in GpuEmission.
+// A kernel as launches on a GPU: which operations share a launch, and what each of its threads does. Plain data,
+// decided here and written out in GpuEmission.
 //
 // A launch has outer dimensions, whose iterations are independent of each other ("groups"), and inner ones, along which
 // values are joined:
@@ -78,6 +78,9 @@ struct GpuLaunch {
   int64_t lanes = 1, groups = 1;
   /// Blocks among which the inner iterations of a group are divided.
   int64_t splits = 1;
+  /// An outer level along which operands lie that neighbouring threads would read far apart: blocks compute squares of
+  /// it and of the fast level, and bring those operands through shared memory.
+  std::optional<unsigned> across;
   /// Each thread's inner iterations are written out, so that their values stay in registers from phase to phase.
   bool unrolled = false;
   /// Numbers beyond 32 bits occur.
@@ -97,6 +100,11 @@ struct GpuLaunch {
   int64_t rounds() const { return (unitsPerSplit() + lanes - 1) / lanes; }
   /// What a thread computes at once of values of a group.
   int64_t groupWidth() const { return innerFast ? 1 : width; }
+  /// Whether an operand is one that squares are made for.
+  bool isTurned(const Access &access) const {
+    return across && outer[*across].step(access) == 1 && std::abs(outer.back().step(access)) >= turnedDistance;
+  }
+  static constexpr int64_t turnedDistance = 16;
 };
 
 /// All launches of a kernel in order.

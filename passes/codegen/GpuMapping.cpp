@@ -146,17 +146,15 @@ static void chooseWidth(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
   });
   for (const GpuStep &step : launch.steps) {
     linalg::LinalgOp op = step.op;
-    op.getBlock()->walk([&](Operation *inner) {
-      isPossible &= !isa<tensor::ExtractOp>(inner) && inner->getNumRegions() == 0;
-    });
+    op.getBlock()->walk(
+        [&](Operation *inner) { isPossible &= !isa<tensor::ExtractOp>(inner) && inner->getNumRegions() == 0; });
   }
   if (!isPossible || bytes == 0)
     return;
   int64_t width = vectorBytes / bytes;
   bool isWide = launch.innerFast || launch.innerSize > 1;
   while (width > 1 &&
-         (fast->size % width != 0 ||
-          (!isWide && launch.outerSize / width < processors * threadsPerProcessor) ||
+         (fast->size % width != 0 || (!isWide && launch.outerSize / width < processors * threadsPerProcessor) ||
           (isWide && !launch.innerFast && launch.outerSize / width < warp)))
     width /= 2;
   launch.width = width;
@@ -214,8 +212,8 @@ static void chooseLanesOfColumns(GpuLaunch &launch) {
   launch.lanes = std::min(usualBlock / launch.groups, most);
 }
 
-/// Whether a value of a group that the launch overwrites is read from memory before: all blocks of a group would have to
-/// wait for each other.
+/// Whether a value of a group that the launch overwrites is read from memory before: all blocks of a group would have
+/// to wait for each other.
 static bool overwritesWhatItReads(const GpuLaunch &launch) {
   for (const GpuStep &step : launch.steps) {
     linalg::LinalgOp op = step.op;
@@ -242,10 +240,36 @@ static void chooseSplits(GpuLaunch &launch) {
   constexpr int64_t worthwhile = 64 * 1024, unitsPerLane = 8;
   if (launch.outerSize * launch.innerSize < worthwhile || blocks >= 2 * processors)
     return;
-  launch.splits = std::max<int64_t>(
-      1, std::min(4 * processors / blocks, units / (launch.lanes * unitsPerLane)));
+  launch.splits = std::max<int64_t>(1, std::min(4 * processors / blocks, units / (launch.lanes * unitsPerLane)));
   // No split may be empty.
   launch.splits = llvm::divideCeil(units, launch.unitsPerSplit());
+}
+
+/// Finds a level along which an operand lies that the fast level reads far apart.
+static void chooseSquares(GpuLaunch &launch) {
+  launch.across.reset();
+  if (!launch.inner.empty() || launch.outer.size() < 2 || launch.outer.back().size < warp / 2)
+    return;
+  for (unsigned level = 0; level + 1 < launch.outer.size() && !launch.across; ++level) {
+    if (launch.outer[level].size < warp / 2)
+      continue;
+    launch.across = level;
+    bool isWanted = false;
+    forEachAccess(launch.steps, [&](const GpuStep &, const Access &access, bool isResult) {
+      isWanted |= !isResult && launch.isTurned(access);
+    });
+    if (!isWanted)
+      launch.across.reset();
+  }
+  if (!launch.across)
+    return;
+  int64_t blocks = 1;
+  for (auto [number, level] : llvm::enumerate(launch.outer))
+    blocks *= number == *launch.across || number + 1 == launch.outer.size() ? llvm::divideCeil(level.size, tileSize)
+                                                                            : level.size;
+  launch.width = 1;
+  launch.groups = launch.threads = usualBlock;
+  launch.blocks = blocks;
 }
 
 /// Whether an address or a number of an iteration needs more than 32 bits.
@@ -282,6 +306,8 @@ void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> b
                     elements * innerOperations(launch) <= writtenOperations;
   launch.threads = launch.lanes * launch.groups;
   launch.blocks = llvm::divideCeil(launch.outerUnits(), launch.groups) * launch.splits;
+  if (!plain)
+    chooseSquares(launch);
   launch.isLarge = needsWideNumbers(launch);
 }
 

@@ -64,9 +64,8 @@ Expected<GpuTarget> GpuTarget::create(StringRef chip) {
 }
 
 std::unique_ptr<TargetMachine> GpuTarget::createMachine() const {
-  return std::unique_ptr<TargetMachine>(findTarget()->createTargetMachine(Triple(ptxTriple), chip, features,
-                                                                          TargetOptions(), std::nullopt, std::nullopt,
-                                                                          CodeGenOptLevel::Default));
+  return std::unique_ptr<TargetMachine>(findTarget()->createTargetMachine(
+      Triple(ptxTriple), chip, features, TargetOptions(), std::nullopt, std::nullopt, CodeGenOptLevel::Default));
 }
 
 void GpuTarget::configure(Module &module, const TargetMachine &machine) const {

@@ -39,7 +39,8 @@ KernelCase softmaxCase(Random &random, const Shape &shape, int64_t dim, const st
           1e-7};
 }
 
-// Rows for a part of a warp, a warp, a block, and a block that goes through them several times; whole and uneven vectors.
+// Rows for a part of a warp, a warp, a block, and a block that goes through them several times; whole and uneven
+// vectors.
 TEST(GpuRows, Softmax) {
   Random random(1);
   std::vector<KernelCase> cases;
@@ -79,7 +80,8 @@ TEST(GpuRows, LayerNorm) {
     for (int64_t length : {1, 7, 64, 96, 768, 1600, 5000}) {
       int64_t rows = 5;
       Tensor x = Tensor(element, {rows, length}).fill(random, -2, 5), y(element, {rows, length});
-      Tensor scale = Tensor(element, {length}).fill(random, 0.5, 2), bias = Tensor(element, {length}).fill(random, -1, 1);
+      Tensor scale = Tensor(element, {length}).fill(random, 0.5, 2),
+             bias = Tensor(element, {length}).fill(random, -1, 1);
       for (int64_t r = 0; r < rows; ++r) {
         double mean = 0, variance = 0;
         for (int64_t i = 0; i < length; ++i)
@@ -129,20 +131,21 @@ KernelCase sumCase(Random &random, const Shape &shape, const Shape &dims, const 
   double square = element == "f32" || element == "f64" ? 0 : roundingOf(element);
   return {"  %0 = dfg.mul %a, %a : (" + x.type() + ", " + x.type() + ") -> " + x.type() +
               "\n  %1 = dfg.reduce %0 {kind = #dfg.reduce_kind<sum>, dims = array<i64: " + list + ">, keep_dims} : (" +
-              x.type() + ") -> " + y.type() + "\n  %2 = dfg.constant dense<1.0> : " + y.type() + "\n  %y0 = dfg.add %1, %2 : (" +
-              y.type() + ", " + y.type() + ") -> " + y.type(),
+              x.type() + ") -> " + y.type() + "\n  %2 = dfg.constant dense<1.0> : " + y.type() +
+              "\n  %y0 = dfg.add %1, %2 : (" + y.type() + ", " + y.type() + ") -> " + y.type(),
           {x},
           {y},
           4 * roundingOf(element) + square,
           terms * 1e-7};
 }
 
-// Sums of columns, as of the gradients of biases: columns by warps and less, rows by lanes, long ones by several blocks.
+// Sums of columns, as of the gradients of biases: columns by warps and less, rows by lanes, long ones by several
+// blocks.
 TEST(GpuRows, SumsOfColumns) {
   Random random(5);
   std::vector<KernelCase> cases;
-  for (const Shape &shape : {Shape{1, 5}, Shape{3, 1000}, Shape{7, 33}, Shape{129, 10}, Shape{1000, 64}, Shape{2000, 40},
-                            Shape{513, 256}, Shape{5000, 3}, Shape{30000, 5}})
+  for (const Shape &shape : {Shape{1, 5}, Shape{3, 1000}, Shape{7, 33}, Shape{129, 10}, Shape{1000, 64},
+                             Shape{2000, 40}, Shape{513, 256}, Shape{5000, 3}, Shape{30000, 5}})
     cases.push_back(sumCase(random, shape, {0}, "f32"));
   cases.push_back(sumCase(random, {300, 96}, {0}, "bf16"));
   cases.push_back(sumCase(random, {7, 20, 96}, {0, 1}, "f32"));
@@ -177,11 +180,8 @@ TEST(GpuRows, Transposes) {
   for (const std::string element : {"f32", "i8", "bf16", "f64"})
     for (const Shape &shape : {Shape{64, 64}, Shape{33, 100}, Shape{5, 300}, Shape{257, 31}}) {
       Tensor x = Tensor(element, shape).fill(random, -50, 50), y(element, {shape[1], shape[0]});
-      forEachIndex(shape, [&](const Shape &index) {
-        y.setReal(y.position({index[1], index[0]}), x.real(index));
-      });
-      cases.push_back(
-          {"  %y0 = " + unary("transpose %a {permutation = array<i64: 1, 0>}", x, y), {x}, {y}});
+      forEachIndex(shape, [&](const Shape &index) { y.setReal(y.position({index[1], index[0]}), x.real(index)); });
+      cases.push_back({"  %y0 = " + unary("transpose %a {permutation = array<i64: 1, 0>}", x, y), {x}, {y}});
     }
   Tensor x = Tensor("f32", {3, 40, 4, 33}).fill(random, -9, 9), y("f32", {3, 4, 40, 33}), z("f32", {3, 4, 33, 40});
   forEachIndex(x.getShape(), [&](const Shape &index) {
@@ -202,16 +202,15 @@ TEST(GpuRows, Elementwise) {
     for (int64_t i = 0; i < size; ++i)
       y.setReal(i, std::fabs(x.real(i)) + x.real(i));
     std::string t = x.type();
-    cases.push_back({"  %0 = dfg.abs %a : (" + t + ") -> " + t + "\n  %y0 = dfg.add %0, %a : (" + t + ", " + t +
-                         ") -> " + t,
-                     {x},
-                     {y}});
+    cases.push_back(
+        {"  %0 = dfg.abs %a : (" + t + ") -> " + t + "\n  %y0 = dfg.add %0, %a : (" + t + ", " + t + ") -> " + t,
+         {x},
+         {y}});
   }
   for (const Shape &shape : {Shape{700, 384}, Shape{301, 77}}) {
     Tensor x = Tensor("bf16", shape).fill(random, -2, 2), bias = Tensor("bf16", {shape[1]}).fill(random, -2, 2), y = x;
-    forEachIndex(shape, [&](const Shape &index) {
-      y.setReal(y.position(index), x.real(index) + bias.real({index[1]}));
-    });
+    forEachIndex(shape,
+                 [&](const Shape &index) { y.setReal(y.position(index), x.real(index) + bias.real({index[1]})); });
     std::string t = x.type();
     cases.push_back({"  %y0 = dfg.add %a, %b : (" + t + ", " + bias.type() + ") -> " + t, {x, bias}, {y}});
   }
