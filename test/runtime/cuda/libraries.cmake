@@ -13,7 +13,7 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCublasLt.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnn.cpp)
   target_compile_options(cleave_simulated_libraries PRIVATE -Wall -Wextra)
-  target_link_libraries(cleave_simulated_libraries PUBLIC cleave_runtime)
+  target_link_libraries(cleave_simulated_libraries PUBLIC cleave_runtime cleave_cuda)
 
   add_executable(cleave-cuda-library-test
     ${CMAKE_CURRENT_LIST_DIR}/CublasLtTest.cpp
