@@ -78,6 +78,9 @@ END:
                      "call (b), factorial, (a); ld.param.b32 %r1, [b]; } st.global.b32 [%p0], %r1;";
   EXPECT_EQ(runOn(value, kernel(1, body, function + "\n")), "");
   EXPECT_EQ(value[0], 3628800);
+  // Without an end it would take all memory.
+  value[0] = 5000;
+  EXPECT_NE(runOn(value, kernel(1, body, function + "\n")).find("nested more than 1000 deep"), std::string::npos);
 }
 
 // A struct as a parameter is an array of bytes, and parts of it are results.

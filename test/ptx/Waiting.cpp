@@ -162,6 +162,7 @@ void Block::vote(std::span<Thread> warp, uint32_t mask) {
   }
   auto kind = static_cast<VoteKind>(voters.front()->current->kind);
   Type type = voters.front()->current->type;
+  auto value = [&](Thread *voter) { return bytesOf(type) == 8 ? voter->operand(1) : voter->word(1); };
   uint64_t total = static_cast<uint32_t>(voters.front()->operand(1));
   for (size_t i = 1; i < voters.size() && kind >= VoteKind::Add; ++i)
     total = reduced(kind, type, static_cast<uint32_t>(total), voters[i]->word(1));
