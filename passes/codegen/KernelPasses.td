@@ -142,4 +142,31 @@ def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::M
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
 
+def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleOp"> {
+  let summary = "Compile kernels for GPUs to PTX";
+  let description = [{
+    All `plan.native_kernel`s of the driver `cuda` become one `plan.object` of PTX; each learns its launches and scratch
+    memory.
+
+    Before:
+    ```mlir
+    plan.native_kernel @native.softmax.0 attributes {driver = "cuda"} { … }
+    ```
+    After:
+    ```mlir
+    plan.object @gpu triple = "nvptx64-nvidia-cuda" cpu = "sm_90" features = [] image = "…"
+    plan.native_kernel @native.softmax.0 attributes {driver = "cuda", launches = [#plan.gpu_launch<"cleave_kernel_0_0",
+        blocks = 128, threads = 256, shared_bytes = 0>], object = @gpu} { … }
+    ```
+    Functions such as `exp` come from CUDA's libdevice, which is found where the toolkit was when Cleave was built, or in
+    CUDA_PATH.
+  }];
+  let options = [
+    Option<"reference", "reference", "bool", "false", "every operation by itself, one thread an element">,
+    Option<"threads", "threads", "unsigned", "2", "threads that compile">,
+    Option<"chip", "chip", "std::string", "\"\"",
+           "the oldest GPU that the code has to run on, as sm_90; empty: the oldest of the module's devices">];
+  let dependentDialects = ["::cleave::plan::PlanDialect"];
+}
+
 #endif // CLEAVE_PASSES_CODEGEN_KERNELPASSES

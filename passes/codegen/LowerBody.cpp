@@ -42,4 +42,19 @@ FailureOr<SmallVector<Value>> lowerBody(OpBuilder &builder, Block &block, ValueR
   return mapped(block.getTerminator()->getOperands());
 }
 
+FailureOr<func::FuncOp> lowerToFunction(ModuleOp module, StringRef name, Region &body) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Block &block = body.front();
+  Location location = module.getLoc();
+  auto function =
+      func::FuncOp::create(builder, location, name,
+                           builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  auto results = lowerBody(builder, block, function.getArguments());
+  if (failed(results))
+    return failure();
+  func::ReturnOp::create(builder, location, *results);
+  return function;
+}
+
 } // namespace cleave

@@ -5,8 +5,10 @@
 #ifndef CLEAVE_PASSES_CODEGEN_LOWERBODY_H
 #define CLEAVE_PASSES_CODEGEN_LOWERBODY_H
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Block.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace cleave {
 
@@ -18,6 +20,10 @@ llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerBody(mlir::OpBuilder &build
 /// Builds the meaning of one operator: of a LowerInterface, of a fusion, or of a constant.
 llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerOperator(mlir::OpBuilder &builder, mlir::Operation *op,
                                                               mlir::ValueRange operands);
+
+/// Appends to `module` a function `name` on tensors that computes what `body` does: its arguments are those of the
+/// body, its results the operands of the body's terminator. Fails as `lowerBody` does.
+llvm::FailureOr<mlir::func::FuncOp> lowerToFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Region &body);
 
 } // namespace cleave
 

@@ -65,27 +65,11 @@ constexpr size_t kernelsPerPart = 6;
 
 } // namespace
 
-/// The kernel's linalg operations in a function on tensors.
-static FailureOr<func::FuncOp> buildLinalg(ModuleOp module, const KernelSource &source) {
-  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  Block &block = source.body->front();
-  Location location = module.getLoc();
-  auto function =
-      func::FuncOp::create(builder, location, source.symbol,
-                           builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
-  builder.setInsertionPointToStart(function.addEntryBlock());
-  auto results = lowerBody(builder, block, function.getArguments());
-  if (failed(results))
-    return failure();
-  func::ReturnOp::create(builder, location, *results);
-  return function;
-}
-
 static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bool reference,
                                  const VectorRegisters &registers, NativeKernelInfo &info, NativeTimes &times) {
   Stopwatch watch;
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
-  auto function = buildLinalg(*tensors, source);
+  auto function = lowerToFunction(*tensors, source.symbol, *source.body);
   if (failed(function))
     return failure();
   if (!reference)

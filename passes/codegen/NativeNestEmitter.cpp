@@ -5,9 +5,10 @@
 
 #include "passes/codegen/NativeNestEmitter.h"
 
+#include "passes/codegen/NestBody.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -309,55 +310,17 @@ static void allowReassociation(Operation *op) {
     mul.setFastmathAttr(flags);
 }
 
-Value NestEmitter::loopIndex(linalg::IndexOp position) {
-  Value value = loopIndices[position.getDim()];
-  return value ? value : index(0);
-}
-
-/// The same inside the loops of a body.
-void NestEmitter::replaceReads(Operation *cloned) {
-  OpBuilder::InsertionGuard guard(builder);
-  cloned->walk([&](Operation *inner) {
-    builder.setInsertionPoint(inner);
-    if (auto position = dyn_cast<linalg::IndexOp>(inner))
-      position.replaceAllUsesWith(loopIndex(position));
-    else if (auto extract = dyn_cast<tensor::ExtractOp>(inner))
-      extract.replaceAllUsesWith(loadElement(extract.getTensor(), extract.getIndices()));
-    else
-      return;
-    inner->erase();
-  });
-}
-
 SmallVector<Value> NestEmitter::cloneBody(const Nest &nest, IRMapping &mapping) {
   linalg::LinalgOp op = nest.op;
   Block *body = op.getBlock();
-  // Values from outside: constants, which this function has none of yet.
-  body->walk([&](Operation *inner) {
-    for (Value operand : inner->getOperands()) {
-      Operation *definition = operand.getDefiningOp();
-      if (definition && !isa<RankedTensorType>(operand.getType()) && !op->isProperAncestor(definition) &&
-          !mapping.contains(operand))
-        mapping.map(operand, builder.clone(*definition)->getResult(0));
-    }
-  });
-  for (Operation &inner : body->without_terminator()) {
-    if (auto position = dyn_cast<linalg::IndexOp>(inner)) {
-      mapping.map(position.getResult(), loopIndex(position));
-    } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
-      auto indices = llvm::map_to_vector(extract.getIndices(), [&](Value i) { return mapping.lookupOrDefault(i); });
-      mapping.map(extract.getResult(), loadElement(extract.getTensor(), indices));
-    } else {
-      replaceReads(builder.clone(inner, mapping));
-    }
-  }
-  SmallVector<Value> results;
+  auto loopIndex = [&](unsigned loop) { return loopIndices[loop] ? loopIndices[loop] : index(0); };
+  auto element = [&](Value tensor, ValueRange indices) { return loadElement(tensor, indices); };
+  SmallVector<Value> results = writeBody(builder, op, mapping, {loopIndex, element});
   for (auto [i, yielded] : llvm::enumerate(body->getTerminator()->getOperands())) {
-    results.push_back(mapping.lookupOrDefault(yielded));
     BlockArgument soFar = op.getMatchingBlockArgument(op.getDpsInitOperand(i));
     Operation *join = yielded.getDefiningOp();
     if (reassociate && join && llvm::is_contained(join->getOperands(), soFar))
-      allowReassociation(results.back().getDefiningOp());
+      allowReassociation(results[i].getDefiningOp());
   }
   return results;
 }

@@ -41,8 +41,6 @@ private:
   mlir::Value loadForAll(const Access &access, mlir::Value offset, int64_t width);
   llvm::SmallVector<mlir::Value> cloneBody(const Nest &nest, mlir::IRMapping &mapping);
   mlir::Value loadElement(mlir::Value tensor, mlir::ValueRange indices);
-  mlir::Value loopIndex(mlir::linalg::IndexOp position);
-  void replaceReads(mlir::Operation *cloned);
   Offsets advanced(const Nest &nest, const Level &level, mlir::Value index, const Offsets &offsets);
 
   /// Where a level starts and ends.

@@ -67,6 +67,13 @@ static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
   return nest;
 }
 
+std::vector<Nest> findNests(Block &block, const Storage &storage) {
+  std::vector<Nest> nests;
+  for (auto op : block.getOps<linalg::LinalgOp>())
+    nests.push_back(makeNest(op, storage));
+  return nests;
+}
+
 //===-- levels ------------------------------------------------------------------------------------------------===//
 
 /// Whether two levels run through memory like one: a step of the outer one is a whole run of the inner one.
@@ -159,8 +166,7 @@ public:
       : block(block), storage(storage), plain(plain), registers(registers), onStack(onStack) {}
 
   NestPlan run() {
-    for (auto op : block.getOps<linalg::LinalgOp>())
-      plan.nests.push_back(makeNest(op, storage));
+    plan.nests = findNests(block, storage);
     onStack.assign(storage.getBuffers().size(), false);
     if (!plain && !plan.nests.empty() && llvm::none_of(plan.nests, [](const Nest &nest) { return nest.isEmpty(); })) {
       dimensions.emplace(block);

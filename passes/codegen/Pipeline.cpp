@@ -36,6 +36,10 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
   compile.threads = options.threads;
   compile.cpu = options.cpu;
   manager.addPass(createCompileNativeKernelsPass(compile));
+  CompileGpuKernelsPassOptions compileGpu;
+  compileGpu.reference = options.reference;
+  compileGpu.threads = options.threads;
+  manager.addPass(createCompileGpuKernelsPass(compileGpu));
 }
 
 } // namespace cleave

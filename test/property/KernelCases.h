@@ -53,7 +53,8 @@ private:
 /// The text of a graph named `name` for a case.
 std::string graphText(const std::string &name, const KernelCase &kernelCase);
 
-/// Compiles all cases twice, optimized and as reference, and compares what both compute with what is expected.
+/// Compiles all cases twice, optimized and as reference, and compares what both compute with what is expected: for this
+/// processor (NativeCases.cpp), or, in the program that is linked with GpuCases.cpp, for GPUs, run by the interpreter.
 void expectKernels(const std::vector<KernelCase> &cases);
 
 } // namespace cleave::test

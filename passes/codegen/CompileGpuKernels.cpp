@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiles all kernels of a module that are for GPUs into one object.
+
+#include "passes/codegen/GpuKernels.h"
+#include "passes/codegen/GpuTarget.h"
+#include "passes/codegen/KernelPasses.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+#define GEN_PASS_DEF_COMPILEGPUKERNELSPASS
+#include "passes/codegen/KernelPasses.h.inc"
+
+/// "sm_90" as 90; none for what is no architecture.
+static std::optional<unsigned> versionOf(StringRef chip) {
+  unsigned version = 0;
+  if (!chip.consume_front("sm_") || chip.consumeInteger(10, version))
+    return std::nullopt;
+  return version;
+}
+
+/// The oldest architecture among the machine's GPUs: code for it runs on all of them.
+static std::string oldestChip(ModuleOp module) {
+  StringRef oldest;
+  for (const dist::Device &device : dist::getDevices(module)) {
+    if (device.driver != "cuda")
+      continue;
+    StringRef chip = device.chip.empty() ? StringRef("sm_80") : device.chip;
+    // What is no architecture stays, and is refused by name.
+    if (oldest.empty() || !versionOf(chip) || (versionOf(oldest) && *versionOf(chip) < *versionOf(oldest)))
+      oldest = chip;
+  }
+  return oldest.empty() ? "sm_80" : oldest.str();
+}
+
+namespace {
+
+class CompileGpuKernels : public impl::CompileGpuKernelsPassBase<CompileGpuKernels> {
+public:
+  using CompileGpuKernelsPassBase::CompileGpuKernelsPassBase;
+
+private:
+  void runOnOperation() override {
+    auto isOfGpu = [](plan::NativeKernelOp kernel) { return kernel.getDriver() == "cuda"; };
+    SmallVector<plan::NativeKernelOp> kernels =
+        llvm::to_vector(llvm::make_filter_range(getOperation().getOps<plan::NativeKernelOp>(), isOfGpu));
+    if (kernels.empty())
+      return;
+    std::vector<KernelSource> sources;
+    for (auto [index, kernel] : llvm::enumerate(kernels))
+      sources.push_back({"cleave_kernel_" + std::to_string(index), &kernel.getBody()});
+    GpuOptions options;
+    options.chip = chip.empty() ? oldestChip(getOperation()) : chip;
+    options.reference = reference;
+    options.threads = threads;
+    auto object = compileGpuKernels(getContext(), sources, options);
+    if (!object) {
+      getOperation().emitError("kernels for GPUs expect to compile: ") << llvm::toString(object.takeError());
+      return signalPassFailure();
+    }
+    OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
+    plan::ObjectOp::create(builder, builder.getUnknownLoc(), "gpu", ptxTriple, object->chip,
+                           builder.getStrArrayAttr({}), object->ptx);
+    for (auto [kernel, info] : llvm::zip(kernels, object->kernels)) {
+      SmallVector<Attribute> launches;
+      for (const GpuFunction &launch : info.launches)
+        launches.push_back(
+            plan::GpuLaunchAttr::get(&getContext(), launch.symbol, launch.blocks, launch.threads, /*sharedBytes=*/0));
+      kernel.setObject("gpu");
+      kernel.setLaunchesAttr(builder.getArrayAttr(launches));
+      kernel.setScratchBytes(static_cast<int64_t>(info.scratchBytes));
+    }
+  }
+};
+
+} // namespace
+} // namespace cleave

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The way of kernels for GPUs: dfg, linalg, nests, launches, LLVM, PTX.
+
+#include "passes/codegen/GpuKernels.h"
+
+#include "passes/codegen/GpuEmission.h"
+#include "passes/codegen/GpuLaunches.h"
+#include "passes/codegen/GpuLowering.h"
+#include "passes/codegen/GpuTarget.h"
+#include "passes/codegen/LowerBody.h"
+#include "passes/codegen/NativeFusion.h"
+#include "passes/codegen/NativeTarget.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include <atomic>
+#include <thread>
+
+using namespace mlir;
+
+namespace cleave {
+
+namespace {
+
+/// A part of the kernels that is compiled on its own.
+struct Part {
+  size_t number = 0;
+  ArrayRef<KernelSource> sources;
+  std::vector<GpuKernelInfo> infos;
+  std::string ptx, error;
+};
+
+/// As for processors: enough to spread over threads, few enough that what each part costs does not count.
+constexpr size_t kernelsPerPart = 6;
+
+} // namespace
+
+static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bool reference, GpuKernelInfo &info) {
+  OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
+  auto function = lowerToFunction(*tensors, source.symbol, *source.body);
+  if (failed(function))
+    return failure();
+  if (!reference)
+    fuseLinalgOperations(*function);
+  Block &block = function->getBody().front();
+  Storage storage(block);
+  GpuKernelPlan plan = planLaunches(block, storage, reference);
+  info.scratchBytes = plan.scratchBytes;
+  for (auto [number, launch] : llvm::enumerate(plan.launches)) {
+    info.launches.push_back({source.symbol + "_" + std::to_string(number), launch.blocks, launch.threads});
+    emitLaunch(module, info.launches.back().symbol, plan, launch, storage);
+  }
+  return success();
+}
+
+static llvm::Error compile(MLIRContext &context, Part &part, const GpuTarget &target, bool reference) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  part.infos.resize(part.sources.size());
+  for (auto [source, info] : llvm::zip(part.sources, part.infos))
+    if (failed(buildKernel(*module, source, reference, info)))
+      return llvm::createStringError("kernel '" + source.symbol + "' expects operators with a reference meaning");
+  std::string name = "kernel '" + part.sources.front().symbol + "' or one after it";
+  if (failed(lowerToNvvmDialect(*module)))
+    return llvm::createStringError(name + " expects to lower to LLVM");
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(*module, llvmContext, "kernels", /*disableVerification=*/true);
+  if (!code)
+    return llvm::createStringError(name + " expects to translate to LLVM");
+  std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
+  target.configure(*code, *machine);
+  if (llvm::Error error = linkDeviceLibrary(*code))
+    return error;
+  makeLocal(*code, "_part" + llvm::Twine(part.number));
+  optimizeModule(*code, *machine);
+  part.ptx = emitPtx(*code, *machine);
+  return llvm::Error::success();
+}
+
+static void prepareContext(MLIRContext &context) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+  context.appendDialectRegistry(registry);
+  context
+      .loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, linalg::LinalgDialect,
+                   LLVM::LLVMDialect, math::MathDialect, NVVM::NVVMDialect, scf::SCFDialect, tensor::TensorDialect>();
+}
+
+static void compileParts(MLIRContext &context, MutableArrayRef<Part> parts, const GpuTarget &target,
+                         const GpuOptions &options) {
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i = next++; i < parts.size(); i = next++)
+      if (llvm::Error error = compile(context, parts[i], target, options.reference))
+        parts[i].error = llvm::toString(std::move(error));
+  };
+  // A context without threads has no locks.
+  size_t count = context.isMultithreadingEnabled() ? std::min<size_t>(options.threads, parts.size()) : 1;
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<KernelSource> kernels,
+                                            const GpuOptions &options) {
+  auto target = GpuTarget::create(options.chip);
+  if (!target)
+    return target.takeError();
+  prepareContext(context);
+  std::vector<Part> parts;
+  for (ArrayRef<KernelSource> rest = kernels; !rest.empty(); rest = rest.drop_front(parts.back().sources.size())) {
+    size_t number = parts.size();
+    parts.push_back({number, rest.take_front(kernelsPerPart), {}, {}, {}});
+  }
+  compileParts(context, parts, *target, options);
+
+  GpuObject object;
+  object.chip = target->getChip();
+  std::vector<std::string> texts;
+  for (Part &part : parts) {
+    if (!part.error.empty())
+      return llvm::createStringError(part.error);
+    object.kernels.insert(object.kernels.end(), part.infos.begin(), part.infos.end());
+    texts.push_back(std::move(part.ptx));
+  }
+  object.ptx = joinPtx(texts);
+  return object;
+}
+
+} // namespace cleave

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiles regions of dfg operators for GPUs: all kernels of a plan become one text of PTX.
+
+#ifndef CLEAVE_PASSES_CODEGEN_GPUKERNELS_H
+#define CLEAVE_PASSES_CODEGEN_GPUKERNELS_H
+
+#include "passes/codegen/NativeKernels.h"
+
+namespace cleave {
+
+/// A launch of a function on a grid of one dimension.
+struct GpuFunction {
+  std::string symbol;
+  int64_t blocks = 1, threads = 1;
+};
+
+struct GpuKernelInfo {
+  /// They run one after the other. None where there is nothing to compute.
+  std::vector<GpuFunction> launches;
+  /// Memory besides inputs and outputs, in bytes.
+  uint64_t scratchBytes = 0;
+};
+
+struct GpuOptions {
+  /// The oldest GPU that the code has to run on, as "sm_90".
+  std::string chip = "sm_80";
+  /// Plain: every operation by itself, one thread an element, sums in the order of the elements.
+  bool reference = false;
+  /// Threads that compile; the text does not depend on it.
+  unsigned threads = 1;
+};
+
+/// PTX with functions whose parameters are a kernel's arguments: inputs, outputs, then the scratch memory if there is
+/// any; 64-bit global addresses, multiples of 64. Elements lie dense and row-major, i1 one byte an element; no argument
+/// may overlap another.
+struct GpuObject {
+  std::string chip, ptx;
+  std::vector<GpuKernelInfo> kernels;
+};
+
+/// Compiles all kernels into one text; equal calls give equal texts. A function is named by its kernel's symbol and the
+/// number of its launch. Fails where an operator has no reference meaning, for a chip that is unknown or too old, and
+/// where CUDA's mathematical library is needed and not found. Must not run inside a pass that runs on several
+/// operations at once, as it loads dialects.
+llvm::Expected<GpuObject> compileGpuKernels(mlir::MLIRContext &context, llvm::ArrayRef<KernelSource> kernels,
+                                            const GpuOptions &options);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_CODEGEN_GPUKERNELS_H

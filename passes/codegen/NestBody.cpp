@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Copies the body of a linalg operation, with its questions about loops and tensors answered.
+
+#include "passes/codegen/NestBody.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+/// Inside the loops of a body.
+static void replaceReads(OpBuilder &builder, Operation *cloned, const BodySource &source) {
+  OpBuilder::InsertionGuard guard(builder);
+  cloned->walk([&](Operation *inner) {
+    builder.setInsertionPoint(inner);
+    if (auto position = dyn_cast<linalg::IndexOp>(inner))
+      position.replaceAllUsesWith(source.loopIndex(position.getDim()));
+    else if (auto extract = dyn_cast<tensor::ExtractOp>(inner))
+      extract.replaceAllUsesWith(source.loadElement(extract.getTensor(), extract.getIndices()));
+    else
+      return;
+    inner->erase();
+  });
+}
+
+SmallVector<Value> writeBody(OpBuilder &builder, linalg::LinalgOp op, IRMapping &mapping, const BodySource &source) {
+  Block *body = op.getBlock();
+  // Values from outside: constants, which the new function has none of yet.
+  body->walk([&](Operation *inner) {
+    for (Value operand : inner->getOperands()) {
+      Operation *definition = operand.getDefiningOp();
+      if (definition && !isa<RankedTensorType>(operand.getType()) && !op->isProperAncestor(definition) &&
+          !mapping.contains(operand))
+        mapping.map(operand, builder.clone(*definition)->getResult(0));
+    }
+  });
+  for (Operation &inner : body->without_terminator()) {
+    if (auto position = dyn_cast<linalg::IndexOp>(inner)) {
+      mapping.map(position.getResult(), source.loopIndex(position.getDim()));
+    } else if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      auto indices = llvm::map_to_vector(extract.getIndices(), [&](Value i) { return mapping.lookupOrDefault(i); });
+      mapping.map(extract.getResult(), source.loadElement(extract.getTensor(), indices));
+    } else {
+      replaceReads(builder, builder.clone(inner, mapping), source);
+    }
+  }
+  return llvm::map_to_vector(body->getTerminator()->getOperands(),
+                             [&](Value yielded) { return mapping.lookupOrDefault(yielded); });
+}
+
+} // namespace cleave
