@@ -23,7 +23,7 @@ add_library(cleave_simulated_cuda STATIC
   cuda/SimulatedCuda.cpp
   cuda/Streams.cpp)
 target_compile_options(cleave_simulated_cuda PRIVATE -Wall -Wextra)
-target_link_libraries(cleave_simulated_cuda PUBLIC cleave_runtime cleave_ptx_interpreter)
+target_link_libraries(cleave_simulated_cuda PUBLIC cleave_runtime cleave_cuda cleave_ptx_interpreter)
 
 target_link_libraries(cleave-runtime-test PRIVATE cleave_simulated_cuda)
 target_compile_definitions(cleave-runtime-test PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
