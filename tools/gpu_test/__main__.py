@@ -24,6 +24,8 @@ def main():
     running.add_argument("folder")
     running.add_argument("-o", "--output", help="where results.json, results.md and logs go; default: FOLDER/results")
     running.add_argument("--build", default="build-gpu", help="where the runtime is built")
+    running.add_argument("--program", metavar="FILE",
+                         help="compare what this cleave-run gives, and nothing else: no build, no measurements")
     running.add_argument("-j", "--jobs", help="how many processes build it")
     running.add_argument("--seconds", type=float, default=470, help="when all of it ends (default: %(default)s)")
     running.add_argument("--no-peers", action="store_true", help="measure without PyTorch")

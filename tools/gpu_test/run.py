@@ -159,7 +159,8 @@ class Run:
         return [word for port, name in bindings.items() for word in (flag, f"{port}={os.path.join(self.folder, name)}")]
 
     def cleave_run(self, *words, limit):
-        return self.command(os.path.join(self.build, "bin", "cleave-run"), *words, limit=limit)
+        program = self.options.program or os.path.join(self.build, "bin", "cleave-run")
+        return self.command(program, *words, limit=limit)
 
     def compare_outputs(self, case):
         # The second step and those after it are replayed, so that one step would not be enough.
@@ -200,6 +201,10 @@ class Run:
         self.cases = prepared["cases"]
         for failure in prepared["failures"]:
             self.results.add(failure["purpose"], failure["name"], SKIPPED, "not prepared: " + failure["error"])
+        if self.options.program:
+            carry.unpack_weights(self.folder)
+            self.agreement()
+            return self.finish()
         unpacking = threading.Thread(target=carry.unpack_weights, args=[self.folder], daemon=True)
         unpacking.start()
         background = threading.Thread(target=self.start_peers, daemon=True)
@@ -213,6 +218,9 @@ class Run:
         finally:
             for peer in self.peers.values():
                 peer.stop()
+        return self.finish()
+
+    def finish(self):
         self.results.machine["seconds"] = f"{time.monotonic() - self.begin:.0f}"
         self.results.save()
         print(self.results.text())
