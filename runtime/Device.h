@@ -10,6 +10,7 @@
 #include "runtime/Queue.h"
 
 #include <memory>
+#include <string>
 
 namespace cleave::runtime {
 
@@ -22,6 +23,8 @@ public:
   virtual Error allocate(uint64_t bytes) = 0;
   /// Bytes that allocate() took.
   virtual uint64_t allocatedBytes() const = 0;
+  /// What part of the machine it is, for people, as "GPU 0 (NVIDIA H100)"; empty where that goes without saying.
+  virtual std::string hardware() const { return {}; }
   /// Where a buffer of one of the programs lies.
   virtual Buffer place(const PlanBuffer &buffer) const = 0;
   /// Loads the kernels that the programs call. Status::Unsupported or Status::Infeasible when one cannot run here.

@@ -417,6 +417,7 @@ std::vector<DeviceMemory> Executor::memory() const {
       continue;
     DeviceMemory &memory = ofDevice[site.device];
     memory.device = state->context.plan->devices[site.device].name;
+    memory.hardware = state->members[i].device->hardware();
     auto index = static_cast<uint32_t>(i);
     memory.plannedBytes += state->arenaBytes(index);
     memory.allocatedBytes += state->members[i].device->allocatedBytes();

@@ -42,6 +42,7 @@ struct StepTimes {
 struct DeviceMemory {
   std::string device;
   uint64_t plannedBytes = 0, allocatedBytes = 0, liveBytes = 0;
+  std::string hardware; ///< Device::hardware
 };
 
 /// An entry of a plan, or several that share parameters which their steps write, ready to run. Made once; used by one

@@ -101,7 +101,7 @@ std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, std
     uint64_t theirs[3];
     std::memcpy(theirs, all[rank].data() + begins[rank], sizeof theirs);
     begins[rank] += sizeof theirs;
-    list.push_back({plan->devices[device].name, theirs[0], theirs[1], theirs[2]});
+    list.push_back({plan->devices[device].name, theirs[0], theirs[1], theirs[2], {}});
   }
   return list;
 }

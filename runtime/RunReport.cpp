@@ -36,7 +36,8 @@ void RunReport::print(std::ostream &out) const {
        << " steps/s\npeak memory: " << peakBytes() << " bytes on a device\n";
   for (const DeviceMemory &device : devices)
     text << "  " << device.device << ": " << device.allocatedBytes << " bytes, planned " << device.plannedBytes
-         << ", live at once " << device.liveBytes << "\n";
+         << ", live at once " << device.liveBytes << (device.hardware.empty() ? "" : ", on ") << device.hardware
+         << "\n";
   for (const OutputReport &output : outputs)
     text << "output \"" << output.name << "\" " << output.type.text()
          << (output.comparison ? ": " + output.comparison->text() : std::string()) << "\n";
@@ -64,7 +65,7 @@ void RunReport::writeJson(std::ostream &out) const {
   for (size_t i = 0; i != devices.size(); ++i)
     out << (i ? "," : "") << "\n    {\"name\": " << JsonString{devices[i].device}
         << ", \"planned_bytes\": " << devices[i].plannedBytes << ", \"allocated_bytes\": " << devices[i].allocatedBytes
-        << ", \"live_bytes\": " << devices[i].liveBytes << "}";
+        << ", \"live_bytes\": " << devices[i].liveBytes << ", \"hardware\": " << JsonString{devices[i].hardware} << "}";
   out << "\n  ],\n  \"outputs\": [";
   for (size_t i = 0; i != outputs.size(); ++i) {
     out << (i ? "," : "") << "\n    {\"name\": " << JsonString{outputs[i].name}

@@ -4,6 +4,9 @@
 
 #include "PlanBuilder.h"
 
+#ifdef CLEAVE_CUDA
+#include "runtime/drivers/cuda/CudaApi.h"
+#endif
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <cstdlib>
@@ -51,6 +54,22 @@ protected:
 
   std::filesystem::path folder;
 };
+
+#ifdef CLEAVE_CUDA
+// A plan for GPUs where there is none says what is missing, whether that is the library or the GPU.
+TEST_F(CleaveRunTest, SaysThatThereIsNoGpu) {
+  writeBytes("gpu.plan", pipelinePlan("cuda").bytes());
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  int code = run("gpu.plan");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  bool hasLibrary = bool(cudaRuntime());
+  EXPECT_EQ(code, hasLibrary ? 5 : 3) << read("err");
+  EXPECT_NE(read("err").find(hasLibrary ? "expects an NVIDIA GPU and its driver, got none: CUDA says: cudaError"
+                                        : "the CUDA runtime is not on this machine"),
+            std::string::npos)
+      << read("err");
+}
+#endif
 
 // Options before and after the plan; results on standard output, nothing on standard error.
 TEST_F(CleaveRunTest, RunsPlan) {

@@ -20,6 +20,10 @@ struct CommunicatorKind {
   const char *name;
   bool (*isHere)(uint32_t site);
   std::unique_ptr<Communicator> (*create)(const Channels &channels);
+  /// Whether a site's error goes with the communication to those who depend on it.
+  bool carriesErrors = true;
+  /// Whether the machine has what it needs, if that is a question: else tests are skipped.
+  bool (*isPossible)() = nullptr;
 };
 
 inline void PrintTo(const CommunicatorKind &kind, std::ostream *out) { *out << kind.name; }
@@ -27,6 +31,7 @@ inline void PrintTo(const CommunicatorKind &kind, std::ostream *out) { *out << k
 /// Runs communications of plans without an executor: a thread for each site, each with buffers of its own.
 class CommunicatorConformanceTest : public testing::TestWithParam<CommunicatorKind> {
 protected:
+  void SetUp() override;
   /// Verifies the plan and makes its channels and the communicator.
   void create(const PlanBuilder &builder);
   /// One site's part in one step: gets its site, the step, and gives the participant to `run`.

@@ -7,6 +7,8 @@
 #include "runtime/Verify.h"
 
 #include <algorithm>
+#include <cstring>
+#include <thread>
 
 namespace cleave::runtime::test {
 
@@ -15,6 +17,51 @@ Expected<std::span<const std::byte>> FragileSource::bytes(const FileSource &sour
     return makeError(Status::Failure, "the disk is gone");
   return std::as_bytes(std::span(values)).first(source.bytes);
 }
+
+std::vector<Backend> allBackends() {
+  std::vector<Backend> list = {{"cpu_local", "cpu", true, {}}, {"null_simulated", "null", false, {}}};
+#ifdef CLEAVE_CUDA
+  list.push_back({"cuda", "cuda", true, {}});
+  for (uint64_t seed = 0; seed != 12; ++seed)
+    list.push_back({"cuda_simulated_" + std::to_string(seed), "cuda", true, seed});
+#endif
+  return list;
+}
+
+std::vector<Backend> computingBackends() {
+  std::vector<Backend> list = allBackends();
+  std::erase_if(list, [](const Backend &backend) { return !backend.computes; });
+  return list;
+}
+
+#ifdef CLEAVE_CUDA
+void ConformanceTest::SetUp() {
+  if (GetParam().driver != "cuda")
+    return;
+  if (GetParam().seed) {
+    cuda = std::make_unique<simulated::Cuda>(simulated::Options{.seed = *GetParam().seed});
+    cuda->setKernel("nap", [](const uint64_t *arguments) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::memcpy(reinterpret_cast<void *>(arguments[1]), reinterpret_cast<const void *>(arguments[0]), 16);
+    });
+    return;
+  }
+  auto library = cudaRuntime();
+  int count = 0;
+  if (!library || (*library)->cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
+    GTEST_SKIP() << "there is no GPU";
+}
+
+void ConformanceTest::TearDown() {
+  executor.reset();
+  if (cuda) {
+    EXPECT_EQ(cuda->misuse(), "");
+  }
+}
+#else
+void ConformanceTest::SetUp() {}
+void ConformanceTest::TearDown() {}
+#endif
 
 void ConformanceTest::create(const PlanBuilder &builder) {
   Plan plan = builder.read();

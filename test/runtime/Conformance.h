@@ -10,15 +10,26 @@
 #include "runtime/Executor.h"
 #include "runtime/Trace.h"
 
+#ifdef CLEAVE_CUDA
+#include "cuda/SimulatedCuda.h"
+#endif
+
 #include <gtest/gtest.h>
 
 namespace cleave::runtime::test {
 
 /// A driver and the communicator between its devices.
 struct Backend {
-  const char *name, *driver;
-  bool computes; ///< whether values come out
+  std::string name, driver;
+  bool computes;                ///< whether values come out
+  std::optional<uint64_t> seed; ///< of the simulated CUDA, where there is one
 };
+
+/// All of them. That of the GPUs is there twice: for real ones, which are skipped where there are none, and simulated,
+/// with streams in many orders.
+std::vector<Backend> allBackends();
+/// Those of them whose values come out.
+std::vector<Backend> computingBackends();
 
 inline void PrintTo(const Backend &backend, std::ostream *out) { *out << backend.name; }
 
@@ -35,6 +46,8 @@ private:
 /// Makes an executor, and tensors for it.
 class ConformanceTest : public testing::TestWithParam<Backend> {
 protected:
+  void SetUp() override;
+  void TearDown() override;
   PlanBuilder pipeline() const { return pipelinePlan(GetParam().driver, "nap"); }
   /// Verifies the plan and makes `executor`, with every instruction traced, and naps of 5 ms under the null driver.
   void create(const PlanBuilder &builder);
@@ -43,6 +56,9 @@ protected:
   /// The traced events of the body with that node and action, in the order of steps.
   std::vector<Trace::Event> events(const std::string &node, const std::string &action) const;
 
+#ifdef CLEAVE_CUDA
+  std::unique_ptr<simulated::Cuda> cuda;
+#endif
   FragileSource source;
   Trace trace;
   std::unique_ptr<Executor> executor;

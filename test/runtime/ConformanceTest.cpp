@@ -10,8 +10,7 @@
 namespace cleave::runtime::test {
 namespace {
 
-const Backend backends[] = {{"cpu_local", "cpu", true}, {"null_simulated", "null", false}};
-INSTANTIATE_TEST_SUITE_P(Drivers, ConformanceTest, testing::ValuesIn(backends),
+INSTANTIATE_TEST_SUITE_P(Drivers, ConformanceTest, testing::ValuesIn(allBackends()),
                          [](const auto &info) { return info.param.name; });
 
 // A step goes through both devices and its values come out: y = x + 1, as nap copies.
@@ -174,7 +173,7 @@ TEST_P(ConformanceTest, GoesWithStepsInFlight) {
 
 /// Only where something is done can something fail.
 class ErrorConformanceTest : public ConformanceTest {};
-INSTANTIATE_TEST_SUITE_P(Drivers, ErrorConformanceTest, testing::Values(backends[0]),
+INSTANTIATE_TEST_SUITE_P(Drivers, ErrorConformanceTest, testing::ValuesIn(computingBackends()),
                          [](const auto &info) { return info.param.name; });
 
 /// a: parameter from a file, loaded in the body -> send; b: receive -> twice -> y.

@@ -31,8 +31,7 @@ protected:
   }
 };
 
-const Backend backends[] = {{"cpu_local", "cpu", true}, {"null_simulated", "null", false}};
-INSTANTIATE_TEST_SUITE_P(Drivers, MeshTest, testing::ValuesIn(backends),
+INSTANTIATE_TEST_SUITE_P(Drivers, MeshTest, testing::ValuesIn(allBackends()),
                          [](const auto &info) { return info.param.name; });
 
 template <typename T> T exchangeOf(uint32_t source, int32_t sourceTile, uint32_t target, int32_t targetTile) {
@@ -178,7 +177,7 @@ TEST_P(MeshTest, MovesBetweenMeshes) {
 
 /// Only where something is done can something fail.
 class MeshErrorTest : public MeshTest {};
-INSTANTIATE_TEST_SUITE_P(Drivers, MeshErrorTest, testing::Values(backends[0]),
+INSTANTIATE_TEST_SUITE_P(Drivers, MeshErrorTest, testing::ValuesIn(computingBackends()),
                          [](const auto &info) { return info.param.name; });
 
 // A step whose parameter cannot be read fails on all devices that depend on it, and the next one works.

@@ -22,9 +22,17 @@ PlanBuilder::PlanBuilder(std::string driver) : driver(std::move(driver)) {
   entry->name = "main";
   plan.entries.push_back(std::move(entry));
   auto object = std::make_unique<fb::NativeObjectT>();
-  std::ifstream file(CLEAVE_TEST_KERNELS, std::ios::binary);
-  object->image.assign(std::istreambuf_iterator<char>(file), {});
+  const char *image = CLEAVE_TEST_KERNELS;
   object->triple = "x86_64-unknown-linux-gnu";
+#ifdef CLEAVE_TEST_PTX
+  if (this->driver == "cuda") {
+    image = CLEAVE_TEST_PTX;
+    object->triple = ptxTriple;
+    object->cpu = "sm_80";
+  }
+#endif
+  std::ifstream file(image, std::ios::binary);
+  object->image.assign(std::istreambuf_iterator<char>(file), {});
   object->checksum = checksum(std::as_bytes(std::span(object->image)));
   plan.objects.push_back(std::move(object));
 }
@@ -155,10 +163,22 @@ uint32_t PlanBuilder::kernel(const std::string &symbol, unsigned inputs, int64_t
   for (unsigned i = 0; i != inputs; ++i)
     kernel->inputs.push_back(vectorType(length));
   kernel->outputs.push_back(vectorType(length));
-  fb::NativeKernelT native;
-  native.symbol = symbol;
-  native.parallel_extent = length;
-  kernel->body.Set(std::move(native));
+  if (driver == "cuda") {
+    auto launch = std::make_unique<fb::GpuLaunchT>();
+    launch->symbol = symbol;
+    launch->threads = 128;
+    while (length % launch->threads != 0)
+      --launch->threads;
+    launch->blocks = static_cast<uint32_t>(length) / launch->threads;
+    fb::GpuKernelT compiled;
+    compiled.launches.push_back(std::move(launch));
+    kernel->body.Set(std::move(compiled));
+  } else {
+    fb::NativeKernelT native;
+    native.symbol = symbol;
+    native.parallel_extent = length;
+    kernel->body.Set(std::move(native));
+  }
   plan.kernels.push_back(std::move(kernel));
   return static_cast<uint32_t>(plan.kernels.size() - 1);
 }

@@ -42,7 +42,8 @@ public:
   /// A parameter whose elements are all `value`.
   uint32_t constant(const std::string &name, int64_t length, double value);
   uint32_t parameter(const std::string &name, int64_t length, cleave::fb::SourceUnion source);
-  /// A kernel of TestKernels.c with inputs and outputs of `length`, parallel over all elements.
+  /// A kernel of TestKernels.c, or cuda/TestKernels.cu, with inputs and outputs of `length`, parallel over all
+  /// elements.
   uint32_t kernel(const std::string &symbol, unsigned inputs, int64_t length);
   /// A buffer after the last one of the device's arena, which grows.
   uint32_t buffer(uint32_t device, const std::string &name, int64_t length);

@@ -71,9 +71,18 @@ Error CpuExecutable::load(const Plan &plan, const Program &program, NativeLibrar
       if (!call || kernels[call->kernel].function || kernels[call->kernel].instance)
         continue;
       const Kernel &kernel = plan->kernels[call->kernel];
-      const auto *native = std::get_if<NativeKernel>(&kernel.body);
-      auto loaded =
-          native ? loadNative(*native, libraries) : loadLibrary(kernel, std::get<LibraryKernel>(kernel.body), threads);
+      auto loaded = std::visit(
+          [&](const auto &body) -> Expected<Loaded> {
+            using Body = std::remove_cvref_t<decltype(body)>;
+            if constexpr (std::is_same_v<Body, NativeKernel>)
+              return loadNative(body, libraries);
+            else if constexpr (std::is_same_v<Body, LibraryKernel>)
+              return loadLibrary(kernel, body, threads);
+            else
+              return makeError(Status::Unsupported, "it was compiled for GPUs and its device is of driver \"cpu\"; "
+                                                    "compile the model for this device");
+          },
+          kernel.body);
       if (!loaded)
         return Error(loaded.error().status(), "kernel \"" + kernel.name + "\": " + loaded.error().message(),
                      instruction.node);

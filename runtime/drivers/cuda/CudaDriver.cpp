@@ -28,8 +28,8 @@ private:
 
 class CudaDevice : public Device {
 public:
-  CudaDevice(const CudaRuntime &cuda, CudaIssuer &issuer, CudaCodes &codes, CudaSite &site)
-      : cuda(cuda), issuer(issuer), codes(codes), site(site) {}
+  CudaDevice(const CudaRuntime &cuda, const CudaGpus &gpus, CudaIssuer &issuer, CudaCodes &codes, CudaSite &site)
+      : cuda(cuda), gpus(gpus), issuer(issuer), codes(codes), site(site) {}
 
   Error allocate(uint64_t bytes) override {
     auto made = allocateCudaMemory(cuda, site.gpu, bytes);
@@ -40,6 +40,7 @@ public:
     return Error::success();
   }
   uint64_t allocatedBytes() const override { return allocated; }
+  std::string hardware() const override { return gpus.name(site.gpu); }
   Buffer place(const PlanBuffer &buffer) const override {
     return {static_cast<std::byte *>(arena.get()) + buffer.offset, buffer.bytes};
   }
@@ -79,6 +80,7 @@ public:
 
 private:
   const CudaRuntime &cuda;
+  const CudaGpus &gpus;
   CudaIssuer &issuer;
   CudaCodes &codes;
   CudaSite &site;
@@ -99,7 +101,7 @@ public:
   }
 
   Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
-    return std::unique_ptr<Device>(std::make_unique<CudaDevice>(cuda, issuer, codes, sites[index]));
+    return std::unique_ptr<Device>(std::make_unique<CudaDevice>(cuda, gpus, issuer, codes, sites[index]));
   }
 
 private:

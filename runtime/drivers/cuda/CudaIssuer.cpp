@@ -47,6 +47,9 @@ Error CudaIssuer::record(CudaSite &site, const Queue &owner, uint32_t queue, Ent
   Running &running = phases[phase.index()];
   if (!running.phase)
     running.phase = std::make_unique<CudaPhase>(cuda, shared, phase);
+  if (shared.options.trace)
+    if (Error error = setClock(site.gpu))
+      return error;
   return running.phase->add(site, owner, queue, std::move(commands));
 }
 
@@ -240,21 +243,29 @@ void CudaIssuer::finish(Flight &flight) {
     phase.trace(*flight.slot, flight.step->number, [&](int gpu, cudaEvent_t event) { return timeOf(gpu, event); });
 }
 
-/// CUDA tells the time between two events only: the first that is asked for is now, and the others stand around it.
-int64_t CudaIssuer::timeOf(int gpu, cudaEvent_t event) {
+Error CudaIssuer::setClock(int gpu) {
   Clock &clock = clocks[gpu];
-  if (!clock.event) {
-    auto stream = createCudaStream(cuda, gpu);
-    auto mark = createCudaEvent(cuda, gpu, /*timed=*/true);
-    if (!stream || !mark || cuda.cudaEventRecord(mark->get(), stream->get()) != cudaSuccess ||
-        cuda.cudaEventSynchronize(mark->get()) != cudaSuccess)
-      return 0;
-    clock.time = now();
-    clock.event = std::move(*mark);
-  }
+  if (clock.event)
+    return Error::success();
+  auto stream = createCudaStream(cuda, gpu);
+  auto mark = createCudaEvent(cuda, gpu, /*timed=*/true);
+  if (!stream || !mark)
+    return stream ? mark.error() : stream.error();
+  if (Error error = checkCuda(cuda, cuda.cudaEventRecord(mark->get(), stream->get()), "recording an event"))
+    return error;
+  if (Error error = checkCuda(cuda, cuda.cudaEventSynchronize(mark->get()), "waiting for an event"))
+    return error;
+  clock.time = now();
+  clock.event = std::move(*mark);
+  return Error::success();
+}
+
+/// CUDA tells the time between two events only.
+int64_t CudaIssuer::timeOf(int gpu, cudaEvent_t event) const {
+  const Clock &clock = clocks.at(gpu);
   float milliseconds = 0;
   if (cuda.cudaEventElapsedTime(&milliseconds, clock.event.get(), event) != cudaSuccess)
-    return 0;
+    return clock.time;
   return clock.time + static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
 }
 

@@ -69,7 +69,10 @@ private:
   /// After an error in the middle: the streams are empty then. The error, that of a lost GPU if it is one.
   Error stop(const Running &running, const Error &error);
   Error prepareOrigin(const Running &running);
-  int64_t timeOf(int gpu, cudaEvent_t event);
+  /// From here on timeOf knows the GPU. Before its first step.
+  Error setClock(int gpu);
+  /// When the event was, in nanoseconds of the steady clock.
+  int64_t timeOf(int gpu, cudaEvent_t event) const;
 
   const CudaRuntime &cuda;
   DriverContext &shared;

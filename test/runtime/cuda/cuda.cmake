@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Tests of the driver "cuda" with a simulated CUDA, and with real GPUs where there are some. The kernels that they call
+# are compiled from TestKernels.cu; multiplications and additions stay apart, as on the processor.
+
+if(NOT TARGET cleave_ptx_interpreter)
+  add_subdirectory(${CLEAVE_ROOT}/test/ptx ${CMAKE_CURRENT_BINARY_DIR}/ptx)
+endif()
+
+set(CLEAVE_TEST_PTX ${CMAKE_CURRENT_BINARY_DIR}/TestKernels.ptx)
+add_custom_command(
+  OUTPUT ${CLEAVE_TEST_PTX}
+  COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ptx -arch=compute_80 -fmad=false -std=c++17
+          ${CMAKE_CURRENT_SOURCE_DIR}/cuda/TestKernels.cu -o ${CLEAVE_TEST_PTX}
+  DEPENDS cuda/TestKernels.cu)
+add_custom_target(cleave-test-ptx DEPENDS ${CLEAVE_TEST_PTX})
+
+# A CUDA runtime without a GPU.
+add_library(cleave_simulated_cuda STATIC
+  cuda/Graphs.cpp
+  cuda/Kernels.cpp
+  cuda/Memory.cpp
+  cuda/SimulatedCuda.cpp
+  cuda/Streams.cpp)
+target_compile_options(cleave_simulated_cuda PRIVATE -Wall -Wextra)
+target_link_libraries(cleave_simulated_cuda PUBLIC cleave_runtime cleave_ptx_interpreter)
+
+target_link_libraries(cleave-runtime-test PRIVATE cleave_simulated_cuda)
+target_compile_definitions(cleave-runtime-test PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
+add_dependencies(cleave-runtime-test cleave-test-ptx)
+
+add_executable(cleave-cuda-test
+  CommunicatorConformance.cpp
+  CommunicatorConformanceTest.cpp
+  PlanBuilder.cpp
+  TileReference.cpp
+  cuda/CudaApiTest.cpp
+  cuda/CudaCommunicator.cpp
+  cuda/CudaCommunicatorTest.cpp
+  cuda/CudaDriverTest.cpp
+  cuda/CudaScheduleTest.cpp)
+target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
+target_compile_definitions(cleave-cuda-test PRIVATE
+  CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
+  CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
+target_link_libraries(cleave-cuda-test PRIVATE cleave_simulated_cuda GTest::gtest_main)
+target_precompile_headers(cleave-cuda-test PRIVATE <gtest/gtest.h> <string> <vector>)
+add_dependencies(cleave-cuda-test cleave-test-kernels cleave-test-ptx)
+gtest_discover_tests(cleave-cuda-test)
