@@ -41,7 +41,7 @@ std::byte *Block::access(Thread &thread, const Instruction &i, uint64_t address,
   std::byte *place =
       space == Space::Shared ? inWindow(shared, "shared", address, bytes, writes) : memory.at(address, bytes, writes);
   if (launch.checkOrder && space != Space::Const)
-    noteOrder(space == Space::Shared ? sharedOrder : globalOrder, thread, i, address, bytes, writes);
+    noteOrder(space == Space::Shared ? sharedOrder : globalOrder, thread, i, address, bytes / i.count * i.used, writes);
   return place;
 }
 

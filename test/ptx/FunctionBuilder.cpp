@@ -120,6 +120,11 @@ void FunctionBuilder::finish(uint32_t line) {
   last.action = Action::Return;
   last.line = line;
   emit(last);
+  for (Instruction &i : function.code) {
+    i.used = i.count;
+    while (i.action == Action::Load && i.used > 1 && !readSlots.count(i.operands[i.used - 1u]))
+      --i.used;
+  }
   for (const Reference &jump : jumps)
     function.code[jump.instruction].immediate = addressOf(jump);
   for (const Reference &entry : tableEntries)

@@ -101,8 +101,9 @@ struct Instruction {
   Rounding rounding = Rounding::Nearest;
   /// One of the kinds above, or what the instruction's family says.
   uint8_t kind = 0;
-  /// Elements of a vector.
-  uint8_t count = 1;
+  /// Elements of a vector; of one that is loaded, those up to the last whose register something reads. Compilers
+  /// widen loads beyond what they need, which is no use of what lies there.
+  uint8_t count = 1, used = 1;
   /// Subnormal numbers count as zero.
   bool flush = false;
   /// Results are clamped to what fits, or to 0 to 1.

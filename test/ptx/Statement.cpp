@@ -140,6 +140,7 @@ Slot Statement::source(const Operand &operand, Type type) {
   if (symbol->kind == Symbol::DynamicShared)
     return builder.special(Special::DynamicShared);
   Slot slot = static_cast<Slot>(symbol->value);
+  builder.noteRead(slot);
   if (!operand.inverted)
     return slot;
   Instruction invert;

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace cleave::ptx {
@@ -73,6 +74,8 @@ public:
   /// The index of the table `name`, which stands before its use.
   uint32_t tableIndex(std::string_view name, uint32_t line) const;
   void emit(const Instruction &instruction) { function.code.push_back(instruction); }
+  /// An instruction reads the slot of a register.
+  void noteRead(Slot slot) { readSlots.insert(slot); }
   /// Resolves labels. Throws for those that are missing.
   void finish(uint32_t line);
 
@@ -90,6 +93,7 @@ private:
   std::unordered_map<uint64_t, Slot> constants;
   std::map<Special, Slot> specials;
   std::map<uint32_t, Slot> locals;
+  std::unordered_set<Slot> readSlots;
   std::unordered_map<std::string, uint32_t> labels, tables;
   std::vector<Reference> jumps, tableEntries;
   Slot carrySlot = noSlot;
