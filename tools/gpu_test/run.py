@@ -38,6 +38,10 @@ class Run:
             self.environment["LD_LIBRARY_PATH"] = ":".join([*([known] if known else []), *libraries])
         self.peers, self.rates = {}, {}
 
+    def limit(self, part):
+        """Of a program that is given nobody knows how fast it is."""
+        return self.options.seconds if self.options.program else LIMITS[part]
+
     def left(self):
         return self.options.seconds - (time.monotonic() - self.begin)
 
@@ -142,7 +146,7 @@ class Run:
 
     def agreement(self):
         """Outputs, losses and parameters beside the expected ones."""
-        until = time.monotonic() + LIMITS["agreement"]
+        until = time.monotonic() + self.limit("agreement")
 
         def compare(case):
             if time.monotonic() > until or self.left() < 5:
@@ -167,7 +171,7 @@ class Run:
         code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), "--repeat", 3,
                                        *self.files("--input", case.get("inputs", {})),
                                        *self.files("--expect", case["expects"]), "--rtol", case["rtol"], "--atol",
-                                       case["atol"], limit=LIMITS["plan"])
+                                       case["atol"], limit=self.limit("plan"))
         return (PASSED if code == 0 else FAILED), last(output)
 
     def compare_training(self, case):
@@ -175,7 +179,7 @@ class Run:
         code, output = self.cleave_run("train", os.path.join(self.folder, case["plan"]),
                                        *self.files("--data", case["data"]), "--steps", case["steps"], "--epochs", 100,
                                        "--seed", 1, "--export", export, "--json", report, "--json-steps",
-                                       limit=LIMITS["plan"])
+                                       limit=self.limit("plan"))
         if code != 0:
             return FAILED, last(output)
         with open(report, encoding="utf-8") as file:
