@@ -20,7 +20,7 @@ enum class LayoutChoice {
   Dense  ///< Row-major.
 };
 
-/// A routine of the library (runtime/drivers/cpu/OneDnn.h lists them) and how an operator maps to it.
+/// A routine of the library (runtime/LibraryKernelDesc.h lists them) and how an operator maps to it.
 struct LibraryCall {
   std::string routine;
   /// Integer lists (array<i64>) and real numbers (f64) by the routine's names.

@@ -6,7 +6,7 @@
 
 #include "passes/codegen/LayoutTypes.h"
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <numeric>
 

@@ -11,11 +11,6 @@ using namespace mlir;
 
 namespace cleave {
 
-/// The library's fallbacks: plain loops, and convolution by way of a matrix product.
-static bool isFallback(StringRef implementation) {
-  return implementation.starts_with("ref") || implementation.starts_with("gemm") || implementation.contains(":gemm");
-}
-
 namespace {
 
 struct Questions {
@@ -34,8 +29,8 @@ struct Questions {
       return failure();
     auto lies = [&](unsigned index) { return tensorType(values.current(arguments[index])); };
     auto ask = [&](runtime::LibraryKernelQuery asked) -> FailureOr<LibraryKernel> {
-      FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
-      if (failed(kernel) || isFallback(kernel->implementation))
+      FailureOr<LibraryKernel> kernel = kernels.get(asked, device);
+      if (failed(kernel) || kernel->quality != runtime::KernelQuality::Good)
         return failure();
       query = std::move(asked);
       return kernel;
@@ -98,15 +93,15 @@ struct Questions {
     }
     asked.desc.outputs[0].layout = sameKindOfLayout(layout, asked.desc.outputs[0].shape);
     asked.anyOutputs[0] = false;
-    FailureOr<LibraryKernel> kernel = kernels.get(asked, threads);
-    if (failed(kernel) || isFallback(kernel->implementation))
+    FailureOr<LibraryKernel> kernel = kernels.get(asked, device);
+    if (failed(kernel) || kernel->quality != runtime::KernelQuality::Good)
       return failure();
     query = std::move(asked);
     return kernel;
   }
 
   LibraryKernels &kernels;
-  unsigned threads;
+  KernelDevice device;
   const ReplacedValues &values;
   runtime::LibraryKernelQuery &query;
   ArrayRef<Value> arguments;
@@ -115,13 +110,13 @@ struct Questions {
 
 } // namespace
 
-FailureOr<LibraryKernel> askForKernel(LibraryKernels &kernels, unsigned threads, const ReplacedValues &values,
+FailureOr<LibraryKernel> askForKernel(LibraryKernels &kernels, KernelDevice device, const ReplacedValues &values,
                                       runtime::LibraryKernelQuery &query, ArrayRef<Value> arguments, Value result) {
-  Questions questions{kernels, threads, values, query, arguments, result};
+  Questions questions{kernels, device, values, query, arguments, result};
   FailureOr<LibraryKernel> kernel = questions.keepingLayouts();
   if (failed(kernel))
     kernel = questions.likeCompany();
-  return succeeded(kernel) ? kernel : kernels.get(query, threads);
+  return succeeded(kernel) ? kernel : kernels.get(query, device);
 }
 
 } // namespace cleave

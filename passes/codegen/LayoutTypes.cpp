@@ -5,7 +5,7 @@
 #include "passes/codegen/LayoutTypes.h"
 
 #include "dialects/plan/Plan.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include "llvm/Support/ErrorHandling.h"
 

@@ -32,9 +32,6 @@ SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call, Co
     auto kind = library.getLibraryEpilogue(use.getOperandNumber());
     if (failed(kind))
       break;
-    // oneDNN 2.6 computes the second of two elementwise epilogues with the constants of the first.
-    if (kind->otherOperand < 0 && llvm::any_of(epilogues, [](const Epilogue &known) { return !known.other; }))
-      break;
     Epilogue epilogue{use.getOwner(), *kind, nullptr};
     if (kind->otherOperand >= 0) {
       epilogue.other = use.getOwner()->getOperand(kind->otherOperand);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Queries the library and writes its answers as plan.library_kernel.
+// Queries libraries and writes their answers as plan.library_kernel. The table of libraries by driver is here.
 
 #include "passes/codegen/LibraryKernels.h"
 
 #include "passes/codegen/LayoutTypes.h"
+
+#include "runtime/drivers/cpu/OneDnn.h"
+#include "runtime/drivers/cuda/rules/CudaLibraries.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -13,12 +16,19 @@ using namespace mlir;
 
 namespace cleave {
 
+KernelDevice kernelDeviceOf(dist::ProgramOp program) {
+  dist::Device device = dist::getDeviceOf(program);
+  if (device.driver == "cuda")
+    return {&runtime::cudaLibraries(), 1};
+  return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores)};
+}
+
 /// Everything that tells kernels apart, as text.
 static std::string keyOf(const runtime::LibraryKernelDesc &desc, ArrayRef<bool> anyInputs, ArrayRef<bool> anyOutputs,
                          MLIRContext *context) {
   std::string key;
   llvm::raw_string_ostream stream(key);
-  stream << desc.operation;
+  stream << desc.library << '.' << desc.operation;
   for (const auto &[name, values] : desc.ints) {
     stream << ' ' << name << '=';
     llvm::interleaveComma(values, stream);
@@ -41,29 +51,31 @@ static std::string keyOf(const runtime::LibraryKernelDesc &desc, ArrayRef<bool> 
   return key;
 }
 
-FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &query, unsigned threads) {
+FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &query, KernelDevice device) {
   MLIRContext *context = module.getContext();
   SmallVector<bool> anyInputs(query.anyInputs.begin(), query.anyInputs.end());
   SmallVector<bool> anyOutputs(query.anyOutputs.begin(), query.anyOutputs.end());
-  std::string key = keyOf(query.desc, anyInputs, anyOutputs, context) + " on " + std::to_string(threads);
+  std::string suffix = (" on " + StringRef(device.library->name()) + " of " + Twine(device.threads)).str();
+  std::string key = keyOf(query.desc, anyInputs, anyOutputs, context) + suffix;
   if (auto found = byQuery.find(key); found != byQuery.end())
     return found->second;
   if (refused.contains(key))
     return failure();
-  auto choice = runtime::chooseLibraryKernel(query, threads);
+  auto choice = device.library->choose(query, device.threads);
   if (!choice) {
     refused.insert(key);
     return failure();
   }
-  std::string chosen = keyOf(choice->desc, {}, {}, context) + " on " + std::to_string(threads);
+  std::string chosen = keyOf(choice->desc, {}, {}, context) + suffix;
   auto [entry, inserted] = byKernel.try_emplace(chosen);
   if (inserted)
-    entry->second = insert(choice->desc);
+    entry->second = insert(*choice);
   byQuery[key] = entry->second;
   return entry->second;
 }
 
-LibraryKernel LibraryKernels::insert(const runtime::LibraryKernelDesc &desc) {
+LibraryKernel LibraryKernels::insert(const runtime::LibraryChoice &choice) {
+  const runtime::LibraryKernelDesc &desc = choice.desc;
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<NamedAttribute> parameters;
@@ -80,13 +92,13 @@ LibraryKernel LibraryKernels::insert(const runtime::LibraryKernelDesc &desc) {
   for (const runtime::TensorType &type : desc.inputs)
     inputs.push_back(kernel.inputs.emplace_back(fromRuntimeType(context, type)));
   kernel.output = fromRuntimeType(context, desc.outputs.front());
-  std::string name = "onednn." + desc.operation + "." + std::to_string(byKernel.size() - 1);
+  std::string name = desc.library + "." + desc.operation + "." + std::to_string(byKernel.size() - 1);
   kernel.symbol = FlatSymbolRefAttr::get(context, name);
-  auto op = plan::LibraryKernelOp::create(builder, builder.getUnknownLoc(), name, "onednn", desc.operation,
-                                          builder.getDictionaryAttr(parameters),
-                                          builder.getFunctionType(inputs, Type(kernel.output)),
-                                          builder.getArrayAttr(postOps), desc.implementation, desc.scratchBytes);
-  kernel.implementation = op.getImplementation();
+  plan::LibraryKernelOp::create(builder, builder.getUnknownLoc(), name, desc.library, desc.operation,
+                                builder.getDictionaryAttr(parameters),
+                                builder.getFunctionType(inputs, Type(kernel.output)), builder.getArrayAttr(postOps),
+                                desc.implementation, desc.scratchBytes);
+  kernel.quality = choice.quality;
   return kernel;
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library kernels of a module: asks the library for a kernel with the layouts that it prefers, and keeps one
-// plan.library_kernel for equal ones.
+// The library kernels of a module: asks the library of a device for a kernel with the layouts that it prefers, and
+// keeps one plan.library_kernel for equal ones.
 
 #ifndef CLEAVE_PASSES_CODEGEN_LIBRARYKERNELS_H
 #define CLEAVE_PASSES_CODEGEN_LIBRARYKERNELS_H
 
+#include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
-#include "runtime/drivers/cpu/OneDnn.h"
+#include "runtime/KernelLibrary.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -22,19 +23,28 @@ struct LibraryKernel {
   mlir::FlatSymbolRefAttr symbol;
   llvm::SmallVector<mlir::RankedTensorType, 4> inputs;
   mlir::RankedTensorType output;
-  /// What the library calls its code for it.
-  llvm::StringRef implementation;
+  runtime::KernelQuality quality = runtime::KernelQuality::Good;
 };
+
+/// A device as the one who chooses its kernels sees it.
+struct KernelDevice {
+  /// The library of the device's driver.
+  const runtime::KernelLibrary *library = nullptr;
+  unsigned threads = 1;
+};
+
+/// The device that a program runs on.
+KernelDevice kernelDeviceOf(dist::ProgramOp program);
 
 class LibraryKernels {
 public:
   explicit LibraryKernels(mlir::ModuleOp module) : module(module) {}
 
-  /// The kernel for a query on a device of `threads` cores; fails where the library has none for it.
-  llvm::FailureOr<LibraryKernel> get(const runtime::LibraryKernelQuery &query, unsigned threads);
+  /// The kernel for a query on a device; fails where the device's library has none for it.
+  llvm::FailureOr<LibraryKernel> get(const runtime::LibraryKernelQuery &query, KernelDevice device);
 
 private:
-  LibraryKernel insert(const runtime::LibraryKernelDesc &desc);
+  LibraryKernel insert(const runtime::LibraryChoice &choice);
 
   mlir::ModuleOp module;
   llvm::StringMap<LibraryKernel> byQuery, byKernel;

@@ -8,7 +8,7 @@
 #include "passes/codegen/KernelFusion.h"
 #include "passes/codegen/LayoutTypes.h"
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/interfaces/Interfaces.h"
@@ -39,14 +39,13 @@ Value ReplacedValues::inLayout(OpBuilder &builder, Value value, RankedTensorType
 
 Value ReplacedValues::reorder(OpBuilder &builder, Value from, RankedTensorType wanted) {
   runtime::LibraryKernelQuery query;
-  query.desc.library = "onednn";
   query.desc.operation = "reorder";
   query.desc.inputs.push_back(toRuntimeType(tensorType(from)));
   query.desc.outputs.push_back(toRuntimeType(wanted));
   // Layouts that differ in dimensions of size 1 alone place every element alike.
   if (!runtime::needsReorder(query.desc.inputs[0], query.desc.outputs[0]))
     return plan::ViewOp::create(builder, from.getLoc(), wanted, from);
-  FailureOr<LibraryKernel> kernel = kernels.get(query, threads);
+  FailureOr<LibraryKernel> kernel = kernels.get(query, device);
   if (failed(kernel))
     llvm::report_fatal_error("the library cannot reorder between layouts that it chose");
   return plan::LaunchOp::create(builder, from.getLoc(), TypeRange(wanted), kernel->symbol, from).getResult(0);

@@ -18,8 +18,8 @@ namespace cleave {
 
 class ReplacedValues {
 public:
-  /// Reorders are kernels of `kernels` for devices of `threads` cores.
-  ReplacedValues(LibraryKernels &kernels, unsigned threads) : kernels(kernels), threads(threads) {}
+  /// Reorders are kernels of `kernels` for `device`.
+  ReplacedValues(LibraryKernels &kernels, KernelDevice device) : kernels(kernels), device(device) {}
 
   /// The value as it lies in memory now.
   mlir::Value current(mlir::Value value) const { return laidOut.lookup_or(value, value); }
@@ -55,7 +55,7 @@ private:
   plan::LayoutAttr expectedLayout(mlir::Value value, llvm::ArrayRef<int64_t> shape) const;
 
   LibraryKernels &kernels;
-  unsigned threads;
+  KernelDevice device;
   llvm::DenseMap<mlir::Value, mlir::Value> laidOut;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> reordered;
   llvm::DenseSet<mlir::Operation *> replaced;

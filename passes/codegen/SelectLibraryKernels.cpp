@@ -39,10 +39,10 @@ namespace {
 /// Walks one program; knows the layouts of its values.
 class ProgramWalk {
 public:
-  ProgramWalk(dist::ProgramOp program, unsigned threads, LibraryKernels &kernels,
+  ProgramWalk(dist::ProgramOp program, LibraryKernels &kernels, const DenseSet<StringAttr> &rowMajorMeshes,
               DenseMap<int64_t, RankedTensorType> &sent)
-      : program(program), threads(threads), kernels(kernels), sent(sent), next(program.getBody().front().begin()),
-        values(kernels, threads) {}
+      : program(program), device(kernelDeviceOf(program)), kernels(kernels), rowMajorMeshes(rowMajorMeshes), sent(sent),
+        next(program.getBody().front().begin()), values(kernels, device) {}
 
   /// Goes on until the program ends or waits for a send that was not walked yet. Returns whether anything was done.
   bool advance();
@@ -59,8 +59,10 @@ private:
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
   dist::ProgramOp program;
-  unsigned threads;
+  KernelDevice device;
   LibraryKernels &kernels;
+  /// Those whose devices take nothing in a layout.
+  const DenseSet<StringAttr> &rowMajorMeshes;
   DenseMap<int64_t, RankedTensorType> &sent;
   Block::iterator next;
   ConstantValues constants;
@@ -99,7 +101,10 @@ void ProgramWalk::visit(Operation *op) {
       return;
   // What is cut into pieces on its way is dense.
   if (auto send = dyn_cast<dist::SendOp>(op); send && !send.getFrom()) {
-    send.getValueMutable().assign(values.current(send.getValue()));
+    OpBuilder builder(op);
+    bool isRowMajor = rowMajorMeshes.contains(send.getTargetAttr().getAttr());
+    send.getValueMutable().assign(isRowMajor ? values.denseOf(builder, send.getValue())
+                                             : values.current(send.getValue()));
     sent[send.getChannel()] = tensorType(send.getValue());
     return;
   }
@@ -112,7 +117,7 @@ void ProgramWalk::visit(Operation *op) {
 }
 
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
-  if (isBetterBySamples(op, call, values)) {
+  if (device.library->choosesLayouts() && isBetterBySamples(op, call, values)) {
     computeBySamples(op, values);
     return true;
   }
@@ -199,7 +204,6 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   Operation *last = epilogues.empty() ? op : epilogues.back().op;
   OpBuilder builder(last);
   runtime::LibraryKernelQuery query;
-  query.desc.library = "onednn";
   query.desc.operation = call.routine;
   for (NamedAttribute parameter : call.parameters) {
     std::string name = parameter.getName().str();
@@ -271,11 +275,11 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   query.desc.outputs.push_back(toRuntimeType(result));
   query.anyOutputs.push_back(call.result == LayoutChoice::Any);
 
-  FailureOr<LibraryKernel> kernel = askForKernel(kernels, threads, values, query, arguments, op->getResult(0));
+  FailureOr<LibraryKernel> kernel = askForKernel(kernels, device, values, query, arguments, op->getResult(0));
   if (failed(kernel))
     return false;
   // Its plain loops are no better than ours, except where ours are plain loops too: in contractions.
-  if (!call.takesEpilogues && call.biasDim < 0 && kernel->implementation.starts_with("ref"))
+  if (!call.takesEpilogues && call.biasDim < 0 && kernel->quality == runtime::KernelQuality::Plain)
     return false;
 
   SmallVector<Value> operands;
@@ -316,9 +320,13 @@ class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLib
   void runOnOperation() override {
     LibraryKernels kernels(getOperation());
     DenseMap<int64_t, RankedTensorType> sent;
+    DenseSet<StringAttr> rowMajorMeshes;
+    for (auto program : getOperation().getOps<dist::ProgramOp>())
+      if (!kernelDeviceOf(program).library->choosesLayouts())
+        rowMajorMeshes.insert(program.getMeshAttr().getAttr());
     std::vector<ProgramWalk> walks;
     for (auto program : getOperation().getOps<dist::ProgramOp>())
-      walks.emplace_back(program, dist::getDeviceOf(program).cores, kernels, sent);
+      walks.emplace_back(program, kernels, rowMajorMeshes, sent);
     for (bool progress = true; progress;) {
       progress = false;
       for (ProgramWalk &walk : walks)

@@ -39,32 +39,13 @@ Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const NativeKernel &na
   return loaded;
 }
 
-static LibraryKernelDesc describe(const Kernel &kernel, const LibraryKernel &library) {
-  LibraryKernelDesc desc;
-  desc.library = library.library;
-  desc.operation = library.operation;
-  for (const Attribute &attribute : library.attributes) {
-    if (attribute.reals.empty())
-      desc.ints[attribute.name] = attribute.ints;
-    else
-      desc.reals[attribute.name] = attribute.reals;
-  }
-  for (const PostOp &postOp : library.postOps)
-    desc.postOps.push_back({postOp.kind, postOp.alpha, postOp.beta, postOp.argument});
-  desc.inputs = kernel.inputs;
-  desc.outputs = kernel.outputs;
-  desc.scratchBytes = kernel.scratchBytes;
-  desc.implementation = library.implementation;
-  return desc;
-}
-
 Expected<CpuExecutable::Loaded> CpuExecutable::loadLibrary(const Kernel &kernel, const LibraryKernel &library,
                                                            unsigned threads) {
   LibraryProvider *provider = findLibraryProvider(library.library);
   if (!provider)
     return makeError(Status::Unsupported, "needs library \"", library.library,
                      "\", which is not in this build; build with it, or compile the model without it");
-  auto instance = provider->load(describe(kernel, library), threads);
+  auto instance = provider->load(describeLibraryKernel(kernel, library), threads);
   if (!instance)
     return instance.error();
   Loaded loaded;

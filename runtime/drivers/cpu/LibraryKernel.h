@@ -1,40 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The cpu driver's door to kernel libraries: how a plan describes a library kernel, and what a library must offer to
-// run it. oneDNN stands behind it where it is built in (runtime/drivers/cpu/OneDnn.h).
+// The cpu driver's door to kernel libraries: what a library must offer to run the kernels of a plan. oneDNN stands
+// behind it where it is built in (runtime/drivers/cpu/OneDnn.h).
 
 #ifndef CLEAVE_RUNTIME_DRIVERS_CPU_LIBRARYKERNEL_H
 #define CLEAVE_RUNTIME_DRIVERS_CPU_LIBRARYKERNEL_H
 
-#include "runtime/TensorType.h"
+#include "runtime/LibraryKernelDesc.h"
 
-#include <map>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace cleave::runtime {
-
-/// A fused epilogue. `argument` is the index of the kernel input that it reads (sum and binary), or -1.
-struct LibraryPostOp {
-  std::string kind;
-  float alpha = 0, beta = 0;
-  int argument = -1;
-};
-
-/// A library kernel as the plan describes it. An attribute holds integers or reals.
-struct LibraryKernelDesc {
-  std::string library;
-  std::string operation;
-  std::map<std::string, std::vector<int64_t>> ints;
-  std::map<std::string, std::vector<double>> reals;
-  std::vector<LibraryPostOp> postOps;
-  std::vector<TensorType> inputs, outputs;
-  uint64_t scratchBytes = 0;
-  /// What the library chose when the plan was made, for people.
-  std::string implementation;
-};
 
 /// A kernel ready to run on one device. Only that device's compute thread runs it, one call at a time.
 class LibraryKernelInstance {

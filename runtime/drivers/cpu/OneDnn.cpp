@@ -141,13 +141,7 @@ onednn::Primitive build(const LibraryKernelQuery &query) {
 /// Calls `body`, which returns an Expected<T>, and turns whatever it throws into an error that names the kernel.
 template <typename Body> auto guarded(const LibraryKernelDesc &desc, const Body &body) -> decltype(body()) {
   auto fail = [&](Status status, const auto &...parts) {
-    std::ostringstream types;
-    for (const TensorType &type : desc.inputs)
-      types << ' ' << type.text();
-    types << " ->";
-    for (const TensorType &type : desc.outputs)
-      types << ' ' << type.text();
-    return makeError(status, "onednn kernel \"", desc.operation, '"', types.str(), ": ", parts...);
+    return makeError(status, "onednn kernel ", desc.text(), ": ", parts...);
   };
   try {
     return body();
@@ -184,32 +178,57 @@ public:
   }
 };
 
+/// Takes the types with the layouts that the primitive has, and the bytes of their buffers.
+void settle(const std::vector<Binding> &bindings, std::vector<TensorType> &types, std::vector<uint64_t> &bytes) {
+  for (size_t i = 0; i != bindings.size(); ++i) {
+    if (bindings[i].any)
+      types[i] = typeOf(bindings[i], types[i]);
+    bytes.push_back(std::max<uint64_t>(bindings[i].memory.get_size(), *types[i].byteSize()));
+  }
+}
+
+/// oneDNN's names for its code: plain loops, and convolution by way of a matrix product.
+KernelQuality qualityOf(std::string_view implementation) {
+  if (implementation.starts_with("ref"))
+    return KernelQuality::Plain;
+  bool isIndirect = implementation.starts_with("gemm") || implementation.find(":gemm") != std::string_view::npos;
+  return isIndirect ? KernelQuality::Indirect : KernelQuality::Good;
+}
+
+class Library final : public KernelLibrary {
+public:
+  std::string_view name() const override { return "onednn"; }
+  bool choosesLayouts() const override { return true; }
+
+  Expected<LibraryChoice> choose(const LibraryKernelQuery &query, unsigned threads) const override {
+    TeamSize team(std::max(threads, 1u));
+    return guarded(query.desc, [&]() -> Expected<LibraryChoice> {
+      // oneDNN 2.6 computes the second of two elementwise post operations with the constants of the first.
+      if (std::count_if(query.desc.postOps.begin(), query.desc.postOps.end(),
+                        [](const LibraryPostOp &postOp) { return postOp.argument < 0; }) > 1)
+        refuse(Status::Unsupported, "expects at most 1 post operation that reads no input");
+      onednn::Primitive primitive = build(query);
+      LibraryChoice choice{query.desc, {}, {}};
+      settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);
+      settle(primitive.outputs, choice.desc.outputs, choice.outputBytes);
+      choice.desc.library = "onednn";
+      // What counts is the kernel that the runtime gets when it asks with the layouts as they are recorded.
+      onednn::Primitive recorded = build({choice.desc, {}, {}});
+      choice.desc.scratchBytes = recorded.desc.scratchpad_desc().get_size();
+      choice.desc.implementation = recorded.desc.impl_info_str();
+      choice.quality = qualityOf(choice.desc.implementation);
+      return choice;
+    });
+  }
+};
+
 } // namespace
 
 std::unique_ptr<LibraryProvider> createOneDnnProvider() { return std::make_unique<Provider>(); }
 
-Expected<LibraryChoice> chooseLibraryKernel(const LibraryKernelQuery &query, unsigned threads) {
-  TeamSize team(std::max(threads, 1u));
-  return guarded(query.desc, [&]() -> Expected<LibraryChoice> {
-    onednn::Primitive primitive = build(query);
-    LibraryChoice choice{query.desc, {}, {}};
-    auto settle = [](const std::vector<Binding> &bindings, std::vector<TensorType> &types,
-                     std::vector<uint64_t> &bytes) {
-      for (size_t i = 0; i != bindings.size(); ++i) {
-        if (bindings[i].any)
-          types[i] = typeOf(bindings[i], types[i]);
-        bytes.push_back(std::max<uint64_t>(bindings[i].memory.get_size(), *types[i].byteSize()));
-      }
-    };
-    settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);
-    settle(primitive.outputs, choice.desc.outputs, choice.outputBytes);
-    choice.desc.library = "onednn";
-    // What counts is the kernel that the runtime gets when it asks with the layouts as they are recorded.
-    onednn::Primitive recorded = build({choice.desc, {}, {}});
-    choice.desc.scratchBytes = recorded.desc.scratchpad_desc().get_size();
-    choice.desc.implementation = recorded.desc.impl_info_str();
-    return choice;
-  });
+const KernelLibrary &oneDnnLibrary() {
+  static const Library library;
+  return library;
 }
 
 } // namespace cleave::runtime

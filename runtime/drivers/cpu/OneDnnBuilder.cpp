@@ -5,7 +5,7 @@
 
 #include "runtime/drivers/cpu/OneDnnBuilder.h"
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <algorithm>
 #include <cmath>

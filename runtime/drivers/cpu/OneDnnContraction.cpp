@@ -2,7 +2,7 @@
 //
 // Convolution, deconvolution, matrix product and inner product.
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 #include "runtime/drivers/cpu/OneDnnWindow.h"
 

@@ -3,7 +3,7 @@
 // Operations on one element at a time, and those that only move elements: eltwise, binary, sum, concat, reorder; and
 // the names of elementwise functions.
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 
 namespace cleave::runtime::onednn {

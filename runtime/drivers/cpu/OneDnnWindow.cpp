@@ -4,7 +4,7 @@
 
 #include "runtime/drivers/cpu/OneDnnWindow.h"
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 
 namespace cleave::runtime::onednn {

@@ -19,7 +19,6 @@ add_library(cleave_onednn STATIC
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnBuilder.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnContraction.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnElementwise.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/OneDnnLayout.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnNormalization.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnReduction.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnWindow.cpp)

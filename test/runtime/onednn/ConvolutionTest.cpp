@@ -3,7 +3,7 @@
 // Convolution and deconvolution against loops over their definitions, in the layouts that oneDNN prefers.
 
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <cmath>
 #include <numeric>
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ConvolutionWeights, AreRecordedWithTheGroupDimension) {
   Case c{"", {1, 64, 14, 14}, {64, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, 2};
   std::vector<Tensor> inputs = inputsFor(c, false);
-  auto choice = chooseLibraryKernel(queryFor(c, false, inputs), 1);
+  auto choice = oneDnnLibrary().choose(queryFor(c, false, inputs), 1);
   ASSERT_TRUE(choice) << choice.error().text();
   const TensorType &weights = choice->desc.inputs[1];
   ASSERT_TRUE(weights.layout);
@@ -261,10 +261,10 @@ TEST(ConvolutionInput, KeepsItsLayoutForASingleChannel) {
   Case c{"", {4, 1, 28, 28}, {20, 1, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
   std::vector<Tensor> inputs = inputsFor(c, false);
   LibraryKernelQuery query = queryFor(c, false, inputs);
-  auto choice = chooseLibraryKernel(query, 1);
+  auto choice = oneDnnLibrary().choose(query, 1);
   ASSERT_TRUE(choice) << choice.error().text();
   EXPECT_NE(choice->desc.implementation.substr(0, 3), "ref");
-  auto again = chooseLibraryKernel({choice->desc, {}, {}}, 1);
+  auto again = oneDnnLibrary().choose({choice->desc, {}, {}}, 1);
   ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ(again->desc.implementation, choice->desc.implementation);
   Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);

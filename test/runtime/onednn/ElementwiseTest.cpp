@@ -4,7 +4,7 @@
 
 #include "Functions.h"
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 using namespace cleave::runtime;
 using namespace cleave::runtime::test;

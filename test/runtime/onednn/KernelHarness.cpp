@@ -142,7 +142,7 @@ Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs,
 }
 
 Tensor runKernel(const LibraryKernelQuery &query, const std::vector<Tensor> &inputs, unsigned threads) {
-  auto choice = chooseLibraryKernel(query, threads);
+  auto choice = oneDnnLibrary().choose(query, threads);
   check(choice.error());
   Tensor result = runChoice(*choice, inputs, threads);
   result.shape = query.desc.outputs[0].shape;

@@ -3,7 +3,7 @@
 // Layouts: names, comparison, and reorders between them at positions computed by hand.
 
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 using namespace cleave::runtime;
 using namespace cleave::runtime::test;
@@ -58,7 +58,7 @@ static void expectReorder(const TensorType &from, const TensorType &to) {
   query.desc.operation = "reorder";
   query.desc.inputs = {from};
   query.desc.outputs = {to};
-  auto choice = chooseLibraryKernel(query, 1);
+  auto choice = oneDnnLibrary().choose(query, 1);
   ASSERT_TRUE(choice) << choice.error().text();
   Tensor values = pseudorandom(from.shape, 5);
   Tensor moved = runChoice(*choice, {values});
@@ -96,7 +96,7 @@ TEST(Reorder, ZeroesThePadding) {
   desc.operation = "reorder";
   desc.inputs = {f32(image)};
   desc.outputs = {with(image, blockedLayout(image, 1, 16))};
-  auto choice = chooseLibraryKernel({desc, {}, {}}, 1);
+  auto choice = oneDnnLibrary().choose({desc, {}, {}}, 1);
   ASSERT_TRUE(choice) << choice.error().text();
   auto kernel = createOneDnnProvider()->load(choice->desc, 1);
   ASSERT_TRUE(kernel) << kernel.error().text();

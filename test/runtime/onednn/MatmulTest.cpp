@@ -3,7 +3,7 @@
 // Matrix products and inner products against loops, with transposed operands, batches and bias.
 
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 // Softmax, layer, batch and local response normalization against their formulas.
 
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <cmath>
 

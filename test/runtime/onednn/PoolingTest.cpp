@@ -3,7 +3,7 @@
 // Pooling and reductions against loops.
 
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 
 #include "Functions.h"
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 using namespace cleave::runtime;
 using namespace cleave::runtime::test;
@@ -80,7 +80,7 @@ TEST(PostOp, FusesBinaryFunctions) {
     base.query.anyInputs[last - 1] = false;
     if (shape.size() == 4)
       base.query.desc.inputs[last - 1].layout = blockedLayout(shape, 1, 16);
-    auto choice = chooseLibraryKernel(base.query, 1);
+    auto choice = oneDnnLibrary().choose(base.query, 1);
     if (shape.size() == 4 && !choice)
       GTEST_SKIP() << "this processor's convolution takes no residual in blocks of 16: " << choice.error().text();
     Tensor actual = runChoice(*choice, base.inputs);
@@ -97,7 +97,7 @@ TEST(PostOp, AddsToTheOutput) {
       Tensor expected = tabulate(base.plain.shape, [&](const Shape &index) {
         return std::max(base.plain.at(index) + (scale == 0 ? 1.0 : scale) * base.inputs.back().at(index), 0.0);
       });
-      auto choice = chooseLibraryKernel(base.query, 1);
+      auto choice = oneDnnLibrary().choose(base.query, 1);
       ASSERT_TRUE(choice) << choice.error().text();
       EXPECT_EQ(choice->desc.inputs.back(), choice->desc.outputs[0]);
       expectNear(runKernel(base.query, base.inputs), expected, 1e-5, 1e-5);
@@ -114,7 +114,7 @@ TEST(PostOp, RefusesSumOutsideTheOutput) {
   base.query.desc.postOps = {{"sum", 1, 0, lastInput(base)}};
   base.query.anyInputs = {};
   base.query.anyOutputs = {};
-  auto choice = chooseLibraryKernel(base.query, 1);
+  auto choice = oneDnnLibrary().choose(base.query, 1);
   ASSERT_TRUE(choice) << choice.error().text();
   auto kernel = createOneDnnProvider()->load(choice->desc, 1);
   ASSERT_TRUE(kernel) << kernel.error().text();

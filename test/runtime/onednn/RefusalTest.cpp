@@ -4,7 +4,7 @@
 // anything.
 
 #include "KernelHarness.h"
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <limits>
 
@@ -36,7 +36,7 @@ static LibraryKernelDesc convolution() {
 // A plan for a larger processor or team must say so instead of overrunning its scratch buffer.
 TEST(Refusal, OfTooLittleScratch) {
   LibraryKernelDesc desc = describe("matmul", {{1, 9216}, {9216, 512}}, {1, 512});
-  auto choice = chooseLibraryKernel({desc, {}, {}}, 2);
+  auto choice = oneDnnLibrary().choose({desc, {}, {}}, 2);
   ASSERT_TRUE(choice) << choice.error().text();
   if (choice->desc.scratchBytes == 0)
     GTEST_SKIP() << "this processor's kernel needs no scratch";
@@ -136,4 +136,16 @@ TEST(Refusal, OfForeignLayouts) {
   desc = convolution();
   desc.inputs[0].layout = Layout{{1, 16, 8, 8}, {1024, 64, 8}, {}, {}};
   expectRefused(desc, Status::Rejected, "padded dimensions and strides");
+}
+
+// oneDNN 2.6 computes the second of two elementwise functions with the constants of the first.
+TEST(Refusal, OfTwoFunctionsBehindARoutine) {
+  LibraryKernelDesc desc = convolution();
+  desc.postOps = {{"clip", -1, 1}};
+  EXPECT_TRUE(oneDnnLibrary().choose({desc, {}, {}}, 1));
+  desc.postOps = {{"clip", -1, 1}, {"clip", 0, 2}};
+  auto choice = oneDnnLibrary().choose({desc, {}, {}}, 1);
+  ASSERT_FALSE(choice);
+  EXPECT_EQ(choice.error().status(), Status::Unsupported);
+  EXPECT_NE(choice.error().message().find("at most 1 post operation that reads no input"), std::string::npos);
 }

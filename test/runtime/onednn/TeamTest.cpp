@@ -18,9 +18,9 @@ TEST(Team, IsRestored) {
   omp_set_num_threads(3);
   std::vector<Tensor> inputs = operands();
   LibraryKernelQuery query = openQuery("matmul", inputs, {4, 128});
-  auto before = chooseLibraryKernel(query, 1);
-  auto other = chooseLibraryKernel(query, 7);
-  auto after = chooseLibraryKernel(query, 1);
+  auto before = oneDnnLibrary().choose(query, 1);
+  auto other = oneDnnLibrary().choose(query, 7);
+  auto after = oneDnnLibrary().choose(query, 1);
   ASSERT_TRUE(before && other && after);
   EXPECT_EQ(before->desc.scratchBytes, after->desc.scratchBytes);
   EXPECT_GE(other->desc.scratchBytes, before->desc.scratchBytes);

@@ -2,7 +2,7 @@
 //
 // Comparing and naming memory layouts.
 
-#include "runtime/drivers/cpu/OneDnnLayout.h"
+#include "runtime/MemoryLayout.h"
 
 #include <algorithm>
 #include <cctype>

@@ -3,8 +3,8 @@
 // Questions about memory layouts that need no library: is it row-major, do two types hold their elements in the same
 // places, what is it called.
 
-#ifndef CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNLAYOUT_H
-#define CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNLAYOUT_H
+#ifndef CLEAVE_RUNTIME_MEMORYLAYOUT_H
+#define CLEAVE_RUNTIME_MEMORYLAYOUT_H
 
 #include "runtime/TensorType.h"
 
@@ -48,4 +48,4 @@ std::string_view weightLetters(size_t rank, bool grouped);
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNLAYOUT_H
+#endif // CLEAVE_RUNTIME_MEMORYLAYOUT_H

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How a plan describes a kernel that a library computes, whichever library it is: the compiler asks libraries with such
+// descriptions, the runtime loads kernels from them.
+//
+// Operations and their arguments. A library may have a part of them, and says so when asked. Dense inputs may have any
+// layout that the plan can record. Integer attributes unless said otherwise; [n] is one value a spatial dimension, with
+// the default for none given in parentheses.
+//
+//   convolution      data [N, C, spatial...], weights, optional bias [O] -> [N, O, spatial...]; 1 to 3 spatial
+//                    dimensions; strides [n] (1), dilations [n] (1: dense), pads_begin [n] (0), pads_end [n] (0),
+//                    groups (1). Weights are [O, C, kernel...]; grouped ones are [G, O/G, C/G, kernel...], which has
+//                    the bytes of the plain [O, C/G, kernel...]. That shape is accepted for a dense argument, and a
+//                    chosen blocked layout is always recorded for the shape with G.
+//   deconvolution    as convolution, with weights [C, O, kernel...] or [G, C/G, O/G, kernel...]. pads_begin and
+//                    pads_end are those of the forward convolution; the output's shape implies the output padding.
+//   convolution_weights
+//                    the data of a convolution, its cotangent -> the gradient of its weights; attributes as the
+//                    convolution's
+//   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
+//                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
+//   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked
+//                    activations without a flatten. With a constant, blocked weight the two are equally fast at batch 1
+//                    (memory bound); with a weight that stays row-major this one is.
+//   pooling.max, pooling.avg_include, pooling.avg_exclude
+//                    data -> data; kernel [n], strides, dilations, pads_begin, pads_end. The two averages count padding
+//                    in the divisor, or not.
+//   pooling_gradient.avg_include, pooling_gradient.avg_exclude
+//                    the pooling's cotangent -> the gradient of its data; attributes as the pooling's
+//   softmax, log_softmax
+//                    data -> data; axis (-1)
+//   layer_norm       data, optional scale, optional shift (of the normalized shape) -> data; axis (-1): the first
+//                    normalized one; real epsilon (1e-5)
+//   batch_norm       data, scale [C], shift [C], mean [C], variance [C] -> data; real epsilon (1e-5)
+//   lrn              data -> data, across channels; size (odd), real alpha (1e-4), beta (0.75), k (1):
+//                    y = x / (k + alpha / size * sum of x^2 over the window)^beta
+//   eltwise.KIND     data -> data; real alpha (0), beta (0); the kinds of post operations below, and abs, exp, linear
+//                    (alpha x + beta), log, mish, pow (alpha x^beta), round, soft_relu, sqrt, square, swish (alpha)
+//   binary.KIND      a, b -> data; add, sub, mul, div, max, min; one side may broadcast
+//   reduction.KIND   data -> data with kept (size 1) or dropped dimensions; axes; mean, sum, max, min, mul
+//   concat           data... -> data; axis
+//   sum              data... -> data; real scales (1 each)
+//   reorder          data -> the same elements in another layout; a dense side may have another shape of as many
+//                    elements
+//
+// Of contractions, `tf32` (0): 1 lets float32 be rounded to 10 bits of mantissa before it is multiplied.
+//
+// Post operations, in order, for convolution, deconvolution, matmul, inner_product, and where the library offers them:
+//   relu, leaky_relu (alpha), elu (alpha), clip (from alpha to beta), sigmoid, tanh, gelu_erf, gelu_tanh, hard_swish,
+//   and the further eltwise kinds above; `sum` adds what the output buffer held before: its argument is an input that
+//   must be the same buffer as the output and have its type (alpha scales it; 0 means 1); binary_add, binary_sub,
+//   binary_mul, binary_div, binary_max, binary_min take an input of the output's shape or one that broadcasts to it.
+//   Inputs of post operations follow the operation's own.
+
+#ifndef CLEAVE_RUNTIME_LIBRARYKERNELDESC_H
+#define CLEAVE_RUNTIME_LIBRARYKERNELDESC_H
+
+#include "runtime/TensorType.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cleave::runtime {
+
+struct Kernel;
+struct LibraryKernel;
+
+/// A fused epilogue. `argument` is the index of the kernel input that it reads (sum and binary), or -1.
+struct LibraryPostOp {
+  std::string kind;
+  float alpha = 0, beta = 0;
+  int argument = -1;
+};
+
+/// A library kernel as the plan describes it. An attribute holds integers or reals.
+struct LibraryKernelDesc {
+  std::string library;
+  std::string operation;
+  std::map<std::string, std::vector<int64_t>> ints;
+  std::map<std::string, std::vector<double>> reals;
+  std::vector<LibraryPostOp> postOps;
+  std::vector<TensorType> inputs, outputs;
+  uint64_t scratchBytes = 0;
+  /// What the library chose when the plan was made, for people.
+  std::string implementation;
+
+  /// The operation with the types of its arguments, for messages: "\"matmul\" f32[2,3] f32[3,4] -> f32[2,4]".
+  std::string text() const;
+};
+
+/// The description of a plan's kernel, whose body is `library`.
+LibraryKernelDesc describeLibraryKernel(const Kernel &kernel, const LibraryKernel &library);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_LIBRARYKERNELDESC_H

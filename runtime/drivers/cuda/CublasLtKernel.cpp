@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A CublasProblem as cuBLASLt's descriptors, and the search for its fastest algorithm.
+
+#include "runtime/drivers/cuda/CublasLtKernel.h"
+
+#include "runtime/drivers/cuda/CublasLtApi.h"
+#include "runtime/drivers/cuda/CudaLibraryAlgorithms.h"
+#include "runtime/drivers/cuda/rules/CublasProblem.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+
+namespace cleave::runtime {
+
+namespace {
+
+/// How many algorithms are measured; cuBLASLt gives the likeliest first.
+constexpr int mostCandidates = 12;
+/// Every argument's address is a multiple of it.
+constexpr uint32_t alignment = 64;
+
+/// The current device's handle. It may be used by all threads at once, and is never given back: what ends first, the
+/// device or the library, is not ours to say.
+Expected<cublasLtHandle_t> handleOf(const CublasLt &library, int device) {
+  static std::mutex mutex;
+  static auto &handles = *new std::map<std::pair<const CublasLt *, int>, cublasLtHandle_t>;
+  std::lock_guard lock(mutex);
+  cublasLtHandle_t &handle = handles[{&library, device}];
+  if (!handle)
+    if (Error error = checkCublasLt(library, library.cublasLtCreate(&handle), "cublasLtCreate"))
+      return error;
+  return handle;
+}
+
+cudaDataType_t dataType(ElementType element) { return element == ElementType::BF16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+cublasLtEpilogue_t epilogueOf(const CublasProblem &problem) {
+  bool biased = problem.bias >= 0;
+  switch (problem.activation) {
+  case CublasProblem::Activation::Relu:
+    return biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  case CublasProblem::Activation::Gelu:
+    return biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  case CublasProblem::Activation::None:
+    break;
+  }
+  return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// The bytes of an algorithm in hexadecimal: cuBLASLt allows to keep them for the same version of it.
+std::string algorithmText(const cublasLtMatmulAlgo_t &algorithm) {
+  std::string text;
+  char digits[20];
+  for (uint64_t word : algorithm.data) {
+    auto end = std::to_chars(digits, digits + sizeof(digits), word, 16).ptr;
+    text.append(digits, end).push_back(' ');
+  }
+  return text;
+}
+
+std::optional<cublasLtMatmulAlgo_t> readAlgorithm(const std::string &text) {
+  cublasLtMatmulAlgo_t algorithm;
+  const char *next = text.data(), *end = next + text.size();
+  for (uint64_t &word : algorithm.data) {
+    auto [rest, error] = std::from_chars(next, end, word, 16);
+    if (error != std::errc() || rest == end || *rest != ' ')
+      return std::nullopt;
+    next = rest + 1;
+  }
+  return next == end ? std::optional(algorithm) : std::nullopt;
+}
+
+class CublasLtKernel final : public CudaLibraryKernel {
+public:
+  CublasLtKernel(const CudaRuntime &cuda, const CublasLt &library, const LibraryKernelDesc &desc,
+                 const CublasProblem &problem)
+      : cuda(cuda), library(library), desc(desc), problem(problem) {}
+  ~CublasLtKernel() override;
+
+  /// Makes the handle and descriptors, and asks for candidates, so that what no algorithm computes fails here.
+  Error load();
+  Error choose(void *const *arguments, cudaStream_t stream) override;
+  Error enqueue(void *const *arguments, cudaStream_t stream) override { return run(arguments, stream, algorithm); }
+
+private:
+  Error check(cublasStatus_t code, const char *routine) const;
+  Error makeLayout(cublasLtMatrixLayout_t &layout, const CublasMatrix &matrix) const;
+  template <typename T> Error setOperation(cublasLtMatmulDescAttributes_t name, const T &value) const {
+    return check(library.cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof(value)),
+                 "cublasLtMatmulDescSetAttribute");
+  }
+  Error makeOperation();
+  Error findCandidates();
+  Error askHeuristic(cublasLtMatmulPreference_t preference);
+  bool isUsable(const cublasLtMatmulAlgo_t &kept) const;
+  Error run(void *const *arguments, cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const;
+
+  const CudaRuntime &cuda;
+  const CublasLt &library;
+  LibraryKernelDesc desc;
+  CublasProblem problem;
+  cublasLtHandle_t handle = nullptr;
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
+  std::vector<cublasLtMatmulAlgo_t> candidates;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+CublasLtKernel::~CublasLtKernel() {
+  for (cublasLtMatrixLayout_t layout : {left, right, result})
+    if (layout)
+      library.cublasLtMatrixLayoutDestroy(layout);
+  if (operation)
+    library.cublasLtMatmulDescDestroy(operation);
+}
+
+Error CublasLtKernel::check(cublasStatus_t code, const char *routine) const {
+  Error error = checkCublasLt(library, code, routine);
+  return error ? makeError(error.status(), "cublaslt kernel ", desc.text(), ": ", error.message()) : error;
+}
+
+Error CublasLtKernel::makeLayout(cublasLtMatrixLayout_t &layout, const CublasMatrix &matrix) const {
+  if (Error error = check(library.cublasLtMatrixLayoutCreate(&layout, dataType(matrix.element), matrix.rows,
+                                                             matrix.columns, matrix.leading),
+                          "cublasLtMatrixLayoutCreate"))
+    return error;
+  if (problem.batches == 1)
+    return Error::success();
+  auto batches = static_cast<int32_t>(problem.batches);
+  int64_t stride = matrix.batchStride;
+  if (Error error = check(library.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batches,
+                                                                   sizeof(batches)),
+                          "cublasLtMatrixLayoutSetAttribute"))
+    return error;
+  return check(library.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                                        sizeof(stride)),
+               "cublasLtMatrixLayoutSetAttribute");
+}
+
+Error CublasLtKernel::makeOperation() {
+  cublasComputeType_t compute = problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  if (Error error =
+          check(library.cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"))
+    return error;
+  for (auto [name, matrix] : {std::pair{CUBLASLT_MATMUL_DESC_TRANSA, &problem.left},
+                              std::pair{CUBLASLT_MATMUL_DESC_TRANSB, &problem.right}}) {
+    cublasOperation_t transpose = matrix->transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    if (Error error = setOperation(name, transpose))
+      return error;
+  }
+  if (Error error = setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(problem)))
+    return error;
+  if (problem.bias < 0)
+    return Error::success();
+  // The heuristic takes from the address how it is aligned.
+  if (Error error = setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void *>(uintptr_t(alignment))))
+    return error;
+  return setOperation(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dataType(problem.result.element));
+}
+
+Error CublasLtKernel::askHeuristic(cublasLtMatmulPreference_t preference) {
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t name, const auto &value) {
+    return check(library.cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof(value)),
+                 "cublasLtMatmulPreferenceSetAttribute");
+  };
+  if (Error error = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, desc.scratchBytes))
+    return error;
+  // No partial sums in bfloat16.
+  if (Error error = set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                        uint32_t(CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)))
+    return error;
+  for (auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    if (Error error = set(name, alignment))
+      return error;
+  std::array<cublasLtMatmulHeuristicResult_t, mostCandidates> found;
+  int count = 0;
+  cublasStatus_t status = library.cublasLtMatmulAlgoGetHeuristic(handle, operation, left, right, result, result,
+                                                                 preference, mostCandidates, found.data(), &count);
+  if (Error error = check(status, "cublasLtMatmulAlgoGetHeuristic"))
+    return error;
+  for (int i = 0; i < count; ++i)
+    if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= desc.scratchBytes)
+      candidates.push_back(found[i].algo);
+  if (candidates.empty())
+    return check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+  return Error::success();
+}
+
+Error CublasLtKernel::findCandidates() {
+  cublasLtMatmulPreference_t preference = nullptr;
+  if (Error error = check(library.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"))
+    return error;
+  Error error = askHeuristic(preference);
+  library.cublasLtMatmulPreferenceDestroy(preference);
+  return error;
+}
+
+Error CublasLtKernel::load() {
+  int device = 0;
+  if (Error error = checkCuda(cuda, cuda.cudaGetDevice(&device), "cudaGetDevice"))
+    return error;
+  auto found = handleOf(library, device);
+  if (!found)
+    return found.error();
+  handle = *found;
+  for (auto [layout, matrix] : {std::pair{&left, &problem.left}, {&right, &problem.right}, {&result, &problem.result}})
+    if (Error error = makeLayout(*layout, *matrix))
+      return error;
+  if (Error error = makeOperation())
+    return error;
+  if (Error error = findCandidates())
+    return error;
+  algorithm = candidates.front();
+  return Error::success();
+}
+
+/// Whether what a file kept computes this product here, whatever else it may be.
+bool CublasLtKernel::isUsable(const cublasLtMatmulAlgo_t &kept) const {
+  cublasLtMatmulHeuristicResult_t checked;
+  return library.cublasLtMatmulAlgoCheck(handle, operation, left, right, result, result, &kept, &checked) ==
+             CUBLAS_STATUS_SUCCESS &&
+         checked.state == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= desc.scratchBytes;
+}
+
+Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
+  auto key = algorithmKey(cuda, "cublaslt " + std::to_string(library.cublasLtGetVersion()), desc);
+  if (!key)
+    return key.error();
+  CudaAlgorithmCache &cache = CudaAlgorithmCache::ofProcess();
+  if (auto text = cache.find(*key))
+    if (auto kept = readAlgorithm(*text); kept && isUsable(*kept)) {
+      algorithm = *kept;
+      // Loads its code, which a graph cannot.
+      if (Error error = run(arguments, stream, algorithm))
+        return error;
+      return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    }
+  float least = std::numeric_limits<float>::infinity();
+  Error last;
+  for (const cublasLtMatmulAlgo_t &candidate : candidates) {
+    auto time = measureOnStream(cuda, stream, [&] { return run(arguments, stream, candidate); });
+    if (!time)
+      last = time.error();
+    else if (*time < least) {
+      least = *time;
+      algorithm = candidate;
+    }
+  }
+  if (least == std::numeric_limits<float>::infinity())
+    return last;
+  cache.insert(*key, algorithmText(algorithm));
+  return Error::success();
+}
+
+Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const {
+  void *output = arguments[desc.inputs.size()];
+  const void *added = problem.added < 0 ? output : arguments[problem.added];
+  if (problem.addsInPlace && added != output)
+    return makeError(Status::Internal, "cublaslt kernel ", desc.text(), " adds to its output, which expects input ",
+                     problem.added, " in the output's buffer");
+  // cublasLtMatmul copies the descriptor: what a graph has captured keeps its own bias.
+  if (problem.bias >= 0)
+    if (Error error = setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, arguments[problem.bias]))
+      return error;
+  float one = 1, beta = problem.added < 0 ? 0 : problem.addedScale;
+  void *workspace = desc.scratchBytes == 0 ? nullptr : arguments[desc.inputs.size() + 1];
+  return check(library.cublasLtMatmul(handle, operation, &one, arguments[1], left, arguments[0], right, &beta, added,
+                                      result, output, result, &with, workspace, desc.scratchBytes, stream),
+               "cublasLtMatmul");
+}
+
+} // namespace
+
+Expected<std::unique_ptr<CudaLibraryKernel>> loadCublasLtKernel(const LibraryKernelDesc &desc) {
+  auto cuda = cudaRuntime();
+  if (!cuda)
+    return cuda.error();
+  auto library = cudaLibrary<CublasLt>();
+  if (!library)
+    return library.error();
+  if (desc.operation != "matmul")
+    return makeError(Status::Unsupported, "cublaslt has no operation \"", desc.operation, '"');
+  auto problem = readCublasProblem(desc);
+  if (!problem)
+    return makeError(problem.error().status(), "cublaslt kernel ", desc.text(), ": ", problem.error().message());
+  auto kernel = std::make_unique<CublasLtKernel>(**cuda, **library, desc, *problem);
+  if (Error error = kernel->load())
+    return error;
+  return std::unique_ptr<CudaLibraryKernel>(std::move(kernel));
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Buffers with guards, a stream and a clock for library kernels.
+
+#include "test/runtime/cuda/CudaLibraryHarness.h"
+
+#include "runtime/MemoryLayout.h"
+#include "test/runtime/cuda/SimulatedLibraries.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+
+namespace {
+
+/// The one stream, and what has run on it.
+std::deque<std::function<void()>> pending;
+double now = 0;
+int kernels = 0;
+
+void finish() {
+  for (; !pending.empty(); pending.pop_front())
+    pending.front()();
+}
+
+} // namespace
+
+void cleave::simulated::enqueue(cudaStream_t, std::function<void()> work) {
+  pending.push_back([work = std::move(work)] {
+    ++kernels;
+    work();
+  });
+}
+
+namespace cleave::runtime::test {
+
+double simulatedTime() { return now; }
+int simulatedKernels() { return kernels; }
+
+/// The functions of the CUDA runtime that library kernels call.
+static const CudaRuntime &simulatedRuntime() {
+  static const CudaRuntime table = [] {
+    CudaRuntime t;
+    t.cudaGetDevice = [](int *device) {
+      *device = 0;
+      return cudaSuccess;
+    };
+    t.cudaGetDeviceProperties = [](cudaDeviceProp *properties, int) {
+      std::memset(properties, 0, sizeof(*properties));
+      std::strcpy(properties->name, "simulated GPU");
+      return cudaSuccess;
+    };
+    t.cudaEventCreateWithFlags = [](cudaEvent_t *event, unsigned) {
+      *event = reinterpret_cast<cudaEvent_t>(new double(0));
+      return cudaSuccess;
+    };
+    t.cudaEventDestroy = [](cudaEvent_t event) {
+      delete reinterpret_cast<double *>(event);
+      return cudaSuccess;
+    };
+    t.cudaEventRecord = [](cudaEvent_t event, cudaStream_t) {
+      pending.push_back([event] { *reinterpret_cast<double *>(event) = now; });
+      return cudaSuccess;
+    };
+    t.cudaEventSynchronize = [](cudaEvent_t) {
+      finish();
+      return cudaSuccess;
+    };
+    t.cudaEventElapsedTime = [](float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+      *milliseconds = static_cast<float>(*reinterpret_cast<double *>(end) - *reinterpret_cast<double *>(begin));
+      return cudaSuccess;
+    };
+    t.cudaStreamSynchronize = [](cudaStream_t) {
+      finish();
+      return cudaSuccess;
+    };
+    t.cudaGetErrorName = [](cudaError_t) { return "cudaError"; };
+    t.cudaGetErrorString = [](cudaError_t) { return "simulated"; };
+    return t;
+  }();
+  return table;
+}
+
+static void simulate() {
+  simulated::spendTime = [](double milliseconds) { now += milliseconds; };
+  replaceCudaLibrary(&simulatedRuntime());
+  replaceCudaLibrary(&simulated::cublasLt());
+  replaceCudaLibrary(&simulated::cudnn());
+}
+
+double &Values::at(const Shape &index) {
+  int64_t place = 0;
+  for (size_t d = 0; d != shape.size(); ++d)
+    place = place * shape[d] + index[d];
+  return values[place];
+}
+
+void forEach(const Shape &shape, const std::function<void(const Shape &)> &body) {
+  Shape index(shape.size(), 0);
+  while (true) {
+    body(index);
+    size_t d = shape.size();
+    while (d != 0 && ++index[d - 1] == shape[d - 1])
+      index[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
+
+Values tabulate(const Shape &shape, const std::function<double(const Shape &)> &value) {
+  Values result{shape, {}};
+  forEach(shape, [&](const Shape &index) { result.values.push_back(value(index)); });
+  return result;
+}
+
+/// `value` as the element type has it.
+static double rounded(double value, ElementType element) {
+  std::byte bytes[8];
+  storeElement(element, bytes, value);
+  return loadElement(element, bytes);
+}
+
+Values randomValues(std::mt19937 &random, const Shape &shape, ElementType element) {
+  std::uniform_real_distribution<double> distribution(-1, 1);
+  return tabulate(shape, [&](const Shape &) { return rounded(distribution(random), element); });
+}
+
+void expectNear(const Values &actual, const Values &expected, double relative) {
+  ASSERT_EQ(actual.shape, expected.shape);
+  for (size_t i = 0; i != expected.values.size(); ++i)
+    ASSERT_NEAR(actual.values[i], expected.values[i], relative * (std::abs(expected.values[i]) + 1)) << "element " << i;
+}
+
+LibraryKernelDesc describe(std::string operation, const std::vector<Values> &inputs, Shape output,
+                           ElementType element) {
+  LibraryKernelDesc desc;
+  desc.operation = std::move(operation);
+  for (const Values &input : inputs)
+    desc.inputs.push_back({element, input.shape, std::nullopt});
+  desc.outputs = {{element, std::move(output), std::nullopt}};
+  return desc;
+}
+
+/// Bytes before and behind a buffer that nobody may touch.
+constexpr size_t guard = 64;
+constexpr std::byte guardByte{0xab};
+
+void *LibraryRun::Buffer::address() {
+  auto begin = reinterpret_cast<uintptr_t>(bytes.data()) + guard;
+  return reinterpret_cast<void *>((begin + 63) / 64 * 64);
+}
+
+LibraryRun::Buffer LibraryRun::makeBuffer(const TensorType &type, uint64_t bytes) const {
+  return {type, std::vector<std::byte>(bytes + 2 * guard + 64, guardByte)};
+}
+
+static void orThrow(const Error &error) {
+  if (error)
+    throw std::runtime_error(error.text());
+}
+
+LibraryRun::LibraryRun(LibraryKernelDesc wanted, std::vector<Values> inputs, int inPlace,
+                       std::optional<uint64_t> scratchBytes)
+    : values(std::move(inputs)), inPlace(inPlace) {
+  simulate();
+  auto choice = cudaLibraries().choose({wanted, {}, {}}, 1);
+  orThrow(choice.error());
+  desc = choice->desc;
+  desc.scratchBytes = scratchBytes.value_or(desc.scratchBytes);
+  // As a plan has it.
+  LibraryKernel library{desc.library, desc.operation, {}, {}, desc.implementation};
+  for (const auto &[name, ints] : desc.ints)
+    library.attributes.push_back({name, ints, {}});
+  for (const LibraryPostOp &postOp : desc.postOps)
+    library.postOps.push_back({postOp.kind, postOp.alpha, postOp.beta, postOp.argument});
+  Kernel kernel;
+  kernel.name = "kernel";
+  kernel.inputs = desc.inputs;
+  kernel.outputs = desc.outputs;
+  kernel.scratchBytes = desc.scratchBytes;
+  auto result = loadCudaLibraryKernel(kernel, library);
+  orThrow(result.error());
+  loaded = std::move(*result);
+  for (const TensorType &type : desc.inputs)
+    buffers.push_back(makeBuffer(type, *type.byteSize()));
+  buffers.push_back(makeBuffer(desc.outputs[0], *desc.outputs[0].byteSize()));
+  if (desc.scratchBytes != 0)
+    buffers.push_back(makeBuffer({}, desc.scratchBytes));
+  fill();
+}
+
+std::vector<void *> LibraryRun::arguments() {
+  std::vector<void *> result;
+  for (Buffer &buffer : buffers)
+    result.push_back(buffer.address());
+  if (inPlace >= 0)
+    result[inPlace] = result[desc.inputs.size()];
+  return result;
+}
+
+/// The byte at which an element lies.
+static size_t placeOf(const TensorType &type, const Shape &index) {
+  Layout layout = type.layout ? *type.layout : denseLayout(type.shape);
+  int64_t place = 0;
+  for (size_t d = 0; d != index.size(); ++d)
+    place += index[d] * layout.strides[d];
+  return place * elementBytes(type.element);
+}
+
+void LibraryRun::fill() {
+  std::vector<void *> places = arguments();
+  // An output that nobody writes is seen.
+  size_t output = desc.inputs.size();
+  std::memset(places[output], 0xff, *desc.outputs[0].byteSize());
+  for (size_t i = 0; i != values.size(); ++i)
+    forEach(values[i].shape, [&](const Shape &index) {
+      storeElement(desc.inputs[i].element, static_cast<std::byte *>(places[i]) + placeOf(desc.inputs[i], index),
+                   values[i].at(index));
+    });
+}
+
+void LibraryRun::checkGuards() const {
+  for (const Buffer &buffer : buffers) {
+    auto outside = [](std::byte byte) { return byte == guardByte; };
+    EXPECT_TRUE(std::all_of(buffer.bytes.begin(), buffer.bytes.begin() + guard, outside));
+    EXPECT_TRUE(std::all_of(buffer.bytes.end() - guard, buffer.bytes.end(), outside));
+  }
+}
+
+void LibraryRun::choose() {
+  orThrow(loaded->choose(arguments().data(), nullptr));
+  EXPECT_TRUE(pending.empty()) << "choose() ends when the stream is idle";
+  fill();
+}
+
+Values LibraryRun::run() {
+  std::vector<void *> places = arguments();
+  orThrow(loaded->enqueue(places.data(), nullptr));
+  finish();
+  checkGuards();
+  const TensorType &type = desc.outputs[0];
+  return tabulate(type.shape, [&](const Shape &index) {
+    return loadElement(type.element, static_cast<const std::byte *>(places[desc.inputs.size()]) + placeOf(type, index));
+  });
+}
+
+double LibraryRun::time() {
+  double before = now;
+  run();
+  return now - before;
+}
+
+Values runLibraryKernel(const LibraryKernelDesc &desc, const std::vector<Values> &inputs, int inPlace) {
+  LibraryRun kernel(desc, inputs, inPlace);
+  kernel.choose();
+  return kernel.run();
+}
+
+} // namespace cleave::runtime::test

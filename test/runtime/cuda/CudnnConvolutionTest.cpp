@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Convolutions through cuDNN's interface, against loops over what the operations mean.
+
+#include "test/runtime/cuda/CudaLibraryHarness.h"
+#include "test/runtime/cuda/SimulatedLibraries.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cleave::runtime::test {
+namespace {
+
+/// A forward convolution: data [N, C, ...], weights [O, C/G, ...], result [N, O, ...].
+struct Window {
+  Shape data, weights, result;
+  std::vector<int64_t> strides, dilations, pads;
+  int64_t groups = 1;
+
+  /// Calls `body(data's index, weights' index, result's index)` where a tap of the window meets an element.
+  void forEachTap(const std::function<void(const Shape &, const Shape &, const Shape &)> &body) const {
+    forEach(result, [&](const Shape &out) {
+      Shape taps(weights.begin() + 1, weights.end());
+      forEach(taps, [&](const Shape &tap) {
+        Shape in = {out[0], out[1] / (weights[0] / groups) * weights[1] + tap[0]}, weight = {out[1]};
+        weight.insert(weight.end(), tap.begin(), tap.end());
+        for (size_t d = 0; d != strides.size(); ++d) {
+          in.push_back(out[d + 2] * strides[d] + tap[d + 1] * dilations[d] - pads[d]);
+          if (in.back() < 0 || in.back() >= data[d + 2])
+            return;
+        }
+        body(in, weight, out);
+      });
+    });
+  }
+
+  void describeIn(LibraryKernelDesc &desc) const {
+    desc.ints["strides"] = strides;
+    desc.ints["dilations"] = dilations;
+    desc.ints["pads_begin"] = desc.ints["pads_end"] = pads;
+    desc.ints["groups"] = {groups};
+  }
+};
+
+int64_t pick(std::mt19937 &random, int64_t least, int64_t most) {
+  return std::uniform_int_distribution<int64_t>(least, most)(random);
+}
+
+Window randomWindow(std::mt19937 &random) {
+  Window w;
+  w.groups = pick(random, 1, 2);
+  int64_t samples = pick(random, 1, 2), in = pick(random, 1, 2), out = w.groups * pick(random, 1, 2);
+  w.data = {samples, in * w.groups};
+  w.weights = {out, in};
+  w.result = {samples, out};
+  for (int64_t d = 0, rank = pick(random, 1, 3); d != rank; ++d) {
+    int64_t kernel = pick(random, 1, 3), dilation = pick(random, 1, 2), stride = pick(random, 1, 3);
+    int64_t pad = pick(random, 0, 2), extent = (kernel - 1) * dilation + 1;
+    int64_t size = std::max<int64_t>(extent - 2 * pad, 1) + pick(random, 0, 4);
+    w.data.push_back(size);
+    w.weights.push_back(kernel);
+    w.result.push_back((size + 2 * pad - extent) / stride + 1);
+    w.strides.push_back(stride);
+    w.dilations.push_back(dilation);
+    w.pads.push_back(pad);
+  }
+  return w;
+}
+
+Values zeros(const Shape &shape) {
+  return tabulate(shape, [](const Shape &) { return 0; });
+}
+
+ElementType randomElement(std::mt19937 &random) { return pick(random, 0, 2) ? ElementType::F32 : ElementType::BF16; }
+double bound(ElementType element) { return element == ElementType::BF16 ? 1.0 / 128 : 1e-6; }
+
+/// Weights as codegen hands them over: those of groups have a dimension of groups in front.
+Shape groupedShape(const Window &w) {
+  Shape shape = w.weights;
+  if (w.groups != 1) {
+    shape[0] /= w.groups;
+    shape.insert(shape.begin(), w.groups);
+  }
+  return shape;
+}
+
+// Strides, dilations, groups, pads and 1 to 3 dimensions at random, in both element types.
+TEST(CudnnConvolution, ComputesForward) {
+  std::mt19937 random(1);
+  for (int i = 0; i != 60; ++i) {
+    Window w = randomWindow(random);
+    ElementType element = randomElement(random);
+    Values data = randomValues(random, w.data, element), weights = randomValues(random, w.weights, element);
+    Values expected = zeros(w.result);
+    w.forEachTap([&](const Shape &in, const Shape &weight, const Shape &out) {
+      expected.at(out) += data.at(in) * weights.at(weight);
+    });
+    std::vector<Values> inputs = {data, {groupedShape(w), weights.values}};
+    LibraryKernelDesc desc = describe("convolution", inputs, w.result, element);
+    w.describeIn(desc);
+    SCOPED_TRACE(desc.text());
+    expectNear(runLibraryKernel(desc, inputs), expected, bound(element));
+  }
+}
+
+// A deconvolution scatters each element through the window: the gradient of a convolution's data.
+TEST(CudnnConvolution, ComputesDeconvolutions) {
+  std::mt19937 random(2);
+  for (int i = 0; i != 60; ++i) {
+    Window w = randomWindow(random);
+    ElementType element = randomElement(random);
+    Values narrow = randomValues(random, w.result, element), weights = randomValues(random, w.weights, element);
+    Values expected = zeros(w.data);
+    w.forEachTap([&](const Shape &in, const Shape &weight, const Shape &out) {
+      expected.at(in) += narrow.at(out) * weights.at(weight);
+    });
+    std::vector<Values> inputs = {narrow, {groupedShape(w), weights.values}};
+    LibraryKernelDesc desc = describe("deconvolution", inputs, w.data, element);
+    w.describeIn(desc);
+    SCOPED_TRACE(desc.text());
+    expectNear(runLibraryKernel(desc, inputs), expected, bound(element));
+  }
+}
+
+TEST(CudnnConvolution, ComputesGradientsOfWeights) {
+  std::mt19937 random(3);
+  for (int i = 0; i != 60; ++i) {
+    Window w = randomWindow(random);
+    ElementType element = randomElement(random);
+    std::vector<Values> inputs = {randomValues(random, w.data, element), randomValues(random, w.result, element)};
+    Values expected = zeros(w.weights);
+    w.forEachTap([&](const Shape &in, const Shape &weight, const Shape &out) {
+      expected.at(weight) += inputs[0].at(in) * inputs[1].at(out);
+    });
+    LibraryKernelDesc desc = describe("convolution_weights", inputs, w.weights, element);
+    w.describeIn(desc);
+    SCOPED_TRACE(desc.text());
+    expectNear(runLibraryKernel(desc, inputs), expected, bound(element));
+  }
+}
+
+/// A convolution of one tap with all that may follow it, and what comes out.
+struct Fused {
+  LibraryKernelDesc desc;
+  std::vector<Values> inputs;
+  Values expected;
+};
+
+Fused fused(std::mt19937 &random, int bias, bool added, bool relu) {
+  Fused f;
+  f.inputs = {randomValues(random, {2, 3, 4, 4}), randomValues(random, {5, 3, 1, 1})};
+  Values perChannel = randomValues(random, {5}), other = randomValues(random, {2, 5, 4, 4});
+  std::vector<LibraryPostOp> postOps;
+  if (bias == 2)
+    postOps.push_back({"binary_add", 0, 0, 2});
+  f.inputs.push_back(bias == 1 ? perChannel : Values{{1, 5, 1, 1}, perChannel.values});
+  if (added) {
+    postOps.push_back({"binary_add", 0, 0, 3});
+    f.inputs.push_back(other);
+  }
+  if (relu)
+    postOps.push_back({"relu"});
+  f.desc = describe("convolution", f.inputs, {2, 5, 4, 4});
+  f.desc.postOps = postOps;
+  f.expected = tabulate({2, 5, 4, 4}, [&](const Shape &at) {
+    double sum = perChannel.values[at[1]] + (added ? other.at(at) : 0);
+    for (int64_t c = 0; c != 3; ++c)
+      sum += f.inputs[0].at({at[0], c, at[2], at[3]}) * f.inputs[1].at({at[1], c, 0, 0});
+    return relu ? std::max(sum, 0.0) : sum;
+  });
+  return f;
+}
+
+// Bias as an operand and as a post operation, with and without what follows, in one routine and in several: without an
+// activation the former is faster on the simulated GPU, and needs a workspace.
+TEST(CudnnConvolution, ComputesEpilogues) {
+  std::mt19937 random(4);
+  for (int bias : {1, 2})
+    for (bool added : {false, true})
+      for (bool relu : {false, true})
+        for (uint64_t scratch : {uint64_t(0), uint64_t(1) << 10, uint64_t(1) << 20}) {
+          Fused f = fused(random, bias, added, relu);
+          LibraryRun kernel(f.desc, f.inputs, -1, scratch);
+          kernel.choose();
+          SCOPED_TRACE(f.desc.text());
+          expectNear(kernel.run(), f.expected, 1e-6);
+        }
+}
+
+// A residual that lies where the result goes must be read before it is overwritten.
+TEST(CudnnConvolution, AddsInPlace) {
+  std::mt19937 random(5);
+  for (bool relu : {false, true}) {
+    Fused f = fused(random, 1, /*added=*/true, relu);
+    expectNear(runLibraryKernel(f.desc, f.inputs, /*inPlace=*/3), f.expected, 1e-6);
+  }
+}
+
+// The simulated library is fastest with TF32 and, backwards, with algorithms that add up in any order. Neither may be
+// chosen: float32 is exact, and a step gives the same numbers each time.
+TEST(CudnnConvolution, ChoosesExactAndRepeatableAlgorithms) {
+  std::mt19937 random(6);
+  std::vector<Values> inputs = {randomValues(random, {2, 3, 4, 4}), randomValues(random, {2, 5, 4, 4})};
+  LibraryKernelDesc desc = describe("convolution_weights", inputs, {5, 3, 1, 1});
+  Values expected = tabulate({5, 3, 1, 1}, [&](const Shape &at) {
+    double sum = 0;
+    forEach({2, 4, 4}, [&](const Shape &from) {
+      sum += inputs[0].at({from[0], at[1], from[1], from[2]}) * inputs[1].at({from[0], at[0], from[1], from[2]});
+    });
+    return sum;
+  });
+  // 160 results: 9 ms without workspace, 4 ms with a byte for each, 2 ms with a KiB for each.
+  for (auto [scratch, milliseconds] : {std::pair{uint64_t(0), 9.0}, {uint64_t(160), 4.0}, {uint64_t(160) << 10, 2.0}}) {
+    LibraryRun kernel(desc, inputs, -1, scratch);
+    kernel.choose();
+    EXPECT_EQ(kernel.time(), milliseconds) << scratch;
+    expectNear(kernel.run(), expected, 1e-6);
+  }
+  LibraryKernelDesc forward = describe("convolution", {inputs[0], randomValues(random, {5, 3, 1, 1})}, {2, 5, 4, 4});
+  LibraryRun kernel(forward, {inputs[0], randomValues(random, {5, 3, 1, 1})}, -1, 0);
+  kernel.choose();
+  EXPECT_EQ(kernel.time(), 1.0);
+}
+
+// TF32 where a plan asks for it.
+TEST(CudnnConvolution, RoundsToTf32WhenAsked) {
+  std::mt19937 random(7);
+  std::vector<Values> inputs = {randomValues(random, {2, 8, 4, 4}), randomValues(random, {5, 8, 1, 1})};
+  LibraryKernelDesc desc = describe("convolution", inputs, {2, 5, 4, 4});
+  desc.ints["tf32"] = {1};
+  Values expected = tabulate({2, 5, 4, 4}, [&](const Shape &at) {
+    double sum = 0;
+    for (int64_t c = 0; c != 8; ++c)
+      sum += simulated::roundedToTf32(inputs[0].at({at[0], c, at[2], at[3]})) *
+             simulated::roundedToTf32(inputs[1].at({at[1], c, 0, 0}));
+    return sum;
+  });
+  expectNear(runLibraryKernel(desc, inputs), expected, 1e-6);
+}
+
+// Searching takes long: equal kernels of a process search once.
+TEST(CudnnConvolution, RemembersWhatItChose) {
+  std::mt19937 random(8);
+  Fused f = fused(random, 1, true, true);
+  f.desc.inputs[0].shape[0] = f.desc.inputs[3].shape[0] = f.desc.outputs[0].shape[0] = 1;
+  f.inputs = {randomValues(random, {1, 3, 4, 4}), f.inputs[1], f.inputs[2], randomValues(random, {1, 5, 4, 4})};
+  int before = simulated::measuredSearches;
+  for (int i = 0; i != 2; ++i) {
+    LibraryRun kernel(f.desc, f.inputs);
+    kernel.choose();
+    EXPECT_EQ(simulated::measuredSearches, before + 1);
+    kernel.run();
+  }
+}
+
+// Where nothing fits, the error says what was missing; the plan's text makes it possible to find the kernel.
+TEST(CudnnConvolution, NamesWhatFailed) {
+  std::mt19937 random(9);
+  std::vector<Values> inputs = {randomValues(random, {1, 3, 4, 4}), randomValues(random, {5, 3, 1, 1})};
+  LibraryRun kernel(describe("convolution", inputs, {1, 5, 4, 4}), inputs, -1, 0);
+  Cudnn broken = simulated::cudnn();
+  broken.cudnnConvolutionForward = [](cudnnHandle_t, const void *, const cudnnTensorDescriptor_t, const void *,
+                                      const cudnnFilterDescriptor_t, const void *, const cudnnConvolutionDescriptor_t,
+                                      cudnnConvolutionFwdAlgo_t, void *, size_t, const void *,
+                                      const cudnnTensorDescriptor_t, void *) { return CUDNN_STATUS_BAD_PARAM; };
+  replaceCudaLibrary(&broken);
+  LibraryKernel library{"cudnn", "convolution", {}, {}, ""};
+  Kernel plan;
+  for (const Values &input : inputs)
+    plan.inputs.push_back({ElementType::F32, input.shape, std::nullopt});
+  plan.outputs = {{ElementType::F32, {1, 5, 4, 4}, std::nullopt}};
+  auto loaded = loadCudaLibraryKernel(plan, library);
+  ASSERT_TRUE(loaded) << loaded.error().text();
+  Error error = (*loaded)->enqueue(kernel.arguments().data(), nullptr);
+  replaceCudaLibrary(&simulated::cudnn());
+  ASSERT_TRUE(error);
+  for (const char *part :
+       {"cudnn kernel \"convolution\" f32[1,3,4,4]", "cudnnConvolutionForward", "CUDNN_STATUS_BAD_PARAM"})
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+}
+
+} // namespace
+} // namespace cleave::runtime::test

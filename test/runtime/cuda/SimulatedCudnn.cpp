@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// cuDNN in memory of the host: convolutions in three directions, and what may follow one; poolings. In all of them a
+// window moves over data: one loop over windows serves all.
+
+#include "test/runtime/cuda/SimulatedConvolution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace cleave::simulated {
+
+namespace {
+
+struct Handle {
+  cudaStream_t stream = nullptr;
+};
+
+struct Activation {
+  cudnnActivationMode_t mode;
+};
+struct Pooling {
+  cudnnPoolingMode_t mode;
+  cudnnNanPropagation_t nan;
+  std::vector<int> window, pads, strides;
+};
+
+template <typename T, typename H> T &of(H handle) { return *reinterpret_cast<T *>(handle); }
+template <typename T, typename H> cudnnStatus_t create(H *made) {
+  *made = reinterpret_cast<H>(new T);
+  return CUDNN_STATUS_SUCCESS;
+}
+template <typename T, typename H> cudnnStatus_t destroy(H handle) {
+  delete reinterpret_cast<T *>(handle);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+double number(const void *scalar) { return *static_cast<const float *>(scalar); }
+
+/// An algorithm of one direction: how much workspace it needs, which results cuDNN may give in another order each time.
+struct Algorithm {
+  int number;
+  double milliseconds;
+  bool isRepeatable;
+  uint64_t workspacePerElement;
+};
+/// The fastest without being repeatable, one that is fast where there is much workspace, a fair and a slow one. For all
+/// directions, whose numbers mean different algorithms but whose rules are the same.
+constexpr Algorithm algorithms[] = {
+    {0, 1, false, 0}, {1, 4, true, 1}, {3, 2, true, uint64_t(1) << 10}, {5, 9, true, 0}};
+/// Forward all are repeatable.
+bool isRepeatable(const Algorithm &algorithm, Target target) {
+  return target == Target::Result || algorithm.isRepeatable;
+}
+uint64_t workspaceOf(const Algorithm &algorithm, const Problem &p) {
+  return algorithm.workspacePerElement * p.result.count();
+}
+const Algorithm *algorithmNumbered(int number) {
+  for (const Algorithm &algorithm : algorithms)
+    if (algorithm.number == number)
+      return &algorithm;
+  return nullptr;
+}
+
+template <typename Perf>
+cudnnStatus_t find(const Problem &p, Target target, void *output, int most, int *count, Perf *results, void *workspace,
+                   size_t bytes) {
+  ++measuredSearches;
+  if (cudnnStatus_t status = p.check(); status != CUDNN_STATUS_SUCCESS)
+    return status;
+  const Tensor &written = target == Target::Data ? p.data : target == Target::Weights ? p.weights : p.result;
+  std::memset(output, 0xff, written.count() * runtime::elementBytes(written.element()));
+  std::memset(workspace, 0xff, bytes);
+  std::vector<Perf> found;
+  for (const Algorithm &algorithm : algorithms)
+    for (cudnnMathType_t math : {CUDNN_DEFAULT_MATH, p.convolution.math}) {
+      // Some algorithms go by one name for the arithmetic, whatever the descriptor says.
+      if (algorithm.number == 5 && math != CUDNN_DEFAULT_MATH)
+        continue;
+      Perf perf = {};
+      perf.algo = static_cast<decltype(perf.algo)>(algorithm.number);
+      perf.status = workspaceOf(algorithm, p) <= bytes ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+      perf.time = static_cast<float>(algorithm.milliseconds * (math == CUDNN_DEFAULT_MATH ? 0.5 : 1));
+      perf.memory = workspaceOf(algorithm, p);
+      perf.determinism = isRepeatable(algorithm, target) ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
+      perf.mathType = math;
+      found.push_back(perf);
+    }
+  std::stable_sort(found.begin(), found.end(), [](const Perf &a, const Perf &b) {
+    return std::pair(a.status != CUDNN_STATUS_SUCCESS, a.time) < std::pair(b.status != CUDNN_STATUS_SUCCESS, b.time);
+  });
+  *count = std::min<int>(most, static_cast<int>(found.size()));
+  std::copy_n(found.begin(), *count, results);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t workspaceSize(const Problem &p, int number, size_t *bytes) {
+  const Algorithm *algorithm = algorithmNumbered(number);
+  if (cudnnStatus_t status = p.check(); status != CUDNN_STATUS_SUCCESS)
+    return status;
+  if (!algorithm)
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = workspaceOf(*algorithm, p);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// Checks a call, and puts on the handle's stream what overwrites the workspace and then runs `body`.
+template <typename Body>
+cudnnStatus_t start(cudnnHandle_t handle, const Problem &p, int number, void *workspace, size_t bytes, double time,
+                    Body body) {
+  size_t needed = 0;
+  if (cudnnStatus_t status = workspaceSize(p, number, &needed); status != CUDNN_STATUS_SUCCESS)
+    return status;
+  if (needed > bytes || (needed != 0 && !workspace))
+    return CUDNN_STATUS_BAD_PARAM;
+  time += algorithmNumbered(number)->milliseconds;
+  enqueue(of<Handle>(handle).stream, [=] {
+    if (needed != 0)
+      std::memset(workspace, 0xff, needed);
+    body();
+    if (spendTime)
+      spendTime(time);
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+double activated(cudnnActivationMode_t mode, double value) {
+  return mode == CUDNN_ACTIVATION_RELU && value < 0 ? 0 : value;
+}
+
+cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t data, const void *x,
+                           const cudnnFilterDescriptor_t weights, const void *w,
+                           const cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
+                           void *workspace, size_t bytes, const void *beta, const cudnnTensorDescriptor_t added,
+                           const void *z, const cudnnTensorDescriptor_t biasDesc, const void *b,
+                           const cudnnActivationDescriptor_t activation, const cudnnTensorDescriptor_t result,
+                           void *y) {
+  Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+  Tensor bias = of<Tensor>(biasDesc);
+  cudnnActivationMode_t mode = of<Activation>(activation).mode;
+  std::vector<int> perChannel(p.result.dims.size(), 1);
+  perChannel[1] = p.result.dims[1];
+  if (!b || !z || bias.dims != perChannel || of<Tensor>(added).dims != p.result.dims)
+    return CUDNN_STATUS_BAD_PARAM;
+  bool isIdentity = mode == CUDNN_ACTIVATION_IDENTITY;
+  if ((!isIdentity && mode != CUDNN_ACTIVATION_RELU) ||
+      (isIdentity && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  double one = number(alpha), scale = number(beta);
+  if (z == y && scale != 0)
+    return CUDNN_STATUS_BAD_PARAM;
+  return start(handle, p, algorithm, workspace, bytes, 0, [=] {
+    std::vector<double> values = sums(p, Target::Result, x, w, nullptr);
+    each(p.result.dims, [&](const std::vector<int> &at) {
+      double value = one * values[p.result.place(at)] + bias.load(b, at);
+      if (scale != 0)
+        value += scale * p.result.load(z, at);
+      p.result.store(y, at, activated(mode, value));
+    });
+  });
+}
+
+cudnnStatus_t addTensor(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t from, const void *a,
+                        const void *beta, const cudnnTensorDescriptor_t to, void *y) {
+  Tensor source = of<Tensor>(from), target = of<Tensor>(to);
+  for (size_t d = 0; d != target.dims.size(); ++d)
+    if (source.dims.size() != target.dims.size() || (source.dims[d] != 1 && source.dims[d] != target.dims[d]))
+      return CUDNN_STATUS_BAD_PARAM;
+  double scale = number(alpha), before = number(beta);
+  enqueue(of<Handle>(handle).stream, [=] {
+    each(target.dims, [&](const std::vector<int> &at) {
+      target.store(y, at, scale * source.load(a, at) + before * target.load(y, at));
+    });
+    if (spendTime)
+      spendTime(4);
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t activate(cudnnHandle_t handle, cudnnActivationDescriptor_t activation, const void *alpha,
+                       const cudnnTensorDescriptor_t from, const void *x, const void *beta,
+                       const cudnnTensorDescriptor_t to, void *y) {
+  Tensor source = of<Tensor>(from), target = of<Tensor>(to);
+  cudnnActivationMode_t mode = of<Activation>(activation).mode;
+  if (source.dims != target.dims || mode == CUDNN_ACTIVATION_IDENTITY || number(alpha) != 1 || number(beta) != 0)
+    return CUDNN_STATUS_BAD_PARAM;
+  enqueue(of<Handle>(handle).stream, [=] {
+    each(target.dims, [&](const std::vector<int> &at) { target.store(y, at, activated(mode, source.load(x, at))); });
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t pool(cudnnHandle_t handle, const cudnnPoolingDescriptor_t desc, const void *alpha,
+                   const cudnnTensorDescriptor_t from, const void *x, const void *beta,
+                   const cudnnTensorDescriptor_t to, void *y) {
+  Tensor data = of<Tensor>(from), result = of<Tensor>(to);
+  Pooling pooling = of<Pooling>(desc);
+  if (data.dims.size() != pooling.window.size() + 2 || number(alpha) != 1 || number(beta) != 0)
+    return CUDNN_STATUS_BAD_PARAM;
+  for (size_t d = 0; d != pooling.window.size(); ++d)
+    if (pooling.pads[d] >= pooling.window[d] ||
+        result.dims[d + 2] != 1 + (data.dims[d + 2] + 2 * pooling.pads[d] - pooling.window[d]) / pooling.strides[d])
+      return CUDNN_STATUS_BAD_PARAM;
+  enqueue(of<Handle>(handle).stream, [=] {
+    each(result.dims, [&](const std::vector<int> &at) {
+      double sum = 0, largest = -std::numeric_limits<double>::infinity();
+      int inside = 0, all = 0;
+      each(pooling.window, [&](const std::vector<int> &tap) {
+        std::vector<int> index = at;
+        ++all;
+        for (size_t d = 0; d != tap.size(); ++d) {
+          index[d + 2] = at[d + 2] * pooling.strides[d] - pooling.pads[d] + tap[d];
+          if (index[d + 2] < 0 || index[d + 2] >= data.dims[d + 2])
+            return;
+        }
+        double value = data.load(x, index);
+        ++inside;
+        sum += value;
+        if (value > largest || (std::isnan(value) && pooling.nan == CUDNN_PROPAGATE_NAN))
+          largest = value;
+      });
+      result.store(y, at,
+                   pooling.mode == CUDNN_POOLING_MAX                             ? largest
+                   : pooling.mode == CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING ? sum / all
+                                                                                 : sum / inside);
+    });
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
+void fillRunning(runtime::Cudnn &t) {
+  t.cudnnConvolutionForward = [](cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t data,
+                                 const void *x, const cudnnFilterDescriptor_t weights, const void *w,
+                                 const cudnnConvolutionDescriptor_t convolution, cudnnConvolutionFwdAlgo_t algorithm,
+                                 void *workspace, size_t bytes, const void *beta, const cudnnTensorDescriptor_t result,
+                                 void *y) {
+    Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+    double one = number(alpha), before = number(beta);
+    return start(handle, p, algorithm, workspace, bytes, 0,
+                 [=] { storeAll(p.result, y, sums(p, Target::Result, x, w, nullptr), one, before); });
+  };
+  t.cudnnConvolutionBackwardData = [](cudnnHandle_t handle, const void *alpha, const cudnnFilterDescriptor_t weights,
+                                      const void *w, const cudnnTensorDescriptor_t result, const void *dy,
+                                      const cudnnConvolutionDescriptor_t convolution,
+                                      cudnnConvolutionBwdDataAlgo_t algorithm, void *workspace, size_t bytes,
+                                      const void *beta, const cudnnTensorDescriptor_t data, void *dx) {
+    Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+    double one = number(alpha), before = number(beta);
+    return start(handle, p, algorithm, workspace, bytes, 0,
+                 [=] { storeAll(p.data, dx, sums(p, Target::Data, nullptr, w, dy), one, before); });
+  };
+  t.cudnnConvolutionBackwardFilter = [](cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t data,
+                                        const void *x, const cudnnTensorDescriptor_t result, const void *dy,
+                                        const cudnnConvolutionDescriptor_t convolution,
+                                        cudnnConvolutionBwdFilterAlgo_t algorithm, void *workspace, size_t bytes,
+                                        const void *beta, const cudnnFilterDescriptor_t weights, void *dw) {
+    Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+    double one = number(alpha), before = number(beta);
+    return start(handle, p, algorithm, workspace, bytes, 0,
+                 [=] { storeAll(p.weights, dw, sums(p, Target::Weights, x, nullptr, dy), one, before); });
+  };
+  t.cudnnConvolutionBiasActivationForward = forwardFused;
+  t.cudnnAddTensor = addTensor;
+  t.cudnnActivationForward = activate;
+  t.cudnnPoolingForward = pool;
+}
+
+void fillSearching(runtime::Cudnn &t) {
+  t.cudnnFindConvolutionForwardAlgorithmEx =
+      [](cudnnHandle_t, const cudnnTensorDescriptor_t data, const void *, const cudnnFilterDescriptor_t weights,
+         const void *, const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t result, void *y,
+         int most, int *count, cudnnConvolutionFwdAlgoPerf_t *found, void *workspace, size_t bytes) {
+        Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+        return find(p, Target::Result, y, most, count, found, workspace, bytes);
+      };
+  t.cudnnFindConvolutionBackwardDataAlgorithmEx =
+      [](cudnnHandle_t, const cudnnFilterDescriptor_t weights, const void *, const cudnnTensorDescriptor_t result,
+         const void *, const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t data, void *dx,
+         int most, int *count, cudnnConvolutionBwdDataAlgoPerf_t *found, void *workspace, size_t bytes) {
+        Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+        return find(p, Target::Data, dx, most, count, found, workspace, bytes);
+      };
+  t.cudnnFindConvolutionBackwardFilterAlgorithmEx =
+      [](cudnnHandle_t, const cudnnTensorDescriptor_t data, const void *, const cudnnTensorDescriptor_t result,
+         const void *, const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t weights, void *dw,
+         int most, int *count, cudnnConvolutionBwdFilterAlgoPerf_t *found, void *workspace, size_t bytes) {
+        Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
+        return find(p, Target::Weights, dw, most, count, found, workspace, bytes);
+      };
+  t.cudnnGetConvolutionForwardWorkspaceSize =
+      [](cudnnHandle_t, const cudnnTensorDescriptor_t data, const cudnnFilterDescriptor_t weights,
+         const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t result,
+         cudnnConvolutionFwdAlgo_t algorithm, size_t *bytes) {
+        return workspaceSize({of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)},
+                             algorithm, bytes);
+      };
+  t.cudnnGetConvolutionBackwardDataWorkspaceSize =
+      [](cudnnHandle_t, const cudnnFilterDescriptor_t weights, const cudnnTensorDescriptor_t result,
+         const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t data,
+         cudnnConvolutionBwdDataAlgo_t algorithm, size_t *bytes) {
+        return workspaceSize({of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)},
+                             algorithm, bytes);
+      };
+  t.cudnnGetConvolutionBackwardFilterWorkspaceSize =
+      [](cudnnHandle_t, const cudnnTensorDescriptor_t data, const cudnnTensorDescriptor_t result,
+         const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t weights,
+         cudnnConvolutionBwdFilterAlgo_t algorithm, size_t *bytes) {
+        return workspaceSize({of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)},
+                             algorithm, bytes);
+      };
+}
+
+void fillDescribing(runtime::Cudnn &t) {
+  t.cudnnCreateTensorDescriptor = create<Tensor, cudnnTensorDescriptor_t>;
+  t.cudnnDestroyTensorDescriptor = destroy<Tensor, cudnnTensorDescriptor_t>;
+  t.cudnnCreateFilterDescriptor = create<Tensor, cudnnFilterDescriptor_t>;
+  t.cudnnDestroyFilterDescriptor = destroy<Tensor, cudnnFilterDescriptor_t>;
+  t.cudnnCreateConvolutionDescriptor = create<Convolution, cudnnConvolutionDescriptor_t>;
+  t.cudnnDestroyConvolutionDescriptor = destroy<Convolution, cudnnConvolutionDescriptor_t>;
+  t.cudnnCreateActivationDescriptor = create<Activation, cudnnActivationDescriptor_t>;
+  t.cudnnDestroyActivationDescriptor = destroy<Activation, cudnnActivationDescriptor_t>;
+  t.cudnnCreatePoolingDescriptor = create<Pooling, cudnnPoolingDescriptor_t>;
+  t.cudnnDestroyPoolingDescriptor = destroy<Pooling, cudnnPoolingDescriptor_t>;
+  t.cudnnSetTensorNdDescriptor = [](cudnnTensorDescriptor_t tensor, cudnnDataType_t type, int rank, const int *dims,
+                                    const int *strides) {
+    of<Tensor>(tensor) = {type, {dims, dims + rank}, {strides, strides + rank}};
+    return rank < 4 || rank > CUDNN_DIM_MAX ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+  };
+  t.cudnnSetFilterNdDescriptor = [](cudnnFilterDescriptor_t filter, cudnnDataType_t type, cudnnTensorFormat_t format,
+                                    int rank, const int *dims) {
+    std::vector<int> strides(rank, 1);
+    for (int d = rank - 1; d-- != 0;)
+      strides[d] = strides[d + 1] * dims[d + 1];
+    of<Tensor>(filter) = {type, {dims, dims + rank}, strides};
+    return format == CUDNN_TENSOR_NCHW ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+  };
+  t.cudnnSetConvolutionNdDescriptor = [](cudnnConvolutionDescriptor_t convolution, int rank, const int *pads,
+                                         const int *strides, const int *dilations, cudnnConvolutionMode_t mode,
+                                         cudnnDataType_t compute) {
+    of<Convolution>(convolution) = {
+        {pads, pads + rank}, {strides, strides + rank}, {dilations, dilations + rank}, compute, CUDNN_DEFAULT_MATH, 1};
+    return mode == CUDNN_CROSS_CORRELATION ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+  };
+  t.cudnnSetConvolutionGroupCount = [](cudnnConvolutionDescriptor_t convolution, int groups) {
+    of<Convolution>(convolution).groups = groups;
+    return CUDNN_STATUS_SUCCESS;
+  };
+  t.cudnnSetConvolutionMathType = [](cudnnConvolutionDescriptor_t convolution, cudnnMathType_t math) {
+    of<Convolution>(convolution).math = math;
+    return math >= CUDNN_DEFAULT_MATH && math <= CUDNN_FMA_MATH ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+  };
+  t.cudnnSetActivationDescriptor = [](cudnnActivationDescriptor_t activation, cudnnActivationMode_t mode,
+                                      cudnnNanPropagation_t, double) {
+    of<Activation>(activation).mode = mode;
+    return CUDNN_STATUS_SUCCESS;
+  };
+  t.cudnnSetPoolingNdDescriptor = [](cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
+                                     cudnnNanPropagation_t nan, int rank, const int *window, const int *pads,
+                                     const int *strides) {
+    of<Pooling>(pooling) = {mode, nan, {window, window + rank}, {pads, pads + rank}, {strides, strides + rank}};
+    return CUDNN_STATUS_SUCCESS;
+  };
+}
+
+} // namespace
+
+const runtime::Cudnn &cudnn() {
+  static const runtime::Cudnn table = [] {
+    runtime::Cudnn t;
+    fillDescribing(t);
+    fillSearching(t);
+    fillRunning(t);
+    t.cudnnCreate = [](cudnnHandle_t *handle) { return create<Handle>(handle); };
+    t.cudnnSetStream = [](cudnnHandle_t handle, cudaStream_t stream) {
+      of<Handle>(handle).stream = stream;
+      return CUDNN_STATUS_SUCCESS;
+    };
+    t.cudnnGetVersion = [] { return size_t(91900); };
+    t.cudnnGetErrorString = [](cudnnStatus_t status) {
+      return status == CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_BAD_PARAM";
+    };
+    return t;
+  }();
+  return table;
+}
+
+} // namespace cleave::simulated

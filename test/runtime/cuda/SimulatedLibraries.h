@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// cuBLASLt and cuDNN without a GPU: tables whose functions read the descriptors and attributes that the driver sets,
+// reject what the libraries' documentation says they reject, and compute with loops in double on memory of the host,
+// late, as work on a simulated stream. float32 is rounded to TF32 first where the arithmetic that was asked for allows
+// it, so that asking for the wrong one shows. Workspace is overwritten, as far as an algorithm says that it needs it.
+//
+// What they do not show: which algorithms the libraries really have for a shape, and how fast these are.
+
+#ifndef CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDLIBRARIES_H
+#define CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDLIBRARIES_H
+
+#include "runtime/drivers/cuda/CublasLtApi.h"
+#include "runtime/drivers/cuda/CudnnApi.h"
+
+#include <atomic>
+#include <functional>
+
+namespace cleave::simulated {
+
+/// Puts work on a stream; defined by whoever simulates streams.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// The tables, complete.
+const runtime::CublasLt &cublasLt();
+const runtime::Cudnn &cudnn();
+
+/// What algorithms take on the simulated GPU, in milliseconds: called by each kernel when it runs, to be added up by
+/// whoever simulates events. Does nothing unless set.
+extern std::function<void(double)> spendTime;
+
+/// How often the libraries were asked to search for algorithms, since the program began.
+extern std::atomic<int> heuristicSearches, measuredSearches;
+
+/// `value` with the 10 bits of mantissa that TF32 keeps.
+double roundedToTf32(double value);
+
+} // namespace cleave::simulated
+
+#endif // CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDLIBRARIES_H

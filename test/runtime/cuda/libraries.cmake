@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Kernel libraries of GPUs. The compiler's rules need no CUDA; the driver's kernels run on simulated libraries.
+
+add_executable(cleave-cuda-rules-test ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryRulesTest.cpp)
+target_compile_options(cleave-cuda-rules-test PRIVATE -Wall -Wextra)
+target_link_libraries(cleave-cuda-rules-test PRIVATE cleave_cuda_rules GTest::gtest_main)
+gtest_discover_tests(cleave-cuda-rules-test)
+
+if(CLEAVE_CUDA)
+  # For tests of whole plans, too. Streams come from whoever links it (SimulatedLibraries.h).
+  add_library(cleave_simulated_libraries STATIC
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedCublasLt.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnn.cpp)
+  target_compile_options(cleave_simulated_libraries PRIVATE -Wall -Wextra)
+  target_link_libraries(cleave_simulated_libraries PUBLIC cleave_runtime)
+
+  add_executable(cleave-cuda-library-test
+    ${CMAKE_CURRENT_LIST_DIR}/CublasLtTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryAlgorithmsTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryHarness.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp)
+  target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)
+  target_link_libraries(cleave-cuda-library-test PRIVATE cleave_simulated_libraries GTest::gtest_main)
+  gtest_discover_tests(cleave-cuda-library-test)
+endif()
