@@ -33,7 +33,7 @@ std::byte *Block::access(Thread &thread, const Instruction &i, uint64_t address,
     // Registers of 32 bits may hold these addresses, too.
     address = static_cast<uint32_t>(address) | (address >> 56 << 56);
   }
-  if (address % bytes != 0)
+  if (address & (bytes - 1))
     throw Fault(std::string(writes ? "a write" : "a read") + " of " + std::to_string(bytes) + " bytes at address " +
                 hexadecimal(address) + " is misaligned");
   if (space == Space::Local)

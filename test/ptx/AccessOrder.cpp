@@ -2,12 +2,12 @@
 
 #include "AccessOrder.h"
 
-#include <algorithm>
+#include <bit>
 
 namespace cleave::ptx {
 namespace {
 
-constexpr uint64_t pageBits = 12, pageBytes = 1 << pageBits, wordBytes = 4;
+constexpr uint64_t pageBits = 12, pageBytes = 1 << pageBits, wordBytes = 4, wordShift = 2;
 
 /// Whether what `thread` of the same block did at a phase and stamp comes before what `who` does.
 bool isOrdered(const Accessor &who, uint32_t thread, uint32_t phase, uint32_t stamp) {
@@ -23,7 +23,7 @@ AccessOrder::Page &AccessOrder::pageAt(uint64_t number) {
   if (entry.number != number) {
     auto [found, isNew] = pages.try_emplace(number);
     if (isNew)
-      found->second = {std::vector<Cell>(pageBytes / wordBytes), wordBytes};
+      found->second = {std::vector<Cell>(pageBytes / wordBytes), wordShift};
     entry = {number, &found->second};
   }
   return *entry.page;
@@ -32,15 +32,15 @@ AccessOrder::Page &AccessOrder::pageAt(uint64_t number) {
 void AccessOrder::note(uint64_t address, size_t bytes, const Accessor &who) {
   // Accesses are aligned, so that none crosses a page.
   Page &page = pageAt(address >> pageBits);
-  if (bytes < wordBytes && page.bytesOfCell == wordBytes) {
+  if (bytes < wordBytes && page.shift == wordShift) {
     std::vector<Cell> cells(pageBytes);
     for (size_t i = 0; i != pageBytes; ++i)
-      cells[i] = page.cells[i / wordBytes];
-    page = {std::move(cells), 1};
+      cells[i] = page.cells[i >> wordShift];
+    page = {std::move(cells), 0};
   }
-  uint64_t first = address % pageBytes / page.bytesOfCell, count = bytes / page.bytesOfCell;
-  for (uint64_t i = 0; i != count; ++i)
-    noteCell(page.cells[first + i], address + i * page.bytesOfCell, who);
+  Cell *cell = &page.cells[address % pageBytes >> page.shift];
+  for (size_t i = 0, count = bytes >> page.shift; i != count; ++i)
+    noteCell(cell[i], address + (i << page.shift), who);
 }
 
 void AccessOrder::noteCell(Cell &cell, uint64_t address, const Accessor &who) {
@@ -67,13 +67,15 @@ void AccessOrder::report(uint64_t address, const Accessor &who, const std::strin
 void AccessOrder::checkWrite(const Cell &cell, uint64_t address, const Accessor &who) const {
   if (cell.writePhase == 0 || ((cell.flags & AtomicWrite) && who.atomic))
     return;
-  std::string line = std::to_string(cell.writeLine);
+  if (cell.writePhase >= who.firstPhaseOfBlock && cell.writePhase < who.phase && !(cell.flags & OtherBlocksWrote))
+    return;
+  auto line = [&] { return std::to_string(cell.writeLine); };
   if (cell.writePhase < who.firstPhaseOfBlock || (cell.flags & OtherBlocksWrote))
-    report(address, who, "another block wrote in line " + line);
+    report(address, who, "another block wrote in line " + line());
   if ((cell.flags & SeveralAtomic) && cell.writePhase == who.phase)
-    report(address, who, "several threads wrote in line " + line);
+    report(address, who, "several threads wrote in line " + line());
   if (!isOrdered(who, cell.writeThread, cell.writePhase, cell.writeStamp))
-    report(address, who, "thread " + std::to_string(cell.writeThread) + " wrote in line " + line);
+    report(address, who, "thread " + std::to_string(cell.writeThread) + " wrote in line " + line());
 }
 
 void AccessOrder::checkReads(const Cell &cell, uint64_t address, const Accessor &who) const {
@@ -85,9 +87,9 @@ void AccessOrder::checkReads(const Cell &cell, uint64_t address, const Accessor 
     return;
   if (cell.flags & SeveralWarps)
     report(address, who, "threads of several warps have read");
-  for (uint32_t lane = 0; lane != lanesOfWarp; ++lane)
-    if (uint32_t reader = cell.readWarp * lanesOfWarp + lane;
-        (cell.readLanes >> lane & 1) && !isOrdered(who, reader, cell.readPhase, cell.readStamp))
+  for (uint32_t left = cell.readLanes; left != 0; left &= left - 1)
+    if (uint32_t reader = cell.readWarp * lanesOfWarp + static_cast<uint32_t>(std::countr_zero(left));
+        !isOrdered(who, reader, cell.readPhase, cell.readStamp))
       report(address, who, "thread " + std::to_string(reader) + " has read");
 }
 

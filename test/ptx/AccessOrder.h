@@ -52,7 +52,8 @@ private:
   /// The cells of 4096 bytes: one for each word, or one for each byte where parts of words were accessed.
   struct Page {
     std::vector<Cell> cells;
-    uint32_t bytesOfCell;
+    /// A cell is for two to this power of bytes.
+    uint32_t shift;
   };
 
   Page &pageAt(uint64_t number);

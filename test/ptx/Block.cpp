@@ -11,37 +11,23 @@ namespace {
 size_t alignUp(size_t value) { return (value + 15) / 16 * 16; }
 constexpr size_t mostFrames = 1000;
 
-uint64_t fetch(const std::byte *from, Type type) {
-  switch (type) {
-  case Type::S8:
-    return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int8_t>(*from)));
-  case Type::S16: {
-    int16_t value;
-    std::memcpy(&value, from, sizeof value);
+template <typename T> uint64_t extended(const std::byte *from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  if constexpr (std::is_signed_v<T>)
     return static_cast<uint64_t>(static_cast<int64_t>(value));
-  }
-  case Type::S32: {
-    int32_t value;
-    std::memcpy(&value, from, sizeof value);
-    return static_cast<uint64_t>(static_cast<int64_t>(value));
-  }
-  default: {
-    uint64_t value = 0;
-    switch (bytesOf(type)) {
-    case 1:
-      return static_cast<uint8_t>(*from);
-    case 2:
-      std::memcpy(&value, from, 2);
-      return value;
-    case 4:
-      std::memcpy(&value, from, 4);
-      return value;
-    default:
-      std::memcpy(&value, from, 8);
-      return value;
-    }
-  }
-  }
+  else
+    return value;
+}
+
+uint64_t fetch(const std::byte *from, Type type, uint8_t bytes) {
+  if (bytes == 4)
+    return type == Type::S32 ? extended<int32_t>(from) : extended<uint32_t>(from);
+  if (bytes == 8)
+    return extended<uint64_t>(from);
+  if (bytes == 2)
+    return type == Type::S16 ? extended<int16_t>(from) : extended<uint16_t>(from);
+  return type == Type::S8 ? extended<int8_t>(from) : extended<uint8_t>(from);
 }
 
 } // namespace
@@ -146,7 +132,7 @@ void Block::load(Thread &thread, const Instruction &i, uint64_t *slots) {
   const std::byte *from =
       access(thread, i, slots[i.operands[7]] + static_cast<uint64_t>(i.immediate), size_t(i.kind) * i.count, false);
   for (size_t element = 0; element != i.count; ++element)
-    slots[i.operands[element]] = fetch(from + element * i.kind, i.type);
+    slots[i.operands[element]] = fetch(from + element * i.kind, i.type, i.kind);
 }
 
 void Block::store(Thread &thread, const Instruction &i, uint64_t *slots) {

@@ -33,8 +33,9 @@ struct Thread {
   std::array<uint32_t, lanesOfWarp> seen;
 
   uint64_t *frameSlots() { return slots.data() + frames.back().slots; }
-  /// The value of the instruction's operand.
+  /// The value of the instruction's operand, and its low 32 bits: the others may be anything where it has no more.
   uint64_t operand(size_t number) { return frameSlots()[current->operands[number]]; }
+  uint32_t word(size_t number) { return static_cast<uint32_t>(operand(number)); }
   bool waitsAt(Action action) const { return state == Waiting && current->action == action; }
 };
 

@@ -26,6 +26,7 @@ public:
   std::byte *at(uint64_t address, size_t bytes, bool writes) {
     if (address - last.begin > last.bytes || last.bytes - (address - last.begin) < bytes || (writes && !last.writable))
       find(address, bytes, writes);
+    // Addresses are numbers in PTX. NOLINTNEXTLINE(performance-no-int-to-ptr)
     return reinterpret_cast<std::byte *>(address);
   }
 

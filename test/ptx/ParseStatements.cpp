@@ -8,6 +8,8 @@ namespace cleave::ptx {
 
 namespace {
 constexpr uint64_t mostRegisters = 1 << 20;
+/// Of a function's local variables, and of its parameters: as many as a thread has.
+constexpr uint32_t mostBytes = 1 << 19;
 
 const DecoderTable &decoders() {
   static const DecoderTable table = [] {
@@ -110,6 +112,8 @@ void Parser::parseBodyVariables(Space space) {
     } else {
       uint32_t &bytes = space == Space::Local ? builder->function.localBytes : builder->function.parameterBytes;
       bytes = alignUp(bytes, std::max(declaration.alignment, 8u));
+      if (declaration.bytes() > mostBytes || bytes + declaration.bytes() > mostBytes)
+        fail("the function's variables take more than " + std::to_string(mostBytes) + " bytes");
       symbol = {space == Space::Local ? Symbol::Local : Symbol::Param, declaration.type, bytes, declaration.bytes()};
       bytes += declaration.bytes();
     }
@@ -197,24 +201,24 @@ Operand Parser::parseOperand() {
 
 void Parser::parseInstruction() {
   Operand guard;
-  if (bool guarded = accept("@")) {
+  if (accept("@")) {
     guard.inverted = accept("!");
     guard.name = expectWord();
-    (void)guarded;
   }
   uint32_t line = peek().line;
   Statement statement(*builder, *program, expectWord(), line);
   if (!guard.name.empty()) {
     const Symbol *symbol = builder->find(guard.name);
-    if (!symbol || symbol->type != Type::Pred)
+    if (!symbol || symbol->kind != Symbol::Register || symbol->type != Type::Pred)
       fail("'" + std::string(guard.name) + "' is no predicate");
     statement.instruction.guard = static_cast<Slot>(symbol->value);
     statement.instruction.guardInverted = guard.inverted;
   }
-  statement.operands = parseOperands(";");
+  // First of all, since operands of unknown instructions may look like nothing else.
   auto decoder = decoders().find(statement.name);
   if (decoder == decoders().end())
     statement.fail("instruction '" + std::string(statement.name) + "' is not known");
+  statement.operands = parseOperands(";");
   decoder->second(statement);
 }
 

@@ -11,6 +11,8 @@ namespace cleave::ptx {
 
 namespace {
 constexpr uint64_t largestVariable = uint64_t(1) << 30;
+/// Of all functions together, each of which may use what a GPU has.
+constexpr uint32_t mostShared = 1 << 26;
 
 uint32_t alignUp(uint32_t value, uint32_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 } // namespace
@@ -43,11 +45,12 @@ Parser::Declaration Parser::parseDeclaration() {
   while (accept("[")) {
     if (accept("]")) {
       result.unsized = true;
+      result.dimensions.push_back(0);
       continue;
     }
     result.dimensions.push_back(static_cast<uint32_t>(expectInteger()));
     elements *= result.dimensions.back();
-    if (elements > largestVariable)
+    if (elements * bytesOf(result.type) > largestVariable)
       fail("'" + result.name + "' is too large");
     expect("]");
   }
@@ -69,6 +72,8 @@ Symbol Parser::declareShared(const Declaration &declaration) {
   if (declaration.unsized)
     return {Symbol::DynamicShared, declaration.type, 0, 0};
   uint32_t offset = alignUp(program->sharedBytes, declaration.alignment);
+  if (declaration.bytes() > mostShared || offset + declaration.bytes() > mostShared)
+    fail("the module's shared variables take more than " + std::to_string(mostShared) + " bytes");
   program->sharedBytes = offset + declaration.bytes();
   return {Symbol::Shared, declaration.type, firstAddress + offset, declaration.bytes()};
 }

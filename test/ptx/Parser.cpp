@@ -6,6 +6,11 @@
 
 namespace cleave::ptx {
 
+namespace {
+/// As the PTX manual limits those of entries.
+constexpr uint32_t mostParameterBytes = 32764;
+} // namespace
+
 Parser::Parser(std::string_view text) : tokens(cutIntoTokens(text)) {}
 
 bool Parser::accept(std::string_view text) {
@@ -94,6 +99,8 @@ std::vector<Parser::Declaration> Parser::parseParameterList() {
     if (!accept(".param"))
       fail("parameters are supported in '.param' only, got '" + std::string(peek().text) + "'");
     parameters.push_back(parseDeclaration());
+    if (parameters.back().bytes() > mostParameterBytes || parameters.size() > mostParameterBytes)
+      fail("parameters of more than " + std::to_string(mostParameterBytes) + " bytes are not supported");
   }
   return parameters;
 }

@@ -45,8 +45,9 @@ struct Launch {
   uint32_t sharedBytes = 0;
   /// A value a parameter, in order; a parameter of fewer bytes takes the value's low ones.
   std::vector<uint64_t> arguments;
-  /// Whether to look for data races and for reads of shared memory that nobody wrote. Costs about half of the speed,
-  /// and 28 bytes for each four that are accessed.
+  /// Whether to look for data races and for reads of shared memory that nobody wrote. Costs more than half of the
+  /// speed, and 28 bytes for each four that are accessed. Blocks are never ordered, not even by atomic operations and
+  /// fences: what one block wrote is a race for another one unless both are atomic.
   bool checkOrder = true;
   /// How many jumps a thread may take between two waits before it counts as one that never ends.
   uint64_t maxJumps = uint64_t(1) << 30;

@@ -51,7 +51,7 @@ bool Block::allArrived(std::span<Thread> warp, const Thread &thread, uint32_t ma
       continue;
     Thread &other = warp[lane];
     if (!other.waitsAt(thread.current->action) || other.current->kind != thread.current->kind ||
-        static_cast<uint32_t>(other.operand(maskOperand)) != mask)
+        other.word(maskOperand) != mask)
       return false;
   }
   return true;
@@ -64,7 +64,7 @@ bool Block::endWarpWaits(std::span<Thread> warp) {
     if (thread.state != Thread::Waiting || thread.current->action == Action::Barrier)
       continue;
     at = &thread;
-    auto mask = static_cast<uint32_t>(thread.operand(maskOperand));
+    auto mask = thread.word(maskOperand);
     if (!(mask >> lane & 1))
       throw Fault("the lane is not in its own mask " + hexadecimal(mask));
     if (!allArrived(warp, thread, mask))
@@ -89,7 +89,7 @@ void Block::shuffle(std::span<Thread> warp, uint32_t mask) {
   std::fill(std::begin(values), std::end(values), undefinedValue);
   for (uint32_t lane = 0; lane != warp.size(); ++lane)
     if ((mask >> lane & 1) && warp[lane].state == Thread::Waiting)
-      values[lane] = static_cast<uint32_t>(warp[lane].operand(2));
+      values[lane] = warp[lane].word(2);
   for (uint32_t lane = 0; lane != warp.size(); ++lane) {
     Thread &thread = warp[lane];
     if (!(mask >> lane & 1) || thread.state != Thread::Waiting)
@@ -162,14 +162,15 @@ void Block::vote(std::span<Thread> warp, uint32_t mask) {
   }
   auto kind = static_cast<VoteKind>(voters.front()->current->kind);
   Type type = voters.front()->current->type;
+  auto value = [&](Thread *voter) { return bytesOf(type) == 8 ? voter->operand(1) : voter->word(1); };
   uint64_t total = static_cast<uint32_t>(voters.front()->operand(1));
   for (size_t i = 1; i < voters.size() && kind >= VoteKind::Add; ++i)
-    total = reduced(kind, type, static_cast<uint32_t>(total), static_cast<uint32_t>(voters[i]->operand(1)));
+    total = reduced(kind, type, static_cast<uint32_t>(total), voters[i]->word(1));
   std::vector<uint64_t> results;
   for (Thread *voter : voters) {
     uint64_t matches = 0;
     for (Thread *other : voters)
-      if (kind == VoteKind::MatchAny && (voter->operand(1) == other->operand(1)))
+      if (kind == VoteKind::MatchAny && (value(voter) == value(other)))
         matches |= uint64_t(1) << other->index % lanesOfWarp;
     results.push_back(kind == VoteKind::Any        ? ballot != 0
                       : kind == VoteKind::All      ? ballot == present
@@ -188,12 +189,12 @@ void Block::checkBarrier() {
     at = &thread;
     Thread &first = threads.front();
     const Instruction &i = *thread.current;
-    if (thread.operand(1) != first.operand(1) || i.kind != first.current->kind)
-      throw Fault("the thread waits at barrier " + std::to_string(thread.operand(1)) + ", but thread 0 at barrier " +
-                  std::to_string(first.operand(1)) + " in line " + std::to_string(first.current->line));
-    if (i.operands[2] != noSlot && thread.operand(2) != threads.size())
-      throw Fault("a barrier of " + std::to_string(thread.operand(2)) +
-                  " threads is not supported where the block has " + std::to_string(threads.size()));
+    if (thread.word(1) != first.word(1) || i.kind != first.current->kind)
+      throw Fault("the thread waits at barrier " + std::to_string(thread.word(1)) + ", but thread 0 at barrier " +
+                  std::to_string(first.word(1)) + " in line " + std::to_string(first.current->line));
+    if (i.operands[2] != noSlot && thread.word(2) != threads.size())
+      throw Fault("a barrier of " + std::to_string(thread.word(2)) + " threads is not supported where the block has " +
+                  std::to_string(threads.size()));
     const Instruction *lead = warpOf(thread.index).front().current;
     if (i.count && &i != lead)
       throw Fault("threads of one warp wait at different barriers, the first one in line " +

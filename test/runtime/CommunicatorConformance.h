@@ -24,6 +24,8 @@ struct CommunicatorKind {
   bool carriesErrors = true;
   /// Whether the machine has what it needs, if that is a question: else tests are skipped.
   bool (*isPossible)() = nullptr;
+  /// Whether bytes move so slowly that large buffers are for few tests only.
+  bool isSlow = false;
 };
 
 inline void PrintTo(const CommunicatorKind &kind, std::ostream *out) { *out << kind.name; }

@@ -345,6 +345,8 @@ TEST_P(CommunicatorConformanceTest, ReducesLargeBuffers) {
   for (const auto &axes : meshes)
     for (const auto &over : axisSets(meshOf(axes)))
       for (ElementType type : {ElementType::F32, ElementType::F16}) {
+        if (GetParam().isSlow && (axes != std::vector<uint32_t>{2} || type != ElementType::F32))
+          continue;
         constexpr int64_t rows = 200003, size = 3 * rows;
         Mesh mesh = meshOf(axes);
         Tile tile = {{blocks(rows, over, mesh), {3, {}, 3}}};

@@ -89,6 +89,7 @@ template <typename Table> void replaceCudaLibrary(const Table *table) {
   X(cudaEventSynchronize)                                                                                              \
   X(cudaFree)                                                                                                          \
   X(cudaFreeHost)                                                                                                      \
+  X(cudaFuncGetAttributes)                                                                                             \
   X(cudaFuncSetAttribute)                                                                                              \
   X(cudaGetDevice)                                                                                                     \
   X(cudaGetDeviceCount)                                                                                                \

@@ -4,8 +4,6 @@
 
 #include "runtime/drivers/cuda/CudaBoxes.h"
 
-#include "runtime/drivers/cuda/CudaExecutable.h"
-
 #include <algorithm>
 #include <cstring>
 
@@ -22,13 +20,13 @@ Expected<cudaKernel_t> CudaLinkKernels::find(const std::string &symbol) {
   auto known = found.find(symbol);
   if (known != found.end())
     return known->second;
-  if (!code) {
-    auto made = loadCudaCode(cuda, reinterpret_cast<const char *>(cleaveLinksPtx));
+  if (!module) {
+    auto made = CudaModule::load(cuda, reinterpret_cast<const char *>(cleaveLinksPtx));
     if (!made)
       return Error(made.error().status(), "kernels of communications: " + made.error().message());
-    code = std::move(*made);
+    module = std::move(*made);
   }
-  auto kernel = findCudaKernel(cuda, code, symbol);
+  auto kernel = module.find(cuda, symbol, threadsOfBlock);
   if (kernel)
     found[symbol] = *kernel;
   return kernel;
@@ -80,6 +78,8 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
     return launch;
   launch.blocks =
       static_cast<uint32_t>(std::clamp<uint64_t>((most + threadsOfBlock - 1) / threadsOfBlock, 1, mostBlocks));
+  if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
+    return error;
   auto kernel = kernels.find(symbol);
   if (!kernel)
     return kernel.error();

@@ -8,7 +8,7 @@
 #include "runtime/Plan.h"
 #include "runtime/StridedCopy.h"
 #include "runtime/drivers/cuda/CudaBox.h"
-#include "runtime/drivers/cuda/CudaObjects.h"
+#include "runtime/drivers/cuda/CudaExecutable.h"
 
 #include <map>
 
@@ -18,12 +18,12 @@ namespace cleave::runtime {
 class CudaLinkKernels {
 public:
   explicit CudaLinkKernels(const CudaRuntime &cuda) : cuda(cuda) {}
-  /// Loads them at the first call.
+  /// Loads them at the first call, for use on the current GPU and others.
   Expected<cudaKernel_t> find(const std::string &symbol);
 
 private:
   const CudaRuntime &cuda;
-  CudaCode code;
+  CudaModule module;
   std::map<std::string, cudaKernel_t> found;
 };
 

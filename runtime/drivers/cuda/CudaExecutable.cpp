@@ -4,34 +4,50 @@
 
 #include "runtime/drivers/cuda/CudaExecutable.h"
 
-#include <array>
-
 namespace cleave::runtime {
 
-Expected<CudaCode> loadCudaCode(const CudaRuntime &cuda, const char *ptx) {
-  cudaLibrary_t library = nullptr;
-  std::array<char, 4096> log{};
-  cudaJitOption options[] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
-  void *values[] = {log.data(), reinterpret_cast<void *>(log.size() - 1)};
-  cudaError_t code = cuda.cudaLibraryLoadData(&library, ptx, options, values, 2, nullptr, nullptr, 0);
-  if (code == cudaErrorUnsupportedPtxVersion)
-    return makeError(Status::Infeasible, "the GPU's driver is older than the PTX that it is to run; install a newer "
-                                         "driver, or compile with an older toolkit");
-  if (Error error = checkCuda(cuda, code, "translating PTX", Status::Rejected))
-    return log[0] ? Error(error.status(), error.message() + ": " + log.data()) : error;
-  return CudaCode(cuda, library);
+/// The error of translating code, with what CUDA wrote about it.
+Error CudaModule::refused(const CudaRuntime &cuda, cudaError_t status, const std::string &what) const {
+  if (status == cudaSuccess)
+    return Error::success();
+  (void)cuda.cudaGetLastError();
+  if (status == cudaErrorUnsupportedPtxVersion)
+    return makeError(Status::Infeasible, what,
+                     ": the GPU's driver is older than the PTX that it is to run; install a "
+                     "newer driver, or compile with an older toolkit");
+  Error error = checkCuda(cuda, status, what.c_str(), Status::Rejected);
+  return log[0] ? Error(error.status(), error.message() + ": " + log.get()) : error;
 }
 
-Expected<cudaKernel_t> findCudaKernel(const CudaRuntime &cuda, const CudaCode &code, const std::string &symbol) {
+Expected<CudaModule> CudaModule::load(const CudaRuntime &cuda, const char *ptx) {
+  CudaModule module;
+  module.log = std::make_unique<char[]>(logBytes);
+  cudaLibrary_t library = nullptr;
+  cudaJitOption options[] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
+  void *values[] = {module.log.get(), reinterpret_cast<void *>(logBytes - 1)};
+  cudaError_t status = cuda.cudaLibraryLoadData(&library, ptx, options, values, 2, nullptr, nullptr, 0);
+  if (Error error = module.refused(cuda, status, "translating PTX"))
+    return error;
+  module.code = CudaCode(cuda, library);
+  return module;
+}
+
+/// Asking for the function's attributes has it translated now, and not in the middle of a step.
+Expected<cudaKernel_t> CudaModule::find(const CudaRuntime &cuda, const std::string &symbol, uint32_t threads) const {
   cudaKernel_t kernel = nullptr;
-  Error error = checkCuda(cuda, cuda.cudaLibraryGetKernel(&kernel, code.get(), symbol.c_str()), "finding a function",
-                          Status::Rejected);
-  if (error)
-    return Error(error.status(), "function \"" + symbol + "\": " + error.message());
+  cudaError_t status = cuda.cudaLibraryGetKernel(&kernel, code.get(), symbol.c_str());
+  cudaFuncAttributes attributes = {};
+  if (status == cudaSuccess)
+    status = cuda.cudaFuncGetAttributes(&attributes, reinterpret_cast<const void *>(kernel));
+  if (Error error = refused(cuda, status, "function \"" + symbol + "\""))
+    return error;
+  if (threads > static_cast<uint32_t>(attributes.maxThreadsPerBlock))
+    return makeError(Status::Infeasible, "function \"", symbol, "\" expects blocks of ", threads,
+                     " threads, and has room for ", attributes.maxThreadsPerBlock, " on this GPU");
   return kernel;
 }
 
-Expected<cudaKernel_t> CudaCodes::find(uint32_t index, const std::string &symbol, int gpu) {
+Expected<cudaKernel_t> CudaCodes::find(uint32_t index, const GpuLaunch &launch, int gpu) {
   std::lock_guard lock(mutex);
   const NativeObject &object = plan->objects[index];
   if (object.triple != ptxTriple)
@@ -39,15 +55,15 @@ Expected<cudaKernel_t> CudaCodes::find(uint32_t index, const std::string &symbol
                      "\", got an NVIDIA GPU; compile the model for devices of driver \"cuda\"");
   if (Error error = gpus.checkChip(gpu, object.cpu))
     return error;
-  CudaCode &code = loaded[index];
-  if (!code) {
+  CudaModule &module = loaded[index];
+  if (!module) {
     std::string text(reinterpret_cast<const char *>(object.image.data()), object.image.size());
-    auto made = loadCudaCode(cuda, text.c_str());
+    auto made = CudaModule::load(cuda, text.c_str());
     if (!made)
       return made.error();
-    code = std::move(*made);
+    module = std::move(*made);
   }
-  return findCudaKernel(cuda, code, symbol);
+  return module.find(cuda, launch.symbol, launch.threads);
 }
 
 Error CudaExecutable::load(const Program &program, CudaCodes &codes) {
@@ -83,7 +99,7 @@ Expected<CudaExecutable::Loaded> CudaExecutable::load(const Kernel &kernel, Cuda
   // What a block may have without asking for more.
   constexpr uint32_t usualSharedBytes = 48 << 10;
   for (const GpuLaunch &shape : compiled->launches) {
-    auto function = codes.find(compiled->object, shape.symbol, gpu);
+    auto function = codes.find(compiled->object, shape, gpu);
     if (!function)
       return function.error();
     if (shape.sharedBytes > usualSharedBytes) {

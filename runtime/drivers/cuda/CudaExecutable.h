@@ -14,24 +14,39 @@
 
 namespace cleave::runtime {
 
-/// Text of PTX, loaded for all GPUs. The function keeps no reference to `ptx`, which must end with a zero.
-Expected<CudaCode> loadCudaCode(const CudaRuntime &cuda, const char *ptx);
-/// A function of it. Status::Rejected when there is none of that name.
-Expected<cudaKernel_t> findCudaKernel(const CudaRuntime &cuda, const CudaCode &code, const std::string &symbol);
+/// Text of PTX, for all GPUs. CUDA may translate it long after it was loaded, and writes what it has to say where it
+/// was told when that happened.
+class CudaModule {
+public:
+  CudaModule() = default;
+  /// Keeps no reference to `ptx`, which must end with a zero. Status::Rejected when CUDA refuses it.
+  static Expected<CudaModule> load(const CudaRuntime &cuda, const char *ptx);
+  /// A function of it, translated for the current GPU. Status::Rejected when there is none of that name, or it is not
+  /// one that can be translated; Status::Infeasible when it can have no blocks of `threads` threads.
+  Expected<cudaKernel_t> find(const CudaRuntime &cuda, const std::string &symbol, uint32_t threads) const;
+  explicit operator bool() const { return bool(code); }
+
+private:
+  static constexpr size_t logBytes = 8192;
+  Error refused(const CudaRuntime &cuda, cudaError_t status, const std::string &what) const;
+
+  std::unique_ptr<char[]> log;
+  CudaCode code;
+};
 
 /// The PTX of a plan, each object loaded when first needed and shared by the devices. Thread-safe.
 class CudaCodes {
 public:
   CudaCodes(const CudaRuntime &cuda, const CudaGpus &gpus, const Plan &plan) : cuda(cuda), gpus(gpus), plan(plan) {}
-  /// A function of an object, for use on the GPU.
-  Expected<cudaKernel_t> find(uint32_t object, const std::string &symbol, int gpu);
+  /// A function of an object, for use on the GPU, which is current.
+  Expected<cudaKernel_t> find(uint32_t object, const GpuLaunch &launch, int gpu);
 
 private:
   const CudaRuntime &cuda;
   const CudaGpus &gpus;
   const Plan plan;
   std::mutex mutex;
-  std::map<uint32_t, CudaCode> loaded;
+  std::map<uint32_t, CudaModule> loaded;
 };
 
 /// Kernels loaded for one device. `load` and `enqueue` need the device's GPU to be current.

@@ -91,6 +91,16 @@ static Kernel *findKernel(Simulation &simulation, const void *handle) {
   return nullptr;
 }
 
+static cudaError_t getAttributes(cudaFuncAttributes *attributes, const void *handle) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  if (!findKernel(simulation, handle))
+    return cudaErrorInvalidDeviceFunction;
+  *attributes = {};
+  attributes->maxThreadsPerBlock = 1024;
+  return cudaSuccess;
+}
+
 static cudaError_t setAttribute(const void *handle, cudaFuncAttribute attribute, int value) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
@@ -158,6 +168,7 @@ void fillKernels(runtime::CudaRuntime &table) {
   table.cudaLibraryLoadData = loadCode;
   table.cudaLibraryUnload = unloadCode;
   table.cudaLibraryGetKernel = getKernel;
+  table.cudaFuncGetAttributes = getAttributes;
   table.cudaFuncSetAttribute = setAttribute;
   table.cudaLaunchKernel = launchKernel;
 }
