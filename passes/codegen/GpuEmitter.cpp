@@ -229,26 +229,35 @@ void LaneJoiner::join(MutableArrayRef<JoinedValue> all) {
     joinWarps(all);
 }
 
-/// Each warp leaves its value in shared memory, and every thread joins them all.
+/// Each warp leaves its value in shared memory, and every thread joins them all. They are read four at once: what is
+/// not a warp's gets a value, too.
 void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all) {
+  constexpr int64_t atOnce = 4;
+  int64_t warps = launch.lanes / warp, places = static_cast<int64_t>(llvm::alignTo(warps, atOnce));
   NumberBuilder n(builder, 32);
-  Value isFirst = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, n.rem(lane, warp), n.constant(0));
   SmallVector<Value> bases;
   for (JoinedValue &joined : all)
-    bases.push_back(shared.make(joined.values[0].getType(), launch.lanes / warp));
-  auto write = scf::IfOp::create(builder, location, isFirst, /*withElseRegion=*/false);
-  {
+    bases.push_back(shared.make(joined.values[0].getType(), places));
+  auto write = [&](Value condition, Value place, bool isValue) {
+    auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(write.thenBlock());
-    Value number = n.div(lane, warp);
-    for (auto [joined, base] : llvm::zip(all, bases))
-      shared.store(base, number, joined.values[0]);
-  }
+    builder.setInsertionPointToStart(branch.thenBlock());
+    for (auto [joined, base] : llvm::zip(all, bases)) {
+      Type element = joined.values[0].getType();
+      Value zero = isValue ? Value() : arith::ConstantOp::create(builder, location, builder.getZeroAttr(element));
+      shared.store(base, place, isValue ? joined.values[0] : zero);
+    }
+  };
+  Value inWarp = n.rem(lane, warp);
+  write(arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, inWarp, n.constant(0)), n.div(lane, warp),
+        /*isValue=*/true);
+  if (places > warps)
+    write(n.less(lane, n.constant(places - warps)), n.add(lane, warps), /*isValue=*/false);
   shared.wait();
   for (auto [joined, base] : llvm::zip(all, bases)) {
     Type element = joined.values[0].getType();
     Elements ofWarps;
-    for (int64_t i = 0; i < launch.lanes / warp; ++i)
+    for (int64_t i = 0; i < warps; ++i)
       ofWarps.push_back(shared.load(base, n.constant(i), element));
     joined.values[0] = combineAll(joined.join, ofWarps);
   }

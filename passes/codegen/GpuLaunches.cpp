@@ -296,6 +296,11 @@ bool StepGroup::writesSafely(const GpuStep &step) const {
   return true;
 }
 
+/// Whether the body is too much work to be done by all lanes of a group.
+static bool hasLoops(linalg::LinalgOp op) {
+  return llvm::any_of(op.getBlock()->getOperations(), [](Operation &inner) { return inner.getNumRegions() > 0; });
+}
+
 /// Tells inner dimensions from outer ones. All steps have all outer dimensions, and all inner ones or none.
 bool StepGroup::classify() {
   unsigned count = launch.sizes.size();
@@ -332,6 +337,8 @@ bool StepGroup::classify() {
       all += isInner[dim];
     }
     if (inner != 0 && inner != all)
+      return false;
+    if (inner < all && hasLoops(step.op))
       return false;
     if (!llvm::is_contained(reduced, true))
       step.kind = inner == 0 ? GpuStep::Once : GpuStep::Map;

@@ -78,6 +78,9 @@ void GpuTarget::configure(Module &module, const TargetMachine &machine) const {
     if (!features.empty())
       function.addFnAttr("target-features", features);
     function.addFnAttr(Attribute::NoUnwind);
+    // Keeps LLVM from joining loads by itself: it would read what lies behind the end of a buffer, too, up to the next
+    // multiple of 16 bytes. We load vectors where they are whole.
+    function.addFnAttr(Attribute::NoImplicitFloat);
     for (Instruction &instruction : instructions(function))
       if (isa<FPMathOperator>(instruction))
         instruction.setHasAllowContract(true);

@@ -101,6 +101,27 @@ def FuseElementwisePass : Pass<"codegen-fuse-elementwise", "::cleave::dist::Prog
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }
 
+def FuseGpuKernelsPass : Pass<"codegen-fuse-gpu-kernels", "::mlir::ModuleOp"> {
+  let summary = "Join kernels for GPUs with those that read their results";
+  let description = [{
+    In programs of GPUs: an operator or fusion and one that reads its results become one `dfg.fusion`, with all results
+    that others read, where that takes less: fewer launches, and values that stay in registers. What both take is
+    estimated from the launches that they would become. What is known when the plan is loaded stays apart from what is
+    not.
+
+    Before:
+    ```mlir
+    %0 = dfg.fusion %x, %m : … { … the mean along rows … }
+    %1 = dfg.fusion %x, %0 : … { … the distance to it, of which others read the squares … }
+    ```
+    After:
+    ```mlir
+    %0:2 = dfg.fusion %x, %m : … { … both; one launch in which a row is read once … }
+    ```
+  }];
+  let dependentDialects = ["::cleave::plan::PlanDialect"];
+}
+
 def OutlineNativeKernelsPass : Pass<"codegen-outline-native-kernels", "::mlir::ModuleOp"> {
   let summary = "Give every remaining operator a kernel of our own";
   let description = [{

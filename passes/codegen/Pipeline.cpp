@@ -27,6 +27,8 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
     // After selection: what libraries fuse by themselves stays with them.
     manager.nest<dist::ProgramOp>().addPass(createCSEPass());
     manager.nest<dist::ProgramOp>().addPass(createFuseElementwisePass());
+    // After the clusters that are good everywhere: it joins whole ones.
+    manager.addPass(createFuseGpuKernelsPass());
   }
   manager.addPass(createOutlineNativeKernelsPass());
   // Views of values that nobody reads.

@@ -135,8 +135,8 @@ KernelCase sumCase(Random &random, const Shape &shape, const Shape &dims, const 
               "\n  %y0 = dfg.add %1, %2 : (" + y.type() + ", " + y.type() + ") -> " + y.type(),
           {x},
           {y},
-          4 * roundingOf(element) + square,
-          terms * 1e-7};
+          4 * roundingOf(element) + square + std::sqrt(terms) * (element == "f64" ? 1e-15 : 8e-7),
+          0};
 }
 
 // Sums of columns, as of the gradients of biases: columns by warps and less, rows by lanes, long ones by several
