@@ -55,7 +55,7 @@ def check_plans(folder, cases):
 
 def compared(folder, output, cases):
     """The rows of what `run` compares and measures, with programs that are built already."""
-    runner = gpu_run.Run(folder, output, argparse.Namespace(build=os.path.dirname(BIN), seconds=250))
+    runner = gpu_run.Run(folder, output, argparse.Namespace(build=os.path.dirname(BIN), seconds=250, program=None))
     runner.cases = cases
     runner.agreement()
     runner.speed()
