@@ -290,11 +290,15 @@ Error GpuProber::measureProducts(ElementType type) {
   return Error::success();
 }
 
-/// A layer from the middle of residual networks, in batches of many sizes.
+/// A layer from the middle of residual networks, in batches of many sizes, and a small one.
 Error GpuProber::measureConvolutions(ElementType type) {
   say("convolutions, " + std::string(elementName(type)));
-  constexpr int64_t channels = 128, rows = 28, window = 3;
-  for (int64_t batch : {1, 4, 16, 64, 256}) {
+  constexpr int64_t window = 3;
+  struct Layer {
+    int64_t batch, channels, rows;
+  };
+  for (auto [batch, channels, rows] : {Layer{1, 16, 8}, Layer{1, 128, 28}, Layer{4, 128, 28}, Layer{16, 128, 28},
+                                       Layer{64, 128, 28}, Layer{256, 128, 28}}) {
     LibraryKernelQuery query;
     query.desc.operation = "convolution";
     query.desc.ints = {{"pads_begin", {1, 1}}, {"pads_end", {1, 1}}};

@@ -21,7 +21,7 @@ protected:
   GpuProbeTest() {
     replaceCudaLibrary(&simulated::cublasLt());
     replaceCudaLibrary(&simulated::cudnn());
-    options.mostWork = 1e6;
+    options.mostWork = 1e6; // the smallest product and the smallest convolution
     options.mostBytes = 1 << 18;
     options.seconds = 0;
     options.progress = [this](const std::string &text) { said.push_back(text); };
@@ -50,6 +50,9 @@ TEST_F(GpuProbeTest, MeasuresWhatThereIs) {
       EXPECT_GT(sample.seconds, 0) << sample.costClass;
     EXPECT_EQ(cuda.misuse(), "");
   }
+  // Nothing was left out.
+  EXPECT_FALSE(std::ranges::any_of(said, [](const std::string &text) { return text.starts_with("left out"); }));
+  EXPECT_GT(simulated::heuristicSearches + simulated::measuredSearches, 0);
   auto hasSaid = [&](const std::string &text) { return std::ranges::count(said, text) == 2; };
   EXPECT_TRUE(hasSaid("matrix products, bf16") && hasSaid("convolutions, f32") && hasSaid("copies between devices"));
 }
@@ -60,7 +63,9 @@ TEST_F(GpuProbeTest, SaysWhatFailed) {
   cuda.failKernel("probe_sum", cudaErrorLaunchFailure, /*late=*/false);
   auto measured = probeGpu(options);
   ASSERT_FALSE(bool(measured));
-  EXPECT_NE(measured.error().message().find("cudaErrorLaunchFailure"), std::string::npos) << measured.error().message();
+  EXPECT_EQ(measured.error().status(), Status::Failure);
+  EXPECT_NE(measured.error().message().find("launching the probe's kernel"), std::string::npos)
+      << measured.error().message();
 }
 
 // Too little memory is not a crash.

@@ -4,7 +4,7 @@
 # folder carries, its conformance suite passes on the drivers that are there, and a plan for GPUs is a failed row that
 # says why, not the end.
 #
-#   python3 test/tools/gpu_test/standalone.py [BUILD]      # BUILD: keep the built runtime there
+#   python3 test/tools/gpu_test/standalone.py [FOLDER]      # FOLDER: keep the built runtime there for the next time
 
 import json
 import os
@@ -31,6 +31,7 @@ def has_gpu():
 
 def prepare(folder):
     """A prepared folder without the compiler: nothing but what is carried, and one plan that is none."""
+    shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     carry.fill(os.path.join(folder, "carried"), print)
     with open(os.path.join(folder, "broken.plan"), "wb") as file:
@@ -49,7 +50,8 @@ def main():
         print("skipped: this machine has a GPU; tools/gpu-test run tests more")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as work:
-        folder, build = os.path.join(work, "prepared"), sys.argv[1] if sys.argv[1:] else os.path.join(work, "build")
+        work = os.path.abspath(sys.argv[1]) if sys.argv[1:] else work
+        folder, build = os.path.join(work, "prepared"), os.path.join(work, "build")
         prepare(folder)
         done = subprocess.run([os.path.join(REPOSITORY, "tools", "gpu-test"), "run", folder, "--build", build,
                                "--carried-only", "--no-peers", "-j", "2", "--seconds", "1700"], text=True,
