@@ -15,7 +15,7 @@ import tempfile
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 # A few of everything that tools/gpu-test runs: an interpreter is no GPU.
-CASES = ("mlp", "train-gpt", "train-lstm-data4", "train-lstm-pipeline4", "train-lenet-data")
+CASES = ("mlp", "train-gpt", "train-lstm-data4", "train-lstm-pipeline4")
 # Those that several processes run as well, with NCCL's calls by MPI.
 SEVERAL = ("train-gpt-data", "train-gpt-mixed4", "train-gpt-pipeline4")
 
