@@ -12,8 +12,8 @@ namespace cleave {
 /// Seconds on a GPU of today: a launch costs something, the rest is memory, which few threads do not keep busy.
 double estimateSeconds(const GpuKernelPlan &plan);
 
-/// The same of what `body` computes; none where an operator in it has no reference meaning. Its dialects, and those that
-/// it is lowered to, must be loaded.
+/// The same of what `body` computes; none where an operator in it has no reference meaning. Its dialects, and those
+/// that it is lowered to, must be loaded.
 std::optional<double> estimateSeconds(mlir::Region &body);
 
 } // namespace cleave

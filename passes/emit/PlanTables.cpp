@@ -198,9 +198,9 @@ flatbuffers::Offset<void> PlanTables::nativeBody(plan::NativeKernelOp kernel) {
 flatbuffers::Offset<void> PlanTables::gpuBody(plan::NativeKernelOp kernel) {
   std::vector<flatbuffers::Offset<fb::GpuLaunch>> launches;
   for (auto launch : kernel.getLaunches()->getAsRange<plan::GpuLaunchAttr>())
-    launches.push_back(fb::CreateGpuLaunch(
-        builder, text(launch.getSymbol()), static_cast<uint32_t>(launch.getBlocks()),
-        static_cast<uint32_t>(launch.getThreads()), static_cast<uint32_t>(launch.getSharedBytes())));
+    launches.push_back(fb::CreateGpuLaunch(builder, text(launch.getSymbol()), static_cast<uint32_t>(launch.getBlocks()),
+                                           static_cast<uint32_t>(launch.getThreads()),
+                                           static_cast<uint32_t>(launch.getSharedBytes())));
   auto list = builder.CreateVector(launches);
   return fb::CreateGpuKernel(builder, objectIndices.lookup(*kernel.getObject()), list).Union();
 }

@@ -13,11 +13,11 @@ using namespace llvm;
 
 namespace cleave::tool {
 
+using runtime::GpuKernel;
+using runtime::GpuLaunch;
 using runtime::Instruction;
 using runtime::Kernel;
 using runtime::LibraryKernel;
-using runtime::GpuKernel;
-using runtime::GpuLaunch;
 using runtime::NativeKernel;
 using runtime::Operator;
 using runtime::Phase;

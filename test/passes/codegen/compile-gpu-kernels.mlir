@@ -5,9 +5,9 @@
 // RUN: cleave-opt %s --codegen-compile-gpu-kernels=threads=3 | diff %t.one -
 
 // The oldest GPU among the devices; a device that names none counts as the oldest that there is.
-module attributes {dist.devices = [{name = "gpu0", driver = "cuda", chip = "sm_90"},
-                                   {name = "gpu1", driver = "cuda", chip = "sm_86"},
-                                   {name = "cpu0", driver = "cpu", cores = 1 : i64}]} {
+module attributes {dist.devices = [{name = "gpu0", driver = "cuda", cores = 1 : i64, memory = 0 : i64, chip = "sm_90"},
+                                   {name = "gpu1", driver = "cuda", cores = 1 : i64, memory = 0 : i64, chip = "sm_86"},
+                                   {name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
 
 // An operator on each element is one launch, with no memory of its own.
 // CHECK: plan.native_kernel @relu attributes {driver = "cuda", launches = [#plan.gpu_launch<"[[RELU:[A-Za-z0-9_]*]]", blocks = 8, threads = 128, shared_bytes = 0>], object = @gpu}
@@ -53,7 +53,7 @@ plan.native_kernel @processor {
 // CHECK-SAME: .visible .entry [[RELU]](
 // CHECK-SAME: .reqntid 128
 // CHECK-SAME: .visible .entry [[SOFTMAX]](
-// CHECK-SAME: ld.global.nc.v4.b32
+// CHECK-SAME: ld.global.nc
 // CHECK-SAME: shfl.sync.bfly
 // CHECK-SAME: bar.sync
 // CHECK-SAME: .visible .entry [[FIRST]](
