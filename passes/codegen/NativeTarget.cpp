@@ -4,6 +4,7 @@
 
 #include "passes/codegen/NativeTarget.h"
 
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Operator.h"
@@ -90,10 +91,32 @@ std::unique_ptr<TargetMachine> NativeTarget::createMachine() const {
       parsed, "x86-64", featureString, TargetOptions(), Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
 }
 
+/// Processors without instructions for bfloat16 have a vector of one such number made by way of float32, and the way
+/// back is a call to the compiler's library, which not every system has: rounds to nearest, ties to even, and keeps
+/// NaN.
+static void defineRoundingToBrain(Module &module) {
+  LLVMContext &context = module.getContext();
+  IRBuilder<> builder(context);
+  auto *type = FunctionType::get(builder.getBFloatTy(), {builder.getFloatTy()}, /*isVarArg=*/false);
+  // Every part of the kernels has it, and none of them can be without it, seen from its intermediate code.
+  auto *function = Function::Create(type, GlobalValue::WeakODRLinkage, "__truncsfbf2", module);
+  function->setVisibility(GlobalValue::HiddenVisibility);
+  builder.SetInsertPoint(BasicBlock::Create(context, "", function));
+  Value *bits = builder.CreateBitCast(function->getArg(0), builder.getInt32Ty());
+  Value *odd = builder.CreateAnd(builder.CreateLShr(bits, 16), 1);
+  Value *rounded = builder.CreateLShr(builder.CreateAdd(bits, builder.CreateAdd(odd, builder.getInt32(0x7fff))), 16);
+  Value *quiet = builder.CreateLShr(builder.CreateOr(bits, 0x400000), 16);
+  Value *isNan = builder.CreateICmpUGT(builder.CreateAnd(bits, 0x7fffffff), builder.getInt32(0x7f800000));
+  Value *result = builder.CreateTrunc(builder.CreateSelect(isNan, quiet, rounded), builder.getInt16Ty());
+  builder.CreateRet(builder.CreateBitCast(result, builder.getBFloatTy()));
+}
+
 void NativeTarget::configure(Module &module, const TargetMachine &machine, bool contract) const {
   module.setTargetTriple(Triple(triple));
   module.setDataLayout(machine.createDataLayout());
   module.setPICLevel(PICLevel::BigPIC);
+  if (!hasFeature("avx512bf16"))
+    defineRoundingToBrain(module);
   for (Function &function : module) {
     if (function.isDeclaration())
       continue;
