@@ -224,7 +224,8 @@ TEST_P(ErrorConformanceTest, FailsToPrepare) {
   source.broken = true;
   auto created = Executor::create(builder.read(), "", source);
   ASSERT_FALSE(created);
-  EXPECT_EQ(created.error().message(), "parameter \"w\": the disk is gone");
+  // Some drivers say on which device.
+  EXPECT_TRUE(created.error().message().ends_with("parameter \"w\": the disk is gone")) << created.error().message();
 }
 
 } // namespace
