@@ -21,16 +21,19 @@ CLI11_CONFIG = """if(NOT TARGET CLI11::CLI11)
 endif()
 """
 GTEST_CONFIG = """if(NOT TARGET GTest::gtest)
-  set(sources ${CMAKE_CURRENT_LIST_DIR}/../googletest)
+  set(sources ${CMAKE_CURRENT_LIST_DIR}/..)
   find_package(Threads REQUIRED)
-  add_library(gtest STATIC ${sources}/src/gtest-all.cc)
-  target_include_directories(gtest PRIVATE ${sources})
-  target_include_directories(gtest SYSTEM PUBLIC ${sources}/include)
+  foreach(part gtest gmock)
+    add_library(${part} STATIC ${sources}/${part}/src/${part}-all.cc)
+    target_include_directories(${part} PRIVATE ${sources}/${part})
+    target_include_directories(${part} SYSTEM PUBLIC ${sources}/${part}/include)
+    add_library(${part}_main STATIC ${sources}/${part}/src/${part}_main.cc)
+    target_link_libraries(${part}_main PUBLIC ${part})
+    add_library(GTest::${part} ALIAS ${part})
+    add_library(GTest::${part}_main ALIAS ${part}_main)
+  endforeach()
   target_link_libraries(gtest PUBLIC Threads::Threads)
-  add_library(gtest_main STATIC ${sources}/src/gtest_main.cc)
-  target_link_libraries(gtest_main PUBLIC gtest)
-  add_library(GTest::gtest ALIAS gtest)
-  add_library(GTest::gtest_main ALIAS gtest_main)
+  target_link_libraries(gmock PUBLIC gtest)
 endif()
 """
 
@@ -107,9 +110,10 @@ def fill(folder, say):
         shutil.copyfile(os.path.join(source, "libz.a"), os.path.join(library, "libz.a"))
     else:
         say("no static zlib to carry")
-    if os.path.isdir("/usr/src/googletest/googletest"):
-        for part in ("include", "src"):
-            copy_tree(f"/usr/src/googletest/googletest/{part}", os.path.join(folder, "googletest", part))
+    if os.path.isdir("/usr/src/googletest"):
+        for source, name in (("googletest", "gtest"), ("googlemock", "gmock")):
+            for part in ("include", "src"):
+                copy_tree(f"/usr/src/googletest/{source}/{part}", os.path.join(folder, name, part))
     else:
         say("no sources of GoogleTest to carry: the conformance suite is built only where it is installed")
     for real, name in cuda_headers():
@@ -158,7 +162,7 @@ def configuration(folder, carried_only=False, cxx_flags=()):
         flags += [f"-DCLEAVE_FLATC={path('flatc')}", f"-DCLEAVE_FLATBUFFERS_INCLUDE={path('include')}"]
     if absent("CLI/CLI.hpp"):
         flags.append(f"-DCLI11_DIR={path('cmake')}")
-    if absent("gtest/gtest.h"):
+    if absent("gtest/gtest.h", "gmock/gmock.h"):
         flags.append(f"-DGTest_DIR={path('cmake')}")
     if absent("zlib.h"):
         flags += [f"-DZLIB_INCLUDE_DIR={path('include')}", f"-DZLIB_LIBRARY={path('lib', 'libz.a')}"]
@@ -167,7 +171,7 @@ def configuration(folder, carried_only=False, cxx_flags=()):
     flags += ["-DCLEAVE_MPI=OFF"] if carried_only or not shutil.which("mpirun") else []
     # Last of all folders: a header of the machine's own toolkit comes first.
     flags.append(f"-DCMAKE_CXX_FLAGS={' '.join([*cxx_flags, '-idirafter', path('cuda')])}")
-    if not os.path.isdir(path("googletest")) and absent("gtest/gtest.h"):
+    if not os.path.isdir(path("gtest")) and absent("gtest/gtest.h", "gmock/gmock.h"):
         print("gpu-test: no GoogleTest: the conformance suite is not built", file=sys.stderr)
         flags.append("-DCLEAVE_TESTS=OFF")
     return flags

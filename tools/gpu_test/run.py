@@ -92,13 +92,13 @@ class Run:
         if cache:
             self.environment["CCACHE_SLOPPINESS"] = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
             flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+        # A build on a few cores may take what is left: nothing runs without it.
+        limit = max(LIMITS["build"], self.left() - 300)
         code, output = self.command("cmake", "-S", "runtime", "-B", self.build, "-G", "Ninja", "-DCLEAVE_CUDA=ON", *flags,
-                                    limit=60)
+                                    limit=limit)
         if code == 0:
             jobs = ["-j", self.options.jobs] if self.options.jobs else []
-            # A build on a few cores may take what is left: nothing runs without it.
-            limit = max(LIMITS["build"], self.left() - 300)
-            known = self.command("ninja", "-C", self.build, "-t", "targets", "all", limit=20)[1]
+            known = self.command("ninja", "-C", self.build, "-t", "targets", "all", limit=60)[1]
             targets = [name for name in ("cleave-run", *SUITES) if f"\n{name}: phony" in known]
             code, more = self.command("ninja", "-C", self.build, *jobs, *targets, limit=limit)
             output += more
