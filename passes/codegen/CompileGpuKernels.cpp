@@ -42,6 +42,14 @@ public:
   using CompileGpuKernelsPassBase::CompileGpuKernelsPassBase;
 
 private:
+  /// "gpu", or, where a parameter has that name, one like it.
+  std::string objectName() {
+    std::string name = "gpu";
+    while (SymbolTable::lookupSymbolIn(getOperation(), name))
+      name += ".ptx";
+    return name;
+  }
+
   void runOnOperation() override {
     auto isOfGpu = [](plan::NativeKernelOp kernel) { return kernel.getDriver() == "cuda"; };
     SmallVector<plan::NativeKernelOp> kernels =
@@ -61,14 +69,14 @@ private:
       return signalPassFailure();
     }
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
-    plan::ObjectOp::create(builder, builder.getUnknownLoc(), "gpu", ptxTriple, object->chip,
-                           builder.getStrArrayAttr({}), object->ptx);
+    auto code = plan::ObjectOp::create(builder, builder.getUnknownLoc(), objectName(), ptxTriple, object->chip,
+                                       builder.getStrArrayAttr({}), object->ptx);
     for (auto [kernel, info] : llvm::zip(kernels, object->kernels)) {
       SmallVector<Attribute> launches;
       for (const GpuFunction &launch : info.launches)
         launches.push_back(
             plan::GpuLaunchAttr::get(&getContext(), launch.symbol, launch.blocks, launch.threads, /*sharedBytes=*/0));
-      kernel.setObject("gpu");
+      kernel.setObject(code.getSymName());
       kernel.setLaunchesAttr(builder.getArrayAttr(launches));
       kernel.setScratchBytes(static_cast<int64_t>(info.scratchBytes));
     }

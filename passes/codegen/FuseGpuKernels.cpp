@@ -20,6 +20,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -63,7 +64,15 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
   static bool isKernel(Operation *op) {
     auto cost = dyn_cast<CostInterface>(op);
     return op->getNumResults() > 0 && (isa<dfg::FusionOp>(op) || isa<LowerInterface>(op)) && !isa<dfg::ReshapeOp>(op) &&
-           !op->hasAttr(dist::accumulatesAttrName) && cost && cost.getCost().costClass != CostClass::Contraction;
+           cost && cost.getCost().costClass != CostClass::Contraction;
+  }
+
+  /// Whether it adds to a sum of which nobody may make more than that.
+  static bool accumulates(Operation *op) {
+    auto fusion = dyn_cast<dfg::FusionOp>(op);
+    return op->hasAttr(dist::accumulatesAttrName) ||
+           (fusion && llvm::any_of(fusion.getBody().front(),
+                                   [](Operation &inner) { return inner.hasAttr(dist::accumulatesAttrName); }));
   }
 
   /// `op` with the first of its producers that it is better off with; null where there is none.
@@ -81,16 +90,18 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
   }
 
   Operation *join(Operation *producer, Operation *consumer) {
+    // What is computed when the plan is loaded is computed again only where that reads nothing.
+    bool isAgain = isConstant.lookup(producer) && !isConstant.lookup(consumer);
+    bool isPossible = isAgain ? readsNothing(producer) : isConstant.lookup(producer) == isConstant.lookup(consumer);
     SmallVector<Operation *> dependents;
-    if (isConstant.lookup(producer) != isConstant.lookup(consumer) ||
-        operatorsOf(producer) + operatorsOf(consumer) > mostOperators ||
-        !findDependents(producer, consumer, dependents))
+    if (!isPossible || accumulates(producer) || operatorsOf(producer) + operatorsOf(consumer) > mostOperators ||
+        (!isAgain && !findDependents(producer, consumer, dependents)))
       return nullptr;
     SmallVector<Value> replaced;
-    dfg::FusionOp joined = build(producer, consumer, replaced);
-    auto apart = std::pair(secondsOf(producer), secondsOf(consumer));
-    auto together = secondsOf(joined);
-    if (!apart.first || !apart.second || !together || *together >= *apart.first + *apart.second) {
+    dfg::FusionOp joined = build(producer, consumer, /*keepsResults=*/!isAgain, replaced);
+    std::optional<double> before = isAgain ? 0.0 : secondsOf(producer), apart = secondsOf(consumer);
+    std::optional<double> together = secondsOf(joined);
+    if (!before || !apart || !together || *together >= *before + *apart) {
       joined->erase();
       return nullptr;
     }
@@ -103,10 +114,20 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     }
     isConstant[joined] = isConstant.lookup(consumer);
     for (Operation *old : {consumer, producer}) {
+      if (!old->use_empty())
+        continue;
       isConstant.erase(old);
       old->erase();
     }
     return joined;
+  }
+
+  /// Whether all operands are constants of one value.
+  static bool readsNothing(Operation *op) {
+    return llvm::all_of(op->getOperands(), [](Value operand) {
+      DenseElementsAttr value;
+      return matchPattern(operand, m_Constant(&value)) && value.isSplat();
+    });
   }
 
   static size_t operatorsOf(Operation *op) {
@@ -134,15 +155,17 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     });
   }
 
-  /// Both as one before the consumer. `replaced` holds the values that its results stand for.
-  static dfg::FusionOp build(Operation *producer, Operation *consumer, SmallVectorImpl<Value> &replaced) {
+  /// Both as one before the consumer. `replaced` holds the values that its results stand for: of the producer's those
+  /// that others read, unless it stays for them.
+  static dfg::FusionOp build(Operation *producer, Operation *consumer, bool keepsResults,
+                             SmallVectorImpl<Value> &replaced) {
     llvm::SetVector<Value> inputs;
     for (Operation *op : {producer, consumer})
       for (Value operand : op->getOperands())
         if (operand.getDefiningOp() != producer)
           inputs.insert(operand);
     for (Value result : producer->getResults())
-      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return user != consumer; }))
+      if (keepsResults && llvm::any_of(result.getUsers(), [&](Operation *user) { return user != consumer; }))
         replaced.push_back(result);
     llvm::append_range(replaced, consumer->getResults());
 

@@ -50,8 +50,7 @@ static double secondsOf(const GpuLaunch &launch, ArrayRef<Buffer> buffers) {
     unsigned loop = launch.unrolled ? 0 : step.phase;
     for (OpOperand &operand : op->getOpOperands()) {
       const auto &access = step.accesses[operand.getOperandNumber()];
-      bool isUsed = access && !op.getMatchingBlockArgument(&operand).use_empty();
-      if (isUsed && !written[access->buffer] && !op.isDpsInit(&operand) && read.insert({access->buffer, loop}).second)
+      if (access && step.readsMemory(operand) && !written[access->buffer] && read.insert({access->buffer, loop}).second)
         bytes += bytesOf(launch, *access, buffers[access->buffer]);
     }
     for (auto [init, stored] : llvm::zip(op.getDpsInitsMutable(), step.stored)) {
@@ -62,7 +61,8 @@ static double secondsOf(const GpuLaunch &launch, ArrayRef<Buffer> buffers) {
     }
     for (const Access &partial : step.partials)
       bytes += static_cast<double>(buffers[partial.buffer].size * elementBytes(buffers[partial.buffer].element));
-    bytes += extractedBytes(op);
+    if (!step.joinsPartials)
+      bytes += extractedBytes(op);
   }
   double busy = std::min(1.0, static_cast<double>(launch.blocks * launch.threads) / threadsForMemory);
   return launchSeconds + bytes / (bytesPerSecond * busy);

@@ -11,10 +11,10 @@
 
 namespace cleave {
 
-/// Appends to `module` the function `symbol` that a launch of `plan` runs; its parameters are all arguments of the
-/// kernel.
-void emitLaunch(mlir::ModuleOp module, llvm::StringRef symbol, const GpuKernelPlan &plan, const GpuLaunch &launch,
-                const Storage &storage);
+/// Appends to `module` the function `symbol` that runs launches of `plan` side by side: the blocks of the first, then
+/// those of the next. Its parameters are all arguments of the kernel.
+void emitLaunches(mlir::ModuleOp module, llvm::StringRef symbol, const GpuKernelPlan &plan,
+                  llvm::ArrayRef<GpuLaunch> launches, const Storage &storage);
 
 } // namespace cleave
 

@@ -12,6 +12,9 @@
 
 namespace cleave {
 
+/// The address space of global memory.
+inline constexpr unsigned globalSpace = 1;
+
 /// Elements side by side.
 using Elements = llvm::SmallVector<mlir::Value, 8>;
 

@@ -10,7 +10,6 @@
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/LowerBody.h"
 #include "passes/codegen/NativeFusion.h"
-#include "passes/codegen/NativeTarget.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -58,9 +57,16 @@ static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bo
   Storage storage(block);
   GpuKernelPlan plan = planLaunches(block, storage, reference);
   info.scratchBytes = plan.scratchBytes;
-  for (auto [number, launch] : llvm::enumerate(plan.launches)) {
-    info.launches.push_back({source.symbol + "_" + std::to_string(number), launch.blocks, launch.threads});
-    emitLaunch(module, info.launches.back().symbol, plan, launch, storage);
+  for (ArrayRef<GpuLaunch> rest = plan.launches; !rest.empty();) {
+    size_t count = 1;
+    while (count < rest.size() && rest[count].isBeside)
+      ++count;
+    GpuFunction function{source.symbol + "_" + std::to_string(info.launches.size()), 0, rest.front().threads};
+    for (const GpuLaunch &launch : rest.take_front(count))
+      function.blocks += launch.blocks;
+    emitLaunches(module, function.symbol, plan, rest.take_front(count), storage);
+    info.launches.push_back(std::move(function));
+    rest = rest.drop_front(count);
   }
   return success();
 }
@@ -84,7 +90,7 @@ static llvm::Error compile(MLIRContext &context, Part &part, const GpuTarget &ta
   if (llvm::Error error = linkDeviceLibrary(*code))
     return error;
   makeLocal(*code, "_part" + llvm::Twine(part.number));
-  optimizeModule(*code, *machine);
+  optimizeForGpu(*code, *machine);
   part.ptx = emitPtx(*code, *machine);
   return llvm::Error::success();
 }

@@ -58,6 +58,8 @@ struct GpuStep {
   bool joinsPartials = false;
 
   bool isInner() const { return kind != Once; }
+  /// Whether the step needs the elements of an operand.
+  bool readsMemory(mlir::OpOperand &operand) const;
   /// The operation of the body that joins an iteration with the result so far; null where there is none.
   mlir::Operation *joinOf(unsigned result) const;
 };
@@ -87,6 +89,8 @@ struct GpuLaunch {
   bool isLarge = false;
 
   int64_t blocks = 1, threads = 1;
+  /// It may run at the same time as the launch before it.
+  bool isBeside = false;
 
   const GpuLevel *fastLevel() const {
     const auto &levels = innerFast ? inner : outer;
@@ -129,6 +133,9 @@ bool isIndexed(llvm::ArrayRef<GpuStep> steps, unsigned dim);
 
 /// Decides levels, threads and blocks of a launch whose steps are known; `isInner` has one flag a dimension.
 void chooseMapping(GpuLaunch &launch, llvm::ArrayRef<bool> isInner, llvm::ArrayRef<Buffer> buffers, bool plain);
+
+/// Lets launches that follow each other run at the same time where none needs another, as the parts of a concatenation.
+void putSideBySide(GpuKernelPlan &plan, const Storage &storage);
 
 } // namespace cleave
 

@@ -18,8 +18,9 @@ constexpr int64_t processors = 128, threadsPerProcessor = 512;
 constexpr int64_t warp = 32, usualBlock = 256, largestBlock = 1024;
 /// Bytes that a thread loads at once, at most.
 constexpr int64_t vectorBytes = 16;
-/// Values of an inner iteration that a thread may keep in registers, and operations that may be written out.
-constexpr int64_t keptElements = 32, writtenOperations = 1024;
+/// Inner iterations of a thread that may be written out, values of theirs that it may keep in registers from phase to
+/// phase, and operations that may be written out.
+constexpr int64_t writtenIterations = 32, keptValues = 96, writtenOperations = 1024;
 
 } // namespace
 
@@ -174,6 +175,25 @@ static int64_t innerOperations(const GpuLaunch &launch) {
   return count;
 }
 
+/// Tensors of inner iterations that several phases need: each takes a register an iteration.
+static int64_t keptTensors(const GpuLaunch &launch) {
+  llvm::MapVector<unsigned, unsigned> firstPhase;
+  llvm::SmallDenseSet<unsigned> kept;
+  for (const GpuStep &step : launch.steps)
+    for (const std::optional<Access> &access : step.accesses) {
+      bool moves = access && step.isInner() &&
+                   llvm::any_of(launch.inner, [&](const GpuLevel &level) { return level.step(*access) != 0; });
+      if (moves && firstPhase.insert({access->buffer, step.phase}).first->second != step.phase)
+        kept.insert(access->buffer);
+    }
+  return std::max<int64_t>(1, static_cast<int64_t>(kept.size()));
+}
+
+/// Whether all inner iterations are in one loop.
+static bool isOnePhase(const GpuLaunch &launch) {
+  return llvm::none_of(launch.steps, [](const GpuStep &step) { return step.isInner() && step.phase > 0; });
+}
+
 /// A warp or less for a group where each lane can keep its part in registers, else a block.
 static void chooseLanesOfRows(GpuLaunch &launch) {
   int64_t units = launch.innerUnits();
@@ -183,17 +203,25 @@ static void chooseLanesOfRows(GpuLaunch &launch) {
     launch.groups = smallBlock / launch.lanes;
     return;
   }
-  bool fitsWarp = llvm::divideCeil(units, warp) * launch.width <= keptElements;
-  if (fitsWarp && launch.outerSize >= processors * threadsPerProcessor / warp) {
+  auto fits = [&](int64_t rounds) {
+    int64_t iterations = rounds * launch.width;
+    return iterations <= writtenIterations && iterations * keptTensors(launch) <= keptValues;
+  };
+  if (fits(llvm::divideCeil(units, warp)) && launch.outerSize >= processors * threadsPerProcessor / warp) {
     launch.lanes = warp;
     launch.groups = smallBlock / warp;
     return;
   }
   launch.groups = 1;
+  // Nothing has to be kept for another phase: where a block is too little, several share a group.
+  if (isOnePhase(launch)) {
+    launch.lanes = std::min(usualBlock, roundUp(units, warp));
+    return;
+  }
   for (int64_t block : {usualBlock, 2 * usualBlock, largestBlock}) {
     int64_t rounds = llvm::divideCeil(units, block);
     launch.lanes = roundUp(llvm::divideCeil(units, rounds), warp);
-    if (rounds * launch.width <= keptElements / 2)
+    if (fits(2 * rounds))
       return;
   }
 }
@@ -227,9 +255,8 @@ static bool overwritesWhatItReads(const GpuLaunch &launch) {
 static void chooseSplits(GpuLaunch &launch) {
   launch.splits = 1;
   int64_t blocks = llvm::divideCeil(launch.outerUnits(), launch.groups), units = launch.innerUnits();
-  bool isOnePhase = llvm::none_of(
-      launch.steps, [](const GpuStep &step) { return step.isInner() && (step.phase > 0 || step.joinsPartials); });
-  if (launch.inner.empty() || hasSequence(launch) || !isOnePhase)
+  bool joinsPartials = llvm::any_of(launch.steps, [](const GpuStep &step) { return step.joinsPartials; });
+  if (launch.inner.empty() || hasSequence(launch) || !isOnePhase(launch) || joinsPartials)
     return;
   if (!hasJoin(launch)) {
     if (!overwritesWhatItReads(launch) && blocks < 8 * processors)
@@ -301,9 +328,10 @@ void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> b
       chooseLanesOfColumns(launch);
     chooseSplits(launch);
   }
-  int64_t elements = launch.rounds() * launch.width;
-  launch.unrolled = !plain && !launch.inner.empty() && !hasSequence(launch) && elements <= keptElements &&
-                    elements * innerOperations(launch) <= writtenOperations;
+  int64_t iterations = launch.rounds() * launch.width;
+  launch.unrolled = !plain && !launch.inner.empty() && !hasSequence(launch) && iterations <= writtenIterations &&
+                    iterations * keptTensors(launch) <= keptValues &&
+                    iterations * innerOperations(launch) <= writtenOperations;
   launch.threads = launch.lanes * launch.groups;
   launch.blocks = llvm::divideCeil(launch.outerUnits(), launch.groups) * launch.splits;
   if (!plain)

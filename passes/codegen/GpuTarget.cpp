@@ -11,6 +11,7 @@
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -79,7 +80,7 @@ void GpuTarget::configure(Module &module, const TargetMachine &machine) const {
       function.addFnAttr("target-features", features);
     function.addFnAttr(Attribute::NoUnwind);
     // Keeps LLVM from joining loads by itself: it would read what lies behind the end of a buffer, too, up to the next
-    // multiple of 16 bytes. We load vectors where they are whole.
+    // multiple of 16 bytes. Ours are vectors where these are whole.
     function.addFnAttr(Attribute::NoImplicitFloat);
     for (Instruction &instruction : instructions(function))
       if (isa<FPMathOperator>(instruction))
@@ -151,7 +152,28 @@ void makeLocal(Module &module, const Twine &suffix) {
   }
 }
 
-//===-- PTX ---------------------------------------------------------------------------------------------------===//
+//===-- code --------------------------------------------------------------------------------------------------===//
+
+void optimizeForGpu(Module &module, TargetMachine &machine) {
+  PassInstrumentationCallbacks callbacks;
+  // It takes vectors apart that are loaded, counting on others to join them again.
+  callbacks.registerShouldRunOptionalPassCallback(
+      [](StringRef name, Any) { return !name.starts_with("VectorCombine"); });
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+}
 
 std::string emitPtx(Module &module, TargetMachine &machine) {
   SmallString<0> text;

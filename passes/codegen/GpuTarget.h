@@ -45,6 +45,9 @@ llvm::Error linkDeviceLibrary(llvm::Module &module);
 /// modules can stand in one.
 void makeLocal(llvm::Module &module, const llvm::Twine &suffix);
 
+/// Optimizes a module for speed. Vectors stay as they are.
+void optimizeForGpu(llvm::Module &module, llvm::TargetMachine &machine);
+
 /// The module as PTX.
 std::string emitPtx(llvm::Module &module, llvm::TargetMachine &machine);
 

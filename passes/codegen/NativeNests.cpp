@@ -7,72 +7,9 @@
 
 #include "passes/codegen/NativeDimensions.h"
 
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-
 using namespace mlir;
 
 namespace cleave {
-
-//===-- accesses ----------------------------------------------------------------------------------------------===//
-
-/// Adds `scale` times an affine expression without divisions to an address.
-static void addExpression(AffineExpr expr, int64_t scale, Access &access) {
-  if (auto loop = dyn_cast<AffineDimExpr>(expr)) {
-    access.coefficients[loop.getPosition()] += scale;
-  } else if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-    access.offset += scale * constant.getValue();
-  } else {
-    auto binary = cast<AffineBinaryOpExpr>(expr);
-    if (expr.getKind() == AffineExprKind::Add) {
-      addExpression(binary.getLHS(), scale, access);
-      addExpression(binary.getRHS(), scale, access);
-    } else {
-      assert(expr.getKind() == AffineExprKind::Mul && "lowerings index without divisions");
-      addExpression(binary.getLHS(), scale * cast<AffineConstantExpr>(binary.getRHS()).getValue(), access);
-    }
-  }
-}
-
-static Access makeAccess(const View &view, AffineMap map) {
-  Access access;
-  access.buffer = view.buffer;
-  access.offset = view.offset;
-  access.coefficients.assign(map.getNumDims(), 0);
-  for (auto [expr, stride] : llvm::zip(map.getResults(), view.strides))
-    addExpression(expr, stride, access);
-  return access;
-}
-
-static void findAccesses(Nest &nest, const Storage &storage) {
-  nest.accesses.clear();
-  for (OpOperand &operand : nest.op->getOpOperands()) {
-    Value tensor = operand.get();
-    if (nest.op.isDpsInit(&operand))
-      tensor = nest.op.getTiedOpResult(&operand);
-    const View *view = isa<RankedTensorType>(tensor.getType()) ? storage.find(tensor) : nullptr;
-    nest.accesses.push_back(view ? std::optional(makeAccess(*view, nest.op.getMatchingIndexingMap(&operand)))
-                                 : std::nullopt);
-  }
-}
-
-static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
-  Nest nest;
-  nest.op = op;
-  nest.sizes = op.getStaticLoopRanges();
-  for (utils::IteratorType type : op.getIteratorTypesArray())
-    nest.reduction.push_back(type == utils::IteratorType::reduction);
-  nest.indexed.assign(nest.sizes.size(), false);
-  op.getBlock()->walk([&](linalg::IndexOp index) { nest.indexed[index.getDim()] = true; });
-  findAccesses(nest, storage);
-  return nest;
-}
-
-std::vector<Nest> findNests(Block &block, const Storage &storage) {
-  std::vector<Nest> nests;
-  for (auto op : block.getOps<linalg::LinalgOp>())
-    nests.push_back(makeNest(op, storage));
-  return nests;
-}
 
 //===-- levels ------------------------------------------------------------------------------------------------===//
 

@@ -78,6 +78,9 @@ struct NestPlan {
 /// The linalg operations of `block` in order, with what each reads and writes; no loops are chosen yet.
 std::vector<Nest> findNests(mlir::Block &block, const Storage &storage);
 
+/// Sets what a nest reads and writes, by where its tensors lie now.
+void findAccesses(Nest &nest, const Storage &storage);
+
 /// Decides the loops of the operations in `block`. Temporaries of which an iteration of the common loops needs a small
 /// part shrink to that part and may lie on the stack: `onStack` has one flag a buffer. `plain`: no common loops,
 /// natural order.

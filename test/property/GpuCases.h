@@ -27,6 +27,8 @@ public:
   /// Runs a kernel on the inputs. Outputs start full of ones in every bit, so that elements that nobody writes show.
   /// Fails the test where a launch accesses other memory, races, or reads shared memory that nobody wrote.
   std::vector<Tensor> run(unsigned kernel, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs) const;
+  /// The same on arguments that lie in memory already.
+  void run(unsigned kernel, const std::vector<char *> &arguments, const ptx::Memory &memory) const;
 
 private:
   GpuObject object;

@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <sys/mman.h>
 
 namespace cleave::test {
 namespace {
@@ -215,6 +217,79 @@ TEST(GpuRows, Elementwise) {
     cases.push_back({"  %y0 = dfg.add %a, %b : (" + t + ", " + bias.type() + ") -> " + t, {x, bias}, {y}});
   }
   expectKernels(cases);
+}
+
+GpuKernelInfo infoOf(const std::string &body, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs) {
+  GpuKernels kernels(graphText("k", {body, inputs, outputs}), GpuOptions());
+  return kernels ? kernels.getObject().kernels[0] : GpuKernelInfo();
+}
+
+// What belongs together is one launch without memory of its own: values stay in registers, and the parts of a
+// concatenation, which do not need each other, run side by side.
+TEST(GpuRows, OneLaunch) {
+  Tensor x("f32", {64, 1024}), wide("f32", {64, 3072}), scale("f32", {1024});
+  std::string t = x.type(), s = scale.type();
+  const std::vector<GpuKernelInfo> infos = {
+      infoOf("  %y0 = " + unary("softmax %a {dim = 1 : i64}", x, x), {x}, {x}),
+      infoOf("  %0 = dfg.layer_norm %a {dims = array<i64: 1>, epsilon = 1.0e-5 : f64} : (" + t + ") -> " + t +
+                 "\n  %y0 = dfg.mul %0, %b : (" + t + ", " + s + ") -> " + t,
+             {x, scale}, {x}),
+      infoOf("  %y0 = dfg.concat %a, %b, %c {dim = 1 : i64} : (" + t + ", " + t + ", " + t + ") -> " + wide.type(),
+             {x, x, x}, {wide})};
+  for (const GpuKernelInfo &info : infos) {
+    EXPECT_EQ(info.launches.size(), 1u);
+    EXPECT_EQ(info.scratchBytes, 0u);
+  }
+}
+
+// A long sum of few results keeps the GPU busy: its blocks are many, and a second launch joins what they leave.
+TEST(GpuRows, LongSumsAreDivided) {
+  Tensor x("f32", {8192, 768}), y("f32", {768});
+  GpuKernelInfo info =
+      infoOf("  %y0 = " + unary("reduce %a {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>}", x, y), {x}, {y});
+  ASSERT_EQ(info.launches.size(), 2u);
+  EXPECT_GE(info.launches[0].blocks * info.launches[0].threads, 64 * 1024);
+  EXPECT_LT(info.launches[1].blocks, info.launches[0].blocks);
+}
+
+// Elements beyond 2^31 are found: of a tensor that takes addresses, but, as nobody writes the most of it, no memory.
+TEST(GpuRows, BeyondThirtyTwoBits) {
+  constexpr int64_t size = (int64_t(1) << 31) + 4096, start = size - 64, count = 48;
+  void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  char *input = static_cast<char *>(memory);
+  alignas(64) char output[64] = {};
+  for (int64_t i = 0; i < count; ++i)
+    input[start + i] = static_cast<char>(i - 20);
+  std::string from = "tensor<" + std::to_string(size) + "xi8>", to = "tensor<" + std::to_string(count) + "xi8>";
+  GpuKernels kernels("dfg.graph @k(%a: " + from + ") -> (" + to + ") {\n  %0 = dfg.slice %a {starts = array<i64: " +
+                         std::to_string(start) + ">, limits = array<i64: " + std::to_string(start + count) +
+                         ">, strides = array<i64: 1>} : (" + from + ") -> " + to + "\n  %1 = dfg.abs %0 : (" + to +
+                         ") -> " + to + "\n  dfg.return %1 : " + to + "\n}",
+                     GpuOptions());
+  ASSERT_TRUE(static_cast<bool>(kernels));
+  ptx::Memory allowed;
+  allowed.allow(input, size, /*writable=*/false);
+  allowed.allow(output, sizeof(output));
+  kernels.run(0, {input, output}, allowed);
+  for (int64_t i = 0; i < count; ++i)
+    EXPECT_EQ(output[i], std::abs(static_cast<int>(i) - 20));
+  munmap(memory, size);
+}
+
+// The text depends on the kernels alone, not on the threads that compiled them or on the run.
+TEST(GpuRows, SameText) {
+  std::string text;
+  for (int64_t i = 0; i < 20; ++i) {
+    Tensor x("f32", {5 + i, 33});
+    text += graphText("k" + std::to_string(i), {"  %y0 = " + unary("tanh %a", x, x), {x}, {x}});
+  }
+  GpuOptions one, four;
+  four.threads = 4;
+  GpuKernels first(text, one), second(text, four), third(text, four);
+  EXPECT_FALSE(first.getObject().ptx.empty());
+  EXPECT_EQ(first.getObject().ptx, second.getObject().ptx);
+  EXPECT_EQ(second.getObject().ptx, third.getObject().ptx);
 }
 
 } // namespace

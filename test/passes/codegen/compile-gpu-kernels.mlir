@@ -53,7 +53,7 @@ plan.native_kernel @processor {
 // CHECK-SAME: .visible .entry [[RELU]](
 // CHECK-SAME: .reqntid 128
 // CHECK-SAME: .visible .entry [[SOFTMAX]](
-// CHECK-SAME: ld.global.nc
+// CHECK-SAME: ld.global.nc.v4.b32
 // CHECK-SAME: shfl.sync.bfly
 // CHECK-SAME: bar.sync
 // CHECK-SAME: .visible .entry [[FIRST]](
