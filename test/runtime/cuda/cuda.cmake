@@ -38,12 +38,14 @@ add_executable(cleave-cuda-test
   cuda/CudaCommunicator.cpp
   cuda/CudaCommunicatorTest.cpp
   cuda/CudaDriverTest.cpp
+  cuda/CudaLibraryPlanTest.cpp
+  cuda/CudaRandomPlanTest.cpp
   cuda/CudaScheduleTest.cpp)
 target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
   CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
   CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
-target_link_libraries(cleave-cuda-test PRIVATE cleave_simulated_cuda GTest::gtest_main)
+target_link_libraries(cleave-cuda-test PRIVATE cleave_simulated_libraries cleave_simulated_cuda GTest::gtest_main)
 target_precompile_headers(cleave-cuda-test PRIVATE <gtest/gtest.h> <string> <vector>)
 add_dependencies(cleave-cuda-test cleave-test-kernels cleave-test-ptx)
 gtest_discover_tests(cleave-cuda-test)
