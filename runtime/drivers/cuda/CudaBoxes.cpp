@@ -95,6 +95,9 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
   cudaError_t code = cuda.cudaMemcpy(launch.table.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice);
   if (Error error = checkCuda(cuda, code, "copying to a GPU"))
     return error;
+  // The copy may go on when the call is over, and streams of ours do not wait for it.
+  if (Error error = checkCuda(cuda, cuda.cudaDeviceSynchronize(), "copying to a GPU"))
+    return error;
   launch.arguments = {reinterpret_cast<uint64_t>(launch.table.get()), list.size()};
   return launch;
 }

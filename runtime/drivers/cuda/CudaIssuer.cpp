@@ -5,6 +5,8 @@
 
 #include "runtime/drivers/cuda/CudaIssuer.h"
 
+#include "runtime/watch/Logbook.h"
+
 #include <cstdlib>
 #include <iostream>
 
@@ -110,6 +112,9 @@ void CudaIssuer::finishSteps() {
         done.slot->isBusy = false;
     }
     changed.notify_all();
+    if (done.error && shared.hasOthers())
+      if (Logbook *book = Logbook::own())
+        book->fail(done.error);
     StepTimes times{done.begin, now()};
     for (size_t i = done.running->phase->numLists(); i != 0; --i)
       done.step->finish(times, done.error);
@@ -159,12 +164,12 @@ CudaIssuer::Flight CudaIssuer::issue(std::shared_ptr<Step> step) {
 }
 
 Error CudaIssuer::build() {
+  if (std::exchange(isBuilt, true))
+    return unbuilt;
   for (auto &[index, running] : phases)
-    if (!isBuilt)
-      if (Error error = running.phase->build(*links))
-        return error;
-  isBuilt = true;
-  return Error::success();
+    if (!unbuilt)
+      unbuilt = running.phase->build(*links);
+  return unbuilt;
 }
 
 Error CudaIssuer::start(Flight &flight) {

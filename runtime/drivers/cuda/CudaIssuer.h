@@ -87,6 +87,7 @@ private:
   int originGpu = 0;
   CudaMode lastMode = CudaMode::Careful;
   bool isBuilt = false;
+  Error unbuilt; ///< why phases could not be ordered and linked
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -80,6 +80,11 @@ private:
         end.operands.push_back(placed[site].back().operand);
       }
     }
+    for (const CudaEnd &end : ends) {
+      (void)cuda.cudaSetDevice(end.gpu);
+      if (Error error = checkCuda(cuda, cuda.cudaDeviceSynchronize(), "copying"))
+        return error;
+    }
     auto link = links->connect({0, Phase::Body, number, &channel}, std::move(ends));
     if (!link)
       return link.error();

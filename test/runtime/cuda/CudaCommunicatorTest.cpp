@@ -23,15 +23,15 @@ bool hasGpu() {
 
 bool everywhere(uint32_t) { return true; }
 
-template <uint64_t seed, int gpus> CommunicatorKind simulated(const char *name) {
+template <uint64_t seed, int gpus> CommunicatorKind kindOf(const char *name) {
   return {name, everywhere, simulate<seed, gpus>, /*carriesErrors=*/false, nullptr, /*isSlow=*/true};
 }
 
 const CommunicatorKind kinds[] = {{"cuda", everywhere, createReal, /*carriesErrors=*/false, hasGpu},
-                                  simulated<0, 1>("cuda_simulated_0"),
-                                  simulated<1, 2>("cuda_simulated_1"),
-                                  simulated<2, 3>("cuda_simulated_2"),
-                                  simulated<3, 1>("cuda_simulated_3")};
+                                  kindOf<0, 1>("cuda_simulated_0"),
+                                  kindOf<1, 2>("cuda_simulated_1"),
+                                  kindOf<2, 3>("cuda_simulated_2"),
+                                  kindOf<3, 1>("cuda_simulated_3")};
 INSTANTIATE_TEST_SUITE_P(Cuda, CommunicatorConformanceTest, testing::ValuesIn(kinds),
                          [](const auto &info) { return info.param.name; });
 

@@ -105,7 +105,8 @@ static bool isSound(Simulation &simulation, const void *target, const void *sour
   }
 }
 
-/// Waits for no stream, as with streams that do not wait for the default one.
+/// Waits for no stream, as with streams that do not wait for the default one. A copy to a GPU is over only when the
+/// device is synchronized: CUDA promises no more of memory that is not pinned.
 static cudaError_t copyNow(void *target, const void *source, size_t bytes, cudaMemcpyKind kind) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
@@ -113,7 +114,18 @@ static cudaError_t copyNow(void *target, const void *source, size_t bytes, cudaM
     return code;
   if (!isSound(simulation, target, source, bytes, kind, true))
     return simulation.misuse("a copy beyond an allocation");
-  std::memcpy(target, source, bytes);
+  if (kind != cudaMemcpyHostToDevice) {
+    std::memcpy(target, source, bytes);
+    return cudaSuccess;
+  }
+  auto *first = static_cast<const std::byte *>(source);
+  simulation.defaultStream = simulation.put(currentGpu(), 0,
+                                            [target, copy = std::vector<std::byte>(first, first + bytes)] {
+                                              std::memcpy(target, copy.data(), copy.size());
+                                              return cudaSuccess;
+                                            },
+                                            {simulation.defaultStream});
+  simulation.dawdle();
   return cudaSuccess;
 }
 

@@ -145,6 +145,7 @@ public:
     bool late;
   };
   std::map<std::string, Failure> failures;
+  std::shared_ptr<Op> defaultStream; ///< its last work
   uint64_t graphLaunches = 0, kernelLaunches = 0;
   runtime::CudaRuntime table;
 

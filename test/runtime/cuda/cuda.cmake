@@ -38,6 +38,7 @@ add_executable(cleave-cuda-test
   cuda/CudaCommunicator.cpp
   cuda/CudaCommunicatorTest.cpp
   cuda/CudaDriverTest.cpp
+  cuda/CudaRandomPlanTest.cpp
   cuda/CudaScheduleTest.cpp)
 target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
