@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# How the project's targets are made: warnings, the linker, the compiler cache, precompiled headers.
+# How the project's targets are made: warnings, the linker, the compiler cache, precompiled headers,
+# sources compiled together.
 
 find_program(CLEAVE_MOLD NAMES mold)
 if(CLEAVE_MOLD)
@@ -15,9 +16,33 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
+option(CLEAVE_UNITY "compile sources together: a whole build takes half the time, one after a change more" OFF)
+if(CLEAVE_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+endif()
+
 # Warnings that every target of ours is built with.
 function(cleave_warnings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-unused-parameter>)
+endfunction()
+
+# Sources of a target that open the same namespaces are compiled together: where some open MLIR's and some LLVM's, names
+# of both would be ambiguous.
+function(cleave_group_by_namespaces target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    get_filename_component(path ${source} ABSOLUTE)
+    if(NOT CLEAVE_UNITY OR NOT path MATCHES "\\.cpp$")
+      continue()
+    endif()
+    file(STRINGS ${path} namespaces REGEX "^using namespace [a-z:]+;$")
+    string(MAKE_C_IDENTIFIER "${target}_${namespaces}" group)
+    math(EXPR number "0${count_${group}} / ${CMAKE_UNITY_BUILD_BATCH_SIZE}")
+    math(EXPR count_${group} "0${count_${group}} + 1")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group}_${number})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # cleave_mlir_library(NAME SOURCES ... LINK ... [DEPENDS ...])
@@ -26,6 +51,7 @@ function(cleave_mlir_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   cleave_warnings(${name})
+  cleave_group_by_namespaces(${name})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PUBLIC cleave_mlir ${ARG_LINK})
   if(ARG_DEPENDS)

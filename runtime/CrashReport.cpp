@@ -4,6 +4,8 @@
 
 #include "runtime/CrashReport.h"
 
+#include "runtime/Clock.h"
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -41,8 +43,7 @@ void RunningInstruction::set(const Instruction *instruction) {
     return;
   }
   uint32_t text = textOf(*instruction);
-  entry->since.store(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
-                     std::memory_order_relaxed);
+  entry->since.store(now(), std::memory_order_relaxed);
   entry->text.store(text, std::memory_order_release);
 }
 

@@ -65,6 +65,9 @@ template <typename... Parts> Error makeError(Status status, const Parts &...part
   return Error(status, stream.str());
 }
 
+/// An error in a plan, a file or a description.
+template <typename... Parts> Error reject(const Parts &...parts) { return makeError(Status::Rejected, parts...); }
+
 /// A value, or the error that kept it from being made. Converts to true when there is a value.
 template <typename T> class [[nodiscard]] Expected {
 public:

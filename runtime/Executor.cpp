@@ -4,6 +4,7 @@
 
 #include "runtime/Executor.h"
 
+#include "runtime/Clock.h"
 #include "runtime/Driver.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
@@ -19,11 +20,6 @@
 #include <thread>
 
 namespace cleave::runtime {
-
-static int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// A site's device and its queues; queues without instructions are there, but never get a step. Nothing for a site of
 /// another process.

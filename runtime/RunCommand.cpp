@@ -4,6 +4,7 @@
 
 #include "runtime/RunCommand.h"
 
+#include "runtime/Clock.h"
 #include "runtime/FileReplacement.h"
 #include "runtime/Generator.h"
 #include "runtime/JoinResults.h"
@@ -44,11 +45,6 @@ Expected<HostTensor> randomTensor(const Port &port, uint64_t seed) {
   source.seed = seed;
   generate(source, port.type.element, tensor->bytes());
   return tensor;
-}
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 class RunCommand {

@@ -8,12 +8,12 @@
 
 namespace cleave::runtime {
 
-static constexpr uint64_t limit = std::numeric_limits<int64_t>::max();
+static constexpr uint64_t mostBytes = std::numeric_limits<int64_t>::max();
 
 /// left * right, or nothing beyond 2^63-1.
 static std::optional<uint64_t> multiply(uint64_t left, uint64_t right) {
   uint64_t product;
-  if (__builtin_mul_overflow(left, right, &product) || product > limit)
+  if (__builtin_mul_overflow(left, right, &product) || product > mostBytes)
     return std::nullopt;
   return product;
 }
@@ -35,12 +35,12 @@ static std::optional<uint64_t> extentOf(const Layout &layout, size_t rank) {
       return 0;
     auto step = multiply(layout.padded[d] / blocks[d] - 1, layout.strides[d]);
     auto volume = multiply(inner, blocks[d]);
-    if (!step || !volume || *step > limit - last)
+    if (!step || !volume || *step > mostBytes - last)
       return std::nullopt;
     last += *step;
     inner = *volume;
   }
-  return inner > limit - last ? std::nullopt : std::optional(last + inner);
+  return inner > mostBytes - last ? std::nullopt : std::optional(last + inner);
 }
 
 static Error checkLayout(const TensorType &type) {

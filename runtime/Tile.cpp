@@ -11,12 +11,8 @@
 namespace cleave::runtime {
 
 /// No size, block or start reaches this, and no step the other: their products fit in 64 bits.
-static constexpr int64_t limit = int64_t(1) << 40;
+static constexpr int64_t sizeLimit = int64_t(1) << 40;
 static constexpr int64_t stepLimit = 1 << 16;
-
-template <typename... Parts> static Error reject(const Parts &...parts) {
-  return makeError(Status::Rejected, parts...);
-}
 
 /// The innermost block, or the whole dimension.
 static int64_t lastBlock(const TileDim &dim) { return dim.cuts.empty() ? dim.size : dim.cuts.back().block; }
@@ -24,9 +20,9 @@ static int64_t lastBlock(const TileDim &dim) { return dim.cuts.empty() ? dim.siz
 bool isWindow(const TileDim &dim) { return dim.step != 1 || dim.before != 0 || dim.length != lastBlock(dim); }
 
 static Error checkRanges(const TileDim &dim) {
-  if (dim.size < 0 || dim.size >= limit || dim.length < 0 || dim.length >= limit)
+  if (dim.size < 0 || dim.size >= sizeLimit || dim.length < 0 || dim.length >= sizeLimit)
     return reject("expects a size and a length from 0 to 2^40, got ", dim.size, " and ", dim.length);
-  if (dim.step < 1 || dim.step >= stepLimit || dim.before <= -limit || dim.before >= limit)
+  if (dim.step < 1 || dim.step >= stepLimit || dim.before <= -sizeLimit || dim.before >= sizeLimit)
     return reject("expects a step from 1 to 2^16 and less than 2^40 elements before, got ", dim.step, " and ",
                   dim.before);
   return Error::success();
@@ -41,7 +37,7 @@ static Error checkCuts(const TileDim &dim, const Mesh &mesh, std::set<uint32_t> 
     if (!seen.insert(cut.axis).second)
       return reject("is cut along axis \"", axis.name, "\", which cuts another dimension or this one already");
     int64_t covered = 0;
-    if (cut.block < 1 || __builtin_mul_overflow(cut.block, axis.size, &covered) || (lastStart += covered) >= limit)
+    if (cut.block < 1 || __builtin_mul_overflow(cut.block, axis.size, &covered) || (lastStart += covered) >= sizeLimit)
       return reject("expects blocks of at least 1 that begin below 2^40, got ", cut.block, " on ", axis.size);
     bool covers = covered >= outer;
     if (!isWindow(dim) && !covers)

@@ -17,10 +17,6 @@
 
 namespace cleave::runtime {
 
-template <typename... Parts> static Error reject(const Parts &...parts) {
-  return makeError(Status::Rejected, parts...);
-}
-
 static Error within(const char *what, const std::string &name, const Error &error) {
   if (!error)
     return error;

@@ -18,8 +18,6 @@ namespace {
 
 constexpr uint64_t alignment = 64;
 
-template <typename... Parts> Error reject(const Parts &...parts) { return makeError(Status::Rejected, parts...); }
-
 Error checkBuffer(const Program &program, const PlanBuffer &buffer) {
   if (Error error = buffer.type.check())
     return error;

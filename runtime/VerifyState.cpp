@@ -15,8 +15,6 @@
 namespace cleave::runtime {
 namespace {
 
-template <typename... Parts> Error reject(const Parts &...parts) { return makeError(Status::Rejected, parts...); }
-
 bool isSame(const Tile *left, const Tile *right) {
   if (!left || !right)
     return left == right;
@@ -28,7 +26,7 @@ bool isSame(const Tile *left, const Tile *right) {
   });
 }
 
-uint32_t rootOf(const Program &program, uint32_t buffer) {
+uint32_t ownerOf(const Program &program, uint32_t buffer) {
   int32_t viewOf = program.buffers[buffer].viewOf;
   return viewOf < 0 ? buffer : static_cast<uint32_t>(viewOf);
 }
@@ -49,7 +47,7 @@ Error checkLoad(const Entry &entry, const Program &program, const State &state) 
   for (const Instruction &instruction : program.prepare) {
     const auto *load = std::get_if<LoadParameter>(&instruction.action);
     for (uint32_t buffer : buffersOf(instruction.action)) {
-      if (rootOf(program, buffer) != state.buffer)
+      if (ownerOf(program, buffer) != state.buffer)
         continue;
       if (!load || load->buffer != state.buffer || load->parameter != state.parameter ||
           !isSame(entry.tile(load->tile), entry.tile(state.tile)))
@@ -78,7 +76,7 @@ Error checkPlace(const PlanContents &plan, const Entry &entry, const Program &pr
     if (Error error = checkTile(*tile, plan.meshes[program.mesh], /*windows=*/false))
       return reject("has tile ", state.tile, ", whose ", error.message());
   for (uint32_t other = 0; other != program.buffers.size(); ++other)
-    if (rootOf(program, other) != state.buffer &&
+    if (ownerOf(program, other) != state.buffer &&
         overlaps(program.buffers[other], buffer.offset, buffer.offset + buffer.bytes))
       return reject("expects bytes of its own, got some that buffer \"", program.buffers[other].name, "\" takes");
   return checkLoad(entry, program, state);
@@ -102,7 +100,7 @@ public:
                       other.buffers[same->buffer].offset, " in \"", otherEntry.name, "\"");
       const PlanBuffer &buffer = program.buffers[state.buffer];
       for (uint32_t index = 0; index != other.buffers.size(); ++index)
-        if (same == other.state.end() || rootOf(other, index) != same->buffer)
+        if (same == other.state.end() || ownerOf(other, index) != same->buffer)
           if (overlaps(other.buffers[index], buffer.offset, buffer.offset + buffer.bytes))
             return reject("parameter \"", plan.parameters[state.parameter].name, "\" of entry \"", entry.name,
                           "\" lasts from step to step, but buffer \"", other.buffers[index].name, "\" of entry \"",
@@ -143,7 +141,7 @@ private:
     bool same = false;
     for (const Instruction &instruction : program.prepare)
       for (const BufferAccess &access : accessesOf(plan, instruction.action)) {
-        if (!access.writes || rootOf(program, access.buffer) != buffer)
+        if (!access.writes || ownerOf(program, access.buffer) != buffer)
           continue;
         const auto *load = std::get_if<LoadParameter>(&instruction.action);
         same = load && load->buffer == buffer && load->parameter == theirs->parameter &&

@@ -3,13 +3,12 @@
 // Types, split rules and costs of matrix products, convolutions and pooling.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 #include "dialects/dfg/Window.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 //===-- dot_general -------------------------------------------------------------------------------------------===//
 

@@ -5,6 +5,7 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dfg/EvaluateElements.h"
 #include "dialects/dfg/EvaluateLoops.h"
+#include "dialects/dfg/TensorType.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +16,6 @@ using namespace mlir;
 namespace cleave::dfg {
 
 using Values = SmallVector<HostTensor>;
-
-static RankedTensorType resultType(Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()); }
 
 /// Calls `body` with the offsets at which each line along `dim` starts, one a tensor. `strides` are those of the
 /// tensors over `shape`.

@@ -4,6 +4,7 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dfg/EvaluateLoops.h"
+#include "dialects/dfg/TensorType.h"
 
 #include <algorithm>
 #include <memory>
@@ -14,8 +15,6 @@ using namespace mlir;
 namespace cleave::dfg {
 
 using Values = SmallVector<HostTensor>;
-
-static RankedTensorType resultType(Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()); }
 
 /// A dense result whose element at an index is the input's at `offset` plus the index times `strides`.
 static Values gatherStrided(Operation *op, const HostTensor &input, int64_t offset, const Strides &strides) {

@@ -11,8 +11,6 @@ namespace cleave::dfg {
 
 ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
-Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
-
 Gradients noGradients(Operation *op) { return SmallVector<Value>(op->getNumOperands()); }
 
 Value cotangentOf(Operation *op, const GradientRequest &request) {

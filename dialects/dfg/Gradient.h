@@ -6,6 +6,7 @@
 #define CLEAVE_DIALECTS_DFG_GRADIENT_H
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 
 namespace cleave::dfg {
 
@@ -86,7 +87,6 @@ private:
 };
 
 llvm::ArrayRef<int64_t> shapeOf(mlir::Value value);
-mlir::Type elementOf(mlir::Value value);
 
 /// The answer of operators whose results do not depend smoothly on any operand.
 Gradients noGradients(mlir::Operation *op);

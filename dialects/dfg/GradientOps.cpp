@@ -3,13 +3,12 @@
 // Types, split rules and costs of the operators that compute gradients.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 #include "dialects/dfg/Window.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Appends a factor that cannot be divided, and gives it to the next dimension of one tensor.
 static void addWhole(SplitRule &rule, TensorFactors &tensor, const Twine &name, int64_t size) {

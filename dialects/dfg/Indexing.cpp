@@ -3,14 +3,13 @@
 // Types, split rules and costs of the operators that read, write or find positions.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 
 #include <cmath>
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 static LogicalResult checkDim(std::optional<Location> location, StringRef name, RankedTensorType input, int64_t dim) {
   if (dim < 0 || dim >= input.getRank())

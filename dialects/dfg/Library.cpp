@@ -4,12 +4,11 @@
 // own kernels, and so is bfloat16 where the library has no code for it on the processor.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// The library computes nothing on empty tensors, and nothing but float32 and bfloat16: on operands of one of them,
 /// with a result of the same or the sums of products of bfloat16 in float32.

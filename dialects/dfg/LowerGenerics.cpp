@@ -12,8 +12,6 @@ using namespace mlir;
 
 namespace cleave::dfg {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 Value LinalgBuilder::empty(ArrayRef<int64_t> shape, Type element) const {
   return tensor::EmptyOp::create(builder, location, shape, element);
 }

@@ -6,6 +6,7 @@
 #define CLEAVE_DIALECTS_DFG_LOWERGENERICS_H
 
 #include "dialects/dfg/LowerElements.h"
+#include "dialects/dfg/TensorType.h"
 
 #include "mlir/Dialect/Utils/StructuredOpsUtils.h"
 #include "mlir/IR/AffineMap.h"
@@ -85,9 +86,6 @@ private:
   mlir::OpBuilder &builder;
   mlir::Location location;
 };
-
-/// The type of a tensor value.
-mlir::RankedTensorType tensorType(mlir::Value value);
 
 } // namespace cleave::dfg
 

@@ -3,12 +3,11 @@
 // Types, split rules and costs of the operators that move elements.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 OpCost movementCost(Operation *op) {
   // A reshape is the same bytes under another type.

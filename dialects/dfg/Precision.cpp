@@ -5,12 +5,11 @@
 // autocast keeps, but for softmax and the normalizations, whose kernels compute statistics in f32 from what they read.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static Type elementOf(Value value) { return cast<RankedTensorType>(value.getType()).getElementType(); }
 
 Precision ExpOp::getPrecision() { return Precision::Wide; }
 Precision LogOp::getPrecision() { return Precision::Wide; }

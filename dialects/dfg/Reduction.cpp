@@ -3,12 +3,11 @@
 // Types, split rules and costs of reductions and normalizations.
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/TensorType.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// `dims` must be distinct dimensions of `input`.
 static LogicalResult checkDims(std::optional<Location> location, StringRef name, RankedTensorType input,

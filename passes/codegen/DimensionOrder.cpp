@@ -14,8 +14,6 @@ using namespace mlir;
 
 namespace cleave {
 
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 std::optional<runtime::Layout> sameKindOfLayout(plan::LayoutAttr layout, const std::vector<int64_t> &shape) {
   if (layout.getBlocks().size() == 1)
     return runtime::blockedLayout(shape, layout.getDims()[0], layout.getBlocks()[0]);

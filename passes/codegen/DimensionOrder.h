@@ -5,6 +5,7 @@
 #ifndef CLEAVE_PASSES_CODEGEN_DIMENSIONORDER_H
 #define CLEAVE_PASSES_CODEGEN_DIMENSIONORDER_H
 
+#include "dialects/dfg/TensorType.h"
 #include "dialects/plan/Plan.h"
 
 #include "runtime/TensorType.h"
@@ -14,9 +15,6 @@
 #include <optional>
 
 namespace cleave {
-
-/// The type of a value that is a tensor.
-mlir::RankedTensorType tensorType(mlir::Value value);
 
 /// The layout of a tensor of `shape` that is like `layout`: the same dimension cut into blocks of the same size, or the
 /// same order of dimensions; none where it is more complicated.

@@ -5,6 +5,8 @@
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
 
+#include "dialects/dfg/TensorType.h"
+
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -15,8 +17,6 @@ namespace cleave {
 #include "passes/codegen/KernelPasses.h.inc"
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// `value` (one element a channel) with `trailing` dimensions of size one behind it.
 Value withTrailingOnes(OpBuilder &builder, Location loc, Value value, int64_t trailing) {

@@ -34,7 +34,7 @@ namespace cleave {
 namespace {
 
 /// A part of the kernels that is compiled on its own.
-struct Part {
+struct GpuPart {
   size_t number = 0;
   ArrayRef<KernelSource> sources;
   std::vector<GpuKernelInfo> infos;
@@ -42,7 +42,7 @@ struct Part {
 };
 
 /// As for processors: enough to spread over threads, few enough that what each part costs does not count.
-constexpr size_t kernelsPerPart = 6;
+constexpr size_t gpuKernelsPerPart = 6;
 
 } // namespace
 
@@ -71,7 +71,7 @@ static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bo
   return success();
 }
 
-static llvm::Error compile(MLIRContext &context, Part &part, const GpuTarget &target, bool reference) {
+static llvm::Error compile(MLIRContext &context, GpuPart &part, const GpuTarget &target, bool reference) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   part.infos.resize(part.sources.size());
   for (auto [source, info] : llvm::zip(part.sources, part.infos))
@@ -95,7 +95,7 @@ static llvm::Error compile(MLIRContext &context, Part &part, const GpuTarget &ta
   return llvm::Error::success();
 }
 
-static void prepareContext(MLIRContext &context) {
+static void prepareGpuContext(MLIRContext &context) {
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
@@ -106,7 +106,7 @@ static void prepareContext(MLIRContext &context) {
                    LLVM::LLVMDialect, math::MathDialect, NVVM::NVVMDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
-static void compileParts(MLIRContext &context, MutableArrayRef<Part> parts, const GpuTarget &target,
+static void compileParts(MLIRContext &context, MutableArrayRef<GpuPart> parts, const GpuTarget &target,
                          const GpuOptions &options) {
   std::atomic<size_t> next = 0;
   auto work = [&] {
@@ -129,18 +129,18 @@ llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<Kerne
   auto target = GpuTarget::create(options.chip);
   if (!target)
     return target.takeError();
-  prepareContext(context);
-  std::vector<Part> parts;
+  prepareGpuContext(context);
+  std::vector<GpuPart> parts;
   for (ArrayRef<KernelSource> rest = kernels; !rest.empty(); rest = rest.drop_front(parts.back().sources.size())) {
     size_t number = parts.size();
-    parts.push_back({number, rest.take_front(kernelsPerPart), {}, {}, {}});
+    parts.push_back({number, rest.take_front(gpuKernelsPerPart), {}, {}, {}});
   }
   compileParts(context, parts, *target, options);
 
   GpuObject object;
   object.chip = target->getChip();
   std::vector<std::string> texts;
-  for (Part &part : parts) {
+  for (GpuPart &part : parts) {
     if (!part.error.empty())
       return llvm::createStringError(part.error);
     object.kernels.insert(object.kernels.end(), part.infos.begin(), part.infos.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Decides which thread computes what of a launch: neighbouring threads take neighbouring memory, short sums stay in a
-// warp, and where there are few groups many threads and blocks share each.
+// warpThreads, and where there are few groups many threads and blocks share each.
 
 #include "passes/codegen/GpuLaunches.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 /// Multiprocessors of the GPUs that we compile for (an A100 has 108, an H100 132), and threads that keep one busy.
 constexpr int64_t processors = 128, threadsPerProcessor = 512;
-constexpr int64_t warp = 32, usualBlock = 256, largestBlock = 1024;
+constexpr int64_t warpThreads = 32, usualBlock = 256, largestBlock = 1024;
 /// Bytes that a thread loads at once, at most.
 constexpr int64_t vectorBytes = 16;
 /// Inner iterations of a thread that may be written out, values of theirs that it may keep in registers from phase to
@@ -125,7 +125,7 @@ static void chooseLevels(GpuLaunch &launch, ArrayRef<bool> isInner, bool plain) 
   if (launch.inner.empty() || hasSequence(launch))
     return;
   double innerCost = putBestLast(launch, launch.inner);
-  bool isShort = launch.innerSize <= 4 && launch.outerSize >= warp;
+  bool isShort = launch.innerSize <= 4 && launch.outerSize >= warpThreads;
   launch.innerFast = !isShort && innerCost <= outerCost;
 }
 
@@ -156,7 +156,7 @@ static void chooseWidth(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
   bool isWide = launch.innerFast || launch.innerSize > 1;
   while (width > 1 &&
          (fast->size % width != 0 || (!isWide && launch.outerSize / width < processors * threadsPerProcessor) ||
-          (isWide && !launch.innerFast && launch.outerSize / width < warp)))
+          (isWide && !launch.innerFast && launch.outerSize / width < warpThreads)))
     width /= 2;
   launch.width = width;
 }
@@ -194,11 +194,11 @@ static bool isOnePhase(const GpuLaunch &launch) {
   return llvm::none_of(launch.steps, [](const GpuStep &step) { return step.isInner() && step.phase > 0; });
 }
 
-/// A warp or less for a group where each lane can keep its part in registers, else a block.
+/// A warpThreads or less for a group where each lane can keep its part in registers, else a block.
 static void chooseLanesOfRows(GpuLaunch &launch) {
   int64_t units = launch.innerUnits();
   constexpr int64_t smallBlock = 128;
-  if (units <= warp) {
+  if (units <= warpThreads) {
     launch.lanes = static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(units)));
     launch.groups = smallBlock / launch.lanes;
     return;
@@ -207,26 +207,27 @@ static void chooseLanesOfRows(GpuLaunch &launch) {
     int64_t iterations = rounds * launch.width;
     return iterations <= writtenIterations && iterations * keptTensors(launch) <= keptValues;
   };
-  if (fits(llvm::divideCeil(units, warp)) && launch.outerSize >= processors * threadsPerProcessor / warp) {
-    launch.lanes = warp;
-    launch.groups = smallBlock / warp;
+  if (fits(llvm::divideCeil(units, warpThreads)) &&
+      launch.outerSize >= processors * threadsPerProcessor / warpThreads) {
+    launch.lanes = warpThreads;
+    launch.groups = smallBlock / warpThreads;
     return;
   }
   launch.groups = 1;
   // Nothing has to be kept for another phase: where a block is too little, several share a group.
   if (isOnePhase(launch)) {
-    launch.lanes = std::min(usualBlock, roundUp(units, warp));
+    launch.lanes = std::min(usualBlock, roundUp(units, warpThreads));
     return;
   }
   for (int64_t block : {usualBlock, 2 * usualBlock, largestBlock}) {
     int64_t rounds = llvm::divideCeil(units, block);
-    launch.lanes = roundUp(llvm::divideCeil(units, rounds), warp);
+    launch.lanes = roundUp(llvm::divideCeil(units, rounds), warpThreads);
     if (fits(2 * rounds))
       return;
   }
 }
 
-/// As many groups side by side as a warp has threads, and several lanes where there are few groups.
+/// As many groups side by side as a warpThreads has threads, and several lanes where there are few groups.
 static void chooseLanesOfColumns(GpuLaunch &launch) {
   int64_t units = launch.outerUnits(), longest = launch.innerSize;
   bool isParallel = units >= processors * threadsPerProcessor || longest < 8 || hasSequence(launch);
@@ -235,7 +236,8 @@ static void chooseLanesOfColumns(GpuLaunch &launch) {
     launch.groups = units >= processors * usualBlock ? usualBlock : usualBlock / 2;
     return;
   }
-  launch.groups = std::min<int64_t>(warp, static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(units))));
+  launch.groups =
+      std::min<int64_t>(warpThreads, static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(units))));
   int64_t most = static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(longest)));
   launch.lanes = std::min(usualBlock / launch.groups, most);
 }
@@ -275,10 +277,10 @@ static void chooseSplits(GpuLaunch &launch) {
 /// Finds a level along which an operand lies that the fast level reads far apart.
 static void chooseSquares(GpuLaunch &launch) {
   launch.across.reset();
-  if (!launch.inner.empty() || launch.outer.size() < 2 || launch.outer.back().size < warp / 2)
+  if (!launch.inner.empty() || launch.outer.size() < 2 || launch.outer.back().size < warpThreads / 2)
     return;
   for (unsigned level = 0; level + 1 < launch.outer.size() && !launch.across; ++level) {
-    if (launch.outer[level].size < warp / 2)
+    if (launch.outer[level].size < warpThreads / 2)
       continue;
     launch.across = level;
     bool isWanted = false;

@@ -56,7 +56,7 @@ static bool paysToExpand(OpOperand *operand) {
 
 /// What leads from an index of the result of an operation that only permutes dimensions to that of its input; null for
 /// others.
-static AffineMap permutationOf(linalg::GenericOp op) {
+static AffineMap permutationMap(linalg::GenericOp op) {
   if (!op || op.getNumDpsInputs() != 1 || op.getNumResults() != 1 || op.getNumReductionLoops() != 0 ||
       op.getBody()->getTerminator()->getOperand(0) != op.getBody()->getArgument(0))
     return AffineMap();
@@ -81,7 +81,7 @@ public:
     bool changed = false;
     for (OpOperand *operand : op.getDpsInputOperands()) {
       auto producer = operand->get().getDefiningOp<linalg::GenericOp>();
-      AffineMap permutation = permutationOf(producer);
+      AffineMap permutation = permutationMap(producer);
       if (!permutation)
         continue;
       AffineMap &map = maps[operand->getOperandNumber()];
@@ -110,7 +110,7 @@ public:
       if (!map.isPermutation() || map.isIdentity() || !reduction || !mayBePermuted(reduction))
         continue;
       Value written = permute(reduction, map, rewriter);
-      if (permutationOf(op)) {
+      if (permutationMap(op)) {
         rewriter.replaceOp(op, written);
       } else {
         SmallVector<AffineMap> maps = op.getIndexingMapsArray();

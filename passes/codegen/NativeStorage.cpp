@@ -111,8 +111,7 @@ static void insertCopies(Block &block) {
 
 //===-- assignment --------------------------------------------------------------------------------------------===//
 
-static int64_t elementsOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getNumElements(); }
-static Type elementOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getElementType(); }
+static int64_t elementsOf(Value tensor) { return tensorType(tensor).getNumElements(); }
 static View denseView(unsigned buffer, Value tensor) {
   return {buffer, 0, rowMajorStrides(cast<RankedTensorType>(tensor.getType()).getShape())};
 }

@@ -4,6 +4,8 @@
 
 #include "passes/codegen/KernelPasses.h"
 
+#include "dialects/dfg/TensorType.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -12,8 +14,6 @@ namespace cleave {
 #include "passes/codegen/KernelPasses.h.inc"
 
 namespace {
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 int64_t product(RankedTensorType type, ArrayRef<int64_t> dims) {
   int64_t size = 1;

@@ -84,15 +84,6 @@ static constexpr unsigned mostCores = 4096;
 
 static Error machineError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
 
-/// A number from 1 to `most`.
-static Expected<unsigned> parseCount(StringRef text, StringRef what, unsigned most, StringRef machine) {
-  unsigned count = 0;
-  if (!to_integer(text, count, 10) || count < 1 || count > most)
-    return machineError("machine \"" + machine + "\" expects a number of " + what + " from 1 to " + Twine(most) +
-                        ", got \"" + text + "\"");
-  return count;
-}
-
 static Machine makeMachine(StringRef name, StringRef driver, unsigned count, unsigned cores) {
   Machine machine;
   machine.name = name.str();

@@ -246,7 +246,7 @@ static void keepDevices(HostSpec &host, unsigned count) {
   erase_if(host.switches, [](const SwitchSpec &part) { return part.devices == 0; });
 }
 
-static Expected<unsigned> parseCount(StringRef text, StringRef what, unsigned most, StringRef machine) {
+Expected<unsigned> parseCount(StringRef text, StringRef what, unsigned most, StringRef machine) {
   unsigned count = 0;
   if (!to_integer(text, count, 10) || count < 1 || count > most)
     return presetError("machine \"" + machine + "\" expects a number of " + what + " from 1 to " + Twine(most) +

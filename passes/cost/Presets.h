@@ -32,6 +32,9 @@ const Preset *findPreset(llvm::StringRef name);
 /// host has are its first ones. Errors name the text and say which names and numbers there are.
 llvm::Expected<Machine> parsePreset(llvm::StringRef text);
 
+/// A number of devices or cores from 1 to `most`. The error names `machine`, of whose text it is a part.
+llvm::Expected<unsigned> parseCount(llvm::StringRef text, llvm::StringRef what, unsigned most, llvm::StringRef machine);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_COST_PRESETS_H

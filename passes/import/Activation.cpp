@@ -13,10 +13,6 @@ using namespace mlir;
 
 namespace cleave {
 
-template <typename OpTy> static ImportResults importUnary(NodeImporter &node) {
-  return oneResult(node.emit<OpTy>(node.input(0)));
-}
-
 static Value clamp(NodeImporter &node, Value value, double low, double high) {
   return node.emit<dfg::ClampOp>(value, {node.real64("low", low), node.real64("high", high)});
 }

@@ -16,7 +16,7 @@ static Value dot(NodeImporter &node, Value lhs, Value rhs, ArrayRef<int64_t> lhs
                                                    node.attr("rhs_contracting", ArrayRef<int64_t>(rhsContracting))});
 }
 
-static Value scale(NodeImporter &node, Value value, double factor) {
+static Value scaledBy(NodeImporter &node, Value value, double factor) {
   if (!value || factor == 1.0)
     return value;
   return node.emit<dfg::MulOp>({value, node.scalar(NodeImporter::elementOf(value), factor)});
@@ -31,7 +31,8 @@ static ImportResults importGemm(NodeImporter &node) {
   bool real = isa<FloatType>(node.type(0).getElementType());
   if (!real && (alpha != 1.0 || beta != 1.0))
     return node.unsupported("factors other than 1 are not known for integers");
-  Value product = scale(node, dot(node, node.input(0), node.input(1), {}, {}, transA ? 0 : 1, transB ? 1 : 0), alpha);
+  Value product =
+      scaledBy(node, dot(node, node.input(0), node.input(1), {}, {}, transA ? 0 : 1, transB ? 1 : 0), alpha);
   if (!product || !node.hasInput(2))
     return oneResult(product);
   auto joined = dfg::broadcastShapes(NodeImporter::typeOf(product).getShape(), node.shape(2));
@@ -39,7 +40,7 @@ static ImportResults importGemm(NodeImporter &node) {
     return node.error("expects C to broadcast to the product");
   if (beta == 0.0)
     return oneResult(product);
-  return oneResult(node.emit<dfg::AddOp>({product, scale(node, node.input(2), beta)}));
+  return oneResult(node.emit<dfg::AddOp>({product, scaledBy(node, node.input(2), beta)}));
 }
 
 /// NumPy's matmul: vectors on either side, and stacks of matrices that broadcast.

@@ -11,10 +11,6 @@ using namespace mlir;
 
 namespace cleave {
 
-template <typename OpTy> static ImportResults importUnary(NodeImporter &node) {
-  return oneResult(node.emit<OpTy>(node.input(0)));
-}
-
 /// The second operand of a binary operator. Before operator set 7 it was broadcast only on demand, its dimensions
 /// standing for those of the first operand from `axis` on.
 static Value secondOperand(NodeImporter &node) {

@@ -211,6 +211,11 @@ private:
 /// A node's only result.
 inline ImportResults oneResult(mlir::Value value) { return llvm::SmallVector<NodeResult, 1>{NodeResult(value)}; }
 
+/// A node of one input and no attributes, which is an operator of the graph.
+template <typename OpTy> ImportResults importUnary(NodeImporter &node) {
+  return oneResult(node.emit<OpTy>(node.input(0)));
+}
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_IMPORT_NODEIMPORTER_H

@@ -5,15 +5,9 @@
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
 
-#include <numeric>
-
 using namespace mlir;
 
 namespace cleave {
-
-static int64_t product(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
-}
 
 static Value layerNorm(NodeImporter &node, Value input, ArrayRef<int64_t> dims, double epsilon) {
   return node.emit<dfg::LayerNormOp>(input, {node.attr("dims", dims), node.real64("epsilon", epsilon)});
@@ -36,9 +30,10 @@ template <typename OpTy> static ImportResults importSoftmax(NodeImporter &node) 
   if (failed(axis))
     return failure();
   ArrayRef<int64_t> shape = node.shape(0);
-  if (!coerced || product(shape.drop_front(*axis + 1)) == 1)
+  if (!coerced || llvm::product_of(shape.drop_front(*axis + 1)) == 1)
     return oneResult(node.emit<OpTy>(node.input(0), node.attr("dim", *axis)));
-  Value matrix = node.reshape(node.input(0), {product(shape.take_front(*axis)), product(shape.drop_front(*axis))});
+  Value matrix = node.reshape(node.input(0),
+                              {llvm::product_of(shape.take_front(*axis)), llvm::product_of(shape.drop_front(*axis))});
   return oneResult(node.reshape(node.emit<OpTy>(matrix, node.attr("dim", int64_t(1))), shape));
 }
 
@@ -152,7 +147,7 @@ static ImportResults importGroupNorm(NodeImporter &node) {
   if (rank < 2 || groups < 1 || node.shape(0)[1] % groups != 0)
     return node.error("expects channels in \"num_groups\" groups of equal size");
   ArrayRef<int64_t> shape = node.shape(0);
-  int64_t perGroup = product(shape.drop_front(1)) / groups;
+  int64_t perGroup = llvm::product_of(shape.drop_front(1)) / groups;
   Value grouped = node.reshape(node.input(0), {shape[0], groups, perGroup});
   Value normal = layerNorm(node, grouped, {2}, node.real("epsilon", 1e-5));
   if (node.getVersion() < 21)

@@ -5,15 +5,9 @@
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
 
-#include <numeric>
-
 using namespace mlir;
 
 namespace cleave {
-
-static int64_t product(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
-}
 
 /// Zero keeps the input's dimension (unless `allowzero`), one -1 takes what is left.
 static ImportResults importReshape(NodeImporter &node) {
@@ -53,7 +47,8 @@ static ImportResults importFlatten(NodeImporter &node) {
     return node.error("expects an axis up to the rank " + Twine(rank) + ", got " + Twine(axis));
   axis = axis < 0 ? axis + rank : axis;
   ArrayRef<int64_t> shape = node.shape(0);
-  return oneResult(node.reshape(node.input(0), {product(shape.take_front(axis)), product(shape.drop_front(axis))}));
+  return oneResult(node.reshape(node.input(0),
+                                {llvm::product_of(shape.take_front(axis)), llvm::product_of(shape.drop_front(axis))}));
 }
 
 static ImportResults importSqueeze(NodeImporter &node) {

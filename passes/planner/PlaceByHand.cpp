@@ -13,9 +13,9 @@ namespace cleave {
 
 namespace {
 
-class Placer {
+class HandPlacer {
 public:
-  Placer(ArrayRef<ModelNode> nodes, const Placement &placement)
+  HandPlacer(ArrayRef<ModelNode> nodes, const Placement &placement)
       : nodes(nodes), placement(placement), origins(nodes.size(), unplaced) {
     result.places.resize(nodes.size());
     for (const PlacementGroup &group : placement.groups)
@@ -120,7 +120,7 @@ const MeshSpec &firstDevice() {
 }
 
 PlacedByHand placeByHand(ArrayRef<ModelNode> nodes, const Placement &placement) {
-  return Placer(nodes, placement).run();
+  return HandPlacer(nodes, placement).run();
 }
 
 } // namespace cleave

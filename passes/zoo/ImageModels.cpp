@@ -6,10 +6,6 @@
 
 namespace cleave {
 
-static Layer relu(ModelBuilder &builder, const Layer &input) {
-  return builder.apply(input.name + ".relu", "Relu", input);
-}
-
 onnx::ModelProto buildMlp(ModelBuilder &builder) {
   Layer layer = builder.input("input", {builder["batch"], builder["inputs"]});
   for (int64_t i = 1; i < builder["layers"]; ++i)

@@ -108,6 +108,11 @@ private:
   uint64_t numWeights = 0;
 };
 
+/// A rectifier behind `input`, named after it.
+inline Layer relu(ModelBuilder &builder, const Layer &input) {
+  return builder.apply(input.name + ".relu", "Relu", input);
+}
+
 /// The zoo's models.
 onnx::ModelProto buildMlp(ModelBuilder &builder);
 onnx::ModelProto buildLenet(ModelBuilder &builder);

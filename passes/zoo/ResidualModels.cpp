@@ -6,10 +6,6 @@
 
 namespace cleave {
 
-static Layer relu(ModelBuilder &builder, const Layer &input) {
-  return builder.apply(input.name + ".relu", "Relu", input);
-}
-
 static Layer normalized(ModelBuilder &builder, const std::string &name, const Layer &input, int64_t channels,
                         Slide slide) {
   return builder.batchNorm(name + ".norm", builder.conv(name, input, channels, slide, 1, /*bias=*/false));

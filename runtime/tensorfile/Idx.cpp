@@ -10,12 +10,12 @@ namespace cleave::runtime::tensorfile {
 
 namespace {
 
-struct Code {
+struct IdxCode {
   unsigned code;
   ElementType element;
 };
-constexpr Code codes[] = {{0x08, ElementType::U8},  {0x09, ElementType::I8},  {0x0B, ElementType::I16},
-                          {0x0C, ElementType::I32}, {0x0D, ElementType::F32}, {0x0E, ElementType::F64}};
+constexpr IdxCode idxCodes[] = {{0x08, ElementType::U8},  {0x09, ElementType::I8},  {0x0B, ElementType::I16},
+                                {0x0C, ElementType::I32}, {0x0D, ElementType::F32}, {0x0E, ElementType::F64}};
 
 struct Magic {
   ElementType element;
@@ -26,7 +26,7 @@ Expected<Magic> readMagic(ByteCursor &cursor) {
   auto magic = cursor.big<uint32_t>("magic number");
   if (!magic)
     return magic.error();
-  for (const Code &code : codes)
+  for (const IdxCode &code : idxCodes)
     if (*magic >> 8 == code.code)
       return Magic{code.element, *magic & 0xff};
   return malformed(0, "expected the magic number of an IDX file (00 00, element code, dimensions), got ", *magic);
@@ -91,8 +91,8 @@ Expected<HostTensor> readIdxGzip(Bytes file) {
 
 Error writeIdx(FileWriter &out, const HostTensor &tensor) {
   const TensorType &type = tensor.type();
-  const Code *found = nullptr;
-  for (const Code &code : codes)
+  const IdxCode *found = nullptr;
+  for (const IdxCode &code : idxCodes)
     if (code.element == type.element)
       found = &code;
   if (!found || type.shape.size() > 255)

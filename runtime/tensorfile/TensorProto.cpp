@@ -26,17 +26,17 @@ enum Field {
   DataLocation = 14
 };
 
-struct Code {
+struct ProtoCode {
   int64_t code;
   ElementType element;
   /// The field that holds the elements where they are not raw.
   Field field;
 };
-constexpr Code codes[] = {{1, ElementType::F32, FloatData},   {2, ElementType::U8, Int32Data},
-                          {3, ElementType::I8, Int32Data},    {5, ElementType::I16, Int32Data},
-                          {6, ElementType::I32, Int32Data},   {7, ElementType::I64, Int64Data},
-                          {9, ElementType::I1, Int32Data},    {10, ElementType::F16, Int32Data},
-                          {11, ElementType::F64, DoubleData}, {16, ElementType::BF16, Int32Data}};
+constexpr ProtoCode protoCodes[] = {{1, ElementType::F32, FloatData},   {2, ElementType::U8, Int32Data},
+                                    {3, ElementType::I8, Int32Data},    {5, ElementType::I16, Int32Data},
+                                    {6, ElementType::I32, Int32Data},   {7, ElementType::I64, Int64Data},
+                                    {9, ElementType::I1, Int32Data},    {10, ElementType::F16, Int32Data},
+                                    {11, ElementType::F64, DoubleData}, {16, ElementType::BF16, Int32Data}};
 
 Expected<uint64_t> readVarint(ByteCursor &cursor, const char *what) {
   uint64_t start = cursor.position(), value = 0;
@@ -240,8 +240,8 @@ Expected<HostTensor> readTensorProto(Bytes file, const TensorType *expected) {
     return message.error();
   if (message->dataType == uint16Code && expected && expected->element == ElementType::BF16)
     message->dataType = bfloat16Code;
-  const Code *code = nullptr;
-  for (const Code &row : codes)
+  const ProtoCode *code = nullptr;
+  for (const ProtoCode &row : protoCodes)
     if (row.code == message->dataType)
       code = &row;
   if (!code)
@@ -287,7 +287,7 @@ std::string tensorProtoHeader(const TensorType &type) {
     appendVarint(out, size);
   }
   appendVarint(out, DataType << 3 | Varint);
-  for (const Code &row : codes)
+  for (const ProtoCode &row : protoCodes)
     if (row.element == type.element)
       appendVarint(out, row.code);
   appendVarint(out, RawData << 3 | LengthDelimited);

@@ -4,6 +4,7 @@
 
 #include "runtime/watch/Guard.h"
 
+#include "runtime/Clock.h"
 #include "runtime/watch/RunWatch.h"
 
 #include <chrono>
@@ -28,11 +29,6 @@ constexpr int64_t tick = second / 5;
 constexpr int64_t patience = 2 * second;
 /// How long a failure that may follow from another's waits for that one.
 constexpr int64_t grace = second / 2;
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 int code(Status status) { return static_cast<int>(status); }
 

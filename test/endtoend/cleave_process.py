@@ -8,6 +8,7 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import threading
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -42,8 +43,38 @@ def shared_models():
     return folder
 
 
+class CommandServer:
+    """A process that runs commands of `cleave` one after the other; each thread has its own."""
+
+    threads = threading.local()
+
+    def __init__(self, path):
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    @classmethod
+    def of_thread(cls):
+        """None where it was not built."""
+        if not hasattr(cls.threads, "server"):
+            path = os.path.join(os.path.dirname(program()), "cleave-command-server")
+            cls.threads.server = cls(path) if os.access(path, os.X_OK) else None
+        return cls.threads.server
+
+    def run(self, arguments, timeout):
+        words = [program(), *map(str, arguments)]
+        self.process.stdin.write(f"{timeout} {len(words)}\n".encode() + b"".join(os.fsencode(word) + b"\0" for word in words))
+        self.process.stdin.flush()
+        code, *sizes = self.process.stdout.readline().split()
+        output, errors = (self.process.stdout.read(int(size)).decode(errors="replace") for size in sizes)
+        if code == b"late":
+            return Result(None, "", f"no answer within {timeout} s: {' '.join(words)}")
+        return Result(int(code), output, errors)
+
+
 def cleave(*arguments, timeout=300, name="cleave"):
     """Runs `cleave ARGUMENTS`. A signal shows as a negative code, as a crash does; a timeout as None."""
+    server = CommandServer.of_thread() if name == "cleave" else None
+    if server:
+        return server.run(arguments, timeout)
     try:
         done = subprocess.run([program(name), *arguments], capture_output=True, text=True, errors="replace",
                               timeout=timeout, stdin=subprocess.DEVNULL)

@@ -6,6 +6,7 @@
 
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/OnnxRuntimePeer.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
@@ -63,7 +64,7 @@ std::map<std::string, std::string> testInputs(const std::filesystem::path &model
 }
 
 /// A model on one device, ready to run.
-class Subject {
+class ReadyModel {
 public:
   Error prepare(const BenchOptions &options, const std::string &model, unsigned threads) {
     std::vector<std::string> bindings;
@@ -127,7 +128,7 @@ private:
 
 Expected<BenchResult> measureModel(const BenchOptions &options, const std::string &model, unsigned threads,
                                    const OnnxRuntimePeer *peer, std::string &peerVersion) {
-  Subject subject;
+  ReadyModel subject;
   if (Error error = subject.prepare(options, model, threads))
     return error;
   std::vector<double> ours, theirs;
@@ -150,12 +151,6 @@ Expected<BenchResult> measureModel(const BenchOptions &options, const std::strin
   return result;
 }
 
-std::string fixed(double value, unsigned decimals) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.*f", decimals, value);
-  return text;
-}
-
 void printResults(llvm::raw_ostream &out, const BenchOptions &options, const std::vector<BenchResult> &results,
                   const std::string &peerVersion) {
   std::vector<TextTable::Column> columns = {{"model", TextTable::Align::Left, 20},
@@ -167,10 +162,10 @@ void printResults(llvm::raw_ostream &out, const BenchOptions &options, const std
   }
   TextTable table(std::move(columns));
   for (const BenchResult &result : results) {
-    std::vector<std::string> row = {result.model, std::to_string(result.threads), fixed(result.ours, 3)};
+    std::vector<std::string> row = {result.model, std::to_string(result.threads), fixedText(result.ours, 3)};
     if (result.peer) {
-      row.push_back(fixed(*result.peer, 3));
-      row.push_back(fixed(result.ours / *result.peer, 2));
+      row.push_back(fixedText(*result.peer, 3));
+      row.push_back(fixedText(result.ours / *result.peer, 2));
     }
     table.addRow(std::move(row));
   }

@@ -16,6 +16,9 @@ namespace cleave::tool {
 /// What the chosen command does; returns the exit code. Errors have been printed.
 using Action = std::function<int()>;
 
+/// Does what a command line says; the exit code. Errors have been printed.
+int runCommandLine(int argc, char **argv);
+
 /// Each adds one command to `app`. Parsing the command line with it puts its action into `chosen`, which must live as
 /// long as `app`.
 void addBenchCommand(CLI::App &app, Action &chosen);

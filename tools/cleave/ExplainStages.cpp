@@ -46,7 +46,7 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
         << "\n";
 }
 
-static std::string milliseconds(double seconds) { return numberText(seconds * 1e3, 2); }
+static std::string shortMilliseconds(double seconds) { return numberText(seconds * 1e3, 2); }
 
 /// The operators of every stage.
 static std::vector<uint32_t> operatorCounts(const PlanSummary &summary, const Prediction &prediction) {
@@ -96,10 +96,10 @@ static void printTimes(raw_ostream &out, const PlanSummary &summary, Detail deta
     columns.insert(columns.end(), {{"in flight", Align::Right}, {"recompute", Align::Left, 7}, {"zero", Align::Right}});
   printStageTable(out, summary, detail, columns, /*withDevices=*/true, [&](uint32_t index) {
     const PlanStage &stage = prediction.stages[index];
-    std::vector<std::string> cells = {std::to_string(counts[index]), milliseconds(stage.forward)};
+    std::vector<std::string> cells = {std::to_string(counts[index]), shortMilliseconds(stage.forward)};
     if (prediction.training)
-      cells.insert(cells.end(), {milliseconds(stage.backwardInput), milliseconds(stage.backwardWeight)});
-    cells.insert(cells.end(), {milliseconds(stage.send), milliseconds(stage.perStep)});
+      cells.insert(cells.end(), {shortMilliseconds(stage.backwardInput), shortMilliseconds(stage.backwardWeight)});
+    cells.insert(cells.end(), {shortMilliseconds(stage.send), shortMilliseconds(stage.perStep)});
     if (prediction.training)
       cells.insert(cells.end(), {std::to_string(stage.inFlight), stage.recompute, std::to_string(stage.zero)});
     return cells;

@@ -19,9 +19,11 @@ template <typename... Args> static std::string formatted(const char *pattern, Ar
   return text;
 }
 
-std::string numberText(double value, unsigned decimals) {
-  return value == 0 ? "-" : formatted("%.*f", decimals, value);
-}
+std::string fixedText(double value, unsigned decimals) { return formatted("%.*f", decimals, value); }
+
+std::string millisecondsText(double seconds) { return fixedText(seconds * 1e3, 3); }
+
+std::string numberText(double value, unsigned decimals) { return value == 0 ? "-" : fixedText(value, decimals); }
 
 std::string percentText(double part, double whole) { return numberText(whole > 0 ? 100 * part / whole : 0, 1) + " %"; }
 

@@ -14,6 +14,12 @@ namespace cleave::tool {
 /// `value` with `decimals` decimals; "-" for nothing at all, which is easier to overlook than 0.0.
 std::string numberText(double value, unsigned decimals);
 
+/// `value` with `decimals` decimals.
+std::string fixedText(double value, unsigned decimals);
+
+/// Seconds as milliseconds with three decimals.
+std::string millisecondsText(double seconds);
+
 /// "12.5 %"; "- %" for nothing.
 std::string percentText(double part, double whole);
 

@@ -5,6 +5,7 @@
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CostFields.h"
 #include "tools/cleave/CostGraphFile.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/StageRanges.h"
 #include "tools/cleave/TextTable.h"
@@ -177,12 +178,6 @@ private:
 
 //===-- output ------------------------------------------------------------------------------------------------===//
 
-std::string fixed(double value, unsigned digits) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.*f", digits, value);
-  return text;
-}
-
 void printResult(llvm::raw_ostream &out, const PartitionOptions &options, const CostGraph &graph,
                  ReplicatedStages &costs, const PartitionResult &result) {
   const char *what = options.microbatches ? "a step" : "a batch";
@@ -191,9 +186,9 @@ void printResult(llvm::raw_ostream &out, const PartitionOptions &options, const 
     out << "a step of " << options.microbatches << " batches under 1F1B: ";
   else
     out << "a batch while the pipeline is full: ";
-  out << fixed(result.seconds * 1e3, 3) << " ms, " << fixed(result.oneDeviceSeconds / result.seconds, 2)
-      << " times one device\ndata parallel alone: " << fixed(result.dataParallelSeconds * 1e3, 3)
-      << " ms, one device: " << fixed(result.oneDeviceSeconds * 1e3, 3) << " ms " << what << "\n\n";
+  out << millisecondsText(result.seconds) << " ms, " << fixedText(result.oneDeviceSeconds / result.seconds, 2)
+      << " times one device\ndata parallel alone: " << millisecondsText(result.dataParallelSeconds)
+      << " ms, one device: " << millisecondsText(result.oneDeviceSeconds) << " ms " << what << "\n\n";
   using Align = TextTable::Align;
   TextTable table({{"from", Align::Left, 12},
                    {"to", Align::Left, 12},
@@ -205,7 +200,7 @@ void printResult(llvm::raw_ostream &out, const PartitionOptions &options, const 
                    {"bytes a device", Align::Right}});
   for (const Stage &stage : result.stages)
     table.addRow({graph.ops[stage.first].name, graph.ops[stage.last - 1].name, std::to_string(stage.devices),
-                  fixed(stage.option.seconds() * 1e3, 3), bytesText(costs.parameterBytes(stage.first, stage.last)),
+                  fixedText(stage.option.seconds() * 1e3, 3), bytesText(costs.parameterBytes(stage.first, stage.last)),
                   bytesText(costs.entering(stage.first, stage.last)), std::to_string(stage.inFlight),
                   bytesText(stage.bytes())});
   table.print(out);

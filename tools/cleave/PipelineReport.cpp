@@ -4,6 +4,7 @@
 
 #include "tools/cleave/PipelineReport.h"
 
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -43,14 +44,6 @@ TaskLook lookOf(TaskKind kind) {
   return {'?', "", ""};
 }
 
-std::string fixed(double value, unsigned digits) {
-  std::string text;
-  raw_string_ostream(text) << format("%.*f", digits, value);
-  return text;
-}
-
-std::string milliseconds(double seconds) { return fixed(seconds * 1e3, 3); }
-
 double keptBytes(const PipelineReport &report, size_t stage) {
   return report.timeline.stages[stage].inFlight * report.activations[stage];
 }
@@ -69,9 +62,10 @@ static void printTable(raw_ostream &out, const PipelineReport &report) {
     columns.push_back({"activations", TextTable::Align::Right});
   TextTable table(columns);
   for (auto [i, stage] : enumerate(report.timeline.stages)) {
-    std::string inFlight = fixed(stage.inFlight, std::floor(stage.inFlight) == stage.inFlight ? 0 : 2);
-    table.addRow({std::to_string(i), milliseconds(stage.tasks.front().begin), milliseconds(stage.tasks.back().end),
-                  milliseconds(stage.busy), milliseconds(std::max(stage.span() - stage.busy, 0.0)), inFlight,
+    std::string inFlight = fixedText(stage.inFlight, std::floor(stage.inFlight) == stage.inFlight ? 0 : 2);
+    table.addRow({std::to_string(i), millisecondsText(stage.tasks.front().begin),
+                  millisecondsText(stage.tasks.back().end), millisecondsText(stage.busy),
+                  millisecondsText(std::max(stage.span() - stage.busy, 0.0)), inFlight,
                   hasBytes ? bytesText(keptBytes(report, i)) : std::string()});
   }
   table.print(out);
@@ -117,9 +111,9 @@ void printPipeline(raw_ostream &out, const PipelineReport &report) {
       << report.schedule.microbatches << " microbatches";
   if (report.schedule.chunks > 1)
     out << ", " << report.schedule.chunks << " chunks a stage";
-  out << "\nmakespan " << milliseconds(report.timeline.longestSpan()) << " ms (the longest stage from begin to end), "
-      << milliseconds(report.timeline.end()) << " ms from first begin to last end\nbubble rate "
-      << fixed(report.timeline.bubbleRate(), 4) << "\n\n";
+  out << "\nmakespan " << millisecondsText(report.timeline.longestSpan())
+      << " ms (the longest stage from begin to end), " << millisecondsText(report.timeline.end())
+      << " ms from first begin to last end\nbubble rate " << fixedText(report.timeline.bubbleRate(), 4) << "\n\n";
   printTable(out, report);
   printDrawing(out, report);
 }
@@ -133,8 +127,8 @@ void drawPipeline(raw_ostream &out, const PipelineReport &report) {
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << format("%.0f", left + width + 10) << "\" height=\""
       << format("%.0f", height) << "\" font-family=\"sans-serif\" font-size=\"10\">\n"
       << "<text x=\"4\" y=\"16\" font-size=\"12\">" << stages::scheduleName(report.schedule.schedule) << ", "
-      << report.schedule.microbatches << " microbatches: " << milliseconds(report.timeline.longestSpan())
-      << " ms, bubble rate " << fixed(report.timeline.bubbleRate(), 4) << "</text>\n";
+      << report.schedule.microbatches << " microbatches: " << millisecondsText(report.timeline.longestSpan())
+      << " ms, bubble rate " << fixedText(report.timeline.bubbleRate(), 4) << "</text>\n";
   for (auto [i, stage] : enumerate(report.timeline.stages)) {
     double y = top + row * i;
     out << "<text x=\"4\" y=\"" << format("%.1f", y + 15) << "\">stage " << i << "</text>\n";
@@ -146,7 +140,7 @@ void drawPipeline(raw_ostream &out, const PipelineReport &report) {
           << "\" stroke=\"#555555\" stroke-width=\"0.4\"><title>" << look.name << " of microbatch " << task.microbatch;
       if (report.schedule.chunks > 1)
         out << ", chunk " << task.chunk;
-      out << ", " << milliseconds(task.begin) << " to " << milliseconds(task.end) << " ms</title></rect>\n";
+      out << ", " << millisecondsText(task.begin) << " to " << millisecondsText(task.end) << " ms</title></rect>\n";
       if (wide >= 14)
         out << "<text x=\"" << format("%.2f", x + wide / 2) << "\" y=\"" << format("%.1f", y + 14)
             << "\" text-anchor=\"middle\" pointer-events=\"none\">" << task.microbatch << "</text>\n";

@@ -15,7 +15,7 @@ namespace cleave::tool {
 static constexpr const char *groupsName = "batch-norm-groups";
 
 /// The shortest text that reads as the same number.
-static std::string numberText(double number) {
+static std::string shortestText(double number) {
   char text[32];
   return {text, std::to_chars(std::begin(text), std::end(text), number).ptr};
 }
@@ -29,7 +29,7 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
     if constexpr (std::is_same_v<decltype(value), const std::string &>)
       settings.push_back({name, value});
     else if constexpr (std::is_same_v<decltype(value), const double &>)
-      settings.push_back({name, numberText(value)});
+      settings.push_back({name, shortestText(value)});
     else
       settings.push_back({name, std::to_string(value)});
   };

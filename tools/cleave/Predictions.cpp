@@ -6,6 +6,7 @@
 
 #include "tools/cleave/Predictions.h"
 
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
@@ -250,15 +251,14 @@ Summary Predictions::summary() const {
   return summary;
 }
 
-std::string milliseconds(double seconds) { return llvm::formatv("{0:f3}", seconds * 1e3); }
 std::string percent(double share) { return llvm::formatv("{0:f1} %", share * 100); }
 
 std::vector<std::string> rowOf(const Case &one) {
   return {one.model,
           one.plan,
           one.machine,
-          milliseconds(one.predicted),
-          milliseconds(one.measured()),
+          millisecondsText(one.predicted),
+          millisecondsText(one.measured()),
           (one.error() > 0 ? "+" : "") + percent(one.error()),
           bytesText(one.predictedBytes),
           one.predictedBytes == one.measuredBytes ? "equal" : bytesText(one.measuredBytes)};

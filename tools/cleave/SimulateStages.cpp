@@ -14,7 +14,7 @@ namespace cleave::tool {
 namespace {
 
 /// Tasks that are timed in a moment and fit into memory.
-constexpr uint64_t mostTasks = 50'000'000;
+constexpr uint64_t mostTimedTasks = 50'000'000;
 
 PipelineReport reportOf(const runtime::Prediction &prediction) {
   PipelineReport report;
@@ -64,8 +64,8 @@ Error simulateStages(const runtime::Plan &plan, const runtime::Entry &entry, con
     return makeError(Status::Usage, "entry \"", entry.name,
                      "\" expects programs or predicted stages to simulate, got neither");
   const runtime::Prediction &prediction = *entry.prediction;
-  if (prediction.stages.size() * uint64_t(prediction.microbatches) * 3 > mostTasks)
-    return makeError(Status::Infeasible, "simulating expects at most ", mostTasks, " tasks of stages, got ",
+  if (prediction.stages.size() * uint64_t(prediction.microbatches) * 3 > mostTimedTasks)
+    return makeError(Status::Infeasible, "simulating expects at most ", mostTimedTasks, " tasks of stages, got ",
                      prediction.stages.size(), " stages with ", prediction.microbatches, " microbatches");
   PipelineReport report = reportOf(prediction);
   if (report.timeline.stages.empty())

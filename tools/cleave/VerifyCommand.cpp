@@ -87,14 +87,14 @@ Expected<std::vector<runtime::HostTensor>> outputsOf(const RunnablePlan &subject
 }
 
 /// What is verified: a plan and where its parameters are.
-struct Subject {
+struct VerifiedPlan {
   std::optional<CompiledModel> compiled; ///< in memory, of a model
   std::optional<runtime::Plan> plan;
   std::unique_ptr<runtime::ParameterSource> parameters;
 };
 
-Expected<Subject> openSubject(const VerifyOptions &options) {
-  Subject subject;
+Expected<VerifiedPlan> openSubject(const VerifyOptions &options) {
+  VerifiedPlan subject;
   if (isPlanFile(options.subject)) {
     auto plan = runtime::Plan::read(options.subject);
     if (!plan)
@@ -164,7 +164,8 @@ Expected<std::vector<TensorDifference>> compareInference(const RunnablePlan &act
 }
 
 /// Runs the plan and its reference, and in narrow arithmetic also what that would be in f32.
-Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions &options, const Subject &subject) {
+Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions &options,
+                                                             const VerifiedPlan &subject) {
   const runtime::Plan &plan = *subject.plan;
   if (plan->entries.front().isDecision())
     return makeError(Status::Usage, "--numeric expects a plan that can run; \"", options.subject,

@@ -19,7 +19,7 @@ struct Factor {
 };
 
 /// A group of a bucket's factors that one message is computed from; `scope` is without the bucket's variable.
-struct Group {
+struct FactorGroup {
   std::vector<unsigned> factors;
   std::vector<unsigned> scope;
 };
@@ -134,16 +134,18 @@ private:
   }
 
   /// The largest factors first, each into the first group that it fits into.
-  std::vector<Group> groups(unsigned variable) const {
+  std::vector<FactorGroup> groups(unsigned variable) const {
     std::vector<unsigned> sorted = waiting[variable];
     std::stable_sort(sorted.begin(), sorted.end(),
                      [this](unsigned a, unsigned b) { return factors[a].scope.size() > factors[b].scope.size(); });
-    std::vector<Group> result;
+    std::vector<FactorGroup> result;
     for (unsigned factor : sorted) {
-      auto fits = [&](const Group &group) { return entriesOf(united(group.scope, factors[factor])) <= mostOfMessage; };
+      auto fits = [&](const FactorGroup &group) {
+        return entriesOf(united(group.scope, factors[factor])) <= mostOfMessage;
+      };
       auto group = std::find_if(result.begin(), result.end(), fits);
       if (group == result.end())
-        group = result.insert(group, Group());
+        group = result.insert(group, FactorGroup());
       group->scope = united(group->scope, factors[factor]);
       group->factors.push_back(factor);
     }
@@ -151,15 +153,15 @@ private:
   }
 
   void layOut(Bucket &bucket) {
-    std::vector<Group> all = groups(bucket.variable);
+    std::vector<FactorGroup> all = groups(bucket.variable);
     layout.isExact &= all.size() == 1;
     bucket.firstMessage = static_cast<unsigned>(layout.messages.size());
-    for (Group &group : all)
+    for (FactorGroup &group : all)
       layOut(bucket.variable, std::move(group));
     bucket.lastMessage = static_cast<unsigned>(layout.messages.size());
   }
 
-  void layOut(unsigned variable, Group group) {
+  void layOut(unsigned variable, FactorGroup group) {
     BucketMessage message;
     message.scope = std::move(group.scope);
     message.entries = static_cast<size_t>(entriesOf(message.scope));

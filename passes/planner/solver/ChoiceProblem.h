@@ -17,6 +17,8 @@
 
 namespace cleave::solver {
 
+/// Sums within this share of each other count as equal: they are rounded.
+inline constexpr double rounding = 1e-12;
 /// A cost that rules a choice or a pair of choices out.
 inline constexpr double forbidden = std::numeric_limits<double>::infinity();
 

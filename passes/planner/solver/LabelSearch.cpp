@@ -13,9 +13,6 @@
 namespace cleave::solver {
 namespace {
 
-/// Sums of bytes may differ by rounding from what `evaluate` says, which decides in the end.
-constexpr double rounding = 1e-12;
-
 struct Label {
   /// The least of any completion: seconds, bytes, and the weighted sum.
   double seconds = 0, bytes = 0, weighted = 0;

@@ -19,7 +19,6 @@ constexpr uint64_t mostVariables = 2000;
 /// The shares by which prices are moved off the multiplier to get the solutions of its two sides. For parts of a chain
 /// the sides meet at slightly other prices than for the whole, and far off there are other solutions.
 constexpr double offMultiplier[] = {1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3};
-constexpr double rounding = 1e-12;
 
 LayeredProblem onlyBytes(const LayeredProblem &problem) {
   LayeredProblem result = problem;

@@ -11,7 +11,6 @@ namespace {
 
 /// The multiplier is exact after a few steps; rounding must not keep the search from ending.
 constexpr unsigned mostSteps = 100;
-constexpr double rounding = 1e-12;
 
 } // namespace
 

@@ -21,8 +21,6 @@ constexpr uint64_t mostEntries = 1u << 25, mostSplitEntries = 1u << 22;
 constexpr size_t labelLimits[] = {64, 1024, 16384, 131072};
 /// Numbers that a search may look at, so that large problems end with a gap rather than late.
 constexpr double mostWork = 5e8;
-/// Bounds within this share of a solution prove it: sums are rounded.
-constexpr double rounding = 1e-12;
 
 class MultiplierSearch {
 public:

@@ -8,9 +8,6 @@
 
 namespace cleave::stages {
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
-static constexpr unsigned unreachable = std::numeric_limits<unsigned>::max();
-
 namespace {
 
 class LeastMemory {

@@ -9,8 +9,6 @@
 
 namespace cleave::stages {
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
-static constexpr unsigned unreachable = std::numeric_limits<unsigned>::max();
 /// Entries of all levels: a quarter of a GiB.
 static constexpr size_t mostEntries = size_t(1) << 25;
 

@@ -14,8 +14,6 @@
 
 namespace cleave::stages {
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
-
 double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages) {
   double sum = 0, longest = 0, perStep = 0;
   for (unsigned i = 0; i < stages.size(); ++i) {

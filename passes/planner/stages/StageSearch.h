@@ -24,6 +24,10 @@
 
 namespace cleave::stages {
 
+/// Seconds or bytes of what is impossible, and a number of stages or devices of what cannot be reached.
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
+inline constexpr unsigned unreachable = std::numeric_limits<unsigned>::max();
+
 /// One way to run consecutive layers on some devices. Seconds are a microbatch's; bytes are those of each device.
 struct StageOption {
   double forward = 0, backward = 0;

@@ -8,8 +8,6 @@
 
 namespace cleave::stages {
 
-static constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// The longest run of layers that are each of one class: its first layer and the one behind it.
 static std::pair<unsigned, unsigned> longestRun(unsigned numLayers, StageCosts &costs) {
   std::pair<unsigned, unsigned> longest = {0, 0};

@@ -11,11 +11,11 @@
 
 namespace cleave::runtime {
 
-constexpr uint64_t largestPart = uint64_t(1) << 30;
+constexpr uint64_t largestTransfer = uint64_t(1) << 30;
 
 template <typename Begin> void MpiExchange::inParts(const MpiMessage &message, const Begin &begin) {
-  for (uint64_t offset = 0; offset < message.bytes; offset += largestPart)
-    begin(offset, static_cast<int>(std::min(largestPart, message.bytes - offset)), requests.emplace_back());
+  for (uint64_t offset = 0; offset < message.bytes; offset += largestTransfer)
+    begin(offset, static_cast<int>(std::min(largestTransfer, message.bytes - offset)), requests.emplace_back());
 }
 
 void MpiExchange::start(const Participant &participant) {
@@ -76,7 +76,7 @@ Error MpiExchange::finish(const Participant &participant) {
   Error error;
   size_t begin = 0;
   for (MpiMessage &message : incoming) {
-    size_t parts = (message.bytes + largestPart - 1) / largestPart;
+    size_t parts = (message.bytes + largestTransfer - 1) / largestTransfer;
     waiter.wait(std::span(requests).subspan(begin, parts), statuses.data() + begin);
     int got = 0;
     MPI_Get_count(&statuses[begin], MPI_BYTE, &got);

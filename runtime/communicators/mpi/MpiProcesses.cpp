@@ -4,6 +4,7 @@
 
 #include "runtime/communicators/mpi/MpiProcesses.h"
 
+#include "runtime/Clock.h"
 #include "runtime/communicators/mpi/MpiCommunicator.h"
 #include "runtime/communicators/mpi/MpiPeer.h"
 #include "runtime/watch/Logbook.h"
@@ -17,11 +18,6 @@ namespace cleave::runtime {
 namespace {
 
 constexpr uint64_t largestPart = uint64_t(1) << 30;
-
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 class MpiProcesses : public Processes {
 public:

@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/CpuQueue.h"
 
+#include "runtime/Clock.h"
 #include "runtime/ParameterLoad.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
@@ -85,11 +86,6 @@ void CpuQueue::serve() {
     }
     run(*step, running);
   }
-}
-
-static int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 uint32_t CpuQueue::base(const Step &step) const { return static_cast<uint32_t>(step.countBefore(lengths)); }

@@ -252,8 +252,8 @@ TensorType typeOf(const Binding &binding, const TensorType &type) {
 }
 
 /// Takes the layout that the primitive wants for an argument, which must be the given one where one was given.
-static void settle(Binding &binding, const TensorType &type, const dnnl::primitive_desc_base &made, const char *what,
-                   size_t index) {
+static void settleBinding(Binding &binding, const TensorType &type, const dnnl::primitive_desc_base &made,
+                          const char *what, size_t index) {
   if (!binding.bound)
     refuse(Status::Rejected, what, ' ', index, " is not used");
   if (binding.argument < 0)
@@ -271,8 +271,8 @@ static void settle(Binding &binding, const TensorType &type, const dnnl::primiti
 
 Primitive Builder::finish(dnnl::primitive_desc_base made) {
   for (size_t i = 0; i != inputs.size(); ++i)
-    settle(inputs[i], inputType(i), made, "input", i);
-  settle(outputs[0], outputType(), made, "output", 0);
+    settleBinding(inputs[i], inputType(i), made, "input", i);
+  settleBinding(outputs[0], outputType(), made, "output", 0);
   for (size_t i = 0; i != inputs.size(); ++i) {
     if (inputs[i].argument >= 0)
       continue;

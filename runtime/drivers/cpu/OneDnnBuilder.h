@@ -127,6 +127,13 @@ dnnl::primitive_desc_base describe(const Desc &desc, const dnnl::primitive_attr 
   return dnnl::primitive_desc(&desc.data, &attributes, engine(), forward.get(), false);
 }
 
+/// `shape` with ones in front, up to `rank` dimensions.
+inline std::vector<int64_t> widened(std::vector<int64_t> shape, size_t rank) {
+  if (shape.size() < rank)
+    shape.insert(shape.begin(), rank - shape.size(), 1);
+  return shape;
+}
+
 } // namespace cleave::runtime::onednn
 
 #endif // CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNBUILDER_H

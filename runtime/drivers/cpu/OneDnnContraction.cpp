@@ -98,13 +98,6 @@ static std::vector<int64_t> flattened(const std::vector<int64_t> &shape) {
   return {rows, shape.back()};
 }
 
-/// `shape` with ones in front, up to `rank` dimensions.
-static std::vector<int64_t> widened(std::vector<int64_t> shape, size_t rank) {
-  if (shape.size() < rank)
-    shape.insert(shape.begin(), rank - shape.size(), 1);
-  return shape;
-}
-
 Primitive buildMatmul(Builder &builder) {
   builder.expectOperands(2, 3);
   const TensorType &left = builder.inputType(0), &right = builder.inputType(1), &result = builder.outputType();

@@ -76,13 +76,6 @@ Primitive buildEltwise(Builder &builder) {
   return builder.finish(describe(desc, builder.attributes()));
 }
 
-/// `shape` with ones in front, up to `rank` dimensions.
-static std::vector<int64_t> widened(std::vector<int64_t> shape, size_t rank) {
-  if (shape.size() < rank)
-    shape.insert(shape.begin(), rank - shape.size(), 1);
-  return shape;
-}
-
 Primitive buildBinary(Builder &builder) {
   builder.expectOperands(2, 2);
   auto function = binaryNamed(builder.kind());

@@ -5,17 +5,13 @@
 
 #include "runtime/drivers/cuda/CudaIssuer.h"
 
+#include "runtime/Clock.h"
 #include "runtime/watch/Logbook.h"
 
 #include <cstdlib>
 #include <iostream>
 
 namespace cleave::runtime {
-
-static int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// Whether the environment variable is set to that text.
 static bool isSetTo(const char *variable, const std::string &text) {

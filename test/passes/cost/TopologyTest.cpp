@@ -17,7 +17,7 @@ namespace {
 
 constexpr double us = 1e-6;
 
-Machine machineOf(llvm::StringRef text) {
+Machine machineIn(llvm::StringRef text) {
   auto machine = parseMachineFile(text, "test.yaml");
   EXPECT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
   return std::move(*machine);
@@ -39,7 +39,7 @@ device_kinds: { gpu: { bandwidth: 800 GB/s } }
 )";
 
 Machine twoHosts(llvm::StringRef network = "network: { bandwidth: 2 GB/s, latency: 20 us }") {
-  return machineOf((kinds + R"(
+  return machineIn((kinds + R"(
 hosts:
   - { count: 2, devices: [ { kind: gpu, count: 8 } ],
       links: [ { between: devices, bandwidth: 100 GB/s, latency: 4 us } ] }
@@ -49,7 +49,7 @@ hosts:
 
 // The slowest to combine on the way counts; links that do not say are fast enough.
 TEST(TopologyTest, Combining) {
-  Topology topology(machineOf((kinds + R"(
+  Topology topology(machineIn((kinds + R"(
 hosts:
   - { count: 2, devices: [ { kind: gpu, count: 2 } ],
       links: [ { between: devices, bandwidth: 100 GB/s, latency: 4 us, combine: 7 GB/s } ] }
@@ -127,7 +127,7 @@ hosts:
 // Within a switch all exchange at the full rate; what leaves it shares the way to the host (Krizhevsky 2014: half the
 // rate when all four do).
 TEST(TopologyTest, Switches) {
-  Topology topology(machineOf((kinds + switches).str()));
+  Topology topology(machineIn((kinds + switches).str()));
   expectLink(topology.between(0, 3), 6e9, 10 * us);
   expectLink(topology.between(0, 4), 6e9, 30 * us);
   expectLink(topology.along(devices(8), {2, 4}, {1}), 6e9, 10 * us);
@@ -143,7 +143,7 @@ TEST(TopologyTest, Switches) {
 
 // Of equally wide paths the one of less latency: the common switch, not the way over the host.
 TEST(TopologyTest, ShortestOfTheWidest) {
-  Topology topology(machineOf((kinds + R"(
+  Topology topology(machineIn((kinds + R"(
 hosts:
   - { devices: [ { kind: gpu, count: 4 } ],
       links: [ { between: devices, bandwidth: 6 GB/s, latency: 3 us } ],
@@ -156,7 +156,7 @@ hosts:
 
 // To another host over the switches, whose ways up count, too.
 TEST(TopologyTest, OverSwitchesToTheNetwork) {
-  Topology topology(machineOf((kinds + R"(
+  Topology topology(machineIn((kinds + R"(
 hosts:
   - { count: 2, devices: [ { kind: gpu, count: 4 } ],
       switches: [ { count: 2, devices: 2, bandwidth: 6 GB/s, latency: 1 us, up: { bandwidth: 3 GB/s, latency: 1 us } } ] }
@@ -200,7 +200,7 @@ TEST(TopologyTest, Unknown) {
   Topology topology(machine);
   expectLink(topology.between(0, 1), 10e9, 5 * us);
   expectLink(topology.between(2, 2), 10e9, 0);
-  Topology hosts(machineOf((kinds + "hosts: [ { count: 2, devices: [ { kind: gpu, count: 2 } ] } ]").str()));
+  Topology hosts(machineIn((kinds + "hosts: [ { count: 2, devices: [ { kind: gpu, count: 2 } ] } ]").str()));
   expectLink(hosts.between(0, 1), 400e9, 5 * us);
   expectLink(hosts.between(0, 2), 1.25e9, 55 * us);
 }

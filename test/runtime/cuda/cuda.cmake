@@ -30,10 +30,7 @@ target_compile_definitions(cleave-runtime-test PRIVATE CLEAVE_TEST_PTX="${CLEAVE
 add_dependencies(cleave-runtime-test cleave-test-ptx)
 
 add_executable(cleave-cuda-test
-  CommunicatorConformance.cpp
   CommunicatorConformanceTest.cpp
-  PlanBuilder.cpp
-  TileReference.cpp
   cuda/CudaApiTest.cpp
   cuda/CudaCommunicator.cpp
   cuda/CudaCommunicatorTest.cpp
@@ -44,7 +41,7 @@ target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
   CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
   CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
-target_link_libraries(cleave-cuda-test PRIVATE cleave_simulated_cuda GTest::gtest_main)
+target_link_libraries(cleave-cuda-test PRIVATE cleave_test_plans cleave_simulated_cuda GTest::gtest_main)
 target_precompile_headers(cleave-cuda-test PRIVATE <gtest/gtest.h> <string> <vector>)
 add_dependencies(cleave-cuda-test cleave-test-kernels cleave-test-ptx)
 gtest_discover_tests(cleave-cuda-test)

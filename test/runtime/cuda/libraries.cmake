@@ -22,6 +22,7 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp)
   target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)
+  set_target_properties(cleave-cuda-library-test PROPERTIES UNITY_BUILD OFF) # files of cases have helpers of the same names
   target_link_libraries(cleave-cuda-library-test PRIVATE cleave_simulated_libraries GTest::gtest_main)
   gtest_discover_tests(cleave-cuda-library-test)
 
@@ -42,15 +43,13 @@ if(CLEAVE_CUDA)
     target_sources(cleave-run-simulated PRIVATE ${CMAKE_CURRENT_LIST_DIR}/SimulatedNccl.cpp)
     target_compile_definitions(cleave-run-simulated PRIVATE CLEAVE_SIMULATED_NCCL)
   endif()
-  add_executable(cleave-cuda-library-plan-test
-    ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryPlanTest.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/../PlanBuilder.cpp)
+  add_executable(cleave-cuda-library-plan-test ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryPlanTest.cpp)
   target_compile_options(cleave-cuda-library-plan-test PRIVATE -Wall -Wextra)
   target_compile_definitions(cleave-cuda-library-plan-test PRIVATE
     CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
     CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
   target_link_libraries(cleave-cuda-library-plan-test PRIVATE
-    cleave_simulated_cuda cleave_simulated_libraries GTest::gtest_main)
+    cleave_test_plans cleave_simulated_cuda cleave_simulated_libraries GTest::gtest_main)
   add_dependencies(cleave-cuda-library-plan-test cleave-test-kernels cleave-test-ptx)
   gtest_discover_tests(cleave-cuda-library-plan-test)
 endif()

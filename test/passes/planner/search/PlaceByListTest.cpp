@@ -12,18 +12,18 @@ using namespace cleave;
 
 namespace {
 
-constexpr double memoryBandwidth = 1e11, linkBandwidth = 1e10, alpha = 1e-7;
+constexpr double deviceBandwidth = 1e11, pairBandwidth = 1e10, pairAlpha = 1e-7;
 
 Machine twoDevices() {
   Machine machine;
   machine.name = "two";
   DeviceKind &kind = machine.kinds["plain"];
   kind.memory = 1ull << 30;
-  kind.bandwidth = memoryBandwidth;
+  kind.bandwidth = deviceBandwidth;
   kind.peak["f32"] = 1e12;
   HostSpec &host = machine.hosts.emplace_back();
   host.devices = {{"plain", 2}};
-  host.link = LinkSpec{linkBandwidth, alpha};
+  host.link = LinkSpec{pairBandwidth, pairAlpha};
   addDevices(machine);
   return machine;
 }
@@ -47,7 +47,7 @@ std::string branches() {
 }
 
 constexpr double vector = 4 * 128, matrix = 4 * 128 * 128;
-constexpr double ofProduct = (matrix + 2 * vector) / memoryBandwidth, ofSum = 3 * vector / memoryBandwidth;
+constexpr double ofProduct = (matrix + 2 * vector) / deviceBandwidth, ofSum = 3 * vector / deviceBandwidth;
 
 TEST(PlaceByList, RunsBranchesSideBySide) {
   ModelGraph model(branches());
@@ -56,7 +56,7 @@ TEST(PlaceByList, RunsBranchesSideBySide) {
   ASSERT_EQ(placement.devices.size(), 3u);
   EXPECT_NE(placement.devices[0], placement.devices[1]);
   // One of the sum's operands comes from the other device.
-  EXPECT_NEAR(placement.seconds, ofProduct + alpha + vector / linkBandwidth + ofSum, 1e-15);
+  EXPECT_NEAR(placement.seconds, ofProduct + pairAlpha + vector / pairBandwidth + ofSum, 1e-15);
   EXPECT_NEAR(placement.nodeSeconds[0], ofProduct, 1e-15);
   EXPECT_EQ(placement.parameters[0], matrix);
   EXPECT_EQ(placement.parameters[1], matrix);

@@ -59,8 +59,8 @@ public:
   unsigned number = 0;
 };
 
-const std::map<std::string, int64_t> smallGpt = {{"batch", 4}, {"layers", 2},    {"hidden", 256},
-                                                 {"heads", 8}, {"sequence", 64}, {"vocabulary", 1000}};
+const std::map<std::string, int64_t> shallowGpt = {{"batch", 4}, {"layers", 2},    {"hidden", 256},
+                                                   {"heads", 8}, {"sequence", 64}, {"vocabulary", 1000}};
 
 double secondsOf(const Sums &sums) { return sums.forward + sums.backward + sums.update; }
 
@@ -107,9 +107,9 @@ void expectOptimal(RefinedStage &stage) {
 }
 
 TEST(Refine, FindsTheBestSplitsOfGptWithinMemory) {
-  RefinedStage training("gpt", smallGpt, "v100-16g:4", {4}, /*training=*/true);
+  RefinedStage training("gpt", shallowGpt, "v100-16g:4", {4}, /*training=*/true);
   expectOptimal(training);
-  RefinedStage inference("gpt", smallGpt, "v100-16g:4", {2, 2}, /*training=*/false);
+  RefinedStage inference("gpt", shallowGpt, "v100-16g:4", {2, 2}, /*training=*/false);
   expectOptimal(inference);
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The command line of `cleave`: which command, and what becomes of what it throws.
+
+#include "runtime/Processes.h"
+#include "tools/cleave/Command.h"
+#include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/Reproducer.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <exception>
+#include <new>
+
+namespace cleave::tool {
+
+/// Parses the command line, which chooses the action; the exit code when there is none to run.
+static int parse(CLI::App &app, int argc, char **argv) {
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty())
+      throw CLI::RequiredError("a command");
+    return 0;
+  } catch (const CLI::Success &help) {
+    app.exit(help);
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    llvm::StringRef message = error.what();
+    printError(message.substr(0, 1).lower() + message.drop_front(message.empty() ? 0 : 1));
+    auto commands = app.get_subcommands();
+    printNote("cleave " + (commands.empty() ? std::string() : commands.front()->get_name() + " ") +
+              "--help shows what there is");
+    return static_cast<int>(Status::Usage);
+  }
+}
+
+int runCommandLine(int argc, char **argv) {
+  // Processes that run a plan together know MPI, which the compiler does without.
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0 && runtime::isStartedWithOthers())
+    return trainWithOthers(argv);
+  installCrashHandler();
+  CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
+  app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
+  Action chosen;
+  for (auto add :
+       {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand, addSimulateCommand,
+        addProfileCommand, addRunCommand, addTrainCommand, addVerifyCommand, addScheduleCommand, addPartitionCommand,
+        addZooCommand, addVocabularyCommand, addBenchCommand, addProbeCommand})
+    add(app, chosen);
+  int code = parse(app, argc, argv);
+  if (code != 0 || !chosen)
+    return code;
+  try {
+    return chosen();
+  } catch (const std::bad_alloc &) {
+    return report(makeError(Status::Infeasible, "the machine has not enough memory for this"));
+  } catch (const std::exception &exception) {
+    return reportInternalError(exception.what());
+  }
+}
+
+} // namespace cleave::tool
