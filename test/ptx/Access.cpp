@@ -45,6 +45,43 @@ std::byte *Block::access(Thread &thread, const Instruction &i, uint64_t address,
   return place;
 }
 
+namespace {
+
+template <typename T> uint64_t extended(const std::byte *from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  if constexpr (std::is_signed_v<T>)
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  else
+    return value;
+}
+
+uint64_t fetch(const std::byte *from, Type type, uint8_t bytes) {
+  if (bytes == 4)
+    return type == Type::S32 ? extended<int32_t>(from) : extended<uint32_t>(from);
+  if (bytes == 8)
+    return extended<uint64_t>(from);
+  if (bytes == 2)
+    return type == Type::S16 ? extended<int16_t>(from) : extended<uint16_t>(from);
+  return type == Type::S8 ? extended<int8_t>(from) : extended<uint8_t>(from);
+}
+
+} // namespace
+
+void Block::load(Thread &thread, const Instruction &i, uint64_t *slots) {
+  const std::byte *from =
+      access(thread, i, slots[i.operands[7]] + static_cast<uint64_t>(i.immediate), size_t(i.kind) * i.count, false);
+  for (size_t element = 0; element != i.count; ++element)
+    slots[i.operands[element]] = fetch(from + element * i.kind, i.type, i.kind);
+}
+
+void Block::store(Thread &thread, const Instruction &i, uint64_t *slots) {
+  std::byte *to =
+      access(thread, i, slots[i.operands[7]] + static_cast<uint64_t>(i.immediate), size_t(i.kind) * i.count, true);
+  for (size_t element = 0; element != i.count; ++element)
+    std::memcpy(to + element * i.kind, &slots[i.operands[element]], i.kind);
+}
+
 void Block::noteOrder(AccessOrder &order, const Thread &thread, const Instruction &i, uint64_t address, size_t bytes,
                       bool writes) {
   order.note(address, bytes,

@@ -14,8 +14,6 @@
 
 namespace cleave::ptx {
 
-constexpr uint32_t lanesOfWarp = 32;
-
 /// Who accesses memory, and when. Phases count the barriers of all blocks, which run one after the other.
 struct Accessor {
   uint32_t thread, line;

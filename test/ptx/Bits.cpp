@@ -10,7 +10,7 @@
 namespace cleave::ptx {
 namespace {
 
-using Compute = Instruction::ComputeFunction;
+using Compute = Instruction::Compute;
 
 struct And {
   static uint64_t apply(uint64_t a, uint64_t b) { return a & b; }
@@ -30,7 +30,7 @@ template <typename Operation> void decodeLogic(Statement &s) {
   Type type = s.takeType();
   s.expectOperands(3);
   s.allOperands(type);
-  s.instruction.compute = logic<Operation>;
+  s.instruction.compute = together<logic<Operation>>();
   s.emit();
 }
 
@@ -62,8 +62,10 @@ void decodeShift(Statement &s) {
   Type type = s.takeType();
   s.expectOperands(3);
   s.instruction.operands = {s.result(0), s.source(1, type), s.source(2, Type::U32)};
-  s.instruction.compute = withInteger(
-      type, [&](auto t) -> Compute { return s.name == "shl" ? shiftLeft<decltype(t)> : shiftRight<decltype(t)>; });
+  s.instruction.compute = withInteger(type, [&](auto t) -> Compute {
+    using T = decltype(t);
+    return s.name == "shl" ? together<shiftLeft<T>>() : together<shiftRight<T>>();
+  });
   s.emit();
 }
 
@@ -171,7 +173,7 @@ template <typename T> void countOnes(const Instruction &i, uint64_t *slots) {
   write(slots, i.operands[0], static_cast<uint32_t>(std::popcount(read<T>(slots, i.operands[1]))));
 }
 
-template <Compute narrow, Compute wide> void decodeCount(Statement &s) {
+template <Instruction::Function narrow, Instruction::Function wide> void decodeCount(Statement &s) {
   Type type = s.takeType();
   s.expectOperands(2);
   s.allOperands(type);

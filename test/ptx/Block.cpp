@@ -11,29 +11,11 @@ namespace {
 size_t alignUp(size_t value) { return (value + 15) / 16 * 16; }
 constexpr size_t mostFrames = 1000;
 
-template <typename T> uint64_t extended(const std::byte *from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  if constexpr (std::is_signed_v<T>)
-    return static_cast<uint64_t>(static_cast<int64_t>(value));
-  else
-    return value;
-}
-
-uint64_t fetch(const std::byte *from, Type type, uint8_t bytes) {
-  if (bytes == 4)
-    return type == Type::S32 ? extended<int32_t>(from) : extended<uint32_t>(from);
-  if (bytes == 8)
-    return extended<uint64_t>(from);
-  if (bytes == 2)
-    return type == Type::S16 ? extended<int16_t>(from) : extended<uint16_t>(from);
-  return type == Type::S8 ? extended<int8_t>(from) : extended<uint8_t>(from);
-}
-
 } // namespace
 
 Block::Block(const Program &program, const Function &entry, const Launch &launch, GlobalMemory &memory)
-    : program(program), entry(entry), launch(launch), memory(memory), threads(launch.threads) {
+    : program(program), entry(entry), launch(launch), memory(memory), threads(launch.threads),
+      slots((launch.threads + lanesOfWarp - 1) / lanesOfWarp) {
   dynamicShared = static_cast<uint32_t>(alignUp(program.sharedBytes));
   shared.resize(dynamicShared + launch.sharedBytes);
 }
@@ -78,29 +60,45 @@ uint64_t Block::valueOf(Special special, const Thread &thread) const {
 void Block::enter(Thread &thread, const Function &function, const CallSite *site) {
   if (thread.frames.size() == mostFrames)
     throw Fault("calls are nested more than " + std::to_string(mostFrames) + " deep");
-  Frame frame{&function, site, 0, thread.slots.size(), thread.parameters.size(), thread.local.size()};
-  thread.slots.insert(thread.slots.end(), function.slots.begin(), function.slots.end());
+  Frame frame{&function, site, 0, thread.slotCount, thread.parameters.size(), thread.local.size()};
+  thread.slotCount += function.slots.size();
+  if (thread.slots->size() < thread.slotCount * lanesOfWarp)
+    thread.slots->resize(thread.slotCount * lanesOfWarp);
   thread.parameters.resize(alignUp(frame.parameters + function.parameterBytes));
   thread.local.resize(alignUp(frame.local + function.localBytes));
-  for (auto [slot, special] : function.specials)
-    thread.slots[frame.slots + slot] = valueOf(special, thread);
-  for (auto [slot, offset] : function.locals)
-    thread.slots[frame.slots + slot] = firstAddress + frame.local + offset;
   thread.frames.push_back(frame);
 }
 
-void Block::start(Thread &thread) {
-  thread.state = Thread::Running;
-  thread.index = static_cast<uint32_t>(&thread - threads.data());
-  thread.current = nullptr;
-  thread.frames.clear();
-  thread.slots.clear();
-  thread.parameters.clear();
-  thread.local.clear();
-  thread.seen.fill(0);
-  enter(thread, entry, nullptr);
-  for (size_t i = 0; i != entry.parameters.size(); ++i)
-    std::memcpy(thread.parameters.data() + entry.parameters[i].offset, &launch.arguments[i], entry.parameters[i].bytes);
+/// What depends on the thread, in its last frame.
+void Block::fillSlots(Thread &thread, const Function &function) {
+  uint64_t *own = thread.frameSlots();
+  for (auto [slot, special] : function.specials)
+    own[slot * lanesOfWarp] = valueOf(special, thread);
+  for (auto [slot, offset] : function.locals)
+    own[slot * lanesOfWarp] = firstAddress + thread.frames.back().local + offset;
+}
+
+void Block::start(std::span<Thread> warp) {
+  for (Thread &thread : warp) {
+    thread.state = Thread::Running;
+    thread.index = static_cast<uint32_t>(&thread - threads.data());
+    thread.current = nullptr;
+    thread.frames.clear();
+    thread.slots = &slots[thread.index / lanesOfWarp];
+    thread.slotCount = 0;
+    thread.parameters.clear();
+    thread.local.clear();
+    thread.seen.fill(0);
+    enter(thread, entry, nullptr);
+    for (size_t i = 0; i != entry.parameters.size(); ++i)
+      std::memcpy(thread.parameters.data() + entry.parameters[i].offset, &launch.arguments[i],
+                  entry.parameters[i].bytes);
+  }
+  uint64_t *slot = warp.front().slots->data();
+  for (uint64_t value : entry.slots)
+    slot = std::fill_n(slot, lanesOfWarp, value);
+  for (Thread &thread : warp)
+    fillSlots(thread, entry);
 }
 
 void Block::call(Thread &thread, const CallSite &site) {
@@ -109,6 +107,10 @@ void Block::call(Thread &thread, const CallSite &site) {
     throw Fault("function '" + callee.name + "' has no body in this module");
   size_t caller = thread.frames.back().parameters;
   enter(thread, callee, &site);
+  uint64_t *own = thread.frameSlots();
+  for (size_t slot = 0; slot != callee.slots.size(); ++slot)
+    own[slot * lanesOfWarp] = callee.slots[slot];
+  fillSlots(thread, callee);
   for (const CallSite::Piece &piece : site.arguments)
     std::memcpy(&thread.parameters[thread.frames.back().parameters + piece.callee],
                 &thread.parameters[caller + piece.caller], piece.bytes);
@@ -122,24 +124,10 @@ bool Block::leave(Thread &thread) {
   for (const CallSite::Piece &piece : left.site->results)
     std::memcpy(&thread.parameters[thread.frames.back().parameters + piece.caller],
                 &thread.parameters[left.parameters + piece.callee], piece.bytes);
-  thread.slots.resize(left.slots);
+  thread.slotCount = left.slots;
   thread.parameters.resize(left.parameters);
   thread.local.resize(left.local);
   return true;
-}
-
-void Block::load(Thread &thread, const Instruction &i, uint64_t *slots) {
-  const std::byte *from =
-      access(thread, i, slots[i.operands[7]] + static_cast<uint64_t>(i.immediate), size_t(i.kind) * i.count, false);
-  for (size_t element = 0; element != i.count; ++element)
-    slots[i.operands[element]] = fetch(from + element * i.kind, i.type, i.kind);
-}
-
-void Block::store(Thread &thread, const Instruction &i, uint64_t *slots) {
-  std::byte *to =
-      access(thread, i, slots[i.operands[7]] + static_cast<uint64_t>(i.immediate), size_t(i.kind) * i.count, true);
-  for (size_t element = 0; element != i.count; ++element)
-    std::memcpy(to + element * i.kind, &slots[i.operands[element]], i.kind);
 }
 
 void Block::runThread(Thread &thread) {
@@ -158,7 +146,7 @@ void Block::runThread(Thread &thread) {
     if (i.guard != noSlot && bool(slots[i.guard] & 1) == i.guardInverted)
       continue;
     if (i.action == Action::Compute) {
-      i.compute(i, slots);
+      i.compute.one(i, slots);
       continue;
     }
     thread.current = &i;
@@ -215,13 +203,16 @@ void Block::run(uint32_t block) {
   at = nullptr;
   firstPhase = ++phase;
   stamps.assign((threads.size() + lanesOfWarp - 1) / lanesOfWarp, 1);
-  for (Thread &thread : threads)
-    start(thread);
+  for (uint32_t first = 0; first < threads.size(); first += lanesOfWarp)
+    start(warpOf(first));
   auto ended = [](const Thread &thread) { return thread.state == Thread::Ended; };
   do {
-    for (Thread &thread : threads)
-      if (thread.state == Thread::Running)
-        runThread(thread);
+    for (uint32_t first = 0; first < threads.size(); first += lanesOfWarp) {
+      runTogether(warpOf(first));
+      for (Thread &thread : warpOf(first))
+        if (thread.state == Thread::Running)
+          runThread(thread);
+    }
     if (!endWaits() && !std::all_of(threads.begin(), threads.end(), ended))
       reportDeadlock();
   } while (!std::all_of(threads.begin(), threads.end(), ended));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Runs the threads of a block in turns: each runs until it waits for others, or ends.
+// Runs the threads of a block in turns: each runs until it waits for others, or ends. Those of a warp run together as
+// long as they go the same way.
 
 #ifndef CLEAVE_TEST_PTX_BLOCK_H
 #define CLEAVE_TEST_PTX_BLOCK_H
@@ -16,6 +17,7 @@ struct Frame {
   const Function *function;
   const CallSite *site;
   uint32_t next;
+  /// Where the frame's slots begin among the lane's, and its parameters and local memory among the thread's.
   size_t slots, parameters, local;
 };
 
@@ -27,12 +29,14 @@ struct Thread {
   /// What it runs, or waits at.
   const Instruction *current;
   std::vector<Frame> frames;
-  std::vector<uint64_t> slots;
+  /// The slots of all lanes of the warp: slot by slot, those of the lanes side by side; how many slots this one uses.
+  std::vector<uint64_t> *slots;
+  size_t slotCount;
   std::vector<std::byte> parameters, local;
   /// What orders the thread after others of its warp: see Accessor.
   std::array<uint32_t, lanesOfWarp> seen;
 
-  uint64_t *frameSlots() { return slots.data() + frames.back().slots; }
+  uint64_t *frameSlots() { return slots->data() + frames.back().slots * lanesOfWarp + index % lanesOfWarp; }
   /// The value of the instruction's operand, and its low 32 bits: the others may be anything where it has no more.
   uint64_t operand(size_t number) { return frameSlots()[current->operands[number]]; }
   uint32_t word(size_t number) { return static_cast<uint32_t>(operand(number)); }
@@ -52,17 +56,24 @@ public:
 
 private:
   // Block.cpp
-  void start(Thread &thread);
+  void start(std::span<Thread> warp);
   void enter(Thread &thread, const Function &function, const CallSite *site);
+  void fillSlots(Thread &thread, const Function &function);
   void call(Thread &thread, const CallSite &site);
   /// False when the thread ends with it.
   bool leave(Thread &thread);
   void runThread(Thread &thread);
-  void load(Thread &thread, const Instruction &i, uint64_t *slots);
-  void store(Thread &thread, const Instruction &i, uint64_t *slots);
+
+  // Together.cpp
+  /// Runs the warp's threads until they wait or end, or go different ways: what is left is for runThread().
+  void runTogether(std::span<Thread> warp);
+  struct Group;
+  bool doTogether(Group &group, const Instruction &i);
   uint64_t valueOf(Special special, const Thread &thread) const;
 
   // Access.cpp
+  void load(Thread &thread, const Instruction &i, uint64_t *slots);
+  void store(Thread &thread, const Instruction &i, uint64_t *slots);
   std::byte *access(Thread &thread, const Instruction &i, uint64_t address, size_t bytes, bool writes);
   std::byte *inWindow(std::vector<std::byte> &bytes, const char *space, uint64_t address, size_t size, bool writes);
   void noteOrder(AccessOrder &order, const Thread &thread, const Instruction &i, uint64_t address, size_t bytes,
@@ -89,6 +100,8 @@ private:
   GlobalMemory &memory;
   std::vector<std::byte> shared;
   std::vector<Thread> threads;
+  /// For each warp.
+  std::vector<std::vector<uint64_t>> slots;
   uint32_t number = 0;
   uint32_t dynamicShared;
   Thread *at = nullptr;

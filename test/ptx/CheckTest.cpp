@@ -95,9 +95,15 @@ TEST_F(PtxCheck, SharedRaces) {
   std::string neighbour = "xor.b32 %r3, %r0, 1; mov.u32 %r4, s; mad.lo.u32 %r4, %r3, 4, %r4;";
   std::string write = "st.shared.u32 [%r2], %r0;", read = "ld.shared.u32 %r5, [%r4];";
   EXPECT_EQ(check(neighbour + write + "bar.sync 0;" + read), "");
-  EXPECT_THAT(check(neighbour + write + read), HasSubstr("no thread of the block has written"));
+  EXPECT_THAT(check(neighbour + write + read),
+              AllOf(HasSubstr("the thread reads shared memory"), HasSubstr("thread 1 wrote in line 15")));
   EXPECT_THAT(check(neighbour + write + "bar.sync 0;" + read + write),
-              AllOf(HasSubstr("the thread reads shared memory"), HasSubstr("thread 0 wrote in line 15")));
+              AllOf(HasSubstr("the thread writes shared memory"), HasSubstr("thread 1 has read")));
+  // The neighbour of another warp runs later, or has gone another way.
+  std::string other = "xor.b32 %r3, %r0, 32; mov.u32 %r4, s; mad.lo.u32 %r4, %r3, 4, %r4;";
+  EXPECT_THAT(check(other + write + read), HasSubstr("no thread of the block has written"));
+  EXPECT_THAT(check(neighbour + write + "bar.sync 0; @%q0 bra SKIP;" + read + "SKIP: " + write),
+              HasSubstr("a data race"));
   EXPECT_EQ(check(neighbour + write + "bar.sync 0;" + read + "bar.sync 0;" + write), "");
   // A word that thread 0 reads, and then thread 1, or 33 of another warp, writes.
   for (std::string writer : {"1", "33"})

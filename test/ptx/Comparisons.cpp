@@ -11,7 +11,7 @@
 namespace cleave::ptx {
 namespace {
 
-using Compute = Instruction::ComputeFunction;
+using Compute = Instruction::Compute;
 
 /// `unordered` comparisons are true where one of the values is NaN.
 enum Relation : uint8_t { Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Number, NaN };
@@ -91,7 +91,7 @@ template <int elements> void setNarrowPredicate(const Instruction &i, uint64_t *
 Compute setPredicateOf(Type type) {
   switch (type) {
   case Type::F32:
-    return setPredicate<float>;
+    return together<setPredicate<float>>();
   case Type::F64:
     return setPredicate<double>;
   case Type::F16:
@@ -101,7 +101,7 @@ Compute setPredicateOf(Type type) {
   case Type::BF16x2:
     return setNarrowPredicate<2>;
   default:
-    return withInteger(type, [](auto t) -> Compute { return setPredicate<decltype(t)>; });
+    return withInteger(type, [](auto t) -> Compute { return together<setPredicate<decltype(t)>>(); });
   }
 }
 
@@ -165,7 +165,7 @@ void decodeSet(Statement &s) {
   Instruction choose;
   choose.operands = {s.result(0), s.builder.constant(trueValue(s, resultType)), s.builder.constant(0),
                      s.builder.newSlot()};
-  choose.compute = select;
+  choose.compute = together<select>();
   Instruction compare = s.instruction;
   compare.operands[0] = choose.operands[3];
   compare.operands[1] = s.builder.newSlot();
@@ -182,7 +182,7 @@ void decodeSelect(Statement &s) {
   Type type = s.takeType();
   s.expectOperands(4);
   s.instruction.operands = {s.result(0), s.source(1, type), s.source(2, type), s.source(3, Type::Pred)};
-  s.instruction.compute = select;
+  s.instruction.compute = together<select>();
   s.emit();
 }
 

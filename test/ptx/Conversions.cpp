@@ -13,7 +13,7 @@
 namespace cleave::ptx {
 namespace {
 
-using Compute = Instruction::ComputeFunction;
+using Compute = Instruction::Compute;
 
 /// Of `kind`: a floating-point result is rounded to an integer; negative results are zero; the result is tf32.
 enum : uint8_t { ToInteger = 1, Relu = 2, TensorFloat = 4 };
@@ -186,7 +186,7 @@ Compute functionOf(Type from, Type to) {
     using From = decltype(f);
     if (isFloat(to))
       return withFormat(to, [](auto t) -> Compute { return integerToFormat<From, t.value>; });
-    return withInteger(to, [](auto t) -> Compute { return integerToInteger<From, decltype(t)>; });
+    return withInteger(to, [](auto t) -> Compute { return together<integerToInteger<From, decltype(t)>>(); });
   });
 }
 
@@ -211,8 +211,8 @@ void decodeConversion(Statement &s) {
   bool packs = to == Type::F16x2 || to == Type::BF16x2;
   s.expectOperands(packs ? 3 : 2);
   s.allOperands(from);
-  s.instruction.compute = to == Type::F16x2    ? packTwo<Type::F16>
-                          : to == Type::BF16x2 ? packTwo<Type::BF16>
+  s.instruction.compute = to == Type::F16x2    ? Compute(packTwo<Type::F16>)
+                          : to == Type::BF16x2 ? Compute(packTwo<Type::BF16>)
                                                : functionOf(from, to);
   if (!s.instruction.compute || (packs && from != Type::F32))
     s.fail("this conversion is not known");

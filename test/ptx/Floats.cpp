@@ -15,7 +15,7 @@
 namespace cleave::ptx {
 namespace {
 
-using Compute = Instruction::ComputeFunction;
+using Compute = Instruction::Compute;
 
 /// Of `kind`: NaN wins in min and max; negative results are zero.
 enum : uint8_t { NaNWins = 1, Relu = 2 };
@@ -183,11 +183,20 @@ void narrowArithmetic(const Instruction &i, uint64_t *slots) {
   slots[i.operands[0]] = result;
 }
 
+/// Whether f32 needs nothing but the host's arithmetic: most do.
+bool isPlain(const Instruction &i) { return i.rounding == Rounding::Nearest && !i.flush && !i.saturate; }
+template <typename Operation, int sources> void plain(const Instruction &i, uint64_t *slots) {
+  float v[sources];
+  for (int k = 0; k != sources; ++k)
+    v[k] = read<float>(slots, i.operands[k + 1]);
+  writeResult(slots, i.operands[0], Operation::apply(i, v));
+}
+
 /// The function for `type`: with `Exact` of f32 and f64, with `Odd` of the formats of 16 bits.
-template <typename Exact, typename Odd, int sources> Compute exactly(Type type) {
+template <typename Exact, typename Odd, int sources> Compute exactly(const Statement &s, Type type) {
   switch (type) {
   case Type::F32:
-    return arithmetic<Exact, float, sources>;
+    return isPlain(s.instruction) ? together<plain<Exact, sources>>() : together<arithmetic<Exact, float, sources>>();
   case Type::F64:
     return arithmetic<Exact, double, sources>;
   case Type::F16:
@@ -206,7 +215,7 @@ template <typename Exact, typename Odd, int sources> Compute exactly(Type type) 
 template <typename Operation, int sources = 1> Compute approximately(Type type) {
   switch (type) {
   case Type::F32:
-    return approximation<Operation, float, sources>;
+    return together<approximation<Operation, float, sources>>();
   case Type::F64:
     return highWord<Operation>;
   case Type::F16:
@@ -223,9 +232,10 @@ template <typename Operation, int sources = 1> Compute approximately(Type type) 
 }
 
 /// Those of f32 and f64 only.
-template <typename Operation, int sources> Compute wideOnly(Type type) {
+template <typename Operation, int sources> Compute wideOnly(const Statement &s, Type type) {
   if (type == Type::F32)
-    return arithmetic<Operation, float, sources>;
+    return isPlain(s.instruction) ? together<plain<Operation, sources>>()
+                                  : together<arithmetic<Operation, float, sources>>();
   return type == Type::F64 ? arithmetic<Operation, double, sources> : nullptr;
 }
 
@@ -246,7 +256,7 @@ Compute changeSignOf(Type type) {
   case Type::F64:
     return changeSign<Type::F64>;
   case Type::F32:
-    return changeSign<Type::F32>;
+    return together<changeSign<Type::F32>>();
   case Type::F16x2:
   case Type::BF16x2:
     return changeSign<Type::F16x2>;
@@ -312,25 +322,25 @@ Compute approximateFunctionOf(Statement &s, Type type) {
 
 Compute functionOf(Statement &s, Type type) {
   if (s.name == "add")
-    return exactly<Add, OddAdd, 2>(type);
+    return exactly<Add, OddAdd, 2>(s, type);
   if (s.name == "sub")
-    return exactly<Subtract, OddSubtract, 2>(type);
+    return exactly<Subtract, OddSubtract, 2>(s, type);
   if (s.name == "mul")
-    return exactly<Multiply, Multiply, 2>(type);
+    return exactly<Multiply, Multiply, 2>(s, type);
   if (s.name == "fma" || s.name == "mad")
-    return exactly<MultiplyAdd, OddMultiplyAdd, 3>(type);
+    return exactly<MultiplyAdd, OddMultiplyAdd, 3>(s, type);
   if (s.name == "min")
-    return exactly<Extreme<true>, Extreme<true>, 2>(type);
+    return exactly<Extreme<true>, Extreme<true>, 2>(s, type);
   if (s.name == "max")
-    return exactly<Extreme<false>, Extreme<false>, 2>(type);
+    return exactly<Extreme<false>, Extreme<false>, 2>(s, type);
   if (s.name == "neg" || s.name == "abs")
     return changeSignOf(type);
   if (s.name == "div")
-    return wideOnly<Divide, 2>(type);
+    return wideOnly<Divide, 2>(s, type);
   if (s.name == "rcp")
-    return wideOnly<Reciprocal, 1>(type);
+    return wideOnly<Reciprocal, 1>(s, type);
   if (s.name == "sqrt")
-    return wideOnly<SquareRoot, 1>(type);
+    return wideOnly<SquareRoot, 1>(s, type);
   return nullptr;
 }
 

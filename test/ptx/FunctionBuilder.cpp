@@ -125,6 +125,12 @@ void FunctionBuilder::finish(uint32_t line) {
     while (i.action == Action::Load && i.used > 1 && !readSlots.count(i.operands[i.used - 1u]))
       --i.used;
   }
+  // From numbers to places.
+  for (Instruction &i : function.code) {
+    for (Slot &slot : i.operands)
+      slot = slot == noSlot ? noSlot : slot * lanesOfWarp;
+    i.guard = i.guard == noSlot ? noSlot : i.guard * lanesOfWarp;
+  }
   for (const Reference &jump : jumps)
     function.code[jump.instruction].immediate = addressOf(jump);
   for (const Reference &entry : tableEntries)

@@ -108,16 +108,16 @@ template <typename T> void sumOfDifferences(const Instruction &i, uint64_t *slot
            static_cast<T>(bits(a < b ? b : a) - bits(a < b ? a : b) + bits(read<T>(slots, i.operands[3]))));
 }
 
-template <typename Operation> Instruction::ComputeFunction unaryOf(Type type) {
-  return withInteger(type, [](auto t) -> Instruction::ComputeFunction { return unary<decltype(t), Operation>; });
+template <typename Operation> Instruction::Compute unaryOf(Type type) {
+  return withInteger(type, [](auto t) -> Instruction::Compute { return together<unary<decltype(t), Operation>>(); });
 }
 
-template <typename Operation> Instruction::ComputeFunction binaryOf(Type type) {
-  return withInteger(type, [](auto t) -> Instruction::ComputeFunction {
+template <typename Operation> Instruction::Compute binaryOf(Type type) {
+  return withInteger(type, [](auto t) -> Instruction::Compute {
     if constexpr (std::is_same_v<decltype(t), bool>)
       return nullptr;
     else
-      return binary<decltype(t), Operation>;
+      return together<binary<decltype(t), Operation>>();
   });
 }
 
@@ -168,7 +168,7 @@ void decodeMultiplyAddCarry(Statement &s, Type type, bool high, uint8_t kind) {
   s.allOperands(type);
   s.instruction.kind = kind;
   s.instruction.operands[4] = s.builder.carry();
-  s.instruction.compute = withInteger(type, [&](auto t) -> Instruction::ComputeFunction {
+  s.instruction.compute = withInteger(type, [&](auto t) -> Instruction::Compute {
     using T = decltype(t);
     if constexpr (sizeof(T) < 4)
       return nullptr;
@@ -188,17 +188,17 @@ void decodeMultiply(Statement &s, Type type) {
     return decodeMultiplyAddCarry(s, type, part == 1, (carryIn ? ReadsCarry : 0) | (carryOut ? WritesCarry : 0));
   s.expectOperands(adds ? 4 : 3);
   s.allOperands(type);
-  s.instruction.compute = withInteger(type, [&](auto t) -> Instruction::ComputeFunction {
+  s.instruction.compute = withInteger(type, [&](auto t) -> Instruction::Compute {
     using T = decltype(t);
     if constexpr (sizeof(T) == 1) {
       return nullptr;
     } else {
       if (part == 0)
-        return adds ? multiplyAdd<T, MultiplyLow> : binary<T, MultiplyLow>;
+        return adds ? together<multiplyAdd<T, MultiplyLow>>() : together<binary<T, MultiplyLow>>();
       if (part == 1)
-        return adds ? multiplyAdd<T, MultiplyHigh> : binary<T, MultiplyHigh>;
+        return adds ? together<multiplyAdd<T, MultiplyHigh>>() : together<binary<T, MultiplyHigh>>();
       if constexpr (sizeof(T) < 8)
-        return adds ? multiplyAddWide<T> : multiplyWide<T>;
+        return adds ? together<multiplyAddWide<T>>() : together<multiplyWide<T>>();
       return nullptr;
     }
   });
@@ -214,7 +214,7 @@ void decodeSumOfDifferences(Statement &s) {
   Type type = s.takeType();
   s.expectOperands(4);
   s.allOperands(type);
-  s.instruction.compute = withInteger(type, [](auto t) -> Instruction::ComputeFunction {
+  s.instruction.compute = withInteger(type, [](auto t) -> Instruction::Compute {
     if constexpr (std::is_same_v<decltype(t), bool>)
       return nullptr;
     else
@@ -223,7 +223,7 @@ void decodeSumOfDifferences(Statement &s) {
   s.emit();
 }
 
-Instruction::ComputeFunction functionOf(Statement &s, Type type) {
+Instruction::Compute functionOf(Statement &s, Type type) {
   if (s.name == "add")
     return binaryOf<Add>(type);
   if (s.name == "sub")

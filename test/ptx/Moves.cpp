@@ -42,16 +42,16 @@ void decodeMove(Statement &s) {
     s.instruction.operands[0] = s.result(to);
     for (size_t i = 0; i != from.elements.size(); ++i)
       s.instruction.operands[i + 1] = s.source(from.elements[i], Type::B32);
-    s.instruction.compute = pack;
+    s.instruction.compute = together<pack>();
   } else if (to.kind == Operand::Vector) {
     describeElements(s, to, type);
     for (size_t i = 0; i != to.elements.size(); ++i)
       s.instruction.operands[i] = s.result(to.elements[i]);
     s.instruction.operands[to.elements.size()] = s.source(from, type);
-    s.instruction.compute = unpack;
+    s.instruction.compute = together<unpack>();
   } else {
     s.allOperands(type);
-    s.instruction.compute = move;
+    s.instruction.compute = together<move>();
   }
   s.emit();
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -80,13 +81,28 @@ enum class VoteKind : uint8_t { Any, All, Uniform, Ballot, MatchAny, Add, Min, M
 /// Of barriers that combine a predicate of all threads.
 enum class BarrierKind : uint8_t { Plain, Count, And, Or };
 
+/// The number of a slot; in instructions that are complete, how far from the frame's begin it lies. The slots of a
+/// warp's lanes lie side by side, so that what one instruction computes for all of them is a loop over neighbours.
 using Slot = uint32_t;
 constexpr Slot noSlot = ~Slot(0);
+constexpr uint32_t lanesOfWarp = 32;
 
 struct Instruction {
-  using ComputeFunction = void (*)(const Instruction &, uint64_t *slots);
+  /// `slots` are those of one lane, or of the first one of a warp.
+  using Function = void (*)(const Instruction &, uint64_t *slots);
+  /// What an instruction computes: for one lane, and where that is worthwhile for all of a warp.
+  struct Compute {
+    Compute() = default;
+    Compute(Function one, Function lanes = nullptr) : one(one), lanes(lanes) {}
+    template <typename Lambda>
+      requires std::is_convertible_v<Lambda, Function>
+    Compute(Lambda lambda) : one(lambda) {}
+    explicit operator bool() const { return one != nullptr; }
 
-  ComputeFunction compute = nullptr;
+    Function one = nullptr, lanes = nullptr;
+  };
+
+  Compute compute;
   /// Results first, then sources.
   std::array<Slot, 8> operands{};
   /// Of memory accesses the offset in bytes, of jumps the target, of calls and tables the index.
@@ -111,6 +127,14 @@ struct Instruction {
   /// Memory: the access is atomic (.relaxed, .acquire, .release), or volatile.
   bool atomic = false;
 };
+
+/// `function` of one lane and, made of it, of a warp's: of lanes that have ended, too, whose slots nobody reads.
+template <Instruction::Function function> void onLanes(const Instruction &i, uint64_t *slots) {
+#pragma GCC ivdep
+  for (uint32_t lane = 0; lane != lanesOfWarp; ++lane)
+    function(i, slots + lane);
+}
+template <Instruction::Function function> Instruction::Compute together() { return {function, onLanes<function>}; }
 
 /// Values that are known only when a thread starts.
 enum class Special : uint8_t {

@@ -56,6 +56,25 @@ TEST(PtxWarp, ShufflesOfHalfAWarp) {
             expected(32, [](uint32_t i) { return i < 16 ? i ^ 1 : 1000; }));
 }
 
+// What goes on together must leave alone those that wait elsewhere: half of a warp computes while the other half is at
+// the block's barrier already.
+TEST(PtxWarp, HalfAWarpWaits) {
+  EXPECT_EQ(perThread(48, "mov.u32 %r1, %r0; and.b32 %r2, %r0, 31; setp.lt.u32 %q0, %r2, 16; @%q0 bra JOIN;"
+                          "shfl.sync.bfly.b32 %r3, %r0, 1, 31, 0xffff0000;\n"
+                          "add.u32 %r1, %r3, 100; shl.b32 %r1, %r1, 1;\nJOIN: bar.sync 0;"),
+            expected(48, [](uint32_t i) { return i % 32 < 16 ? i : ((i ^ 1) + 100) * 2; }));
+}
+
+// Lanes that take a loop a different number of times meet again behind it; one has ended before.
+TEST(PtxWarp, LoopsOfDifferentLength) {
+  EXPECT_EQ(perThread(64, "mov.u32 %r1, 0; mov.u32 %r2, %r0; setp.eq.u32 %q1, %r0, 40; @%q1 exit;\n"
+                          "LOOP: add.u32 %r1, %r1, %r2; sub.u32 %r2, %r2, 1; setp.gt.s32 %q0, %r2, 0; @%q0 bra LOOP;\n"
+                          "bar.warp.sync -1; add.u32 %r1, %r1, 1000;"),
+            expected(64, [](uint32_t i) { return i == 40  ? 0
+                                                 : i == 0 ? 1000
+                                                          : i * (i + 1) / 2 + 1000; }));
+}
+
 // Votes count the lanes that are there: the second warp has 8.
 TEST(PtxWarp, Votes) {
   std::string odd = "and.b32 %r2, %r0, 1; setp.eq.u32 %q1, %r2, 1;";

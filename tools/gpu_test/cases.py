@@ -32,6 +32,9 @@ OUTPUTS = [
     Model("unet", sizes(batch=2, image_size=128, features=32)),
 ]
 
+# Small enough for simulated GPUs in every run of the tests.
+SMALL = Model("resnet50", sizes(batch=2, image_size=64))
+
 # Small enough that all parameters can be carried and compared.
 LENET = Model("lenet", sizes(batch=16), (("input", "f32", (1, 28, 28), 0), ("labels", "i64", (), 10)))
 LSTM = Model("lstm", sizes(batch=8, layers=4, hidden=32, sequence=9, vocabulary=61),
@@ -80,6 +83,7 @@ def all_cases():
         yield Case(f"shared-{name}", "outputs", Model(name, None), 1, SINGLE, [], "")
     for model in OUTPUTS:
         yield Case(model.name, "outputs", model, 1, SINGLE, [], "", model.name in ("mlp", "lenet"))
+    yield Case("resnet50-small", "outputs", SMALL, 1, SINGLE, [], "")
     for model, devices, way, how in DIVIDED:
         yield Case(f"{model.name}-{way}{devices}", "outputs", model, devices, how, [], "")
     for model, optimizer in TRAININGS.items():

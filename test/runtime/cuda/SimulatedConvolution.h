@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tensors and convolutions as cuDNN's descriptors have them, and the loops that compute the three directions of a
-// convolution.
+// Tensors and convolutions as cuDNN's descriptors have them, and the three directions of a convolution: by plain loops,
+// and fast enough for whole models.
 
 #ifndef CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDCONVOLUTION_H
 #define CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDCONVOLUTION_H
@@ -32,14 +32,22 @@ struct Tensor {
       place += int64_t(dims[d] == 1 ? 0 : index[d]) * strides[d];
     return place;
   }
-  double load(const void *base, const std::vector<int> &index) const {
+  /// Elements from the first place to the last one.
+  int64_t span() const {
+    int64_t last = 0;
+    for (size_t d = 0; d != dims.size(); ++d)
+      last += int64_t(dims[d] - 1) * strides[d];
+    return last + 1;
+  }
+  double loadAt(const void *base, int64_t place) const {
     return runtime::loadElement(element(),
-                                static_cast<const std::byte *>(base) + place(index) * runtime::elementBytes(element()));
+                                static_cast<const std::byte *>(base) + place * runtime::elementBytes(element()));
   }
-  void store(void *base, const std::vector<int> &index, double value) const {
-    runtime::storeElement(element(), static_cast<std::byte *>(base) + place(index) * runtime::elementBytes(element()),
-                          value);
+  void storeAt(void *base, int64_t place, double value) const {
+    runtime::storeElement(element(), static_cast<std::byte *>(base) + place * runtime::elementBytes(element()), value);
   }
+  double load(const void *base, const std::vector<int> &index) const { return loadAt(base, place(index)); }
+  void store(void *base, const std::vector<int> &index, double value) const { storeAt(base, place(index), value); }
 };
 
 struct Convolution {
@@ -59,6 +67,12 @@ template <typename Body> void each(const std::vector<int> &dims, const Body &bod
     if (d == 0)
       return;
   }
+}
+
+/// The same with the last index at 0: for loops over the last dimension, which most of the time goes into.
+template <typename Body> void eachLine(std::vector<int> dims, const Body &body) {
+  dims.back() = 1;
+  each(dims, body);
 }
 
 /// data, weights and result of a forward convolution, and how the window moves.
@@ -113,27 +127,23 @@ struct Problem {
   }
 };
 
-/// Sums of products into the tensor that `target` names by their places in it, then scaled and stored.
+/// What is computed of the three from the two others.
 enum class Target { Data, Weights, Result };
-inline std::vector<double> sums(const Problem &p, Target target, const void *data, const void *weights,
-                                const void *result) {
-  const Tensor &written = target == Target::Data ? p.data : target == Target::Weights ? p.weights : p.result;
-  std::vector<double> values(written.count(), 0);
-  p.products([&](const std::vector<int> &from, const std::vector<int> &tap, const std::vector<int> &at) {
-    double a = target == Target::Data ? 1 : p.rounded(p.data.load(data, from));
-    double b = target == Target::Weights ? 1 : p.rounded(p.weights.load(weights, tap));
-    double c = target == Target::Result ? 1 : p.rounded(p.result.load(result, at));
-    values[written.place(target == Target::Data ? from : target == Target::Weights ? tap : at)] += a * b * c;
-  });
-  return values;
+inline const Tensor &written(const Problem &p, Target target) {
+  return target == Target::Data ? p.data : target == Target::Weights ? p.weights : p.result;
 }
 
-inline void storeAll(const Tensor &tensor, void *base, const std::vector<double> &values, double alpha, double beta) {
-  each(tensor.dims, [&](const std::vector<int> &index) {
-    double before = beta == 0 ? 0 : beta * tensor.load(base, index);
-    tensor.store(base, index, alpha * values[tensor.place(index)] + before);
-  });
-}
+/// Sums of products, by their places in the tensor that `target` names; its own address is not read. Loops over what a
+/// convolution is, slow: what `fastSums` is compared with.
+std::vector<double> plainSums(const Problem &p, Target target, const void *data, const void *weights,
+                              const void *result);
+/// The same as products of matrices: for each sample and group, data is unfolded into a column for each element of the
+/// result, with a row for each channel and tap of the window.
+std::vector<double> fastSums(const Problem &p, Target target, const void *data, const void *weights,
+                             const void *result);
+
+/// Sums by their places, scaled and stored.
+void storeAll(const Tensor &tensor, void *base, const std::vector<double> &values, double alpha, double beta);
 
 } // namespace cleave::simulated
 

@@ -5,6 +5,7 @@
 #include "test/runtime/cuda/SimulatedLibraries.h"
 
 #include "runtime/ElementType.h"
+#include "test/runtime/cuda/SimulatedProduct.h"
 
 #include <cmath>
 #include <cstring>
@@ -60,6 +61,16 @@ struct Layout {
     int64_t index = row + column * leading + batch * stride();
     return runtime::loadElement(element(),
                                 static_cast<const std::byte *>(base) + index * runtime::elementBytes(element()));
+  }
+  /// Calls `body(row, column, value)` for every element of a matrix of the batch.
+  template <typename Body> void each(const void *base, int64_t batch, const Body &body) const {
+    ElementType type = element();
+    int64_t bytes = runtime::elementBytes(type), first = batch * stride();
+    for (int64_t column = 0; column != columns; ++column)
+      for (int64_t row = 0; row != rows; ++row)
+        body(row, column,
+             runtime::loadElement(type,
+                                  static_cast<const std::byte *>(base) + (first + column * leading + row) * bytes));
   }
   void store(void *base, int64_t batch, int64_t row, int64_t column, double value) const {
     int64_t index = row + column * leading + batch * stride();
@@ -134,22 +145,25 @@ struct Product {
     bool ta = operation.transposes(CUBLASLT_MATMUL_DESC_TRANSA), tb = operation.transposes(CUBLASLT_MATMUL_DESC_TRANSB);
     bool rounds = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     int64_t depth = ta ? a.rows : a.columns;
-    auto loaded = [&](const Layout &from, const void *base, int64_t batch, int64_t row, int64_t column) {
-      double value = from.load(base, batch, row, column);
-      return rounds ? roundedToTf32(value) : value;
-    };
-    for (int64_t batch = 0; batch != d.batches(); ++batch)
+    for (int64_t batch = 0; batch != d.batches(); ++batch) {
+      Rows first(d.rows, depth);
+      a.each(left, batch, [&](int64_t row, int64_t column, double value) {
+        first.at(ta ? column : row, ta ? row : column) = rounds ? roundedToTf32(value) : value;
+      });
+      Columns second(d.columns, depth);
+      b.each(right, batch, [&](int64_t row, int64_t column, double value) {
+        second.at(tb ? row : column, tb ? column : row) = rounds ? roundedToTf32(value) : value;
+      });
+      std::vector<double> sums = multiply(first, second);
       for (int64_t column = 0; column != d.columns; ++column)
         for (int64_t row = 0; row != d.rows; ++row) {
-          double sum = 0;
-          for (int64_t k = 0; k != depth; ++k)
-            sum += loaded(a, left, batch, ta ? k : row, ta ? row : k) *
-                   loaded(b, right, batch, tb ? column : k, tb ? k : column);
+          double sum = sums[row * d.columns + column];
           sum *= alpha;
           if (beta != 0)
             sum += beta * c.load(added, batch, row, column);
           d.store(result, batch, row, column, epilogue(sum, row));
         }
+    }
   }
 
   double epilogue(double value, int64_t row) const {

@@ -70,8 +70,8 @@ cudnnStatus_t find(const Problem &p, Target target, void *output, int most, int 
   ++measuredSearches;
   if (cudnnStatus_t status = p.check(); status != CUDNN_STATUS_SUCCESS)
     return status;
-  const Tensor &written = target == Target::Data ? p.data : target == Target::Weights ? p.weights : p.result;
-  std::memset(output, 0xff, written.count() * runtime::elementBytes(written.element()));
+  const Tensor &tensor = written(p, target);
+  std::memset(output, 0xff, tensor.count() * runtime::elementBytes(tensor.element()));
   std::memset(workspace, 0xff, bytes);
   std::vector<Perf> found;
   for (const Algorithm &algorithm : algorithms)
@@ -152,12 +152,14 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
   if (z == y && scale != 0)
     return CUDNN_STATUS_BAD_PARAM;
   return start(handle, p, algorithm, workspace, bytes, 0, [=] {
-    std::vector<double> values = sums(p, Target::Result, x, w, nullptr);
-    each(p.result.dims, [&](const std::vector<int> &at) {
-      double value = one * values[p.result.place(at)] + bias.load(b, at);
-      if (scale != 0)
-        value += scale * p.result.load(z, at);
-      p.result.store(y, at, activated(mode, value));
+    std::vector<double> values = fastSums(p, Target::Result, x, w, nullptr);
+    eachLine(p.result.dims, [&](const std::vector<int> &line) {
+      double shift = bias.load(b, line);
+      int64_t place = p.result.place(line);
+      for (int i = 0; i != p.result.dims.back(); ++i, place += p.result.strides.back()) {
+        double value = one * values[place] + shift + (scale != 0 ? scale * p.result.loadAt(z, place) : 0);
+        p.result.storeAt(y, place, activated(mode, value));
+      }
     });
   });
 }
@@ -170,8 +172,11 @@ cudnnStatus_t addTensor(cudnnHandle_t handle, const void *alpha, const cudnnTens
       return CUDNN_STATUS_BAD_PARAM;
   double scale = number(alpha), before = number(beta);
   enqueue(of<Handle>(handle).stream, [=] {
-    each(target.dims, [&](const std::vector<int> &at) {
-      target.store(y, at, scale * source.load(a, at) + before * target.load(y, at));
+    eachLine(target.dims, [&](const std::vector<int> &line) {
+      int64_t place = target.place(line), from = source.place(line);
+      int64_t step = source.dims.back() == 1 ? 0 : source.strides.back();
+      for (int i = 0; i != target.dims.back(); ++i, place += target.strides.back(), from += step)
+        target.storeAt(y, place, scale * source.loadAt(a, from) + before * target.loadAt(y, place));
     });
     if (spendTime)
       spendTime(4);
@@ -187,7 +192,11 @@ cudnnStatus_t activate(cudnnHandle_t handle, cudnnActivationDescriptor_t activat
   if (source.dims != target.dims || mode == CUDNN_ACTIVATION_IDENTITY || number(alpha) != 1 || number(beta) != 0)
     return CUDNN_STATUS_BAD_PARAM;
   enqueue(of<Handle>(handle).stream, [=] {
-    each(target.dims, [&](const std::vector<int> &at) { target.store(y, at, activated(mode, source.load(x, at))); });
+    eachLine(target.dims, [&](const std::vector<int> &line) {
+      int64_t place = target.place(line), from = source.place(line);
+      for (int i = 0; i != target.dims.back(); ++i, place += target.strides.back(), from += source.strides.back())
+        target.storeAt(y, place, activated(mode, source.loadAt(x, from)));
+    });
   });
   return CUDNN_STATUS_SUCCESS;
 }
@@ -207,15 +216,17 @@ cudnnStatus_t pool(cudnnHandle_t handle, const cudnnPoolingDescriptor_t desc, co
     each(result.dims, [&](const std::vector<int> &at) {
       double sum = 0, largest = -std::numeric_limits<double>::infinity();
       int inside = 0, all = 0;
+      int64_t plane = int64_t(at[0]) * data.strides[0] + int64_t(at[1]) * data.strides[1];
       each(pooling.window, [&](const std::vector<int> &tap) {
-        std::vector<int> index = at;
+        int64_t place = plane;
         ++all;
         for (size_t d = 0; d != tap.size(); ++d) {
-          index[d + 2] = at[d + 2] * pooling.strides[d] - pooling.pads[d] + tap[d];
-          if (index[d + 2] < 0 || index[d + 2] >= data.dims[d + 2])
+          int from = at[d + 2] * pooling.strides[d] - pooling.pads[d] + tap[d];
+          if (from < 0 || from >= data.dims[d + 2])
             return;
+          place += int64_t(from) * data.strides[d + 2];
         }
-        double value = data.load(x, index);
+        double value = data.loadAt(x, place);
         ++inside;
         sum += value;
         if (value > largest || (std::isnan(value) && pooling.nan == CUDNN_PROPAGATE_NAN))
@@ -239,7 +250,7 @@ void fillRunning(runtime::Cudnn &t) {
     Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
     double one = number(alpha), before = number(beta);
     return start(handle, p, algorithm, workspace, bytes, 0,
-                 [=] { storeAll(p.result, y, sums(p, Target::Result, x, w, nullptr), one, before); });
+                 [=] { storeAll(p.result, y, fastSums(p, Target::Result, x, w, nullptr), one, before); });
   };
   t.cudnnConvolutionBackwardData = [](cudnnHandle_t handle, const void *alpha, const cudnnFilterDescriptor_t weights,
                                       const void *w, const cudnnTensorDescriptor_t result, const void *dy,
@@ -249,7 +260,7 @@ void fillRunning(runtime::Cudnn &t) {
     Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
     double one = number(alpha), before = number(beta);
     return start(handle, p, algorithm, workspace, bytes, 0,
-                 [=] { storeAll(p.data, dx, sums(p, Target::Data, nullptr, w, dy), one, before); });
+                 [=] { storeAll(p.data, dx, fastSums(p, Target::Data, nullptr, w, dy), one, before); });
   };
   t.cudnnConvolutionBackwardFilter = [](cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t data,
                                         const void *x, const cudnnTensorDescriptor_t result, const void *dy,
@@ -259,7 +270,7 @@ void fillRunning(runtime::Cudnn &t) {
     Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
     double one = number(alpha), before = number(beta);
     return start(handle, p, algorithm, workspace, bytes, 0,
-                 [=] { storeAll(p.weights, dw, sums(p, Target::Weights, x, nullptr, dy), one, before); });
+                 [=] { storeAll(p.weights, dw, fastSums(p, Target::Weights, x, nullptr, dy), one, before); });
   };
   t.cudnnConvolutionBiasActivationForward = forwardFused;
   t.cudnnAddTensor = addTensor;

@@ -10,8 +10,10 @@ gtest_discover_tests(cleave-cuda-rules-test)
 if(CLEAVE_CUDA)
   # For tests of whole plans, too. Streams come from whoever links it (SimulatedLibraries.h).
   add_library(cleave_simulated_libraries STATIC
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolution.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCublasLt.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnn.cpp)
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnn.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedProduct.cpp)
   target_compile_options(cleave_simulated_libraries PRIVATE -Wall -Wextra)
   target_link_libraries(cleave_simulated_libraries PUBLIC cleave_runtime cleave_cuda)
 
@@ -20,7 +22,8 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryAlgorithmsTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryHarness.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp)
+    ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolutionTest.cpp)
   target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)
   set_target_properties(cleave-cuda-library-test PROPERTIES UNITY_BUILD OFF) # files of cases have helpers of the same names
   target_link_libraries(cleave-cuda-library-test PRIVATE cleave_simulated_libraries GTest::gtest_main)

@@ -4,8 +4,10 @@
 # in PTX by an interpreter that checks their accesses and library kernels by simulated libraries, and compared with what
 # the CPU driver computes. Inference and training, on 1, 2 and 4 logical devices, divided in every way.
 #
-#   python3 test/tools/gpu_test/simulated.py
+#   python3 test/tools/gpu_test/simulated.py          # what takes seconds
+#   python3 test/tools/gpu_test/simulated.py --all    # everything that tools/gpu-test compares
 
+import argparse
 import json
 import os
 import shutil
@@ -14,8 +16,13 @@ import sys
 import tempfile
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
+
+import cases  # noqa: E402
+
 # A few of everything that tools/gpu-test runs: an interpreter is no GPU.
-CASES = ("mlp", "train-gpt", "train-lstm-data4", "train-lstm-pipeline4")
+CASES = ("mlp", "moe", "bert", "unet", "resnet50-small", "gpt-tensor2", "train-gpt", "train-lenet-one",
+         "train-lenet-data", "train-lenet-pipeline4", "train-lstm-data4", "train-lstm-pipeline4")
 # Those that several processes run as well, with NCCL's calls by MPI.
 SEVERAL = ("train-gpt-data", "train-gpt-mixed4", "train-gpt-pipeline4")
 
@@ -45,10 +52,10 @@ def run_processes(program, folder, work):
         print("without several processes: there is no mpirun")
         return True
     with open(os.path.join(folder, "cases.json"), encoding="utf-8") as file:
-        cases = {case["name"]: case for case in json.load(file)["cases"]}
+        prepared = {case["name"]: case for case in json.load(file)["cases"]}
     fine, report = True, os.path.join(work, "report.json")
     for name in SEVERAL:
-        case = cases[name]
+        case = prepared[name]
         code, said = on_processes(program, case["devices"], *train_of(folder, case), "--json", report, "--json-steps")
         if not check(code == 0, f"{name} on {case['devices']} processes: exit code {code} {said[-300:]}"):
             return False
@@ -58,15 +65,21 @@ def run_processes(program, folder, work):
         fine &= check(len(losses) == case["steps"] and error <= case["loss_tolerance"],
                       f"{name} on {case['devices']} processes: losses to {error:.1e} of {case['loss_tolerance']:.1e}")
     # Before the first step.
-    code, said = on_processes(program, 2, os.path.join(folder, cases["train-gpt-data"]["plan"]), "--entry", "train", gpus=1)
+    data = prepared["train-gpt-data"]
+    code, said = on_processes(program, 2, os.path.join(folder, data["plan"]), "--entry", "train", gpus=1)
     fine &= check(code == 3 and "NCCL expects a GPU for each rank, got one for ranks 0 and 1" in said,
                   f"two ranks on one GPU: exit code {code}, {said.strip()}")
     # In the middle of it: the guards do not know what kind of devices their processes have.
-    code, said = on_processes(program, 2, *train_of(folder, cases["train-gpt-data"]), CLEAVE_FAULT="1:call:1:kill")
+    code, said = on_processes(program, 2, *train_of(folder, data), CLEAVE_FAULT="1:call:1:kill")
     return fine & check(code == 7 and "error: rank 1 is lost: signal 9" in said, f"a rank that dies: {code}, {said.strip()}")
 
 
 def main():
+    parser = argparse.ArgumentParser(description="Compares whole plans on simulated GPUs with the CPU driver.")
+    parser.add_argument("--all", action="store_true", help="every case, not only those that take seconds")
+    compared = CASES
+    if parser.parse_args().all:
+        compared = [case.name for case in cases.all_cases() if case.purpose != "speed"]
     programs = os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin"))
     program = os.path.join(programs, "cleave-run-simulated")
     if not os.path.exists(program):
@@ -76,9 +89,9 @@ def main():
         folder, build = os.path.join(work, "plans"), os.path.join(work, "build")
         os.mkdir(build)
         tool = os.path.join(REPOSITORY, "tools", "gpu-test")
-        only = [word for case in CASES for word in ("--only", case)]
+        only = [word for case in compared for word in ("--only", case)]
         subprocess.run([tool, "prepare", folder, *only], check=True, env={**os.environ, "CLEAVE_BIN": programs})
-        code = subprocess.run([tool, "run", folder, "--program", program, "--build", build, "--seconds", "1500"]).returncode
+        code = subprocess.run([tool, "run", folder, "--program", program, "--build", build, "--seconds", "5000"]).returncode
         return code if code != 0 or run_processes(program, folder, work) else 1
 
 
