@@ -148,6 +148,8 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
   if ((!isIdentity && mode != CUDNN_ACTIVATION_RELU) ||
       (isIdentity && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
     return CUDNN_STATUS_NOT_SUPPORTED;
+  if (libraryRefusals.fusesConvolutions)
+    return CUDNN_STATUS_NOT_SUPPORTED;
   double one = number(alpha), scale = number(beta);
   if (z == y && scale != 0)
     return CUDNN_STATUS_BAD_PARAM;
@@ -160,36 +162,6 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
       p.result.store(y, at, activated(mode, value));
     });
   });
-}
-
-cudnnStatus_t addTensor(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t from, const void *a,
-                        const void *beta, const cudnnTensorDescriptor_t to, void *y) {
-  Tensor source = of<Tensor>(from), target = of<Tensor>(to);
-  for (size_t d = 0; d != target.dims.size(); ++d)
-    if (source.dims.size() != target.dims.size() || (source.dims[d] != 1 && source.dims[d] != target.dims[d]))
-      return CUDNN_STATUS_BAD_PARAM;
-  double scale = number(alpha), before = number(beta);
-  enqueue(of<Handle>(handle).stream, [=] {
-    each(target.dims, [&](const std::vector<int> &at) {
-      target.store(y, at, scale * source.load(a, at) + before * target.load(y, at));
-    });
-    if (spendTime)
-      spendTime(4);
-  });
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t activate(cudnnHandle_t handle, cudnnActivationDescriptor_t activation, const void *alpha,
-                       const cudnnTensorDescriptor_t from, const void *x, const void *beta,
-                       const cudnnTensorDescriptor_t to, void *y) {
-  Tensor source = of<Tensor>(from), target = of<Tensor>(to);
-  cudnnActivationMode_t mode = of<Activation>(activation).mode;
-  if (source.dims != target.dims || mode == CUDNN_ACTIVATION_IDENTITY || number(alpha) != 1 || number(beta) != 0)
-    return CUDNN_STATUS_BAD_PARAM;
-  enqueue(of<Handle>(handle).stream, [=] {
-    each(target.dims, [&](const std::vector<int> &at) { target.store(y, at, activated(mode, source.load(x, at))); });
-  });
-  return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t pool(cudnnHandle_t handle, const cudnnPoolingDescriptor_t desc, const void *alpha,
@@ -262,8 +234,6 @@ void fillRunning(runtime::Cudnn &t) {
                  [=] { storeAll(p.weights, dw, sums(p, Target::Weights, x, nullptr, dy), one, before); });
   };
   t.cudnnConvolutionBiasActivationForward = forwardFused;
-  t.cudnnAddTensor = addTensor;
-  t.cudnnActivationForward = activate;
   t.cudnnPoolingForward = pool;
 }
 

@@ -17,12 +17,14 @@ if(CLEAVE_CUDA)
 
   add_executable(cleave-cuda-library-test
     ${CMAKE_CURRENT_LIST_DIR}/CublasLtTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudaEpilogueTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryAlgorithmsTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryHarness.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp)
   target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)
-  target_link_libraries(cleave-cuda-library-test PRIVATE cleave_simulated_libraries GTest::gtest_main)
+  target_link_libraries(cleave-cuda-library-test PRIVATE
+    cleave_simulated_libraries cleave_ptx_interpreter GTest::gtest_main)
   gtest_discover_tests(cleave-cuda-library-test)
 
   # cleave-run where there are no GPUs, for tests of whole plans.
