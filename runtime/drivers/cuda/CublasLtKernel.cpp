@@ -57,6 +57,18 @@ struct Way {
   CudaEpilogueDesc rest;
 };
 
+CudaEpilogueDesc::Activation ownActivation(CublasProblem::Activation activation) {
+  switch (activation) {
+  case CublasProblem::Activation::Relu:
+    return CudaEpilogueDesc::Activation::Relu;
+  case CublasProblem::Activation::Gelu:
+    return CudaEpilogueDesc::Activation::Gelu;
+  case CublasProblem::Activation::None:
+    break;
+  }
+  return CudaEpilogueDesc::Activation::None;
+}
+
 /// The ways, that with the least left first. What is added is never left: every product has it, and it may lie where
 /// the result goes.
 std::vector<Way> waysOf(const CublasProblem &problem) {
@@ -65,12 +77,9 @@ std::vector<Way> waysOf(const CublasProblem &problem) {
   way.rest.elements = static_cast<uint64_t>(problem.rows * problem.columns * problem.batches);
   way.rest.channels = static_cast<uint64_t>(problem.rows);
   std::vector<Way> ways = {way};
-  if (problem.activation != CublasProblem::Activation::None) {
-    way.rest.activation = problem.activation == CublasProblem::Activation::Relu ? CudaEpilogueDesc::Activation::Relu
-                                                                                : CudaEpilogueDesc::Activation::Gelu;
-    way.problem.activation = CublasProblem::Activation::None;
+  way.rest.activation = ownActivation(std::exchange(way.problem.activation, CublasProblem::Activation::None));
+  if (!way.rest.isEmpty())
     ways.push_back(way);
-  }
   if (problem.bias >= 0) {
     way.rest.bias = std::exchange(way.problem.bias, -1);
     ways.push_back(way);

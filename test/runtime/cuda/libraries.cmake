@@ -43,6 +43,9 @@ if(CLEAVE_CUDA)
   if(CLEAVE_MPI AND CLEAVE_NCCL_INCLUDE)
     target_sources(cleave-run-simulated PRIVATE ${CMAKE_CURRENT_LIST_DIR}/SimulatedNccl.cpp)
     target_compile_definitions(cleave-run-simulated PRIVATE CLEAVE_SIMULATED_NCCL)
+    target_sources(cleave-fault-test PRIVATE ${CMAKE_CURRENT_LIST_DIR}/CudaFaultTest.cpp)
+    target_compile_definitions(cleave-fault-test PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
+    add_dependencies(cleave-fault-test cleave-run-simulated cleave-test-ptx)
   endif()
   add_executable(cleave-cuda-library-plan-test
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryPlanTest.cpp
