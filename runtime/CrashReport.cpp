@@ -19,7 +19,7 @@ static std::atomic<RunningInstruction *> latest{nullptr};
 static uint32_t ownRank = 0;
 
 RunningInstruction::RunningInstruction(const PlanDevice &device)
-    : device(device), entry(Logbook::own() ? Logbook::own()->take() : nullptr) {
+    : owner(&device), entry(Logbook::own() ? Logbook::own()->take() : nullptr), texts(&textsOfDevices[&device]) {
   current = this;
 }
 
@@ -42,19 +42,41 @@ void RunningInstruction::set(const Instruction *instruction) {
     entry->text.store(0, std::memory_order_relaxed);
     return;
   }
-  uint32_t text = textOf(*instruction);
+  write(textOf(*instruction));
+}
+
+void RunningInstruction::set(const PlanDevice &of, const Instruction *instruction) {
+  if (&of != &device()) {
+    owner.store(&of, std::memory_order_relaxed);
+    texts = &textsOfDevices[&of];
+  }
+  set(instruction);
+}
+
+void RunningInstruction::setStep(ActivityKind kind, const std::string &what, uint64_t step) {
+  set(nullptr);
+  if (!entry)
+    return;
+  auto [found, isNew] = textsOfSteps.try_emplace(what);
+  if (isNew)
+    found->second = Logbook::own()->add(kind, what, /*isNumbered=*/true);
+  entry->number.store(step, std::memory_order_relaxed);
+  write(found->second);
+}
+
+void RunningInstruction::write(uint32_t text) const {
   entry->since.store(now(), std::memory_order_relaxed);
   entry->text.store(text, std::memory_order_release);
 }
 
 uint32_t RunningInstruction::textOf(const Instruction &instruction) {
-  auto [found, isNew] = texts.try_emplace(&instruction);
+  auto [found, isNew] = texts->try_emplace(&instruction);
   if (isNew) {
     const Action &action = instruction.action;
     bool waits =
         std::holds_alternative<Send>(action) || std::holds_alternative<Receive>(action) || !operandsOf(action).empty();
     found->second = Logbook::own()->add(waits ? ActivityKind::Communication : ActivityKind::Work,
-                                        "on device \"" + device.name + "\" in " + kindName(action) + " at node \"" +
+                                        "on device \"" + device().name + "\" in " + kindName(action) + " at node \"" +
                                             instruction.node + "\"");
   }
   return found->second;
@@ -98,7 +120,7 @@ static void onFatalSignal(int signal) {
   Line line;
   line << "error: rank " << ownRank << " is lost: signal " << static_cast<uint32_t>(signal);
   if (const Instruction *instruction = thread ? thread->get() : nullptr)
-    line << " on device \"" << thread->device.name << "\" in " << kindName(instruction->action) << " at node \""
+    line << " on device \"" << thread->device().name << "\" in " << kindName(instruction->action) << " at node \""
          << instruction->node << "\"";
   (line << "\n").write();
   _exit(static_cast<int>(Status::Lost));

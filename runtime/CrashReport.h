@@ -10,6 +10,7 @@
 #include "runtime/watch/Logbook.h"
 
 #include <atomic>
+#include <map>
 #include <unordered_map>
 
 namespace cleave::runtime {
@@ -17,27 +18,38 @@ namespace cleave::runtime {
 /// The instruction that a thread runs. Made on that thread, for as long as it runs instructions.
 class RunningInstruction {
 public:
+  /// A thread of this device, to begin with.
   explicit RunningInstruction(const PlanDevice &device);
   ~RunningInstruction();
   RunningInstruction(const RunningInstruction &) = delete;
   RunningInstruction &operator=(const RunningInstruction &) = delete;
   /// From here on, `instruction`; null: none.
   void set(const Instruction *instruction);
+  /// The same of another device, for a thread that serves several.
+  void set(const PlanDevice &of, const Instruction *instruction);
+  /// From here on, a part of a step whose instructions are not told apart, and of which the logbook alone knows: `what`
+  /// goes before the step's number, as in "in the replay of step ".
+  void setStep(ActivityKind kind, const std::string &what, uint64_t step);
 
   /// That of this thread; null on other threads.
   static RunningInstruction *ofThread();
   const Instruction *get() const { return running.load(std::memory_order_relaxed); }
+  const PlanDevice &device() const { return *owner.load(std::memory_order_relaxed); }
   const Logbook::Line *line() const { return entry; }
-  const PlanDevice &device;
 
 private:
   /// Where the instruction's text is in the logbook.
   uint32_t textOf(const Instruction &instruction);
+  void write(uint32_t text) const;
 
+  std::atomic<const PlanDevice *> owner;
   std::atomic<const Instruction *> running{nullptr};
   /// Null where nobody watches.
   Logbook::Line *const entry;
-  std::unordered_map<const Instruction *, uint32_t> texts;
+  using Texts = std::unordered_map<const Instruction *, uint32_t>;
+  std::map<const PlanDevice *, Texts> textsOfDevices;
+  Texts *texts; ///< the device's
+  std::map<std::string, uint32_t> textsOfSteps;
 };
 
 /// From here on a fatal signal ends the process with Status::Lost, after a line on standard error that names this rank,

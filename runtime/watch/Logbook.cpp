@@ -5,6 +5,7 @@
 #include "runtime/watch/Logbook.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
@@ -39,17 +40,17 @@ void Logbook::giveBack(Line *line) {
   line->taken.store(false);
 }
 
-/// A text is its kind, its bytes and a zero.
-uint32_t Logbook::add(ActivityKind kind, std::string_view text) {
-  auto bytes = static_cast<uint32_t>((sizeof kind + text.size() + 1 + 7) / 8 * 8);
+uint32_t Logbook::add(ActivityKind kind, std::string_view text, bool isNumbered) {
+  TextHead head{kind, isNumbered};
+  auto bytes = static_cast<uint32_t>((sizeof head + text.size() + 1 + 7) / 8 * 8);
   if (text.size() >= textBytes || end.load() + bytes > textBytes)
     return 0;
   uint32_t at = end.fetch_add(bytes);
   if (at + bytes > textBytes)
     return 0;
-  std::memcpy(texts.data() + at, &kind, sizeof kind);
-  text.copy(texts.data() + at + sizeof kind, text.size());
-  texts[at + sizeof kind + text.size()] = 0;
+  std::memcpy(texts.data() + at, &head, sizeof head);
+  text.copy(texts.data() + at + sizeof head, text.size());
+  texts[at + sizeof head + text.size()] = 0;
   return at;
 }
 
@@ -84,9 +85,13 @@ Activity Logbook::read(const Line &line) const {
   uint32_t at = line.text.load(std::memory_order_acquire);
   if (at == 0)
     return activity;
-  std::memcpy(&activity.kind, texts.data() + at, sizeof activity.kind);
+  TextHead head;
+  std::memcpy(&head, texts.data() + at, sizeof head);
+  activity.kind = head.kind;
   activity.since = line.since.load();
-  activity.text = texts.data() + at + sizeof activity.kind;
+  activity.text = texts.data() + at + sizeof head;
+  if (head.isNumbered)
+    activity.text += std::to_string(line.number.load());
   return activity;
 }
 
@@ -105,6 +110,14 @@ std::optional<Activity> Logbook::crashActivity() const {
     return std::nullopt;
   Activity activity = read(lines[line - 1]);
   return activity.kind == ActivityKind::None ? std::nullopt : std::optional(std::move(activity));
+}
+
+NotedActivity::NotedActivity(ActivityKind kind, std::string_view text)
+    : line(Logbook::own() ? Logbook::own()->take() : nullptr) {
+  if (!line)
+    return;
+  line->since.store(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  line->text.store(Logbook::own()->add(kind, text));
 }
 
 } // namespace cleave::runtime

@@ -40,14 +40,15 @@ public:
   /// What one thread does.
   struct Line {
     std::atomic<bool> taken{false};
-    std::atomic<uint32_t> text{0}; ///< where its text is; 0: it does nothing
+    std::atomic<uint32_t> text{0};   ///< where its text is; 0: it does nothing
+    std::atomic<uint64_t> number{0}; ///< what a numbered text ends with
     std::atomic<int64_t> since{0};
   };
   /// A line for a thread; null when there are too many.
   Line *take();
   static void giveBack(Line *line);
-  /// Keeps a text for lines to refer to; 0 when there is no room.
-  uint32_t add(ActivityKind kind, std::string_view text);
+  /// Keeps a text for lines to refer to; 0 when there is no room. A numbered one is followed by the line's number.
+  uint32_t add(ActivityKind kind, std::string_view text, bool isNumbered = false);
 
   /// For the handler of a fatal signal: what the process dies of, and in which line (null: it is not known).
   void crash(int signal, const Line *line);
@@ -84,6 +85,12 @@ private:
   };
   Activity read(const Line &line) const;
 
+  /// In front of each text, which ends with a zero.
+  struct TextHead {
+    ActivityKind kind = ActivityKind::None;
+    uint32_t isNumbered = 0;
+  };
+
   static constexpr size_t textBytes = size_t(64) << 20; ///< reserved; only what is written takes memory
   std::array<Line, 1024> lines;
   std::atomic<int> signal{0};
@@ -92,6 +99,19 @@ private:
   Note failed, words;
   std::atomic<uint32_t> end{8};
   std::array<char, textBytes> texts;
+};
+
+/// What this thread does as long as it lives, in the logbook of this process, if it has one: what takes part in no
+/// step.
+class NotedActivity {
+public:
+  NotedActivity(ActivityKind kind, std::string_view text);
+  ~NotedActivity() { Logbook::giveBack(line); }
+  NotedActivity(const NotedActivity &) = delete;
+  NotedActivity &operator=(const NotedActivity &) = delete;
+
+private:
+  Logbook::Line *const line;
 };
 
 } // namespace cleave::runtime

@@ -8,9 +8,9 @@
 
 namespace cleave::runtime::test {
 
-PlanBuilder meshPlan() {
+PlanBuilder meshPlan(const std::string &driver) {
   constexpr int64_t size = 10;
-  PlanBuilder builder;
+  PlanBuilder builder(driver);
   Mesh mesh = meshOf({4});
   Tile rows{{blocks(size, {0}, mesh)}};
   uint32_t program = builder.mesh("m", {4});

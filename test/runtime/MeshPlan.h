@@ -11,7 +11,7 @@ namespace cleave::runtime::test {
 
 /// One instruction of every kind but for sends and receives, one after the other, on each of four devices: y = 32 x, of
 /// ten elements.
-PlanBuilder meshPlan();
+PlanBuilder meshPlan(const std::string &driver = "cpu");
 
 } // namespace cleave::runtime::test
 

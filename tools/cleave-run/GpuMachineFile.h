@@ -15,7 +15,7 @@ namespace cleave {
 /// Calls of one size, which is operations of contractions and convolutions, and bytes read and written of others.
 struct GpuSample {
   std::string costClass;   ///< "contraction", "convolution", "elementwise", "reduction", "movement"
-  std::string elementType; ///< "f32", "bf16"
+  std::string elementType; ///< "f32", "bf16", "tf32"
   double size = 0;
   double seconds = 0; ///< of a call without what its launch takes
   double rate() const { return size / seconds; }

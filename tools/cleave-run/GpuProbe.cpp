@@ -27,6 +27,14 @@ namespace {
 /// Puts a call on a stream.
 using Work = std::function<Error(cudaStream_t)>;
 
+/// What products are computed with: elements of a type, float32 perhaps rounded to TF32 first.
+struct Arithmetic {
+  ElementType type = ElementType::F32;
+  bool tf32 = false;
+
+  std::string name() const { return tf32 ? "tf32" : std::string(elementName(type)); }
+};
+
 class GpuProber {
 public:
   GpuProber(const CudaRuntime &cuda, const CudaGpus &gpus, const GpuProbeOptions &options)
@@ -45,12 +53,13 @@ private:
   Error prepare();
   Error describe();
   Error measureLaunches();
-  Error measureProducts(ElementType type);
-  Error measureConvolutions(ElementType type);
+  Error measureProducts(const Arithmetic &arithmetic);
+  Error measureConvolutions(const Arithmetic &arithmetic);
   Error measureMemory();
   Error measureLink();
 
-  Error addLibraryCall(const std::string &costClass, LibraryKernelQuery query, double work);
+  Error addLibraryCall(const std::string &costClass, const Arithmetic &arithmetic, LibraryKernelQuery query,
+                       double work);
   Error addCall(const std::string &costClass, const std::string &type, double size, const Work &work);
   Expected<double> secondsOfCall(const Work &work);
   Expected<double> secondsOfGraph(const Work &work);
@@ -234,9 +243,12 @@ Error GpuProber::measureLaunches() {
 }
 
 /// A library's kernel as the compiler would choose it and the driver load it.
-Error GpuProber::addLibraryCall(const std::string &costClass, LibraryKernelQuery query, double work) {
+Error GpuProber::addLibraryCall(const std::string &costClass, const Arithmetic &arithmetic, LibraryKernelQuery query,
+                                double work) {
   if (work > options.mostWork || isLate())
     return Error::success();
+  if (arithmetic.tf32)
+    query.desc.ints["tf32"] = {1};
   query.desc.outputs.front().element = query.desc.inputs.front().element;
   auto choice = cudaLibraries().choose(query, 1);
   if (!choice)
@@ -273,26 +285,29 @@ Error GpuProber::addLibraryCall(const std::string &costClass, LibraryKernelQuery
       return error;
   if (Error error = (*loaded)->choose(arguments.data(), stream.get()))
     return error;
-  return addCall(costClass, std::string(elementName(kernel.inputs.front().element)), work,
+  return addCall(costClass, arithmetic.name(), work,
                  [&](cudaStream_t on) { return (*loaded)->enqueue(arguments.data(), on); });
 }
 
-Error GpuProber::measureProducts(ElementType type) {
-  say("matrix products, " + std::string(elementName(type)));
+Error GpuProber::measureProducts(const Arithmetic &arithmetic) {
+  say("matrix products, " + arithmetic.name());
+  ElementType type = arithmetic.type;
   for (int64_t size : {64, 256, 512, 1024, 2048, 4096, 8192}) {
     LibraryKernelQuery query;
     query.desc.operation = "matmul";
     query.desc.inputs = {{type, {size, size}, {}}, {type, {size, size}, {}}};
     query.desc.outputs = {{type, {size, size}, {}}};
-    if (Error error = addLibraryCall("contraction", std::move(query), 2.0 * static_cast<double>(size * size * size)))
+    if (Error error =
+            addLibraryCall("contraction", arithmetic, std::move(query), 2.0 * static_cast<double>(size * size * size)))
       return error;
   }
   return Error::success();
 }
 
 /// A layer from the middle of residual networks, in batches of many sizes, and a small one.
-Error GpuProber::measureConvolutions(ElementType type) {
-  say("convolutions, " + std::string(elementName(type)));
+Error GpuProber::measureConvolutions(const Arithmetic &arithmetic) {
+  say("convolutions, " + arithmetic.name());
+  ElementType type = arithmetic.type;
   constexpr int64_t window = 3;
   struct Layer {
     int64_t batch, channels, rows;
@@ -306,7 +321,7 @@ Error GpuProber::measureConvolutions(ElementType type) {
     query.desc.outputs = {{type, {batch, channels, rows, rows}, {}}};
     // What the window reads of the padding is no work.
     double inside = static_cast<double>((window * rows - 2) * (window * rows - 2));
-    if (Error error = addLibraryCall("convolution", std::move(query),
+    if (Error error = addLibraryCall("convolution", arithmetic, std::move(query),
                                      2.0 * static_cast<double>(batch * channels * channels) * inside))
       return error;
   }
@@ -386,9 +401,10 @@ Expected<GpuMeasurement> GpuProber::run() {
        {&GpuProber::prepare, &GpuProber::measureLaunches, &GpuProber::measureMemory, &GpuProber::measureLink})
     if (Error error = (this->*part)())
       return error;
-  for (ElementType type : {ElementType::F32, ElementType::BF16})
+  for (const Arithmetic &arithmetic :
+       {Arithmetic{ElementType::F32}, Arithmetic{ElementType::BF16}, Arithmetic{ElementType::F32, /*tf32=*/true}})
     for (auto part : {&GpuProber::measureProducts, &GpuProber::measureConvolutions})
-      if (Error error = (this->*part)(type)) {
+      if (Error error = (this->*part)(arithmetic)) {
         // What a library cannot do is left out; a GPU that fails ends all.
         if (error.status() != Status::Unsupported)
           return error;

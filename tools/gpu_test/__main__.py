@@ -5,6 +5,7 @@
 import argparse
 import sys
 
+import predict
 import prepare
 import run
 
@@ -13,7 +14,8 @@ def main():
     parser = argparse.ArgumentParser(
         prog="tools/gpu-test", description="Tests the runtime on GPUs with plans that were compiled elsewhere.",
         epilog="On the compiler's machine: tools/gpu-test prepare FOLDER. On the machine with GPUs, in a copy of the "
-        "repository: tools/gpu-test run FOLDER.")
+        "repository: tools/gpu-test run FOLDER. Then, with the results, where the compiler is: tools/gpu-test predict "
+        "FOLDER.")
     commands = parser.add_subparsers(dest="command")
     preparing = commands.add_parser("prepare", help="compile plans for GPUs, and compute what they must give")
     preparing.add_argument("folder")
@@ -31,12 +33,17 @@ def main():
     running.add_argument("--no-peers", action="store_true", help="measure without PyTorch")
     running.add_argument("--carried-only", action="store_true",
                          help="build from the headers in the folder even where the system has its own, to test them")
+    predicting = commands.add_parser("predict", help="compare what run has measured with what the simulator predicts")
+    predicting.add_argument("folder", help="that of prepare")
+    predicting.add_argument("-o", "--output", help="the results of run; default: FOLDER/results")
     options = parser.parse_args()
     if not options.command:
         parser.print_help()
         return 0
     if options.command == "prepare":
         return prepare.prepare(options.folder, options.machine, options.quick, options.only)
+    if options.command == "predict":
+        return predict.predict(options.folder, options.output)
     return run.run(options)
 
 

@@ -40,7 +40,13 @@ class Results:
     #===-- tables -------------------------------------------------------------------------------------------------===#
 
     def checks(self):
-        return [[row["part"], row["name"], row["status"], row["detail"]] for row in self.rows if "ours_ms" not in row]
+        return [[row["part"], row["name"], row["status"], row["detail"]] for row in self.rows
+                if "ours_ms" not in row and "measured_ms" not in row]
+
+    def steps(self):
+        """A line a plan, for predictions."""
+        return [[row["name"], str(row["devices"]), milliseconds(row["measured_ms"]),
+                 f"{sum(row['allocated_bytes']) / 2**20:.1f}"] for row in self.rows if "measured_ms" in row]
 
     def speeds(self):
         """A line a workload. Ratios are the peer's time by ours: above 1 ours is faster."""
@@ -58,12 +64,15 @@ class Results:
 
     SPEED_TITLES = ["step", "ours ms", "eager ms", "compiled ms", "compiled, no copies", "eager / ours",
                     "compiled / ours", "of f32 rate", "predicted ms", "rounds"]
+    STEP_TITLES = ["plan", "devices", "step ms", "MiB"]
 
     def text(self):
         about = "\n".join(f"{key}: {value}" for key, value in self.machine.items())
         parts = [about, aligned(["part", "what", "result", "detail"], self.checks())]
         if self.speeds():
             parts.append(aligned(self.SPEED_TITLES, self.speeds()))
+        if self.steps():
+            parts.append(aligned(self.STEP_TITLES, self.steps()))
         return "\n\n".join([*parts, self.summary()])
 
     def markdown(self):
@@ -71,6 +80,8 @@ class Results:
         parts = [about, markdown(["part", "what", "result", "detail"], self.checks())]
         if self.speeds():
             parts.append(markdown(self.SPEED_TITLES, self.speeds()))
+        if self.steps():
+            parts.append(markdown(self.STEP_TITLES, self.steps()))
         return "\n\n".join([*parts, self.summary()]) + "\n"
 
 

@@ -22,7 +22,8 @@ from results import FAILED, PASSED, SKIPPED, Results, last
 from speed import Speed
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "probe": 60, "sanitizer": 90}
+LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "probe": 60, "steps": 80,
+          "sanitizer": 90}
 # Programs of tests, and which of theirs: conformance of all drivers, and the cuda driver's own.
 SUITES = {"cleave-runtime-test": "*onformance*-*cuda_simulated*", "cleave-cuda-test": "-*simulated*"}
 
@@ -201,6 +202,26 @@ class Run:
         self.log("probe.log", output)
         self.results.add("probe", "machine file", PASSED if code == 0 else FAILED, "" if code == 0 else last(output))
 
+    def steps(self):
+        """What a step of each plan takes, and the memory that it gets, alone on the GPU: for tools/gpu-test predict."""
+        until, report = time.monotonic() + LIMITS["steps"], os.path.join(self.build, "steps.json")
+        for case in self.cases:
+            if time.monotonic() > until:
+                self.results.add("steps", case["name"], SKIPPED, "no time is left for it")
+                continue
+            flags = ["--entry", case["entry"]] if case["entry"] else []
+            # The first steps are launched call by call, and wait for algorithms to be chosen: the median leaves them out.
+            code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *flags, "--repeat", 11, "--json",
+                                           report, limit=LIMITS["plan"])
+            if code != 0:
+                self.results.add("steps", case["name"], FAILED, last(output))
+                continue
+            with open(report, encoding="utf-8") as file:
+                found = json.load(file)
+            self.results.add("steps", case["name"], PASSED, devices=case["devices"],
+                             measured_ms=found["latency_ms"]["median"],
+                             allocated_bytes=[device["allocated_bytes"] for device in found["devices"]])
+
     def run(self):
         with open(os.path.join(self.folder, "cases.json"), encoding="utf-8") as file:
             prepared = json.load(file)
@@ -219,7 +240,7 @@ class Run:
         try:
             if self.build_runtime():
                 for part in (self.conformance, self.join(unpacking), self.agreement, self.join(background), self.speed,
-                             self.probe, self.sanitizer):
+                             self.probe, self.steps, self.sanitizer):
                     self.attempt(part)
         finally:
             for peer in self.peers.values():

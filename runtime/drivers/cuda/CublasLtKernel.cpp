@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A CublasProblem as cuBLASLt's descriptors, and the search for its fastest algorithm.
+// A CublasProblem as cuBLASLt's descriptors, and the search for its fastest algorithm. An epilogue that no algorithm
+// has is left to a kernel of our own.
 
 #include "runtime/drivers/cuda/CublasLtKernel.h"
 
 #include "runtime/drivers/cuda/CublasLtApi.h"
+#include "runtime/drivers/cuda/CudaEpilogue.h"
 #include "runtime/drivers/cuda/CudaLibraryAlgorithms.h"
 #include "runtime/drivers/cuda/rules/CublasProblem.h"
 
@@ -49,6 +51,42 @@ cublasLtEpilogue_t epilogueOf(const CublasProblem &problem) {
   return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+/// A way to compute a kernel: what cuBLASLt does, and what is left to do behind it.
+struct Way {
+  CublasProblem problem;
+  CudaEpilogueDesc rest;
+};
+
+CudaEpilogueDesc::Activation ownActivation(CublasProblem::Activation activation) {
+  switch (activation) {
+  case CublasProblem::Activation::Relu:
+    return CudaEpilogueDesc::Activation::Relu;
+  case CublasProblem::Activation::Gelu:
+    return CudaEpilogueDesc::Activation::Gelu;
+  case CublasProblem::Activation::None:
+    break;
+  }
+  return CudaEpilogueDesc::Activation::None;
+}
+
+/// The ways, that with the least left first. What is added is never left: every product has it, and it may lie where
+/// the result goes.
+std::vector<Way> waysOf(const CublasProblem &problem) {
+  Way way{problem, {}};
+  way.rest.element = problem.result.element;
+  way.rest.elements = static_cast<uint64_t>(problem.rows * problem.columns * problem.batches);
+  way.rest.channels = static_cast<uint64_t>(problem.rows);
+  std::vector<Way> ways = {way};
+  way.rest.activation = ownActivation(std::exchange(way.problem.activation, CublasProblem::Activation::None));
+  if (!way.rest.isEmpty())
+    ways.push_back(way);
+  if (problem.bias >= 0) {
+    way.rest.bias = std::exchange(way.problem.bias, -1);
+    ways.push_back(way);
+  }
+  return ways;
+}
+
 /// The bytes of an algorithm in hexadecimal: cuBLASLt allows to keep them for the same version of it.
 std::string algorithmText(const cublasLtMatmulAlgo_t &algorithm) {
   std::string text;
@@ -75,8 +113,8 @@ std::optional<cublasLtMatmulAlgo_t> readAlgorithm(const std::string &text) {
 class CublasLtKernel final : public CudaLibraryKernel {
 public:
   CublasLtKernel(const CudaRuntime &cuda, const CublasLt &library, const LibraryKernelDesc &desc,
-                 const CublasProblem &problem)
-      : cuda(cuda), library(library), desc(desc), problem(problem) {}
+                 const CublasProblem &whole)
+      : cuda(cuda), library(library), desc(desc), problem(whole), ways(waysOf(whole)) {}
   ~CublasLtKernel() override;
 
   /// Makes the handle and descriptors, and asks for candidates, so that what no algorithm computes fails here.
@@ -85,6 +123,9 @@ public:
   Error enqueue(void *const *arguments, cudaStream_t stream) override { return run(arguments, stream, algorithm); }
 
 private:
+  Error useNextWay();
+  Error useWay(const Way &way);
+  Error chooseByMeasuring(void *const *arguments, cudaStream_t stream);
   Error check(cublasStatus_t code, const char *routine) const;
   Error makeLayout(cublasLtMatrixLayout_t &layout, const CublasMatrix &matrix) const;
   template <typename T> Error setOperation(cublasLtMatmulDescAttributes_t name, const T &value) const {
@@ -100,7 +141,10 @@ private:
   const CudaRuntime &cuda;
   const CublasLt &library;
   LibraryKernelDesc desc;
-  CublasProblem problem;
+  CublasProblem problem; ///< what cuBLASLt computes of it
+  CudaEpilogue rest;     ///< what follows that
+  const std::vector<Way> ways;
+  size_t nextWay = 0;
   cublasLtHandle_t handle = nullptr;
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
@@ -140,6 +184,8 @@ Error CublasLtKernel::makeLayout(cublasLtMatrixLayout_t &layout, const CublasMat
 }
 
 Error CublasLtKernel::makeOperation() {
+  if (operation)
+    library.cublasLtMatmulDescDestroy(std::exchange(operation, nullptr));
   cublasComputeType_t compute = problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   if (Error error =
           check(library.cublasLtMatmulDescCreate(&operation, compute, CUDA_R_32F), "cublasLtMatmulDescCreate"))
@@ -190,6 +236,7 @@ Error CublasLtKernel::askHeuristic(cublasLtMatmulPreference_t preference) {
 }
 
 Error CublasLtKernel::findCandidates() {
+  candidates.clear();
   cublasLtMatmulPreference_t preference = nullptr;
   if (Error error = check(library.cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"))
     return error;
@@ -209,12 +256,34 @@ Error CublasLtKernel::load() {
   for (auto [layout, matrix] : {std::pair{&left, &problem.left}, {&right, &problem.right}, {&result, &problem.result}})
     if (Error error = makeLayout(*layout, *matrix))
       return error;
+  return useNextWay();
+}
+
+/// The next way for which cuBLASLt has algorithms.
+Error CublasLtKernel::useNextWay() {
+  Error last;
+  while (nextWay != ways.size()) {
+    const Way &way = ways[nextWay++];
+    last = useWay(way);
+    if (!last && !way.rest.isEmpty())
+      noteEpilogue("cuBLASLt", way.rest, desc.text());
+    if (!last || last.status() != Status::Unsupported)
+      return last;
+  }
+  return last;
+}
+
+Error CublasLtKernel::useWay(const Way &way) {
+  problem = way.problem;
   if (Error error = makeOperation())
     return error;
   if (Error error = findCandidates())
     return error;
   algorithm = candidates.front();
-  return Error::success();
+  auto loaded = CudaEpilogue::load(cuda, way.rest);
+  if (loaded)
+    rest = std::move(*loaded);
+  return loaded.error();
 }
 
 /// Whether what a file kept computes this product here, whatever else it may be.
@@ -229,15 +298,29 @@ Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
   auto key = algorithmKey(cuda, "cublaslt " + std::to_string(library.cublasLtGetVersion()), desc);
   if (!key)
     return key.error();
+  // An algorithm is one for a way.
+  auto keyOfWay = [&] { return nextWay == 1 ? *key : *key + " way " + std::to_string(nextWay); };
   CudaAlgorithmCache &cache = CudaAlgorithmCache::ofProcess();
-  if (auto text = cache.find(*key))
+  if (auto text = cache.find(keyOfWay()))
     if (auto kept = readAlgorithm(*text); kept && isUsable(*kept)) {
       algorithm = *kept;
       // Loads its code, which a graph cannot.
-      if (Error error = run(arguments, stream, algorithm))
-        return error;
-      return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+      if (!run(arguments, stream, algorithm))
+        return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     }
+  Error error = chooseByMeasuring(arguments, stream);
+  // Candidates may still be refused when they are to run.
+  while (error && error.status() == Status::Unsupported && nextWay != ways.size()) {
+    if (Error failed = useNextWay())
+      return failed;
+    error = chooseByMeasuring(arguments, stream);
+  }
+  if (!error)
+    cache.insert(keyOfWay(), algorithmText(algorithm));
+  return error;
+}
+
+Error CublasLtKernel::chooseByMeasuring(void *const *arguments, cudaStream_t stream) {
   float least = std::numeric_limits<float>::infinity();
   Error last;
   for (const cublasLtMatmulAlgo_t &candidate : candidates) {
@@ -249,10 +332,7 @@ Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
       algorithm = candidate;
     }
   }
-  if (least == std::numeric_limits<float>::infinity())
-    return last;
-  cache.insert(*key, algorithmText(algorithm));
-  return Error::success();
+  return least == std::numeric_limits<float>::infinity() ? last : Error::success();
 }
 
 Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const {
@@ -267,9 +347,12 @@ Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cub
       return error;
   float one = 1, beta = problem.added < 0 ? 0 : problem.addedScale;
   void *workspace = desc.scratchBytes == 0 ? nullptr : arguments[desc.inputs.size() + 1];
-  return check(library.cublasLtMatmul(handle, operation, &one, arguments[1], left, arguments[0], right, &beta, added,
-                                      result, output, result, &with, workspace, desc.scratchBytes, stream),
-               "cublasLtMatmul");
+  if (Error error =
+          check(library.cublasLtMatmul(handle, operation, &one, arguments[1], left, arguments[0], right, &beta, added,
+                                       result, output, result, &with, workspace, desc.scratchBytes, stream),
+                "cublasLtMatmul"))
+    return error;
+  return rest.enqueue(output, arguments, stream);
 }
 
 } // namespace

@@ -134,6 +134,7 @@ private:
     if (Error failed = context.options.processes->agree(error))
       return failed;
 #ifdef CLEAVE_NCCL
+    NotedActivity noted(ActivityKind::Communication, "in the connecting of GPUs by NCCL");
     std::vector<const Channels *> channels;
     for (const EntryContext &entry : context.entries)
       channels.push_back(entry.channels.get());

@@ -35,22 +35,32 @@ Error CudaPhase::end(CudaSlot &slot) {
   return Error::success();
 }
 
-Error CudaPhase::enqueue(CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload) {
+Error CudaPhase::enqueue(CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload,
+                         RunningInstruction &running) {
   if (Error error = begin())
     return error;
   links->beginStep(/*isCaptured=*/false);
+  Error error;
   for (Turn &turn : turns)
-    if (Error error = enqueue(turn, slot, step, mode, upload))
-      return error;
-  return end(slot);
+    if (!error)
+      error = enqueue(turn, slot, step, mode, upload, &running);
+  running.set(nullptr);
+  return error ? error : end(slot);
 }
 
-Error CudaPhase::enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload) {
+/// `running`: null while a graph is recorded, which runs nothing.
+Error CudaPhase::enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload,
+                         RunningInstruction *running) {
+  auto note = [&](const CudaPlace &place) {
+    if (running)
+      running->set(lists[place.list].site->device(), at(place).command.instruction);
+  };
   auto isTimed = [&] { return shared.options.trace && mode != CudaMode::Replay; };
   for (const auto &[list, event] : turn.waits)
     if (Error error = wait(lists[list], event))
       return error;
   for (const CudaPlace &place : turn.places) {
+    note(place);
     if (Fault *fault = at(place).fault; fault && mode != CudaMode::Replay) [[unlikely]]
       if (Error error = fault->meet(step))
         return named(place, error);
@@ -70,9 +80,11 @@ Error CudaPhase::enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mod
     if (at(place).reached)
       if (Error error = record(list, at(place).reached.get()))
         return error;
-    if (mode == CudaMode::Careful)
-      if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(list.stream()), "running it", Status::Lost))
-        return named(place, error);
+    if (mode != CudaMode::Careful)
+      continue;
+    note(place);
+    if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(list.stream()), "running it", Status::Lost))
+      return named(place, error);
   }
   return Error::success();
 }
@@ -113,7 +125,7 @@ Error CudaPhase::enqueueForked(CudaSlot &slot, cudaStream_t origin, cudaEvent_t 
       return error;
   links->beginStep(/*isCaptured=*/true);
   for (Turn &turn : turns)
-    if (Error error = enqueue(turn, slot, 0, CudaMode::Replay, upload))
+    if (Error error = enqueue(turn, slot, 0, CudaMode::Replay, upload, nullptr))
       return error;
   for (size_t i = 0; i != lists.size(); ++i) {
     if (Error error = record(lists[i], slot.ends[i].get()))

@@ -68,6 +68,7 @@ void CudaIssuer::submit(std::shared_ptr<Step> step) {
 }
 
 void CudaIssuer::serve() {
+  RunningInstruction activity(shared.plan->devices.front());
   for (;;) {
     std::shared_ptr<Step> step;
     {
@@ -78,7 +79,7 @@ void CudaIssuer::serve() {
       step = std::move(submitted.front());
       submitted.pop_front();
     }
-    Flight flight = issue(std::move(step));
+    Flight flight = issue(std::move(step), activity);
     {
       std::lock_guard lock(mutex);
       flights.push_back(std::move(flight));
@@ -88,6 +89,7 @@ void CudaIssuer::serve() {
 }
 
 void CudaIssuer::finishSteps() {
+  RunningInstruction activity(shared.plan->devices.front());
   for (;;) {
     Flight *flight = nullptr;
     {
@@ -97,7 +99,7 @@ void CudaIssuer::finishSteps() {
         return;
       flight = &flights.front();
     }
-    finish(*flight);
+    finish(*flight, activity);
     // Out of the list before the caller learns of it, who may then destroy everything.
     Flight done;
     {
@@ -141,7 +143,7 @@ CudaMode CudaIssuer::modeOf(const Running &running) const {
   return usesGraphs && !running.refusesGraphs ? CudaMode::Replay : CudaMode::Eager;
 }
 
-CudaIssuer::Flight CudaIssuer::issue(std::shared_ptr<Step> step) {
+CudaIssuer::Flight CudaIssuer::issue(std::shared_ptr<Step> step, RunningInstruction &activity) {
   Flight flight;
   flight.begin = now();
   flight.running = &phases.at(step->phase.index());
@@ -154,7 +156,7 @@ CudaIssuer::Flight CudaIssuer::issue(std::shared_ptr<Step> step) {
     return flight;
   flight.mode = modeOf(*flight.running);
   flight.slot = &takeSlot(*flight.running);
-  if (Error error = start(flight))
+  if (Error error = start(flight, activity))
     flight.error = stop(*flight.running, error);
   return flight;
 }
@@ -168,7 +170,7 @@ Error CudaIssuer::build() {
   return unbuilt;
 }
 
-Error CudaIssuer::start(Flight &flight) {
+Error CudaIssuer::start(Flight &flight, RunningInstruction &activity) {
   Running &running = *flight.running;
   if (Error error = build())
     return error;
@@ -180,21 +182,24 @@ Error CudaIssuer::start(Flight &flight) {
     drain();
   lastMode = flight.mode;
   if (flight.mode == CudaMode::Replay) {
-    Error error = startReplay(flight);
+    Error error = startReplay(flight, activity);
+    activity.set(nullptr);
     if (!running.refusesGraphs)
       return error;
     drain();
     lastMode = flight.mode = CudaMode::Eager;
   }
-  if (Error error = running.phase->enqueue(*flight.slot, flight.step->number, flight.mode, upload))
+  if (Error error = running.phase->enqueue(*flight.slot, flight.step->number, flight.mode, upload, activity))
     return error;
   running.hasRun = true;
   return Error::success();
 }
 
 /// What cannot be recorded runs without a graph from here on.
-Error CudaIssuer::startReplay(Flight &flight) {
+Error CudaIssuer::startReplay(Flight &flight, RunningInstruction &activity) {
   Running &running = *flight.running;
+  activity.setStep(ActivityKind::Work, running.phase->devicesText() + " at the start of the replay of step ",
+                   flight.step->number);
   if (Error error = prepareOrigin(running))
     return error;
   if (Error error = running.phase->capture(*flight.slot, origin.get(), originGpu, upload)) {
@@ -228,11 +233,17 @@ Error CudaIssuer::stop(const Running &running, const Error &error) {
   return final;
 }
 
-void CudaIssuer::finish(Flight &flight) {
+void CudaIssuer::finish(Flight &flight, RunningInstruction &activity) {
   if (flight.error)
     return;
   const CudaPhase &phase = *flight.running->phase;
+  // Of a careful step each command has been waited for.
+  if (flight.mode != CudaMode::Careful)
+    activity.setStep(phase.waitsForOthers() ? ActivityKind::Communication : ActivityKind::Work,
+                     phase.devicesText() + (flight.mode == CudaMode::Replay ? " in the replay of step " : " in step "),
+                     flight.step->number);
   flight.error = phase.await(*flight.slot, flight.mode);
+  activity.set(nullptr);
   if (flight.error) {
     std::lock_guard lock(mutex);
     if (!lost)

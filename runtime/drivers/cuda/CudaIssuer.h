@@ -19,6 +19,9 @@ namespace cleave::runtime {
 /// The first step of a phase runs carefully; those after it are graphs, unless CLEAVE_CUDA_GRAPHS is 0, a trace is
 /// wanted, or CUDA refuses. With CLEAVE_CUDA_SYNC=1 all run carefully. A GPU that has failed stays so: all later steps
 /// fail at once, with its error.
+///
+/// The two threads note in the process's logbook what they do: the issuing one each command of a step that is no graph,
+/// the finishing one which step it waits for, since what a GPU does meanwhile nobody tells.
 class CudaIssuer {
 public:
   CudaIssuer(const CudaRuntime &cuda, DriverContext &shared);
@@ -58,12 +61,12 @@ private:
 
   void serve();
   void finishSteps();
-  Flight issue(std::shared_ptr<Step> step);
+  Flight issue(std::shared_ptr<Step> step, RunningInstruction &activity);
   /// Orders and links all phases, before the first step.
   Error build();
-  Error start(Flight &flight);
-  Error startReplay(Flight &flight);
-  void finish(Flight &flight);
+  Error start(Flight &flight, RunningInstruction &activity);
+  Error startReplay(Flight &flight, RunningInstruction &activity);
+  void finish(Flight &flight, RunningInstruction &activity);
   CudaSlot &takeSlot(Running &running);
   CudaMode modeOf(const Running &running) const;
   /// Waits until no step is on its way.

@@ -156,6 +156,21 @@ Error CudaPhase::linkUp(Turn &turn) const {
   return Error::success();
 }
 
+bool CudaPhase::waitsForOthers() const {
+  return shared.hasOthers() && std::ranges::any_of(turns, [](const Turn &turn) { return turn.link != nullptr; });
+}
+
+std::string CudaPhase::devicesText() const {
+  std::vector<std::string> names;
+  for (const List &list : lists)
+    if (const std::string &name = list.site->device().name; std::ranges::find(names, name) == names.end())
+      names.push_back(name);
+  std::string text = names.size() == 1 ? "on device" : "on devices";
+  for (const std::string &name : names)
+    text += (&name == &names.front() ? " \"" : ", \"") + name + "\"";
+  return text;
+}
+
 Error CudaPhase::named(const CudaPlace &place, const Error &error) const {
   if (!error)
     return error;

@@ -6,6 +6,7 @@
 #ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAPHASE_H
 #define CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAPHASE_H
 
+#include "runtime/CrashReport.h"
 #include "runtime/TileLoad.h"
 #include "runtime/drivers/cuda/CudaLinks.h"
 #include "runtime/drivers/cuda/CudaSchedule.h"
@@ -58,8 +59,14 @@ public:
   Error prepare(CudaSlot &slot) const;
   /// Puts the step's inputs, and parameters that the body loads, into the slot's memory.
   Error fill(const CudaSlot &slot, const Step &step) const;
-  /// Puts the step on the streams, in a mode that is not Replay.
-  Error enqueue(CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload);
+  /// Whether steps may wait for other processes.
+  bool waitsForOthers() const;
+  /// For what is done with all of a step: `on device "d0"`, or with the names of several.
+  std::string devicesText() const;
+
+  /// Puts the step on the streams, in a mode that is not Replay. The thread's activity is always the command that is
+  /// put there, and, carefully, waited for.
+  Error enqueue(CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload, RunningInstruction &running);
   /// Records the step as the slot's graph, which begins on `origin`, a stream of the GPU `gpu`.
   Error capture(CudaSlot &slot, cudaStream_t origin, int gpu, CudaUpload &upload);
   /// Starts the slot's graph.
@@ -110,7 +117,8 @@ private:
   /// and their receives.
   Error orderForAll(std::vector<std::vector<CudaStep>> &steps) const;
   Error enqueueForked(CudaSlot &slot, cudaStream_t origin, cudaEvent_t forked, CudaUpload &upload);
-  Error enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload);
+  Error enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mode, CudaUpload &upload,
+                RunningInstruction *running);
   Error enqueue(const List &list, const Task &task, const CudaSlot &slot, CudaMode mode, CudaUpload &upload);
   Error begin();
   Error end(CudaSlot &slot);

@@ -16,8 +16,6 @@ namespace cleave::runtime {
 
 // clang-format off
 #define CLEAVE_CUDNN_FUNCTIONS(X)                                                                                      \
-  X(cudnnActivationForward)                                                                                            \
-  X(cudnnAddTensor)                                                                                                    \
   X(cudnnConvolutionBackwardData)                                                                                      \
   X(cudnnConvolutionBackwardFilter)                                                                                    \
   X(cudnnConvolutionBiasActivationForward)                                                                             \

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The three directions of a convolution by cuDNN. Which of its algorithms computes one the fastest cuDNN measures by
-// itself; a forward convolution with an epilogue has the choice of one fused routine or several as well, which is
-// measured here.
+// itself; a forward convolution with an epilogue has the choice of one fused routine or the convolution and a kernel of
+// our own as well, which is measured here.
 
+#include "runtime/drivers/cuda/CudaEpilogue.h"
 #include "runtime/drivers/cuda/CudaLibraryAlgorithms.h"
 #include "runtime/drivers/cuda/CudnnKernel.h"
 #include "runtime/drivers/cuda/rules/CudnnProblem.h"
@@ -70,9 +71,8 @@ private:
     return check(library.cudnnSetConvolutionMathType(convolution, static_cast<cudnnMathType_t>(way.math)),
                  "cudnnSetConvolutionMathType");
   }
-  Error run(void *const *arguments, const Way &way);
+  Error run(void *const *arguments, const Way &way, cudaStream_t stream);
   Error runFused(void *const *arguments, const Way &way);
-  Error runEpilogue(void *const *arguments);
 
   const CudaRuntime &cuda;
   const Cudnn &library;
@@ -82,6 +82,9 @@ private:
   CudnnFilter weights;
   CudnnDescriptor<cudnnConvolutionDescriptor_t> convolution;
   CudnnDescriptor<cudnnActivationDescriptor_t> activation;
+  CudaEpilogueDesc epilogueDesc;
+  /// All of the epilogue, and what is left when the convolution has added what lies where its result goes.
+  CudaEpilogue epilogue, epilogueInPlace;
   cudnnHandle_t handle = nullptr;
   Way chosen;
 };
@@ -145,11 +148,30 @@ Error ConvolutionKernel::loadEpilogue() {
           library, activation.make(library.cudnnCreateActivationDescriptor, library.cudnnDestroyActivationDescriptor),
           "cudnnCreateActivationDescriptor"))
     return error;
-  return checkCudnn(
-      library,
-      library.cudnnSetActivationDescriptor(activation, problem.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
-                                           CUDNN_PROPAGATE_NAN, 0),
-      "cudnnSetActivationDescriptor");
+  if (Error error = checkCudnn(
+          library,
+          library.cudnnSetActivationDescriptor(
+              activation, problem.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0),
+          "cudnnSetActivationDescriptor"))
+    return error;
+  epilogueDesc.element = problem.element;
+  epilogueDesc.channels = static_cast<uint64_t>(problem.result[1]);
+  epilogueDesc.inner = 1;
+  for (size_t d = 2; d != problem.result.size(); ++d)
+    epilogueDesc.inner *= static_cast<uint64_t>(problem.result[d]);
+  epilogueDesc.elements = static_cast<uint64_t>(problem.result[0]) * epilogueDesc.channels * epilogueDesc.inner;
+  epilogueDesc.bias = problem.bias;
+  epilogueDesc.added = problem.added;
+  epilogueDesc.activation = problem.relu ? CudaEpilogueDesc::Activation::Relu : CudaEpilogueDesc::Activation::None;
+  CudaEpilogueDesc inPlace = epilogueDesc;
+  inPlace.added = -1;
+  for (auto [desc, target] : {std::pair{&epilogueDesc, &epilogue}, {&inPlace, &epilogueInPlace}}) {
+    auto loaded = CudaEpilogue::load(cuda, *desc);
+    if (!loaded)
+      return loaded.error();
+    *target = std::move(*loaded);
+  }
+  return Error::success();
 }
 
 /// The successful ones of what cuDNN has measured, the fastest first, that give the same result every time and need no
@@ -269,8 +291,10 @@ std::optional<Way> readWay(const std::string &text) {
 Error ConvolutionKernel::chooseByMeasuring(const std::vector<Way> &ways, void *const *arguments, cudaStream_t stream) {
   float least = std::numeric_limits<float>::infinity();
   Error last;
+  bool refusesFused = false, hasFused = false;
   for (const Way &way : ways) {
-    auto time = measureOnStream(cuda, stream, [&] { return run(arguments, way); });
+    auto time = measureOnStream(cuda, stream, [&] { return run(arguments, way, stream); });
+    (time ? hasFused : refusesFused) |= way.fused;
     if (!time)
       last = time.error();
     else if (*time < least) {
@@ -278,6 +302,8 @@ Error ConvolutionKernel::chooseByMeasuring(const std::vector<Way> &ways, void *c
       chosen = way;
     }
   }
+  if (refusesFused && !hasFused)
+    noteEpilogue("cuDNN", epilogueDesc, desc.text());
   return least == std::numeric_limits<float>::infinity() ? last : Error::success();
 }
 
@@ -294,7 +320,7 @@ Error ConvolutionKernel::choose(void *const *arguments, cudaStream_t stream) {
     if (auto way = readWay(*text); way && (leavesMath() || way->math == chosen.math) && isAcceptable(*way)) {
       chosen = *way;
       // Loads its code, which a graph cannot.
-      if (Error error = run(arguments, chosen))
+      if (Error error = run(arguments, chosen, stream))
         return error;
       return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
     }
@@ -319,10 +345,10 @@ Error ConvolutionKernel::enqueue(void *const *arguments, cudaStream_t stream) {
   if (!found)
     return found.error();
   handle = *found;
-  return run(arguments, chosen);
+  return run(arguments, chosen, stream);
 }
 
-Error ConvolutionKernel::run(void *const *arguments, const Way &way) {
+Error ConvolutionKernel::run(void *const *arguments, const Way &way, cudaStream_t stream) {
   if (Error error = useMath(way))
     return error;
   void *x = dataOf(arguments), *w = weightsOf(arguments), *y = resultOf(arguments), *space = workspaceOf(arguments);
@@ -339,7 +365,7 @@ Error ConvolutionKernel::run(void *const *arguments, const Way &way) {
                                                   desc.scratchBytes, isInPlace ? &one : &zero, result, y),
                   "cudnnConvolutionForward"))
       return error;
-    return runEpilogue(arguments);
+    return (isInPlace ? epilogueInPlace : epilogue).enqueue(y, arguments, stream);
   case Direction::BackwardData:
     return check(library.cudnnConvolutionBackwardData(handle, &one, weights, w, result, y, convolution,
                                                       static_cast<cudnnConvolutionBwdDataAlgo_t>(way.algorithm), space,
@@ -362,23 +388,6 @@ Error ConvolutionKernel::runFused(void *const *arguments, const Way &way) {
                    static_cast<cudnnConvolutionFwdAlgo_t>(way.algorithm), workspaceOf(arguments), desc.scratchBytes,
                    &scale, result, added, bias, arguments[problem.bias], activation, result, y),
                "cudnnConvolutionBiasActivationForward");
-}
-
-Error ConvolutionKernel::runEpilogue(void *const *arguments) {
-  void *y = resultOf(arguments);
-  const float one = 1, zero = 0;
-  if (problem.added >= 0 && arguments[problem.added] != y)
-    if (Error error = check(library.cudnnAddTensor(handle, &one, result, arguments[problem.added], &one, result, y),
-                            "cudnnAddTensor"))
-      return error;
-  if (problem.bias >= 0)
-    if (Error error = check(library.cudnnAddTensor(handle, &one, bias, arguments[problem.bias], &one, result, y),
-                            "cudnnAddTensor"))
-      return error;
-  if (!problem.relu)
-    return Error::success();
-  return check(library.cudnnActivationForward(handle, activation, &one, result, y, &zero, result, y),
-               "cudnnActivationForward");
 }
 
 } // namespace

@@ -4,8 +4,7 @@
 // in their order. All parameters are of 64 bits. Grids have one dimension; whatever their size, all units are done.
 
 #include "CudaBox.h"
-
-#include <cuda_fp16.h>
+#include "Float.cuh"
 
 using cleave::runtime::CudaBox;
 using cleave::runtime::cudaBoxRank;
@@ -63,23 +62,6 @@ template <typename T, typename Wide = T> struct Plain {
   using Value = Wide;
   __device__ static Value load(Stored stored) { return static_cast<Value>(stored); }
   __device__ static Stored store(Value value) { return static_cast<Stored>(value); }
-};
-struct Float16 {
-  using Stored = __half;
-  using Value = float;
-  __device__ static Value load(Stored stored) { return __half2float(stored); }
-  __device__ static Stored store(Value value) { return __float2half_rn(value); }
-};
-/// The upper half of a float, rounded to the nearest, ties to even; a NaN stays one.
-struct BFloat16 {
-  using Stored = uint16_t;
-  using Value = float;
-  __device__ static Value load(Stored stored) { return __uint_as_float(static_cast<uint32_t>(stored) << 16); }
-  __device__ static Stored store(Value value) {
-    uint32_t bits = __float_as_uint(value);
-    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    return static_cast<Stored>(value != value ? (bits >> 16) | 0x40 : rounded);
-  }
 };
 
 // Products and sums must not be contracted to one operation: nvcc has none of them here to contract.

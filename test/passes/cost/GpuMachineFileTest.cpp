@@ -33,10 +33,10 @@ GpuMeasurement twoGpus() {
   measured.linkBandwidth = 400e9;
   measured.linkLatency = 12e-6;
   measured.samples = {
-      {"contraction", "f32", 1.1e12, 1.1e12 / 50e12},   {"contraction", "f32", 2e9, 2e9 / 20e12},
-      {"contraction", "bf16", 1.1e12, 1.1e12 / 700e12}, {"convolution", "f32", 3.6e9, 3.6e9 / 30e12},
-      {"elementwise", "f32", 1048576, 1048576 / 6e12},  {"elementwise", "f32", 1 << 30, (1 << 30) / 3e12},
-      {"movement", "f32", 1 << 30, (1 << 30) / 2.7e12}};
+      {"contraction", "f32", 1.1e12, 1.1e12 / 50e12},    {"contraction", "f32", 2e9, 2e9 / 20e12},
+      {"contraction", "bf16", 1.1e12, 1.1e12 / 700e12},  {"contraction", "tf32", 1.1e12, 1.1e12 / 300e12},
+      {"convolution", "f32", 3.6e9, 3.6e9 / 30e12},      {"elementwise", "f32", 1048576, 1048576 / 6e12},
+      {"elementwise", "f32", 1 << 30, (1 << 30) / 3e12}, {"movement", "f32", 1 << 30, (1 << 30) / 2.7e12}};
   return measured;
 }
 
@@ -52,6 +52,7 @@ TEST(GpuMachineFileTest, IsReadByTheCompiler) {
   EXPECT_DOUBLE_EQ(kind.bandwidth, 3e12);
   EXPECT_DOUBLE_EQ(kind.peak.at("f32"), 50e12);
   EXPECT_DOUBLE_EQ(kind.peak.at("bf16"), 700e12);
+  EXPECT_DOUBLE_EQ(kind.peak.at("tf32"), 300e12);
   EXPECT_DOUBLE_EQ(kind.launch, 1.5e-6);
   ASSERT_TRUE(machine.hosts[0].link);
   EXPECT_DOUBLE_EQ(machine.hosts[0].link->bandwidth, 400e9);

@@ -5,6 +5,7 @@
 #include "test/runtime/cuda/CudaLibraryHarness.h"
 
 #include "runtime/MemoryLayout.h"
+#include "test/ptx/PtxInterpreter.h"
 #include "test/runtime/cuda/SimulatedLibraries.h"
 
 #include <algorithm>
@@ -39,8 +40,54 @@ namespace cleave::runtime::test {
 double simulatedTime() { return now; }
 int simulatedKernels() { return kernels; }
 
-/// The functions of the CUDA runtime that library kernels call.
-static const CudaRuntime &simulatedRuntime() {
+/// An entry of PTX that was loaded.
+struct LoadedEntry {
+  ptx::Module module;
+  std::string name;
+};
+
+/// The driver's own kernels have eight parameters at most; memory is all of the host's, since buffers have guards.
+static void addLaunching(CudaRuntime &t) {
+  t.cudaLibraryLoadData = [](cudaLibrary_t *library, const void *text, cudaJitOption *, void **, unsigned,
+                             cudaLibraryOption *, void **, unsigned) {
+    auto parsed = ptx::Module::parse(static_cast<const char *>(text));
+    if (const auto *error = std::get_if<std::string>(&parsed))
+      throw std::runtime_error(*error);
+    *library = reinterpret_cast<cudaLibrary_t>(new ptx::Module(std::get<ptx::Module>(parsed)));
+    return cudaSuccess;
+  };
+  t.cudaLibraryUnload = [](cudaLibrary_t library) {
+    delete reinterpret_cast<ptx::Module *>(library);
+    return cudaSuccess;
+  };
+  t.cudaLibraryGetKernel = [](cudaKernel_t *kernel, cudaLibrary_t library, const char *name) {
+    static std::deque<LoadedEntry> entries;
+    entries.push_back({*reinterpret_cast<ptx::Module *>(library), name});
+    *kernel = reinterpret_cast<cudaKernel_t>(&entries.back());
+    return cudaSuccess;
+  };
+  t.cudaFuncGetAttributes = [](cudaFuncAttributes *attributes, const void *) {
+    attributes->maxThreadsPerBlock = 1024;
+    return cudaSuccess;
+  };
+  t.cudaLaunchKernel = [](const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t, cudaStream_t) {
+    const auto &entry = *static_cast<const LoadedEntry *>(kernel);
+    ptx::Launch launch{entry.name, blocks.x, threads.x, 0, {}};
+    for (int i = 0; i != 8; ++i)
+      launch.arguments.push_back(*static_cast<const uint64_t *>(arguments[i]));
+    pending.push_back([launch, &entry] {
+      ptx::Memory memory;
+      memory.allow(nullptr, size_t(1) << 62);
+      if (auto error = ptx::run(entry.module, launch, memory))
+        throw std::runtime_error(*error);
+      now += 3;
+      ++kernels;
+    });
+    return cudaSuccess;
+  };
+}
+
+const CudaRuntime &simulatedRuntime() {
   static const CudaRuntime table = [] {
     CudaRuntime t;
     t.cudaGetDevice = [](int *device) {
@@ -76,12 +123,15 @@ static const CudaRuntime &simulatedRuntime() {
       finish();
       return cudaSuccess;
     };
+    addLaunching(t);
     t.cudaGetErrorName = [](cudaError_t) { return "cudaError"; };
     t.cudaGetErrorString = [](cudaError_t) { return "simulated"; };
     return t;
   }();
   return table;
 }
+
+void finishSimulated() { finish(); }
 
 static void simulate() {
   simulated::spendTime = [](double milliseconds) { now += milliseconds; };

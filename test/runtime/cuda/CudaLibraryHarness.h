@@ -72,6 +72,10 @@ private:
 /// choose() and run().
 Values runLibraryKernel(const LibraryKernelDesc &desc, const std::vector<Values> &inputs, int inPlace = -1);
 
+/// The functions of the CUDA runtime that library kernels call, and what runs all that is on its stream.
+const CudaRuntime &simulatedRuntime();
+void finishSimulated();
+
 /// Milliseconds since the simulated GPU began, and how much work it has done.
 double simulatedTime();
 int simulatedKernels();

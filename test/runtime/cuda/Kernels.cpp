@@ -112,6 +112,7 @@ static cudaError_t setAttribute(const void *handle, cudaFuncAttribute attribute,
 }
 
 static cudaError_t run(Simulation &simulation, const Kernel &kernel, const ptx::Launch &launch, int gpu) {
+  meetHang(kernel.entry);
   auto failure = simulation.failures.find(kernel.entry);
   if (failure != simulation.failures.end() && failure->second.late)
     return simulation.failures.extract(failure).mapped().code;

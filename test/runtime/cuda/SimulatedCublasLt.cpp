@@ -17,7 +17,8 @@ namespace cleave::simulated {
 using runtime::ElementType;
 
 std::function<void(double)> spendTime;
-std::atomic<int> heuristicSearches = 0, measuredSearches = 0;
+std::atomic<int> heuristicSearches = 0, measuredSearches = 0, tf32Products = 0;
+LibraryRefusals libraryRefusals;
 
 double roundedToTf32(double value) {
   if (value == 0 || !std::isfinite(value))
@@ -188,6 +189,8 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operationDesc, c
   *count = 0;
   if (cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS)
     return status;
+  if (libraryRefusals.heuristic.contains(product.operation.epilogue()))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   const Attributes &wishes = reinterpret_cast<Preference *>(preference)->attributes;
   auto room = wishes.get<uint64_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
   for (uint64_t algorithm = 0; algorithm != numAlgorithms && *count != most; ++algorithm) {
@@ -224,6 +227,8 @@ cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t operationD
                         cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t bytes,
                         cudaStream_t stream) {
   Product product{operation(operationDesc), layout(a), layout(b), layout(c), layout(d)};
+  if (libraryRefusals.running.contains(product.operation.epilogue()))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   if (!handle || !isAligned(left) || !isAligned(right) || !isAligned(added) || !isAligned(result))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS)
@@ -235,6 +240,7 @@ cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t operationD
     return CUBLAS_STATUS_INVALID_VALUE;
   double one = *static_cast<const float *>(alpha), scale = *static_cast<const float *>(beta);
   double time = timeOf(algorithm->data[1]);
+  tf32Products += product.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   enqueue(stream, [=] {
     if (needed != 0)
       std::memset(workspace, 0xff, needed);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <unistd.h>
 
 namespace cleave::simulated {
 
@@ -319,6 +320,19 @@ void Cuda::setKernel(const std::string &entry, HostKernel run) {
 void Cuda::failKernel(const std::string &entry, cudaError_t code, bool late) {
   auto lock = simulation->lock();
   simulation->failures[entry] = {code, late};
+}
+
+void Cuda::hangKernel(const std::string &entry, uint64_t after) {
+  auto lock = simulation->lock();
+  simulation->hangs[entry] = after;
+}
+
+void meetHang(const std::string &entry) {
+  auto &hangs = Simulation::get().hangs;
+  auto found = hangs.find(entry);
+  if (found != hangs.end() && found->second-- == 0)
+    for (;;)
+      pause();
 }
 
 uint64_t Cuda::graphLaunches() const {

@@ -46,6 +46,9 @@ public:
   void setKernel(const std::string &entry, HostKernel run);
   /// The next launch of the function fails with `code`: at once, or, if `late`, when it runs; then the GPU is lost.
   void failKernel(const std::string &entry, cudaError_t code, bool late);
+  /// The function never ends when it runs for the time `after`, counted from 0, or later. NCCL's functions do so, too,
+  /// where they are simulated.
+  void hangKernel(const std::string &entry, uint64_t after);
   /// How many graphs were started, and kernels launched outside of them.
   uint64_t graphLaunches() const;
   uint64_t kernelLaunches() const;
@@ -56,6 +59,9 @@ private:
 
 /// Puts work on a stream, in the host's memory: what a simulated library does. Captured like any other work.
 void enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// Where the function of that name runs: does not return once it is to hang.
+void meetHang(const std::string &entry);
 
 } // namespace cleave::simulated
 

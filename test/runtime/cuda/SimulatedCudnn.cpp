@@ -148,6 +148,8 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
   if ((!isIdentity && mode != CUDNN_ACTIVATION_RELU) ||
       (isIdentity && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
     return CUDNN_STATUS_NOT_SUPPORTED;
+  if (libraryRefusals.fusesConvolutions)
+    return CUDNN_STATUS_NOT_SUPPORTED;
   double one = number(alpha), scale = number(beta);
   if (z == y && scale != 0)
     return CUDNN_STATUS_BAD_PARAM;
@@ -162,43 +164,6 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
       }
     });
   });
-}
-
-cudnnStatus_t addTensor(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t from, const void *a,
-                        const void *beta, const cudnnTensorDescriptor_t to, void *y) {
-  Tensor source = of<Tensor>(from), target = of<Tensor>(to);
-  for (size_t d = 0; d != target.dims.size(); ++d)
-    if (source.dims.size() != target.dims.size() || (source.dims[d] != 1 && source.dims[d] != target.dims[d]))
-      return CUDNN_STATUS_BAD_PARAM;
-  double scale = number(alpha), before = number(beta);
-  enqueue(of<Handle>(handle).stream, [=] {
-    eachLine(target.dims, [&](const std::vector<int> &line) {
-      int64_t place = target.place(line), from = source.place(line);
-      int64_t step = source.dims.back() == 1 ? 0 : source.strides.back();
-      for (int i = 0; i != target.dims.back(); ++i, place += target.strides.back(), from += step)
-        target.storeAt(y, place, scale * source.loadAt(a, from) + before * target.loadAt(y, place));
-    });
-    if (spendTime)
-      spendTime(4);
-  });
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t activate(cudnnHandle_t handle, cudnnActivationDescriptor_t activation, const void *alpha,
-                       const cudnnTensorDescriptor_t from, const void *x, const void *beta,
-                       const cudnnTensorDescriptor_t to, void *y) {
-  Tensor source = of<Tensor>(from), target = of<Tensor>(to);
-  cudnnActivationMode_t mode = of<Activation>(activation).mode;
-  if (source.dims != target.dims || mode == CUDNN_ACTIVATION_IDENTITY || number(alpha) != 1 || number(beta) != 0)
-    return CUDNN_STATUS_BAD_PARAM;
-  enqueue(of<Handle>(handle).stream, [=] {
-    eachLine(target.dims, [&](const std::vector<int> &line) {
-      int64_t place = target.place(line), from = source.place(line);
-      for (int i = 0; i != target.dims.back(); ++i, place += target.strides.back(), from += source.strides.back())
-        target.storeAt(y, place, activated(mode, source.loadAt(x, from)));
-    });
-  });
-  return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t pool(cudnnHandle_t handle, const cudnnPoolingDescriptor_t desc, const void *alpha,
@@ -273,8 +238,6 @@ void fillRunning(runtime::Cudnn &t) {
                  [=] { storeAll(p.weights, dw, fastSums(p, Target::Weights, x, nullptr, dy), one, before); });
   };
   t.cudnnConvolutionBiasActivationForward = forwardFused;
-  t.cudnnAddTensor = addTensor;
-  t.cudnnActivationForward = activate;
   t.cudnnPoolingForward = pool;
 }
 

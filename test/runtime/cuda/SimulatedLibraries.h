@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 
 namespace cleave::simulated {
 
@@ -29,8 +30,16 @@ const runtime::Cudnn &cudnn();
 /// whoever simulates events. Does nothing unless set.
 extern std::function<void(double)> spendTime;
 
-/// How often the libraries were asked to search for algorithms, since the program began.
-extern std::atomic<int> heuristicSearches, measuredSearches;
+/// How often the libraries were asked to search for algorithms, and to multiply in TF32, since the program began.
+extern std::atomic<int> heuristicSearches, measuredSearches, tf32Products;
+
+/// What the libraries have no algorithms for, besides what they never have.
+struct LibraryRefusals {
+  std::set<uint32_t> heuristic;   ///< epilogues of products for which cuBLASLt finds none
+  std::set<uint32_t> running;     ///< those of which it finds some that it then refuses to run
+  bool fusesConvolutions = false; ///< a convolution with what follows it in one routine of cuDNN
+};
+extern LibraryRefusals libraryRefusals;
 
 /// `value` with the 10 bits of mantissa that TF32 keeps.
 double roundedToTf32(double value);

@@ -2,8 +2,9 @@
 //
 // Linked with cleave-run's sources, makes a program that runs plans for GPUs where there are none: on a simulated CUDA
 // with simulated libraries, its own kernels by the PTX interpreter. CLEAVE_SIMULATED_GPUS says how many GPUs there are
-// (1), CLEAVE_SIMULATED_SEED in which order streams run (0). Whatever was done wrong with CUDA ends the program with
-// exit code 99.
+// (1), CLEAVE_SIMULATED_SEED in which order streams run (0). With CLEAVE_SIMULATED_HANG="2:twice:5" the function
+// "twice" of mpirun's rank 2 never ends when it runs for the sixth time; so does "ncclCommInitRank". Whatever was done
+// wrong with CUDA ends the program with exit code 99.
 
 #include "SimulatedCuda.h"
 #include "SimulatedLibraries.h"
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 #include <unistd.h>
 
 namespace {
@@ -33,6 +35,7 @@ public:
     options.gpus = static_cast<int>(numberIn("CLEAVE_SIMULATED_GPUS", 1));
     options.bytesOfGpu = uint64_t(8) << 30;
     cuda.emplace(options);
+    addHang();
     runtime::replaceCudaLibrary<runtime::CublasLt>(&simulated::cublasLt());
     runtime::replaceCudaLibrary<runtime::Cudnn>(&simulated::cudnn());
   }
@@ -45,6 +48,15 @@ public:
   }
 
 private:
+  void addHang() {
+    const char *text = std::getenv("CLEAVE_SIMULATED_HANG"), *rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    std::istringstream in(text ? text : "");
+    std::string of, entry;
+    uint64_t after = 0;
+    if (std::getline(in, of, ':') && std::getline(in, entry, ':') && in >> after && rank && of == rank)
+      cuda->hangKernel(entry, after);
+  }
+
   std::optional<simulated::Cuda> cuda;
 #ifdef CLEAVE_SIMULATED_NCCL
   simulated::NcclLibrary nccl;

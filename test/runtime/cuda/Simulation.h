@@ -145,7 +145,8 @@ public:
     bool late;
   };
   std::map<std::string, Failure> failures;
-  std::shared_ptr<Op> defaultStream; ///< its last work
+  std::map<std::string, uint64_t> hangs; ///< how often a function still ends
+  std::shared_ptr<Op> defaultStream;     ///< its last work
   uint64_t graphLaunches = 0, kernelLaunches = 0;
   runtime::CudaRuntime table;
 

@@ -19,6 +19,7 @@ if(CLEAVE_CUDA)
 
   add_executable(cleave-cuda-library-test
     ${CMAKE_CURRENT_LIST_DIR}/CublasLtTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudaEpilogueTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryAlgorithmsTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryHarness.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
@@ -26,7 +27,8 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolutionTest.cpp)
   target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)
   set_target_properties(cleave-cuda-library-test PROPERTIES UNITY_BUILD OFF) # files of cases have helpers of the same names
-  target_link_libraries(cleave-cuda-library-test PRIVATE cleave_simulated_libraries GTest::gtest_main)
+  target_link_libraries(cleave-cuda-library-test PRIVATE
+    cleave_simulated_libraries cleave_ptx_interpreter GTest::gtest_main)
   gtest_discover_tests(cleave-cuda-library-test)
 
   # cleave-run where there are no GPUs, for tests of whole plans.
@@ -45,6 +47,9 @@ if(CLEAVE_CUDA)
   if(CLEAVE_MPI AND CLEAVE_NCCL_INCLUDE)
     target_sources(cleave-run-simulated PRIVATE ${CMAKE_CURRENT_LIST_DIR}/SimulatedNccl.cpp)
     target_compile_definitions(cleave-run-simulated PRIVATE CLEAVE_SIMULATED_NCCL)
+    target_sources(cleave-fault-test PRIVATE ${CMAKE_CURRENT_LIST_DIR}/CudaFaultTest.cpp)
+    target_compile_definitions(cleave-fault-test PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
+    add_dependencies(cleave-fault-test cleave-run-simulated cleave-test-ptx)
   endif()
   add_executable(cleave-cuda-library-plan-test ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryPlanTest.cpp)
   target_compile_options(cleave-cuda-library-plan-test PRIVATE -Wall -Wextra)

@@ -53,8 +53,10 @@ TEST_F(GpuProbeTest, MeasuresWhatThereIs) {
   // Nothing was left out.
   EXPECT_FALSE(std::ranges::any_of(said, [](const std::string &text) { return text.starts_with("left out"); }));
   EXPECT_GT(simulated::heuristicSearches + simulated::measuredSearches, 0);
+  EXPECT_GT(simulated::tf32Products, 0);
   auto hasSaid = [&](const std::string &text) { return std::ranges::count(said, text) == 2; };
-  EXPECT_TRUE(hasSaid("matrix products, bf16") && hasSaid("convolutions, f32") && hasSaid("copies between devices"));
+  EXPECT_TRUE(hasSaid("matrix products, bf16") && hasSaid("convolutions, f32") && hasSaid("matrix products, tf32") &&
+              hasSaid("convolutions, tf32") && hasSaid("copies between devices"));
 }
 
 // A GPU that fails is an error, which says what failed.
