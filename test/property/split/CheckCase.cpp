@@ -181,7 +181,7 @@ std::string checkInProcess(ModuleOp module, const CheckOptions &options) {
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t count; (count = read(ends[0], buffer, sizeof(buffer))) > 0;)
+  for (ssize_t count; (count = ::read(ends[0], buffer, sizeof(buffer))) > 0;)
     text.append(buffer, static_cast<size_t>(count));
   close(ends[0]);
   int status = 0;
