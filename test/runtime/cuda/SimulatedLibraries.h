@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // cuBLASLt and cuDNN without a GPU: tables whose functions read the descriptors and attributes that the driver sets,
-// reject what the libraries' documentation says they reject, and compute with loops in double on memory of the host,
+// reject what the libraries' documentation says they reject, and compute in double on memory of the host,
 // late, as work on a simulated stream. float32 is rounded to TF32 first where the arithmetic that was asked for allows
 // it, so that asking for the wrong one shows. Workspace is overwritten, as far as an algorithm says that it needs it.
 //
