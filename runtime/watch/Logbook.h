@@ -17,8 +17,9 @@
 
 namespace cleave::runtime {
 
-/// Whether an instruction works by itself or may wait for others.
-enum class ActivityKind : uint32_t { None, Communication, Work };
+/// Whether an instruction works by itself or may wait for others. `Between` is no instruction: a thread that has ended
+/// what it had to do, and may have nothing to do for any time.
+enum class ActivityKind : uint32_t { None, Between, Communication, Work };
 
 /// What a thread does: "on device \"d0\" in call at node \"fc1\"", and since when, in nanoseconds of the steady clock.
 struct Activity {

@@ -152,5 +152,29 @@ TEST(RunWatchTest, NamesWhoHoldsUp) {
             "rank 0 has been on device \"e\" in receive at node \"fc\" for 5 s; --step-timeout allows 5 s");
 }
 
+// Steps that tell no instructions: whoever is in one for longest holds up the others, also those who have ended it and
+// wait for its results; whoever has ended one long ago and begun no other holds up those who are in that one. By itself
+// having nothing to do takes any time.
+TEST(RunWatchTest, NamesWhoIsBehindInSteps) {
+  WatchOptions options;
+  options.stepTimeout = 3;
+  auto beats = [&](ActivityKind kind, const char *text, ActivityKind otherKind, const char *otherText, int64_t age) {
+    RunWatch watch = threeRanks(options);
+    watch.beat(0, beatOf(kind, text, 4 * second), 5 * second);
+    watch.beat(1, beatOf(otherKind, otherText, age), 5 * second);
+    watch.beat(2, beatOf(ActivityKind::Between, "after step 2", 1 * second), 5 * second);
+    return watch.decide(5 * second);
+  };
+  auto failure = beats(ActivityKind::Communication, "in the replay of step 6", ActivityKind::Between, "after step 6",
+                       3 * second + second / 2);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->text, "rank 0 has been in the replay of step 6 for 4 s; --step-timeout allows 3 s");
+  failure =
+      beats(ActivityKind::Communication, "in the replay of step 7", ActivityKind::Between, "after step 6", 5 * second);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->text, "rank 1 has been after step 6 for 5 s; --step-timeout allows 3 s");
+  EXPECT_FALSE(beats(ActivityKind::Between, "after step 6", ActivityKind::Between, "after step 6", 4 * second));
+}
+
 } // namespace
 } // namespace cleave::runtime::test

@@ -243,7 +243,11 @@ void CudaIssuer::finish(Flight &flight, RunningInstruction &activity) {
                      phase.devicesText() + (flight.mode == CudaMode::Replay ? " in the replay of step " : " in step "),
                      flight.step->number);
   flight.error = phase.await(*flight.slot, flight.mode);
-  activity.set(nullptr);
+  // Where all wait in graphs, who is not in one is known by this.
+  if (flight.step->phase.phase == Phase::Body)
+    activity.setStep(ActivityKind::Between, phase.devicesText() + " after step ", flight.step->number);
+  else
+    activity.set(nullptr);
   if (flight.error) {
     std::lock_guard lock(mutex);
     if (!lost)

@@ -67,7 +67,7 @@ TEST_F(CudaFaultTest, InReplays) {
 
 // A thread that hangs before it starts a graph has work to do, while the others wait for it.
 TEST_F(CudaFaultTest, HangsBeforeAReplay) {
-  MpiRun run = start("mesh.plan", {"--step-timeout", "2"}, "2:call:3:hang");
+  MpiRun run = start("mesh.plan", {"--step-timeout", "3"}, "2:call:3:hang");
   expectEnd(run, 8, "error: rank 2 has been on device \"d2\" at the start of the replay of step 3 for ");
 }
 
@@ -79,7 +79,7 @@ protected:
 
 // Carefully each command is waited for.
 TEST_F(CudaHangTest, NamesTheCallOfTheFirstStep) {
-  MpiRun run = start("mesh.plan", {"--step-timeout", "2"});
+  MpiRun run = start("mesh.plan", {"--step-timeout", "3"});
   expectEnd(run, 8, "error: rank 2 has been on device \"d2\" in call at node \"double\" for ");
 }
 
@@ -90,8 +90,8 @@ protected:
 
 // All ranks wait for their GPUs; which of these does not go on is not known, but the step is.
 TEST_F(CudaLateHangTest, EndsAReplay) {
-  MpiRun run = start("mesh.plan", {"--step-timeout", "2"});
-  expectEnd(run, 8, " the replay of step 4 for 2");
+  MpiRun run = start("mesh.plan", {"--step-timeout", "3"});
+  expectEnd(run, 8, " the replay of step 4 for 3");
 }
 
 class NcclHangTest : public CudaHangTest {
@@ -101,8 +101,8 @@ protected:
 
 // A rank that never joins.
 TEST_F(NcclHangTest, EndsTheBeginning) {
-  MpiRun run = start("mesh.plan", {"--step-timeout", "2"});
-  expectEnd(run, 8, " has been in the connecting of GPUs by NCCL for 2");
+  MpiRun run = start("mesh.plan", {"--step-timeout", "3"});
+  expectEnd(run, 8, " has been in the connecting of GPUs by NCCL for 3");
 }
 
 } // namespace
