@@ -57,7 +57,7 @@ class Results:
         return lines
 
     SPEED_TITLES = ["step", "ours ms", "eager ms", "compiled ms", "compiled, no copies", "eager / ours",
-                    "compiled / ours", "of f32 rate", "predicted ms", "rounds"]
+                    "compiled / ours", "of rate", "predicted ms", "rounds"]
 
     def text(self):
         about = "\n".join(f"{key}: {value}" for key, value in self.machine.items())
