@@ -50,7 +50,7 @@
 //   and the further eltwise kinds above; `sum` adds what the output buffer held before: its argument is an input that
 //   must be the same buffer as the output and have its type (alpha scales it; 0 means 1); binary_add, binary_sub,
 //   binary_mul, binary_div, binary_max, binary_min take an input of the output's shape or one that broadcasts to it.
-//   Inputs of post operations follow the operation's own.
+//   gelu_tanh_gradient multiplies by gelu_tanh's derivative at such an input. Their inputs follow the operation's own.
 
 #ifndef CLEAVE_RUNTIME_LIBRARYKERNELDESC_H
 #define CLEAVE_RUNTIME_LIBRARYKERNELDESC_H

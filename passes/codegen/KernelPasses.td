@@ -72,8 +72,12 @@ def SelectLibraryKernelsPass : Pass<"codegen-select-library-kernels", "::mlir::M
     %b = plan.launch @onednn.reorder.1(%w) : (tensor<16x16x3x3xf32>) -> tensor<16x16x3x3xf32, #OIhw16i16o>
     %1 = plan.launch @onednn.convolution.2(%a, %b) : … -> tensor<1x16x6x6xf32, #nChw16c>
     ```
-    Requires `dist.devices` on the module: a device's cores are the library's team.
+    Requires `dist.devices` on the module: a device's cores are the library's team. With `tf32`, kernels of contractions
+    of float32 on GPUs get the attribute `tf32 = array<i64: 1>`: the library may round what it multiplies to the 10 bits
+    of mantissa that TF32 has. On GPUs, epilogues also join behind reshapes, and the operators that multiply with the
+    derivative of GELU's form with tanh join as one.
   }];
+  let options = [Option<"tf32", "tf32", "bool", "false", "let libraries of GPUs round products of float32 to TF32">];
   let dependentDialects = ["::cleave::plan::PlanDialect", "::cleave::dfg::DfgDialect"];
 }
 

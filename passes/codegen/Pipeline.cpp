@@ -22,7 +22,7 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
       programs.addPass(createNormalizeContractionsPass());
       programs.addPass(createCanonicalizerPass());
       programs.addPass(createCSEPass());
-      manager.addPass(createSelectLibraryKernelsPass());
+      manager.addPass(createSelectLibraryKernelsPass({options.tf32}));
     }
     // After selection: what libraries fuse by themselves stays with them.
     manager.nest<dist::ProgramOp>().addPass(createCSEPass());

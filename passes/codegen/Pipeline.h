@@ -16,6 +16,8 @@ struct CodegenOptions {
   bool reference = false;
   /// Use library kernels; ignored for the reference.
   bool libraries = true;
+  /// Libraries of GPUs may round the float32 that they multiply to TF32.
+  bool tf32 = false;
   /// Threads that compile.
   unsigned threads = 2;
   /// The processor to compile for, as LLVM names it; empty: this one.

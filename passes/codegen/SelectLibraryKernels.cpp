@@ -39,10 +39,12 @@ namespace {
 /// Walks one program; knows the layouts of its values.
 class ProgramWalk {
 public:
+  /// `roundsProducts`: float32 may be rounded to TF32 where the device's library can.
   ProgramWalk(dist::ProgramOp program, LibraryKernels &kernels, const DenseSet<StringAttr> &rowMajorMeshes,
-              DenseMap<int64_t, RankedTensorType> &sent)
+              DenseMap<int64_t, RankedTensorType> &sent, bool roundsProducts)
       : program(program), device(kernelDeviceOf(program)), kernels(kernels), rowMajorMeshes(rowMajorMeshes), sent(sent),
-        next(program.getBody().front().begin()), values(kernels, device) {}
+        roundsProducts(roundsProducts && device.canRoundProducts), next(program.getBody().front().begin()),
+        values(kernels, device) {}
 
   /// Goes on until the program ends or waits for a send that was not walked yet. Returns whether anything was done.
   bool advance();
@@ -54,6 +56,7 @@ public:
 private:
   void visit(Operation *op);
   bool select(Operation *op, LibraryCall &call);
+  bool selectWidened(Operation *op);
   bool computePermuted(Operation *op);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
@@ -64,6 +67,7 @@ private:
   /// Those whose devices take nothing in a layout.
   const DenseSet<StringAttr> &rowMajorMeshes;
   DenseMap<int64_t, RankedTensorType> &sent;
+  bool roundsProducts;
   Block::iterator next;
   ConstantValues constants;
   SequentialReads reads;
@@ -116,6 +120,48 @@ void ProgramWalk::visit(Operation *op) {
       operand.set(values.denseOf(builder, operand.get()));
 }
 
+/// Whether an operator sums products of float32, or of bfloat16 where `narrow` is set.
+static bool sumsProducts(Operation *op, bool narrow) {
+  auto cost = dyn_cast<CostInterface>(op);
+  Type element = op->getNumOperands() ? tensorType(op->getOperand(0)).getElementType() : Type();
+  return cost && cost.getCost().costClass == CostClass::Contraction && (narrow ? element.isBF16() : element.isF32());
+}
+
+/// Whether all operands have been bfloat16, whose 8 bits TF32 keeps: products of them are exact.
+static bool isExactInTf32(Operation *op) {
+  return llvm::all_of(op->getOperands(), [](Value operand) {
+    auto cast = operand.getDefiningOp<dfg::CastOp>();
+    return cast && tensorType(cast.getInput()).getElementType().isBF16();
+  });
+}
+
+/// Sums of products of bfloat16 in float32, which the library may not have: cuDNN rounds its results to the type of the
+/// operands. In float32 it has them, and TF32 loses nothing of what bfloat16 was.
+bool ProgramWalk::selectWidened(Operation *op) {
+  if (!device.canRoundProducts || !sumsProducts(op, /*narrow=*/true) ||
+      !tensorType(op->getResult(0)).getElementType().isF32())
+    return false;
+  OpBuilder builder(op);
+  IRMapping mapping;
+  for (Value operand : op->getOperands())
+    if (!mapping.contains(operand))
+      mapping.map(operand, dfg::CastOp::create(builder, op->getLoc(), operand, builder.getF32Type()));
+  auto wide = cast<LibraryInterface>(builder.clone(*op, mapping));
+  auto call = wide.getLibraryCall();
+  if (failed(call)) {
+    wide->erase();
+    return false;
+  }
+  op->getResult(0).replaceAllUsesWith(wide->getResult(0));
+  if (select(wide, *call)) {
+    values.replace(op);
+    return true;
+  }
+  wide->getResult(0).replaceAllUsesWith(op->getResult(0));
+  wide->erase();
+  return false;
+}
+
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
   if (device.library->choosesLayouts() && isBetterBySamples(op, call, values)) {
     computeBySamples(op, values);
@@ -135,7 +181,7 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
     return false;
   SmallVector<Epilogue> epilogues;
   if (call.takesEpilogues)
-    epilogues = epiloguesBehind(op, call, constants);
+    epilogues = epiloguesBehind(op, call, constants, device);
   while (true) {
     if (launch(op, call, epilogues))
       return true;
@@ -143,6 +189,8 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
       break;
     epilogues.pop_back();
   }
+  if (selectWidened(op))
+    return true;
   // What it cannot do well with the operands as they lie, it may do row-major.
   if (call.onlyOnBlocked || !llvm::is_contained(call.operands, LayoutChoice::Given))
     return false;
@@ -212,6 +260,8 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
     else
       query.desc.reals[name] = {cast<FloatAttr>(parameter.getValue()).getValueAsDouble()};
   }
+  if (sumsProducts(op, /*narrow=*/false) && (roundsProducts || (device.canRoundProducts && isExactInTf32(op))))
+    query.desc.ints["tf32"] = {1};
 
   // What each argument is now; the views of weights are made when the kernel is known.
   SmallVector<Value> arguments;
@@ -261,12 +311,9 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
     int argument = -1;
     if (epilogue.other) {
       argument = arguments.size();
-      // A value of fewer dimensions is seen with leading ones.
-      RankedTensorType type = plan::withoutLayout(tensorType(epilogue.other));
-      SmallVector<int64_t> shape(result.getRank() - type.getRank(), 1);
-      llvm::append_range(shape, type.getShape());
-      bool whole = ArrayRef<int64_t>(shape) == result.getShape();
-      addArgument(epilogue.other, RankedTensorType::get(shape, type.getElementType()),
+      bool whole = ArrayRef<int64_t>(epilogue.otherShape) == result.getShape();
+      addArgument(epilogue.other,
+                  RankedTensorType::get(epilogue.otherShape, tensorType(epilogue.other).getElementType()),
                   whole && call.result == LayoutChoice::Any ? LayoutChoice::Any : LayoutChoice::Dense);
     }
     query.desc.postOps.push_back({epilogue.kind.kind, static_cast<float>(epilogue.kind.alpha),
@@ -309,6 +356,8 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
       break;
     gone = *gone->getResult(0).getUsers().begin();
   }
+  if (tensorType(made).getShape() != tensorType(old).getShape())
+    made = dfg::ReshapeOp::create(builder, launch.getLoc(), tensorType(old), made);
   if (made.getType() == old.getType())
     old.replaceAllUsesWith(made);
   else
@@ -317,6 +366,8 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
 }
 
 class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLibraryKernels> {
+  using SelectLibraryKernelsPassBase::SelectLibraryKernelsPassBase;
+
   void runOnOperation() override {
     LibraryKernels kernels(getOperation());
     DenseMap<int64_t, RankedTensorType> sent;
@@ -326,7 +377,7 @@ class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLib
         rowMajorMeshes.insert(program.getMeshAttr().getAttr());
     std::vector<ProgramWalk> walks;
     for (auto program : getOperation().getOps<dist::ProgramOp>())
-      walks.emplace_back(program, kernels, rowMajorMeshes, sent);
+      walks.emplace_back(program, kernels, rowMajorMeshes, sent, tf32);
     for (bool progress = true; progress;) {
       progress = false;
       for (ProgramWalk &walk : walks)

@@ -4,6 +4,8 @@
 
 #include "passes/cost/PlanCost.h"
 
+#include "passes/cost/RoundedProducts.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -42,17 +44,24 @@ PlanCost::PlanCost(const Machine &machine)
 //===-- devices -----------------------------------------------------------------------------------------------===//
 
 /// The part of a peak that is reached at a size.
-static double shareAt(const DeviceKind &kind, const char *what, double size) {
-  auto curve = kind.efficiency.find(what);
-  return curve == kind.efficiency.end() ? 1 : std::max(curve->second.at(size), 1e-6);
+static double shareAt(const DeviceKind &kind, StringRef what, double size, StringRef element = "f32") {
+  const EfficiencyCurve *curve = kind.findCurve(what, element);
+  return curve ? std::max(curve->at(size), 1e-6) : 1;
 }
 
 /// The peak for an element type; f32's where nothing is said about it.
-static double peakOf(const DeviceKind &kind, const std::string &element) {
-  auto found = kind.peak.find(element);
+static double peakOf(const DeviceKind &kind, StringRef element) {
+  auto found = kind.peak.find(element.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");
   return found == kind.peak.end() ? kind.peak.begin()->second : found->second;
+}
+
+/// As what a kernel multiplies: the type of its operands, or what they are rounded to.
+static StringRef productTypeOf(const runtime::Kernel &kernel) {
+  if (roundsProducts(kernel))
+    return "tf32";
+  return kernel.inputs.empty() ? "f32" : elementName(kernel.inputs.front().element);
 }
 
 double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const {
@@ -62,13 +71,13 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
     return kind.launch + moving("movement");
   const runtime::Kernel &kernel = *work.kernel;
   const char *name = runtime::costClassName(kernel.costClass);
-  const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
-  if (library && StringRef(library->operation).ends_with("convolution") && kind.efficiency.count("convolution"))
-    name = "convolution";
   if (kernel.costClass != runtime::CostClass::Contraction)
     return kind.launch + moving(name);
-  std::string element = kernel.outputs.empty() ? "f32" : std::string(elementName(kernel.outputs.front().element));
-  double computing = kernel.flops / (peakOf(kind, element) * shareAt(kind, name, kernel.flops));
+  const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
+  StringRef element = productTypeOf(kernel);
+  if (library && StringRef(library->operation).ends_with("convolution") && kind.findCurve("convolution", element))
+    name = "convolution";
+  double computing = kernel.flops / (peakOf(kind, element) * shareAt(kind, name, kernel.flops, element));
   return kind.launch + std::max(computing, work.bytes / kind.bandwidth);
 }
 

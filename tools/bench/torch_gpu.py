@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # The peer of tools/gpu-test: the zoo's ResNet-50, GPT and LSTM in PyTorch, inference and training steps, eager and
-# through torch.compile, in exact float32 (no TF32). Prints JSON.
+# through torch.compile, in exact float32, or with --tf32 or --dtype bf16 in what `cleave compile` makes of the same flags:
+# products of float32 rounded to TF32; products in bfloat16 with parameters in float32 (autocast). Prints JSON.
 #
 #   python3 tools/bench/torch_gpu.py resnet50 gpt lstm       # measures all of them
 #   python3 tools/bench/torch_gpu.py gpt --serve             # answers "train compiled 20" on standard input by a line
+#   python3 tools/bench/torch_gpu.py gpt --dtype bf16
 #   python3 tools/bench/torch_gpu.py rates                   # matrix products and copies of this GPU
 #   python3 tools/bench/torch_gpu.py gpt --parameters        # how many parameters the model has
 #   python3 tools/bench/torch_gpu.py gpt --device cpu --tiny # small sizes, to test this script
@@ -134,9 +136,9 @@ def workload(name, tiny):
 class Peer:
     """A model with its data, and steps of it by work ("inference", "train") and variant ("eager", "compiled")."""
 
-    def __init__(self, name, device, tiny):
+    def __init__(self, name, device, tiny, dtype="f32"):
         torch.manual_seed(1)
-        self.device, self.load = device, workload(name, tiny)
+        self.device, self.load, self.narrow = device, workload(name, tiny), dtype == "bf16"
         self.model = self.load.make()
         for parameter in self.model.parameters():
             if parameter.dim() > 1:
@@ -161,12 +163,14 @@ class Peer:
         """What a plan's step gives: logits of images; of texts, whose logits nobody wants to copy, the loss; in training
         the loss."""
         model = self.model if variant == "eager" else self.compiled[0]
+        arithmetic = torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.narrow)
         if work == "inference":
-            with torch.no_grad():
+            with torch.no_grad(), arithmetic:
                 logits = model(inputs)
                 return self.loss(logits, labels) if self.load.perStep else logits
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self.loss(model(inputs), labels)
+        with arithmetic:
+            loss = self.loss(model(inputs), labels)
         loss.backward()
         self.optimizer.step()
         return loss.detach()
@@ -208,6 +212,12 @@ class Peer:
         return begin.elapsed_time(end)
 
 
+def round_products(tf32):
+    """Whether products of float32 may be rounded to TF32."""
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
 def rates(device, tiny):
     """Operations a second of square matrix products, and bytes read and written a second of a copy: the best of
     several."""
@@ -222,7 +232,8 @@ def rates(device, tiny):
         return min(seconds)
 
     size, found = 64 if tiny else 8192, {}
-    for name, kind in (("f32", torch.float32), ("bf16", torch.bfloat16)):
+    for name, kind in (("f32", torch.float32), ("tf32", torch.float32), ("bf16", torch.bfloat16)):
+        round_products(name == "tf32")
         a, b = (torch.randn(size, size, device=device).to(kind) for _ in range(2))
         found[name + "_flops_per_second"] = 2 * size**3 / best(lambda a=a, b=b: a @ b)
     source = torch.randn(1 << (16 if tiny else 28), device=device)
@@ -249,9 +260,9 @@ def answer(peer, work, variant, steps):
               flush=True)
 
 
-def serve(peer):
+def serve(peer, works):
     """Warms everything up, says so, and answers lines until there are no more."""
-    for work in ("inference", "train"):
+    for work in works:
         for variant in peer.variants():
             answer(peer, work, variant, 1)
     print(json.dumps({"ready": True, "version": torch.__version__, "variants": peer.variants()}), flush=True)
@@ -270,6 +281,9 @@ def main():
     parser.add_argument("--tiny", action="store_true", help="small sizes")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--serve", action="store_true", help="one model; answer lines of standard input")
+    parser.add_argument("--tf32", action="store_true", help="round products of float32")
+    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="of products")
+    parser.add_argument("--only", choices=["inference", "train"], help="one kind of steps")
     parser.add_argument("--parameters", action="store_true", help="count parameters instead")
     options = parser.parse_args()
     if options.parameters:
@@ -278,20 +292,20 @@ def main():
         return
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("error: expected a GPU that PyTorch can use, got none; --device cpu --tiny tests this script")
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    round_products(options.tf32)
     torch.backends.cudnn.benchmark = True
+    works = [options.only] if options.only else ["inference", "train"]
     if options.serve and len(options.models) != 1:
         sys.exit(f"error: --serve expects one model, got {len(options.models)}")
     for name in options.models:
         if name == "rates":
             print(json.dumps(rates(options.device, options.tiny)), flush=True)
             continue
-        peer = Peer(name, options.device, options.tiny)
+        peer = Peer(name, options.device, options.tiny, options.dtype)
         if options.serve:
-            serve(peer)
+            serve(peer, works)
             continue
-        for work in ("inference", "train"):
+        for work in works:
             for variant in peer.variants():
                 answer(peer, work, variant, options.steps)
         del peer

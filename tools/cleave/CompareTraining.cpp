@@ -124,9 +124,9 @@ double storingError(const HostTensor &tensor) {
 
 class TrainingComparison {
 public:
-  TrainingComparison(const RunnablePlan &actual, const RunnablePlan &expected, const RunnablePlan *exact,
+  TrainingComparison(const RunnablePlan &actual, const RunnablePlan &expected, const RunnablePlan *beside,
                      const std::vector<std::string> &bindings, Tolerance tolerance)
-      : actual(actual), expected(expected), exact(exact), bindings(bindings), tolerance(tolerance) {}
+      : actual(actual), expected(expected), beside(beside), bindings(bindings), tolerance(tolerance) {}
 
   Expected<std::vector<TensorDifference>> compare() {
     if (Error error = checkAlike())
@@ -146,7 +146,7 @@ private:
   struct Compared {
     std::string name;
     bool isChange = false;
-    HostTensor actual, expected, exact;
+    HostTensor actual, expected, other;
     bool isFloat = true;
     double scale = 0, storing = 0;
   };
@@ -201,7 +201,7 @@ private:
         if (!ours)
           return ours.error();
         std::vector<Step> steps = {*ours};
-        for (const RunnablePlan *plan : {&expected, exact}) {
+        for (const RunnablePlan *plan : {&expected, beside}) {
           if (!plan)
             break;
           auto other = TrainingRun::create(*plan, {entry.name}, *before);
@@ -248,7 +248,7 @@ private:
     }
   }
 
-  /// `steps`: the plan's, the reference's and, where there is one, the exact one's.
+  /// `steps`: the plan's, the reference's and, where there is one, those of other arithmetic.
   Error compareStep(const runtime::Entry &entry, const Tensors &before, const std::vector<Step> &steps, bool changes) {
     std::vector<Compared> tensors;
     for (size_t i = 0; i != entry.outputs.size(); ++i) {
@@ -262,11 +262,11 @@ private:
       if (!changes)
         break;
       auto change = [&](const Step &step) { return changeOf(before.at(name), step.after.at(name)); };
-      auto ours = change(steps[0]), theirs = change(steps[1]), exactly = change(steps.back());
-      for (const Error &error : {ours.error(), theirs.error(), exactly.error()})
+      auto ours = change(steps[0]), theirs = change(steps[1]), otherwise = change(steps.back());
+      for (const Error &error : {ours.error(), theirs.error(), otherwise.error()})
         if (error)
           return error;
-      Compared compared{name, true, *ours, *theirs, *exactly};
+      Compared compared{name, true, *ours, *theirs, *otherwise};
       compared.storing = storingError(after);
       compared.isFloat = isFloatingPoint(after.type().element);
       if (compared.isFloat)
@@ -278,8 +278,7 @@ private:
     for (Compared &tensor : tensors)
       if (auto like = largest.find(kindOf(tensor.name)); tensor.isChange && tensor.isFloat && like != largest.end())
         tensor.scale = std::max(tensor.scale, like->second[like->second.size() / 2]);
-    // The plan and its reference may both be off by what their arithmetic does.
-    double narrow = 2 * narrowing(tensors);
+    double narrow = tolerance.share * narrowing(tensors);
     for (const Compared &tensor : tensors)
       add({entry.name, tensor.name, tensor.isChange,
            runtime::compare(tensor.actual, tensor.expected, tensor.isFloat ? tolerance.rtol : 0,
@@ -287,12 +286,12 @@ private:
     return Error::success();
   }
 
-  /// The most that the narrower arithmetic changes of any tensor, in relation to its scale.
+  /// The most that other arithmetic changes of any tensor, in relation to its scale.
   double narrowing(const std::vector<Compared> &tensors) const {
     double most = 0;
     for (const Compared &tensor : tensors)
-      if (exact && tensor.isFloat && tensor.scale > 0)
-        most = std::max(most, runtime::compare(tensor.expected, tensor.exact, 0, 0).maxError / tensor.scale);
+      if (beside && tensor.isFloat && tensor.scale > 0)
+        most = std::max(most, runtime::compare(tensor.expected, tensor.other, 0, 0).maxError / tensor.scale);
     return most;
   }
 
@@ -308,7 +307,7 @@ private:
       *known = std::move(difference);
   }
 
-  const RunnablePlan &actual, &expected, *exact;
+  const RunnablePlan &actual, &expected, *beside;
   const std::vector<std::string> &bindings;
   Tolerance tolerance;
   /// Names of the parameters that are the model's, and first values of the others.
@@ -327,10 +326,10 @@ std::string TensorDifference::subject() const {
 }
 
 Expected<std::vector<TensorDifference>> compareTraining(const RunnablePlan &actual, const RunnablePlan &expected,
-                                                        const RunnablePlan *exact,
+                                                        const RunnablePlan *beside,
                                                         const std::vector<std::string> &inputBindings,
                                                         Tolerance tolerance) {
-  return TrainingComparison(actual, expected, exact, inputBindings, tolerance).compare();
+  return TrainingComparison(actual, expected, beside, inputBindings, tolerance).compare();
 }
 
 } // namespace cleave::tool

@@ -17,9 +17,10 @@ struct RunnablePlan {
   runtime::ParameterSource &parameters;
 };
 
-/// An element may be off by rtol of what is expected, and by atol of what is large among its like.
+/// An element may be off by rtol of what is expected, by atol of what is large among its like, and by `share` of what
+/// the arithmetic of a third plan changes, where there is one.
 struct Tolerance {
-  double rtol, atol;
+  double rtol, atol, share = 0;
 };
 
 /// How far a tensor is from the expected one: an output, or what a step changes of a parameter.
@@ -47,10 +48,10 @@ struct TensorDifference {
 /// last place of the tensor's largest element. Outputs: by rtol and atol of the largest element, or of 1. Integers are
 /// equal.
 ///
-/// `exact` is the expected plan in f32, where both others are narrower, else null: twice what the narrower arithmetic
-/// changes most, of any tensor in relation to the tensor's scale, is added to atol.
+/// `beside` is the expected plan in other arithmetic, or null: the tolerance's share of what that changes most, of any
+/// tensor in relation to the tensor's scale, is added to atol.
 Expected<std::vector<TensorDifference>> compareTraining(const RunnablePlan &actual, const RunnablePlan &expected,
-                                                        const RunnablePlan *exact,
+                                                        const RunnablePlan *beside,
                                                         const std::vector<std::string> &inputBindings,
                                                         Tolerance tolerance);
 

@@ -8,6 +8,7 @@
 #include "dialects/dist/Dist.h"
 #include "passes/codegen/Pipeline.h"
 #include "passes/cost/Quantity.h"
+#include "passes/cost/RoundedProducts.h"
 #include "passes/distribute/Pipeline.h"
 #include "passes/emit/EmitPlan.h"
 #include "passes/graph/Pipeline.h"
@@ -150,6 +151,20 @@ Error ModelCompiler::simplify() {
   return trains() ? addTrainedLoss() : Error::success();
 }
 
+/// Who asks for TF32 expects it: where nothing can round, it is an error and not silence.
+Error ModelCompiler::checkRounding() const {
+  const TargetOptions &target = request.target;
+  if (!target.tf32)
+    return Error::success();
+  if (!canRoundProducts(machine))
+    return makeError(Status::Usage, "--tf32 expects devices that are GPUs, as those of --machine cuda:h100:1; got ",
+                     machine.name);
+  if (target.reference || target.noLibraries)
+    return makeError(Status::Usage, "--tf32 is for kernels of libraries; got ",
+                     target.reference ? "--reference" : "--no-libraries");
+  return Error::success();
+}
+
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
   auto parsed = parseMachine(target.machine);
@@ -159,8 +174,10 @@ Error ModelCompiler::place() {
   for (const std::string &warning : machine.warnings)
     printWarning(warning);
   result.machineNotes = machine.notes;
+  if (Error error = checkRounding())
+    return error;
   PlaceOptions options;
-  options.machine = machine;
+  options.machine = target.tf32 ? withRoundedProducts(machine) : machine;
   if (target.placementFile.empty()) {
     Placement groups = groupsInOrder(*module, options.machine.devices.size());
     if (target.strategy == "place" && groups.groups.empty())
@@ -307,6 +324,7 @@ Error ModelCompiler::generate() {
   CodegenOptions options;
   options.reference = request.target.reference;
   options.libraries = !request.target.noLibraries;
+  options.tf32 = request.target.tf32;
   options.threads = request.target.threads ? request.target.threads : std::max(1u, std::thread::hardware_concurrency());
   return runStage("codegen", [&](OpPassManager &manager) { buildCodegenPipeline(manager, options); });
 }

@@ -15,6 +15,7 @@ namespace cleave::tool {
 struct TargetOptions {
   std::string machine = "host", strategy, placementFile, degrees;
   bool reference = false, noLibraries = false, noCombine = false;
+  bool tf32 = false; ///< libraries of GPUs may round products of float32
   /// What the search takes.
   bool train = false;
   int64_t batch = 0;

@@ -42,6 +42,7 @@ private:
   Error import();
   Error simplify();
   Error checkTrainingOptions() const;
+  Error checkRounding() const;
   Error place();
   Error addTrainedLoss();
   Error chooseMicrobatches(bool searches);

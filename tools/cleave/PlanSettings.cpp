@@ -36,6 +36,8 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   for (const std::string &dim : model.dims)
     settings.push_back({"dim", dim});
   add("dtype", target.elementType, defaults.elementType);
+  if (target.tf32)
+    settings.push_back({"tf32", "true"});
   if (!target.train || target.loss.empty())
     return settings;
   settings.push_back({"loss", target.loss});
@@ -76,7 +78,7 @@ static Error applyGroups(const runtime::Setting &setting, std::vector<int64_t> &
 Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &model, TargetOptions &target) {
   constexpr const char *names[] = {
       "dtype",   "loss",  "optimizer",    "optimizer-options", "learning-rate", "lr-schedule", "clip-norm",
-      "buckets", "batch", "microbatches", "batch-norm",        "no-dropout",    "seed"};
+      "buckets", "batch", "microbatches", "batch-norm",        "no-dropout",    "seed",        "tf32"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))

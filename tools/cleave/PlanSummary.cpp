@@ -4,6 +4,8 @@
 
 #include "tools/cleave/PlanSummary.h"
 
+#include "passes/cost/RoundedProducts.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -175,7 +177,7 @@ std::string PlanSummary::computedBy(const Operator &op) const {
   for (const Kernel &kernel : plan.kernels)
     if (kernel.name == op.kernel)
       if (const auto *library = std::get_if<LibraryKernel>(&kernel.body))
-        return library->operation;
+        return library->operation + (roundsProducts(kernel) ? ", tf32" : "");
   llvm::StringRef name = op.kernel;
   // The number at the end tells kernels of one kind apart; --op shows it.
   if (name.consume_front("native."))

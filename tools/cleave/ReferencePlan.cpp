@@ -10,13 +10,24 @@
 
 namespace cleave::tool {
 
-bool isNarrow(const runtime::PlanContents &plan) {
-  return std::ranges::any_of(plan.settings, [](const runtime::Setting &setting) { return setting.name == "dtype"; });
+std::optional<OtherArithmetic> otherArithmeticOf(const runtime::PlanContents &plan) {
+  auto has = [&](const char *name) {
+    return std::ranges::any_of(plan.settings, [&](const runtime::Setting &setting) { return setting.name == name; });
+  };
+  // The plan and its reference are both rounded, perhaps in other places.
+  if (has("dtype"))
+    return OtherArithmetic{"f32", 2};
+  // The reference is exact. What bfloat16 rounds to 8 bits includes all that TF32 rounds to 11, or cuts off behind
+  // them.
+  if (has("tf32"))
+    return OtherArithmetic{"bf16", 2 * 0x1p-2};
+  return std::nullopt;
 }
 
 Expected<ReferencePlan> ReferencePlan::compile(const runtime::PlanContents &plan, const ModelOptions &model,
                                                const std::vector<std::string> &inputBindings,
-                                               const std::vector<std::string> &extraOutputs, bool wide) {
+                                               const std::vector<std::string> &extraOutputs,
+                                               std::optional<std::string> elementType) {
   auto inputs = InputFiles::create(inputBindings);
   if (!inputs)
     return inputs.error();
@@ -33,8 +44,9 @@ Expected<ReferencePlan> ReferencePlan::compile(const runtime::PlanContents &plan
   request.target.machine = "host:1x1";
   request.target.strategy = "single";
   request.target.reference = true;
-  if (wide)
-    request.target.elementType = "f32";
+  request.target.tf32 = false;
+  if (elementType)
+    request.target.elementType = *elementType;
   request.inputs = &*inputs;
   request.extraOutputs = extraOutputs;
   auto compiled = compileModel(request);

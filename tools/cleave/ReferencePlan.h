@@ -9,16 +9,20 @@
 #include "tools/cleave/CompileModel.h"
 #include "tools/cleave/PlanWeights.h"
 
+#include <optional>
+
 namespace cleave::tool {
 
 /// A plan in memory that can run.
 class ReferencePlan {
 public:
   /// Compiles `model` with the options that `plan` has been compiled with, as far as they say what is computed. What a
-  /// plan for inference takes has the shapes that its inputs have there. `wide`: in f32, whatever the settings say.
+  /// plan for inference takes has the shapes that its inputs have there. `elementType`: the arithmetic ("f32", "bf16"),
+  /// in the place of what the settings say; float32 is exact.
   static Expected<ReferencePlan> compile(const runtime::PlanContents &plan, const ModelOptions &model,
                                          const std::vector<std::string> &inputBindings,
-                                         const std::vector<std::string> &extraOutputs, bool wide);
+                                         const std::vector<std::string> &extraOutputs,
+                                         std::optional<std::string> elementType = std::nullopt);
 
   RunnablePlan runnable() { return {plan, parameters}; }
 
@@ -31,8 +35,14 @@ private:
   WeightsSource parameters;
 };
 
-/// Whether the plan's arithmetic is narrower than f32.
-bool isNarrow(const runtime::PlanContents &plan);
+/// Arithmetic beside which a plan's own is judged.
+struct OtherArithmetic {
+  std::string elementType; ///< "f32" or "bf16"
+  /// The plan may be off by so many times what results differ by from the reference's in this arithmetic.
+  double share = 2;
+};
+/// Of a plan in bfloat16 f32; of one whose products are rounded to TF32 bfloat16; of one in exact float32 none.
+std::optional<OtherArithmetic> otherArithmeticOf(const runtime::PlanContents &plan);
 
 } // namespace cleave::tool
 

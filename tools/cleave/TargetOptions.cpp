@@ -61,6 +61,10 @@ void TargetOptions::addTo(CLI::App &command) {
                   "losses stay f32; f16 only for plans of training that do not run")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
+  command.add_flag(
+      "--tf32", tf32,
+      "let libraries of GPUs round the float32 that they multiply to TF32, with 10 bits of mantissa, which "
+      "is many times as fast; sums stay f32. Without it float32 is exact");
   command.add_option("--optimizer", optimizer, "what changes parameters in training")
       ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
       ->capture_default_str();
@@ -99,7 +103,7 @@ const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_l
       "--train",          "--batch",           "--microbatches", "--schedule",          "--recompute", "--zero",
       "--loss",           "--learning-rate",   "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
       "--batch-norm",     "--no-dropout",      "--seed",         "--optimizer",         "--memory",    "--solver",
-      "--search-seconds", "--compile-threads", "--buckets",      "--no-combine"};
+      "--search-seconds", "--compile-threads", "--buckets",      "--no-combine",        "--tf32"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

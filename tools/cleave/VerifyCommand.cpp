@@ -126,7 +126,7 @@ Expected<VerifiedPlan> openSubject(const VerifyOptions &options) {
 
 /// The outputs of a step of inference and how far they are from the reference's.
 Expected<std::vector<TensorDifference>> compareInference(const RunnablePlan &actual, const RunnablePlan &expected,
-                                                         const RunnablePlan *exact,
+                                                         const RunnablePlan *beside,
                                                          const std::vector<std::string> &bindings,
                                                          Tolerance tolerance) {
   const runtime::Entry &entry = actual.plan->entries.front(), &reference = expected.plan->entries.front();
@@ -142,7 +142,7 @@ Expected<std::vector<TensorDifference>> compareInference(const RunnablePlan &act
   if (!inputs)
     return inputs.error();
   std::vector<std::vector<runtime::HostTensor>> outputs;
-  for (const RunnablePlan *subject : {&actual, &expected, exact}) {
+  for (const RunnablePlan *subject : {&actual, &expected, beside}) {
     if (!subject)
       break;
     auto found = outputsOf(*subject, *inputs);
@@ -155,15 +155,14 @@ Expected<std::vector<TensorDifference>> compareInference(const RunnablePlan &act
     const runtime::HostTensor &wanted = outputs[1][i];
     // Sums are rounded by the size of what is summed: the small elements of an output have the error of its large ones.
     double scale = isFloatingPoint(wanted.type().element) ? std::max(1.0, largestMagnitude(wanted)) : 1;
-    // The plan and its reference may both be off by what their arithmetic does.
-    double narrowing = exact ? 2 * compare(wanted, outputs[2][i], 0, 0).maxError : 0;
+    double narrowing = beside ? tolerance.share * compare(wanted, outputs[2][i], 0, 0).maxError : 0;
     differences.push_back({"", entry.outputs[i].name, false,
                            compare(outputs[0][i], wanted, tolerance.rtol, tolerance.atol * scale + narrowing)});
   }
   return differences;
 }
 
-/// Runs the plan and its reference, and in narrow arithmetic also what that would be in f32.
+/// Runs the plan and its reference, and where the plan's arithmetic is no exact f32 also one to judge it by.
 Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions &options,
                                                              const VerifiedPlan &subject) {
   const runtime::Plan &plan = *subject.plan;
@@ -175,20 +174,22 @@ Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions
     model.model = options.subject;
   else if (model.model.empty())
     model.model = (plan.folder() / plan->model).string();
-  auto reference = ReferencePlan::compile(*plan, model, options.inputs, options.tensors, /*wide=*/false);
+  auto reference = ReferencePlan::compile(*plan, model, options.inputs, options.tensors);
   if (!reference)
     return reference.error();
-  std::optional<ReferencePlan> wide;
-  std::optional<RunnablePlan> exact;
-  if (isNarrow(*plan)) {
-    auto compiled = ReferencePlan::compile(*plan, model, options.inputs, options.tensors, /*wide=*/true);
+  std::optional<ReferencePlan> other;
+  std::optional<RunnablePlan> beside;
+  Tolerance tolerance{options.rtol, options.atol};
+  if (auto arithmetic = otherArithmeticOf(*plan)) {
+    auto compiled = ReferencePlan::compile(*plan, model, options.inputs, options.tensors, arithmetic->elementType);
     if (!compiled)
       return compiled.error();
-    exact.emplace(wide.emplace(std::move(*compiled)).runnable());
+    beside.emplace(other.emplace(std::move(*compiled)).runnable());
+    tolerance.share = arithmetic->share;
   }
   auto compare = plan->entries.front().samples != 0 ? compareTraining : compareInference;
-  return compare({plan, *subject.parameters}, reference->runnable(), exact ? &*exact : nullptr, options.inputs,
-                 {options.rtol, options.atol});
+  return compare({plan, *subject.parameters}, reference->runnable(), beside ? &*beside : nullptr, options.inputs,
+                 tolerance);
 }
 
 void printDifferences(llvm::raw_ostream &out, const std::vector<TensorDifference> &differences) {

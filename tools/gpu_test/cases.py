@@ -10,8 +10,12 @@ Model = collections.namedtuple("Model", "name sizes inputs", defaults=((),))
 
 # `purpose`: "outputs" (inference must agree with the CPU driver), "training" (so must losses and parameters after some
 # steps), or "speed"; `how`: flags of cleave compile; `training`: its flags for a step that trains, or none; `entry` of
-# the plan that is measured; `quick`: also in a short preparation.
-Case = collections.namedtuple("Case", "name purpose model devices how training entry quick", defaults=(False,))
+# the plan that is measured; `quick`: also in a short preparation; `precision`: a key of PRECISIONS.
+Case = collections.namedtuple("Case", "name purpose model devices how training entry quick precision",
+                              defaults=(False, "f32"))
+
+# How products are computed, as cleave compile and tools/bench/torch_gpu.py are told.
+PRECISIONS = {"f32": [], "tf32": ["--tf32"], "bf16": ["--dtype", "bf16"]}
 
 SHARED = ("bvlc_alexnet", "squeezenet", "inception_v1", "resnet50")
 
@@ -67,12 +71,26 @@ DIVIDED = [
     (OUTPUTS[7], 2, "alternate", ["--strategy", "alternate"]),
 ]
 
+# Outputs in other arithmetic than float32, by model: how many roundings lie one behind the other on the longest way to the
+# output. To bfloat16 every operator rounds what it gives: of LeNet's four layers product, bias, rectifier and pooling,
+# and image and weight; of the GPT's four layers two normalizations with scale and bias, six products with their biases,
+# softmax with its scaling and mask, GELU and two sums; embeddings, position and the last normalization and product
+# besides. To TF32 products round both operands.
+ROUNDINGS = {
+    (OUTPUTS[1], "bf16"): 4 * 6,
+    (OUTPUTS[4], "bf16"): 3 + 4 * (2 * 3 + 6 * 3 + 3 + 1 + 2) + 5,
+    (OUTPUTS[1], "tf32"): 2 * 4,
+    (OUTPUTS[4], "tf32"): 2 * (4 * 6 + 1),
+}
+
 # The sizes of tools/bench/torch_gpu.py; a step of inference of a text gives its loss, not logits of a gigabyte.
 SPEED = [
     (Model("resnet50", sizes(batch=32)), ["--optimizer", "momentum", "--learning-rate", "0.01"]),
     (Model("gpt", sizes(batch=8)), ["--optimizer", "adam", "--learning-rate", "0.0001"]),
     (Model("lstm", sizes(batch=20)), ["--optimizer", "sgd", "--learning-rate", "0.1"]),
 ]
+# Steps of training in other arithmetic.
+FASTER = [(0, "tf32"), (1, "tf32"), (1, "bf16")]
 LOSS = ["--train", "--loss", "cross-entropy"]
 SINGLE = ["--strategy", "single"]
 
@@ -84,6 +102,9 @@ def all_cases():
     for model in OUTPUTS:
         yield Case(model.name, "outputs", model, 1, SINGLE, [], "", model.name in ("mlp", "lenet"))
     yield Case("resnet50-small", "outputs", SMALL, 1, SINGLE, [], "")
+    for model, precision in ROUNDINGS:
+        yield Case(f"{model.name}-{precision}", "outputs", model, 1, SINGLE + PRECISIONS[precision], [], "",
+                   (model.name, precision) == ("lenet", "bf16"), precision)
     for model, devices, way, how in DIVIDED:
         yield Case(f"{model.name}-{way}{devices}", "outputs", model, devices, how, [], "")
     for model, optimizer in TRAININGS.items():
@@ -95,3 +116,7 @@ def all_cases():
         yield Case(f"speed-{model.name}-inference", "speed", model, 1, SINGLE, [] if images else LOSS + optimizer,
                    "" if images else "evaluate")
         yield Case(f"speed-{model.name}-train", "speed", model, 1, SINGLE, LOSS + optimizer, "train")
+    for index, precision in FASTER:
+        model, optimizer = SPEED[index]
+        yield Case(f"speed-{model.name}-train-{precision}", "speed", model, 1, SINGLE + PRECISIONS[precision],
+                   LOSS + optimizer, "train", False, precision)

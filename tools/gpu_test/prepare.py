@@ -22,6 +22,9 @@ SAMPLES = 64
 STEPS = 8
 # Float32 sums in another order: the largest error of outputs in parts of the largest element.
 OUTPUT_TOLERANCE = 2e-4
+# The most that rounding changes of a number, in parts of it: half of the last of bfloat16's 8 bits; the last of TF32's 11,
+# whose rest a GPU may cut off.
+UNITS = {"bf16": 2.0**-8, "tf32": 2.0**-10}
 # How many times as far from the CPU driver's parameters as its own plain loops come, others may come.
 NOISE = 20
 
@@ -89,7 +92,7 @@ class Preparation:
             # What the plan says of operations is about steps that train.
             flops = self.compile(case, [], work)[1]
         entry = {"name": case.name, "purpose": case.purpose, "plan": os.path.basename(plan), "devices": case.devices,
-                 "entry": case.entry, "model": case.model.name, "flops": flops,
+                 "entry": case.entry, "model": case.model.name, "precision": case.precision, "flops": flops,
                  "predicted_seconds": self.predict(plan, case, work)}
         entry.update(getattr(self, "expect_" + case.purpose)(case, model, work))
         return entry
@@ -141,11 +144,23 @@ class Preparation:
             name = f"{case.name}.expected.npy"
             self.run(self.cleave_run, self.cpu_plan(case, model, work), "--output", f"@0={self.path(name)}")
             self.known[key] = name
-        elements, _ = tensors.read_npy(self.path(self.known[key]))
-        scale = tensors.largest(elements)
+        expected = tensors.read_npy(self.path(self.known[key]))
+        scale = tensors.largest(expected[0])
         if not 0 < scale < math.inf:
             raise Failed(f"the CPU driver's output is to be compared with, but its largest element is {scale}")
-        return {"expects": {"@0": self.known[key]}, "rtol": 0, "atol": OUTPUT_TOLERANCE * scale}
+        relative = OUTPUT_TOLERANCE
+        if case.precision != "f32":
+            relative += self.rounding(case, model, work, expected) / scale
+        return {"expects": {"@0": self.known[key]}, "rtol": 0, "atol": relative * scale}
+
+    def rounding(self, case, model, work, expected):
+        """How far rounding may lead from `expected`, which is exact: as often as it is rounded in a row, but no more than
+        twice what it does on the CPU driver in bfloat16, of which TF32 has a quarter, or than two roundings."""
+        narrow = os.path.join(work, "narrow.npy")
+        self.run(self.cleave_run, self.cpu_plan(case, model, work, *cases.PRECISIONS["bf16"]), "--output", f"@0={narrow}")
+        unit, scale = UNITS[case.precision], tensors.largest(expected[0])
+        measured = tensors.difference(tensors.read_npy(narrow), expected) * unit / UNITS["bf16"]
+        return min(cases.ROUNDINGS[case.model, case.precision] * unit * scale, max(2 * measured, 2 * unit * scale))
 
     def take(self, case, folder, name):
         """A file of the model's own data, as the folder's."""

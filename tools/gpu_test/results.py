@@ -63,7 +63,7 @@ class Results:
         return lines
 
     SPEED_TITLES = ["step", "ours ms", "eager ms", "compiled ms", "compiled, no copies", "eager / ours",
-                    "compiled / ours", "of f32 rate", "predicted ms", "rounds"]
+                    "compiled / ours", "of rate", "predicted ms", "rounds"]
     STEP_TITLES = ["plan", "devices", "step ms", "MiB"]
 
     def text(self):

@@ -18,8 +18,9 @@ import carry
 import cuda_libraries
 import peers
 import tensors
+from cases import PRECISIONS
 from results import FAILED, PASSED, SKIPPED, Results, last
-from speed import Speed
+from speed import Speed, work_of
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "probe": 60, "steps": 80,
@@ -84,8 +85,12 @@ class Run:
     def start_peers(self):
         """While the runtime is built: first the rates, alone on the GPU, then all models at once."""
         self.rates = peers.measured_rates(90)
-        for model in sorted({case["model"] for case in self.cases if case["purpose"] == "speed"}):
-            self.peers[model] = peers.Peer(model, os.path.join(self.results.folder, f"torch-{model}.log"))
+        workloads = [case for case in self.cases if case["purpose"] == "speed"]
+        for model, precision in sorted({(case["model"], case["precision"]) for case in workloads}):
+            works = {work_of(case) for case in workloads if (case["model"], case["precision"]) == (model, precision)}
+            flags = [*PRECISIONS[precision], *(["--only", *works] if len(works) == 1 else [])]
+            self.peers[model, precision] = peers.Peer(
+                model, os.path.join(self.results.folder, f"torch-{model}-{precision}.log"), flags)
 
     def build_runtime(self):
         carried, cache = os.path.join(self.folder, "carried"), shutil.which("ccache")

@@ -13,6 +13,11 @@ ROUNDS = 3
 WARM_UP, ALL_ROUNDS, ONE = 60, 130, 30
 
 
+def work_of(case):
+    """What its entry computes, as PyTorch's side calls it."""
+    return "train" if case["entry"] == "train" else "inference"
+
+
 class Speed:
     """Measures on what a Run has built and started."""
 
@@ -44,7 +49,7 @@ class Speed:
                 found["ours"].append(json.load(file)["latency_ms"]["median"])
         else:
             found["errors"].append(last(output))
-        peer, work = self.run.peers.get(case["model"]), "train" if case["entry"] == "train" else "inference"
+        peer, work = self.run.peers.get((case["model"], case["precision"])), work_of(case)
         for variant in (peer.ready or {}).get("variants", []) if peer else []:
             answer = peer.measure(work, variant, max(5, steps // 2), min(ONE, self.run.left()))
             if "ms" in answer:
@@ -55,7 +60,7 @@ class Speed:
     def add(self, case, found):
         row = {key: {name: median([answer[name] for answer in found[key]]) for name in ("ms", "ms_with_copies")}
                for key in ("eager", "compiled") if found[key]}
-        ours, rate = median(found["ours"]), self.run.rates.get("f32_flops_per_second")
+        ours, rate = median(found["ours"]), self.run.rates.get(case["precision"] + "_flops_per_second")
         if ours is not None:
             row["ours_ms"] = ours
             if rate and case.get("flops"):

@@ -45,6 +45,8 @@ cublasLtEpilogue_t epilogueOf(const CublasProblem &problem) {
     return biased ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   case CublasProblem::Activation::Gelu:
     return biased ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  case CublasProblem::Activation::GeluGradient:
+    return CUBLASLT_EPILOGUE_DGELU;
   case CublasProblem::Activation::None:
     break;
   }
@@ -133,6 +135,7 @@ private:
                  "cublasLtMatmulDescSetAttribute");
   }
   Error makeOperation();
+  Error setAuxiliary();
   Error findCandidates();
   Error askHeuristic(cublasLtMatmulPreference_t preference);
   bool isUsable(const cublasLtMatmulAlgo_t &kept) const;
@@ -198,12 +201,27 @@ Error CublasLtKernel::makeOperation() {
   }
   if (Error error = setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(problem)))
     return error;
+  if (problem.activationInput >= 0)
+    if (Error error = setAuxiliary())
+      return error;
   if (problem.bias < 0)
     return Error::success();
   // The heuristic takes from the address how it is aligned.
   if (Error error = setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<void *>(uintptr_t(alignment))))
     return error;
   return setOperation(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dataType(problem.result.element));
+}
+
+/// What the epilogue reads lies as the result does.
+Error CublasLtKernel::setAuxiliary() {
+  if (Error error =
+          setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, reinterpret_cast<void *>(uintptr_t(alignment))))
+    return error;
+  if (Error error = setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, problem.result.leading))
+    return error;
+  return problem.batches == 1
+             ? Error::success()
+             : setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, problem.result.batchStride);
 }
 
 Error CublasLtKernel::askHeuristic(cublasLtMatmulPreference_t preference) {
@@ -341,7 +359,10 @@ Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cub
   if (problem.addsInPlace && added != output)
     return makeError(Status::Internal, "cublaslt kernel ", desc.text(), " adds to its output, which expects input ",
                      problem.added, " in the output's buffer");
-  // cublasLtMatmul copies the descriptor: what a graph has captured keeps its own bias.
+  // cublasLtMatmul copies the descriptor: what a graph has captured keeps its own bias, and what else is read.
+  if (problem.activationInput >= 0)
+    if (Error error = setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, arguments[problem.activationInput]))
+      return error;
   if (problem.bias >= 0)
     if (Error error = setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, arguments[problem.bias]))
       return error;

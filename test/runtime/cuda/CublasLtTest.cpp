@@ -120,6 +120,38 @@ TEST(CublasLt, AddsAndActivates) {
         }
 }
 
+// The way back through GELU: what flows back, from a product and perhaps another way, times the slope at what GELU
+// read. Slopes are differences of GELU itself.
+TEST(CublasLt, MultipliesByGelusSlope) {
+  std::mt19937 random(8);
+  auto slope = [](double x) { return (geluTanh(x + 1e-4) - geluTanh(x - 1e-4)) / 2e-4; };
+  for (ElementType element : {ElementType::F32, ElementType::BF16})
+    for (int batches : {1, 3})
+      for (bool whole : {false, true}) {
+        Shape output = {batches, 5, 16};
+        std::vector<Values> inputs = {randomValues(random, {batches, 5, 4}, element),
+                                      randomValues(random, {batches, 4, 16}, element)};
+        Values expected = product(inputs[0], inputs[1], output);
+        std::vector<LibraryPostOp> postOps;
+        if (whole) {
+          postOps.push_back({"binary_add", 0, 0, static_cast<int>(inputs.size())});
+          inputs.push_back(randomValues(random, output, element));
+        }
+        Values other = inputs.back(), kept = randomValues(random, output, element);
+        // GELU bends where its input is a few units large.
+        for (double &x : kept.values)
+          x *= 4;
+        postOps.push_back({"gelu_tanh_gradient", 0, 0, static_cast<int>(inputs.size())});
+        inputs.push_back(kept);
+        LibraryKernelDesc desc = describe("matmul", inputs, output, element);
+        desc.postOps = postOps;
+        for (size_t i = 0; i != expected.values.size(); ++i)
+          expected.values[i] = (expected.values[i] + (whole ? other.values[i] : 0)) * slope(kept.values[i]);
+        SCOPED_TRACE(desc.text());
+        expectNear(runLibraryKernel(desc, inputs), expected, element == ElementType::BF16 ? 1.0 / 256 : 1e-6);
+      }
+}
+
 // A residual or a sum that lies where the result goes is added once, and a `sum` elsewhere would be lost silently.
 TEST(CublasLt, AddsInPlace) {
   std::mt19937 random(3);

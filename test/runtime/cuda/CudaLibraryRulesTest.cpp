@@ -5,6 +5,7 @@
 #include "runtime/MemoryLayout.h"
 #include "runtime/drivers/cuda/rules/CublasProblem.h"
 #include "runtime/drivers/cuda/rules/CudaLibraries.h"
+#include "runtime/drivers/cuda/rules/CudnnProblem.h"
 
 #include <gtest/gtest.h>
 
@@ -97,6 +98,48 @@ TEST(CudaLibraryRules, ProductsTakeTheEpiloguesOfCublasLt) {
   EXPECT_EQ(libraryOf(withPostOps(product(), {{"relu"}, {"relu"}})), "");
   EXPECT_EQ(libraryOf(withPostOps(product(), {first}, {{4, 1}})), "");
   EXPECT_EQ(libraryOf(withPostOps(product(), {{"binary_mul", 0, 0, 2}}, {{4, 6}})), "");
+}
+
+// cuBLASLt reads what GELU was given in columns (our rows) whose distance is a multiple of 8, and adds no bias there.
+TEST(CudaLibraryRules, ProductsTakeTheWayBackThroughGelu) {
+  auto gradient = [](int64_t columns, std::vector<LibraryPostOp> before, std::vector<Shape> inputs, Shape kept) {
+    LibraryKernelDesc desc = describe("matmul", {{4, 8}, {8, columns}}, {4, columns});
+    before.push_back({"gelu_tanh_gradient", 0, 0, static_cast<int>(2 + inputs.size())});
+    inputs.push_back(std::move(kept));
+    return withPostOps(desc, std::move(before), std::move(inputs));
+  };
+  LibraryPostOp addition{"binary_add", 0, 0, 2};
+  EXPECT_EQ(libraryOf(gradient(16, {}, {}, {4, 16})), "cublaslt");
+  EXPECT_EQ(libraryOf(gradient(16, {addition}, {{4, 16}}, {4, 16})), "cublaslt");
+  EXPECT_EQ(libraryOf(gradient(12, {}, {}, {4, 12})), "");
+  EXPECT_EQ(libraryOf(gradient(16, {}, {}, {1, 16})), "");
+  EXPECT_EQ(libraryOf(gradient(16, {addition}, {{1, 16}}, {4, 16})), "");
+  EXPECT_EQ(libraryOf(gradient(16, {{"relu"}}, {}, {4, 16})), "");
+  LibraryKernelDesc desc = gradient(16, {}, {}, {4, 16});
+  desc.postOps.push_back({"relu"});
+  EXPECT_EQ(libraryOf(desc), "");
+  desc = gradient(16, {}, {}, {4, 16});
+  desc.inputs[2].element = ElementType::BF16;
+  EXPECT_EQ(libraryOf(desc), "");
+  expectRejected(withPostOps(product(), {{"gelu_tanh_gradient"}}), "expects an input");
+}
+
+// TF32 is asked of products and convolutions of float32, and changes nothing for bfloat16.
+TEST(CudaLibraryRules, ContractionsMayRound) {
+  auto rounded = [](LibraryKernelDesc desc) {
+    desc.ints["tf32"] = {1};
+    return desc;
+  };
+  EXPECT_TRUE(readCublasProblem(rounded(product()))->tf32);
+  EXPECT_FALSE(readCublasProblem(product())->tf32);
+  LibraryKernelDesc narrow = withElements(product(), ElementType::BF16, ElementType::BF16);
+  EXPECT_FALSE(readCublasProblem(rounded(narrow))->tf32);
+  LibraryKernelDesc data = describe("deconvolution", {{2, 4, 9, 9}, {4, 6, 3, 3}}, {2, 6, 11, 11}),
+                    weights = describe("convolution_weights", {{2, 6, 11, 11}, {2, 4, 9, 9}}, {4, 6, 3, 3});
+  for (const LibraryKernelDesc &desc : {convolution(), data, weights}) {
+    EXPECT_TRUE(readCudnnConvolution(rounded(desc))->tf32) << desc.text();
+    EXPECT_FALSE(readCudnnConvolution(desc)->tf32) << desc.text();
+  }
 }
 
 // float32 or bfloat16, sums in float32; others are computed by our own kernels.

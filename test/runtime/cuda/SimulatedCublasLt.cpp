@@ -90,6 +90,9 @@ struct Operation {
     return attributes.get<uint32_t>(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
   }
   void *bias() const { return attributes.get<void *>(CUBLASLT_MATMUL_DESC_BIAS_POINTER, nullptr); }
+  void *auxiliary() const { return attributes.get<void *>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, nullptr); }
+  int64_t auxiliaryLeading() const { return attributes.get<int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 0); }
+  int64_t auxiliaryStride() const { return attributes.get<int64_t>(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, 0); }
 };
 
 struct Preference {
@@ -133,13 +136,23 @@ struct Product {
     if (!isKnown || (isTf32 ? a.type != CUDA_R_32F : operation.compute != CUBLAS_COMPUTE_32F))
       return CUBLAS_STATUS_NOT_SUPPORTED;
     constexpr uint32_t known[] = {CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS,
-                                  CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS};
+                                  CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS,
+                                  CUBLASLT_EPILOGUE_DGELU};
     bool isEpilogue = std::find(std::begin(known), std::end(known), operation.epilogue()) != std::end(known);
     auto biasType = operation.attributes.get<int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, d.type);
     if (!isEpilogue || biasType != static_cast<int32_t>(d.type))
       return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (operation.epilogue() == CUBLASLT_EPILOGUE_DGELU && !isAuxiliaryMatrix())
+      return CUBLAS_STATUS_INVALID_VALUE;
     bool needsBias = operation.epilogue() & CUBLASLT_EPILOGUE_BIAS;
     return needsBias && !operation.bias() ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+  }
+
+  /// GELU's input: columns and batches apart by multiples of 8, of at least the result's rows.
+  bool isAuxiliaryMatrix() const {
+    int64_t leading = operation.auxiliaryLeading(), stride = operation.auxiliaryStride();
+    return operation.auxiliary() && leading % 8 == 0 && leading >= d.rows && stride % 8 == 0 &&
+           (d.batches() == 1 || stride >= leading * (d.columns - 1) + d.rows);
   }
 
   void run(double alpha, const void *left, const void *right, double beta, const void *added, void *result) const {
@@ -162,13 +175,24 @@ struct Product {
           sum *= alpha;
           if (beta != 0)
             sum += beta * c.load(added, batch, row, column);
-          d.store(result, batch, row, column, epilogue(sum, row));
+          d.store(result, batch, row, column, epilogue(sum, batch, row, column));
         }
     }
   }
 
-  double epilogue(double value, int64_t row) const {
+  /// Of x Phi(x) with Phi(x) = 1 / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3): Phi + x Phi (1 - Phi) 2 u'.
+  static double geluSlope(double x) {
+    double c = std::sqrt(2 / M_PI), phi = 1 / (1 + std::exp(-2 * c * (x + 0.044715 * x * x * x)));
+    return phi + x * phi * (1 - phi) * 2 * c * (1 + 3 * 0.044715 * x * x);
+  }
+
+  double epilogue(double value, int64_t batch, int64_t row, int64_t column) const {
     uint32_t kind = operation.epilogue();
+    if (kind == CUBLASLT_EPILOGUE_DGELU) {
+      int64_t at = row + column * operation.auxiliaryLeading() + batch * operation.auxiliaryStride();
+      auto input = static_cast<const std::byte *>(operation.auxiliary()) + at * runtime::elementBytes(d.element());
+      return value * geluSlope(runtime::loadElement(d.element(), input));
+    }
     if (kind & CUBLASLT_EPILOGUE_BIAS)
       value += runtime::loadElement(d.element(), static_cast<const std::byte *>(operation.bias()) +
                                                      row * runtime::elementBytes(d.element()));
@@ -284,6 +308,9 @@ const runtime::CublasLt &cublasLt() {
                                                {CUBLASLT_MATMUL_DESC_TRANSB, 4},
                                                {CUBLASLT_MATMUL_DESC_EPILOGUE, 4},
                                                {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, 4},
+                                               {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, 8},
+                                               {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, 8},
+                                               {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, 8},
                                                {CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8}});
     };
     t.cublasLtMatmulPreferenceCreate = [](cublasLtMatmulPreference_t *made) {

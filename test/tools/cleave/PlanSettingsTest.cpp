@@ -31,6 +31,7 @@ TEST(PlanSettings, ComeBackAsTheyWere) {
   target.noDropout = true;
   target.seed = 1ULL << 63;
   target.elementType = "bf16";
+  target.tf32 = true;
   std::vector<runtime::Setting> settings = settingsOf(model, target);
   ModelOptions sameModel;
   TargetOptions same;
@@ -52,7 +53,8 @@ TEST(PlanSettings, AreFewWithoutTraining) {
   target.optimizer = "sgd";
   EXPECT_TRUE(settingsOf({}, target).empty());
   target.elementType = "bf16";
-  EXPECT_EQ(settingsOf({}, target), (std::vector<runtime::Setting>{{"dtype", "bf16"}}));
+  target.tf32 = true;
+  EXPECT_EQ(settingsOf({}, target), (std::vector<runtime::Setting>{{"dtype", "bf16"}, {"tf32", "true"}}));
 }
 
 // A plan is a file that anybody may have written: it does not choose what the command reads, nor values that the

@@ -66,7 +66,8 @@ def check_comparisons(tool, work):
     """Plans for this host stand in for those for GPUs: they agree, and what is wrong is found."""
     folder = os.path.join(work, "host")
     cases = prepare(tool, folder, "host")
-    speed = {"name": "speed", "purpose": "speed", "plan": cases[0]["plan"], "model": "mlp", "entry": "", "flops": 1e6}
+    speed = {"name": "speed", "purpose": "speed", "plan": cases[0]["plan"], "model": "mlp", "entry": "", "precision": "f32",
+             "flops": 1e6}
     rows = compared(folder, os.path.join(work, "right"), [*cases, speed])
     check(all(row["status"] == "passed" for row in rows.values()) and len(rows) == len(cases) + 1,
           "on the CPU all agree: " + "; ".join(f"{row['name']} {row['detail']}" for row in rows.values()))

@@ -56,8 +56,14 @@ def main():
     check(trained["ms"] > 0 and "expected inference or train" in refused["error"] and "expected WORK" in nonsense["error"],
           f"serve: {served[ready + 1:]}")
     rates = peer("rates", "--device", "cpu", "--tiny")[0]
-    check(all(rates[key] > 0 for key in ("f32_flops_per_second", "bf16_flops_per_second", "bytes_per_second")),
-          f"rates: {rates}")
+    check(all(rates[key] > 0 for key in ("f32_flops_per_second", "tf32_flops_per_second", "bf16_flops_per_second",
+                                         "bytes_per_second")), f"rates: {rates}")
+    # In bfloat16 the same loss but for rounding, which there must be: 2^-8 of a number at most, a few times in a row.
+    narrow = peer("gpt", "--device", "cpu", "--tiny", "--steps", "1", "--dtype", "bf16", "--only", "train")
+    exact = peer("gpt", "--device", "cpu", "--tiny", "--steps", "1", "--tf32", "--only", "train")
+    off = abs(narrow[0]["result"] - exact[0]["result"])
+    check({answer["work"] for answer in narrow + exact} == {"train"} and 0 < off < 10 * 2**-8 * exact[0]["result"],
+          f"gpt in bfloat16: off by {off}")
 
 
 if __name__ == "__main__":

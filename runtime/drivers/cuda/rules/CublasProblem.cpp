@@ -15,6 +15,9 @@ namespace {
 
 /// cuBLASLt's heuristics compute with 32-bit sizes in places; what is larger is no size of a matrix on one GPU.
 constexpr int64_t largestSize = std::numeric_limits<int32_t>::max();
+/// What the distance of columns of an epilogue's own input, and of its batches, must be a multiple of (cublasLt.h,
+/// CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD).
+constexpr int64_t auxiliaryMultiple = 8;
 
 struct Reader {
   const LibraryKernelDesc &desc;
@@ -31,6 +34,7 @@ struct Reader {
   Error readOperandBias();
   Error readPostOps();
   Error readAddition(const LibraryPostOp &postOp);
+  Error readGeluGradient(const LibraryPostOp &postOp);
 };
 
 /// The strides of each dimension in elements; nothing for blocked or padded layouts.
@@ -158,6 +162,21 @@ Error Reader::readAddition(const LibraryPostOp &postOp) {
                 " expects the output's shape or a value a column, each once, got ", type.text());
 }
 
+Error Reader::readGeluGradient(const LibraryPostOp &postOp) {
+  const TensorType &type = desc.inputs[postOp.argument], &result = desc.outputs[0];
+  if (type.element != result.element || type.shape != result.shape || !isDense(type))
+    return refuse(Status::Unsupported, "input ", postOp.argument, " expects row-major elements of the output's type ",
+                  result.text(), ", got ", type.text());
+  if (problem.rows % auxiliaryMultiple != 0)
+    return refuse(Status::Unsupported, "post operation \"gelu_tanh_gradient\" expects rows of a multiple of ",
+                  auxiliaryMultiple, " elements, got ", problem.rows);
+  if (problem.bias >= 0)
+    return refuse(Status::Unsupported, "cublaslt has no \"gelu_tanh_gradient\" behind a bias");
+  problem.activation = CublasProblem::Activation::GeluGradient;
+  problem.activationInput = postOp.argument;
+  return Error::success();
+}
+
 Error Reader::readPostOps() {
   for (const LibraryPostOp &postOp : desc.postOps) {
     if (problem.activation != CublasProblem::Activation::None)
@@ -169,6 +188,9 @@ Error Reader::readPostOps() {
       problem.activation = CublasProblem::Activation::Relu;
     } else if (postOp.kind == "gelu_tanh") {
       problem.activation = CublasProblem::Activation::Gelu;
+    } else if (postOp.kind == "gelu_tanh_gradient") {
+      if (Error error = readGeluGradient(postOp))
+        return error;
     } else {
       return refuse(Status::Unsupported, "cublaslt has no post operation \"", postOp.kind, '"');
     }

@@ -18,6 +18,7 @@
 //   binary_add   once of a value a column, where there is no bias yet, and once of the result's shape; in either order
 //   sum          in place of the latter: the same, where the value lies in the result's buffer
 //   relu, gelu_tanh   one of them, last
+//   gelu_tanh_gradient  in their place, of the result's shape with rows of a multiple of 8, where there is no bias
 
 #ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_RULES_CUBLASPROBLEM_H
 #define CLEAVE_RUNTIME_DRIVERS_CUDA_RULES_CUBLASPROBLEM_H
@@ -36,7 +37,7 @@ struct CublasMatrix {
 };
 
 struct CublasProblem {
-  enum class Activation { None, Relu, Gelu };
+  enum class Activation { None, Relu, Gelu, GeluGradient };
 
   /// result [rows, columns] = left [rows, depth] right [depth, columns], of column-major matrices.
   int64_t rows = 0, columns = 0, depth = 0, batches = 1;
@@ -50,6 +51,8 @@ struct CublasProblem {
   /// The added input has to be the result's buffer.
   bool addsInPlace = false;
   Activation activation = Activation::None;
+  /// The kernel's input at whose elements GELU is differentiated, which lies as the result does; -1: none.
+  int activationInput = -1;
   bool tf32 = false;
 
   /// Room for eight partial sums of the result in float32, with which a long depth is divided among processors; at

@@ -23,7 +23,7 @@ Expected<size_t> countOperands(const LibraryKernelDesc &desc, size_t least, size
 }
 
 Error checkPostOpInput(const LibraryKernelDesc &desc, const LibraryPostOp &postOp, size_t operands) {
-  bool reads = postOp.kind == "sum" || postOp.kind.starts_with("binary_");
+  bool reads = postOp.kind == "sum" || postOp.kind.starts_with("binary_") || postOp.kind == "gelu_tanh_gradient";
   if (reads != (postOp.argument >= 0))
     return makeError(Status::Rejected, "post operation \"", postOp.kind, "\" expects ", reads ? "an" : "no",
                      " input, got ", postOp.argument);

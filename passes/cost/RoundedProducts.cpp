@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Rates of TF32 in the place of float32's.
+
+#include "passes/cost/RoundedProducts.h"
+
+#include "runtime/Plan.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace cleave {
+
+bool canRoundProducts(const Machine &machine) {
+  return any_of(machine.devices, [](const DeviceSpec &device) { return device.driver == "cuda"; });
+}
+
+Machine withRoundedProducts(Machine machine) {
+  for (auto &[name, kind] : machine.kinds) {
+    auto rate = kind.peak.find("tf32");
+    if (kind.driver != "cuda" || rate == kind.peak.end())
+      continue;
+    kind.peak["f32"] = rate->second;
+    for (const char *products : {"contraction", "convolution", "streaming"})
+      if (const EfficiencyCurve *curve = kind.findCurve(products, "tf32"))
+        kind.efficiency[std::string(products) + ".f32"] = EfficiencyCurve(*curve);
+  }
+  return machine;
+}
+
+bool roundsProducts(const runtime::Kernel &kernel) {
+  const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
+  return library && any_of(library->attributes, [](const runtime::Attribute &attribute) {
+           return attribute.name == "tf32" && attribute.ints == std::vector<int64_t>{1};
+         });
+}
+
+} // namespace cleave
