@@ -65,6 +65,8 @@ CudaEpilogueDesc::Activation ownActivation(CublasProblem::Activation activation)
     return CudaEpilogueDesc::Activation::Relu;
   case CublasProblem::Activation::Gelu:
     return CudaEpilogueDesc::Activation::Gelu;
+  case CublasProblem::Activation::GeluGradient:
+    return CudaEpilogueDesc::Activation::GeluGradient;
   case CublasProblem::Activation::None:
     break;
   }
@@ -80,6 +82,7 @@ std::vector<Way> waysOf(const CublasProblem &problem) {
   way.rest.channels = static_cast<uint64_t>(problem.rows);
   std::vector<Way> ways = {way};
   way.rest.activation = ownActivation(std::exchange(way.problem.activation, CublasProblem::Activation::None));
+  way.rest.saved = std::exchange(way.problem.activationInput, -1);
   if (!way.rest.isEmpty())
     ways.push_back(way);
   if (problem.bias >= 0) {

@@ -12,9 +12,9 @@ extern "C" const unsigned char cleaveLinksPtx[];
 
 namespace cleave::runtime {
 
-constexpr uint32_t threadsOfBlock = 256;
+constexpr uint32_t boxThreads = 256;
 /// Blocks that keep any GPU busy; more would only wait.
-constexpr uint64_t mostBlocks = 1024;
+constexpr uint64_t mostBoxBlocks = 1024;
 
 Expected<cudaKernel_t> CudaLinkKernels::find(const std::string &symbol) {
   auto known = found.find(symbol);
@@ -26,7 +26,7 @@ Expected<cudaKernel_t> CudaLinkKernels::find(const std::string &symbol) {
       return Error(made.error().status(), "kernels of communications: " + made.error().message());
     module = std::move(*made);
   }
-  auto kernel = module.find(cuda, symbol, threadsOfBlock);
+  auto kernel = module.find(cuda, symbol, boxThreads);
   if (kernel)
     found[symbol] = *kernel;
   return kernel;
@@ -77,7 +77,7 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
   if (list.empty())
     return launch;
   launch.blocks =
-      static_cast<uint32_t>(std::clamp<uint64_t>((most + threadsOfBlock - 1) / threadsOfBlock, 1, mostBlocks));
+      static_cast<uint32_t>(std::clamp<uint64_t>((most + boxThreads - 1) / boxThreads, 1, mostBoxBlocks));
   if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
     return error;
   auto kernel = kernels.find(symbol);
@@ -154,7 +154,7 @@ Error CudaBoxLaunch::enqueue(cudaStream_t stream) {
   std::vector<void *> addresses;
   for (uint64_t &argument : arguments)
     addresses.push_back(&argument);
-  cudaError_t code = cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(threadsOfBlock),
+  cudaError_t code = cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks), dim3(boxThreads),
                                             addresses.data(), 0, stream);
   return checkCuda(*cuda, code, "launching a kernel of a communication");
 }
