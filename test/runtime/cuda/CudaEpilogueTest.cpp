@@ -177,6 +177,30 @@ TEST(CudaEpilogue, FollowsProductsThatLackOne) {
             }
 }
 
+// GELU's gradient needs a second value of each element, which the kernel behind the product reads, too.
+TEST(CudaEpilogue, FollowsProductsThatLackGradients) {
+  std::mt19937 random(4);
+  for (bool isRefused : {false, true}) {
+    Refusals refusals(isRefused ? simulated::LibraryRefusals{{CUBLASLT_EPILOGUE_DGELU}, {}}
+                                : simulated::LibraryRefusals{});
+    std::vector<Values> inputs = {randomValues(random, {4, 5}), randomValues(random, {5, 8}),
+                                  randomValues(random, {4, 8})};
+    LibraryKernelDesc desc = describe("matmul", inputs, {4, 8});
+    desc.postOps = {{"gelu_tanh_gradient", 0, 0, 2}};
+    Values expected = tabulate({4, 8}, [&](const Shape &at) {
+      double sum = 0;
+      for (int64_t k = 0; k != 5; ++k)
+        sum += inputs[0].at({at[0], k}) * inputs[1].at({k, at[1]});
+      return activated(Activation::GeluGradient, sum, inputs[2].at(at));
+    });
+    LibraryRun kernel(desc, inputs);
+    kernel.choose();
+    int before = simulatedKernels();
+    expectNear(kernel.run(), expected, 1e-5);
+    EXPECT_EQ(simulatedKernels() - before, isRefused ? 2 : 1);
+  }
+}
+
 // A product that nothing computes is still an error, that of the plain product.
 TEST(CudaEpilogue, SaysWhenThereIsNoAlgorithmAtAll) {
   std::mt19937 random(3);
