@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
 import cases  # noqa: E402
 
 # A few of everything that tools/gpu-test runs: an interpreter is no GPU.
-CASES = ("mlp", "moe", "bert", "unet", "resnet50-small", "gpt-tensor2", "train-gpt", "train-lenet-one",
+CASES = ("mlp", "moe", "bert", "resnet50-small", "shared-squeezenet", "gpt-tensor2", "train-gpt", "train-lenet-one",
          "train-lenet-data", "train-lenet-pipeline4", "train-lstm-data4", "train-lstm-pipeline4")
 # Those that several processes run as well, with NCCL's calls by MPI.
 SEVERAL = ("train-gpt-data", "train-gpt-mixed4", "train-gpt-pipeline4")
