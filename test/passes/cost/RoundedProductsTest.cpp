@@ -15,7 +15,7 @@ namespace {
 
 constexpr double teraflop = 1e12, launch = 3e-6;
 
-Machine machineOf(llvm::StringRef text) {
+Machine roundingMachine(llvm::StringRef text) {
   auto machine = parseMachine(text);
   EXPECT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
   return machine ? std::move(*machine) : Machine();
@@ -50,7 +50,7 @@ TEST(RoundedProducts, HaveTheirOwnRateInTheSearch) {
   };
   for (const Sheet &sheet :
        {Sheet{"cuda:h100:1", 67e12 * 0.75, 494.7e12 * 0.7}, Sheet{"cuda:a100-80g:1", 19.5e12 * 0.92, 156e12 * 0.8}}) {
-    Machine exact = machineOf(sheet.machine), rounded = withRoundedProducts(exact);
+    Machine exact = roundingMachine(sheet.machine), rounded = withRoundedProducts(exact);
     auto seconds = [](const OperatorCost &cost) { return cost.seconds(CostClass::Contraction, teraflop, 1); };
     EXPECT_NEAR(seconds(costOn(exact, "f32")), launch + teraflop / sheet.exact, 1e-12);
     EXPECT_NEAR(seconds(costOn(rounded, "f32")), launch + teraflop / sheet.rounded, 1e-12);
@@ -62,13 +62,13 @@ TEST(RoundedProducts, HaveTheirOwnRateInTheSearch) {
 
 // Only the driver "cuda" has a library that rounds; a kind that says nothing of TF32 keeps float32's rate.
 TEST(RoundedProducts, NeedGpusThatSaySo) {
-  EXPECT_TRUE(canRoundProducts(machineOf("cuda:h100:1")));
+  EXPECT_TRUE(canRoundProducts(roundingMachine("cuda:h100:1")));
   for (llvm::StringRef exact : {"h100:1", "host:1x1", "null:2"}) {
-    Machine machine = machineOf(exact);
+    Machine machine = roundingMachine(exact);
     EXPECT_FALSE(canRoundProducts(machine)) << exact.str();
     EXPECT_EQ(withRoundedProducts(machine).kinds, machine.kinds) << exact.str();
   }
-  Machine silent = machineOf("cuda:h100:1");
+  Machine silent = roundingMachine("cuda:h100:1");
   silent.kinds.begin()->second.peak.erase("tf32");
   EXPECT_EQ(withRoundedProducts(silent).kinds, silent.kinds);
 }
@@ -77,7 +77,7 @@ TEST(RoundedProducts, NeedGpusThatSaySo) {
 // are given in float32 are products of bfloat16.
 TEST(RoundedProducts, HaveTheirOwnRateInPlans) {
   using runtime::ElementType;
-  PlanCost cost(machineOf("cuda:h100:1"));
+  PlanCost cost(roundingMachine("cuda:h100:1"));
   EXPECT_NEAR(secondsOf(cost, productOf(ElementType::F32, ElementType::F32, false)), launch + teraflop / (67e12 * 0.75),
               1e-12);
   EXPECT_NEAR(secondsOf(cost, productOf(ElementType::F32, ElementType::F32, true)),
