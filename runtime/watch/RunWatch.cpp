@@ -111,8 +111,8 @@ std::optional<Failure> RunWatch::findSilent(int64_t time) const {
 }
 
 /// Who waits has no part in it as long as somebody works, or does nothing at all. Of those who wait, and those who have
-/// ended a step and begun no other, the others wait for the one who does it longest. What counts is what beats have said:
-/// since then an instruction may have ended.
+/// ended a step and begun no other, the others wait for the one who does it longest. What counts is what beats have
+/// said: since then an instruction may have ended.
 std::optional<Failure> RunWatch::findSlow() const {
   auto ageOf = [](const Member &member) { return member.ended ? 0 : member.beat.longest.age; };
   int64_t limit = nanoseconds(options.stepTimeout), longest = 0;

@@ -76,8 +76,7 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
     most = std::max(most, box.units);
   if (list.empty())
     return launch;
-  launch.blocks =
-      static_cast<uint32_t>(std::clamp<uint64_t>((most + boxThreads - 1) / boxThreads, 1, mostBoxBlocks));
+  launch.blocks = static_cast<uint32_t>(std::clamp<uint64_t>((most + boxThreads - 1) / boxThreads, 1, mostBoxBlocks));
   if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
     return error;
   auto kernel = kernels.find(symbol);
