@@ -14,6 +14,8 @@ add_custom_command(
           ${CMAKE_CURRENT_SOURCE_DIR}/cuda/TestKernels.cu -o ${CLEAVE_TEST_PTX}
   DEPENDS cuda/TestKernels.cu)
 add_custom_target(cleave-test-ptx DEPENDS ${CLEAVE_TEST_PTX})
+target_compile_definitions(cleave_test_plans PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
+add_dependencies(cleave_test_plans cleave-test-ptx)
 
 # A CUDA runtime without a GPU.
 add_library(cleave_simulated_cuda STATIC
