@@ -4,14 +4,16 @@
 
 #include "passes/codegen/GpuTarget.h"
 
+#include "passes/codegen/NativeTarget.h"
+
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Operator.h"
+#include "llvm/IR/PassInstrumentation.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -159,20 +161,7 @@ void optimizeForGpu(Module &module, TargetMachine &machine) {
   // It takes vectors apart that are loaded, counting on others to join them again.
   callbacks.registerShouldRunOptionalPassCallback(
       [](StringRef name, Any) { return !name.starts_with("VectorCombine"); });
-  PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  PassBuilder builder(&machine, tuning, std::nullopt, &callbacks);
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
+  optimizeModule(module, machine, /*vectorizes=*/false, &callbacks);
 }
 
 std::string emitPtx(Module &module, TargetMachine &machine) {

@@ -117,7 +117,7 @@ static void compilePart(MLIRContext &context, Part &part, const NativeTarget &ta
   watch.addTo(part.times.translate);
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
   target.configure(*code, *machine, /*contract=*/!reference);
-  optimizeModule(*code, *machine);
+  optimizeModule(*code, *machine, /*vectorizes=*/true);
   watch.addTo(part.times.optimize);
   part.object = emitObject(*code, *machine);
   watch.addTo(part.times.emit);

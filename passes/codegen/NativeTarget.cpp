@@ -132,13 +132,13 @@ void NativeTarget::configure(Module &module, const TargetMachine &machine, bool 
   }
 }
 
-void optimizeModule(Module &module, TargetMachine &machine) {
+void optimizeModule(Module &module, TargetMachine &machine, bool vectorizes, PassInstrumentationCallbacks *callbacks) {
   PipelineTuningOptions tuning;
-  tuning.LoopVectorization = true;
-  tuning.SLPVectorization = true;
+  tuning.LoopVectorization = vectorizes;
+  tuning.SLPVectorization = vectorizes;
   tuning.LoopUnrolling = true;
   tuning.LoopInterleaving = true;
-  PassBuilder builder(&machine, tuning);
+  PassBuilder builder(&machine, tuning, std::nullopt, callbacks);
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager components;

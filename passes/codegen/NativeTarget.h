@@ -15,6 +15,10 @@
 #include <string>
 #include <vector>
 
+namespace llvm {
+class PassInstrumentationCallbacks;
+} // namespace llvm
+
 namespace cleave {
 
 /// A processor and its instructions that code may use.
@@ -44,8 +48,10 @@ private:
   std::vector<std::string> features;
 };
 
-/// Optimizes a module for speed, loops vectorized.
-void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine);
+/// Optimizes a module for speed. `vectorizes`: loops and neighbouring operations become ones on vectors. `callbacks`
+/// say which passes run; null: all.
+void optimizeModule(llvm::Module &module, llvm::TargetMachine &machine, bool vectorizes,
+                    llvm::PassInstrumentationCallbacks *callbacks = nullptr);
 
 /// The module as a relocatable object file.
 llvm::SmallVector<char, 0> emitObject(llvm::Module &module, llvm::TargetMachine &machine);
