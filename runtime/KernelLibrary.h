@@ -45,6 +45,10 @@ public:
   /// Whether values may get layouts of the library's own. Where not, every value stays row-major, and the library reads
   /// transposed operands where they lie.
   virtual bool choosesLayouts() const = 0;
+  /// Whether contractions have the attribute `tf32`.
+  virtual bool canRoundProducts() const { return false; }
+  /// Whether there are post operations for gradients of activations.
+  virtual bool hasGradientPostOps() const { return false; }
   /// The kernel for a device of `threads` cores, on which a library may decide or not. Takes no more than about a
   /// millisecond and no device. Status::Unsupported when the library cannot do it or does it no better than compiled
   /// code, Status::Rejected when the description contradicts itself. Thread-safe.

@@ -77,7 +77,7 @@ static std::optional<Epilogue> epilogueOf(OpOperand &use, const KernelDevice &de
   if (!library)
     return std::nullopt;
   // Several operators to us, one to libraries of GPUs.
-  if (device.knowsGradients)
+  if (device.library->hasGradientPostOps())
     if (Value x = dfg::findGeluTanhGradientInput(reader, use.getOperandNumber()))
       return Epilogue{reader, {"gelu_tanh_gradient"}, x, {}};
   auto kind = library.getLibraryEpilogue(use.getOperandNumber());

@@ -19,7 +19,7 @@ namespace cleave {
 KernelDevice kernelDeviceOf(dist::ProgramOp program) {
   dist::Device device = dist::getDeviceOf(program);
   if (device.driver == "cuda")
-    return {&runtime::cudaLibraries(), 1, /*canRoundProducts=*/true, /*knowsGradients=*/true};
+    return {&runtime::cudaLibraries(), 1};
   return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores)};
 }
 

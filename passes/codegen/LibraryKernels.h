@@ -31,10 +31,6 @@ struct KernelDevice {
   /// The library of the device's driver.
   const runtime::KernelLibrary *library = nullptr;
   unsigned threads = 1;
-  /// Whether the library knows the attribute `tf32` of contractions.
-  bool canRoundProducts = false;
-  /// Whether the library knows post operations for gradients.
-  bool knowsGradients = false;
 };
 
 /// The device that a program runs on.

@@ -43,7 +43,7 @@ public:
   ProgramWalk(dist::ProgramOp program, LibraryKernels &kernels, const DenseSet<StringAttr> &rowMajorMeshes,
               DenseMap<int64_t, RankedTensorType> &sent, bool roundsProducts)
       : program(program), device(kernelDeviceOf(program)), kernels(kernels), rowMajorMeshes(rowMajorMeshes), sent(sent),
-        roundsProducts(roundsProducts && device.canRoundProducts), next(program.getBody().front().begin()),
+        roundsProducts(roundsProducts && device.library->canRoundProducts()), next(program.getBody().front().begin()),
         values(kernels, device) {}
 
   /// Goes on until the program ends or waits for a send that was not walked yet. Returns whether anything was done.
@@ -138,7 +138,7 @@ static bool isExactInTf32(Operation *op) {
 /// Sums of products of bfloat16 in float32, which the library may not have: cuDNN rounds its results to the type of the
 /// operands. In float32 it has them, and TF32 loses nothing of what bfloat16 was.
 bool ProgramWalk::selectWidened(Operation *op) {
-  if (!device.canRoundProducts || !sumsProducts(op, /*narrow=*/true) ||
+  if (!device.library->canRoundProducts() || !sumsProducts(op, /*narrow=*/true) ||
       !tensorType(op->getResult(0)).getElementType().isF32())
     return false;
   OpBuilder builder(op);
@@ -260,7 +260,8 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
     else
       query.desc.reals[name] = {cast<FloatAttr>(parameter.getValue()).getValueAsDouble()};
   }
-  if (sumsProducts(op, /*narrow=*/false) && (roundsProducts || (device.canRoundProducts && isExactInTf32(op))))
+  if (sumsProducts(op, /*narrow=*/false) &&
+      (roundsProducts || (device.library->canRoundProducts() && isExactInTf32(op))))
     query.desc.ints["tf32"] = {1};
 
   // What each argument is now; the views of weights are made when the kernel is known.

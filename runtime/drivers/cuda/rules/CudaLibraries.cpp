@@ -37,6 +37,8 @@ class Libraries final : public KernelLibrary {
 public:
   std::string_view name() const override { return "cuda"; }
   bool choosesLayouts() const override { return false; }
+  bool canRoundProducts() const override { return true; }
+  bool hasGradientPostOps() const override { return true; }
 
   Expected<LibraryChoice> choose(const LibraryKernelQuery &query, unsigned) const override {
     // What is left open stays as it is: row-major, or transposed where the description says so.
