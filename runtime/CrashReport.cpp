@@ -7,7 +7,6 @@
 #include "runtime/Clock.h"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <unistd.h>
 

@@ -15,7 +15,6 @@
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
 namespace cleave::runtime {

@@ -7,7 +7,6 @@
 #include "runtime/Clock.h"
 #include "runtime/watch/RunWatch.h"
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>

@@ -4,8 +4,9 @@
 
 #include "runtime/watch/Logbook.h"
 
+#include "runtime/Clock.h"
+
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
@@ -116,7 +117,7 @@ NotedActivity::NotedActivity(ActivityKind kind, std::string_view text)
     : line(Logbook::own() ? Logbook::own()->take() : nullptr) {
   if (!line)
     return;
-  line->since.store(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  line->since.store(now());
   line->text.store(Logbook::own()->add(kind, text));
 }
 

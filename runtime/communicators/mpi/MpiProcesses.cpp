@@ -10,7 +10,6 @@
 #include "runtime/watch/Logbook.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
