@@ -354,7 +354,7 @@ int runCollectiveBench(const CollectiveBenchOptions &options, std::ostream &out,
       error = replaceTextFile(options.jsonFile, [&](std::ostream &file) { writeJson(*results, options, file); });
   }
   if (error && isFirst)
-    err << "error: " << error.message() << "\n";
+    err << error.report();
   return static_cast<int>(error.status());
 }
 

@@ -31,4 +31,10 @@ std::string Error::text() const {
   return detail->node.empty() ? detail->message : detail->message + " (node \"" + detail->node + "\")";
 }
 
+std::string Error::report() const {
+  if (!detail)
+    return "";
+  return "error: " + detail->message + "\n" + (detail->node.empty() ? "" : "note: at node \"" + detail->node + "\"\n");
+}
+
 } // namespace cleave::runtime

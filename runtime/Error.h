@@ -49,6 +49,8 @@ public:
   Error atNode(const std::string &node) const;
   /// Message and node in one line.
   std::string text() const;
+  /// What programs print: a line "error: " with the message, and a note that names the node. Empty on success.
+  std::string report() const;
 
 private:
   struct Detail {

@@ -247,11 +247,8 @@ int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &opt
   Error error = command.run(parameters);
   if (command.isFirst() && (!error || error.status() == Status::Different))
     command.report.print(out);
-  if (error && command.isFirst() && (!options.processes || options.processes->claimReport())) {
-    err << "error: " << error.message() << "\n";
-    if (!error.node().empty())
-      err << "note: at node \"" << error.node() << "\"\n";
-  }
+  if (error && command.isFirst() && (!options.processes || options.processes->claimReport()))
+    err << error.report();
   return static_cast<int>(error.status());
 }
 

@@ -403,11 +403,8 @@ int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions 
     return static_cast<int>(error.status());
   if (!error)
     command.results().print(out);
-  if (error && (!options.processes || options.processes->claimReport())) {
-    err << "error: " << error.message() << "\n";
-    if (!error.node().empty())
-      err << "note: at node \"" << error.node() << "\"\n";
-  }
+  if (error && (!options.processes || options.processes->claimReport()))
+    err << error.report();
   return static_cast<int>(error.status());
 }
 

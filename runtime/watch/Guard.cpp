@@ -13,7 +13,6 @@
 #include <iostream>
 #include <map>
 #include <poll.h>
-#include <sstream>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -415,11 +414,7 @@ private:
     // The process of rank 0 may be saying what all have agreed on.
     bool says = guarded.book->claimReport();
     if (says) {
-      std::ostringstream text;
-      text << "error: " << failure.text << "\n";
-      if (!failure.node.empty())
-        text << "note: at node \"" << failure.node << "\"\n";
-      std::cerr << text.str() << std::flush;
+      std::cerr << Error(failure.status, failure.text, failure.node).report() << std::flush;
     } else if (!processStatus && !stopped) {
       endCode = code(failure.status);
       endBy = endBy ? endBy : std::optional(now() + patience);

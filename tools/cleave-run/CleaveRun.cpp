@@ -40,7 +40,7 @@ static Expected<std::unique_ptr<Processes>> startProcesses() {
 
 static int report(const Error &error, bool isFirst) {
   if (isFirst)
-    std::cerr << "error: " << error.message() << "\n";
+    std::cerr << error.report();
   return static_cast<int>(error.status());
 }
 

@@ -434,8 +434,7 @@ int runGpuProbe(const std::string &path, std::ostream &out, std::ostream &err) {
     error = replaceTextFile(path, [&](std::ostream &file) { writeGpuMachineFile(*measured, file); });
   else if (!error)
     writeGpuMachineFile(*measured, out);
-  if (error)
-    err << "error: " << error.message() << "\n";
+  err << error.report();
   return static_cast<int>(error.status());
 }
 
