@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A CublasProblem as cuBLASLt's descriptors, and the search for its fastest algorithm. An epilogue that no algorithm
-// has is left to a kernel of our own.
+// has, or has only slower than it takes behind the product, is left to a kernel of our own.
 
 #include "runtime/drivers/cuda/CublasLtKernel.h"
 
@@ -12,7 +12,7 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
+#include <limits>
 
 namespace cleave::runtime {
 
@@ -128,10 +128,15 @@ public:
   Error enqueue(void *const *arguments, cudaStream_t stream) override { return run(arguments, stream, algorithm); }
 
 private:
-  Error useNextWay();
-  Error useWay(const Way &way);
-  Error chooseByMeasuring(void *const *arguments, cudaStream_t stream);
+  Error useWay(size_t number);
+  bool useKept(const std::string &text, void *const *arguments, cudaStream_t stream);
+  Expected<float> measureCandidates(void *const *arguments, cudaStream_t stream);
   Error check(cublasStatus_t code, const char *routine) const;
+  /// What is left of the scratch behind the first address that is aligned as cuBLASLt wants it.
+  uint64_t workspaceBytes() const {
+    constexpr uint64_t most = CublasProblem::workspaceAlignment - alignment;
+    return desc.scratchBytes > most ? desc.scratchBytes - most : 0;
+  }
   Error makeLayout(cublasLtMatrixLayout_t &layout, const CublasMatrix &matrix) const;
   template <typename T> Error setOperation(cublasLtMatmulDescAttributes_t name, const T &value) const {
     return check(library.cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof(value)),
@@ -150,7 +155,7 @@ private:
   CublasProblem problem; ///< what cuBLASLt computes of it
   CudaEpilogue rest;     ///< what follows that
   const std::vector<Way> ways;
-  size_t nextWay = 0;
+  size_t way = 0; ///< the one in use
   cublasLtHandle_t handle = nullptr;
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t left = nullptr, right = nullptr, result = nullptr;
@@ -232,11 +237,13 @@ Error CublasLtKernel::askHeuristic(cublasLtMatmulPreference_t preference) {
     return check(library.cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof(value)),
                  "cublasLtMatmulPreferenceSetAttribute");
   };
-  if (Error error = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, desc.scratchBytes))
+  if (Error error = set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspaceBytes()))
     return error;
-  // No partial sums in bfloat16.
-  if (Error error = set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                        uint32_t(CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)))
+  // No partial sums in bfloat16: in place they are added in the result's type.
+  bool isWide = problem.result.element == ElementType::F32;
+  if (Error error =
+          set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+              uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | (isWide ? CUBLASLT_REDUCTION_SCHEME_INPLACE : 0))))
     return error;
   for (auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -249,7 +256,7 @@ Error CublasLtKernel::askHeuristic(cublasLtMatmulPreference_t preference) {
   if (Error error = check(status, "cublasLtMatmulAlgoGetHeuristic"))
     return error;
   for (int i = 0; i < count; ++i)
-    if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= desc.scratchBytes)
+    if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= workspaceBytes())
       candidates.push_back(found[i].algo);
   if (candidates.empty())
     return check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
@@ -277,31 +284,28 @@ Error CublasLtKernel::load() {
   for (auto [layout, matrix] : {std::pair{&left, &problem.left}, {&right, &problem.right}, {&result, &problem.result}})
     if (Error error = makeLayout(*layout, *matrix))
       return error;
-  return useNextWay();
-}
-
-/// The next way for which cuBLASLt has algorithms.
-Error CublasLtKernel::useNextWay() {
   Error last;
-  while (nextWay != ways.size()) {
-    const Way &way = ways[nextWay++];
-    last = useWay(way);
-    if (!last && !way.rest.isEmpty())
-      noteEpilogue("cuBLASLt", way.rest, desc.text());
-    if (!last || last.status() != Status::Unsupported)
-      return last;
+  for (size_t number = 0; number != ways.size(); ++number) {
+    last = useWay(number);
+    if (last)
+      continue;
+    if (number != 0)
+      noteEpilogue("cuBLASLt", ways[number].rest, desc.text());
+    return last;
   }
   return last;
 }
 
-Error CublasLtKernel::useWay(const Way &way) {
-  problem = way.problem;
+/// Why cuBLASLt refuses a way it says in several manners, invalid values among them: any of them leaves the next one.
+Error CublasLtKernel::useWay(size_t number) {
+  way = number;
+  problem = ways[number].problem;
   if (Error error = makeOperation())
     return error;
   if (Error error = findCandidates())
     return error;
   algorithm = candidates.front();
-  auto loaded = CudaEpilogue::load(cuda, way.rest);
+  auto loaded = CudaEpilogue::load(cuda, ways[number].rest);
   if (loaded)
     rest = std::move(*loaded);
   return loaded.error();
@@ -309,39 +313,74 @@ Error CublasLtKernel::useWay(const Way &way) {
 
 /// Whether what a file kept computes this product here, whatever else it may be.
 bool CublasLtKernel::isUsable(const cublasLtMatmulAlgo_t &kept) const {
-  cublasLtMatmulHeuristicResult_t checked;
+  cublasLtMatmulHeuristicResult_t checked = {};
   return library.cublasLtMatmulAlgoCheck(handle, operation, left, right, result, result, &kept, &checked) ==
              CUBLAS_STATUS_SUCCESS &&
-         checked.state == CUBLAS_STATUS_SUCCESS && checked.workspaceSize <= desc.scratchBytes;
+         checked.workspaceSize <= workspaceBytes();
+}
+
+/// Whether the way and algorithm that were kept compute the product here. Running once loads code, which a graph
+/// cannot.
+bool CublasLtKernel::useKept(const std::string &text, void *const *arguments, cudaStream_t stream) {
+  size_t number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  bool isOther = error != std::errc() || end == text.data() + text.size() || number >= ways.size();
+  if (isOther || (number != way && useWay(number)))
+    return false;
+  auto kept = readAlgorithm(text.substr(end - text.data() + 1));
+  if (!kept || !isUsable(*kept))
+    return false;
+  algorithm = *kept;
+  return !run(arguments, stream, algorithm) && cuda.cudaStreamSynchronize(stream) == cudaSuccess;
 }
 
 Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
   auto key = algorithmKey(cuda, "cublaslt " + std::to_string(library.cublasLtGetVersion()), desc);
   if (!key)
     return key.error();
-  // An algorithm is one for a way.
-  auto keyOfWay = [&] { return nextWay == 1 ? *key : *key + " way " + std::to_string(nextWay); };
   CudaAlgorithmCache &cache = CudaAlgorithmCache::ofProcess();
-  if (auto text = cache.find(keyOfWay()))
-    if (auto kept = readAlgorithm(*text); kept && isUsable(*kept)) {
-      algorithm = *kept;
-      // Loads its code, which a graph cannot.
-      if (!run(arguments, stream, algorithm))
-        return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  const size_t first = way;
+  if (auto text = cache.find(*key); text && useKept(*text, arguments, stream))
+    return Error::success();
+
+  // Candidates may still be refused when they are to run. An activation within the product may take longer than one
+  // behind it: the way without it is measured as well.
+  float least = std::numeric_limits<float>::infinity();
+  size_t chosenWay = first;
+  cublasLtMatmulAlgo_t chosenAlgorithm = algorithm;
+  Error last;
+  bool isRefused = false;
+  for (size_t number = first; number != ways.size(); ++number) {
+    last = number == way ? Error::success() : useWay(number);
+    auto time = last ? Expected<float>(last) : measureCandidates(arguments, stream);
+    if (!time) {
+      last = time.error();
+      isRefused |= least == std::numeric_limits<float>::infinity();
+      continue;
     }
-  Error error = chooseByMeasuring(arguments, stream);
-  // Candidates may still be refused when they are to run.
-  while (error && error.status() == Status::Unsupported && nextWay != ways.size()) {
-    if (Error failed = useNextWay())
-      return failed;
-    error = chooseByMeasuring(arguments, stream);
+    bool mayBeSlow = ways[number].problem.activation != CublasProblem::Activation::None;
+    if (*time < least) {
+      least = *time;
+      chosenWay = number;
+      chosenAlgorithm = algorithm;
+    }
+    if (!mayBeSlow)
+      break;
   }
-  if (!error)
-    cache.insert(keyOfWay(), algorithmText(algorithm));
-  return error;
+  if (least == std::numeric_limits<float>::infinity())
+    return last;
+  if (isRefused)
+    noteEpilogue("cuBLASLt", ways[chosenWay].rest, desc.text());
+  if (chosenWay != way)
+    if (Error error = useWay(chosenWay))
+      return error;
+  algorithm = chosenAlgorithm;
+  cache.insert(*key, std::to_string(chosenWay) + ' ' + algorithmText(algorithm));
+  return Error::success();
 }
 
-Error CublasLtKernel::chooseByMeasuring(void *const *arguments, cudaStream_t stream) {
+/// Leaves the fastest in `algorithm`. Milliseconds.
+Expected<float> CublasLtKernel::measureCandidates(void *const *arguments, cudaStream_t stream) {
   float least = std::numeric_limits<float>::infinity();
   Error last;
   for (const cublasLtMatmulAlgo_t &candidate : candidates) {
@@ -353,7 +392,9 @@ Error CublasLtKernel::chooseByMeasuring(void *const *arguments, cudaStream_t str
       algorithm = candidate;
     }
   }
-  return least == std::numeric_limits<float>::infinity() ? last : Error::success();
+  if (least == std::numeric_limits<float>::infinity())
+    return last;
+  return least;
 }
 
 Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const {
@@ -370,10 +411,15 @@ Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cub
     if (Error error = setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, arguments[problem.bias]))
       return error;
   float one = 1, beta = problem.added < 0 ? 0 : problem.addedScale;
-  void *workspace = desc.scratchBytes == 0 ? nullptr : arguments[desc.inputs.size() + 1];
+  void *workspace = nullptr;
+  if (workspaceBytes() != 0) {
+    constexpr uintptr_t multiple = CublasProblem::workspaceAlignment;
+    auto begin = reinterpret_cast<uintptr_t>(arguments[desc.inputs.size() + 1]);
+    workspace = reinterpret_cast<void *>((begin + multiple - 1) / multiple * multiple);
+  }
   if (Error error =
           check(library.cublasLtMatmul(handle, operation, &one, arguments[1], left, arguments[0], right, &beta, added,
-                                       result, output, result, &with, workspace, desc.scratchBytes, stream),
+                                       result, output, result, &with, workspace, workspaceBytes(), stream),
                 "cublasLtMatmul"))
     return error;
   return rest.enqueue(output, arguments, stream);

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 namespace cleave::runtime {
 
@@ -20,14 +21,21 @@ Error checkCudnn(const Cudnn &library, cudnnStatus_t code, const char *routine) 
     return Error::success();
   bool isUnsupported = CUDNN_STATUS_CATEGORY(static_cast<int>(code)) == CUDNN_STATUS_NOT_SUPPORTED;
   Status status = isUnsupported ? Status::Unsupported : Status::Failure;
-  return makeError(status, routine, ": ", library.cudnnGetErrorString(code), " (status ", static_cast<int>(code), ")");
+  bool lacksParts =
+      code == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED || code == CUDNN_STATUS_NOT_SUPPORTED_SUBLIBRARY_UNAVAILABLE;
+  return makeError(status, routine, ": ", library.cudnnGetErrorString(code), " (status ", static_cast<int>(code), ")",
+                   lacksParts ? "; add the folder of cuDNN's and CUDA's libraries to LD_LIBRARY_PATH" : "");
 }
 
-Expected<cudnnHandle_t> cudnnHandleOf(const Cudnn &library, cudaStream_t stream) {
+Expected<cudnnHandle_t> cudnnHandleOf(const CudaRuntime &cuda, const Cudnn &library, cudaStream_t stream) {
   static std::mutex mutex;
-  static auto &handles = *new std::map<std::pair<const Cudnn *, cudaStream_t>, cudnnHandle_t>;
+  static auto &handles = *new std::map<std::tuple<const Cudnn *, int, cudaStream_t>, cudnnHandle_t>;
+  int device = 0;
+  if (Error error = checkCuda(cuda, cuda.cudaGetDevice(&device), "cudaGetDevice"))
+    return error;
   std::lock_guard lock(mutex);
-  cudnnHandle_t &handle = handles[{&library, stream}];
+  // A handle is one for the device that was current when it was made.
+  cudnnHandle_t &handle = handles[{&library, device, stream}];
   if (!handle)
     if (Error error = checkCudnn(library, library.cudnnCreate(&handle), "cudnnCreate"))
       return error;

@@ -59,7 +59,7 @@ Error checkCudnn(const Cudnn &library, cudnnStatus_t code, const char *routine);
 /// The handle of a stream, which the current device owns: made once, and never given back, because what ends first, the
 /// stream's device or the library, is not ours to say. Work through a handle is on one stream alone, so that what cuDNN
 /// keeps in it is not shared. Thread-safe.
-Expected<cudnnHandle_t> cudnnHandleOf(const Cudnn &library, cudaStream_t stream);
+Expected<cudnnHandle_t> cudnnHandleOf(const CudaRuntime &cuda, const Cudnn &library, cudaStream_t stream);
 
 /// Owns a descriptor.
 template <typename T> class CudnnDescriptor {

@@ -10,6 +10,7 @@
 #include "runtime/drivers/cuda/rules/CudnnProblem.h"
 
 #include <algorithm>
+#include <iostream>
 #include <limits>
 #include <sstream>
 
@@ -66,6 +67,7 @@ private:
   std::vector<Way> inAllowedMath(std::vector<Way> ways);
   Expected<std::vector<Way>> measuredByCudnn(void *const *arguments);
   std::vector<Way> withEpilogues(const std::vector<Way> &ways) const;
+  Error chooseFirst(const std::vector<Way> &ways, void *const *arguments, cudaStream_t stream);
   Error chooseByMeasuring(const std::vector<Way> &ways, void *const *arguments, cudaStream_t stream);
   Error useMath(const Way &way) {
     return check(library.cudnnSetConvolutionMathType(convolution, static_cast<cudnnMathType_t>(way.math)),
@@ -148,10 +150,11 @@ Error ConvolutionKernel::loadEpilogue() {
           library, activation.make(library.cudnnCreateActivationDescriptor, library.cudnnDestroyActivationDescriptor),
           "cudnnCreateActivationDescriptor"))
     return error;
+  // The fused routine has no ReLU that keeps NaN.
   if (Error error = checkCudnn(
           library,
           library.cudnnSetActivationDescriptor(
-              activation, problem.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0),
+              activation, problem.relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_NOT_PROPAGATE_NAN, 0),
           "cudnnSetActivationDescriptor"))
     return error;
   epilogueDesc.element = problem.element;
@@ -174,14 +177,22 @@ Error ConvolutionKernel::loadEpilogue() {
   return Error::success();
 }
 
-/// The successful ones of what cuDNN has measured, the fastest first, that give the same result every time and need no
-/// more than the workspace there is.
-template <typename Perf> std::vector<Way> repeatable(const std::vector<Perf> &measured, uint64_t workspace) {
+/// The successful ones of what cuDNN has measured, the fastest first, that need no more than the workspace there is:
+/// those that give the same result every time, or the others.
+template <typename Perf>
+std::vector<Way> usable(const std::vector<Perf> &measured, bool areRepeatable, uint64_t workspace) {
   std::vector<Way> ways;
   for (const Perf &perf : measured)
-    if (perf.status == CUDNN_STATUS_SUCCESS && perf.determinism == CUDNN_DETERMINISTIC && perf.memory <= workspace)
+    if (perf.status == CUDNN_STATUS_SUCCESS && (perf.determinism == CUDNN_DETERMINISTIC) == areRepeatable &&
+        perf.memory <= workspace)
       ways.push_back({static_cast<int>(perf.algo), static_cast<int>(perf.mathType), false});
   return ways;
+}
+
+/// Says on standard error that a kernel's sums may be added in another order each time.
+void noteOrder(const std::string &kernel) {
+  std::cerr << "cleave: cuDNN has no algorithm for " + kernel +
+                   " that gives the same result every time: the last bits may " + "differ from run to run\n";
 }
 
 /// float32 is multiplied as it is, whatever arithmetic cuDNN has measured: what it measured so comes first, and what it
@@ -210,7 +221,13 @@ Expected<std::vector<Way>> ConvolutionKernel::measuredByCudnn(void *const *argum
     if (Error error = check(ask(static_cast<int>(measured.size()), &count, measured.data()), routine))
       return error;
     measured.resize(std::clamp<int>(count, 0, static_cast<int>(measured.size())));
-    return inAllowedMath(repeatable(measured, desc.scratchBytes));
+    auto ways = inAllowedMath(usable(measured, /*areRepeatable=*/true, desc.scratchBytes));
+    if (!ways.empty())
+      return ways;
+    ways = inAllowedMath(usable(measured, /*areRepeatable=*/false, desc.scratchBytes));
+    if (!ways.empty())
+      noteOrder(desc.text());
+    return ways;
   };
   switch (problem.direction) {
   case Direction::Forward:
@@ -288,6 +305,21 @@ std::optional<Way> readWay(const std::string &text) {
   return std::nullopt;
 }
 
+/// The first that runs to its end. Running once also loads its code, which a graph cannot.
+Error ConvolutionKernel::chooseFirst(const std::vector<Way> &ways, void *const *arguments, cudaStream_t stream) {
+  Error last;
+  for (const Way &way : ways) {
+    last = run(arguments, way, stream);
+    if (!last)
+      last = checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    if (!last) {
+      chosen = way;
+      return last;
+    }
+  }
+  return last;
+}
+
 Error ConvolutionKernel::chooseByMeasuring(const std::vector<Way> &ways, void *const *arguments, cudaStream_t stream) {
   float least = std::numeric_limits<float>::infinity();
   Error last;
@@ -308,7 +340,7 @@ Error ConvolutionKernel::chooseByMeasuring(const std::vector<Way> &ways, void *c
 }
 
 Error ConvolutionKernel::choose(void *const *arguments, cudaStream_t stream) {
-  auto found = cudnnHandleOf(library, stream);
+  auto found = cudnnHandleOf(cuda, library, stream);
   if (!found)
     return found.error();
   handle = *found;
@@ -317,31 +349,26 @@ Error ConvolutionKernel::choose(void *const *arguments, cudaStream_t stream) {
     return key.error();
   CudaAlgorithmCache &cache = CudaAlgorithmCache::ofProcess();
   if (auto text = cache.find(*key))
-    if (auto way = readWay(*text); way && (leavesMath() || way->math == chosen.math) && isAcceptable(*way)) {
-      chosen = *way;
-      // Loads its code, which a graph cannot.
-      if (Error error = run(arguments, chosen, stream))
-        return error;
-      return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    }
+    if (auto way = readWay(*text); way && (leavesMath() || way->math == chosen.math) && isAcceptable(*way) &&
+                                   !chooseFirst({*way}, arguments, stream))
+      return Error::success();
   auto ways = measuredByCudnn(arguments);
   if (!ways)
     return ways.error();
   if (ways->empty())
     return makeError(Status::Unsupported, "cudnn kernel ", desc.text(), ": no algorithm of cuDNN ",
-                     library.cudnnGetVersion(), " is repeatable and computes it in ", desc.scratchBytes,
-                     " bytes of workspace");
-  // What cuDNN has measured needs no second time.
-  if (problem.bias < 0)
-    chosen = ways->front();
-  else if (Error error = chooseByMeasuring(withEpilogues(*ways), arguments, stream))
+                     library.cudnnGetVersion(), " computes it in ", desc.scratchBytes, " bytes of workspace");
+  // What cuDNN has measured needs no second time, but may have been measured in another arithmetic.
+  Error error = problem.bias < 0 ? chooseFirst(*ways, arguments, stream)
+                                 : chooseByMeasuring(withEpilogues(*ways), arguments, stream);
+  if (error)
     return error;
   cache.insert(*key, textOf(chosen));
   return useMath(chosen);
 }
 
 Error ConvolutionKernel::enqueue(void *const *arguments, cudaStream_t stream) {
-  auto found = cudnnHandleOf(library, stream);
+  auto found = cudnnHandleOf(cuda, library, stream);
   if (!found)
     return found.error();
   handle = *found;

@@ -54,7 +54,7 @@ public:
   }
 
   Error enqueue(void *const *arguments, cudaStream_t stream) override {
-    auto handle = cudnnHandleOf(library, stream);
+    auto handle = cudnnHandleOf(cuda, library, stream);
     if (!handle)
       return handle.error();
     const float one = 1, zero = 0;

@@ -191,13 +191,16 @@ TEST(CublasLt, RoundsToTf32WhenAsked) {
   EXPECT_GT(difference, 1e-5);
 }
 
-// Of the algorithms that the workspace allows the fastest runs: 3, 2 or 1 ms on the simulated GPU.
+// Of the algorithms that the workspace allows the fastest runs: 3, 2 or 1 ms on the simulated GPU. Of the scratch up to
+// 192 bytes are lost to alignment.
 TEST(CublasLt, ChoosesByMeasuring) {
   std::mt19937 random(5);
   std::vector<Values> inputs = {randomValues(random, {8, 5}), randomValues(random, {5, 8})};
   LibraryKernelDesc desc = describe("matmul", inputs, {8, 8});
-  for (auto [scratch, milliseconds] :
-       {std::pair{uint64_t(0), 3.0}, {uint64_t(512), 2.0}, {uint64_t(511), 3.0}, {uint64_t(32) << 20, 1.0}}) {
+  for (auto [scratch, milliseconds] : {std::pair{uint64_t(0), 3.0},
+                                       {uint64_t(512) + 192, 2.0},
+                                       {uint64_t(511) + 192, 3.0},
+                                       {uint64_t(32) << 20, 1.0}}) {
     LibraryRun kernel(desc, inputs, -1, scratch);
     kernel.choose();
     EXPECT_EQ(kernel.time(), milliseconds) << scratch;
@@ -225,6 +228,15 @@ TEST(CublasLt, RemembersWhatItChose) {
   other = desc;
   other.postOps = {{"relu"}};
   EXPECT_GT(kernelsOfChoosing(other), 2);
+}
+
+// Sums of bfloat16 are made in float32 to their end: 257, half of this sum, is no bfloat16.
+TEST(CublasLt, AddsPartialSumsInFloat) {
+  Values ones = tabulate({2, 514}, [](const Shape &) { return 1; });
+  Values signs = tabulate({514, 8}, [](const Shape &at) { return at[0] < 257 ? 1 : at[0] == 513 ? 0 : -1; });
+  Values expected = tabulate({2, 8}, [](const Shape &) { return 1; });
+  LibraryKernelDesc desc = describe("matmul", {ones, signs}, {2, 8}, ElementType::BF16);
+  expectNear(runLibraryKernel(desc, {ones, signs}), expected, 0);
 }
 
 // What the library refuses is said with library, routine and status.

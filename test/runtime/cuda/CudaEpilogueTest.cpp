@@ -164,8 +164,11 @@ TEST(CudaEpilogue, FollowsProductsThatLackOne) {
             for (ElementType element : {ElementType::F32, ElementType::BF16}) {
               if (inPlace && !added)
                 continue;
-              Refusals refusals(whenRunning ? simulated::LibraryRefusals{{}, refused}
-                                            : simulated::LibraryRefusals{refused, {}});
+              simulated::LibraryRefusals wanted;
+              (whenRunning ? wanted.running : wanted.heuristic) = refused;
+              // It says so in several manners.
+              wanted.status = added ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;
+              Refusals refusals(wanted);
               Product p = product(random, added, activation, element);
               SCOPED_TRACE(p.desc.text() + ' ' + activation + ", " + std::to_string(refused.size()) + " refused");
               LibraryRun kernel(p.desc, p.inputs, inPlace ? 3 : -1);
@@ -175,6 +178,26 @@ TEST(CudaEpilogue, FollowsProductsThatLackOne) {
               bool isWhole = refused.empty() || (!*activation && !refused.contains(CUBLASLT_EPILOGUE_BIAS));
               EXPECT_EQ(simulatedKernels() - before, isWhole ? 1 : 2);
             }
+}
+
+// Where cuBLASLt takes longer for an activation than a pass over the result does, the pass is chosen: here 3 ms.
+TEST(CudaEpilogue, FollowsProductsWithSlowOnes) {
+  std::mt19937 random(6);
+  for (double milliseconds : {2.0, 4.0}) {
+    simulated::LibraryRefusals slow;
+    slow.activationTime = milliseconds;
+    Refusals refusals(slow);
+    // Another product each time: what was chosen for one is remembered.
+    Product p = product(random, milliseconds > 3, "gelu_tanh", ElementType::F32);
+    p.desc.ints["tf32"] = {0};
+    LibraryRun kernel(p.desc, p.inputs);
+    testing::internal::CaptureStderr();
+    kernel.choose();
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "nothing was refused";
+    int before = simulatedKernels();
+    expectNear(kernel.run(), p.expected, 1e-6);
+    EXPECT_EQ(simulatedKernels() - before, milliseconds > 3 ? 2 : 1);
+  }
 }
 
 // GELU's gradient needs a second value of each element, which the kernel behind the product reads, too.

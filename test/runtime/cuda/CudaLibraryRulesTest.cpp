@@ -170,6 +170,8 @@ TEST(CudaLibraryRules, ProductsReadTransposedAndBatchedOperands) {
   EXPECT_EQ(libraryOf(describe("matmul", {{3, 4, 8}, {1, 8, 6}}, {3, 4, 6})), "cublaslt");
   EXPECT_EQ(libraryOf(describe("matmul", {{1, 4, 8}, {3, 8, 6}}, {3, 4, 6})), "cublaslt");
   EXPECT_EQ(libraryOf(describe("matmul", {{2, 1, 4, 8}, {2, 3, 8, 6}}, {2, 3, 4, 6})), "");
+  EXPECT_EQ(libraryOf(describe("matmul", {{65535, 1, 8}, {65535, 8, 6}}, {65535, 1, 6})), "cublaslt");
+  EXPECT_EQ(libraryOf(describe("matmul", {{65536, 1, 8}, {65536, 8, 6}}, {65536, 1, 6})), "");
 }
 
 // Batches of rows on one matrix are rows of one product, which is one launch of larger tiles.
@@ -224,7 +226,8 @@ TEST(CudaLibraryRules, ScratchGrowsWithTheKernel) {
   EXPECT_EQ(scratch(describe("matmul", {{8192, 64}, {64, 8192}}, {8192, 8192})), 32u);
   EXPECT_EQ(scratch(convolution()), 8u);
   EXPECT_EQ(scratch(describe("convolution", {{32, 64, 56, 56}, {64, 64, 1, 1}}, {32, 64, 56, 56})), 98u);
-  EXPECT_EQ(scratch(describe("convolution", {{64, 256, 56, 56}, {256, 256, 1, 1}}, {64, 256, 56, 56})), 256u);
+  EXPECT_EQ(scratch(describe("convolution", {{64, 256, 56, 56}, {256, 256, 1, 1}}, {64, 256, 56, 56})), 784u);
+  EXPECT_EQ(scratch(describe("convolution", {{128, 256, 56, 56}, {256, 256, 1, 1}}, {128, 256, 56, 56})), 1024u);
   EXPECT_EQ(scratch(pooling("max")), 0u);
 }
 

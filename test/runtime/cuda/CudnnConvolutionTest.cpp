@@ -196,30 +196,86 @@ TEST(CudnnConvolution, AddsInPlace) {
   }
 }
 
+/// A gradient of weights of a 1 x 1 convolution, whose sums are plain; another one for each `channels`.
+struct WeightsGradient {
+  std::vector<Values> inputs;
+  LibraryKernelDesc desc;
+  Values expected;
+
+  WeightsGradient(std::mt19937 &random, int64_t channels)
+      : inputs({randomValues(random, {2, channels, 4, 4}), randomValues(random, {2, 5, 4, 4})}),
+        desc(describe("convolution_weights", inputs, {5, channels, 1, 1})),
+        expected(tabulate({5, channels, 1, 1}, [&](const Shape &at) {
+          double sum = 0;
+          forEach({2, 4, 4}, [&](const Shape &from) {
+            sum += inputs[0].at({from[0], at[1], from[1], from[2]}) * inputs[1].at({from[0], at[0], from[1], from[2]});
+          });
+          return sum;
+        })) {}
+};
+
 // The simulated library is fastest with TF32 and, backwards, with algorithms that add up in any order. Neither may be
 // chosen: float32 is exact, and a step gives the same numbers each time.
 TEST(CudnnConvolution, ChoosesExactAndRepeatableAlgorithms) {
   std::mt19937 random(6);
-  std::vector<Values> inputs = {randomValues(random, {2, 3, 4, 4}), randomValues(random, {2, 5, 4, 4})};
-  LibraryKernelDesc desc = describe("convolution_weights", inputs, {5, 3, 1, 1});
-  Values expected = tabulate({5, 3, 1, 1}, [&](const Shape &at) {
-    double sum = 0;
-    forEach({2, 4, 4}, [&](const Shape &from) {
-      sum += inputs[0].at({from[0], at[1], from[1], from[2]}) * inputs[1].at({from[0], at[0], from[1], from[2]});
-    });
-    return sum;
-  });
+  WeightsGradient g(random, 3);
   // 160 results: 9 ms without workspace, 4 ms with a byte for each, 2 ms with a KiB for each.
   for (auto [scratch, milliseconds] : {std::pair{uint64_t(0), 9.0}, {uint64_t(160), 4.0}, {uint64_t(160) << 10, 2.0}}) {
-    LibraryRun kernel(desc, inputs, -1, scratch);
+    LibraryRun kernel(g.desc, g.inputs, -1, scratch);
     kernel.choose();
     EXPECT_EQ(kernel.time(), milliseconds) << scratch;
-    expectNear(kernel.run(), expected, 1e-6);
+    expectNear(kernel.run(), g.expected, 1e-6);
   }
-  LibraryKernelDesc forward = describe("convolution", {inputs[0], randomValues(random, {5, 3, 1, 1})}, {2, 5, 4, 4});
-  LibraryRun kernel(forward, {inputs[0], randomValues(random, {5, 3, 1, 1})}, -1, 0);
+  LibraryKernelDesc forward = describe("convolution", {g.inputs[0], randomValues(random, {5, 3, 1, 1})}, {2, 5, 4, 4});
+  LibraryRun kernel(forward, {g.inputs[0], randomValues(random, {5, 3, 1, 1})}, -1, 0);
   kernel.choose();
   EXPECT_EQ(kernel.time(), 1.0);
+}
+
+// Gradients may have algorithms alone that add in any order: better than none, and said.
+TEST(CudnnConvolution, TakesOtherAlgorithmsWhereNoneIsRepeatable) {
+  std::mt19937 random(10);
+  WeightsGradient g(random, 7);
+  simulated::libraryRefusals.repeatable = true;
+  testing::internal::CaptureStderr();
+  LibraryRun kernel(g.desc, g.inputs);
+  kernel.choose();
+  std::string said = testing::internal::GetCapturedStderr();
+  simulated::libraryRefusals = {};
+  EXPECT_NE(said.find("no algorithm for \"convolution_weights\" f32[2,7,4,4]"), std::string::npos) << said;
+  expectNear(kernel.run(), g.expected, 1e-6);
+}
+
+// cuDNN measures some algorithms in its own arithmetic alone. One that then does not run in float32 is passed over.
+TEST(CudnnConvolution, PassesOverWhatDoesNotRunExactly) {
+  std::mt19937 random(11);
+  WeightsGradient g(random, 9);
+  simulated::libraryRefusals.withoutTensorCores = {1, 3};
+  LibraryRun kernel(g.desc, g.inputs);
+  kernel.choose();
+  simulated::libraryRefusals = {};
+  EXPECT_EQ(kernel.time(), 9.0);
+  expectNear(kernel.run(), g.expected, 1e-6);
+}
+
+// The address of a stream that is gone may be that of one on another GPU.
+TEST(CudnnConvolution, HasHandlesOfEachDevice) {
+  auto stream = reinterpret_cast<cudaStream_t>(uintptr_t(64));
+  static int device;
+  CudaRuntime cuda = simulatedRuntime();
+  cuda.cudaGetDevice = [](int *current) {
+    *current = device;
+    return cudaSuccess;
+  };
+  replaceCudaLibrary(&cuda);
+  device = 0;
+  auto first = cudnnHandleOf(cuda, simulated::cudnn(), stream);
+  device = 1;
+  auto second = cudnnHandleOf(cuda, simulated::cudnn(), stream);
+  replaceCudaLibrary(&simulatedRuntime());
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(second) << second.error().text();
+  EXPECT_NE(*first, *second);
 }
 
 // TF32 where a plan asks for it.

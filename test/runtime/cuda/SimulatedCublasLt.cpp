@@ -113,6 +113,10 @@ uint64_t workspaceOf(uint64_t algorithm, const Layout &result) {
 }
 double timeOf(uint64_t algorithm) { return algorithm == 0 ? 3 : algorithm == 1 ? 2 : 1; }
 
+bool isAligned(const void *address, uintptr_t multiple = 16) {
+  return address && reinterpret_cast<uintptr_t>(address) % multiple == 0;
+}
+
 struct Product {
   Operation operation;
   Layout a, b, c, d;
@@ -133,6 +137,8 @@ struct Product {
                    ((a.type == CUDA_R_32F && d.type == CUDA_R_32F) ||
                     (a.type == CUDA_R_16BF && (d.type == CUDA_R_16BF || d.type == CUDA_R_32F)));
     bool isTf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    if (d.batches() > 65535)
+      return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!isKnown || (isTf32 ? a.type != CUDA_R_32F : operation.compute != CUBLAS_COMPUTE_32F))
       return CUBLAS_STATUS_NOT_SUPPORTED;
     constexpr uint32_t known[] = {CUBLASLT_EPILOGUE_DEFAULT,   CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_BIAS,
@@ -145,17 +151,19 @@ struct Product {
     if (operation.epilogue() == CUBLASLT_EPILOGUE_DGELU && !isAuxiliaryMatrix())
       return CUBLAS_STATUS_INVALID_VALUE;
     bool needsBias = operation.epilogue() & CUBLASLT_EPILOGUE_BIAS;
-    return needsBias && !operation.bias() ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+    return needsBias && !isAligned(operation.bias()) ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
   }
 
   /// GELU's input: columns and batches apart by multiples of 8, of at least the result's rows.
   bool isAuxiliaryMatrix() const {
     int64_t leading = operation.auxiliaryLeading(), stride = operation.auxiliaryStride();
-    return operation.auxiliary() && leading % 8 == 0 && leading >= d.rows && stride % 8 == 0 &&
+    return isAligned(operation.auxiliary()) && leading % 8 == 0 && leading >= d.rows && stride % 8 == 0 &&
            (d.batches() == 1 || stride >= leading * (d.columns - 1) + d.rows);
   }
 
-  void run(double alpha, const void *left, const void *right, double beta, const void *added, void *result) const {
+  /// `inPlace`: sums of both halves of the depth are added where the result goes, in its type.
+  void run(double alpha, const void *left, const void *right, double beta, const void *added, void *result,
+           bool inPlace) const {
     bool ta = operation.transposes(CUBLASLT_MATMUL_DESC_TRANSA), tb = operation.transposes(CUBLASLT_MATMUL_DESC_TRANSB);
     bool rounds = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
     int64_t depth = ta ? a.rows : a.columns;
@@ -169,6 +177,14 @@ struct Product {
         second.at(tb ? row : column, tb ? column : row) = rounds ? roundedToTf32(value) : value;
       });
       std::vector<double> sums = multiply(first, second);
+      if (inPlace) {
+        for (int64_t row = 0; row != d.rows; ++row)
+          for (int64_t k = 0; k != depth / 2; ++k)
+            first.at(row, k) = 0;
+        std::vector<double> behind = multiply(first, second);
+        for (size_t i = 0; i != sums.size(); ++i)
+          sums[i] = rounded(sums[i] - behind[i]) + rounded(behind[i]);
+      }
       for (int64_t column = 0; column != d.columns; ++column)
         for (int64_t row = 0; row != d.rows; ++row) {
           double sum = sums[row * d.columns + column];
@@ -178,6 +194,13 @@ struct Product {
           d.store(result, batch, row, column, epilogue(sum, batch, row, column));
         }
     }
+  }
+
+  /// As the result's type has it.
+  double rounded(double value) const {
+    std::byte bytes[8];
+    runtime::storeElement(d.element(), bytes, value);
+    return runtime::loadElement(d.element(), bytes);
   }
 
   /// Of x Phi(x) with Phi(x) = 1 / (1 + e^-2u), u = sqrt(2 / pi) (x + 0.044715 x^3): Phi + x Phi (1 - Phi) 2 u'.
@@ -214,9 +237,10 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operationDesc, c
   if (cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS)
     return status;
   if (libraryRefusals.heuristic.contains(product.operation.epilogue()))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+    return libraryRefusals.status;
   const Attributes &wishes = reinterpret_cast<Preference *>(preference)->attributes;
   auto room = wishes.get<uint64_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
+  auto reductions = wishes.get<uint32_t>(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_MASK);
   for (uint64_t algorithm = 0; algorithm != numAlgorithms && *count != most; ++algorithm) {
     if (workspaceOf(algorithm, product.d) > room)
       continue;
@@ -224,6 +248,7 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operationDesc, c
     std::memset(&result, 0, sizeof(result));
     result.algo.data[0] = magic;
     result.algo.data[1] = algorithm;
+    result.algo.data[2] = algorithm == 1 && (reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE);
     result.workspaceSize = workspaceOf(algorithm, product.d);
     result.state = CUBLAS_STATUS_SUCCESS;
   }
@@ -238,12 +263,10 @@ cublasStatus_t checkAlgorithm(cublasLtHandle_t, cublasLtMatmulDesc_t operationDe
     return CUBLAS_STATUS_INVALID_VALUE;
   if (cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS)
     return status;
+  // Only a search says something of the state.
   result->workspaceSize = workspaceOf(algorithm->data[1], product.d);
-  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
-
-bool isAligned(const void *address) { return address && reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
 cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t operationDesc, const void *alpha,
                         const void *left, cublasLtMatrixLayout_t a, const void *right, cublasLtMatrixLayout_t b,
@@ -252,7 +275,7 @@ cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t operationD
                         cudaStream_t stream) {
   Product product{operation(operationDesc), layout(a), layout(b), layout(c), layout(d)};
   if (libraryRefusals.running.contains(product.operation.epilogue()))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
+    return libraryRefusals.status;
   if (!handle || !isAligned(left) || !isAligned(right) || !isAligned(added) || !isAligned(result))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS)
@@ -260,15 +283,18 @@ cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t operationD
   if (algorithm->data[0] != magic || algorithm->data[1] >= numAlgorithms)
     return CUBLAS_STATUS_INVALID_VALUE;
   size_t needed = workspaceOf(algorithm->data[1], product.d);
-  if (needed > bytes || (needed != 0 && !isAligned(workspace)))
+  if (needed > bytes || (bytes != 0 && !isAligned(workspace, 256)))
     return CUBLAS_STATUS_INVALID_VALUE;
   double one = *static_cast<const float *>(alpha), scale = *static_cast<const float *>(beta);
-  double time = timeOf(algorithm->data[1]);
+  constexpr uint32_t activations = CUBLASLT_EPILOGUE_RELU | CUBLASLT_EPILOGUE_GELU;
+  double time =
+      timeOf(algorithm->data[1]) + (product.operation.epilogue() & activations ? libraryRefusals.activationTime : 0);
+  bool inPlace = algorithm->data[2] != 0;
   tf32Products += product.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   enqueue(stream, [=] {
     if (needed != 0)
       std::memset(workspace, 0xff, needed);
-    product.run(one, left, right, scale, added, result);
+    product.run(one, left, right, scale, added, result, inPlace);
     if (spendTime)
       spendTime(time);
   });

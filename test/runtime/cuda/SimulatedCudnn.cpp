@@ -16,10 +16,19 @@ namespace {
 
 struct Handle {
   cudaStream_t stream = nullptr;
+  int device = 0;
 };
+
+int currentDevice() {
+  int device = 0;
+  if (auto cuda = runtime::cudaRuntime())
+    (*cuda)->cudaGetDevice(&device);
+  return device;
+}
 
 struct Activation {
   cudnnActivationMode_t mode;
+  cudnnNanPropagation_t nan;
 };
 struct Pooling {
   cudnnPoolingMode_t mode;
@@ -52,7 +61,7 @@ constexpr Algorithm algorithms[] = {
     {0, 1, false, 0}, {1, 4, true, 1}, {3, 2, true, uint64_t(1) << 10}, {5, 9, true, 0}};
 /// Forward all are repeatable.
 bool isRepeatable(const Algorithm &algorithm, Target target) {
-  return target == Target::Result || algorithm.isRepeatable;
+  return target == Target::Result || (algorithm.isRepeatable && !libraryRefusals.repeatable);
 }
 uint64_t workspaceOf(const Algorithm &algorithm, const Problem &p) {
   return algorithm.workspacePerElement * p.result.count();
@@ -115,6 +124,8 @@ cudnnStatus_t start(cudnnHandle_t handle, const Problem &p, int number, void *wo
     return status;
   if (needed > bytes || (needed != 0 && !workspace))
     return CUDNN_STATUS_BAD_PARAM;
+  if (p.convolution.math == CUDNN_FMA_MATH && libraryRefusals.withoutTensorCores.contains(number))
+    return CUDNN_STATUS_NOT_SUPPORTED;
   time += algorithmNumbered(number)->milliseconds;
   enqueue(of<Handle>(handle).stream, [=] {
     if (needed != 0)
@@ -148,7 +159,7 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
   if ((!isIdentity && mode != CUDNN_ACTIVATION_RELU) ||
       (isIdentity && algorithm != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
     return CUDNN_STATUS_NOT_SUPPORTED;
-  if (libraryRefusals.fusesConvolutions)
+  if (of<Activation>(activation).nan != CUDNN_NOT_PROPAGATE_NAN || libraryRefusals.fusesConvolutions)
     return CUDNN_STATUS_NOT_SUPPORTED;
   double one = number(alpha), scale = number(beta);
   if (z == y && scale != 0)
@@ -326,8 +337,8 @@ void fillDescribing(runtime::Cudnn &t) {
     return math >= CUDNN_DEFAULT_MATH && math <= CUDNN_FMA_MATH ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
   };
   t.cudnnSetActivationDescriptor = [](cudnnActivationDescriptor_t activation, cudnnActivationMode_t mode,
-                                      cudnnNanPropagation_t, double) {
-    of<Activation>(activation).mode = mode;
+                                      cudnnNanPropagation_t nan, double) {
+    of<Activation>(activation) = {mode, nan};
     return CUDNN_STATUS_SUCCESS;
   };
   t.cudnnSetPoolingNdDescriptor = [](cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
@@ -346,8 +357,14 @@ const runtime::Cudnn &cudnn() {
     fillDescribing(t);
     fillSearching(t);
     fillRunning(t);
-    t.cudnnCreate = [](cudnnHandle_t *handle) { return create<Handle>(handle); };
+    t.cudnnCreate = [](cudnnHandle_t *handle) {
+      create<Handle>(handle);
+      of<Handle>(*handle).device = currentDevice();
+      return CUDNN_STATUS_SUCCESS;
+    };
     t.cudnnSetStream = [](cudnnHandle_t handle, cudaStream_t stream) {
+      if (of<Handle>(handle).device != currentDevice())
+        return CUDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
       of<Handle>(handle).stream = stream;
       return CUDNN_STATUS_SUCCESS;
     };

@@ -38,6 +38,13 @@ struct LibraryRefusals {
   std::set<uint32_t> heuristic;   ///< epilogues of products for which cuBLASLt finds none
   std::set<uint32_t> running;     ///< those of which it finds some that it then refuses to run
   bool fusesConvolutions = false; ///< a convolution with what follows it in one routine of cuDNN
+  bool repeatable = false;        ///< gradients of convolutions that are the same every time
+  /// Algorithms of cuDNN that need not be measured without tensor cores to be named, but do not run so.
+  std::set<int> withoutTensorCores = {};
+  /// Milliseconds that an activation in a product's routine takes.
+  double activationTime = 0;
+  /// How cuBLASLt says it: also as an invalid value.
+  cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
 };
 extern LibraryRefusals libraryRefusals;
 

@@ -15,6 +15,8 @@ namespace {
 
 /// cuBLASLt's heuristics compute with 32-bit sizes in places; what is larger is no size of a matrix on one GPU.
 constexpr int64_t largestSize = std::numeric_limits<int32_t>::max();
+/// cuBLASLt counts batches in 16 bits on the way to its kernels.
+constexpr int64_t mostBatches = 65535;
 /// What the distance of columns of an epilogue's own input, and of its batches, must be a multiple of (cublasLt.h,
 /// CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD).
 constexpr int64_t auxiliaryMultiple = 8;
@@ -119,8 +121,8 @@ Error Reader::readShapes() {
   problem.columns = result.shape.end()[-2];
   problem.depth = left.shape.back();
   problem.batches = static_cast<int64_t>(*result.elementCount()) / (problem.rows * problem.columns);
-  if (problem.columns > largestSize || problem.batches > largestSize)
-    return refuse(Status::Unsupported, "expects at most ", largestSize, " rows and batches");
+  if (problem.columns > largestSize || problem.batches > mostBatches)
+    return refuse(Status::Unsupported, "expects at most ", largestSize, " rows and ", mostBatches, " batches");
   if (Error error = readMatrix(right, problem.left, problem.rows, problem.depth))
     return error;
   if (Error error = readMatrix(left, problem.right, problem.depth, problem.columns))
@@ -205,7 +207,7 @@ uint64_t CublasProblem::workspaceBytes() const {
   uint64_t partial = static_cast<uint64_t>(rows) * columns, bytes = most;
   if (partial < most && partial * batches < most)
     bytes = 8 * 4 * partial * batches;
-  return std::clamp(bytes, least, most);
+  return std::clamp(bytes, least, most) + workspaceAlignment;
 }
 
 Expected<CublasProblem> readCublasProblem(const LibraryKernelDesc &desc) {

@@ -55,8 +55,11 @@ struct CublasProblem {
   int activationInput = -1;
   bool tf32 = false;
 
+  /// What the address of cuBLASLt's workspace must be a multiple of (cuBLAS's documentation, cublasLtMatmul).
+  static constexpr uint64_t workspaceAlignment = 256;
   /// Room for eight partial sums of the result in float32, with which a long depth is divided among processors; at
-  /// least 1 MiB, and at most the 32 MiB that cuBLAS's documentation recommends for GPUs as large as the H100.
+  /// least 1 MiB, and at most the 32 MiB that cuBLAS's documentation recommends for GPUs as large as the H100. Besides,
+  /// what may be left out in front to align it.
   uint64_t workspaceBytes() const;
 };
 

@@ -144,7 +144,7 @@ uint64_t CudnnConvolution::workspaceBytes() const {
     return count;
   };
   constexpr uint64_t mebibyte = uint64_t(1) << 20;
-  return std::clamp(2 * (bytes(data) + bytes(weights) + bytes(result)), 8 * mebibyte, 256 * mebibyte);
+  return std::clamp(2 * (bytes(data) + bytes(weights) + bytes(result)), 8 * mebibyte, 1024 * mebibyte);
 }
 
 Expected<CudnnConvolution> readCudnnConvolution(const LibraryKernelDesc &desc) {

@@ -48,7 +48,7 @@ struct CudnnConvolution {
   bool tf32 = false;
 
   /// Twice what the kernel reads and writes, in which data fits that is unfolded or transformed for faster algorithms,
-  /// from 8 MiB to 256 MiB. An algorithm that needs more is not considered; every convolution has one that needs none.
+  /// from 8 MiB to 1 GiB. An algorithm that needs more is not considered.
   uint64_t workspaceBytes() const;
 };
 
