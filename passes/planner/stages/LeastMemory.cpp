@@ -23,7 +23,7 @@ public:
     }
     numPositions = position;
     for (unsigned stages = 0; stages <= most; ++stages)
-      inFlight.push_back(stages ? microbatchesInFlight(problem.schedule, 0, stages, problem.microbatches) : 0);
+      inFlight.push_back(stages ? problem.inFlight(stages) : 0);
   }
 
   double find() {

@@ -41,18 +41,23 @@ double fillingSeconds(Schedule schedule, double seconds, double backwardWeight) 
   return seconds;
 }
 
+bool keepsEqually(Schedule schedule) {
+  return schedule == Schedule::ZeroBubbleH1 || schedule == Schedule::ZeroBubbleH2 ||
+         schedule == Schedule::ZeroBubbleAutomatic;
+}
+
 unsigned microbatchesInFlight(Schedule schedule, unsigned stage, unsigned stages, unsigned microbatches) {
-  unsigned after = stages - stage;
   switch (schedule) {
   case Schedule::GPipe:
     return microbatches;
-  case Schedule::ZeroBubbleH2:
-    return std::min(2 * after - 1, microbatches);
   case Schedule::OneForwardOneBackward:
   case Schedule::Interleaved:
+    return std::min(stages - stage, microbatches);
   case Schedule::ZeroBubbleH1:
   case Schedule::ZeroBubbleAutomatic:
-    return std::min(after, microbatches);
+    return std::min(stages, microbatches);
+  case Schedule::ZeroBubbleH2:
+    return std::min(2 * stages - 1, microbatches);
   }
   return microbatches;
 }

@@ -29,6 +29,7 @@ unsigned mostStagesOf(const StageProblem &problem) {
     if (!run.stageSizes.empty() && run.stageSizes.front() > 0)
       most += run.count / run.stageSizes.front();
   most = std::min<uint64_t>(most, problem.numLayers);
+  most = std::min<uint64_t>(most, problem.mostStages.value_or(most));
   return std::min<uint64_t>(most, problem.numStages.value_or(most));
 }
 
@@ -151,8 +152,7 @@ private:
   /// How many stages may be left for the option to fit; 0 where it never does.
   unsigned stagesInMemory(const StageOption &option, double memory) const {
     auto fits = [&](unsigned stages) {
-      unsigned inFlight = microbatchesInFlight(problem.schedule, 0, stages, problem.microbatches);
-      return option.fixedBytes + inFlight * option.microbatchBytes <= memory;
+      return option.fixedBytes + problem.inFlight(stages) * option.microbatchBytes <= memory;
     };
     unsigned low = 0, high = mostStages;
     while (low < high) {

@@ -9,6 +9,7 @@
 #include "passes/planner/stages/WorkBound.h"
 
 #include <algorithm>
+#include <bit>
 #include <ctime>
 #include <numeric>
 
@@ -215,8 +216,51 @@ private:
 
 } // namespace
 
+static bool hasMemory(const StageProblem &problem, const StagePlan &plan) {
+  return std::all_of(plan.stages.begin(), plan.stages.end(),
+                     [&](const Stage &stage) { return stage.bytes() <= problem.runs[stage.run].memory; });
+}
+
+/// With so many stages all numbers of them are tried.
+static constexpr unsigned mostStagesTried = 16;
+
+/// 1, 2, 3, ...; above `mostStagesTried` powers of two and three times them, and the last.
+static std::vector<unsigned> numbersOfStages(unsigned most) {
+  std::vector<unsigned> numbers;
+  for (unsigned number = 1; number < most; ++number)
+    if (most <= mostStagesTried || std::has_single_bit(number) || (number % 3 == 0 && std::has_single_bit(number / 3)))
+      numbers.push_back(number);
+  numbers.push_back(most);
+  return numbers;
+}
+
 StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const SearchOptions &options) {
-  return StageSearch(problem, costs, options).run();
+  StagePlan plan = StageSearch(problem, costs, options).run();
+  if (!keepsEqually(problem.schedule) || problem.numStages || (plan.isFeasible() && hasMemory(problem, plan)))
+    return plan;
+  StagePlan best;
+  best.lowerBound = infinity;
+  best.leastBytes = infinity;
+  unsigned most = mostStagesOf(problem);
+  SearchOptions rest = options;
+  for (unsigned number : numbersOfStages(most)) {
+    StageProblem part = problem;
+    part.mostStages = number;
+    StagePlan found = StageSearch(part, costs, rest).run();
+    best.lowerBound = std::min(best.lowerBound, found.lowerBound);
+    if (found.leastBytes > 0)
+      best.leastBytes = std::min(best.leastBytes, found.leastBytes);
+    if (found.seconds < best.seconds) {
+      best.stages = std::move(found.stages);
+      best.seconds = rest.secondsToBeat = found.seconds;
+    }
+  }
+  if (most > mostStagesTried)
+    best.lowerBound = plan.lowerBound;
+  best.lowerBound = std::min(std::max(best.lowerBound, plan.lowerBound), best.seconds);
+  if (best.isFeasible() || best.leastBytes == infinity)
+    best.leastBytes = 0;
+  return best;
 }
 
 } // namespace cleave::stages

@@ -79,6 +79,16 @@ struct StageProblem {
   bool useAllDevices = false;
   /// Somebody fixed it.
   std::optional<unsigned> numStages;
+  /// No plan has more stages. Where the schedule has all stages keep equally much (`keepsEqually`), they keep as much
+  /// as those of a plan of so many.
+  std::optional<unsigned> mostStages;
+
+  /// Microbatches that a stage keeps in flight which has so many stages behind it, itself included: where all keep
+  /// equally much and nothing says how many stages there are, no more than it will.
+  unsigned inFlight(unsigned stagesLeft) const {
+    unsigned stages = keepsEqually(schedule) ? numStages.value_or(mostStages.value_or(stagesLeft)) : stagesLeft;
+    return microbatchesInFlight(schedule, 0, stages, microbatches);
+  }
 };
 
 /// Layers [first, last) on devices [firstDevice, firstDevice + devices) of the run.
@@ -125,8 +135,12 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
 /// largest, exceed the best step. Pipelines whose stages have equal numbers of devices come first, to have a good step
 /// early.
 ///
+/// Where all stages keep activations of as many microbatches, the number of stages left says too little: plans of at
+/// most P stages that keep what P stages do are searched for each P, unless the best plan of less memory has enough.
+///
 /// Exact, unless the problem is so large that the work is cut off: more than 128 layers are cut between groups of equal
-/// layers only, and the search ends after a fixed amount of work (the same on every machine). `lowerBound` then says
+/// layers only, the search ends after a fixed amount of work (the same on every machine), and with more than 16 stages
+/// P is a power of two or three times one. `lowerBound` then says
 /// how far from the optimum the plan can be.
 StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const SearchOptions &options = {});
 

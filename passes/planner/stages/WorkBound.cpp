@@ -26,7 +26,7 @@ static std::pair<unsigned, unsigned> longestRun(unsigned numLayers, StageCosts &
 /// fits or takes at most `mostSeconds`.
 static double leastAdded(const std::vector<StageOption> &options, const StageProblem &problem, double memory,
                          double share, double mostSeconds) {
-  unsigned inFlight = microbatchesInFlight(problem.schedule, 0, 1, problem.microbatches);
+  unsigned inFlight = problem.inFlight(1);
   double least = infinity;
   for (const StageOption &option : options) {
     if (option.fixedBytes + inFlight * option.microbatchBytes > memory || option.seconds() > mostSeconds)

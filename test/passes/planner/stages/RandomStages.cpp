@@ -134,7 +134,7 @@ private:
     bool fits = true;
     for (unsigned i = 0; i < stages; ++i) {
       const Stage &stage = chosen[i];
-      unsigned kept = std::min(keptOf(stages - i), problem.microbatches);
+      unsigned kept = std::min(keptOf(stages, stages - i), problem.microbatches);
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
       double filling = std::max(seconds - gapsFilled() * stage.option.backwardWeight, 0.0);
@@ -149,14 +149,16 @@ private:
       best.seconds = std::min(best.seconds, sum + longest + perStep);
   }
 
-  /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W; microbatches kept by the first of some stages.
+  /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W; microbatches kept by a stage
+  /// with so many left, itself included: with zero bubbles as many as by the first one.
   double gapsFilled() const {
     return problem.schedule == Schedule::ZeroBubbleH1 ? 2 : problem.schedule == Schedule::ZeroBubbleH2 ? 3 : 0;
   }
-  unsigned keptOf(unsigned stages) const {
+  unsigned keptOf(unsigned stages, unsigned left) const {
     return problem.schedule == Schedule::GPipe          ? problem.microbatches
            : problem.schedule == Schedule::ZeroBubbleH2 ? 2 * stages - 1
-                                                        : stages;
+           : problem.schedule == Schedule::ZeroBubbleH1 ? stages
+                                                        : left;
   }
 
   const StageProblem &problem;

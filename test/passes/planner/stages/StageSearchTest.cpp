@@ -159,7 +159,8 @@ TEST(StageSearch, costsStepsAsTheSimulatorDoes) {
       PipelineTimeline timeline =
           simulatePipeline(std::vector<StageTimes>(stages, {3, 3, 2, 0}), {schedule, problem.microbatches, 1, {}});
       EXPECT_NEAR(stepSeconds(problem, costs, plan), timeline.longestSpan(), 1e-9) << scheduleName(schedule);
-      EXPECT_EQ(plan.front().inFlight, timeline.stages.front().inFlight) << scheduleName(schedule);
+      for (unsigned i = 0; i < stages; ++i)
+        EXPECT_EQ(plan[i].inFlight, timeline.stages[i].inFlight) << scheduleName(schedule) << ", stage " << i;
     }
 }
 
