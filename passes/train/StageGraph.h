@@ -5,7 +5,8 @@
 // An operator's depth is the largest number of changes of mesh on a way that leads to it. The operators of one mesh and
 // depth are a stage: in a pipeline of meshes a, b, c that gives three; where the layers return to a mesh (a, b, a, b),
 // four, of which each mesh runs two; where branches lie side by side on meshes, one for each. A value that is computed
-// early and used late does not make its users wait for more than it.
+// early and used late does not make its users wait for more than it. Operators that depend on inputs alone or on
+// parameters alone, as those that prepare labels, masks or a bias, are as deep as the first of their users needs them.
 
 #ifndef CLEAVE_PASSES_TRAIN_STAGEGRAPH_H
 #define CLEAVE_PASSES_TRAIN_STAGEGRAPH_H

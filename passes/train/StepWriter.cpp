@@ -41,6 +41,13 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
 }
 
 LogicalResult StepWriter::check() {
+  // A prediction of the wish would not come true: whoever has it is told.
+  if (stages::Schedule possible = possibleSchedule(stages, options.schedule); possible != options.schedule)
+    forward.emitWarning("schedule ") << stages::scheduleName(options.schedule) << " expects stages that "
+                                     << (options.schedule == stages::Schedule::Interleaved
+                                             ? "pass over the devices several times, as by --place"
+                                             : "form one chain over the devices")
+                                     << "; these are worked on in the order of " << stages::scheduleName(possible);
   if (forward.getResultTypes().empty())
     return forward.emitError("training expects the model to return a loss, got no results");
   auto loss = cast<RankedTensorType>(forward.getResultTypes().front());

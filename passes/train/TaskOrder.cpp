@@ -172,13 +172,18 @@ private:
 
 } // namespace
 
+Schedule possibleSchedule(const std::vector<Stage> &graph, Schedule schedule) {
+  unsigned chunks = findChunks(graph);
+  bool isPossible = schedule == Schedule::GPipe || schedule == Schedule::OneForwardOneBackward ||
+                    (schedule == Schedule::Interleaved ? chunks > 1 : chunks == 1);
+  return isPossible ? schedule : Schedule::OneForwardOneBackward;
+}
+
 std::vector<StageTask> orderTasks(const std::vector<Stage> &graph, Schedule schedule, unsigned microbatches) {
   unsigned chunks = findChunks(graph);
   auto numStages = static_cast<unsigned>(chunks ? graph.size() / chunks : 0);
-  bool interleaves = schedule == Schedule::Interleaved;
-  if (chunks == 1 && interleaves)
-    schedule = Schedule::OneForwardOneBackward;
-  if (chunks == 1 || (chunks > 1 && interleaves))
+  schedule = possibleSchedule(graph, schedule);
+  if (chunks == 1 || (chunks > 1 && schedule == Schedule::Interleaved))
     if (std::vector<StageTask> order = orderChain(numStages, chunks, schedule, microbatches); !order.empty())
       return order;
   return ListOrder(graph, schedule, microbatches).run();

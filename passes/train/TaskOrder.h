@@ -16,10 +16,14 @@ struct StageTask {
   unsigned microbatch = 0, stage = 0;
 };
 
-/// All tasks of a step, each behind those that it needs. What one mesh runs is in the order of the schedule: that of
-/// stages::orderPipeline where the stages are a chain over the meshes (or pass over them several times in the same
-/// order, for `Interleaved`); else a list schedule that follows the same rule: GPipe takes forwards first, all others
-/// backwards first, and begin no more microbatches than there are depths behind a stage.
+/// The schedule whose order a step can have: `Interleaved` only where the stages pass over the meshes several times in
+/// the same order, those with zero bubbles where they pass once; else 1F1B takes their place.
+stages::Schedule possibleSchedule(const std::vector<Stage> &stages, stages::Schedule schedule);
+
+/// All tasks of a step, each behind those that it needs. What one mesh runs is in the order of the possible schedule:
+/// that of stages::orderPipeline where the stages are a chain over the meshes (or pass over them several times in the
+/// same order, for `Interleaved`); else a list schedule that follows the same rule: GPipe takes forwards first, 1F1B
+/// backwards first, and begins no more microbatches than there are depths behind a stage.
 std::vector<StageTask> orderTasks(const std::vector<Stage> &stages, stages::Schedule schedule, unsigned microbatches);
 
 } // namespace cleave

@@ -17,13 +17,16 @@ using testing::ElementsAre;
 namespace cleave::test {
 namespace {
 
-/// An operator of a graph: its mesh and the operators whose results it adds up; none: it reads the input.
+/// An operator of a graph: its mesh and the operators whose results it adds up. In the place of those that lack: the
+/// input and a weight; or one of them alone.
 struct Node {
   unsigned mesh;
   std::vector<unsigned> operands;
+  std::string first = "%x", second = "%w";
 };
 
-std::string textOf(const std::vector<Node> &nodes) {
+/// `more`: operators behind those.
+std::string textOf(const std::vector<Node> &nodes, const std::string &more) {
   std::ostringstream text;
   unsigned numMeshes = 0;
   for (const Node &node : nodes)
@@ -35,17 +38,17 @@ std::string textOf(const std::vector<Node> &nodes) {
   for (size_t i = 0; i != nodes.size(); ++i) {
     const std::vector<unsigned> &operands = nodes[i].operands;
     auto name = [&](size_t at) { return "%v" + std::to_string(operands[at]); };
-    text << "%v" << i << " = dfg.add " << (operands.empty() ? "%x" : name(0)) << ", "
-         << (operands.size() < 2 ? "%w" : name(1)) << " {dist.place = #dist.place<@m" << nodes[i].mesh
+    text << "%v" << i << " = dfg.add " << (operands.empty() ? nodes[i].first : name(0)) << ", "
+         << (operands.size() < 2 ? nodes[i].second : name(1)) << " {dist.place = #dist.place<@m" << nodes[i].mesh
          << ", by = \"test\">} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n";
   }
-  text << "dfg.return %v" << nodes.size() - 1 << " : tensor<4xf32>\n}\n";
+  text << more << "dfg.return %v" << nodes.size() - 1 << " : tensor<4xf32>\n}\n";
   return text.str();
 }
 
 /// "m0/0 2 <- 0 1": mesh and depth, how many operators, and the stages that it reads.
-std::vector<std::string> stagesOf(const std::vector<Node> &nodes) {
-  PlacedModule placed(textOf(nodes));
+std::vector<std::string> stagesOf(const std::vector<Node> &nodes, const std::string &more = "") {
+  PlacedModule placed(textOf(nodes, more));
   std::vector<std::string> list;
   for (const Stage &stage : findStages(placed.graph())) {
     std::ostringstream text;
@@ -82,6 +85,23 @@ TEST(StageGraph, SeparatesBranches) {
 // What skips a stage is an input of the one that reads it.
 TEST(StageGraph, KnowsSkips) {
   EXPECT_THAT(stagesOf({{0, {}}, {1, {0}}, {2, {1, 0}}}), ElementsAre("m0/0 1 <-", "m1/1 1 <- 0", "m2/2 1 <- 1 0"));
+}
+
+// Labels and masks, weights in another shape, and counters make no stage of their own: the model is still a chain.
+TEST(StageGraph, PreparesWithTheFirstUser) {
+  for (const char *source : {"%x", "%w"})
+    EXPECT_THAT(stagesOf({{0, {}}, {1, {}, source, source}, {1, {1}, "", source}, {1, {0, 2}}}),
+                ElementsAre("m0/0 1 <-", "m1/1 3 <- 0"));
+  EXPECT_THAT(stagesOf({{0, {}}, {1, {0}}}, "dfg.write @w, %w {dist.place = #dist.place<@m1, by = \"test\">} : "
+                                            "tensor<4xf32>\n"),
+              ElementsAre("m0/0 1 <-", "m1/1 2 <- 0"));
+}
+
+// What an earlier mesh needs is not put off for a later one.
+TEST(StageGraph, PreparesInTime) {
+  EXPECT_THAT(stagesOf({{0, {}, "%x", "%x"}, {0, {0}}, {1, {1, 0}}}), ElementsAre("m0/0 2 <-", "m1/1 1 <- 0"));
+  EXPECT_THAT(stagesOf({{0, {}, "%x", "%x"}, {1, {0}}, {2, {1, 0}}}),
+              ElementsAre("m0/0 1 <-", "m1/1 1 <- 0", "m2/2 1 <- 1 0"));
 }
 
 // What waits for nobody runs with what comes first on its mesh, wherever it stands in the graph.
