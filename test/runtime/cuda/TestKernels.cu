@@ -15,9 +15,10 @@ extern "C" __global__ void add(const float *left, const float *right, float *out
   out[index()] = left[index()] + right[index()];
 }
 
-/// out = in, slowly: some milliseconds of sums that each need the one before
+/// out = in, slowly: some milliseconds of sums that each need the one before. They come to 1 from any number, which the
+/// compiler must not know.
 extern "C" __global__ void nap(const float *in, float *out) {
-  float value = in[index()], one = 1;
+  float value = in[index()], one = value;
 #pragma unroll 1
   for (int i = 0; i < 3000000; ++i)
     one = one * 0.5f + 0.5f;

@@ -8,11 +8,14 @@ if(NOT TARGET cleave_ptx_interpreter)
 endif()
 
 set(CLEAVE_TEST_PTX ${CMAKE_CURRENT_BINARY_DIR}/TestKernels.ptx)
+get_filename_component(CLEAVE_TEST_PTX_VERSION ../../runtime/drivers/cuda/PtxVersion.cmake ABSOLUTE)
+get_filename_component(CLEAVE_CUDA_PROGRAMS ${CUDAToolkit_NVCC_EXECUTABLE} DIRECTORY)
 add_custom_command(
   OUTPUT ${CLEAVE_TEST_PTX}
   COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -ptx -arch=compute_80 -fmad=false -std=c++17
           ${CMAKE_CURRENT_SOURCE_DIR}/cuda/TestKernels.cu -o ${CLEAVE_TEST_PTX}
-  DEPENDS cuda/TestKernels.cu)
+  COMMAND ${CMAKE_COMMAND} -D PTX=${CLEAVE_TEST_PTX} -P ${CLEAVE_TEST_PTX_VERSION}
+  DEPENDS cuda/TestKernels.cu ${CLEAVE_TEST_PTX_VERSION})
 add_custom_target(cleave-test-ptx DEPENDS ${CLEAVE_TEST_PTX})
 target_compile_definitions(cleave_test_plans PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
 add_dependencies(cleave_test_plans cleave-test-ptx)
@@ -37,12 +40,14 @@ add_executable(cleave-cuda-test
   cuda/CudaCommunicator.cpp
   cuda/CudaCommunicatorTest.cpp
   cuda/CudaDriverTest.cpp
+  cuda/CudaPtxTest.cpp
   cuda/CudaRandomPlanTest.cpp
   cuda/CudaScheduleTest.cpp)
 target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
   CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
-  CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
+  CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}"
+  CLEAVE_CUDA_PROGRAMS="${CLEAVE_CUDA_PROGRAMS}")
 target_link_libraries(cleave-cuda-test PRIVATE cleave_test_plans cleave_simulated_cuda GTest::gtest_main)
 target_precompile_headers(cleave-cuda-test PRIVATE <gtest/gtest.h> <string> <vector>)
 add_dependencies(cleave-cuda-test cleave-test-kernels cleave-test-ptx)
