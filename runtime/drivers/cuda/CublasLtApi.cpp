@@ -4,13 +4,25 @@
 
 #include "runtime/drivers/cuda/CublasLtApi.h"
 
-#include <array>
+#include <dlfcn.h>
 
 namespace cleave::runtime {
 
+/// It knows which CUDA it is for; what the driver is for knows the CUDA runtime.
+static CudaLibraryFile::Versions versionsOf(void *handle) {
+  CudaLibraryFile::Versions versions;
+  auto own = reinterpret_cast<decltype(&::cublasLtGetCudartVersion)>(dlsym(handle, "cublasLtGetCudartVersion"));
+  if (own)
+    versions.library = static_cast<int>(own());
+  if (auto cuda = cudaRuntime(); !cuda || (*cuda)->cudaDriverGetVersion(&versions.driver) != cudaSuccess)
+    versions.driver = 0;
+  return versions;
+}
+
 CudaLibraryFile CublasLt::file() {
-  static constexpr std::array<const char *, 2> files = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  return {"cuBLASLt", files, "install the CUDA toolkit with cuBLAS, or set CUDA_PATH to where it is"};
+  static const CudaFileNames names("libcublasLt.so.");
+  return {"cuBLASLt", names.list(), "install the CUDA toolkit with cuBLAS, or set CUDA_PATH to where it is",
+          versionsOf};
 }
 
 Error checkCublasLt(const CublasLt &library, cublasStatus_t code, const char *routine) {

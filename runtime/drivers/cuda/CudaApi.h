@@ -24,6 +24,25 @@ struct CudaLibraryFile {
   /// File names to try, the best first: in $CUDA_PATH, where the system looks, and in /usr/local/cuda.
   std::span<const char *const> files;
   const char *remedy = nullptr; ///< what to do when it is missing
+  /// The version of CUDA that a library, as dlopen has opened it, is for, and the one that the GPU's driver is for, as
+  /// 1000 times the major version and more; 0 for what is not known. Null where neither matters.
+  struct Versions {
+    int library = 0, driver = 0;
+  };
+  Versions (*versions)(void *handle) = nullptr;
+};
+
+/// The names of a library's file that end in CUDA's major version: first that of the headers that this is built with,
+/// then others from the newest. The library's functions are those of the headers, and their structures have the same
+/// sizes.
+class CudaFileNames {
+public:
+  explicit CudaFileNames(const std::string &stem);
+  std::span<const char *const> list() const { return pointers; }
+
+private:
+  std::vector<std::string> names;
+  std::vector<const char *> pointers;
 };
 
 /// A function that a table wants.
@@ -46,8 +65,9 @@ struct CudaFunction {
     static ::cleave::runtime::CudaLibraryFile file();                                                                  \
   };
 
-/// Opens the library for good and fills in its functions. Status::Unsupported when the library or one of the functions
-/// is missing; the message says which and what to do.
+/// Opens the library for good and fills in its functions, from the first of its files that has all of them and is for
+/// no newer CUDA than the GPU's driver. Status::Unsupported when there is none; the message says what each lacks, and
+/// what to do.
 Error openCudaLibrary(const CudaLibraryFile &library, std::span<const CudaFunction> functions);
 
 namespace detail {

@@ -34,6 +34,16 @@ target_link_libraries(cleave-runtime-test PRIVATE cleave_simulated_cuda)
 target_compile_definitions(cleave-runtime-test PRIVATE CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}")
 add_dependencies(cleave-runtime-test cleave-test-ptx)
 
+# Libraries for the loader to choose from.
+set(fakes "")
+foreach(kind LACKING NEWER FITTING)
+  string(TOLOWER cleave-fake-${kind} fake)
+  add_library(${fake} MODULE cuda/FakeLibrary.c)
+  target_compile_definitions(${fake} PRIVATE ${kind} DRIVER=12080 LIBRARY=$<IF:$<STREQUAL:${kind},NEWER>,13000,12000>)
+  list(APPEND fakes ${fake})
+  list(APPEND fake_definitions CLEAVE_FAKE_${kind}="$<TARGET_FILE:${fake}>")
+endforeach()
+
 add_executable(cleave-cuda-test
   CommunicatorConformanceTest.cpp
   cuda/CudaApiTest.cpp
@@ -47,8 +57,9 @@ target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
   CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
   CLEAVE_TEST_PTX="${CLEAVE_TEST_PTX}"
-  CLEAVE_CUDA_PROGRAMS="${CLEAVE_CUDA_PROGRAMS}")
+  CLEAVE_CUDA_PROGRAMS="${CLEAVE_CUDA_PROGRAMS}"
+  ${fake_definitions})
 target_link_libraries(cleave-cuda-test PRIVATE cleave_test_plans cleave_simulated_cuda GTest::gtest_main)
 target_precompile_headers(cleave-cuda-test PRIVATE <gtest/gtest.h> <string> <vector>)
-add_dependencies(cleave-cuda-test cleave-test-kernels cleave-test-ptx)
+add_dependencies(cleave-cuda-test cleave-test-kernels cleave-test-ptx ${fakes})
 gtest_discover_tests(cleave-cuda-test)
