@@ -44,26 +44,11 @@ std::string CudaEpilogueDesc::text() const {
   return text;
 }
 
-/// The code, there for as long as somebody uses it.
-static Expected<std::shared_ptr<const CudaModule>> sharedCode(const CudaRuntime &cuda) {
-  static std::mutex mutex;
-  static std::map<const CudaRuntime *, std::weak_ptr<const CudaModule>> known;
-  std::lock_guard lock(mutex);
-  if (auto code = known[&cuda].lock())
-    return code;
-  auto made = CudaModule::load(cuda, reinterpret_cast<const char *>(cleaveEpiloguePtx));
-  if (!made)
-    return Error(made.error().status(), "kernels of epilogues: " + made.error().message());
-  auto code = std::make_shared<const CudaModule>(std::move(*made));
-  known[&cuda] = code;
-  return code;
-}
-
 Expected<CudaEpilogue> CudaEpilogue::load(const CudaRuntime &cuda, const CudaEpilogueDesc &desc) {
   CudaEpilogue epilogue;
   if (desc.isEmpty() || desc.elements == 0)
     return epilogue;
-  auto code = sharedCode(cuda);
+  auto code = CudaModule::share(cuda, cleaveEpiloguePtx, "kernels of epilogues");
   if (!code)
     return code.error();
   std::string symbol = "cleave_epilogue_" + std::string(elementName(desc.element)) + "_" + nameOf(desc.activation);

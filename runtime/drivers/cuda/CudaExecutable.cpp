@@ -16,19 +16,36 @@ Error CudaModule::refused(const CudaRuntime &cuda, cudaError_t status, const std
                      ": the GPU's driver is older than the PTX that it is to run; install a "
                      "newer driver, or compile with an older toolkit");
   Error error = checkCuda(cuda, status, what.c_str(), Status::Rejected);
-  return log[0] ? Error(error.status(), error.message() + ": " + log.get()) : error;
+  const char *log = translation->log;
+  return log[0] ? Error(error.status(), error.message() + ": " + log) : error;
 }
 
 Expected<CudaModule> CudaModule::load(const CudaRuntime &cuda, const char *ptx) {
   CudaModule module;
-  module.log = std::make_unique<char[]>(logBytes);
+  module.translation = std::make_unique<Translation>();
+  Translation &how = *module.translation;
   cudaLibrary_t library = nullptr;
-  cudaJitOption options[] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
-  void *values[] = {module.log.get(), reinterpret_cast<void *>(logBytes - 1)};
-  cudaError_t status = cuda.cudaLibraryLoadData(&library, ptx, options, values, 2, nullptr, nullptr, 0);
+  cudaError_t status =
+      cuda.cudaLibraryLoadData(&library, ptx, how.options, how.values, std::size(how.options), nullptr, nullptr, 0);
   if (Error error = module.refused(cuda, status, "translating PTX"))
     return error;
   module.code = CudaCode(cuda, library);
+  return module;
+}
+
+Expected<std::shared_ptr<const CudaModule>> CudaModule::share(const CudaRuntime &cuda, const unsigned char *ptx,
+                                                              const char *what) {
+  static std::mutex mutex;
+  static std::map<std::pair<const CudaRuntime *, const unsigned char *>, std::weak_ptr<const CudaModule>> known;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<const CudaModule> &place = known[{&cuda, ptx}];
+  if (auto module = place.lock())
+    return module;
+  auto made = load(cuda, reinterpret_cast<const char *>(ptx));
+  if (!made)
+    return Error(made.error().status(), std::string(what) + ": " + made.error().message());
+  auto module = std::make_shared<const CudaModule>(std::move(*made));
+  place = module;
   return module;
 }
 

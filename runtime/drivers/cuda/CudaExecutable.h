@@ -21,16 +21,26 @@ public:
   CudaModule() = default;
   /// Keeps no reference to `ptx`, which must end with a zero. Status::Rejected when CUDA refuses it.
   static Expected<CudaModule> load(const CudaRuntime &cuda, const char *ptx);
+  /// The driver's own code: loaded once in the process, and there for as long as somebody uses it. `what` says in
+  /// errors what it is. Thread-safe.
+  static Expected<std::shared_ptr<const CudaModule>> share(const CudaRuntime &cuda, const unsigned char *ptx,
+                                                           const char *what);
   /// A function of it, translated for the current GPU. Status::Rejected when there is none of that name, or it is not
   /// one that can be translated; Status::Infeasible when it can have no blocks of `threads` threads.
   Expected<cudaKernel_t> find(const CudaRuntime &cuda, const std::string &symbol, uint32_t threads) const;
   explicit operator bool() const { return bool(code); }
 
 private:
-  static constexpr size_t logBytes = 8192;
+  /// What CUDA is told about translating, at addresses that last as long as the code.
+  struct Translation {
+    char log[8192] = {};
+    cudaJitOption options[2] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
+    void *values[2] = {log, reinterpret_cast<void *>(sizeof log - 1)};
+  };
   Error refused(const CudaRuntime &cuda, cudaError_t status, const std::string &what) const;
 
-  std::unique_ptr<char[]> log;
+  // In this order: the code goes first.
+  std::unique_ptr<Translation> translation;
   CudaCode code;
 };
 
