@@ -16,20 +16,31 @@ constexpr uint32_t boxThreads = 256;
 /// Blocks that keep any GPU busy; more would only wait.
 constexpr uint64_t mostBoxBlocks = 1024;
 
-Expected<cudaKernel_t> CudaLinkKernels::find(const std::string &symbol) {
-  auto known = found.find(symbol);
+Expected<cudaKernel_t> CudaLinkKernels::find(const std::string &symbol, int gpu) {
+  auto known = found.find({gpu, symbol});
   if (known != found.end())
     return known->second;
   if (!module) {
-    auto made = CudaModule::load(cuda, reinterpret_cast<const char *>(cleaveLinksPtx));
-    if (!made)
-      return Error(made.error().status(), "kernels of communications: " + made.error().message());
-    module = std::move(*made);
+    auto shared = CudaModule::share(cuda, cleaveLinksPtx, "kernels of communications");
+    if (!shared)
+      return shared.error();
+    module = std::move(*shared);
   }
-  auto kernel = module.find(cuda, symbol, boxThreads);
+  auto kernel = module->find(cuda, symbol, boxThreads);
   if (kernel)
-    found[symbol] = *kernel;
+    found[{gpu, symbol}] = *kernel;
   return kernel;
+}
+
+Error CudaLinkKernels::place(std::span<const std::byte> bytes, void *target, int gpu) {
+  CudaStream &stream = streams[gpu];
+  if (!stream) {
+    auto made = createCudaStream(cuda, gpu);
+    if (!made)
+      return made.error();
+    stream = std::move(*made);
+  }
+  return upload.copy(bytes, static_cast<std::byte *>(target), stream.get(), gpu);
 }
 
 /// Appends the box, or several with fewer dimensions where it has too many.
@@ -79,7 +90,7 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
   launch.blocks = static_cast<uint32_t>(std::clamp<uint64_t>((most + boxThreads - 1) / boxThreads, 1, mostBoxBlocks));
   if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
     return error;
-  auto kernel = kernels.find(symbol);
+  auto kernel = kernels.find(symbol, gpu);
   if (!kernel)
     return kernel.error();
   launch.kernel = *kernel;
@@ -91,11 +102,7 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
   if (!table)
     return table.error();
   launch.table = std::move(*table);
-  cudaError_t code = cuda.cudaMemcpy(launch.table.get(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice);
-  if (Error error = checkCuda(cuda, code, "copying to a GPU"))
-    return error;
-  // The copy may go on when the call is over, and streams of ours do not wait for it.
-  if (Error error = checkCuda(cuda, cuda.cudaDeviceSynchronize(), "copying to a GPU"))
+  if (Error error = kernels.place(bytes, launch.table.get(), gpu))
     return error;
   launch.arguments = {reinterpret_cast<uint64_t>(launch.table.get()), list.size()};
   return launch;

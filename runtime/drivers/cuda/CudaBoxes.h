@@ -14,17 +14,21 @@
 
 namespace cleave::runtime {
 
-/// The kernels of Links.cu, for all GPUs. Used by one thread at a time.
+/// The kernels of Links.cu, for all GPUs, and what brings them their lists. Used by one thread at a time.
 class CudaLinkKernels {
 public:
-  explicit CudaLinkKernels(const CudaRuntime &cuda) : cuda(cuda) {}
-  /// Loads them at the first call, for use on the current GPU and others.
-  Expected<cudaKernel_t> find(const std::string &symbol);
+  explicit CudaLinkKernels(const CudaRuntime &cuda) : cuda(cuda), upload(cuda) {}
+  /// Loads them at the first call, for all of the process. The GPU is current.
+  Expected<cudaKernel_t> find(const std::string &symbol, int gpu);
+  /// Copies the bytes to the GPU; they are there afterwards. Nothing else that is on the GPU is waited for.
+  Error place(std::span<const std::byte> bytes, void *target, int gpu);
 
 private:
   const CudaRuntime &cuda;
-  CudaModule module;
-  std::map<std::string, cudaKernel_t> found;
+  std::shared_ptr<const CudaModule> module;
+  std::map<std::pair<int, std::string>, cudaKernel_t> found; ///< by GPU
+  CudaUpload upload;
+  std::map<int, CudaStream> streams; ///< by GPU
 };
 
 /// A box of a copy or combination: from offsets of `copy` behind `source` to those behind `target`, which are

@@ -34,7 +34,9 @@ private:
 class CudaDevice : public Device {
 public:
   CudaDevice(const CudaRuntime &cuda, const CudaGpus &gpus, CudaIssuer &issuer, CudaCodes &codes, CudaSite &site)
-      : cuda(cuda), gpus(gpus), issuer(issuer), codes(codes), site(site) {}
+      : cuda(cuda), gpus(gpus), issuer(issuer), codes(codes), site(site), download(cuda, site.gpu) {}
+  /// Whatever thread ends it: without a GPU of its own CUDA would take GPU 0 to give memory back.
+  ~CudaDevice() override { (void)cuda.cudaSetDevice(site.gpu); }
 
   Error allocate(uint64_t bytes) override {
     auto made = allocateCudaMemory(cuda, site.gpu, bytes);
@@ -77,10 +79,7 @@ public:
   Error copyOut(const PlanBuffer &buffer, std::span<std::byte> target) const override {
     if (target.empty())
       return Error::success();
-    if (Error error = checkCuda(cuda, cuda.cudaSetDevice(site.gpu), "using a GPU"))
-      return error;
-    return checkCuda(cuda, cuda.cudaMemcpy(target.data(), place(buffer).data, target.size(), cudaMemcpyDeviceToHost),
-                     "copying from a GPU");
+    return download.copy(place(buffer).data, target);
   }
 
 private:
@@ -91,6 +90,7 @@ private:
   CudaSite &site;
   CudaMemory arena;
   uint64_t allocated = 0;
+  mutable CudaDownload download;
 };
 
 class CudaDriver : public Driver {
@@ -105,6 +105,11 @@ public:
     }
   }
 
+  ~CudaDriver() override {
+    if (auto own = gpusHere(); !own.empty())
+      (void)cuda.cudaSetDevice(*own.begin());
+  }
+
   Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
     return std::unique_ptr<Device>(std::make_unique<CudaDevice>(cuda, gpus, issuer, codes, sites[index]));
   }
@@ -117,11 +122,17 @@ public:
   }
 
 private:
-  Expected<std::unique_ptr<CudaLinks>> connectProcesses() {
+  /// Those of the process's own devices.
+  std::set<int> gpusHere() const {
     std::set<int> own;
     for (const CudaSite &site : sites)
       if (context.isHere(context.sites[site.index]))
         own.insert(site.gpu);
+    return own;
+  }
+
+  Expected<std::unique_ptr<CudaLinks>> connectProcesses() {
+    std::set<int> own = gpusHere();
     Error error;
     if (own.size() > 1)
       error = makeError(Status::Unsupported, "a process of several expects its devices on one GPU, got GPUs ",

@@ -58,6 +58,8 @@ Expected<PinnedMemory> allocatePinnedMemory(const CudaRuntime &cuda, uint64_t by
 }
 
 Error CudaUpload::prepare(int gpu) {
+  if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
+    return error;
   for (Piece &piece : pieces) {
     if (!piece.memory) {
       auto made = allocatePinnedMemory(cuda, pieceBytes);
@@ -73,7 +75,7 @@ Error CudaUpload::prepare(int gpu) {
     piece.taken = std::move(*made);
   }
   eventsOf = gpu;
-  return checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU");
+  return Error::success();
 }
 
 /// While one piece is on its way the other is filled.
@@ -94,6 +96,46 @@ Error CudaUpload::copy(std::span<const std::byte> source, std::byte *target, cud
       return error;
   }
   return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "copying to a GPU");
+}
+
+Error CudaDownload::prepare() {
+  if (!stream) {
+    auto made = createCudaStream(cuda, gpu);
+    if (!made)
+      return made.error();
+    stream = std::move(*made);
+  }
+  if (Error error = checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU"))
+    return error;
+  if (pieces)
+    return Error::success();
+  auto made = allocatePinnedMemory(cuda, 2 * pieceBytes);
+  if (made)
+    pieces = std::move(*made);
+  return made.error();
+}
+
+/// While one piece is on its way the other is emptied.
+Error CudaDownload::copy(const std::byte *source, std::span<std::byte> target) {
+  std::lock_guard lock(mutex);
+  if (Error error = prepare())
+    return error;
+  auto piece = [&](uint64_t turn) { return static_cast<std::byte *>(pieces.get()) + turn % 2 * pieceBytes; };
+  auto sizeOf = [&](uint64_t turn) { return std::min<uint64_t>(pieceBytes, target.size() - turn * pieceBytes); };
+  const uint64_t turns = (target.size() + pieceBytes - 1) / pieceBytes;
+  for (uint64_t turn = 0; turn <= turns; ++turn) {
+    if (turn != turns)
+      if (Error error = checkCuda(cuda,
+                                  cuda.cudaMemcpyAsync(piece(turn), source + turn * pieceBytes, sizeOf(turn),
+                                                       cudaMemcpyDeviceToHost, stream.get()),
+                                  "copying from a GPU"))
+        return error;
+    if (turn != 0)
+      std::memcpy(target.data() + (turn - 1) * pieceBytes, piece(turn - 1), sizeOf(turn - 1));
+    if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(stream.get()), "copying from a GPU"))
+      return error;
+  }
+  return Error::success();
 }
 
 } // namespace cleave::runtime

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 namespace cleave::runtime {
 
@@ -75,6 +76,24 @@ private:
   const CudaRuntime &cuda;
   int eventsOf = -1; ///< the GPU of the events
   Piece pieces[2];
+};
+
+/// Copies memory of a GPU to the host, the same way, on a stream of its own. Thread-safe.
+class CudaDownload {
+public:
+  CudaDownload(const CudaRuntime &cuda, int gpu) : cuda(cuda), gpu(gpu) {}
+  /// Returns when the bytes are there. What writes them on the GPU must be over.
+  Error copy(const std::byte *source, std::span<std::byte> target);
+
+private:
+  static constexpr uint64_t pieceBytes = uint64_t(4) << 20;
+  Error prepare();
+
+  const CudaRuntime &cuda;
+  const int gpu;
+  std::mutex mutex;
+  CudaStream stream;
+  PinnedMemory pieces;
 };
 
 } // namespace cleave::runtime
