@@ -12,6 +12,9 @@ namespace cleave::runtime {
 /// The most dimensions of a box besides its run.
 inline constexpr unsigned cudaBoxRank = 4;
 
+/// Threads of a block of those kernels, and how many blocks a processor of a GPU has at a time.
+inline constexpr unsigned cudaBoxThreads = 256, cudaBoxBlocks = 8;
+
 /// A StridedCopy with a bounded number of dimensions, the unused ones (outermost) of one index. Offsets and strides are
 /// bytes; `runUnits` counts contiguous elements of the size that the kernel is for, `units` those of all runs.
 struct CudaBox {

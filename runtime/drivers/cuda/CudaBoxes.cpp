@@ -12,7 +12,7 @@ extern "C" const unsigned char cleaveLinksPtx[];
 
 namespace cleave::runtime {
 
-constexpr uint32_t boxThreads = 256;
+constexpr uint32_t boxThreads = cudaBoxThreads;
 /// Blocks that keep any GPU busy; more would only wait.
 constexpr uint64_t mostBoxBlocks = 1024;
 
@@ -108,23 +108,30 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::make(const CudaRuntime &cuda, CudaLinkKer
   return launch;
 }
 
-/// The largest width up to 16 bytes that divides everything in the boxes.
-static unsigned commonWidth(std::span<const CudaBoxUse> boxes) {
-  uint64_t bits = 16;
-  for (const CudaBoxUse &use : boxes) {
-    StridedCopy copy = use.copy;
-    copy.simplify();
-    bits |= (use.source + copy.sourceOffset) | (use.target + copy.targetOffset) | copy.runBytes;
-    for (const StridedCopy::Dim &dim : copy.dims)
-      bits |= dim.sourceStride | dim.targetStride;
-  }
+/// The largest width up to 16 bytes that divides everything in the box.
+static unsigned widthOf(const CudaBoxUse &use) {
+  StridedCopy copy = use.copy;
+  copy.simplify();
+  uint64_t bits = 16 | (use.source + copy.sourceOffset) | (use.target + copy.targetOffset) | copy.runBytes;
+  for (const StridedCopy::Dim &dim : copy.dims)
+    bits |= dim.sourceStride | dim.targetStride;
   return static_cast<unsigned>(bits & -bits);
 }
 
+/// Boxes of each width on their own, so that an odd one does not slow the others down.
 Expected<CudaBoxLaunch> CudaBoxLaunch::copy(const CudaRuntime &cuda, CudaLinkKernels &kernels, int gpu,
                                             std::span<const CudaBoxUse> boxes) {
-  unsigned width = commonWidth(boxes);
-  return make(cuda, kernels, gpu, "cleave_copy_" + std::to_string(width), boxes, width, {});
+  std::map<unsigned, std::vector<CudaBoxUse>> byWidth;
+  for (const CudaBoxUse &use : boxes)
+    byWidth[widthOf(use)].push_back(use);
+  CudaBoxLaunch all;
+  for (const auto &[width, alike] : byWidth) {
+    auto made = make(cuda, kernels, gpu, "cleave_copy_" + std::to_string(width), alike, width, {});
+    if (!made)
+      return made.error();
+    all.others.push_back(std::move(*made));
+  }
+  return all;
 }
 
 Expected<CudaBoxLaunch> CudaBoxLaunch::fill(const CudaRuntime &cuda, CudaLinkKernels &kernels, int gpu,
@@ -144,8 +151,15 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::combine(const CudaRuntime &cuda, CudaLink
                                                std::span<const uint64_t> targets) {
   std::vector<uint64_t> addresses(sources.begin(), sources.end());
   addresses.insert(addresses.end(), targets.begin(), targets.end());
-  std::string symbol = "cleave_combine_" + std::string(elementName(element)) + "_" + combinerName(combiner);
-  auto launch = make(cuda, kernels, gpu, symbol, boxes, elementBytes(element), addresses);
+  // Floats of 16 bits go two at a time where everything is even.
+  bool isPaired = element == ElementType::F16 || element == ElementType::BF16;
+  for (const CudaBoxUse &use : boxes)
+    isPaired &= widthOf(use) % 4 == 0;
+  for (uint64_t address : addresses)
+    isPaired &= address % 4 == 0;
+  std::string symbol =
+      "cleave_combine_" + std::string(elementName(element)) + (isPaired ? "_pair_" : "_") + combinerName(combiner);
+  auto launch = make(cuda, kernels, gpu, symbol, boxes, isPaired ? 4 : elementBytes(element), addresses);
   if (launch && launch->kernel) {
     uint64_t first = launch->arguments[0] + launch->arguments[1] * sizeof(CudaBox);
     launch->arguments.insert(launch->arguments.end(),
@@ -155,6 +169,9 @@ Expected<CudaBoxLaunch> CudaBoxLaunch::combine(const CudaRuntime &cuda, CudaLink
 }
 
 Error CudaBoxLaunch::enqueue(cudaStream_t stream) {
+  for (CudaBoxLaunch &other : others)
+    if (Error error = other.enqueue(stream))
+      return error;
   if (!kernel)
     return Error::success();
   std::vector<void *> addresses;

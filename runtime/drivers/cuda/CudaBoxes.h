@@ -38,7 +38,7 @@ struct CudaBoxUse {
   StridedCopy copy;
 };
 
-/// A launch of one of the kernels on a list of boxes, which lies in the GPU's memory.
+/// A launch of one of the kernels on a list of boxes, which lies in the GPU's memory, or several one after the other.
 class CudaBoxLaunch {
 public:
   /// Copies the boxes, which lie in memory that the GPU reaches.
@@ -66,6 +66,7 @@ private:
   CudaMemory table; ///< boxes, then addresses
   std::vector<uint64_t> arguments;
   uint32_t blocks = 1;
+  std::vector<CudaBoxLaunch> others;
 };
 
 } // namespace cleave::runtime

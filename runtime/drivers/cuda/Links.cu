@@ -7,7 +7,9 @@
 #include "Float.cuh"
 
 using cleave::runtime::CudaBox;
+using cleave::runtime::cudaBoxBlocks;
 using cleave::runtime::cudaBoxRank;
+using cleave::runtime::cudaBoxThreads;
 
 namespace {
 
@@ -64,6 +66,30 @@ template <typename T, typename Wide = T> struct Plain {
   __device__ static Stored store(Value value) { return static_cast<Stored>(value); }
 };
 
+/// Two elements of 16 bits, which lie where one of 32 bits may.
+template <typename Element> struct Pair {
+  using Stored = uint32_t;
+  struct Value {
+    typename Element::Value first, second;
+  };
+  __device__ static Value load(Stored stored) {
+    return {Element::load(part(stored)), Element::load(part(stored >> 16))};
+  }
+  __device__ static Stored store(const Value &value) { return bits(value.first) | bits(value.second) << 16; }
+
+private:
+  using Part = typename Element::Stored;
+  static_assert(sizeof(Part) == 2);
+  __device__ static Part part(uint32_t bits) {
+    auto low = static_cast<uint16_t>(bits);
+    return *reinterpret_cast<Part *>(&low);
+  }
+  __device__ static uint32_t bits(typename Element::Value value) {
+    Part stored = Element::store(value);
+    return *reinterpret_cast<uint16_t *>(&stored);
+  }
+};
+
 // Products and sums must not be contracted to one operation: nvcc has none of them here to contract.
 struct Sum {
   template <typename T> __device__ static T of(T left, T right) { return left + right; }
@@ -77,6 +103,12 @@ struct Max {
 };
 struct Min {
   template <typename T> __device__ static T of(T left, T right) { return left < right || left != left ? left : right; }
+};
+
+template <typename Combiner> struct OfPairs {
+  template <typename T> __device__ static T of(const T &left, const T &right) {
+    return {Combiner::of(left.first, right.first), Combiner::of(left.second, right.second)};
+  }
 };
 
 /// Every target gets the combination of all sources; all are base addresses, to which the boxes' offsets are added. A
@@ -99,8 +131,11 @@ __device__ void combineBoxes(const CudaBox *boxes, uint64_t count, const uint64_
 
 } // namespace
 
+// As many threads as a GPU can have, which the registers of a kernel must leave room for: what limits them all is memory.
+#define CLEAVE_KERNEL extern "C" __global__ void __launch_bounds__(cudaBoxThreads, cudaBoxBlocks)
+
 #define CLEAVE_COPY(width, Unit)                                                                                       \
-  extern "C" __global__ void cleave_copy_##width(const CudaBox *boxes, uint64_t count) {                               \
+  CLEAVE_KERNEL cleave_copy_##width(const CudaBox *boxes, uint64_t count) {                               \
     copyBoxes<Unit>(boxes, count);                                                                                     \
   }
 CLEAVE_COPY(1, uint8_t)
@@ -110,7 +145,7 @@ CLEAVE_COPY(8, uint64_t)
 CLEAVE_COPY(16, uint4)
 
 #define CLEAVE_FILL(width, Unit)                                                                                       \
-  extern "C" __global__ void cleave_fill_##width(const CudaBox *boxes, uint64_t count, uint64_t value) {               \
+  CLEAVE_KERNEL cleave_fill_##width(const CudaBox *boxes, uint64_t count, uint64_t value) {               \
     fillBoxes<Unit>(boxes, count, value);                                                                              \
   }
 CLEAVE_FILL(1, uint8_t)
@@ -119,7 +154,7 @@ CLEAVE_FILL(4, uint32_t)
 CLEAVE_FILL(8, uint64_t)
 
 #define CLEAVE_COMBINE(element, combiner, Element, Combiner)                                                           \
-  extern "C" __global__ void cleave_combine_##element##_##combiner(const CudaBox *boxes, uint64_t count,               \
+  CLEAVE_KERNEL cleave_combine_##element##_##combiner(const CudaBox *boxes, uint64_t count,               \
                                                                    const uint64_t *sources, uint64_t numSources,       \
                                                                    const uint64_t *targets, uint64_t numTargets) {     \
     combineBoxes<Element, Combiner>(boxes, count, sources, numSources, targets, numTargets);                           \
@@ -131,6 +166,11 @@ CLEAVE_FILL(8, uint64_t)
   CLEAVE_COMBINE(element, sum, __VA_ARGS__, Sum)                                                                       \
   CLEAVE_COMBINE(element, product, __VA_ARGS__, Product)                                                               \
   CLEAVE_COMBINE_MAX_MIN(element, __VA_ARGS__)
+#define CLEAVE_COMBINE_PAIRS(element, Element)                                                                         \
+  CLEAVE_COMBINE(element##_pair, sum, Pair<Element>, OfPairs<Sum>)                                                     \
+  CLEAVE_COMBINE(element##_pair, product, Pair<Element>, OfPairs<Product>)                                             \
+  CLEAVE_COMBINE(element##_pair, max, Pair<Element>, OfPairs<Max>)                                                     \
+  CLEAVE_COMBINE(element##_pair, min, Pair<Element>, OfPairs<Min>)
 
 // Integers wrap: they are combined in types without a sign where the sign makes no difference.
 using Byte = Plain<uint8_t>;
@@ -150,3 +190,5 @@ CLEAVE_COMBINE_ALL(f16, Float16)
 CLEAVE_COMBINE_ALL(bf16, BFloat16)
 CLEAVE_COMBINE_ALL(f32, Float)
 CLEAVE_COMBINE_ALL(f64, Double)
+CLEAVE_COMBINE_PAIRS(f16, Float16)
+CLEAVE_COMBINE_PAIRS(bf16, BFloat16)
