@@ -6,8 +6,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <numeric>
+#include <set>
 #include <sstream>
+#include <tuple>
 
 namespace cleave::runtime {
 
@@ -53,15 +56,21 @@ Expected<bool> CudaGpus::connect(int from, int to) const {
     return error;
   if (!can)
     return false;
+  // For as long as the process, and once.
+  static std::mutex mutex;
+  static std::set<std::tuple<const CudaRuntime *, int, int>> connected;
+  std::lock_guard lock(mutex);
+  if (connected.contains({cuda, from, to}))
+    return true;
   if (Error error = checkCuda(*cuda, cuda->cudaSetDevice(from), "using a GPU"))
     return error;
   cudaError_t code = cuda->cudaDeviceEnablePeerAccess(to, 0);
-  if (code == cudaErrorPeerAccessAlreadyEnabled) {
+  // By someone else in the process.
+  if (code == cudaErrorPeerAccessAlreadyEnabled)
     (void)cuda->cudaGetLastError();
-    return true;
-  }
-  if (Error error = checkCuda(*cuda, code, "connecting GPUs"))
+  else if (Error error = checkCuda(*cuda, code, "connecting GPUs"))
     return error;
+  connected.insert({cuda, from, to});
   return true;
 }
 
