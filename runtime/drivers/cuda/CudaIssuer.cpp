@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 
 namespace cleave::runtime {
 
@@ -45,7 +46,7 @@ Error CudaIssuer::record(CudaSite &site, const Queue &owner, uint32_t queue, Ent
   Running &running = phases[phase.index()];
   if (!running.phase)
     running.phase = std::make_unique<CudaPhase>(cuda, shared, phase);
-  if (shared.options.trace)
+  if (shared.options.trace && !clocks.contains(site.gpu))
     if (Error error = setClock(site.gpu))
       return error;
   return running.phase->add(site, owner, queue, std::move(commands));
@@ -67,8 +68,14 @@ void CudaIssuer::submit(std::shared_ptr<Step> step) {
   }
 }
 
+void CudaIssuer::chooseGpu() const {
+  // Where this fails everything else does, and says so.
+  (void)cuda.cudaSetDevice(phases.begin()->second.phase->firstGpu());
+}
+
 void CudaIssuer::serve() {
   RunningInstruction activity(shared.plan->devices.front());
+  chooseGpu();
   for (;;) {
     std::shared_ptr<Step> step;
     {
@@ -90,6 +97,7 @@ void CudaIssuer::serve() {
 
 void CudaIssuer::finishSteps() {
   RunningInstruction activity(shared.plan->devices.front());
+  chooseGpu();
   for (;;) {
     Flight *flight = nullptr;
     {
@@ -256,33 +264,57 @@ void CudaIssuer::finish(Flight &flight, RunningInstruction &activity) {
   }
   phase.store(*flight.slot, *flight.step);
   if (shared.options.trace)
-    phase.trace(*flight.slot, flight.step->number, [&](int gpu, cudaEvent_t event) { return timeOf(gpu, event); });
+    trace(flight);
 }
 
+/// Times between events are float32: of an hour they know quarters of a millisecond, of two seconds those of a
+/// microsecond. Marks are renewed between steps, so that one step's times fit together.
+void CudaIssuer::trace(const Flight &flight) {
+  constexpr float mostMilliseconds = 2000;
+  const CudaPhase &phase = *flight.running->phase;
+  for (auto [gpu, event] : phase.timedEvents(*flight.slot))
+    if (millisecondsTo(gpu, event) > mostMilliseconds)
+      (void)setClock(gpu); // without it times are only less exact
+  phase.trace(*flight.slot, flight.step->number, [&](int gpu, cudaEvent_t event) { return timeOf(gpu, event); });
+}
+
+/// A mark is made after it is asked for and before one hears of it. Of several the one where that took the shortest
+/// knows best, since threads and interrupts get between.
 Error CudaIssuer::setClock(int gpu) {
-  Clock &clock = clocks[gpu];
-  if (clock.event)
-    return Error::success();
+  constexpr unsigned tries = 8;
   auto stream = createCudaStream(cuda, gpu);
-  auto mark = createCudaEvent(cuda, gpu, /*timed=*/true);
-  if (!stream || !mark)
-    return stream ? mark.error() : stream.error();
-  if (Error error = checkCuda(cuda, cuda.cudaEventRecord(mark->get(), stream->get()), "recording an event"))
-    return error;
-  if (Error error = checkCuda(cuda, cuda.cudaEventSynchronize(mark->get()), "waiting for an event"))
-    return error;
-  clock.time = now();
-  clock.event = std::move(*mark);
+  if (!stream)
+    return stream.error();
+  Clock clock;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (unsigned i = 0; i != tries; ++i) {
+    auto mark = createCudaEvent(cuda, gpu, /*timed=*/true);
+    if (!mark)
+      return mark.error();
+    int64_t before = now();
+    if (Error error = checkCuda(cuda, cuda.cudaEventRecord(mark->get(), stream->get()), "recording an event"))
+      return error;
+    if (Error error = checkCuda(cuda, cuda.cudaEventSynchronize(mark->get()), "waiting for an event"))
+      return error;
+    int64_t took = now() - before;
+    if (took >= least)
+      continue;
+    least = took;
+    clock.time = before + took / 2;
+    clock.event = std::move(*mark);
+  }
+  clocks[gpu] = std::move(clock);
   return Error::success();
 }
 
-/// CUDA tells the time between two events only.
-int64_t CudaIssuer::timeOf(int gpu, cudaEvent_t event) const {
-  const Clock &clock = clocks.at(gpu);
+/// CUDA tells the time between two events only, negative where the second was first.
+float CudaIssuer::millisecondsTo(int gpu, cudaEvent_t event) const {
   float milliseconds = 0;
-  if (cuda.cudaEventElapsedTime(&milliseconds, clock.event.get(), event) != cudaSuccess)
-    return clock.time;
-  return clock.time + static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
+  return cuda.cudaEventElapsedTime(&milliseconds, clocks.at(gpu).event.get(), event) == cudaSuccess ? milliseconds : 0;
+}
+
+int64_t CudaIssuer::timeOf(int gpu, cudaEvent_t event) const {
+  return clocks.at(gpu).time + static_cast<int64_t>(static_cast<double>(millisecondsTo(gpu, event)) * 1e6);
 }
 
 } // namespace cleave::runtime

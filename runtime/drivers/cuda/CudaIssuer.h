@@ -74,8 +74,15 @@ private:
   /// After an error in the middle: the streams are empty then. The error, that of a lost GPU if it is one.
   Error stop(const Running &running, const Error &error);
   Error prepareOrigin(const Running &running);
-  /// From here on timeOf knows the GPU. Before its first step.
+  /// What a thread begins with: without a GPU of its own CUDA would take GPU 0, also where that is others'.
+  void chooseGpu() const;
+  /// Adds a step to the trace.
+  void trace(const Flight &flight);
+  /// From here on timeOf knows the GPU, and events of the next seconds well. Before its first step, and then by the
+  /// finishing thread.
   Error setClock(int gpu);
+  /// From the GPU's mark to the event.
+  float millisecondsTo(int gpu, cudaEvent_t event) const;
   /// When the event was, in nanoseconds of the steady clock.
   int64_t timeOf(int gpu, cudaEvent_t event) const;
 

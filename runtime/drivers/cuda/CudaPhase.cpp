@@ -234,6 +234,14 @@ void CudaPhase::store(const CudaSlot &slot, const Step &step) const {
   });
 }
 
+std::map<int, cudaEvent_t> CudaPhase::timedEvents(const CudaSlot &slot) const {
+  std::map<int, cudaEvent_t> events;
+  for (size_t i = 0; i != lists.size(); ++i)
+    if (!slot.timings[i].empty())
+      events.try_emplace(lists[i].site->gpu, slot.timings[i].front().begin.get());
+  return events;
+}
+
 void CudaPhase::trace(const CudaSlot &slot, uint64_t step,
                       const std::function<int64_t(int gpu, cudaEvent_t)> &clock) const {
   for (size_t i = 0; i != lists.size(); ++i) {

@@ -77,6 +77,8 @@ public:
   Error settle() const;
   /// Puts what the step has stored into its outputs.
   void store(const CudaSlot &slot, const Step &step) const;
+  /// An event of the step's beginning for each of its GPUs, when traced.
+  std::map<int, cudaEvent_t> timedEvents(const CudaSlot &slot) const;
   /// Adds the step's commands to the trace. `clock` gives the nanoseconds at which an event of a GPU was.
   void trace(const CudaSlot &slot, uint64_t step, const std::function<int64_t(int gpu, cudaEvent_t)> &clock) const;
 
