@@ -178,18 +178,23 @@ private:
       if (Error error = taking.launch->enqueue(stream))
         return error;
     for (const CudaBoxUse &use : taking.rows)
-      if (Error error = copyRows(use, stream))
+      if (Error error = copyRows(use, stream, meeting.ends[taking.taker].gpu))
         return error;
     return taking.taker == taking.giver ? Error::success() : meeting.record(meeting.done, taking.taker);
   }
 
-  /// By the innermost dimension and the run, for each index of the others.
-  Error copyRows(const CudaBoxUse &use, cudaStream_t stream) const {
+  /// By the innermost dimension and the run, for each index of the others; run by run where rows are too far apart.
+  Error copyRows(const CudaBoxUse &use, cudaStream_t stream, int gpu) const {
     if (use.copy.bytes() == 0)
       return Error::success();
     StridedCopy outer = use.copy;
     StridedCopy::Dim rows{1, outer.runBytes, outer.runBytes};
-    if (!outer.dims.empty()) {
+    int most = 0;
+    if (Error error = checkCuda(meeting.cuda, meeting.cuda.cudaDeviceGetAttribute(&most, cudaDevAttrMaxPitch, gpu),
+                                "asking a GPU"))
+      return error;
+    auto fits = [&](uint64_t stride) { return stride <= static_cast<uint64_t>(most); };
+    if (!outer.dims.empty() && fits(outer.dims.back().sourceStride) && fits(outer.dims.back().targetStride)) {
       rows = outer.dims.back();
       outer.dims.pop_back();
     }
