@@ -122,6 +122,7 @@ template <typename Table> void replaceCudaLibrary(const Table *table) {
   X(cudaGraphGetNodes)                                                                                                 \
   X(cudaGraphInstantiate)                                                                                              \
   X(cudaGraphLaunch)                                                                                                   \
+  X(cudaGraphUpload)                                                                                                   \
   X(cudaLaunchHostFunc)                                                                                                \
   X(cudaLaunchKernel)                                                                                                  \
   X(cudaLibraryGetKernel)                                                                                              \

@@ -158,9 +158,16 @@ Error CudaPhase::capture(CudaSlot &slot, cudaStream_t origin, int gpu, CudaUploa
     return error ? error : ended;
   }
   cudaGraphExec_t made = nullptr;
-  if (Error failed = checkCuda(cuda, cuda.cudaGraphInstantiate(&made, graph.get(), 0), "making a graph"))
-    return failed;
-  slot.graph = CudaGraphExec(cuda, made);
+  ended = checkCuda(cuda, cuda.cudaGraphInstantiate(&made, graph.get(), 0), "making a graph");
+  CudaGraphExec executable(cuda, made);
+  // Takes the GPU's memory for it, which its first launch must not find missing.
+  if (!ended)
+    ended = checkCuda(cuda, cuda.cudaGraphUpload(made, origin), "placing a graph on a GPU");
+  if (ended) {
+    (void)cuda.cudaGetLastError();
+    return ended;
+  }
+  slot.graph = std::move(executable);
   slot.replayed = std::move(*replayed);
   return Error::success();
 }

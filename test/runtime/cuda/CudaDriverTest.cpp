@@ -6,11 +6,14 @@
 #include "SimulatedCuda.h"
 
 #include "runtime/Executor.h"
+#include "runtime/Trace.h"
 #include "runtime/Verify.h"
 
 #include <cstdlib>
 #include <deque>
+#include <future>
 #include <gtest/gtest.h>
+#include <thread>
 
 namespace cleave::runtime::test {
 namespace {
@@ -110,11 +113,13 @@ protected:
     cuda.reset();
     cuda = std::make_unique<simulated::Cuda>(options);
   }
-  Error create(const PlanBuilder &builder, const std::vector<std::string> &entries = {"main"}) {
+  Error create(const PlanBuilder &builder, const std::vector<std::string> &entries = {"main"}, Trace *trace = nullptr) {
     Plan plan = builder.read();
     if (Error unsound = verifyPlan(plan))
       return unsound;
-    auto made = Executor::create(plan, entries, values);
+    ExecutorOptions options;
+    options.trace = trace;
+    auto made = Executor::create(plan, entries, values, options);
     if (made)
       executor = std::move(*made);
     return made.error();
@@ -199,15 +204,94 @@ TEST_F(CudaDriverTest, AgreesWithCpu) {
   trainAndLook(*executor, 23, 3);
 }
 
-// What CUDA does not record as a graph runs without one.
+// What CUDA does not record as a graph runs without one, and so does what a GPU has no memory for: graphs are placed
+// there by their first launch, if by nothing else, and then it is too late.
 TEST_F(CudaDriverTest, RunsWithoutGraphsWhereItMust) {
-  simulate({.captures = false});
+  for (bool captures : {false, true}) {
+    simulate({.captures = captures, .holdsGraphs = false});
+    Error error = create(trainingPlan("cuda"), {"main", "look"});
+    ASSERT_FALSE(error) << error.text();
+    testing::internal::CaptureStderr();
+    trainAndLook(*executor, 23, 3);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("without a CUDA graph"), std::string::npos);
+    EXPECT_EQ(cuda->graphLaunches(), 0u);
+    executor.reset();
+    EXPECT_EQ(cuda->misuse(), "");
+  }
+}
+
+/// An event on the clock of all.
+Trace::Event lastOf(const Trace &trace, uint32_t device, const std::string &node) {
+  Trace::Event last = {};
+  for (const Trace::Track &track : trace.tracks())
+    for (const Trace::Event &event : track.events)
+      if (track.device == device && event.instruction->node == node)
+        last = event;
+  return last;
+}
+
+// CUDA's times are float32: years after the clock was set they would be whole seconds.
+TEST_F(CudaDriverTest, TracesLongRuns) {
+  Trace trace;
+  simulate({.gpus = 2});
+  cuda->setKernel("add", [](const uint64_t *) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+  ASSERT_FALSE(create(trainingPlan("cuda"), {"main"}, &trace));
+  for (unsigned step = 0; step != 3; ++step) {
+    ASSERT_FALSE(run(1));
+    for (uint32_t device : {0, 1}) {
+      Trace::Event event = lastOf(trace, device, "learn");
+      EXPECT_GE(event.end - event.begin, 4900000) << "step " << step << " on device " << device;
+      EXPECT_LE(event.end - event.begin, 1000000000) << "step " << step << " on device " << device;
+    }
+    cuda->pass(1e8);
+  }
+}
+
+// What devices do together ends on all of them at one time, also where the host hears late of what a GPU did.
+TEST_F(CudaDriverTest, TracesSeveralGpusOnOneClock) {
+  Trace trace;
+  simulate({.gpus = 2, .lateMilliseconds = 60});
+  ASSERT_FALSE(create(trainingPlan("cuda"), {"main"}, &trace));
+  ASSERT_FALSE(run(1));
+  EXPECT_LE(std::abs(lastOf(trace, 0, "sum").end - lastOf(trace, 1, "sum").end), 20000000);
+}
+
+// While one executor records a graph others begin, step and show their parameters on the same GPU.
+TEST_F(CudaDriverTest, LeavesCapturesOfOthersAlone) {
+  simulate({.gpus = 2});
+  const CudaRuntime &runtime = **cudaRuntime();
+  std::promise<void> captures, mayEnd;
+  std::thread other([&] {
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(runtime.cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(runtime.cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    EXPECT_EQ(runtime.cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    captures.set_value();
+    mayEnd.get_future().wait();
+    EXPECT_EQ(runtime.cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(runtime.cudaGraphDestroy(graph), cudaSuccess);
+    EXPECT_EQ(runtime.cudaStreamDestroy(stream), cudaSuccess);
+  });
+  captures.get_future().wait();
   Error error = create(trainingPlan("cuda"), {"main", "look"});
-  ASSERT_FALSE(error) << error.text();
-  testing::internal::CaptureStderr();
-  trainAndLook(*executor, 23, 3);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("without a CUDA graph"), std::string::npos);
-  EXPECT_EQ(cuda->graphLaunches(), 0u);
+  EXPECT_FALSE(error) << error.text();
+  if (!error)
+    trainAndLook(*executor, 7, 2);
+  mayEnd.set_value();
+  other.join();
+}
+
+// The driver's kernels are many, and translating them takes seconds: executors of a process share them. GPUs that one
+// has connected stay so for the next.
+TEST_F(CudaDriverTest, SharesItsKernels) {
+  simulate({.gpus = 2});
+  ASSERT_FALSE(create(trainingPlan("cuda")));
+  ASSERT_FALSE(run(1));
+  auto first = std::move(executor);
+  ASSERT_FALSE(create(trainingPlan("cuda")));
+  ASSERT_FALSE(run(1));
+  EXPECT_EQ(cuda->libraries(), 3u); // of each plan, and the one
 }
 
 // A launch that CUDA refuses fails its step, by name; the next step is as good as ever.
@@ -360,8 +444,9 @@ TEST_F(CudaDriverTest, LinksGpusThatAreApart) {
   Tile rows, columns;
   rows.dims = {{6, {{0, 3}}, 3}, {4, {}, 4}, {2, {}, 2}};
   columns.dims = {{6, {}, 6}, {4, {{0, 2}}, 2}, {2, {}, 2}};
-  for (uint64_t seed = 0; seed != 6; ++seed) {
-    simulate({.seed = seed, .gpus = 2, .peers = false});
+  for (uint64_t seed = 0; seed != 12; ++seed) {
+    // Also where rows are farther apart than a copy may have them.
+    simulate({.seed = seed, .gpus = 2, .peers = false, .mostPitch = seed < 6 ? 0x7fffffff : 24});
     PlanBuilder builder("cuda");
     uint32_t mesh = builder.mesh("pair", {2}), x = builder.input("x", 48), y = builder.output("y", 48);
     int32_t from = builder.tile(rows), to = builder.tile(columns);

@@ -98,6 +98,20 @@ static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t handle, unsign
   return cudaSuccess;
 }
 
+static cudaError_t uploadGraph(cudaGraphExec_t handle, cudaStream_t streamHandle) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  if (cudaError_t code = simulation.begin())
+    return code;
+  Graph *graph = findGraph(simulation, handle);
+  Stream *stream = simulation.find(streamHandle);
+  if (!graph || !stream)
+    return cudaErrorInvalidValue;
+  if (stream->capture)
+    return simulation.misuse("a graph in a graph", cudaErrorStreamCaptureUnsupported);
+  return simulation.options.holdsGraphs ? cudaSuccess : simulation.fail(cudaErrorMemoryAllocation);
+}
+
 /// A graph runs behind its own last run, too.
 static cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle) {
   auto &simulation = Simulation::get();
@@ -110,6 +124,8 @@ static cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle
     return cudaErrorInvalidValue;
   if (stream->capture)
     return simulation.misuse("a graph in a graph", cudaErrorStreamCaptureUnsupported);
+  if (!simulation.options.holdsGraphs)
+    return simulation.fail(cudaErrorMemoryAllocation);
   ++simulation.graphLaunches;
   std::vector<std::shared_ptr<Op>> ops, first = {stream->last, graph->last};
   for (const Node &node : graph->nodes) {
@@ -154,6 +170,7 @@ void fillGraphs(runtime::CudaRuntime &table) {
   table.cudaStreamIsCapturing = isCapturing;
   table.cudaGraphInstantiate = instantiate;
   table.cudaGraphLaunch = launchGraph;
+  table.cudaGraphUpload = uploadGraph;
   table.cudaGraphDestroy = destroyGraph;
   table.cudaGraphExecDestroy = destroyExec;
   table.cudaGraphGetNodes = getNodes;

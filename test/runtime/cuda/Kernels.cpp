@@ -5,8 +5,22 @@
 #include "Simulation.h"
 
 #include <cstring>
+#include <pthread.h>
 
 namespace cleave::simulated {
+
+/// Whether the address is of something that ends with a call of this thread.
+static bool isOnStack(const void *address) {
+  pthread_attr_t attributes;
+  void *lowest = nullptr;
+  size_t bytes = 0;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    return false;
+  pthread_attr_getstack(&attributes, &lowest, &bytes);
+  pthread_attr_destroy(&attributes);
+  auto *begin = static_cast<const std::byte *>(lowest), *at = static_cast<const std::byte *>(address);
+  return begin <= at && at < begin + bytes;
+}
 
 static cudaError_t loadCode(cudaLibrary_t *handle, const void *data, cudaJitOption *options, void **values,
                             unsigned count, cudaLibraryOption *, void **, unsigned) {
@@ -14,6 +28,9 @@ static cudaError_t loadCode(cudaLibrary_t *handle, const void *data, cudaJitOpti
   auto lock = simulation.lock();
   if (cudaError_t code = simulation.begin())
     return code;
+  // It may be translated long after this call, and then CUDA writes where it was told.
+  if (isOnStack(options) || isOnStack(values))
+    return simulation.misuse("options of a translation that end before it");
   auto made = std::make_unique<Code>();
   made->text = static_cast<const char *>(data);
   // Tests load the same text again and again.
@@ -94,6 +111,8 @@ static Kernel *findKernel(Simulation &simulation, const void *handle) {
 static cudaError_t getAttributes(cudaFuncAttributes *attributes, const void *handle) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
+  if (cudaError_t code = simulation.begin())
+    return code;
   if (!findKernel(simulation, handle))
     return cudaErrorInvalidDeviceFunction;
   *attributes = {};
@@ -104,6 +123,8 @@ static cudaError_t getAttributes(cudaFuncAttributes *attributes, const void *han
 static cudaError_t setAttribute(const void *handle, cudaFuncAttribute attribute, int value) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
+  if (cudaError_t code = simulation.begin())
+    return code;
   Kernel *kernel = findKernel(simulation, handle);
   if (!kernel || attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value > 160 << 10)
     return simulation.fail(cudaErrorInvalidValue);

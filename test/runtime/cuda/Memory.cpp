@@ -4,6 +4,7 @@
 
 #include "Simulation.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -81,6 +82,8 @@ static cudaError_t releaseOnHost(void *memory) { return release(memory, true); }
 static cudaError_t getInfo(size_t *free, size_t *total) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
+  if (cudaError_t code = simulation.begin())
+    return code;
   *total = simulation.options.bytesOfGpu;
   *free = *total - simulation.used[currentGpu()];
   return cudaSuccess;
@@ -129,6 +132,27 @@ static cudaError_t copyNow(void *target, const void *source, size_t bytes, cudaM
   return cudaSuccess;
 }
 
+/// Rows of bytes, from pitch to pitch.
+struct Rows {
+  const std::byte *begin;
+  size_t pitch;
+
+  const std::byte *at(size_t row) const { return begin + row * pitch; }
+};
+
+/// Whether a row of the one side has bytes of a row of the other. Rows of a side follow each other.
+static bool overlap(const Rows &left, const Rows &right, size_t width, size_t rows) {
+  for (size_t i = 0, j = 0; i != rows && j != rows;) {
+    if (left.at(i) + width <= right.at(j))
+      ++i;
+    else if (right.at(j) + width <= left.at(i))
+      ++j;
+    else
+      return true;
+  }
+  return false;
+}
+
 /// Rows of `width` bytes; checked when it is put on the stream and again when it runs.
 static cudaError_t copyRows(void *target, size_t targetPitch, const void *source, size_t sourcePitch, size_t width,
                             size_t rows, cudaMemcpyKind kind, cudaStream_t handle) {
@@ -150,15 +174,28 @@ static cudaError_t copyRows(void *target, size_t targetPitch, const void *source
   };
   if (!check() || (rows > 1 && (targetPitch < width || sourcePitch < width)))
     return simulation.misuse("a copy beyond an allocation, or with memory that is not pinned");
+  if (overlap({static_cast<const std::byte *>(target), targetPitch},
+              {static_cast<const std::byte *>(source), sourcePitch}, width, rows))
+    return simulation.misuse("a copy whose sides overlap");
   simulation.put(*stream, [=, &simulation] {
     if (!check())
       return simulation.misuse("a copy with memory that was given back");
     for (size_t row = 0; row != rows; ++row)
-      std::memmove(static_cast<std::byte *>(target) + row * targetPitch,
-                   static_cast<const std::byte *>(source) + row * sourcePitch, width);
+      std::memcpy(static_cast<std::byte *>(target) + row * targetPitch,
+                  static_cast<const std::byte *>(source) + row * sourcePitch, width);
     return cudaSuccess;
   });
   return cudaSuccess;
+}
+
+static cudaError_t copyRowsLater(void *target, size_t targetPitch, const void *source, size_t sourcePitch, size_t width,
+                                 size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  if (std::max(targetPitch, sourcePitch) > static_cast<size_t>(simulation.options.mostPitch) ||
+      std::min(targetPitch, sourcePitch) < width)
+    return simulation.fail(cudaErrorInvalidPitchValue);
+  return copyRows(target, targetPitch, source, sourcePitch, width, rows, kind, stream);
 }
 
 static cudaError_t copyLater(void *target, const void *source, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -192,7 +229,7 @@ void fillMemory(runtime::CudaRuntime &table) {
   table.cudaMemGetInfo = getInfo;
   table.cudaMemcpy = copyNow;
   table.cudaMemcpyAsync = copyLater;
-  table.cudaMemcpy2DAsync = copyRows;
+  table.cudaMemcpy2DAsync = copyRowsLater;
   table.cudaMemcpyPeerAsync = copyBetween;
   table.cudaMemsetAsync = fillLater;
 }

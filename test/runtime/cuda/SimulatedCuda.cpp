@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <unistd.h>
 
 namespace cleave::simulated {
@@ -17,11 +18,22 @@ static Simulation *theOne = nullptr;
 static thread_local cudaError_t lastError = cudaSuccess;
 
 int &currentGpu() {
-  static thread_local int gpu = 0;
+  static thread_local const runtime::CudaRuntime *of = nullptr;
+  static thread_local int gpu = -1;
+  // Another simulation is another process.
+  if (const runtime::CudaRuntime *now = *runtime::cudaRuntime(); std::exchange(of, now) != now)
+    gpu = -1;
   return gpu;
 }
 
-Simulation::Simulation(const Options &options) : options(options), random(options.seed) {
+/// Tables have addresses of their own for as long as the program: by these the driver knows what it has done in this
+/// process.
+static runtime::CudaRuntime &newTable() {
+  static std::deque<runtime::CudaRuntime> tables;
+  return tables.emplace_back();
+}
+
+Simulation::Simulation(const Options &options) : options(options), table(newTable()), random(options.seed) {
   theOne = this;
   fillTable(table);
   runtime::replaceCudaLibrary<runtime::CudaRuntime>(&table);
@@ -44,6 +56,14 @@ cudaError_t Simulation::misuse(const std::string &what, cudaError_t code) {
 cudaError_t Simulation::fail(cudaError_t code) {
   lastError = code;
   return code;
+}
+
+cudaError_t Simulation::begin() {
+  if (currentGpu() < 0) {
+    misuses.push_back("a call of a thread that has not chosen a GPU");
+    currentGpu() = 0;
+  }
+  return lost == cudaSuccess ? cudaSuccess : fail(lost);
 }
 
 cudaError_t Simulation::beginUnsafe(const char *function) {
@@ -184,7 +204,7 @@ static cudaError_t setDevice(int gpu) {
 }
 
 static cudaError_t getDevice(int *gpu) {
-  *gpu = currentGpu();
+  *gpu = std::max(currentGpu(), 0);
   return cudaSuccess;
 }
 
@@ -203,6 +223,9 @@ static cudaError_t getAttribute(int *value, cudaDeviceAttr attribute, int) {
     return cudaSuccess;
   case cudaDevAttrMaxSharedMemoryPerBlockOptin:
     *value = 160 << 10;
+    return cudaSuccess;
+  case cudaDevAttrMaxPitch:
+    *value = simulation.options.mostPitch;
     return cudaSuccess;
   default:
     return simulation.misuse("an attribute that the simulation does not know");
@@ -233,10 +256,13 @@ static cudaError_t canAccessPeer(int *can, int from, int to) {
 static cudaError_t enablePeerAccess(int to, unsigned) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
+  if (cudaError_t code = simulation.begin())
+    return code;
   if (!simulation.options.peers || to == currentGpu())
     return simulation.misuse("peer access that there is not", cudaErrorPeerAccessUnsupported);
-  bool isNew = simulation.peers.insert({currentGpu(), to}).second;
-  return isNew ? cudaSuccess : simulation.fail(cudaErrorPeerAccessAlreadyEnabled);
+  if (!simulation.peers.insert({currentGpu(), to}).second)
+    return simulation.misuse("peer access enabled twice", cudaErrorPeerAccessAlreadyEnabled);
+  return cudaSuccess;
 }
 
 static cudaError_t getLastError() {
@@ -335,6 +361,11 @@ void meetHang(const std::string &entry) {
       pause();
 }
 
+void Cuda::pass(double seconds) {
+  auto lock = simulation->lock();
+  simulation->pass(seconds);
+}
+
 uint64_t Cuda::graphLaunches() const {
   auto lock = simulation->lock();
   return simulation->graphLaunches;
@@ -343,6 +374,11 @@ uint64_t Cuda::graphLaunches() const {
 uint64_t Cuda::kernelLaunches() const {
   auto lock = simulation->lock();
   return simulation->kernelLaunches;
+}
+
+uint64_t Cuda::libraries() const {
+  auto lock = simulation->lock();
+  return simulation->codes.size();
 }
 
 void enqueue(cudaStream_t handle, std::function<void()> work) {

@@ -29,6 +29,12 @@ struct Options {
   int capability = 90;
   /// Whether streams can be captured.
   bool captures = true;
+  /// Whether there is memory for graphs.
+  bool holdsGraphs = true;
+  /// The most bytes from row to row of a copy.
+  int mostPitch = 0x7fffffff;
+  /// How late every other wait for an event comes back.
+  int lateMilliseconds = 0;
 };
 
 /// Stands in for the CUDA runtime as long as it lives. One at a time.
@@ -39,7 +45,8 @@ public:
   Cuda(const Cuda &) = delete;
 
   /// What was done wrong so far, one line each: use of what is gone, copies beyond an allocation or with memory that is
-  /// not pinned, broken rules of capture. Asked for at the end, also what was never given back.
+  /// not pinned, broken rules of capture, threads that chose no GPU. Asked for at the end, also what was never given
+  /// back.
   std::string misuse() const;
   /// Has `run` stand in for the function of that name. It gets the values of the parameters.
   using HostKernel = std::function<void(const uint64_t *arguments)>;
@@ -49,9 +56,13 @@ public:
   /// The function never ends when it runs for the time `after`, counted from 0, or later. NCCL's functions do so, too,
   /// where they are simulated.
   void hangKernel(const std::string &entry, uint64_t after);
+  /// Nothing happens for so many seconds, on the clock of the GPUs.
+  void pass(double seconds);
   /// How many graphs were started, and kernels launched outside of them.
   uint64_t graphLaunches() const;
   uint64_t kernelLaunches() const;
+  /// How many libraries of kernels are loaded.
+  uint64_t libraries() const;
 
 private:
   std::unique_ptr<Simulation> simulation;

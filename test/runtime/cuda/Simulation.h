@@ -106,8 +106,9 @@ public:
   cudaError_t misuse(const std::string &what, cudaError_t code = cudaErrorInvalidValue);
   /// The thread's last error from here on.
   cudaError_t fail(cudaError_t code);
-  /// The error that a call begins with: that of a lost GPU.
-  cudaError_t begin() { return lost == cudaSuccess ? cudaSuccess : fail(lost); }
+  /// The error that a call begins with: that of a lost GPU. A thread that has chosen no GPU has CUDA make a context on
+  /// GPU 0, whoever it is for: that is misuse.
+  cudaError_t begin();
   /// The same for calls that a thread which captures must not make.
   cudaError_t beginUnsafe(const char *function);
 
@@ -122,6 +123,8 @@ public:
   cudaError_t awaitAll();
   /// Perhaps runs some.
   void dawdle();
+  /// Nothing happens for so many seconds.
+  void pass(double seconds) { now += seconds; }
 
   Stream *find(cudaStream_t stream);
   Event *find(cudaEvent_t event);
@@ -147,21 +150,21 @@ public:
   std::map<std::string, Failure> failures;
   std::map<std::string, uint64_t> hangs; ///< how often a function still ends
   std::shared_ptr<Op> defaultStream;     ///< its last work
-  uint64_t graphLaunches = 0, kernelLaunches = 0;
-  runtime::CudaRuntime table;
+  uint64_t graphLaunches = 0, kernelLaunches = 0, eventWaits = 0;
 
 private:
   bool runOne();
   void finish(const std::shared_ptr<Op> &op);
 
   std::recursive_mutex mutex;
+  runtime::CudaRuntime &table;
   std::mt19937_64 random;
   std::vector<std::shared_ptr<Op>> ready;
   size_t pending = 0;
   double now = 0;
 };
 
-/// The GPU that the calling thread uses.
+/// The GPU that the calling thread uses; -1 before it has chosen one.
 int &currentGpu();
 
 // The functions by subject.

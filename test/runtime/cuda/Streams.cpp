@@ -151,7 +151,12 @@ static cudaError_t synchronizeEvent(cudaEvent_t handle) {
     return cudaErrorInvalidResourceHandle;
   if (event->capture)
     return simulation.misuse("waiting for an event of a graph", cudaErrorCapturedEvent);
-  return simulation.await(event->op);
+  cudaError_t code = simulation.await(event->op);
+  if (int late = simulation.options.lateMilliseconds; late != 0 && simulation.eventWaits++ % 2 == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(late));
+    simulation.pass(late * 1e-3);
+  }
+  return code;
 }
 
 static cudaError_t queryEvent(cudaEvent_t handle) {
@@ -187,6 +192,11 @@ static cudaError_t synchronizeDevice() {
   auto lock = simulation.lock();
   if (cudaError_t code = simulation.beginUnsafe("cudaDeviceSynchronize"))
     return code;
+  for (auto &[pointer, stream] : simulation.streams)
+    if (stream->capture && stream->gpu == currentGpu()) {
+      stream->capture->isBroken = true;
+      return simulation.misuse("waiting for a GPU while a stream of it is captured", cudaErrorStreamCaptureUnsupported);
+    }
   return simulation.awaitAll();
 }
 
