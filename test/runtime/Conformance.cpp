@@ -40,6 +40,7 @@ void ConformanceTest::SetUp() {
     return;
   if (GetParam().seed) {
     cuda = std::make_unique<simulated::Cuda>(simulated::Options{.seed = *GetParam().seed});
+    // The interpreter would take seconds; CudaPtxTest looks at the kernel.
     cuda->setKernel("nap", [](const uint64_t *arguments) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       std::memcpy(reinterpret_cast<void *>(arguments[1]), reinterpret_cast<const void *>(arguments[0]), 16);
@@ -63,12 +64,12 @@ void ConformanceTest::SetUp() {}
 void ConformanceTest::TearDown() {}
 #endif
 
-void ConformanceTest::create(const PlanBuilder &builder) {
+void ConformanceTest::create(const PlanBuilder &builder, bool traces) {
   Plan plan = builder.read();
   Error unsound = verifyPlan(plan);
   ASSERT_FALSE(unsound) << unsound.text();
   ExecutorOptions options;
-  options.trace = &trace;
+  options.trace = traces ? &trace : nullptr;
   options.seconds = [plan](uint32_t, const Instruction &instruction) {
     const auto *call = std::get_if<Call>(&instruction.action);
     return call && plan->kernels[call->kernel].name == "nap" ? 0.005 : 0;

@@ -49,11 +49,12 @@ protected:
   void SetUp() override;
   void TearDown() override;
   PlanBuilder pipeline() const { return pipelinePlan(GetParam().driver, "nap"); }
-  /// Verifies the plan and makes `executor`, with every instruction traced, and naps of 5 ms under the null driver.
-  void create(const PlanBuilder &builder);
+  /// Verifies the plan and makes `executor`, with naps of 5 ms under the null driver. Steps that are not traced may run
+  /// in other ways: as graphs on GPUs.
+  void create(const PlanBuilder &builder, bool traces = false);
   /// Submits a step whose inputs hold `value`; `outputs` is replaced by the step's outputs.
   Ticket submit(float value, std::vector<HostTensor> &outputs);
-  /// The traced events of the body with that node and action, in the order of steps.
+  /// Of an executor that traces: the events of the body with that node and action, in the order of steps.
   std::vector<Trace::Event> events(const std::string &node, const std::string &action) const;
 
 #ifdef CLEAVE_CUDA
