@@ -47,6 +47,7 @@ endforeach()
 add_executable(cleave-cuda-test
   CommunicatorConformanceTest.cpp
   cuda/CudaApiTest.cpp
+  cuda/CudaBoxesTest.cpp
   cuda/CudaCommunicator.cpp
   cuda/CudaCommunicatorTest.cpp
   cuda/CudaDriverTest.cpp
