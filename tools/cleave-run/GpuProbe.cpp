@@ -50,6 +50,7 @@ private:
   }
   bool isLate() const { return std::chrono::steady_clock::now() > end; }
 
+  Error attempt(const std::function<Error()> &part);
   Error prepare();
   Error describe();
   Error measureLaunches();
@@ -75,6 +76,7 @@ private:
   CudaEvent first, last;
   CudaCode code;
   GpuMeasurement measured;
+  Error firstLeftOut;
 };
 
 //===-- times -------------------------------------------------------------------------------------------------===//
@@ -396,20 +398,35 @@ Error GpuProber::measureLink() {
   return Error::success();
 }
 
+/// What fails, or a library cannot do, is left out; a GPU that no longer answers ends all.
+Error GpuProber::attempt(const std::function<Error()> &part) {
+  Error error = part();
+  if (error) {
+    (void)cuda.cudaGetLastError(); // the failure stays in nobody's way
+    if (cuda.cudaDeviceSynchronize() != cudaSuccess)
+      return error;
+    say("left out: " + error.message());
+    if (!firstLeftOut)
+      firstLeftOut = error;
+  } else if (options.known) {
+    options.known(measured);
+  }
+  return Error::success();
+}
+
 Expected<GpuMeasurement> GpuProber::run() {
-  for (auto part :
-       {&GpuProber::prepare, &GpuProber::measureLaunches, &GpuProber::measureMemory, &GpuProber::measureLink})
-    if (Error error = (this->*part)())
+  if (Error error = prepare())
+    return error;
+  for (auto part : {&GpuProber::measureLaunches, &GpuProber::measureMemory, &GpuProber::measureLink})
+    if (Error error = attempt([&] { return (this->*part)(); }))
       return error;
   for (const Arithmetic &arithmetic :
        {Arithmetic{ElementType::F32}, Arithmetic{ElementType::BF16}, Arithmetic{ElementType::F32, /*tf32=*/true}})
     for (auto part : {&GpuProber::measureProducts, &GpuProber::measureConvolutions})
-      if (Error error = (this->*part)(arithmetic)) {
-        // What a library cannot do is left out; a GPU that fails ends all.
-        if (error.status() != Status::Unsupported)
-          return error;
-        say("left out: " + error.message());
-      }
+      if (Error error = attempt([&] { return (this->*part)(arithmetic); }))
+        return error;
+  if (measured.samples.empty() && firstLeftOut)
+    return firstLeftOut;
   return std::move(measured);
 }
 
@@ -428,10 +445,17 @@ Expected<GpuMeasurement> probeGpu(const GpuProbeOptions &options) {
 int runGpuProbe(const std::string &path, std::ostream &out, std::ostream &err) {
   GpuProbeOptions options;
   options.progress = [&](const std::string &text) { err << "probe: " << text << std::endl; };
+  bool toFile = !path.empty() && path != "-";
+  auto keep = [&](const GpuMeasurement &measured) {
+    return replaceTextFile(path, [&](std::ostream &file) { writeGpuMachineFile(measured, file); });
+  };
+  // Whoever ends this program too early has what was known by then.
+  if (toFile)
+    options.known = [&](const GpuMeasurement &measured) { (void)keep(measured); };
   auto measured = probeGpu(options);
   Error error = measured.error();
-  if (!error && !path.empty() && path != "-")
-    error = replaceTextFile(path, [&](std::ostream &file) { writeGpuMachineFile(*measured, file); });
+  if (!error && toFile)
+    error = keep(*measured);
   else if (!error)
     writeGpuMachineFile(*measured, out);
   err << error.report();

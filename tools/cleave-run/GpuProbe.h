@@ -19,14 +19,17 @@ struct GpuProbeOptions {
   /// A call is repeated for so long, three times, in seconds.
   double seconds = 0.02;
   /// After so many seconds no further call is begun; what is known is enough then.
-  double deadline = 100;
+  double deadline = 45;
   /// Is told what is measured next.
   std::function<void(const std::string &)> progress;
+  /// Is given what is known, each time that more of it is.
+  std::function<void(const GpuMeasurement &)> known;
 };
 
 /// Measures the first of the driver's GPUs, and copies between the first two devices. Status::Unsupported or
-/// Status::Infeasible without CUDA or a GPU. A library that is missing, or refuses a kernel, is left out and said to
-/// `progress`.
+/// Status::Infeasible without CUDA or a GPU. A library that is missing, a kernel that it refuses, and whatever else
+/// fails while the GPU still answers are left out and said to `progress`; where nothing is left, the first error is
+/// returned.
 runtime::Expected<GpuMeasurement> probeGpu(const GpuProbeOptions &options);
 
 /// The whole of `cleave-run --probe-gpu`: measures, and writes a machine file to `path` (standard output if empty or
