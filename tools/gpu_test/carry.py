@@ -117,8 +117,10 @@ def fill(folder, say):
     else:
         say("no sources of GoogleTest to carry: the conformance suite is built only where it is installed")
     for real, name in cuda_headers():
-        os.makedirs(os.path.dirname(os.path.join(folder, "cuda", name)), exist_ok=True)
-        shutil.copyfile(real, os.path.join(folder, "cuda", name))
+        # NCCL's are looked for by CMake, which knows nothing of the compiler's last folder.
+        path = os.path.join(folder, "nccl" if name.startswith("nccl") else "cuda", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        shutil.copyfile(real, path)
     write_configurations(folder)
 
 
@@ -158,7 +160,9 @@ def configuration(folder, carried_only=False, cxx_flags=()):
 
     flags, path = [], lambda *parts: os.path.join(os.path.abspath(folder), *parts)
     if absent("flatbuffers/flatbuffers.h") or not shutil.which("flatc"):
-        # Headers and program must be of one version.
+        # Headers and program must be of one version. Not every way to copy a folder keeps what is executable.
+        if os.path.exists(path("flatc")):
+            os.chmod(path("flatc"), 0o755)
         flags += [f"-DCLEAVE_FLATC={path('flatc')}", f"-DCLEAVE_FLATBUFFERS_INCLUDE={path('include')}"]
     if absent("CLI/CLI.hpp"):
         flags.append(f"-DCLI11_DIR={path('cmake')}")
@@ -168,6 +172,8 @@ def configuration(folder, carried_only=False, cxx_flags=()):
         flags += [f"-DZLIB_INCLUDE_DIR={path('include')}", f"-DZLIB_LIBRARY={path('lib', 'libz.a')}"]
     if absent("oneapi/dnnl/dnnl.hpp"):
         flags.append("-DCLEAVE_ONEDNN=OFF")
+    if absent("nccl.h", folders=CUDA) and os.path.exists(path("nccl", "nccl.h")):
+        flags.append(f"-DCLEAVE_NCCL_INCLUDE={path('nccl')}")
     flags += ["-DCLEAVE_MPI=OFF"] if carried_only or not shutil.which("mpirun") else []
     # Last of all folders: a header of the machine's own toolkit comes first.
     flags.append(f"-DCMAKE_CXX_FLAGS={' '.join([*cxx_flags, '-idirafter', path('cuda')])}")
