@@ -133,10 +133,14 @@ def workload(name, tiny):
                     lambda p: torch.optim.SGD(p, lr=0.1))
 
 
-class Peer:
-    """A model with its data, and steps of it by work ("inference", "train") and variant ("eager", "compiled")."""
+# Through torch.compile, then also with CUDA's graphs, as it calls "reduce-overhead".
+VARIANTS = ("eager", "compiled", "graphs")
 
-    def __init__(self, name, device, tiny, dtype="f32"):
+
+class Peer:
+    """A model with its data, and steps of it by work ("inference", "train") and variant."""
+
+    def __init__(self, name, device, tiny, dtype="f32", variants=VARIANTS):
         torch.manual_seed(1)
         self.device, self.load, self.narrow = device, workload(name, tiny), dtype == "bf16"
         self.model = self.load.make()
@@ -145,8 +149,11 @@ class Peer:
                 nn.init.normal_(parameter, std=0.02)
         self.model.to(device)
         self.optimizer = self.load.optimizer(self.model.parameters())
-        # In a list, so that the optimizer and the compiled model are not registered as parts of the model.
-        self.compiled = [torch.compile(self.model)] if hasattr(torch, "compile") else []
+        models = {"eager": self.model}
+        if hasattr(torch, "compile"):
+            models["compiled"] = torch.compile(self.model)
+            models["graphs"] = torch.compile(self.model, mode="reduce-overhead")
+        self.models = {variant: models[variant] for variant in variants if variant in models}
         shape = self.load.batch
         if self.load.values:
             self.inputs = torch.randint(self.load.values, shape)
@@ -157,12 +164,14 @@ class Peer:
             self.inputs, self.labels = self.inputs.pin_memory(), self.labels.pin_memory()
 
     def variants(self):
-        return ["eager", "compiled"] if self.compiled else ["eager"]
+        return list(self.models)
 
     def step(self, work, variant, inputs, labels):
         """What a plan's step gives: logits of images; of texts, whose logits nobody wants to copy, the loss; in training
         the loss."""
-        model = self.model if variant == "eager" else self.compiled[0]
+        model = self.models[variant]
+        if variant == "graphs" and hasattr(torch, "compiler"):
+            torch.compiler.cudagraph_mark_step_begin()  # Outputs of the step before may be written over.
         arithmetic = torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.narrow)
         if work == "inference":
             with torch.no_grad(), arithmetic:
@@ -245,8 +254,8 @@ def rates(device, tiny):
 #===-- command line -----------------------------------------------------------------------------------------------===#
 
 
-def answer(peer, work, variant, steps):
-    """A measurement, or what is wrong, as one line of JSON."""
+def answer(peer, work, variant, steps, **about):
+    """A measurement, or what is wrong, as one line of JSON that also says what the question was about."""
     try:
         if work not in ("inference", "train") or variant not in peer.variants():
             raise ValueError(f"expected inference or train, and one of {', '.join(peer.variants())}; "
@@ -254,22 +263,23 @@ def answer(peer, work, variant, steps):
         measured = peer.measure(work, variant, int(steps))
         if peer.device == "cuda":
             torch.cuda.empty_cache()  # Others measure next, and want memory.
-        print(json.dumps(measured), flush=True)
+        print(json.dumps({**measured, **about}), flush=True)
     except Exception as error:  # Whatever torch.compile and the GPU throw is an answer, not an end.
-        print(json.dumps({"work": work, "variant": variant, "error": str(error).strip().splitlines()[-1][:300]}),
-              flush=True)
+        said = [type(error).__name__, *str(error).strip().splitlines()[-1:]]
+        print(json.dumps({"work": work, "variant": variant, "error": ": ".join(said)[:300], **about}), flush=True)
 
 
 def serve(peer, works):
-    """Warms everything up, says so, and answers lines until there are no more."""
-    for work in works:
-        for variant in peer.variants():
+    """Warms everything up, what takes longest last, says so, and answers lines until there are no more. A number behind
+    the steps comes back with the answer."""
+    for variant in peer.variants():
+        for work in works:
             answer(peer, work, variant, 1)
     print(json.dumps({"ready": True, "version": torch.__version__, "variants": peer.variants()}), flush=True)
     for line in sys.stdin:
         words = line.split()
-        if len(words) == 3 and words[2].isdigit():
-            answer(peer, *words)
+        if len(words) in (3, 4) and all(word.isdigit() for word in words[2:]):
+            answer(peer, *words[:3], **({"question": int(words[3])} if words[3:] else {}))
         else:
             print(json.dumps({"error": f"expected WORK VARIANT STEPS, got {line.strip()}"}), flush=True)
 
@@ -284,6 +294,7 @@ def main():
     parser.add_argument("--tf32", action="store_true", help="round products of float32")
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32", help="of products")
     parser.add_argument("--only", choices=["inference", "train"], help="one kind of steps")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--parameters", action="store_true", help="count parameters instead")
     options = parser.parse_args()
     if options.parameters:
@@ -301,7 +312,7 @@ def main():
         if name == "rates":
             print(json.dumps(rates(options.device, options.tiny)), flush=True)
             continue
-        peer = Peer(name, options.device, options.tiny, options.dtype)
+        peer = Peer(name, options.device, options.tiny, options.dtype, options.variants)
         if options.serve:
             serve(peer, works)
             continue

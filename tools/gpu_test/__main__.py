@@ -10,6 +10,15 @@ import prepare
 import run
 
 
+def parts(text):
+    """Names by commas, in any order."""
+    names = text.split(",")
+    for name in names:
+        if name not in run.PARTS:
+            raise argparse.ArgumentTypeError(f"expected some of {','.join(run.PARTS)}, got {name!r}")
+    return names
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="tools/gpu-test", description="Tests the runtime on GPUs with plans that were compiled elsewhere.",
@@ -24,7 +33,10 @@ def main():
     preparing.add_argument("--only", action="append", default=[], metavar="TEXT", help="cases with this in their names")
     running = commands.add_parser("run", help="build the runtime, run everything within 8 minutes, print a table")
     running.add_argument("folder")
-    running.add_argument("-o", "--output", help="where results.json, results.md and logs go; default: FOLDER/results")
+    running.add_argument("-o", "--output", help="where results.json, results.md, machine.yaml and logs.tgz go; default: "
+                         "FOLDER/results")
+    running.add_argument("--parts", type=parts, default=list(run.PARTS), metavar="PART,...",
+                         help=f"only these, what other runs with this --build have found is kept: {','.join(run.PARTS)}")
     running.add_argument("--build", default="build-gpu", help="where the runtime is built")
     running.add_argument("--program", metavar="FILE",
                          help="compare what this cleave-run gives, and nothing else: no build, no measurements")

@@ -1,35 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Rows of results: kept as JSON after each, and printed as one table or as Markdown.
+# Rows of results: kept as JSON after each, and printed as tables or as Markdown. All of it is a few files, of which
+# each is whole at any time.
 
 import json
 import os
+import re
+import shutil
 import statistics
 import sys
+import tarfile
+import threading
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+# Bytes of a log that are kept, its last ones, and characters that are printed at the end.
+MOST_OF_A_LOG, MOST_PRINTED = 1 << 20, 11000
 
 
 class Results:
-    """What was found so far, in a folder."""
+    """What was found so far, in a folder. With `work`, which stays where the runtime is built, what earlier runs of other
+    parts have found is there as well; logs lie in it, too."""
 
-    def __init__(self, folder):
-        self.folder, self.rows, self.machine = folder, [], {}
-        os.makedirs(folder, exist_ok=True)
+    def __init__(self, folder, work=None):
+        self.folder, self.work, self.rows, self.machine, self.seconds = folder, work, [], {}, {}
+        self.lock = threading.RLock()
+        for made in (folder, *([os.path.join(work, "logs")] if work else [])):
+            os.makedirs(made, exist_ok=True)
+
+    def restore(self, parts):
+        """Takes up what is kept, but for the rows of these parts, which are to be found anew."""
+        try:
+            with open(os.path.join(self.work, "results.json"), encoding="utf-8") as file:
+                kept = json.load(file)
+        except (OSError, ValueError):
+            return
+        self.rows = [row for row in kept["rows"] if row["part"] not in parts]
+        self.machine, self.seconds = kept["machine"], kept.get("seconds", {})
+
+    def forget(self):
+        """Removes what runs before this one have left."""
+        logs = os.path.join(self.work, "logs")
+        for path in (*(os.path.join(logs, name) for name in os.listdir(logs)), os.path.join(self.work, "machine.yaml")):
+            if os.path.exists(path):
+                os.remove(path)
 
     def add(self, part, name, status, detail="", **numbers):
-        self.rows.append({"part": part, "name": name, "status": status, "detail": detail, **numbers})
-        print(f"gpu-test: {part}: {name}: {status}{': ' + detail if detail else ''}", file=sys.stderr, flush=True)
-        self.save()
+        """A row, in the place of that of the same part and name if there is one."""
+        row = {"part": part, "name": name, "status": status, "detail": detail, **numbers}
+        with self.lock:
+            at = next((i for i, other in enumerate(self.rows) if (other["part"], other["name"]) == (part, name)), None)
+            if at is None:
+                self.rows.append(row)
+            else:
+                self.rows[at] = row
+            print(f"gpu-test: {part}: {name}: {status}{': ' + clipped(detail, 300) if detail else ''}", file=sys.stderr,
+                  flush=True)
+            self.save()
+
+    def find(self, part, name):
+        return next((row for row in self.rows if (row["part"], row["name"]) == (part, name)), None)
 
     def save(self):
-        """A reader never sees half a file."""
-        for name, text in (("results.json", json.dumps({"version": 1, "machine": self.machine, "rows": self.rows},
-                                                       indent=1)), ("results.md", self.markdown())):
-            path = os.path.join(self.folder, name)
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(path + ".new", path)
+        with self.lock:
+            whole = json.dumps({"version": 1, "machine": self.machine, "seconds": self.seconds, "rows": self.rows},
+                               indent=1)
+            replace(os.path.join(self.folder, "results.json"), whole)
+            replace(os.path.join(self.folder, "results.md"), self.markdown())
+            if self.work:
+                replace(os.path.join(self.work, "results.json"), whole)
+
+    def log(self, name, text):
+        with open(self.log_path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def log_path(self, name):
+        return os.path.join(self.work or self.folder, "logs", name)
+
+    def pack(self):
+        """The machine file and the logs beside the results, as one file."""
+        machine, logs = os.path.join(self.work, "machine.yaml"), os.path.join(self.work, "logs")
+        if os.path.exists(machine):
+            shutil.copyfile(machine, os.path.join(self.folder, "machine.yaml"))
+        path = os.path.join(self.folder, "logs.tgz")
+        with tarfile.open(path + ".new", "w:gz") as archive:
+            for name in sorted(os.listdir(logs)):
+                with open(os.path.join(logs, name), "rb") as file:
+                    about = tarfile.TarInfo(name)
+                    length = file.seek(0, os.SEEK_END)
+                    about.size = min(length, MOST_OF_A_LOG)
+                    file.seek(length - about.size)
+                    archive.addfile(about, file)
+        os.replace(path + ".new", path)
 
     def count(self, status):
         return sum(row["status"] == status for row in self.rows)
@@ -39,9 +100,13 @@ class Results:
 
     #===-- tables -------------------------------------------------------------------------------------------------===#
 
-    def checks(self):
+    def about(self):
+        times = [("seconds", ", ".join(f"{part} {seconds:.0f}" for part, seconds in self.seconds.items()))]
+        return [*self.machine.items(), *(times if self.seconds else [])]
+
+    def checks(self, *statuses):
         return [[row["part"], row["name"], row["status"], row["detail"]] for row in self.rows
-                if "ours_ms" not in row and "measured_ms" not in row]
+                if (row["status"] in statuses if statuses else "ours_ms" not in row and "measured_ms" not in row)]
 
     def steps(self):
         """A line a plan, for predictions."""
@@ -54,35 +119,71 @@ class Results:
         for row in self.rows:
             if "ours_ms" not in row:
                 continue
-            eager, compiled = row.get("eager") or {}, row.get("compiled") or {}
-            lines.append([row["name"], milliseconds(row["ours_ms"]), milliseconds(eager.get("ms_with_copies")),
-                          milliseconds(compiled.get("ms_with_copies")), milliseconds(compiled.get("ms")),
-                          ratio(eager.get("ms_with_copies"), row["ours_ms"]),
-                          ratio(compiled.get("ms_with_copies"), row["ours_ms"]), percent(row.get("share_of_rate")),
-                          milliseconds(row.get("predicted_ms")), str(row.get("rounds", ""))])
+            eager, compiled, graphs = (row.get(variant) or {} for variant in VARIANTS)
+            copies = [found.get("ms_with_copies") for found in (eager, compiled, graphs)]
+            best = min((value for value in copies if value is not None), default=None)
+            lines.append([row["name"], milliseconds(row["ours_ms"]), *map(milliseconds, copies),
+                          milliseconds(compiled.get("ms")), milliseconds(graphs.get("ms")),
+                          ratio(copies[0], row["ours_ms"]), ratio(copies[1], row["ours_ms"]), ratio(best, row["ours_ms"]),
+                          percent(row.get("share_of_rate")), milliseconds(row.get("predicted_ms")),
+                          str(row.get("rounds", ""))])
         return lines
 
-    SPEED_TITLES = ["step", "ours ms", "eager ms", "compiled ms", "compiled, no copies", "eager / ours",
-                    "compiled / ours", "of rate", "predicted ms", "rounds"]
+    SPEED_TITLES = ["step", "ours ms", "eager ms", "compiled ms", "graphs ms", "compiled, no copies", "graphs, no copies",
+                    "eager / ours", "compiled / ours", "best / ours", "of rate", "predicted ms", "rounds"]
+    SPEED_NOTE = ("Ours: from inputs in pageable memory of the host to outputs there. PyTorch's: the same from pinned "
+                  "memory; without copies: with inputs and outputs on the GPU.")
     STEP_TITLES = ["plan", "devices", "step ms", "MiB"]
 
-    def text(self):
-        about = "\n".join(f"{key}: {value}" for key, value in self.machine.items())
-        parts = [about, aligned(["part", "what", "result", "detail"], self.checks())]
+    def checked(self, table):
+        return table(["part", "what", "result", "detail"], self.checks())
+
+    def measured(self, table):
+        parts = []
         if self.speeds():
-            parts.append(aligned(self.SPEED_TITLES, self.speeds()))
+            parts += [table(self.SPEED_TITLES, self.speeds()), self.SPEED_NOTE]
         if self.steps():
-            parts.append(aligned(self.STEP_TITLES, self.steps()))
-        return "\n\n".join([*parts, self.summary()])
+            parts.append(table(self.STEP_TITLES, self.steps()))
+        return parts
+
+    def text(self):
+        """All, or, where that is more than whoever keeps the end of what is printed keeps, what failed and was measured."""
+        about = "\n".join(f"{key}: {value}" for key, value in self.about())
+        whole = "\n\n".join([about, self.checked(aligned), *self.measured(aligned), self.summary()])
+        if len(whole) <= MOST_PRINTED:
+            return whole
+        rest = "\n\n".join([*self.measured(aligned), self.summary()])
+        # Failures come first of what did not pass, and as many as there is room for.
+        lines = [f"{row[0]}: {row[1]}: {row[2]}: {clipped(row[3], 300)}"
+                 for row in (*self.checks(FAILED), *self.checks(SKIPPED))]
+        room, fitting = MOST_PRINTED - len(about) - min(len(rest), MOST_PRINTED // 2) - 200, []
+        for line in lines:
+            room -= len(line) + 1
+            if room < 0:
+                break
+            fitting.append(line)
+        if len(fitting) < len(lines):
+            fitting.append(f"and {len(lines) - len(fitting)} more in results.md")
+        return "\n\n".join([about, "\n".join(fitting), rest[-(MOST_PRINTED // 2):]])
 
     def markdown(self):
-        about = "; ".join(f"{key} {value}" for key, value in self.machine.items())
-        parts = [about, markdown(["part", "what", "result", "detail"], self.checks())]
-        if self.speeds():
-            parts.append(markdown(self.SPEED_TITLES, self.speeds()))
-        if self.steps():
-            parts.append(markdown(self.STEP_TITLES, self.steps()))
-        return "\n\n".join([*parts, self.summary()]) + "\n"
+        about = "; ".join(f"{key} {value}" for key, value in self.about())
+        return "\n\n".join([about, self.checked(markdown), *self.measured(markdown), self.summary()]) + "\n"
+
+
+# Of PyTorch's steps, as tools/bench/torch_gpu.py calls them.
+VARIANTS = ("eager", "compiled", "graphs")
+
+
+def replace(path, text):
+    """A reader never sees half a file."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+def clipped(text, most):
+    return text if len(text) <= most else text[:most - 1] + "…"
 
 
 def milliseconds(value):
@@ -117,3 +218,8 @@ def last(output):
     lines = [line.strip() for line in output.strip().splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return " ".join((errors[-2:] or lines[-1:]))[:300]
+
+
+def lacks_memory(detail):
+    """Whether what a program said is that others hold the GPU's memory."""
+    return re.search(r"out of memory|expects to hold \d+ bytes|MemoryAllocation|ALLOC_FAILED", detail, re.I) is not None

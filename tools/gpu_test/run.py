@@ -3,303 +3,310 @@
 # On the machine with GPUs: builds the runtime, runs its conformance suite and every prepared plan, measures beside
 # PyTorch, and says what it found. Each part has a limit of time; what fails is a row, never the end.
 
-import concurrent.futures
 import json
-import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
 
+import agreement
+import building
 import carry
 import cuda_libraries
 import peers
-import tensors
+import suites
+from agreement import what_failed
 from cases import PRECISIONS
+from processes import NoTime, Programs
 from results import FAILED, PASSED, SKIPPED, Results, last
 from speed import Speed, work_of
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIMITS = {"build": 170, "conformance": 60, "plan": 30, "agreement": 120, "probe": 60, "steps": 80,
-          "sanitizer": 90}
-# Programs of tests, and which of theirs: conformance of all drivers, and the cuda driver's own.
-SUITES = {"cleave-runtime-test": "*onformance*-*cuda_simulated*", "cleave-cuda-test": "-*simulated*"}
+# In this order. Seconds that a part may take, and that what comes before it leaves to it; those of one plan.
+PARTS = ("build", "conformance", "agreement", "speed", "probe", "steps", "sanitizer")
+LIMITS = {"plan": 30, "agreement": 120, "probe": 60, "steps": 80, "sanitizer": 90}
+LEAST = {"conformance": 40, "agreement": 90, "speed": 130, "probe": 50, "steps": 60, "sanitizer": 30}
+# How rows are called of what is no part, or not as its part.
+ROWS = {"agreement": ("agreement", "outputs", "training")}
+ALWAYS = {"machine", "unpacking", "PyTorch"}
+# With nothing else on the GPU.
+ALONE = ("speed", "probe", "steps")
+
+# Asks the system's loader as the runtime does which file it takes.
+LOADED = """
+import ctypes, os
+chosen = os.environ.get("CUDA_PATH")
+for folder in [*([chosen + "/lib64/"] if chosen else []), "", "/usr/local/cuda/lib64/"]:
+    for name in NAMES:
+        try:
+            ctypes.CDLL(folder + name)
+        except OSError:
+            continue
+        print(next(line.split()[-1] for line in open("/proc/self/maps") if name.split(".so")[0] + ".so" in line))
+        raise SystemExit
+print("none")
+"""
 
 
 class Run:
     def __init__(self, folder, output, options):
         self.folder, self.build, self.options = os.path.abspath(folder), os.path.abspath(options.build), options
-        self.begin, self.results = time.monotonic(), Results(output)
-        self.environment = {**os.environ, "CLEAVE_ALGORITHM_CACHE": os.path.join(self.build, "algorithms.txt")}
+        # What stays from run to run, beside what is built.
+        self.work = os.path.join(self.build, "gpu-test")
+        self.results = Results(os.path.abspath(output), self.work)
+        self.programs = Programs(options.seconds, REPOSITORY)
+        self.environment = dict(os.environ)
+        self.remember_algorithms("measured")
         libraries = cuda_libraries.folders()
         if libraries:
             known = os.environ.get("LD_LIBRARY_PATH")
             self.environment["LD_LIBRARY_PATH"] = ":".join([*([known] if known else []), *libraries])
-        self.peers, self.rates = {}, {}
+        self.peers, self.rates, self.peers_began, self.again = {}, {}, time.monotonic(), []
+        self.peers_lock, self.peers_wanted = threading.Lock(), True
+
+    def remember_algorithms(self, kind):
+        """Which are fastest while others use the GPU says nothing about steps that are measured."""
+        self.environment["CLEAVE_ALGORITHM_CACHE"] = os.path.join(self.work, f"algorithms-{kind}.txt")
 
     def limit(self, part):
         """Of a program that is given nobody knows how fast it is."""
         return self.options.seconds if self.options.program else LIMITS[part]
 
     def left(self):
-        return self.options.seconds - (time.monotonic() - self.begin)
+        return self.programs.left()
 
-    def command(self, *words, limit, cwd=REPOSITORY):
-        """Runs a program within a limit and what is left of the whole: its exit code, none after the limit, and output."""
-        limit = min(limit, self.left())
-        if limit <= 1:
-            return None, "no time is left"
-        try:
-            process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                       text=True, errors="replace", stdin=subprocess.DEVNULL, cwd=cwd,
-                                       env=self.environment, start_new_session=True)
-        except OSError as error:
-            return 127, str(error)
-        try:
-            output = process.communicate(timeout=limit)[0]
-            return process.returncode, output
-        except subprocess.TimeoutExpired:
-            # Its children, too: a compiler that ninja started would go on otherwise.
-            os.killpg(process.pid, signal.SIGKILL)
-            return None, (process.communicate()[0] or "") + f"\nno end within {limit:.0f} s"
+    def reserved(self, part):
+        """Seconds that the chosen parts behind this one need at least."""
+        chosen = getattr(self.options, "parts", ())
+        return sum(LEAST[later] for later in PARTS[PARTS.index(part) + 1:] if later in chosen)
 
-    def log(self, name, text):
-        with open(os.path.join(self.results.folder, name), "w", encoding="utf-8") as file:
-            file.write(text)
+    def command(self, *words, limit, environment=None):
+        return self.programs.run(*words, limit=limit, environment={**self.environment, **(environment or {})})
 
-    #===-- parts --------------------------------------------------------------------------------------------------===#
+    def program(self):
+        return self.options.program or os.path.join(self.build, "bin", "cleave-run")
+
+    def cleave_run(self, *words, limit, environment=None):
+        return self.command(self.program(), *words, limit=limit, environment=environment)
+
+    @staticmethod
+    def entry(case):
+        return ["--entry", case["entry"]] if case["entry"] else []
+
+    #===-- what is there ------------------------------------------------------------------------------------------===#
 
     def machine(self):
-        code, output = self.command("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader",
-                                    limit=20)
-        self.results.machine["GPU"] = output.strip().splitlines()[0] if code == 0 and output.strip() else "none"
-        code, output = self.command(find_in_toolkit("nvcc") or "nvcc", "--version", limit=20)
-        self.results.machine["toolkit"] = output.strip().splitlines()[-1] if code == 0 else "no nvcc"
-        code, output = self.command(sys.executable, "-c", "import torch; print(torch.__version__)", limit=60)
-        self.results.machine["PyTorch"] = output.strip().splitlines()[-1] if code == 0 else "none"
-        return self.results.machine["PyTorch"] != "none"
+        about = self.results.machine
+        about["GPU"] = self.ask("none", "nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+        about["driver"] = self.ask("none", "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        about["clocks of processors, most; of memory"] = self.ask(
+            "unknown", "nvidia-smi", "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem", "--format=csv,noheader")
+        about["toolkit"] = self.ask("no nvcc", find_in_toolkit("nvcc") or "nvcc", "--version", line=-1)
+        for name, files in (("libcudart", ["libcudart.so.13", "libcudart.so.12"]), ("libcublasLt", ["libcublasLt.so.13",
+                            "libcublasLt.so.12"]), ("libcudnn", ["libcudnn.so.9"])):
+            about[name] = self.ask("none", sys.executable, "-c", f"NAMES = {files}\n{LOADED}", line=-1)
+        self.results.save()
+
+    def ask(self, otherwise, *words, line=0):
+        code, output = self.command(*words, limit=20)
+        return output.strip().splitlines()[line] if code == 0 and output.strip() else otherwise
 
     def start_peers(self):
         """While the runtime is built: first the rates, alone on the GPU, then all models at once."""
-        self.rates = peers.measured_rates(90)
-        workloads = [case for case in self.cases if case["purpose"] == "speed"]
+        python = os.environ
+        code, output = self.programs.run(sys.executable, "-c", "import torch; print(torch.__version__)", limit=90,
+                                         environment=python)
+        self.results.machine["PyTorch"] = output.strip().splitlines()[-1] if code == 0 else "none"
+        if code != 0:
+            return
+        code, output = self.programs.run(*peers.COMMAND, "rates", limit=90, environment=python)
+        try:
+            self.rates = json.loads(output.strip().splitlines()[-1]) if code == 0 else {}
+        except (ValueError, IndexError):
+            self.rates = {}
+        self.results.machine["rates of PyTorch"] = ", ".join(f"{key.split('_')[0]} {1e-12 * value:.1f} T/s"
+                                                             for key, value in self.rates.items()) or last(output)
+        workloads, self.peers_began = self.of_purpose("speed"), time.monotonic()
         for model, precision in sorted({(case["model"], case["precision"]) for case in workloads}):
             works = {work_of(case) for case in workloads if (case["model"], case["precision"]) == (model, precision)}
             flags = [*PRECISIONS[precision], *(["--only", *works] if len(works) == 1 else [])]
-            self.peers[model, precision] = peers.Peer(
-                model, os.path.join(self.results.folder, f"torch-{model}-{precision}.log"), flags)
+            log = self.results.log_path(f"torch-{model}-{precision}.log")
+            with self.peers_lock:
+                if not self.peers_wanted:
+                    return
+                self.peers[model, precision] = peers.Peer(self.programs, model, log, flags)
 
-    def build_runtime(self):
-        carried, cache = os.path.join(self.folder, "carried"), shutil.which("ccache")
-        flags = carry.configuration(carried, self.options.carried_only, ["-fpch-preprocess"] if cache else [])
-        if cache:
-            self.environment["CCACHE_SLOPPINESS"] = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
-            flags.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
-        # A build on a few cores may take what is left: nothing runs without it.
-        limit = max(LIMITS["build"], self.left() - 300)
-        code, output = self.command("cmake", "-S", "runtime", "-B", self.build, "-G", "Ninja", "-DCLEAVE_CUDA=ON", *flags,
-                                    limit=limit)
-        if code == 0:
-            jobs = ["-j", self.options.jobs] if self.options.jobs else []
-            known = self.command("ninja", "-C", self.build, "-t", "targets", "all", limit=60)[1]
-            targets = [name for name in ("cleave-run", *SUITES) if f"\n{name}: phony" in known]
-            code, more = self.command("ninja", "-C", self.build, *jobs, *targets, limit=limit)
-            output += more
-        self.log("build.log", output)
-        self.results.add("build", "runtime alone", PASSED if code == 0 else FAILED, "" if code == 0 else last(output))
-        return code == 0
-
-    def conformance(self):
-        """The suites on each driver. What runs on a simulated CUDA says nothing new where there is a real one."""
-        found = False
-        for suite in SUITES:
-            program = os.path.join(self.build, "bin", suite)
-            if os.path.exists(program):
-                found = True
-                self.run_suite(suite, program)
-        if not found:
-            self.results.add("conformance", "suites", SKIPPED, "they were not built: no GoogleTest")
-
-    def run_suite(self, suite, program):
-        report = os.path.join(self.results.folder, f"{suite}.json")
-        code, output = self.command(program, "--gtest_brief=1", f"--gtest_filter={SUITES[suite]}",
-                                    f"--gtest_output=json:{report}", limit=LIMITS["conformance"])
-        self.log(f"{suite}.log", output)
-        if code is None or not os.path.exists(report):
-            self.results.add("conformance", suite, FAILED, last(output))
-            return
-        with open(report, encoding="utf-8") as file:
-            for driver, counts in sorted(count_by_driver(json.load(file)).items()):
-                failed, skipped, passed = len(counts["failed"]), counts["skipped"], counts["passed"]
-                status = FAILED if failed else PASSED if passed else SKIPPED
-                detail = f"{passed} passed, {failed} failed, {skipped} skipped"
-                self.results.add("conformance", f"{suite}, {driver}", status,
-                                 detail + "".join(f"; {name}" for name in counts["failed"][:3]), driver=driver,
-                                 passed=passed, failed=failed, skipped=skipped)
-
-    def sanitizer(self):
-        program, tool = os.path.join(self.build, "bin", "cleave-runtime-test"), find_in_toolkit("compute-sanitizer")
-        if not tool or not os.path.exists(program):
-            self.results.add("sanitizer", "conformance", SKIPPED, "no compute-sanitizer" if not tool else "no suite")
-            return
-        code, output = self.command(tool, "--tool", "memcheck", "--error-exitcode", "9", program, "--gtest_brief=1",
-                                    "--gtest_filter=*/cuda", limit=LIMITS["sanitizer"])
-        self.log("sanitizer.log", output)
-        found = [line for line in output.splitlines() if "ERROR SUMMARY" in line]
-        detail = found[-1].strip("= ") if found else last(output)
-        self.results.add("sanitizer", "conformance", PASSED if code == 0 and found else FAILED, detail)
-
-    def agreement(self):
-        """Outputs, losses and parameters beside the expected ones."""
-        until = time.monotonic() + self.limit("agreement")
-
-        def compare(case):
-            if time.monotonic() > until or self.left() < 5:
-                return SKIPPED, "no time is left for it"
-            return (self.compare_training if case["purpose"] == "training" else self.compare_outputs)(case)
-
-        # Several at a time: what a program loads takes longer than what it computes, and nothing is measured here.
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            compared = [case for case in self.cases if case["purpose"] != "speed"]
-            for case, (status, detail) in zip(compared, pool.map(compare, compared)):
-                self.results.add(case["purpose"], case["name"], status, detail)
-
-    def files(self, flag, bindings):
-        return [word for port, name in bindings.items() for word in (flag, f"{port}={os.path.join(self.folder, name)}")]
-
-    def cleave_run(self, *words, limit):
-        program = self.options.program or os.path.join(self.build, "bin", "cleave-run")
-        return self.command(program, *words, limit=limit)
-
-    def compare_outputs(self, case):
-        # The second step and those after it are replayed, so that one step would not be enough.
-        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), "--repeat", 3,
-                                       *self.files("--input", case.get("inputs", {})),
-                                       *self.files("--expect", case["expects"]), "--rtol", case["rtol"], "--atol",
-                                       case["atol"], limit=self.limit("plan"))
-        return (PASSED if code == 0 else FAILED), last(output)
-
-    def compare_training(self, case):
-        report, export = (os.path.join(self.build, case["name"] + suffix) for suffix in (".json", ".npz"))
-        code, output = self.cleave_run("train", os.path.join(self.folder, case["plan"]),
-                                       *self.files("--data", case["data"]), "--steps", case["steps"], "--epochs", 100,
-                                       "--seed", 1, "--export", export, "--json", report, "--json-steps",
-                                       limit=self.limit("plan"))
-        if code != 0:
-            return FAILED, last(output)
-        with open(report, encoding="utf-8") as file:
-            losses = [step["loss"] for step in json.load(file)["steps"]]
-        wanted = case["losses"]
-        expected, found = tensors.read_npz(os.path.join(self.folder, case["parameters"])), tensors.read_npz(export)
-        if len(losses) != len(wanted) or set(found) != set(expected):
-            return FAILED, f"expected {len(wanted)} losses and {len(expected)} parameters, got {len(losses)} and {len(found)}"
-        return compare_steps(losses, wanted, case["loss_tolerance"], found, expected, case["parameter_tolerances"])
-
-    def speed(self):
-        Speed(self).measure([case for case in self.cases if case["purpose"] == "speed"])
-
-    def probe(self):
-        path = os.path.join(self.results.folder, "machine.yaml")
-        code, output = self.cleave_run("--probe-gpu", "-o", path, limit=LIMITS["probe"])
-        self.log("probe.log", output)
-        self.results.add("probe", "machine file", PASSED if code == 0 else FAILED, "" if code == 0 else last(output))
-
-    def steps(self):
-        """What a step of each plan takes, and the memory that it gets, alone on the GPU: for tools/gpu-test predict."""
-        until, report = time.monotonic() + LIMITS["steps"], os.path.join(self.build, "steps.json")
-        for case in self.cases:
-            if time.monotonic() > until:
-                self.results.add("steps", case["name"], SKIPPED, "no time is left for it")
-                continue
-            flags = ["--entry", case["entry"]] if case["entry"] else []
-            # The first steps are launched call by call, and wait for algorithms to be chosen: the median leaves them out.
-            code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *flags, "--repeat", 11, "--json",
-                                           report, limit=LIMITS["plan"])
-            if code != 0:
-                self.results.add("steps", case["name"], FAILED, last(output))
-                continue
-            with open(report, encoding="utf-8") as file:
-                found = json.load(file)
-            self.results.add("steps", case["name"], PASSED, devices=case["devices"],
-                             measured_ms=found["latency_ms"]["median"],
-                             allocated_bytes=[device["allocated_bytes"] for device in found["devices"]])
-
-    def run(self):
-        with open(os.path.join(self.folder, "cases.json"), encoding="utf-8") as file:
-            prepared = json.load(file)
-        self.cases = prepared["cases"]
-        for failure in prepared["failures"]:
-            self.results.add(failure["purpose"], failure["name"], SKIPPED, "not prepared: " + failure["error"])
-        if self.options.program:
-            carry.unpack_weights(self.folder)
-            self.agreement()
-            return self.finish()
-        unpacking = threading.Thread(target=carry.unpack_weights, args=[self.folder], daemon=True)
-        unpacking.start()
-        background = threading.Thread(target=self.start_peers, daemon=True)
-        if self.machine() and not self.options.no_peers:
-            background.start()
-        try:
-            if self.build_runtime():
-                for part in (self.conformance, self.join(unpacking), self.agreement, self.join(background), self.speed,
-                             self.probe, self.steps, self.sanitizer):
-                    self.attempt(part)
-        finally:
+    def stop_peers(self):
+        with self.peers_lock:
+            self.peers_wanted = False
             for peer in self.peers.values():
                 peer.stop()
+            self.peers = {}
+
+    def of_purpose(self, *purposes):
+        return [case for case in self.cases if case["purpose"] in purposes]
+
+    #===-- parts --------------------------------------------------------------------------------------------------===#
+
+    def build_runtime(self):
+        return building.build_runtime(self, suites.SUITES, lambda: max(60, self.left() - self.reserved("build")))
+
+    def conformance(self):
+        suites.conformance(self)
+
+    def sanitizer(self):
+        suites.sanitizer(self, find_in_toolkit("compute-sanitizer"), LIMITS["sanitizer"])
+
+    def agreement(self):
+        self.again = self.compare(self.of_purpose("outputs", "training"))
+        if not self.peers_wanted or "speed" not in getattr(self.options, "parts", ()):
+            self.compare_again()
+
+    def compare(self, cases):
+        """Adds rows; the cases that found too little memory."""
+        self.remember_algorithms("shared")
+        lacking = agreement.Agreement(self).compare_all(cases, self.limit("agreement"))
+        self.remember_algorithms("measured")
+        return lacking
+
+    def compare_again(self):
+        """What found too little memory, perhaps since PyTorch's processes had theirs."""
+        cases, self.again = self.again, []
+        if cases:
+            self.compare(cases)
+
+    def speed(self):
+        workloads, measuring = self.of_purpose("speed"), Speed(self)
+        try:
+            lacking = measuring.measure(workloads)
+        finally:
+            self.stop_peers()
+        measuring.measure_alone(lacking)
+        measuring.diagnose(workloads)
+        self.compare_again()
+
+    def probe(self):
+        path = os.path.join(self.work, "machine.yaml")
+        if os.path.exists(path):
+            os.remove(path)
+        code, output = self.cleave_run("--probe-gpu", "-o", path, limit=LIMITS["probe"])
+        self.results.log("probe.log", output)
+        left_out = [line for line in output.splitlines() if "left out" in line]
+        self.results.add("probe", "machine file", PASSED if code == 0 and not left_out else FAILED,
+                         "; ".join(left_out[:3]) if code == 0 else what_failed(code, output))
+
+    def steps(self):
+        """What a step of each plan takes, and the memory that it gets, alone on the GPU: for tools/gpu-test predict.
+        What is asked of first comes first: whole models, then others on one device, then those that share it."""
+        until = time.monotonic() + LIMITS["steps"]
+        for case in sorted(self.cases, key=lambda case: (case["purpose"] != "speed", case["devices"])):
+            try:
+                if time.monotonic() > until:
+                    raise NoTime
+                self.measure_steps(case)
+            except NoTime as reason:
+                self.results.add("steps", case["name"], SKIPPED, str(reason))
+            except Exception as error:
+                self.results.add("steps", case["name"], FAILED, f"gpu-test itself: {type(error).__name__}: {error}")
+
+    def measure_steps(self, case):
+        report = os.path.join(self.work, "steps.json")
+        # The first steps are launched call by call, and wait for algorithms to be chosen: the median leaves them out.
+        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *self.entry(case), "--repeat", 11, "--json",
+                                       report, limit=LIMITS["plan"])
+        if code != 0:
+            self.results.add("steps", case["name"], FAILED, what_failed(code, output))
+            return
+        with open(report, encoding="utf-8") as file:
+            found = json.load(file)
+        self.results.add("steps", case["name"], PASSED, devices=case["devices"],
+                         measured_ms=float(found["latency_ms"]["median"]),
+                         allocated_bytes=[device["allocated_bytes"] for device in found["devices"]])
+
+    #===-- all of it ----------------------------------------------------------------------------------------------===#
+
+    def run(self):
+        signal.signal(signal.SIGTERM, self.end_at_once)
+        with open(os.path.join(self.folder, "cases.json"), encoding="utf-8") as file:
+            prepared = json.load(file)
+        self.cases, parts = prepared["cases"], self.options.parts
+        if self.options.program:
+            parts = ["agreement"]
+        elif set(parts) != set(PARTS):
+            self.results.restore(ALWAYS | {row for part in parts for row in ROWS.get(part, [part])})
+        else:
+            self.results.forget()
+        for failure in prepared["failures"]:
+            self.results.add(failure["purpose"], failure["name"], SKIPPED, "not prepared: " + failure["error"])
+        unpacking = self.in_background("unpacking", carry.unpack_weights, self.folder)
+        starting = None
+        if not self.options.program:
+            self.attempt("machine", self.machine)
+            if "speed" in parts and not self.options.no_peers:
+                starting = self.in_background("PyTorch", self.start_peers)
+        try:
+            for part in PARTS:
+                if part not in parts:
+                    continue
+                if part == "agreement" or "agreement" not in parts:
+                    self.join(unpacking)
+                if part == "speed" and starting:
+                    self.join(starting)
+                if not self.run_part(part):
+                    break
+        finally:
+            self.stop_peers()
         return self.finish()
 
-    def finish(self):
-        self.results.machine["seconds"] = f"{time.monotonic() - self.begin:.0f}"
+    def run_part(self, part):
+        """Whether the parts behind it make sense."""
+        begin = time.monotonic()
+        self.remember_algorithms("measured" if part in ALONE else "shared")
+        if part != "build" and not os.path.exists(self.program()):
+            self.results.add("build", "runtime alone", FAILED, f"no program at {self.program()}; build it first")
+            return False
+        done = self.attempt(part, self.build_runtime if part == "build" else getattr(self, part))
+        self.results.seconds[part] = time.monotonic() - begin
         self.results.save()
-        print(self.results.text())
-        return 0 if self.results.count(FAILED) == 0 else 1
+        self.results.pack()
+        return done is not False
+
+    def in_background(self, name, work, *arguments):
+        thread = threading.Thread(target=lambda: self.attempt(name, work, *arguments), daemon=True)
+        thread.start()
+        return thread
 
     def join(self, thread):
-        def wait():
-            if thread.is_alive():
-                thread.join(max(1, min(90, self.left())))
-        return wait
+        limit = self.options.seconds if self.options.program else 90
+        thread.join(max(1, min(limit, self.left())))
 
-    def attempt(self, part):
-        """A part that fails in a way that nobody foresaw is a row, too."""
+    def attempt(self, name, part, *arguments):
+        """A part that fails in a way that nobody foresaw is a row, too; false then."""
         try:
-            part()
+            return part(*arguments)
+        except NoTime as reason:
+            self.results.add(name, "all of it", SKIPPED, str(reason))
         except Exception as error:
-            self.results.add(part.__name__, "gpu-test itself", FAILED, f"{type(error).__name__}: {error}")
+            self.results.add(name, "gpu-test itself", FAILED, f"{type(error).__name__}: {error}")
+        return False if name == "build" else None
 
+    def end_at_once(self, *_):
+        """Whoever ends the tool ends what it started. What is known is kept already."""
+        self.programs.stop_all()
+        os._exit(128 + signal.SIGTERM)
 
-def compare_steps(losses, wanted, loss_tolerance, found, expected, tolerances):
-    """Whether losses and parameters are near enough to the expected ones, and how near."""
-    error = max(abs(a - b) / abs(b) if a == a else math.inf for a, b in zip(losses, wanted))
-    worst, tensor = max((tensors.difference(found[name], expected[name]) / tolerances[name], name)
-                        for name in tolerances)
-    fine = error <= loss_tolerance and worst <= 1
-    return (PASSED if fine else FAILED), (f"losses to {error:.1e} of {loss_tolerance:.1e}, parameters to {worst:.2f} of "
-                                          f"what rounding may change ({tensor})")
+    def finish(self):
+        self.results.save()
+        self.results.pack()
+        print(self.results.text(), flush=True)
+        return 0 if self.results.count(FAILED) == 0 else 1
 
 
 def find_in_toolkit(program):
-    """CUDA's folder is not always among those where programs are looked for."""
-    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
-
-
-def count_by_driver(report):
-    """Of GoogleTest's JSON, by the driver that a test's parameter names: how many passed and were skipped, and which
-    failed."""
-    found = {}
-    for suite in report.get("testsuites", []):
-        for test in suite.get("testsuite", []):
-            driver = test["name"].split("/")[1] if "/" in test["name"] else "others"
-            counts = found.setdefault(driver, {"passed": 0, "skipped": 0, "failed": []})
-            if test.get("failures"):
-                counts["failed"].append(f"{suite['name']}.{test['name']}")
-            else:
-                counts["skipped" if test.get("result") == "SKIPPED" else "passed"] += 1
-    return found
+    """CUDA's folders are not always among those where programs are looked for."""
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer")
 
 
 def run(options):

@@ -6,11 +6,14 @@ import json
 import os
 import time
 
-from results import FAILED, PASSED, last, median
+from agreement import diagnose, what_failed
+from processes import NoTime
+from results import FAILED, PASSED, SKIPPED, VARIANTS, lacks_memory, median
 
 ROUNDS = 3
-# Seconds: until PyTorch's processes are ready, for all rounds, for one program or answer.
-WARM_UP, ALL_ROUNDS, ONE = 60, 130, 30
+# Seconds: since PyTorch's processes were started until they are ready, and at least from now; for those that have to be
+# started again; for all rounds; for one program or answer.
+WARM_UP, LEAST_WARM_UP, AGAIN, ALL_ROUNDS, ONE = 240, 60, 45, 130, 30
 
 
 def work_of(case):
@@ -23,43 +26,107 @@ class Speed:
 
     def __init__(self, run):
         self.run = run
+        self.found = {}
 
     def measure(self, workloads):
-        """A round of all workloads, then the next, until the time is over; the first one is complete."""
-        limit = time.monotonic() + WARM_UP
-        for peer in self.run.peers.values():
-            peer.wait_until_ready(lambda: min(limit - time.monotonic(), self.run.left()))
-        found = {case["name"]: {"ours": [], "eager": [], "compiled": [], "errors": []} for case in workloads}
-        until = time.monotonic() + ALL_ROUNDS
+        """A round of all workloads, then the next, until the time is over; the first one is complete. Each row is known
+        after its first round, and better after the next. The cases of ours that found too little memory are returned."""
+        self.make_ready()
+        until, reserved = time.monotonic() + ALL_ROUNDS, 20 + self.run.reserved("speed")
         for turn in range(ROUNDS):
             for case in workloads:
-                if self.run.left() > 20 and (turn == 0 or time.monotonic() < until):
-                    self.measure_round(case, found[case["name"]])
-        for case in workloads:
-            self.add(case, found[case["name"]])
+                if turn == 0 or time.monotonic() < until and self.run.left() > reserved:
+                    self.attempt(case, self.measure_round)
+        return [case for case in workloads if not self.of(case)["ours"] and
+                any(map(lacks_memory, self.of(case)["errors"]))]
 
-    def measure_round(self, case, found):
-        report = os.path.join(self.run.build, "speed.json")
-        steps = 20 if not found["ours"] else max(10, min(100, int(1500 / found["ours"][0])))
-        flags = ["--entry", case["entry"]] if case["entry"] else []
-        code, output = self.run.cleave_run(os.path.join(self.run.folder, case["plan"]), *flags, "--repeat", steps,
-                                           "--json", report, limit=ONE)
-        if code == 0:
-            with open(report, encoding="utf-8") as file:
-                found["ours"].append(json.load(file)["latency_ms"]["median"])
-        else:
-            found["errors"].append(last(output))
-        peer, work = self.run.peers.get((case["model"], case["precision"])), work_of(case)
-        for variant in (peer.ready or {}).get("variants", []) if peer else []:
-            answer = peer.measure(work, variant, max(5, steps // 2), min(ONE, self.run.left()))
-            if "ms" in answer:
+    def measure_alone(self, workloads):
+        """Ours once more, when the others' memory is free."""
+        for case in workloads:
+            self.of(case)["errors"] = ["while PyTorch held memory: " + error for error in self.of(case)["errors"][:1]]
+            for _ in range(ROUNDS):
+                self.attempt(case, self.measure_ours)
+
+    def diagnose(self, workloads):
+        """What failed, in the driver's other ways."""
+        for case in workloads:
+            found = self.of(case)
+            if not found["ours"] and found["errors"]:
+                said = diagnose(lambda environment, case=case: self.try_ours(case, environment))
+                found["errors"].append(said.strip("; "))
+                self.add(case)
+
+    def of(self, case):
+        return self.found.setdefault(case["name"], {"ours": [], **{variant: [] for variant in VARIANTS}, "errors": []})
+
+    def make_ready(self):
+        """Waits for PyTorch's processes. One that is still busy would disturb: it begins again with what it has ready."""
+        until = max(self.run.peers_began + WARM_UP, time.monotonic() + LEAST_WARM_UP)
+        until = min(until, self.latest())
+        late = [peer for peer in self.run.peers.values() if not peer.wait_until_ready(until)]
+        late = [peer for peer in late if peer.begin_again()]
+        until = min(time.monotonic() + AGAIN, self.latest())
+        for peer in late:
+            if not peer.wait_until_ready(until):
+                peer.stop()
+
+    def latest(self):
+        """When rounds have to begin."""
+        return time.monotonic() + self.run.left() - ALL_ROUNDS - self.run.reserved("speed")
+
+    def attempt(self, case, measuring):
+        """A row of what is known by now, whatever happens."""
+        try:
+            measuring(case)
+        except NoTime as reason:
+            self.of(case)["errors"].append(str(reason))
+        except Exception as error:
+            self.of(case)["errors"].append(f"gpu-test itself: {type(error).__name__}: {error}")
+        self.add(case)
+
+    def measure_round(self, case):
+        self.measure_ours(case)
+        found, work = self.of(case), work_of(case)
+        peer = self.run.peers.get((case["model"], case["precision"]))
+        if not peer:
+            return
+        found["errors"] += [f"PyTorch, {variant}: {error}" for (its, variant), error in peer.errors.items()
+                            if its in (None, work)]
+        for variant in VARIANTS if peer.ready else ():
+            if (work, variant) not in peer.warm:
+                continue
+            answer = peer.measure(work, variant, max(5, self.steps_of(found) // 2), max(1, min(ONE, self.run.left())))
+            if answer.get("ms") is not None:
                 found[variant].append(answer)
             else:
                 found["errors"].append(f"PyTorch, {variant}: {answer.get('error')}")
 
-    def add(self, case, found):
+    @staticmethod
+    def steps_of(found):
+        return 20 if not found["ours"] else max(10, min(100, int(1500 / max(found["ours"][0], 1e-3))))
+
+    def run_ours(self, case, steps, environment):
+        report = os.path.join(self.run.work, "speed.json")
+        return report, *self.run.cleave_run(os.path.join(self.run.folder, case["plan"]), *self.run.entry(case), "--repeat",
+                                            steps, "--json", report, limit=ONE, environment=environment)
+
+    def measure_ours(self, case):
+        found = self.of(case)
+        report, code, output = self.run_ours(case, self.steps_of(found), {})
+        if code != 0:
+            found["errors"].append(what_failed(code, output))
+            return
+        with open(report, encoding="utf-8") as file:
+            found["ours"].append(float(json.load(file)["latency_ms"]["median"]))
+
+    def try_ours(self, case, environment):
+        _, code, output = self.run_ours(case, 3, environment)
+        return (PASSED, "") if code == 0 else (FAILED, what_failed(code, output))
+
+    def add(self, case):
+        found = self.of(case)
         row = {key: {name: median([answer[name] for answer in found[key]]) for name in ("ms", "ms_with_copies")}
-               for key in ("eager", "compiled") if found[key]}
+               for key in VARIANTS if found[key]}
         ours, rate = median(found["ours"]), self.run.rates.get(case["precision"] + "_flops_per_second")
         if ours is not None:
             row["ours_ms"] = ours
@@ -67,5 +134,7 @@ class Speed:
                 row["share_of_rate"] = case["flops"] / (ours / 1e3) / rate
         if case.get("predicted_seconds"):
             row["predicted_ms"] = 1e3 * case["predicted_seconds"]
-        self.run.results.add("speed", case["name"], PASSED if ours is not None else FAILED,
-                             "; ".join(dict.fromkeys(found["errors"])), rounds=len(found["ours"]), all=found, **row)
+        errors = list(dict.fromkeys(error for error in found["errors"] if error))
+        skipped = ours is None and errors and all(error.startswith("no time") for error in errors)
+        self.run.results.add("speed", case["name"], PASSED if ours is not None else SKIPPED if skipped else FAILED,
+                             "; ".join(errors), rounds=len(found["ours"]), all=found, **row)

@@ -5,21 +5,25 @@
 #
 #   python3 test/tools/gpu_test/files.py
 
+import contextlib
 import json
 import math
 import os
+import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(REPOSITORY, "tools", "gpu_test"))
 
+import agreement  # noqa: E402
 import carry  # noqa: E402
 import cases  # noqa: E402
 import prepare  # noqa: E402
 import results  # noqa: E402
-import run  # noqa: E402
+import suites  # noqa: E402
 import tensors  # noqa: E402
 
 try:
@@ -103,6 +107,40 @@ class Weights(unittest.TestCase):
                 self.assertEqual(file.read(), content)
 
 
+class Carried(unittest.TestCase):
+    # NCCL's header is found by CMake where the system has none, and the system's own is taken where it has one.
+    def test_names_nccl(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("nccl/nccl.h", "flatc"):
+                os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+                open(os.path.join(folder, name), "w", encoding="utf-8").close()
+            flag = f"-DCLEAVE_NCCL_INCLUDE={os.path.join(folder, 'nccl')}"
+            self.assertIn(flag, carry.configuration(folder, carried_only=True))
+            has = carry.find("nccl.h", carry.CUDA) is not None
+            self.assertEqual(flag not in carry.configuration(folder), has)
+            # Copies may lose what is executable.
+            self.assertTrue(os.access(os.path.join(folder, "flatc"), os.X_OK))
+
+    # Of NCCL's headers none lies where the compiler looks last, and CMake not at all.
+    def test_carries_nccl_apart(self):
+        if carry.find("nccl.h", carry.CUDA) is None:
+            self.skipTest("no NCCL")
+        with tempfile.TemporaryDirectory() as folder:
+            carry.fill(folder, lambda text: None)
+            self.assertTrue(os.path.exists(os.path.join(folder, "nccl", "nccl.h")))
+            self.assertFalse(os.path.exists(os.path.join(folder, "cuda", "nccl.h")))
+
+    # What travels with the folder is what git knows or would add.
+    def test_counts_the_tree(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(prepare.tree_bytes(folder), 0)
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            for name, size in (("a", 1000), ("b", 500), (".gitignore", 2)):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write("b\n"[:size] if name == ".gitignore" else "x" * size)
+            self.assertEqual(prepare.tree_bytes(folder), 1002)
+
+
 class Comparisons(unittest.TestCase):
     AFTER = {"weight": ([1.0, 2.0], (2,)), "bias": ([0.5], (1,)), "key": ([1e-7], (1,))}
 
@@ -126,12 +164,14 @@ class Comparisons(unittest.TestCase):
         tolerances = {"weight": 1e-3, "bias": 1e-3}
 
         def compare(losses, found):
-            return run.compare_steps(losses, [2.0, 1.0], 1e-4, found, self.AFTER, tolerances)[0]
+            return agreement.compare_steps(losses, [2.0, 1.0], 1e-4, found, self.AFTER, tolerances)[0]
 
         self.assertEqual(compare([2.0, 1.00005], self.after(bias=0.5005, key=7.0)), results.PASSED)
         self.assertEqual(compare([2.0, 1.0], self.after(bias=0.502)), results.FAILED)
         self.assertEqual(compare([2.001, 1.0], self.after()), results.FAILED)
         self.assertEqual(compare([math.nan, 1.0], self.after()), results.FAILED)
+        # JSON has no NaN: a program writes null.
+        self.assertEqual(compare([None, 1.0], self.after()), results.FAILED)
         self.assertEqual(compare([2.0, 1.0], self.after(bias=math.nan)), results.FAILED)
 
 
@@ -142,7 +182,7 @@ class Reports(unittest.TestCase):
             {"name": "Order/cpu", "result": "COMPLETED"},
             {"name": "Order/cuda", "result": "COMPLETED", "failures": [{"failure": "x"}]},
             {"name": "Waits/cuda", "result": "SKIPPED"}, {"name": "Plain", "result": "COMPLETED"}]}]}
-        self.assertEqual(run.count_by_driver(report), {
+        self.assertEqual(suites.count_by_driver(report), {
             "cpu": {"passed": 1, "skipped": 0, "failed": []}, "others": {"passed": 1, "skipped": 0, "failed": []},
             "cuda": {"passed": 0, "skipped": 1, "failed": ["All/Suite.Order/cuda"]}})
 
@@ -154,10 +194,42 @@ class Reports(unittest.TestCase):
             with open(os.path.join(folder, "results.json"), encoding="utf-8") as file:
                 self.assertEqual([row["name"] for row in json.load(file)["rows"]], ["mlp"])
             kept.add("speed", "gpt", results.PASSED, ours_ms=10.0, eager={"ms": 24.0, "ms_with_copies": 25.0},
-                     share_of_rate=0.5, rounds=3)
+                     graphs={"ms": None, "ms_with_copies": 20.0}, share_of_rate=0.5, rounds=3)
             with open(os.path.join(folder, "results.md"), encoding="utf-8") as file:
-                self.assertIn("| gpt | 10.000 | 25.000 | - | - | 2.50 | - | 50 % | - | 3 |", file.read())
+                self.assertIn("| gpt | 10.000 | 25.000 | - | 20.000 | - | - | 2.50 | - | 2.00 | 50 % | - | 3 |", file.read())
             self.assertEqual(kept.summary(), "2 passed, 0 failed, 0 skipped")
+
+    # What is printed last is all that some machines give back: failures and the summary are in it, however much passed.
+    def test_prints_little(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = results.Results(folder)
+            kept.save = lambda: None
+            with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
+                for i in range(300):
+                    kept.add("steps", f"fine{i}", results.PASSED, devices=1, measured_ms=1.0, allocated_bytes=[1])
+                    kept.add("outputs", f"long{i}", results.PASSED, "x" * 300)
+                kept.add("outputs", "wrong", results.FAILED, "differs")
+            text = kept.text()
+            self.assertLess(len(text), 12000)
+            self.assertIn("outputs: wrong: failed: differs", text)
+            self.assertTrue(text.endswith("600 passed, 1 failed, 0 skipped"))
+            for i in range(300):
+                kept.rows.append({"part": "outputs", "name": f"bad{i}", "status": results.FAILED, "detail": "y" * 300})
+            self.assertLess(len(kept.text()), 12000)
+            self.assertIn("more in results.md", kept.text())
+
+    # A few files, however many programs said something: the logs are one.
+    def test_packs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = results.Results(os.path.join(folder, "out"), os.path.join(folder, "work"))
+            for i in range(20):
+                kept.log(f"{i}.log", f"said {i}\n" * 200000)
+            kept.save()
+            kept.pack()
+            self.assertEqual(sorted(os.listdir(os.path.join(folder, "out"))), ["logs.tgz", "results.json", "results.md"])
+            with tarfile.open(os.path.join(folder, "out", "logs.tgz")) as archive:
+                self.assertEqual(len(archive.getnames()), 20)
+                self.assertTrue(archive.extractfile("7.log").read().endswith(b"said 7\n"))
 
     # Of what a program printed its error counts, not what came after it.
     def test_says_errors(self):

@@ -55,7 +55,10 @@ def check_plans(folder, cases):
 
 def compared(folder, output, cases):
     """The rows of what `run` compares and measures, with programs that are built already."""
-    runner = gpu_run.Run(folder, output, argparse.Namespace(build=os.path.dirname(BIN), seconds=250, program=None))
+    build = output + "-build"
+    os.makedirs(build)
+    os.symlink(BIN, os.path.join(build, "bin"))
+    runner = gpu_run.Run(folder, output, argparse.Namespace(build=build, seconds=250, program=None))
     runner.cases = cases
     runner.agreement()
     runner.speed()
@@ -67,7 +70,7 @@ def check_comparisons(tool, work):
     folder = os.path.join(work, "host")
     cases = prepare(tool, folder, "host")
     speed = {"name": "speed", "purpose": "speed", "plan": cases[0]["plan"], "model": "mlp", "entry": "", "precision": "f32",
-             "flops": 1e6}
+             "devices": 1, "flops": 1e6}
     rows = compared(folder, os.path.join(work, "right"), [*cases, speed])
     check(all(row["status"] == "passed" for row in rows.values()) and len(rows) == len(cases) + 1,
           "on the CPU all agree: " + "; ".join(f"{row['name']} {row['detail']}" for row in rows.values()))

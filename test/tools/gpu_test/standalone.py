@@ -61,10 +61,11 @@ def main():
             rows = {(row["part"], row["name"]): row for row in json.load(file)["rows"]}
         built = rows[("build", "runtime alone")]
         if built["status"] != "passed":
-            with open(os.path.join(folder, "results", "build.log"), encoding="utf-8") as file:
+            with open(os.path.join(build, "gpu-test", "logs", "build.log"), encoding="utf-8") as file:
                 print(file.read()[-4000:])
         check(built["status"] == "passed", "the runtime is built from what is carried")
-        suites = {row["driver"]: row for row in rows.values() if row["part"] == "conformance"}
+        check(rows[("build", "suites")]["status"] == "passed", "and so are the suites")
+        suites = {row["driver"]: row for row in rows.values() if row["part"] == "conformance" and "runtime" in row["name"]}
         for driver in ("cpu_local", "null_simulated"):
             row = suites[driver]
             check(row["status"] == "passed" and row["passed"] >= 10, f"conformance, {driver}: {row['detail']}")
