@@ -44,11 +44,12 @@ class Peer:
             return
         finally:
             started.set()
-        for line in process.stdout:
-            try:
-                answers.put(json.loads(line))
-            except ValueError:
-                print(line, end="", file=sys.stderr)
+        with process.stdout:
+            for line in process.stdout:
+                try:
+                    answers.put(json.loads(line))
+                except ValueError:
+                    print(line, end="", file=sys.stderr)
         answers.put({"error": "PyTorch's process ended"})
 
     def next(self, until):
@@ -115,4 +116,8 @@ class Peer:
         self.ready = False
         if self.process:
             self.programs.stop(self.process)
+            try:
+                self.process.stdin.close()
+            except OSError:
+                pass  # It was asked something that it never read.
         self.log.close()

@@ -167,7 +167,10 @@ class Run:
     def compare(self, cases):
         """Adds rows; the cases that found too little memory."""
         self.remember_algorithms("shared")
-        lacking = agreement.Agreement(self).compare_all(cases, self.limit("agreement"))
+        limit = self.limit("agreement")
+        if not self.options.program:
+            limit = max(20, min(limit, self.left() - self.reserved("agreement")))
+        lacking = agreement.Agreement(self).compare_all(cases, limit)
         self.remember_algorithms("measured")
         return lacking
 
@@ -200,7 +203,7 @@ class Run:
     def steps(self):
         """What a step of each plan takes, and the memory that it gets, alone on the GPU: for tools/gpu-test predict.
         What is asked of first comes first: whole models, then others on one device, then those that share it."""
-        until = time.monotonic() + LIMITS["steps"]
+        until = time.monotonic() + self.limit("steps")
         for case in sorted(self.cases, key=lambda case: (case["purpose"] != "speed", case["devices"])):
             try:
                 if time.monotonic() > until:
@@ -215,7 +218,7 @@ class Run:
         report = os.path.join(self.work, "steps.json")
         # The first steps are launched call by call, and wait for algorithms to be chosen: the median leaves them out.
         code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *self.entry(case), "--repeat", 11, "--json",
-                                       report, limit=LIMITS["plan"])
+                                       report, limit=self.limit("plan"))
         if code != 0:
             self.results.add("steps", case["name"], FAILED, what_failed(code, output))
             return

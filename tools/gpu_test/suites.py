@@ -11,8 +11,8 @@ import time
 from processes import NoTime, ended
 from results import FAILED, PASSED, SKIPPED, last
 
-# Programs of tests, and which of theirs: conformance of all drivers, and the cuda driver's own.
-SUITES = {"cleave-runtime-test": "*onformance*-*cuda_simulated*", "cleave-cuda-test": "-*simulated*"}
+# Programs of tests, and which of theirs: conformance of the cuda driver, then of all others; and the cuda driver's own.
+SUITES = {"cleave-runtime-test": ("*onformance*/cuda", "*onformance*-*/cuda*"), "cleave-cuda-test": ("-*simulated*",)}
 # Seconds of one suite with all its repetitions, and of one process of it.
 SUITE, PROCESS = 120, 60
 # How often a suite is begun again.
@@ -49,10 +49,10 @@ def unfinished(output):
 
 
 class Suite:
-    """One program of tests."""
+    """Some tests of a program, in no more than `seconds`."""
 
-    def __init__(self, run, name):
-        self.run, self.name, self.until = run, name, time.monotonic() + SUITE
+    def __init__(self, run, name, tests, seconds):
+        self.run, self.name, self.tests, self.until = run, name, tests, time.monotonic() + seconds
         self.program = os.path.join(run.build, "bin", name)
         self.log = ""
 
@@ -68,7 +68,7 @@ class Suite:
         code, output = self.run.command(self.program, f"--gtest_filter={tests}", f"--gtest_output=json:{report}",
                                         limit=limit)
         self.log += output
-        self.run.results.log(f"{self.name}.log", self.log)
+        self.run.results.log(f"{self.name}{SUITES[self.name].index(self.tests) or ''}.log", self.log)
         if code is None or code < 0 or not os.path.exists(report):
             return code, output, None
         with open(report, encoding="utf-8") as file:
@@ -76,16 +76,24 @@ class Suite:
 
     def measure(self):
         """Counts by driver, and what a process did not survive: pairs of a test and how it ended."""
-        tests, killers = SUITES[self.name], []
-        for _ in range(REPETITIONS):
-            code, output, counts = self.process(tests)
+        tests, killers = self.tests, []
+        for repetition in range(REPETITIONS):
+            try:
+                code, output, counts = self.process(tests)
+            except NoTime:
+                if repetition == 0:
+                    raise
+                killers.append(("those behind it", "no time left to begin again"))
+                break
             if counts is not None:
+                if not counts or code != 0 and not any(found["failed"] for found in counts.values()):
+                    killers.append(("all of it", f"{ended(code)}, and no test has failed" if counts else "no test ran"))
                 return self.separate(counts), killers
             killer, said = unfinished(output)
             killers.append((killer or "outside of any test", last(said) if code is None else f"{ended(code)}: {last(said)}"))
             if killer is None:
                 break
-            tests += f":{killer}"  # Behind what is excluded already.
+            tests += f"{':' if '-' in tests else '-'}{killer}"
         return {}, killers
 
     def separate(self, counts):
@@ -113,11 +121,14 @@ class Suite:
 def conformance(run):
     """The suites on each driver. What runs on a simulated CUDA says nothing new where there is a real one."""
     present = [name for name in SUITES if os.path.exists(os.path.join(run.build, "bin", name))]
-    for name in present:
+    wanted = [(turn, name, tests) for name in present for turn, tests in enumerate(SUITES[name])]
+    # What needs the GPU comes first.
+    for _, name, tests in sorted(wanted):
         try:
-            counts, killers = Suite(run, name).measure()
+            seconds = min(SUITE, max(20, run.left() - run.reserved("conformance")))
+            counts, killers = Suite(run, name, tests, seconds).measure()
         except NoTime as reason:
-            run.results.add("conformance", name, SKIPPED, str(reason))
+            run.results.add("conformance", f"{name} {tests}", SKIPPED, str(reason))
             continue
         for test, how in killers:
             run.results.add("conformance", f"{name}, {test}", FAILED, how)

@@ -271,12 +271,15 @@ class Suites(Faults):
     # A suite that dies at once has not passed, whatever report lies there.
     def test_dies_at_once(self):
         self.program(self.bin, "cleave-cuda-test", "import os\nos.abort()")
+        # Nor has one without tests.
+        self.program(self.bin, "cleave-runtime-test", SUITE.replace('("First", "Second", "Third")', "()"))
         runner = self.runner([])
         for _ in range(2):
             with open(os.path.join(runner.work, "cleave-cuda-test.json"), "w", encoding="utf-8") as file:
                 json.dump({"testsuites": []}, file)
         suites.conformance(runner)
-        self.assertEqual([row["status"] for row in runner.results.rows], ["failed"])
+        self.assertEqual([row["status"] for row in runner.results.rows], ["failed"] * 2)
+        self.assertIn("no test ran", runner.results.rows[1]["detail"])
 
     # compute-sanitizer sees the driver's own tests and a plan on two devices, too.
     def test_sanitizer(self):
