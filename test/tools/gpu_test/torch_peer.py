@@ -5,6 +5,8 @@
 #
 #   python3 test/tools/gpu_test/torch_peer.py
 
+import contextlib
+import io
 import json
 import math
 import os
@@ -12,6 +14,7 @@ import subprocess
 import sys
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(REPOSITORY, "tools", "bench"))
 SCRIPT = os.path.join(REPOSITORY, "tools", "bench", "torch_gpu.py")
 
 # Parameters as the literature counts them: torchvision's ResNet-50, GPT-2 small, and Zaremba 2014 (medium) with two
@@ -34,12 +37,35 @@ def check(fine, text):
         sys.exit(1)
 
 
+class Failing:
+    """A peer that fails without a word, as assertions do."""
+
+    device = "cpu"
+
+    def variants(self):
+        return ["eager"]
+
+    def measure(self, work, variant, steps):
+        raise AssertionError
+
+
+def check_errors():
+    """An error without text is an answer, and says which question it belongs to."""
+    import torch_gpu
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        torch_gpu.answer(Failing(), "train", "eager", 1, question=7)
+    wanted = {"work": "train", "variant": "eager", "error": "AssertionError", "question": 7}
+    check(json.loads(said.getvalue()) == wanted, f"an error without text: {said.getvalue().strip()}")
+
+
 def main():
     try:
         import torch  # noqa: F401
     except ImportError:
         print("skipped: no PyTorch")
         sys.exit(77)
+    check_errors()
     counts = peer("resnet50", "gpt", "lstm", "--parameters")[0]
     check(counts == COUNTS, f"parameters: {counts}")
     for model in COUNTS:
@@ -50,10 +76,10 @@ def main():
     # Small weights decide nothing yet: a language model's first loss is that of a guess among 50 tokens.
     loss = peer("gpt", "--device", "cpu", "--tiny", "--steps", "1")[0]["result"]
     check(abs(loss - math.log(50)) < 0.2, f"gpt: first loss {loss}, a guess has {math.log(50)}")
-    served = peer("lstm", "--device", "cpu", "--tiny", "--serve", lines="train eager 5\ntrain other 1\nnonsense\n")
+    served = peer("lstm", "--device", "cpu", "--tiny", "--serve", lines="train eager 5 3\ntrain other 1\nnonsense\n")
     ready = next(i for i, answer in enumerate(served) if answer.get("ready"))
     trained, refused, nonsense = served[ready + 1:]
-    check(trained["ms"] > 0 and "expected inference or train" in refused["error"] and "expected WORK" in nonsense["error"],
+    check(trained["ms"] > 0 and trained["question"] == 3 and "expected inference or train" in refused["error"] and "expected WORK" in nonsense["error"],
           f"serve: {served[ready + 1:]}")
     rates = peer("rates", "--device", "cpu", "--tiny")[0]
     check(all(rates[key] > 0 for key in ("f32_flops_per_second", "tf32_flops_per_second", "bf16_flops_per_second",
