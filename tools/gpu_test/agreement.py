@@ -15,6 +15,8 @@ from results import FAILED, PASSED, SKIPPED, lacks_memory, last
 
 # Ways of the driver that tell kinds of errors apart: whether each command is waited for, and whether steps are replayed.
 WAYS = ({"CLEAVE_CUDA_SYNC": "1"}, {"CLEAVE_CUDA_GRAPHS": "0"})
+# Of how many plans: what makes many fail shows in a few.
+DIAGNOSED = 8
 
 
 class Agreement:
@@ -28,9 +30,9 @@ class Agreement:
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             rows = list(pool.map(self.add, cases))
         failed = [case for case, (status, detail) in zip(cases, rows) if status == FAILED and not lacks_memory(detail)]
-        for case in failed:
+        for case in failed[:DIAGNOSED]:
             _, detail = rows[cases.index(case)]
-            said = diagnose(lambda environment, case=case: self.attempt(case, environment))
+            said = diagnose(detail, lambda environment, case=case: self.attempt(case, environment))
             self.run.results.add(case["purpose"], case["name"], FAILED, detail + said)
         return [case for case, (status, detail) in zip(cases, rows) if status == FAILED and lacks_memory(detail)]
 
@@ -90,8 +92,8 @@ def what_failed(code, output):
     return f"{ended(code)}: {last(output)}" if code is not None and code < 0 else last(output) or ended(code)
 
 
-def diagnose(again):
-    """For the row of a plan that failed: what `again` gives with each of WAYS."""
+def diagnose(failure, again):
+    """For the row of a plan that failed so: what `again` gives with each of WAYS."""
     said = ""
     for environment in WAYS:
         name = " ".join(f"{key}={value}" for key, value in environment.items())
@@ -99,7 +101,8 @@ def diagnose(again):
             status, detail = again(environment)
         except NoTime:
             break
-        said += f"; with {name}: {status}{f', {detail}' if status == FAILED else ''}"
+        said += f"; with {name}: " + (status if status != FAILED else "the same" if detail == failure else
+                                      f"{status}, {detail}")
     return said
 
 

@@ -79,8 +79,8 @@ def main():
     served = peer("lstm", "--device", "cpu", "--tiny", "--serve", lines="train eager 5 3\ntrain other 1\nnonsense\n")
     ready = next(i for i, answer in enumerate(served) if answer.get("ready"))
     trained, refused, nonsense = served[ready + 1:]
-    check(trained["ms"] > 0 and trained["question"] == 3 and "expected inference or train" in refused["error"] and "expected WORK" in nonsense["error"],
-          f"serve: {served[ready + 1:]}")
+    check(trained["ms"] > 0 and trained["question"] == 3 and "expected inference or train" in refused["error"] and
+          "expected WORK" in nonsense["error"], f"serve: {served[ready + 1:]}")
     rates = peer("rates", "--device", "cpu", "--tiny")[0]
     check(all(rates[key] > 0 for key in ("f32_flops_per_second", "tf32_flops_per_second", "bf16_flops_per_second",
                                          "bytes_per_second")), f"rates: {rates}")
