@@ -154,8 +154,7 @@ class Results:
             return whole
         rest = "\n\n".join([*self.measured(aligned), self.summary()])
         # Failures come first of what did not pass, and as many as there is room for.
-        lines = [f"{row[0]}: {row[1]}: {row[2]}: {clipped(row[3], 300)}"
-                 for row in (*self.checks(FAILED), *self.checks(SKIPPED))]
+        lines = [*self.grouped(FAILED), *self.grouped(SKIPPED)]
         room, fitting = MOST_PRINTED - len(about) - min(len(rest), MOST_PRINTED // 2) - 200, []
         for line in lines:
             room -= len(line) + 1
@@ -165,6 +164,13 @@ class Results:
         if len(fitting) < len(lines):
             fitting.append(f"and {len(lines) - len(fitting)} more in results.md")
         return "\n\n".join([about, "\n".join(fitting), rest[-(MOST_PRINTED // 2):]])
+
+    def grouped(self, status):
+        """A line for each reason, with all that it befell."""
+        names = {}
+        for part, name, _, detail in self.checks(status):
+            names.setdefault((part, clipped(detail, 300)), []).append(name)
+        return [f"{part}: {clipped(', '.join(found), 1500)}: {status}: {detail}" for (part, detail), found in names.items()]
 
     def markdown(self):
         about = "; ".join(f"{key} {value}" for key, value in self.about())

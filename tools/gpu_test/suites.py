@@ -145,7 +145,8 @@ def conformance(run):
 
 def sanitizer(run, tool, limit):
     """What compute-sanitizer says of a plan on two logical devices, which copy and reduce between each other, of the
-    driver's own tests, and of the conformance suite."""
+    driver's own tests, and of the conformance suite: each in its share of the time that is left, but `limit` seconds at
+    least."""
     if not tool:
         run.results.add("sanitizer", "all", SKIPPED, "no compute-sanitizer")
         return
@@ -158,9 +159,10 @@ def sanitizer(run, tool, limit):
         program = os.path.join(run.build, "bin", name)
         if os.path.exists(program):
             commands.append((name, [program, "--gtest_filter=*/cuda"]))
-    for name, words in commands:
+    for done, (name, words) in enumerate(commands):
+        share = max(limit, run.left() / (len(commands) - done))
         try:
-            code, output = run.command(tool, "--tool", "memcheck", "--error-exitcode", "9", *words, limit=limit)
+            code, output = run.command(tool, "--tool", "memcheck", "--error-exitcode", "9", *words, limit=share)
         except NoTime as reason:
             run.results.add("sanitizer", name, SKIPPED, str(reason))
             continue

@@ -213,8 +213,13 @@ class Reports(unittest.TestCase):
             self.assertLess(len(text), 12000)
             self.assertIn("outputs: wrong: failed: differs", text)
             self.assertTrue(text.endswith("600 passed, 1 failed, 0 skipped"))
+            # Many that fail alike are one line.
+            for i in range(100):
+                kept.rows.append({"part": "steps", "name": f"bad{i}", "status": results.FAILED, "detail": "no GPU"})
+            self.assertIn("bad98, bad99: failed: no GPU", kept.text())
             for i in range(300):
-                kept.rows.append({"part": "outputs", "name": f"bad{i}", "status": results.FAILED, "detail": "y" * 300})
+                kept.rows.append({"part": "outputs", "name": f"bad{i}", "status": results.FAILED,
+                                  "detail": f"{i}" + "y" * 300})
             self.assertLess(len(kept.text()), 12000)
             self.assertIn("more in results.md", kept.text())
 
