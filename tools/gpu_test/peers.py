@@ -62,7 +62,7 @@ class Peer:
     def wait_until_ready(self, until):
         """Whether it has warmed up by then; what it says meanwhile is which steps it can measure."""
         while not self.ready:
-            answer = self.next(until) or {}
+            answer = self.next(until) or {"error": "not ready in time"}
             if answer.get("ready"):
                 self.ready = True
             elif "work" in answer:
@@ -72,6 +72,7 @@ class Peer:
                 else:
                     self.errors[step] = answer.get("error")
             else:
+                self.errors[None, "others"] = answer["error"]
                 return False
         self.hasten()
         return True
@@ -79,14 +80,12 @@ class Peer:
     def begin_again(self):
         """Once more, with nothing but the variants that have answered, where what the others compile would disturb."""
         variants = sorted({variant for _, variant in self.warm})
-        errors = {**self.errors, (None, "others"): "not compiled in time"}
+        errors = self.errors
         self.stop()
-        if not variants:
+        if variants:
+            self.start("--variants", *variants)
             self.errors = errors
-            return False
-        self.start("--variants", *variants)
-        self.errors = errors
-        return True
+        return bool(variants)
 
     def hasten(self):
         """What was compiled at a low priority is measured at ours, as far as the system allows it."""

@@ -62,8 +62,9 @@ class Results:
 
     def save(self):
         with self.lock:
-            whole = json.dumps({"version": 1, "machine": self.machine, "seconds": self.seconds, "rows": self.rows},
-                               indent=1)
+            # Other threads learn of the machine meanwhile.
+            whole = json.dumps({"version": 1, "machine": dict(self.machine), "seconds": dict(self.seconds),
+                                "rows": self.rows}, indent=1)
             replace(os.path.join(self.folder, "results.json"), whole)
             replace(os.path.join(self.folder, "results.md"), self.markdown())
             if self.work:
@@ -102,7 +103,7 @@ class Results:
 
     def about(self):
         times = [("seconds", ", ".join(f"{part} {seconds:.0f}" for part, seconds in self.seconds.items()))]
-        return [*self.machine.items(), *(times if self.seconds else [])]
+        return [*dict(self.machine).items(), *(times if self.seconds else [])]
 
     def checks(self, *statuses):
         return [[row["part"], row["name"], row["status"], row["detail"]] for row in self.rows

@@ -312,6 +312,7 @@ class Peers(Faults):
         self.assertIsNotNone(first.poll())
         self.assertTrue(peer.wait_until_ready(time.monotonic() + 20))
         self.assertEqual(peer.warm, {("train", "eager")})
+        self.assertEqual(peer.errors, {(None, "others"): "not ready in time"})
         self.assertEqual(peer.measure("train", "eager", 5, 20)["ms"], 7)
 
 
@@ -403,6 +404,7 @@ class Parts(Faults):
         runner, _ = self.run_parts([self.case("plan", "")], "build", "agreement")
         rows = self.rows(runner)
         self.assertEqual([rows["build", name]["status"] for name in ("runtime alone", "suites")], ["passed", "failed"])
+        self.assertIn("FAILED: a suite", rows["build", "suites"]["detail"])
         self.assertEqual(rows["outputs", "plan"]["status"], "passed")
 
     # Without a cleave-run of this build nothing runs: that of an earlier one would be tested.
