@@ -14,8 +14,11 @@ void FunctionBuilder::declare(std::string name, Symbol symbol, uint32_t line) {
 const Symbol *FunctionBuilder::find(std::string_view name) const {
   std::string key(name);
   for (auto scope = scopes.rbegin(); scope != scopes.rend(); ++scope)
-    if (auto found = scope->find(key); found != scope->end())
+    if (auto found = scope->find(key); found != scope->end()) {
+      if (found->second.kind == Symbol::Shared)
+        function.shared.emplace(found->second.value, found->second.bytes);
       return &found->second;
+    }
   return nullptr;
 }
 

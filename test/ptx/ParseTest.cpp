@@ -82,6 +82,36 @@ TEST(PtxParse, Directives) {
   EXPECT_EQ(errorOf(""), "");
 }
 
+// What ptxas refuses, and with it the driver: an entry's shared variables, with those of what it calls, but not those
+// of others.
+TEST(PtxParse, SharedVariablesOfEntries) {
+  std::string variables = header() + ".shared .b8 a[40000];\n.shared .b8 b[9152];\n.shared .b8 c[4];\n",
+              use = ".reg .b32 %r; st.shared.b32 [", entry = ".visible .entry k() { " + use;
+  EXPECT_EQ(errorOf(variables + entry + "a], %r; st.shared.b32 [a], %r; st.shared.b32 [b], %r; ret; }\n" +
+                    ".visible .entry m() { " + use + "c], %r; ret; }\n"),
+            "");
+  std::string error = "entry 'k' expects at most 49152 bytes of static shared variables, got 49156";
+  EXPECT_THAT(errorOf(variables + entry + "a], %r; st.shared.b32 [b], %r; st.shared.b32 [c], %r; ret; }\n"),
+              HasSubstr(error));
+  EXPECT_THAT(errorOf(variables + ".func f { " + use + "c], %r; ret; }\n" + entry +
+                      "a], %r; st.shared.b32 [b], %r; call f; ret; }\n"),
+              HasSubstr(error));
+}
+
+// PTX before 8.1 has 4352 bytes of parameters.
+TEST(PtxParse, ParametersOfEntries) {
+  auto entry = [](const std::string &version, int count) {
+    std::string text = ".version " + version + "\n.target sm_80\n.address_size 64\n.visible .entry k(";
+    for (int i = 0; i != count; ++i)
+      text += (i ? ", .param .u64 p" : ".param .u64 p") + std::to_string(i);
+    return errorOf(text + ") { ret; }\n");
+  };
+  EXPECT_EQ(entry("8.0", 544), "");
+  EXPECT_EQ(entry("8.0", 545), "line 4: entry 'k' expects parameters of at most 4352 bytes, got 4360");
+  EXPECT_EQ(entry("8.1", 4095), "");
+  EXPECT_EQ(entry("8.1", 4096), "line 4: entry 'k' expects parameters of at most 32764 bytes, got 32768");
+}
+
 // Debugging information and comments are passed over.
 TEST(PtxParse, WhatHasNoEffect) {
   EXPECT_EQ(errorOf(header() +

@@ -4,11 +4,16 @@
 
 #include "PtxInterpreter.h"
 
+#include <bit>
+
 namespace cleave::ptx {
 
 namespace {
-/// As the PTX manual limits those of entries.
-constexpr uint32_t mostParameterBytes = 32764;
+/// As the PTX manual limits those of entries; before the version that raised the limit.
+constexpr uint32_t mostParameterBytes = 32764, fewerParameterBytes = 4352;
+constexpr double versionOfMore = 8.1;
+/// Of an entry and the functions that it calls, as ptxas limits them for all architectures.
+constexpr uint64_t mostStaticShared = 48 << 10;
 } // namespace
 
 Parser::Parser(std::string_view text) : tokens(cutIntoTokens(text)) {}
@@ -58,7 +63,39 @@ void Parser::skipBraces() {
 std::shared_ptr<const Program> Parser::parseModule() {
   while (peek().kind != Token::End)
     parseDirective();
+  for (uint32_t i = 0; i != program->functions.size(); ++i)
+    if (program->functions[i].entry)
+      checkShared(i);
   return program;
+}
+
+void Parser::checkShared(uint32_t entry) const {
+  std::map<uint64_t, uint32_t> shared;
+  std::vector<bool> isSeen(program->functions.size(), false);
+  for (std::vector<uint32_t> rest = {entry}; !rest.empty();) {
+    uint32_t index = rest.back();
+    rest.pop_back();
+    if (isSeen[index])
+      continue;
+    isSeen[index] = true;
+    const Function &function = program->functions[index];
+    shared.insert(function.shared.begin(), function.shared.end());
+    for (const CallSite &call : function.calls)
+      rest.push_back(call.function);
+  }
+  uint64_t bytes = 0;
+  for (auto [address, size] : shared)
+    bytes += size;
+  if (bytes > mostStaticShared)
+    fail("entry '" + program->functions[entry].name + "' expects at most " + std::to_string(mostStaticShared) +
+         " bytes of static shared variables, got " + std::to_string(bytes));
+}
+
+void Parser::parseVersion() {
+  next();
+  if (peek().kind != Token::Float64)
+    fail("'.version' expects a version such as 8.1, got '" + std::string(peek().text) + "'");
+  version = std::bit_cast<double>(peek().bits);
 }
 
 void Parser::parseDirective() {
@@ -66,6 +103,8 @@ void Parser::parseDirective() {
   while (peek().is(".visible") || peek().is(".extern") || peek().is(".weak") || peek().is(".common"))
     external |= next().is(".extern");
   std::string_view word = peek().text;
+  if (word == ".version")
+    parseVersion();
   if (word == ".version" || word == ".target" || word == ".address_size" || word == ".file")
     return skipLine();
   if (word == ".section") {
@@ -145,6 +184,13 @@ void Parser::parseFunction(bool entry) {
   if (function.defined)
     fail("function '" + name + "' is defined twice");
   parseFunctionAttributes(function);
+  uint32_t bytes = 0;
+  for (const Declaration &parameter : parameters)
+    bytes += parameter.bytes();
+  uint32_t most = version < versionOfMore ? fewerParameterBytes : mostParameterBytes;
+  if (entry && bytes > most)
+    fail("entry '" + name + "' expects parameters of at most " + std::to_string(most) + " bytes, got " +
+         std::to_string(bytes));
   function.entry = entry;
   function.parameterBytes = 0;
   auto place = [&](const std::vector<Declaration> &declarations, std::vector<Parameter> &into) {

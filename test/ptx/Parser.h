@@ -40,6 +40,8 @@ private:
   [[noreturn]] void fail(const std::string &message) const;
   void skipLine();
   void skipBraces();
+  void parseVersion();
+  void checkShared(uint32_t function) const;
   void parseDirective();
   void parseFunction(bool entry);
   std::vector<Declaration> parseParameterList();
@@ -72,6 +74,7 @@ private:
 
   std::vector<Token> tokens;
   size_t position = 0;
+  double version = 0;
   std::shared_ptr<Program> program = std::make_shared<Program>();
   std::unordered_map<std::string, Symbol> moduleSymbols;
   FunctionBuilder *builder = nullptr;

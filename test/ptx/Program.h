@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -176,6 +177,9 @@ struct Function {
   uint32_t parameterBytes = 0, localBytes = 0;
   /// From `.reqntid` and `.maxntid`, 0 if not said.
   uint32_t requiredThreads = 0, maxThreads = 0;
+
+  /// The static shared variables that the body names: addresses and bytes.
+  std::map<uint64_t, uint32_t> shared;
 
   std::vector<Instruction> code;
   std::vector<CallSite> calls;

@@ -55,6 +55,7 @@ public:
   void closeScope() { scopes.pop_back(); }
   /// Throws when the scope has the name already.
   void declare(std::string name, Symbol symbol, uint32_t line);
+  /// What the name means; null for one that is not known. The function counts as one that uses it.
   const Symbol *find(std::string_view name) const;
 
   Slot newSlot(uint64_t initial = 0);
