@@ -145,14 +145,40 @@ void MemoryBuilder::store(unsigned buffer, Value wideOffset, int64_t step, Value
 
 //===-- shared memory -----------------------------------------------------------------------------------------===//
 
-Value SharedMemory::make(Type element, int64_t size) {
-  OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
-  constexpr unsigned sharedSpace = 3;
-  auto global =
-      LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(memoryType(element), size),
-                             /*isConstant=*/false, LLVM::Linkage::Internal, (symbol + "_shared" + Twine(count++)).str(),
-                             Attribute(), /*alignment=*/16, sharedSpace);
-  return LLVM::AddressOfOp::create(builder, location, global);
+/// What a kernel may declare; more has to be asked for when it is launched, and not every GPU has it.
+static constexpr int64_t mostSharedBytes = 48 * 1024, sharedAlignment = 16;
+
+static int64_t sharedBytesOf(Type element, int64_t count) {
+  return llvm::alignTo<sharedAlignment>(static_cast<uint64_t>(count * elementBytes(element)));
+}
+
+bool SharedMemory::hasRoom(Type element, int64_t count) const {
+  return used + sharedBytesOf(element, count) <= mostSharedBytes;
+}
+
+Value SharedMemory::make(Type element, int64_t count) {
+  assert(hasRoom(element, count) && "the array is larger than a kernel's shared memory");
+  int64_t offset = used;
+  used += sharedBytesOf(element, count);
+  size = std::max(size, used);
+  Type type = LLVM::LLVMArrayType::get(builder.getI8Type(), size);
+  if (!array) {
+    OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+    constexpr unsigned sharedSpace = 3;
+    array = LLVM::GlobalOp::create(atStart, location, type, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                   (symbol + "_shared").str(), Attribute(), sharedAlignment, sharedSpace);
+  }
+  array.setGlobalType(type);
+  Value base = LLVM::AddressOfOp::create(builder, location, array);
+  if (offset == 0)
+    return base;
+  return LLVM::GEPOp::create(builder, location, base.getType(), builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)}, LLVM::GEPNoWrapFlags::inbounds);
+}
+
+void SharedMemory::reuse() {
+  wait();
+  used = 0;
 }
 
 Value SharedMemory::address(Value base, Value position, Type inMemory) const {
@@ -221,23 +247,48 @@ void LaneJoiner::joinInWarp(JoinedValue &joined, int64_t lanes) const {
 void LaneJoiner::join(MutableArrayRef<JoinedValue> all) {
   if (launch.lanes == 1 || all.empty())
     return;
-  if (!launch.innerFast)
-    return joinColumns(all);
-  for (JoinedValue &joined : all)
-    joinInWarp(joined, std::min(launch.lanes, warp));
-  if (launch.lanes > warp)
-    joinWarps(all);
+  if (launch.innerFast)
+    for (JoinedValue &joined : all)
+      joinInWarp(joined, std::min(launch.lanes, warp));
+  if (!launch.innerFast || launch.lanes > warp)
+    joinShared(all);
 }
 
-/// Each warp leaves its value in shared memory, and every thread joins them all. They are read four at once: what is
-/// not a warp's gets a value, too.
-void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all) {
+/// Of a value in shared memory: one a warp, so many that they are read four at once; or one a thread.
+int64_t LaneJoiner::placesOf(const JoinedValue &joined) const {
   constexpr int64_t atOnce = 4;
-  int64_t warps = launch.lanes / warp, places = static_cast<int64_t>(llvm::alignTo(warps, atOnce));
+  if (launch.innerFast)
+    return static_cast<int64_t>(llvm::alignTo(launch.lanes / warp, atOnce));
+  return launch.lanes * launch.groups * static_cast<int64_t>(joined.values.size());
+}
+
+/// As many values together as there is room for.
+void LaneJoiner::joinShared(MutableArrayRef<JoinedValue> all) {
+  while (!all.empty()) {
+    SmallVector<Value> bases;
+    for (JoinedValue &joined : all) {
+      Type element = joined.values[0].getType();
+      int64_t places = placesOf(joined);
+      bool hasRoom = shared.hasRoom(element, places);
+      if (!hasRoom && !bases.empty())
+        break;
+      if (!hasRoom)
+        shared.reuse();
+      bases.push_back(shared.make(element, places));
+    }
+    if (launch.innerFast)
+      joinWarps(all.take_front(bases.size()), bases);
+    else
+      joinColumns(all.take_front(bases.size()), bases);
+    all = all.drop_front(bases.size());
+  }
+}
+
+/// Each warp leaves its value in shared memory, and every thread joins them all. What is not a warp's gets a value,
+/// too.
+void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all, ArrayRef<Value> bases) const {
+  int64_t warps = launch.lanes / warp, places = placesOf(all.front());
   NumberBuilder n(builder, 32);
-  SmallVector<Value> bases;
-  for (JoinedValue &joined : all)
-    bases.push_back(shared.make(joined.values[0].getType(), places));
   auto write = [&](Value condition, Value place, bool isValue) {
     auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
     OpBuilder::InsertionGuard guard(builder);
@@ -264,17 +315,14 @@ void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all) {
 }
 
 /// Each thread leaves its values in shared memory, and the lanes of a group join those of all.
-void LaneJoiner::joinColumns(MutableArrayRef<JoinedValue> all) {
+void LaneJoiner::joinColumns(MutableArrayRef<JoinedValue> all, ArrayRef<Value> bases) const {
   NumberBuilder n(builder, 32);
   int64_t width = launch.width, row = launch.groups * width;
-  SmallVector<Value> bases;
   // Element `w` of all groups side by side, so that neighbouring threads meet neighbouring banks.
   auto position = [&](Value lane, int64_t w) { return n.add(n.add(n.mul(lane, row), group), w * launch.groups); };
-  for (JoinedValue &joined : all) {
-    bases.push_back(shared.make(joined.values[0].getType(), launch.lanes * row));
+  for (auto [joined, base] : llvm::zip(all, bases))
     for (auto [w, value] : llvm::enumerate(joined.values))
-      shared.store(bases.back(), position(lane, static_cast<int64_t>(w)), value);
-  }
+      shared.store(base, position(lane, static_cast<int64_t>(w)), value);
   shared.wait();
   for (auto [joined, base] : llvm::zip(all, bases))
     for (auto [w, value] : llvm::enumerate(joined.values)) {

@@ -70,14 +70,18 @@ private:
   llvm::ArrayRef<mlir::Value> bases;
 };
 
-/// Memory that the threads of a block share.
+/// Memory that the threads of a block share: one array, which grows up to what every GPU lets a kernel declare.
 class SharedMemory {
 public:
   SharedMemory(mlir::OpBuilder &builder, mlir::ModuleOp module, llvm::StringRef symbol)
       : builder(builder), location(builder.getUnknownLoc()), module(module), symbol(symbol) {}
 
-  /// Room for so many elements.
+  /// Whether there is room for so many elements besides all that was made.
+  bool hasRoom(mlir::Type element, int64_t count) const;
+  /// Room for so many elements, which there has to be.
   mlir::Value make(mlir::Type element, int64_t count);
+  /// Lets what was made be overwritten, when all threads of the block have read it.
+  void reuse();
   /// Positions are i32.
   void store(mlir::Value base, mlir::Value position, mlir::Value value) const;
   mlir::Value load(mlir::Value base, mlir::Value position, mlir::Type element) const;
@@ -91,7 +95,9 @@ private:
   mlir::Location location;
   mlir::ModuleOp module;
   llvm::StringRef symbol;
-  unsigned count = 0;
+  mlir::LLVM::GlobalOp array;
+  /// Bytes of what was made, and of the array.
+  int64_t used = 0, size = 0;
 };
 
 /// A value that all lanes of a group join theirs into.
@@ -119,8 +125,10 @@ public:
 private:
   mlir::Value exchange(mlir::Value value, int32_t distance) const;
   void joinInWarp(JoinedValue &joined, int64_t lanes) const;
-  void joinWarps(llvm::MutableArrayRef<JoinedValue> all);
-  void joinColumns(llvm::MutableArrayRef<JoinedValue> all);
+  int64_t placesOf(const JoinedValue &joined) const;
+  void joinShared(llvm::MutableArrayRef<JoinedValue> all);
+  void joinWarps(llvm::MutableArrayRef<JoinedValue> all, llvm::ArrayRef<mlir::Value> bases) const;
+  void joinColumns(llvm::MutableArrayRef<JoinedValue> all, llvm::ArrayRef<mlir::Value> bases) const;
   mlir::Value combineAll(mlir::Operation *join, Elements values) const;
 
   mlir::OpBuilder &builder;

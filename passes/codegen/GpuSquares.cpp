@@ -39,9 +39,13 @@ void LaunchEmitter::emitSquares() {
         return other.access.buffer == access->buffer && other.access.offset == access->offset &&
                other.access.coefficients == access->coefficients;
       };
-      if (access && bases[access->buffer] && launch.isTurned(*access) && llvm::none_of(turned, isSame))
-        // A column more than needed, so that a column of the square lies in different banks.
-        turned.push_back({*access, shared.make(plan.buffers[access->buffer].element, tileSize * (tileSize + 1)), {}});
+      if (!access || !bases[access->buffer] || !launch.isTurned(*access) || llvm::any_of(turned, isSame))
+        continue;
+      // A column more than needed, so that a column of the square lies in different banks.
+      constexpr int64_t places = tileSize * (tileSize + 1);
+      // Those for which there is no room are read where they lie.
+      if (Type element = plan.buffers[access->buffer].element; shared.hasRoom(element, places))
+        turned.push_back({*access, shared.make(element, places), {}});
     }
   }
   Value x = small.rem(thread, tileSize), y = small.div(thread, tileSize);

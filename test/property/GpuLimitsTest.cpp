@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels at the limits of what a GPU, or the code for it, allows.
+
+#include "test/property/GpuCases.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace cleave::test {
+namespace {
+
+std::string nameOf(int64_t input) { return {'%', static_cast<char>('a' + input)}; }
+
+/// The sum of the inputs %0, %1, ... of a body as %y0.
+std::string sumOf(int64_t count, const std::string &type) {
+  std::string text, sum = "%0";
+  for (int64_t i = 1; i < count; ++i) {
+    std::string next = i + 1 == count ? "%y0" : "%s" + std::to_string(i);
+    text += "  " + next + " = dfg.add " + sum + ", %" + std::to_string(i) + " : (" + type + ", " + type + ") -> " +
+            type + "\n";
+    sum = next;
+  }
+  return text;
+}
+
+// More sums of columns in one launch than shared memory holds what threads leave there: 4096 bytes each.
+TEST(GpuLimits, ManySumsOfColumns) {
+  constexpr int64_t count = 25;
+  Random random(31);
+  std::vector<KernelCase> cases;
+  for (const Shape &shape : {Shape{70, 128}, Shape{33, 5}}) {
+    KernelCase sums;
+    Tensor y("f32", {shape[1]});
+    std::vector<double> expected(y.size());
+    for (int64_t i = 0; i < count; ++i) {
+      Tensor x = Tensor("f32", shape).fill(random, -1, 1);
+      forEachIndex(shape, [&](const Shape &index) { expected[index[1]] += x.real(index); });
+      sums.body += "  %" + std::to_string(i) + " = dfg.reduce " + nameOf(i) +
+                   " {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (" + x.type() + ") -> " + y.type() + "\n";
+      sums.inputs.push_back(x);
+    }
+    for (int64_t i = 0; i < y.size(); ++i)
+      y.setReal(i, expected[i]);
+    sums.body += sumOf(count, y.type());
+    sums.expected = {y};
+    sums.absolute = 1e-4;
+    cases.push_back(sums);
+  }
+  expectKernels(cases);
+}
+
+// More transposed operands in one launch than shared memory holds squares of: those that are left are read in place.
+TEST(GpuLimits, ManyTransposedOperands) {
+  constexpr int64_t count = 14;
+  Random random(32);
+  std::vector<KernelCase> cases;
+  for (const std::string element : {"f32", "f64"}) {
+    KernelCase sums;
+    Tensor y(element, {100, 70});
+    std::vector<double> expected(y.size());
+    for (int64_t i = 0; i < count; ++i) {
+      Tensor x = Tensor(element, {70, 100}).fill(random, -1, 1);
+      forEachIndex(x.getShape(),
+                   [&](const Shape &index) { expected[y.position({index[1], index[0]})] += x.real(index); });
+      sums.body += "  %" + std::to_string(i) + " = dfg.transpose " + nameOf(i) +
+                   " {permutation = array<i64: 1, 0>} : (" + x.type() + ") -> " + y.type() + "\n";
+      sums.inputs.push_back(x);
+    }
+    // One that lies straight, so that there is no better order.
+    Tensor z = Tensor(element, y.getShape()).fill(random, -1, 1);
+    sums.body +=
+        "  %" + std::to_string(count) + " = dfg.abs " + nameOf(count) + " : (" + z.type() + ") -> " + z.type() + "\n";
+    for (int64_t i = 0; i < y.size(); ++i)
+      y.setReal(i, expected[i] + std::fabs(z.real(i)));
+    sums.inputs.push_back(z);
+    sums.body += sumOf(count + 1, y.type());
+    sums.expected = {y};
+    sums.absolute = 1e-4;
+    cases.push_back(sums);
+  }
+  expectKernels(cases);
+}
+
+} // namespace
+} // namespace cleave::test
