@@ -34,8 +34,8 @@ namespace cleave {
 namespace {
 
 /// Operators in a kernel: more compile slowly. Operators between two kernels that are joined: over longer ways more
-/// values would have to be kept.
-constexpr size_t mostOperators = 64, farthest = 128;
+/// values would have to be kept. Arguments of a kernel, each of whose launches declares them all.
+constexpr size_t mostOperators = 64, farthest = 128, mostArguments = 1024;
 
 class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -95,6 +95,7 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     bool isPossible = isAgain ? readsNothing(producer) : isConstant.lookup(producer) == isConstant.lookup(consumer);
     SmallVector<Operation *> dependents;
     if (!isPossible || accumulates(producer) || operatorsOf(producer) + operatorsOf(consumer) > mostOperators ||
+        producer->getNumOperands() + consumer->getNumOperands() > mostArguments ||
         (!isAgain && !findDependents(producer, consumer, dependents)))
       return nullptr;
     SmallVector<Value> replaced;

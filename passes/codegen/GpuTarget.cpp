@@ -60,9 +60,10 @@ Expected<GpuTarget> GpuTarget::create(StringRef chip) {
                              "'");
   GpuTarget target;
   target.chip = chip.str();
-  // The oldest version that knows all of sm_90; newer chips have their own.
+  // The oldest version that knows all of sm_90 and lets kernels have more than 544 arguments, of CUDA 12.1; newer chips
+  // have their own.
   if (version <= 90)
-    target.features = "+ptx80";
+    target.features = "+ptx81";
   return target;
 }
 

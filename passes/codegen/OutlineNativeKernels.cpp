@@ -24,6 +24,9 @@ bool belongsInside(Value value) {
   return elements && elements.isSplat();
 }
 
+/// PTX allows 4095; each of a kernel's launches declares them all.
+constexpr size_t mostGpuArguments = 1024;
+
 class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNativeKernels> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<dist::ProgramOp>()) {
@@ -50,6 +53,8 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
     }
     if (isa<dfg::ReadOp, dfg::ConstantOp>(op) || !isa<dfg::DfgDialect>(op->getDialect()))
       return success();
+    if (auto concat = dyn_cast<dfg::ConcatOp>(op); concat && driver == "cuda" && failed(divide(concat)))
+      return failure();
     if (!isa<dfg::FusionOp, LowerInterface>(op)) {
       StringRef kind = dfg::getNodeKind(op->getLoc());
       return op->emitError("node \"") << dfg::getNodeName(op->getLoc()) << "\" has the operator '"
@@ -62,6 +67,28 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
                                          FlatSymbolRefAttr::get(kernel.getSymNameAttr()), operands);
     op->replaceAllUsesWith(launch);
     op->erase();
+    return success();
+  }
+
+  /// Lets a concatenation of more tensors than a kernel for GPUs can have arguments join those that join them.
+  LogicalResult divide(dfg::ConcatOp concat) {
+    OpBuilder builder(concat);
+    SmallVector<Value> inputs = llvm::to_vector(concat.getInputs());
+    while (inputs.size() > mostGpuArguments) {
+      SmallVector<Value> joined;
+      for (ArrayRef<Value> rest = inputs; !rest.empty();) {
+        ArrayRef<Value> some = rest.take_front(mostGpuArguments);
+        rest = rest.drop_front(some.size());
+        joined.push_back(some.front());
+        if (some.size() > 1)
+          joined.back() = dfg::ConcatOp::create(builder, concat.getLoc(), some, concat.getDim());
+      }
+      concat.getInputsMutable().assign(joined);
+      inputs = joined;
+    }
+    for (Value input : inputs)
+      if (auto part = input.getDefiningOp<dfg::ConcatOp>(); part && failed(outline(part)))
+        return failure();
     return success();
   }
 

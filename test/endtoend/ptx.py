@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+import onnx
+import onnx.parser
+
 from cleave_process import REPOSITORY, Checks, Result, cleave, parallel, skip
 
 # Name, sizes, and what training adds; small where kernels do not change with the size.
@@ -28,6 +31,14 @@ ZOO = {
             ["--loss", "cross-entropy"]),
 }
 SHARED = ["bvlc_alexnet", "squeezenet", "inception_v1", "resnet50"]
+# Kernels at the limits of what the assembler takes: of static shared memory, and of parameters.
+LIMITS = {
+    "sums of columns": (18, "float[512,128] x{0}", "t{0} = ReduceSumSquare<axes=[0],keepdims=0>(x{0})", "Sum", "[128]"),
+    "transposes": (14, "float[512,512] x{0}, float[512,512] z{0}",
+                   "s{0} = Transpose<perm=[1,0]>(x{0})\n  t{0} = Mul(s{0}, z{0})", "Sum", "[512,512]"),
+    "wide concat": (600, "float[4,8] x{0}", "t{0} = Relu(x{0})", "Concat<axis=1>", "[4,4800]"),
+    "concat of concats": (2100, "float[1,2] x{0}", "t{0} = Identity(x{0})", "Concat<axis=1>", "[1,4200]"),
+}
 MACHINES = {"sm_80": "cuda:a100-80g:1", "sm_90": "cuda:h100:1"}
 
 
@@ -85,6 +96,23 @@ def models(wanted, folder):
             yield f"shared {name}, inference", path, []
 
 
+def limits(wanted, folder):
+    """(what, file, flags) of the compilations at limits."""
+    for name, (count, inputs, nodes, join, shape) in LIMITS.items():
+        if wanted and name not in wanted:
+            continue
+
+        def each(text, separator):
+            return separator.join(text.format(i) for i in range(count))
+
+        text = ('<ir_version: 8, opset_import: ["" : 13]>\n'
+                f'm ({each(inputs, ", ")}) => (float{shape} y) {{\n  {each(nodes, chr(10))}\n'
+                f'  y = {join}({each("t{0}", ", ")})\n}}\n')
+        path = os.path.join(folder, f"{name}.onnx")
+        onnx.save(onnx.parser.parse_model(text), path)
+        yield name, path, []
+
+
 def main():
     assembler, checks = find_assembler(), Checks()
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +131,7 @@ def main():
             return (f"{what}, {chip}: {entries} entries, at most {registers} registers, {spilled} bytes spilled, "
                     f"in local memory: {', '.join(local) or 'nothing'}"), result
 
-        cases = [(model, machine) for model in models(sys.argv[1:], folder) for machine in MACHINES.items()]
+        cases = [(model, machine) for find in (models, limits) for model in find(sys.argv[1:], folder) for machine in MACHINES.items()]
         for text, result in parallel(check, [(number, *case) for number, case in enumerate(cases)]):
             checks.add(result.code == 0, text, result)
     checks.report()
