@@ -93,7 +93,8 @@ void Block::noteOrder(AccessOrder &order, const Thread &thread, const Instructio
               .seen = &thread.seen,
               .reads = !writes || i.action == Action::Atomic,
               .writes = writes,
-              .atomic = i.atomic});
+              .atomic = i.atomic,
+              .constant = i.constant});
 }
 
 namespace {

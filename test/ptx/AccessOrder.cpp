@@ -50,6 +50,12 @@ void AccessOrder::noteCell(Cell &cell, uint64_t address, const Accessor &who) {
                   " that no thread of the block has written");
     cell = {};
   }
+  if (who.constant && cell.writePhase != 0)
+    throw Fault(std::string("a read by ld.global.nc of ") + space + " memory at " + hexadecimal(address) +
+                " that the launch has written in line " + std::to_string(cell.writeLine));
+  if (who.writes && (cell.flags & ConstantRead))
+    throw Fault(std::string("a write of ") + space + " memory at " + hexadecimal(address) +
+                " that the launch has read by ld.global.nc");
   checkWrite(cell, address, who);
   if (who.writes) {
     checkReads(cell, address, who);
@@ -98,7 +104,7 @@ void AccessOrder::recordRead(Cell &cell, const Accessor &who) {
   auto warp = static_cast<uint16_t>(who.thread / lanesOfWarp);
   uint32_t flags = cell.flags;
   if (cell.readPhase == 0)
-    flags = (flags & (AtomicWrite | SeveralAtomic | OtherBlocksWrote)) | AtomicReads;
+    flags = (flags & (ConstantRead | AtomicWrite | SeveralAtomic | OtherBlocksWrote)) | AtomicReads;
   if (!who.atomic)
     flags &= ~uint32_t(AtomicReads);
   if (cell.readPhase == who.phase) {
@@ -113,6 +119,8 @@ void AccessOrder::recordRead(Cell &cell, const Accessor &who) {
     cell.readWarp = warp;
     cell.readLanes = lane;
   }
+  if (who.constant)
+    flags |= ConstantRead;
   cell.readStamp = who.stamp;
   cell.flags = flags & 255;
 }

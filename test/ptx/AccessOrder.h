@@ -23,6 +23,8 @@ struct Accessor {
   uint32_t stamp;
   const std::array<uint32_t, lanesOfWarp> *seen;
   bool reads, writes, atomic;
+  /// The access counts on nobody writing the memory while the launch runs.
+  bool constant;
 };
 
 class AccessOrder {
@@ -40,7 +42,8 @@ private:
     SeveralWarps = 4,
     OtherBlocksRead = 8,
     AtomicReads = 16,
-    OtherBlocksWrote = 32
+    OtherBlocksWrote = 32,
+    ConstantRead = 64
   };
   struct Cell {
     uint32_t writePhase = 0, writeStamp = 0, writeLine : 24 = 0, flags : 8 = 0;

@@ -159,6 +159,18 @@ TEST_F(PtxCheck, GlobalRaces) {
   EXPECT_EQ(check("ld.global.u32 %r4, [%d1]; ld.global.u32 %r5, [%d0];", 64, 3), "");
 }
 
+// What is read as constant is written nowhere in the launch: not before, not after, not by the thread itself.
+TEST_F(PtxCheck, ConstantReads) {
+  EXPECT_EQ(check("ld.global.nc.u32 %r4, [%d0]; ld.global.nc.u32 %r5, [%d1]; ld.global.u32 %r5, [%d1];", 64, 2), "");
+  EXPECT_EQ(check("@%q0 ld.global.nc.u32 %r4, [%d1]; setp.eq.u32 %q1, %r0, 1; @%q1 st.global.u32 [%d0], %r0;"), "");
+  EXPECT_THAT(check("ld.global.nc.u32 %r4, [%d0]; st.global.u32 [%d0], %r4;"),
+              HasSubstr("that the launch has read by ld.global.nc"));
+  EXPECT_THAT(check("ld.global.nc.u32 %r4, [%d1]; bar.sync 0; @%q0 st.global.u32 [%d1], %r4;"),
+              HasSubstr("that the launch has read by ld.global.nc"));
+  EXPECT_THAT(check("st.global.u32 [%d0], %r0; bar.sync 0; ld.global.nc.u32 %r4, [%d0];"),
+              HasSubstr("that the launch has written in line"));
+}
+
 // Bytes of one word are different places.
 TEST_F(PtxCheck, RacesOfBytes) {
   std::string byte = "cvt.u64.u32 %d2, %r0; add.u64 %d2, %d2, %d1;";

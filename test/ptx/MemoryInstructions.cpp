@@ -25,7 +25,6 @@ void ignoreHints(Statement &s) {
             "cv",
             "wb",
             "wt",
-            "nc",
             "L1::evict_normal",
             "L1::evict_unchanged",
             "L1::evict_first",
@@ -79,6 +78,8 @@ void decodeAccess(Statement &s, size_t values, size_t address) {
   instruction.action = loads ? Action::Load : Action::Store;
   instruction.atomic = s.take("relaxed") || s.take("acquire") || s.take("release");
   instruction.space = takeSpace(s);
+  ignoreHints(s);
+  instruction.constant = loads && instruction.space == Space::Global && s.take("nc");
   ignoreHints(s);
   ignoreScope(s);
   constexpr uint8_t counts[] = {2, 4, 1};

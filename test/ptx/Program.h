@@ -127,6 +127,8 @@ struct Instruction {
   bool saturate = false;
   /// Memory: the access is atomic (.relaxed, .acquire, .release), or volatile.
   bool atomic = false;
+  /// Memory: a load of what nobody writes while the launch runs (.nc).
+  bool constant = false;
 };
 
 /// `function` of one lane and, made of it, of a warp's: of lanes that have ended, too, whose slots nobody reads.

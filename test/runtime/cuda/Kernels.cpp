@@ -176,8 +176,9 @@ static cudaError_t launchKernel(const void *handle, dim3 blocks, dim3 threads, v
   launch.blocks = blocks.x;
   launch.threads = threads.x;
   launch.sharedBytes = static_cast<uint32_t>(sharedBytes);
-  // The search for races costs time that large launches do not have.
-  launch.checkOrder = static_cast<uint64_t>(blocks.x) * threads.x <= 4096;
+  // The search for races costs more than half of the speed, and memory, that the largest launches do not have.
+  constexpr uint64_t mostChecked = 64 * 1024;
+  launch.checkOrder = static_cast<uint64_t>(blocks.x) * threads.x <= mostChecked;
   for (size_t i = 0; i != kernel->parameters; ++i)
     launch.arguments.push_back(*static_cast<const uint64_t *>(arguments[i]));
   simulation.put(*stream, [&simulation, kernel, launch = std::move(launch), gpu = stream->gpu] {
