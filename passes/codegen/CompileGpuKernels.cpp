@@ -35,6 +35,16 @@ static std::string oldestChip(ModuleOp module) {
   return oldest.empty() ? "sm_80" : oldest.str();
 }
 
+/// The parameter that a value is, as it was before the step; null for what is none.
+static FlatSymbolRefAttr parameterOf(Value value) {
+  while (isa_and_present<dfg::ReshapeOp, plan::ViewOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  if (auto read = value.getDefiningOp<dfg::ReadOp>())
+    return read.getParameterAttr();
+  auto shard = value.getDefiningOp<dist::ShardOfOp>();
+  return shard ? shard.getParameterAttr() : FlatSymbolRefAttr();
+}
+
 namespace {
 
 class CompileGpuKernels : public impl::CompileGpuKernelsPassBase<CompileGpuKernels> {
@@ -50,15 +60,34 @@ private:
     return name;
   }
 
+  /// Lets kernels know which outputs are parameters for the next step, and which inputs those of this one: they may lie
+  /// in the same memory.
+  void findOverwritten(const DenseMap<StringAttr, GpuKernelSource *> &sources) {
+    getOperation().walk([&](dist::WriteOp write) {
+      auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
+      GpuKernelSource *source = launch ? sources.lookup(launch.getKernelAttr().getAttr()) : nullptr;
+      if (!source)
+        return;
+      unsigned output = cast<OpResult>(write.getValue()).getResultNumber();
+      for (OpOperand &operand : launch->getOpOperands())
+        if (parameterOf(operand.get()) == write.getParameterAttr())
+          source->overwrites.push_back({operand.getOperandNumber(), output});
+    });
+  }
+
   void runOnOperation() override {
     auto isOfGpu = [](plan::NativeKernelOp kernel) { return kernel.getDriver() == "cuda"; };
     SmallVector<plan::NativeKernelOp> kernels =
         llvm::to_vector(llvm::make_filter_range(getOperation().getOps<plan::NativeKernelOp>(), isOfGpu));
     if (kernels.empty())
       return;
-    std::vector<KernelSource> sources;
+    std::vector<GpuKernelSource> sources;
     for (auto [index, kernel] : llvm::enumerate(kernels))
-      sources.push_back({"cleave_kernel_" + std::to_string(index), &kernel.getBody()});
+      sources.push_back({{"cleave_kernel_" + std::to_string(index), &kernel.getBody()}, {}});
+    DenseMap<StringAttr, GpuKernelSource *> byName;
+    for (auto [kernel, source] : llvm::zip(kernels, sources))
+      byName[kernel.getSymNameAttr()] = &source;
+    findOverwritten(byName);
     GpuOptions options;
     options.chip = chip.empty() ? oldestChip(getOperation()) : chip;
     options.reference = reference;

@@ -23,6 +23,10 @@ static LLVM::LLVMFuncOp makeFunction(ModuleOp module, StringRef symbol, const Gp
     inputs += buffer.kind == Buffer::Input;
     outputs += buffer.kind == Buffer::Output;
   }
+  SmallVector<bool> isShared(inputs + outputs + 1, false);
+  for (const Buffer &buffer : plan.buffers)
+    if (buffer.isShared)
+      isShared[buffer.index + (buffer.kind == Buffer::Output ? inputs : 0)] = true;
   SmallVector<Type> types(inputs + outputs + (plan.scratchBytes > 0 ? 1 : 0), pointer);
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(module.getContext()), types);
   auto function = LLVM::LLVMFuncOp::create(builder, location, symbol, type, LLVM::Linkage::External);
@@ -31,9 +35,10 @@ static LLVM::LLVMFuncOp makeFunction(ModuleOp module, StringRef symbol, const Gp
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads)}));
   constexpr int64_t alignment = 64;
   for (unsigned i = 0; i < types.size(); ++i) {
-    function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
     function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(alignment));
-    if (i < inputs)
+    if (!isShared[i])
+      function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+    if (i < inputs && !isShared[i])
       function.setArgAttr(i, LLVM::LLVMDialect::getReadonlyAttrName(), builder.getUnitAttr());
   }
   builder.setInsertionPointToStart(function.addEntryBlock(builder));

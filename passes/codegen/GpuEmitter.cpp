@@ -100,7 +100,8 @@ Elements MemoryBuilder::load(unsigned buffer, Value wideOffset, int64_t step, si
     return Elements(count,
                     arith::ConstantOp::create(builder, location, buffers[buffer].value.getSplatValue<TypedAttr>()));
   int64_t bytes = elementBytes(element);
-  bool isConstant = buffers[buffer].kind == Buffer::Input || buffers[buffer].kind == Buffer::Constant;
+  bool isConstant =
+      (buffers[buffer].kind == Buffer::Input && !buffers[buffer].isShared) || buffers[buffer].kind == Buffer::Constant;
   auto loadAt = [&](Type type, int64_t more, int64_t alignment) -> Value {
     return LLVM::LoadOp::create(builder, location, type, address(buffer, wideOffset, more),
                                 static_cast<unsigned>(alignment), /*isVolatile=*/false, /*isNonTemporal=*/false,

@@ -36,7 +36,7 @@ namespace {
 /// A part of the kernels that is compiled on its own.
 struct GpuPart {
   size_t number = 0;
-  ArrayRef<KernelSource> sources;
+  ArrayRef<GpuKernelSource> sources;
   std::vector<GpuKernelInfo> infos;
   std::string ptx, error;
 };
@@ -46,7 +46,7 @@ constexpr size_t gpuKernelsPerPart = 6;
 
 } // namespace
 
-static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bool reference, GpuKernelInfo &info) {
+static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source, bool reference, GpuKernelInfo &info) {
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
   auto function = lowerToFunction(*tensors, source.symbol, *source.body);
   if (failed(function))
@@ -56,6 +56,11 @@ static LogicalResult buildKernel(ModuleOp module, const KernelSource &source, bo
   Block &block = function->getBody().front();
   Storage storage(block);
   GpuKernelPlan plan = planLaunches(block, storage, reference);
+  for (Buffer &buffer : plan.buffers)
+    buffer.isShared = llvm::any_of(source.overwrites, [&](auto pair) {
+      return (buffer.kind == Buffer::Input && buffer.index == pair.first) ||
+             (buffer.kind == Buffer::Output && buffer.index == pair.second);
+    });
   info.scratchBytes = plan.scratchBytes;
   for (ArrayRef<GpuLaunch> rest = plan.launches; !rest.empty();) {
     size_t count = 1;
@@ -124,14 +129,14 @@ static void compileParts(MLIRContext &context, MutableArrayRef<GpuPart> parts, c
     thread.join();
 }
 
-llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<KernelSource> kernels,
+llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<GpuKernelSource> kernels,
                                             const GpuOptions &options) {
   auto target = GpuTarget::create(options.chip);
   if (!target)
     return target.takeError();
   prepareGpuContext(context);
   std::vector<GpuPart> parts;
-  for (ArrayRef<KernelSource> rest = kernels; !rest.empty(); rest = rest.drop_front(parts.back().sources.size())) {
+  for (ArrayRef<GpuKernelSource> rest = kernels; !rest.empty(); rest = rest.drop_front(parts.back().sources.size())) {
     size_t number = parts.size();
     parts.push_back({number, rest.take_front(gpuKernelsPerPart), {}, {}, {}});
   }

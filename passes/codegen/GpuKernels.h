@@ -31,9 +31,14 @@ struct GpuOptions {
   unsigned threads = 1;
 };
 
+/// A kernel, and which of its outputs may lie where an input lies: that input, then that output.
+struct GpuKernelSource : KernelSource {
+  llvm::SmallVector<std::pair<unsigned, unsigned>, 2> overwrites;
+};
+
 /// PTX with functions whose parameters are a kernel's arguments: inputs, outputs, then the scratch memory if there is
 /// any; 64-bit global addresses, multiples of 64. Elements lie dense and row-major, i1 one byte an element; no argument
-/// may overlap another.
+/// may overlap another but as the kernel's source says.
 struct GpuObject {
   std::string chip, ptx;
   std::vector<GpuKernelInfo> kernels;
@@ -43,7 +48,7 @@ struct GpuObject {
 /// number of its launch. Fails where an operator has no reference meaning, for a chip that is unknown or too old, and
 /// where CUDA's mathematical library is needed and not found. Must not run inside a pass that runs on several
 /// operations at once, as it loads dialects.
-llvm::Expected<GpuObject> compileGpuKernels(mlir::MLIRContext &context, llvm::ArrayRef<KernelSource> kernels,
+llvm::Expected<GpuObject> compileGpuKernels(mlir::MLIRContext &context, llvm::ArrayRef<GpuKernelSource> kernels,
                                             const GpuOptions &options);
 
 } // namespace cleave

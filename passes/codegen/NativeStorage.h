@@ -29,6 +29,8 @@ struct Buffer {
   mlir::DenseElementsAttr value;
   /// Temporary: the only tensors in it have this one shape and lie in it densely.
   bool plain = true;
+  /// Input, Output: another argument of the other kind may lie in the same memory.
+  bool isShared = false;
 };
 
 /// A tensor as a part of a buffer: element (i0, i1, ...) lies at offset + sum of i * stride, in elements.

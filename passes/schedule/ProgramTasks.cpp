@@ -175,23 +175,36 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.writes.push_back(addBytes(device, scratch));
 }
 
-/// Whether all that a kernel computes from an argument is computed elementwise: what lies in the argument's place in
-/// the end depends on nothing else that lay there.
-static bool isReadElementwise(BlockArgument argument) {
+/// Whether a kernel may write `result` where the argument lies: it reads each element of the argument for no other
+/// element, and for nothing else than the result, so that nobody needs one that is written already. What is computed
+/// from the result may be computed from anything.
+static bool mayOverwrite(BlockArgument argument, Value result) {
+  Operation *writer = result.getDefiningOp();
+  if (!writer || writer->getBlock() != argument.getOwner() || argument.getType() != result.getType())
+    return false;
+  llvm::DenseSet<Value> needed = {result};
+  for (Operation &op : llvm::reverse(argument.getOwner()->without_terminator()))
+    if (llvm::any_of(op.getResults(), [&](Value value) { return needed.contains(value); }))
+      needed.insert(op.operand_begin(), op.operand_end());
   llvm::DenseSet<Value> dependent = {argument};
   for (Operation &op : argument.getOwner()->without_terminator()) {
     if (llvm::none_of(op.getOperands(), [&](Value operand) { return dependent.contains(operand); }))
       continue;
-    if (!isa<ElementwiseInterface>(op))
+    bool isNeeded = llvm::any_of(op.getResults(), [&](Value value) { return needed.contains(value); });
+    auto shape = cast<RankedTensorType>(argument.getType()).getShape();
+    if (!isNeeded || !isa<ElementwiseInterface>(op) ||
+        cast<RankedTensorType>(op.getResult(0).getType()).getShape() != shape)
       return false;
-    dependent.insert(op.result_begin(), op.result_end());
+    if (&op != writer)
+      dependent.insert(op.result_begin(), op.result_end());
   }
-  return true;
+  // What is handed on as it is gets copied in the end.
+  return !llvm::is_contained(argument.getOwner()->getTerminator()->getOperands(), argument);
 }
 
-/// Whether the parameter's next value can be made where the parameter lies: an elementwise kernel computes it, or a
-/// collective brings it from devices that have parts of it. Who else reads it, as an optimizer does its state, finds it
-/// there.
+/// Whether the parameter's next value can be made where the parameter lies: a kernel computes it element by element, or
+/// a collective brings it from devices that have parts of it. Who else reads it, as an optimizer does its state, finds
+/// it there.
 bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const {
   // One value cannot lie in two places.
   if (problem.values[getValue(write.getValue())].inPlaceOf)
@@ -204,10 +217,12 @@ bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const 
   auto kernel = symbols.lookup<plan::NativeKernelOp>(launch.getKernel());
   if (!kernel)
     return false;
+  Value result =
+      kernel.getBody().front().getTerminator()->getOperand(cast<OpResult>(write.getValue()).getResultNumber());
   unsigned reads = 0;
   for (auto [operand, argument] : llvm::zip_equal(launch.getOperands(), kernel.getBody().getArguments()))
     if (getValue(operand) == parameter) {
-      if (operand.getType() != write.getValue().getType() || !isReadElementwise(argument))
+      if (!mayOverwrite(argument, result))
         return false;
       ++reads;
     }

@@ -18,7 +18,7 @@ using namespace mlir;
 
 namespace cleave::test {
 
-GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options) {
+GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options, const Overwrites &overwrites) {
   MLIRContext context;
   context.loadDialect<dfg::DfgDialect>();
   OwningOpRef<ModuleOp> graphs = parseSourceString<ModuleOp>(text, &context);
@@ -26,9 +26,9 @@ GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options) {
     ADD_FAILURE() << "the graphs do not parse:\n" << text;
     return;
   }
-  std::vector<KernelSource> sources;
+  std::vector<GpuKernelSource> sources;
   for (auto graph : graphs->getOps<dfg::GraphOp>())
-    sources.push_back({graph.getSymName().str(), &graph.getBody()});
+    sources.push_back({{graph.getSymName().str(), &graph.getBody()}, {overwrites.begin(), overwrites.end()}});
   auto compiled = compileGpuKernels(context, sources, options);
   if (!compiled) {
     ADD_FAILURE() << llvm::toString(compiled.takeError());

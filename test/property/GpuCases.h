@@ -17,9 +17,12 @@ namespace cleave::test {
 /// PTX of some graphs.
 class GpuKernels {
 public:
+  /// As of GpuKernelSource, for all kernels.
+  using Overwrites = std::vector<std::pair<unsigned, unsigned>>;
+
   /// Parses `text`, a module of dfg.graph operations, and compiles them in order. Fails the test and stays empty where
   /// that goes wrong, or where the interpreter does not take the PTX.
-  GpuKernels(const std::string &text, const GpuOptions &options);
+  GpuKernels(const std::string &text, const GpuOptions &options, const Overwrites &overwrites = {});
 
   explicit operator bool() const { return module.has_value(); }
   const GpuObject &getObject() const { return object; }

@@ -83,5 +83,37 @@ TEST(GpuLimits, ManyTransposedOperands) {
   expectKernels(cases);
 }
 
+// A step of momentum whose outputs lie where its inputs lie: whoever reads these must not count on their staying.
+TEST(GpuLimits, UpdatesInPlace) {
+  for (int64_t size : {1000, 1002, 70001}) {
+    Random random(33);
+    Tensor g = Tensor("f32", {size}).fill(random, -1, 1), m = g, w = g;
+    m.fill(random, -1, 1);
+    w.fill(random, -1, 1);
+    std::string t = g.type(), binary = " : (" + t + ", " + t + ") -> " + t + "\n";
+    KernelCase step{"  %y0 = dfg.add %a, %b" + binary + "  %y1 = dfg.sub %c, %y0" + binary, {g, m, w}, {m, w}};
+    GpuKernels kernels(graphText("k", step), GpuOptions(), {{1, 0}, {2, 1}});
+    ASSERT_TRUE(static_cast<bool>(kernels));
+    constexpr size_t alignment = 64;
+    size_t stride = llvm::alignTo(g.getBytes().size(), alignment);
+    std::vector<char> storage(3 * stride + alignment);
+    char *begin = storage.data() + -reinterpret_cast<uintptr_t>(storage.data()) % alignment;
+    ptx::Memory memory;
+    for (int64_t i = 0; i < 3; ++i) {
+      const Tensor &input = i == 0 ? g : i == 1 ? m : w;
+      std::copy(input.getBytes().begin(), input.getBytes().end(), begin + i * stride);
+      memory.allow(begin + i * stride, input.getBytes().size(), /*writable=*/i != 0);
+    }
+    kernels.run(0, {begin, begin + stride, begin + 2 * stride, begin + stride, begin + 2 * stride}, memory);
+    const float *sums = reinterpret_cast<const float *>(begin + stride);
+    const float *weights = reinterpret_cast<const float *>(begin + 2 * stride);
+    for (int64_t i = 0; i < size; ++i) {
+      float sum = static_cast<float>(g.real(i)) + static_cast<float>(m.real(i));
+      ASSERT_EQ(sums[i], sum) << i;
+      ASSERT_EQ(weights[i], static_cast<float>(w.real(i)) - sum) << i;
+    }
+  }
+}
+
 } // namespace
 } // namespace cleave::test
