@@ -4,7 +4,7 @@
 
 #include "passes/codegen/GpuCost.h"
 
-#include "passes/codegen/LowerBody.h"
+#include "passes/codegen/GpuOperators.h"
 #include "passes/codegen/NativeFusion.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -77,7 +77,7 @@ double estimateSeconds(const GpuKernelPlan &plan) {
 
 std::optional<double> estimateSeconds(Region &body) {
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(UnknownLoc::get(body.front().getTerminator()->getContext()));
-  auto function = lowerToFunction(*tensors, "kernel", body);
+  auto function = lowerToFunction(*tensors, "kernel", body, lowerGpuOperator);
   if (failed(function))
     return std::nullopt;
   fuseLinalgOperations(*function);

@@ -7,6 +7,7 @@
 #include "passes/codegen/GpuEmission.h"
 #include "passes/codegen/GpuLaunches.h"
 #include "passes/codegen/GpuLowering.h"
+#include "passes/codegen/GpuOperators.h"
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/LowerBody.h"
 #include "passes/codegen/NativeFusion.h"
@@ -48,7 +49,7 @@ constexpr size_t gpuKernelsPerPart = 6;
 
 static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source, bool reference, GpuKernelInfo &info) {
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
-  auto function = lowerToFunction(*tensors, source.symbol, *source.body);
+  auto function = lowerToFunction(*tensors, source.symbol, *source.body, reference ? lowerOperator : lowerGpuOperator);
   if (failed(function))
     return failure();
   if (!reference)

@@ -27,14 +27,14 @@ FailureOr<SmallVector<Value>> lowerOperator(OpBuilder &builder, Operation *op, V
   return op->emitOpError("expects a reference meaning on these operands, found none");
 }
 
-FailureOr<SmallVector<Value>> lowerBody(OpBuilder &builder, Block &block, ValueRange inputs) {
+FailureOr<SmallVector<Value>> lowerBody(OpBuilder &builder, Block &block, ValueRange inputs, OperatorLowering lower) {
   IRMapping mapping;
   mapping.map(block.getArguments(), inputs);
   auto mapped = [&](ValueRange values) {
     return llvm::map_to_vector(values, [&](Value value) { return mapping.lookup(value); });
   };
   for (Operation &op : block.without_terminator()) {
-    auto results = lowerOperator(builder, &op, mapped(op.getOperands()));
+    auto results = lower(builder, &op, mapped(op.getOperands()));
     if (failed(results))
       return failure();
     mapping.map(op.getResults(), *results);
@@ -42,7 +42,7 @@ FailureOr<SmallVector<Value>> lowerBody(OpBuilder &builder, Block &block, ValueR
   return mapped(block.getTerminator()->getOperands());
 }
 
-FailureOr<func::FuncOp> lowerToFunction(ModuleOp module, StringRef name, Region &body) {
+FailureOr<func::FuncOp> lowerToFunction(ModuleOp module, StringRef name, Region &body, OperatorLowering lower) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Block &block = body.front();
   Location location = module.getLoc();
@@ -50,7 +50,7 @@ FailureOr<func::FuncOp> lowerToFunction(ModuleOp module, StringRef name, Region 
       func::FuncOp::create(builder, location, name,
                            builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
   builder.setInsertionPointToStart(function.addEntryBlock());
-  auto results = lowerBody(builder, block, function.getArguments());
+  auto results = lowerBody(builder, block, function.getArguments(), lower);
   if (failed(results))
     return failure();
   func::ReturnOp::create(builder, location, *results);

@@ -115,5 +115,79 @@ TEST(GpuLimits, UpdatesInPlace) {
   }
 }
 
+/// The position of the largest or smallest element along `dim`, one element after the other; 0 where all are NaN.
+KernelCase argCase(const Tensor &x, int64_t dim, bool isMax, bool isLast) {
+  Shape shape = x.getShape();
+  shape[dim] = 1;
+  Tensor y("i64", shape);
+  int64_t position = 0;
+  forEachIndex(shape, [&](const Shape &index) {
+    double best = isMax ? -INFINITY : INFINITY;
+    int64_t found = 0;
+    Shape at = index;
+    for (at[dim] = 0; at[dim] < x.getShape()[dim]; ++at[dim]) {
+      double value = x.real(at);
+      if (isMax ? value > best : value < best)
+        found = at[dim];
+      else if (isLast && value == best)
+        found = at[dim];
+      else
+        continue;
+      best = value;
+    }
+    y.setInteger(position++, found);
+  });
+  return {std::string("  %y0 = dfg.arg_reduce %a {kind = #dfg.arg_kind<") + (isMax ? "max" : "min") +
+              ">, dim = " + std::to_string(dim) + " : i64, keep_dims" + (isLast ? ", last" : "") + "} : (" + x.type() +
+              ") -> " + y.type(),
+          {x},
+          {y}};
+}
+
+// Positions of extremes that many threads look for together: few long rows, columns, equal elements, and such as are no
+// numbers.
+TEST(GpuLimits, PositionsOfExtremes) {
+  Random random(34);
+  std::vector<KernelCase> cases;
+  const std::vector<std::pair<Shape, int64_t>> forms = {{{3, 5000}, 1}, {{1, 70001}, 1},  {{70, 33}, 1},
+                                                        {{900, 7}, 0},  {{4, 50, 30}, 1}, {{6, 1}, 1}};
+  for (const std::string element : {"f32", "bf16", "f64", "i32", "i8"})
+    for (bool isMax : {false, true})
+      for (bool isLast : {false, true})
+        for (const auto &[shape, dim] : forms) {
+          Tensor x(element, shape);
+          for (int64_t i = 0; i < x.size(); ++i)
+            x.setReal(i, static_cast<double>(random() % 100) - 50);
+          cases.push_back(argCase(x, dim, isMax, isLast));
+        }
+  for (bool isMax : {false, true})
+    for (bool isLast : {false, true}) {
+      Tensor x("f32", {6, 300});
+      const double worst = isMax ? -INFINITY : INFINITY;
+      const double kinds[6][3] = {{NAN, NAN, NAN}, {worst, worst, worst}, {NAN, worst, NAN},
+                                  {worst, NAN, 1}, {NAN, 0.0, -0.0},      {NAN, -worst, 2}};
+      for (int64_t row = 0; row < 6; ++row)
+        for (int64_t i = 0; i < 300; ++i)
+          x.setReal(row * 300 + i, kinds[row][i == 0 ? 0 : i % 2 + 1]);
+      cases.push_back(argCase(x, 1, isMax, isLast));
+    }
+  expectKernels(cases);
+}
+
+GpuKernelInfo compiled(const std::string &body, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs) {
+  GpuKernels kernels(graphText("k", {body, inputs, outputs}), GpuOptions());
+  return kernels ? kernels.getObject().kernels[0] : GpuKernelInfo();
+}
+
+// One row of a vocabulary has more than one thread.
+TEST(GpuLimits, RowsHaveManyThreads) {
+  Tensor x("f32", {1, 50257}), y("i64", {1});
+  GpuKernelInfo info = compiled("  %y0 = dfg.arg_reduce %a {kind = #dfg.arg_kind<max>, dim = 1 : i64} : (" + x.type() +
+                                    ") -> " + y.type(),
+                                {x}, {y});
+  ASSERT_FALSE(info.launches.empty());
+  EXPECT_GE(info.launches[0].blocks * info.launches[0].threads, 1000);
+}
+
 } // namespace
 } // namespace cleave::test
