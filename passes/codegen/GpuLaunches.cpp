@@ -198,23 +198,64 @@ void LaunchPlanner::chooseStores() {
   }
 }
 
+/// Temporaries that no launch needs at the same time may lie in the same place.
 void LaunchPlanner::placeTemporaries() {
+  struct Temporary {
+    unsigned buffer;
+    /// Launches in whose order it is first and last needed.
+    unsigned first, last;
+    uint64_t bytes;
+  };
   plan.scratchOffsets.assign(plan.buffers.size(), std::nullopt);
-  SmallVector<bool> isUsed(plan.buffers.size(), false);
-  for (const GpuLaunch &launch : plan.launches)
+  SmallVector<bool> isStored(plan.buffers.size(), false);
+  SmallVector<std::optional<Temporary>> needed(plan.buffers.size());
+  unsigned time = 0;
+  auto note = [&](unsigned buffer) {
+    const Buffer &of = plan.buffers[buffer];
+    auto bytes = llvm::alignTo<64>(static_cast<uint64_t>(of.size * elementBytes(of.element)));
+    if (!needed[buffer])
+      needed[buffer] = {buffer, time, time, bytes};
+    needed[buffer]->last = time;
+  };
+  for (const GpuLaunch &launch : plan.launches) {
+    time += launch.isBeside ? 0 : 1;
     for (const GpuStep &step : launch.steps) {
       linalg::LinalgOp op = step.op;
       for (auto [init, stored] : llvm::zip(op.getDpsInitsMutable(), step.stored))
         if (stored)
-          isUsed[step.accesses[init.getOperandNumber()]->buffer] = true;
+          isStored[step.accesses[init.getOperandNumber()]->buffer] = true;
       for (const Access &partial : step.partials)
-        isUsed[partial.buffer] = true;
+        isStored[partial.buffer] = true;
+      for (const std::optional<Access> &access : step.accesses)
+        if (access)
+          note(access->buffer);
+      for (const Access &partial : step.partials)
+        note(partial.buffer);
+      for (unsigned buffer : extractedBuffers(op, storage))
+        note(buffer);
     }
-  for (auto [index, buffer] : llvm::enumerate(plan.buffers)) {
-    if (buffer.kind != Buffer::Temporary || !isUsed[index] || buffer.size == 0)
-      continue;
-    plan.scratchOffsets[index] = plan.scratchBytes;
-    plan.scratchBytes += llvm::alignTo<64>(static_cast<uint64_t>(buffer.size * elementBytes(buffer.element)));
+  }
+  // First fit, the largest first.
+  SmallVector<Temporary> temporaries, placed;
+  for (auto [index, buffer] : llvm::enumerate(plan.buffers))
+    if (buffer.kind == Buffer::Temporary && isStored[index] && buffer.size > 0)
+      temporaries.push_back(*needed[index]);
+  llvm::stable_sort(temporaries, [](const Temporary &a, const Temporary &b) { return a.bytes > b.bytes; });
+  for (const Temporary &temporary : temporaries) {
+    uint64_t offset = 0;
+    // By their offsets.
+    for (const Temporary &other : placed) {
+      uint64_t begin = *plan.scratchOffsets[other.buffer];
+      bool isTogether = temporary.first <= other.last && other.first <= temporary.last;
+      if (isTogether && offset + temporary.bytes > begin)
+        offset = std::max(offset, begin + other.bytes);
+    }
+    plan.scratchOffsets[temporary.buffer] = offset;
+    plan.scratchBytes = std::max(plan.scratchBytes, offset + temporary.bytes);
+    auto behind = llvm::upper_bound(placed, offset, [&](uint64_t value, const Temporary &other) {
+      return value < *plan.scratchOffsets[other.buffer];
+    });
+    placed.insert(behind, temporary);
   }
 }
 

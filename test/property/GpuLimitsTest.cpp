@@ -189,5 +189,14 @@ TEST(GpuLimits, RowsHaveManyThreads) {
   EXPECT_GE(info.launches[0].blocks * info.launches[0].threads, 1000);
 }
 
+// Sorting merges again and again: of all the merged lines only two need memory at a time, each with its positions.
+TEST(GpuLimits, ScratchIsReused) {
+  Tensor x("f32", {8, 1024}), y("i64", {8, 1024});
+  GpuKernelInfo info =
+      compiled("  %y0 = dfg.arg_sort %a {dim = 1 : i64} : (" + x.type() + ") -> " + y.type(), {x}, {y});
+  EXPECT_GT(info.launches.size(), 5u);
+  EXPECT_LE(info.scratchBytes, 2 * 8 * 1024 * (4 + 8));
+}
+
 } // namespace
 } // namespace cleave::test
