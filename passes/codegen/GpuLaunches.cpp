@@ -84,6 +84,8 @@ void LaunchPlanner::groupNests() {
 
 void LaunchPlanner::finishLaunch(const StepGroup &group) {
   GpuLaunch launch = group.finish();
+  if (!plain && !launch.unrolled)
+    repeatCheapSteps(launch, plan.buffers);
   bool joins = llvm::any_of(launch.steps, [](const GpuStep &step) { return step.kind == GpuStep::Join; });
   if (launch.splits > 1 && joins)
     return splitLaunch(std::move(launch), group.getInner());
@@ -152,6 +154,13 @@ void LaunchPlanner::splitLaunch(GpuLaunch launch, const SmallVector<bool> &isInn
   plan.launches.push_back(std::move(second));
 }
 
+/// Whether a step of the phase computes the buffer again.
+static bool isRepeated(const GpuLaunch &launch, unsigned buffer, unsigned phase) {
+  return llvm::any_of(launch.steps, [&](const GpuStep &step) {
+    return step.isRepeated && step.phase == phase && writeAccess(step, buffer);
+  });
+}
+
 /// A result goes to memory where it is one of the kernel, or read by other launches, or by a later loop that no longer
 /// has it in registers.
 void LaunchPlanner::chooseStores() {
@@ -176,6 +185,7 @@ void LaunchPlanner::chooseStores() {
         bool isLost = !launch.unrolled && step.kind == GpuStep::Map &&
                       llvm::any_of(ArrayRef(launch.steps).drop_front(i + 1), [&](const GpuStep &later) {
                         return later.phase > step.phase && later.isInner() &&
+                               !isRepeated(launch, buffer, later.phase) &&
                                llvm::any_of(later.accesses, [&](const std::optional<Access> &access) {
                                  return access && access->buffer == buffer;
                                });

@@ -53,6 +53,8 @@ struct GpuStep {
   llvm::SmallVector<bool, 2> stored;
   /// What the step needs is known after the loops of all phases before its own.
   unsigned phase = 0;
+  /// An earlier phase has computed the same: once more is cheaper than to bring the values through memory.
+  bool isRepeated = false;
   /// Join: one a result. The launch ends with partial results, which lie there; or, with `joinsPartials`, reads them.
   llvm::SmallVector<Access, 2> partials;
   bool joinsPartials = false;
@@ -133,6 +135,9 @@ bool isIndexed(llvm::ArrayRef<GpuStep> steps, unsigned dim);
 
 /// Decides levels, threads and blocks of a launch whose steps are known; `isInner` has one flag a dimension.
 void chooseMapping(GpuLaunch &launch, llvm::ArrayRef<bool> isInner, llvm::ArrayRef<Buffer> buffers, bool plain);
+
+/// Lets later phases of a launch compute again what is cheap, where threads cannot keep it from phase to phase.
+void repeatCheapSteps(GpuLaunch &launch, llvm::ArrayRef<Buffer> buffers);
 
 /// Lets launches that follow each other run at the same time where none needs another, as the parts of a concatenation.
 void putSideBySide(GpuKernelPlan &plan, const Storage &storage);

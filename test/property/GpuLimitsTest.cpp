@@ -198,5 +198,33 @@ TEST(GpuLimits, ScratchIsReused) {
   EXPECT_LE(info.scratchBytes, 2 * 8 * 1024 * (4 + 8));
 }
 
+// Rows that do not fit registers, of logits that are cast first: each loop casts them again, and none leaves them in
+// memory.
+TEST(GpuLimits, CheapStepsAreRepeated) {
+  Random random(35);
+  std::vector<KernelCase> cases;
+  for (int64_t length : {40000, 40001}) {
+    Tensor x = Tensor("bf16", {2, length}).fill(random, -4, 4), y("f32", x.getShape());
+    for (int64_t r = 0; r < 2; ++r) {
+      double sum = 0;
+      for (int64_t i = 0; i < length; ++i)
+        sum += std::exp(x.real({r, i}));
+      for (int64_t i = 0; i < length; ++i)
+        y.setReal(y.position({r, i}), std::exp(x.real({r, i})) / sum);
+    }
+    std::string t = y.type();
+    cases.push_back({"  %0 = dfg.cast %a : (" + x.type() + ") -> " + t +
+                         "\n  %y0 = dfg.softmax %0 {dim = 1 : i64} : (" + t + ") -> " + t,
+                     {x},
+                     {y},
+                     1e-4,
+                     1e-9});
+    GpuKernelInfo info = compiled(cases.back().body, {x}, {y});
+    EXPECT_EQ(info.launches.size(), 1u);
+    EXPECT_EQ(info.scratchBytes, 0u);
+  }
+  expectKernels(cases);
+}
+
 } // namespace
 } // namespace cleave::test
