@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
 // REQUIRES: cleave-opt
 // RUN: cleave-opt %s --canonicalize --split-input-file | FileCheck %s
 
