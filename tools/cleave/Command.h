@@ -26,6 +26,7 @@ void addCheckCommand(CLI::App &app, Action &chosen);
 void addCompileCommand(CLI::App &app, Action &chosen);
 void addDiffCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
+void addExportCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
 void addPartitionCommand(CLI::App &app, Action &chosen);
 void addProbeCommand(CLI::App &app, Action &chosen);

@@ -45,9 +45,9 @@ int runCommandLine(int argc, char **argv) {
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
   for (auto add :
-       {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addDiffCommand, addSimulateCommand,
-        addProfileCommand, addRunCommand, addTrainCommand, addVerifyCommand, addScheduleCommand, addPartitionCommand,
-        addZooCommand, addVocabularyCommand, addBenchCommand, addProbeCommand})
+       {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addExportCommand, addDiffCommand,
+        addSimulateCommand, addProfileCommand, addRunCommand, addTrainCommand, addVerifyCommand, addScheduleCommand,
+        addPartitionCommand, addZooCommand, addVocabularyCommand, addBenchCommand, addProbeCommand})
     add(app, chosen);
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)
