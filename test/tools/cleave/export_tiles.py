@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What `cleave export` says is what the runtime does: for plans by data, tensor, search and placement file, also with
+sizes that do not divide, the part of every tensor that each device has by the exported JSON, by PartitionSpec and by
+DTensor's placements is the one that print-tiles finds in the plan. The exported files are executed with modules in the
+place of jax and torch that record what they are given; the meaning of the specifications is computed here, from their
+documentation. What a file calls inexpressible must be so: it is left out, and nothing else is."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+
+import numpy as np
+
+BIN = os.environ["CLEAVE_BIN"]
+
+
+def run(*command):
+    done = subprocess.run([os.path.join(BIN, command[0]), *command[1:]], check=True, capture_output=True, text=True)
+    return done.stdout, done.stderr
+
+
+def expect(condition, *message):
+    if not condition:
+        raise ValueError(" ".join(map(str, message)))
+
+
+# What a device has of a tensor is the set of its elements' places in row-major order.
+
+
+def box_elements(sizes, ranges):
+    """The elements of a box of a tensor of these sizes."""
+    numbers = np.arange(int(np.prod(sizes, dtype=np.int64))).reshape(sizes)
+    return frozenset(numbers[tuple(slice(begin, end) for begin, end in ranges)].reshape(-1).tolist())
+
+
+def tiles_of_plan(plan):
+    """{(what, name): {(mesh, device): set of parts}}, as the runtime loads and stores them."""
+    tiles = {}
+    for line in run("print-tiles", plan)[0].splitlines():
+        what, rest = line.split(" ", 1)
+        name, end = json.JSONDecoder().raw_decode(rest)
+        mesh, mesh_end = json.JSONDecoder().raw_decode(rest[end + 1:])
+        device, *dims = rest[end + 1 + mesh_end:].split()
+        dims = [tuple(map(int, dim.split(":"))) for dim in dims]
+        elements = box_elements([size for size, _, _ in dims], [(at, at + count) for _, at, count in dims])
+        tiles.setdefault((what, name), {}).setdefault((mesh, int(device)), set()).add(elements)
+    return tiles
+
+
+# The meaning of the three forms.
+
+
+def coordinates(shape, members):
+    """Each member of a mesh with its coordinates, the last varying fastest."""
+    return zip(members, np.ndindex(*shape))
+
+
+def json_ranges(shape, split, blocks, at, sizes):
+    """By docs/formats.md: `at` has the coordinate of each axis, `sizes` how many there are."""
+    for size, axes, steps in zip(shape, split, blocks):
+        begin, end = 0, size
+        for axis, step in zip(axes or [], steps or []):
+            expect(0 <= at[axis] < sizes[axis], "coordinate of", axis)
+            begin += at[axis] * step
+            end = min(end, begin + step)
+        yield (begin, max(begin, end))
+
+
+def spec_ranges(shape, spec, at, sizes):
+    """A PartitionSpec: the axes of a dimension, the first one outermost, cut it into equal parts."""
+    for size, axes in zip(shape, spec):
+        axes = () if axes is None else (axes,) if isinstance(axes, str) else axes
+        place, ways = 0, 1
+        for axis in axes:
+            place, ways = place * sizes[axis] + at[axis], ways * sizes[axis]
+        expect(size % ways == 0, "a PartitionSpec expects", ways, "equal parts of", size)
+        yield (place * (size // ways), (place + 1) * (size // ways))
+
+
+def shard_ranges(shape, placements, at, sizes):
+    """DTensor: each axis of the mesh in turn cuts what there is with torch.chunk."""
+    ranges = [(0, size) for size in shape]
+    for axis, placement in zip(sizes, placements):
+        if placement is None:
+            continue
+        begin, end = ranges[placement]
+        # torch.chunk: parts of the size divided by their number, rounded up; the last ones may be smaller or missing.
+        chunk = -(-(end - begin) // sizes[axis])
+        first = min(end, begin + at[axis] * chunk)
+        ranges[placement] = (first, min(end, first + chunk))
+    return ranges
+
+
+def parts(mesh, shape, ranges_of, microbatches=1):
+    """{device: elements} of a tensor on a mesh (axes, sizes, members)."""
+    axes, sizes, members = mesh
+    found = {}
+    for device, place in coordinates(sizes, members):
+        at, ways = dict(zip(axes, place)), dict(zip(axes, sizes))
+        whole = [microbatches, shape[0] // microbatches, *shape[1:]] if microbatches > 1 else shape
+        ranges = list(ranges_of(whole[1:] if microbatches > 1 else whole, at, ways))
+        found[device] = box_elements(whole, ([(0, microbatches)] if microbatches > 1 else []) + ranges)
+    return found
+
+
+def compare(what, name, mesh, found, tiles):
+    """A placement gives every device of its mesh one of the parts that it has in the plan."""
+    for device, elements in found.items():
+        known = tiles[what, name].get((mesh, device), set())
+        expect(elements in known, f"{what} {name} on device {device} of mesh {mesh}: {len(elements)} elements from",
+               min(elements, default="none"), "are not those of the plan:",
+               [(len(part), min(part, default="none")) for part in known])
+
+
+# The modules that stand for the frameworks.
+
+
+def jax_modules():
+    sharding = types.ModuleType("jax.sharding")
+
+    class Mesh:
+        def __init__(self, devices, axes):
+            self.devices, self.axis_names = devices, axes
+
+    class NamedSharding:
+        def __init__(self, mesh, spec):
+            self.mesh, self.spec = mesh, spec
+
+    class PartitionSpec(tuple):
+        def __new__(cls, *parts):
+            return super().__new__(cls, parts)
+
+    sharding.Mesh, sharding.NamedSharding, sharding.PartitionSpec = Mesh, NamedSharding, PartitionSpec
+    jax = types.ModuleType("jax")
+    jax.sharding, jax.devices = sharding, lambda: [f"device {i}" for i in range(64)]
+    return {"jax": jax, "jax.sharding": sharding}
+
+
+def torch_modules():
+    names = ("torch", "torch.distributed", "torch.distributed.device_mesh", "torch.distributed.tensor")
+    torch, distributed, device_mesh, tensor = modules = [types.ModuleType(name) for name in names]
+
+    class DeviceMesh:
+        def __init__(self, kind, members, mesh_dim_names):
+            self.kind, self.mesh, self.mesh_dim_names = kind, members, mesh_dim_names
+
+    torch.tensor = np.array
+    device_mesh.DeviceMesh = DeviceMesh
+    device_mesh.init_device_mesh = lambda kind, shape, mesh_dim_names: DeviceMesh(
+        kind, np.arange(int(np.prod(shape))).reshape(shape), mesh_dim_names)
+    # A placement is the dimension that it cuts, or nothing.
+    tensor.Shard, tensor.Replicate = lambda dim: dim, lambda: None
+    tensor.distribute_tensor = lambda tensor, mesh, placements: (tensor, mesh, placements)
+    return dict(zip(names, modules))
+
+
+def execute(file, modules):
+    """The names that a Python file defines, executed with these modules."""
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        names = {"__name__": "exported"}
+        with open(file) as source:
+            exec(compile(source.read(), file, "exec"), names)
+        return names
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+
+
+# The checks of one plan.
+
+
+def check_json(plan, tiles):
+    """The JSON has every tensor and every part. Returns it by what and name."""
+    document = json.loads(run("cleave", "export", plan, "--format", "json")[0])
+    meshes = {mesh["name"]: ([axis["name"] for axis in mesh["axes"]], [axis["size"] for axis in mesh["axes"]],
+                             mesh["devices"]) for mesh in document["meshes"]}
+    tensors = {}
+    for what in ("parameter", "input", "output"):
+        for tensor in document[what + "s"]:
+            tensors[what, tensor["name"]] = tensor
+            covered = set()
+            for placement in tensor["placements"]:
+                expect("split" in placement, what, tensor["name"], "has no split")
+                found = parts(meshes[placement["mesh"]], tensor["shape"],
+                              lambda shape, at, sizes: json_ranges(shape, placement["split"], placement["blocks"], at,
+                                                                   sizes), placement.get("microbatches", 1))
+                compare(what, tensor["name"], placement["mesh"], found, tiles)
+                covered |= {(placement["mesh"], device, part) for device, part in found.items()}
+            missing = {(*place, part) for place, known in tiles[what, tensor["name"]].items() for part in known}
+            expect(missing == covered, what, tensor["name"], "lacks parts of the plan")
+    expect(set(tensors) == set(tiles), "the JSON lacks", set(tiles) ^ set(tensors))
+    return document, tensors
+
+
+def check_python(plan, framework, tiles, tensors, folder):
+    """The file says the plan's parts, or that it cannot. Returns the names that it cannot say."""
+    file = os.path.join(folder, "exported.py")
+    _, warnings = run("cleave", "export", plan, "--format", framework, "-o", file)
+    names = execute(file, jax_modules() if framework == "jax" else torch_modules())
+    ranges_of = spec_ranges if framework == "jax" else shard_ranges
+    inexpressible = set()
+    for what, tables, mesh_of, copies in (
+            ("parameter", ("PARAMETERS", "OPTIMIZER"), "MESH_OF", "COPIES"), ("input", ("INPUTS",), "INPUT_MESH_OF",
+                                                                              "INPUT_COPIES"),
+            ("output", ("OUTPUTS",), "OUTPUT_MESH_OF", None)):
+        specs = {name: spec for table in tables for name, spec in names[table].items()}
+        wrong = names["NOT_EXPRESSIBLE"][what + "s"]
+        for name in [key for kind, key in tensors if kind == what]:
+            placed = [(names[mesh_of][name], specs[name])] if name in specs else []
+            placed += names[copies].get(name, []) if copies else []
+            for mesh, spec in placed:
+                shape = tensors[what, name]["shape"]
+                expect(framework == "torch" or len(spec) == len(shape), name, "expects an entry a dimension")
+                found = parts(names["MESHES"][mesh], shape,
+                              lambda shape, at, sizes: ranges_of(shape, spec, at, sizes),
+                              names["MICROBATCHED"].get(name, 1) if what == "input" else 1)
+                compare(what, name, mesh, found, tiles)
+            expect(len(placed) == len(tensors[what, name]["placements"]) or name in wrong, what, name, "is missing")
+            if name in wrong:
+                expect(json.dumps(name, ensure_ascii=False) in warnings or "more cannot" in warnings, name, "warns not")
+                expect(name not in specs or len(placed) < len(tensors[what, name]["placements"]), name, "is sayable")
+                inexpressible.add(name)
+    return names, inexpressible
+
+
+def check_jax_functions(names):
+    meshes = {name: names["mesh"](name) for name in names["MESHES"]}
+    for name, (axes, shape, members) in names["MESHES"].items():
+        expect(meshes[name].axis_names == axes and meshes[name].devices.shape == shape, "mesh", name)
+        expect([f"device {i}" for i in members] == meshes[name].devices.reshape(-1).tolist(), "devices of", name)
+    shardings = names["shardings"](meshes)
+    expect(set(shardings) == set(names["PARAMETERS"]) | set(names["OPTIMIZER"]), "shardings of all parameters")
+    for name, sharding in shardings.items():
+        expect(sharding.mesh is meshes[names["MESH_OF"][name]], "the mesh of", name)
+    if len(meshes) == 1:
+        expect(set(names["shardings"](names["mesh"]())) == set(shardings), "shardings of the only mesh")
+    else:
+        expect_error(lambda: names["shardings"](next(iter(meshes.values()))), "dictionary of the meshes")
+    expect_error(lambda: names["mesh"](next(iter(meshes)), ["device 0"][:names["DEVICES"] - 1]), "devices, got")
+
+
+def check_torch_functions(names):
+    meshes = {name: names["device_mesh"]("cpu", name) for name in names["MESHES"]}
+    for name, spec in {**names["PARAMETERS"], **names["OPTIMIZER"]}.items():
+        mesh, whole = meshes[names["MESH_OF"][name]], np.zeros(names["SHAPES"][name])
+        expect(names["distribute"](name, whole, mesh) == (whole, mesh, spec), "distribute of", name)
+        expect_error(lambda: names["distribute"](name, np.zeros((1, 2, 3)), mesh), "expects shape")
+        for other in meshes.values():
+            if other is not mesh:
+                expect_error(lambda: names["distribute"](name, whole, other), "expects mesh")
+    for name in names["NOT_EXPRESSIBLE"]["parameters"]:
+        if name not in names["PARAMETERS"] and name not in names["OPTIMIZER"]:
+            expect_error(lambda: names["distribute"](name, None, None), "has no placements")
+
+
+def expect_error(action, text):
+    try:
+        action()
+    except ValueError as error:
+        expect(text in str(error), "expected an error that says", text, "got", error)
+        return
+    raise ValueError("expected an error that says " + text)
+
+
+def check_stages(names, document):
+    """Each operator of the model is in the stage that the JSON says."""
+    expected = {op: i for i, stage in enumerate(document["stages"]) for op in stage["operators"]}
+    expect(names["STAGES"] == expected, "STAGES")
+    expect({op["name"] for op in document["operators"]} == set(expected), "every operator in a stage")
+    expect(names["STAGE_MESHES"] == [stage["mesh"] for stage in document["stages"]], "STAGE_MESHES")
+
+
+def check(plan, folder, jax=(), torch=()):
+    """Checks a plan, of which each framework cannot say these tensors, nor the optimizer's state of them."""
+    tiles = tiles_of_plan(plan)
+    document, tensors = check_json(plan, tiles)
+    for framework, texts, check_functions in (("jax", jax, check_jax_functions),
+                                              ("torch", torch, check_torch_functions)):
+        names, inexpressible = check_python(plan, framework, tiles, tensors, folder)
+        expected = {name for _, name in tensors if any(name == wrong or name.startswith(wrong + "/") for wrong in texts)}
+        expect(inexpressible == expected, framework, "cannot say", inexpressible, "expected", expected)
+        check_functions(names)
+        check_stages(names, document)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        at = lambda name: os.path.join(folder, name)
+        count = iter(range(100))
+
+        def compiled(model, *options):
+            plan = at(f"{next(count)}.plan")
+            run("cleave", "compile", at(model), *options, "-o", plan)
+            return plan
+
+        def placed(model, devices, text, *options):
+            with open(at("place.yaml"), "w") as file:
+                file.write(text)
+            return compiled(model, "--machine", f"host:{devices}x1", "--place", at("place.yaml"), *options)
+
+        run("cleave", "zoo", "gpt", "--layers", "2", "--hidden", "16", "--heads", "4", "--sequence", "8",
+            "--vocabulary", "101", "--batch", "4", "-o", at("gpt.onnx"))
+        run("cleave", "zoo", "mlp", "--layers", "3", "--batch", "6", "--inputs", "7", "--hidden", "10", "--classes",
+            "5", "-o", at("mlp.onnx"))
+        train = ("--train", "--loss", "cross-entropy", "--optimizer", "adam")
+        # By data, by tensor and both; 101 words are no two equal parts, which a PartitionSpec needs.
+        check(compiled("gpt.onnx", "--machine", "host:2x1", "--strategy", "data"), folder)
+        both = ("--machine", "host:4x1", "--strategy", "tensor", "--degrees", "data=2,model=2")
+        check(compiled("gpt.onnx", *both), folder, jax=["embedding/tokens.weight", "output"])
+        # Training, with microbatches and the optimizer's state.
+        check(compiled("gpt.onnx", *both, *train, "--microbatches", "2"), folder, jax=["embedding/tokens.weight"])
+        # Stages on two meshes, as the planner makes them; and parameters in parts.
+        check(compiled("gpt.onnx", "--machine", "host:4x1", "--degrees", "data=2,pipeline=2", *train), folder)
+        check(compiled("gpt.onnx", "--machine", "host:4x1", "--degrees", "data=4", "--zero", "3", *train), folder)
+        # Operators on single devices.
+        check(placed("mlp.onnx", 2, "groups: { a: [fc1, fc3], b: [fc2] }\ndevices: { a: 1, b: 0 }\n"), folder)
+        # A mesh that is not all devices, whose order is not theirs; sizes that do not divide: 10 over 4, 5 over 4.
+        uneven = "splits: { fc1: { out_channel: x }, fc2: { in_channel: x }, fc3: { out_channel: x } }\n"
+        check(placed("mlp.onnx", 6, "groups: { a: ['*'] }\ndevices: { a: [5, 1, 4, 2] }\n" + uneven), folder,
+              jax=["fc1.weight", "fc1.bias", "fc2.weight", "fc3.weight", "fc3.bias", "output"])
+        # Two axes on one dimension, in the mesh's order and in the other, which DTensor lacks. In the one, 10 over 2
+        # and 2 is 3, 2, 3, 2, as torch.chunk makes it; 5 over 2 and 2 is 2, 1, 2, 0, where it makes 2, 1, 1, 1.
+        mesh = "groups: { a: ['*'] }\nmeshes: { a: { devices: 0..3, axes: { u: 2, v: 2 } } }\n"
+        check(placed("mlp.onnx", 4, mesh + "splits: { fc1: { out_channel: [u, v] }, fc2: { in_channel: [u, v] } }\n"),
+              folder, jax=["fc1.weight", "fc1.bias", "fc2.weight"])
+        check(placed("mlp.onnx", 4, mesh + "splits: { fc1: { out_channel: [v, u] }, fc2: { in_channel: [v, u] } }\n"),
+              folder, jax=["fc1.weight", "fc1.bias", "fc2.weight"], torch=["fc1.weight", "fc1.bias", "fc2.weight"])
+        run("cleave", "zoo", "mlp", "--layers", "2", "--batch", "4", "--inputs", "8", "--hidden", "16", "--classes",
+            "4", "-o", at("even.onnx"))
+        check(placed("even.onnx", 4, mesh + "splits: { fc1: { out_channel: [v, u] }, fc2: { in_channel: [v, u] } }\n"),
+              folder, torch=["fc1.weight", "fc1.bias", "fc2.weight"])
+        check(placed("mlp.onnx", 4, mesh + "splits: { fc3: { out_channel: [u, v] } }\n"), folder,
+              jax=["fc3.weight", "fc3.bias", "output"], torch=["fc3.weight", "fc3.bias", "output"])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"export_tiles: {error}: {error.stderr}")
+    except ValueError as error:
+        sys.exit(f"export_tiles: {error}")
