@@ -22,13 +22,16 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   const Prediction *prediction = summary.prediction();
   if (!prediction)
     return;
-  out << "predicted for " << shortened(prediction->machine, lineWidth / 3) << (prediction->training ? ", training" : "")
-      << ": step " << secondsText(prediction->bestSeconds());
+  std::string line = "predicted for " + shortened(prediction->machine, lineWidth / 3) +
+                     (prediction->training ? ", training" : "") + ": step " + secondsText(prediction->bestSeconds());
   if (prediction->simulatedSeconds >= 0 && prediction->stepSeconds >= 0)
-    out << " simulated (" << secondsText(prediction->stepSeconds) << " by the search)";
-  if (auto rate = summary.modelFlopsRate())
-    out << ", " << decimalText(*rate) << "flop/s of the model a device";
-  out << "\n" << "peak memory " << bytesText(summary.peakBytes()) << " a device";
+    line += " simulated (" + secondsText(prediction->stepSeconds) + " by the search)";
+  if (auto rate = summary.modelFlopsRate()) {
+    std::string rateText = decimalText(*rate) + "flop/s of the model a device";
+    // The two together are often too long for a line.
+    line += (line.size() + 2 + rateText.size() > lineWidth ? "\n" : ", ") + rateText;
+  }
+  out << line << "\n" << "peak memory " << bytesText(summary.peakBytes()) << " a device";
   if (prediction->memoryLimit > 0)
     out << " of " << bytesText(prediction->memoryLimit) << " ("
         << percentText(summary.peakBytes(), prediction->memoryLimit) << ")";
