@@ -14,7 +14,7 @@ namespace cleave::tool {
 namespace {
 
 struct DiffOptions {
-  std::string first, second, entry, format = "text", output = "-";
+  std::string first, second, entry, format = "text", output = "-", json;
 };
 
 Error diff(const DiffOptions &options) {
@@ -26,8 +26,12 @@ Error diff(const DiffOptions &options) {
     return firstEntry ? secondEntry.error() : firstEntry.error();
   PlanSummary before(**first, **firstEntry), after(**second, **secondEntry);
   PlanDiff difference(before, after);
+  auto write = [&](llvm::json::OStream &json) { writeDiff(json, difference); };
+  if (!options.json.empty())
+    if (Error error = writeJson(options.json, write); error || options.json == "-")
+      return error;
   if (options.format == "json")
-    return writeJson(options.output, [&](llvm::json::OStream &json) { writeDiff(json, difference); });
+    return writeJson(options.output, write);
   return writeOutput(options.output, [&](llvm::raw_ostream &out) { printDiff(out, difference); });
 }
 
@@ -43,6 +47,7 @@ void addDiffCommand(CLI::App &app, Action &chosen) {
       ->capture_default_str();
   command->add_option("--entry", options->entry, "which entry of the plans; not needed when there is one");
   command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
+  command->add_option("--json", options->json, "also write the form json")->type_name("FILE");
   command->callback([options, &chosen] { chosen = [options] { return report(diff(*options)); }; });
 }
 

@@ -22,7 +22,7 @@ namespace cleave::tool {
 namespace {
 
 struct ExplainOptions {
-  std::string plan, entry, op, format = "text", output = "-";
+  std::string plan, entry, op, format = "text", output = "-", json;
   bool all = false;
 };
 
@@ -97,8 +97,8 @@ TimelineData timelineOf(const runtime::Plan &plan, const PlanSummary &summary) {
 /// Entry after entry, each under its name.
 Error explainAll(const ExplainOptions &options, const runtime::Plan &plan,
                  const std::vector<const runtime::Entry *> &entries) {
-  if (options.format != "text" || !options.op.empty())
-    return makeError(Status::Usage, "--entry all expects --format text and no --op; name one entry");
+  if (options.format != "text" || !options.op.empty() || !options.json.empty())
+    return makeError(Status::Usage, "--entry all expects --format text, no --op and no --json; name one entry");
   return writeOutput(options.output, [&](llvm::raw_ostream &out) {
     for (const runtime::Entry *entry : entries) {
       out << (entry == entries.front() ? "" : "\n") << "entry \"" << entry->name << "\"\n";
@@ -118,10 +118,14 @@ Error explain(const ExplainOptions &options) {
     return explainAll(options, *plan, *entries);
   const runtime::Entry &entry = *entries->front();
   PlanSummary summary(**plan, entry);
+  auto write = [&](llvm::json::OStream &json) { writeSummary(json, summary); };
+  if (!options.json.empty())
+    if (Error error = writeJson(options.json, write); error || options.json == "-")
+      return error;
   if (options.format == "svg")
     return drawSvg(summary, options.output);
   if (options.format == "json")
-    return writeJson(options.output, [&](llvm::json::OStream &json) { writeSummary(json, summary); });
+    return writeJson(options.output, write);
   if (options.format == "dot")
     return writeOutput(options.output, [&](llvm::raw_ostream &out) { explainAsDot(out, summary); });
   if (options.format == "html")
@@ -151,6 +155,7 @@ void addExplainCommand(CLI::App &app, Action &chosen) {
   command->add_flag("--all", options->all, "text: every operator, device and stage, nothing folded");
   addEntryOption(*command, options->entry);
   command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
+  command->add_option("--json", options->json, "also write the form json, of the whole entry")->type_name("FILE");
   op->excludes(format);
   command->callback([options, &chosen] { chosen = [options] { return report(explain(*options)); }; });
 }

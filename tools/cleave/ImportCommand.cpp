@@ -17,8 +17,25 @@ namespace {
 
 struct ImportCommandOptions {
   ModelOptions model;
-  std::string output = "-";
+  std::string output = "-", json;
 };
+
+void writeImport(llvm::json::OStream &json, const ImportCommandOptions &options, const std::string &weights,
+                 const ImportReport &import) {
+  json.attribute("model", options.model.model);
+  if (options.output != "-")
+    json.attribute("module", options.output);
+  if (!weights.empty())
+    json.attribute("weights", weights);
+  json.attributeArray("unsupported", [&] {
+    for (const UnsupportedNode &node : import.unsupported)
+      json.object([&] {
+        json.attribute("name", node.name);
+        json.attribute("kind", node.kind);
+        json.attribute("reason", node.reason);
+      });
+  });
+}
 
 /// On standard output the module refers to weights that are not written: it is for reading.
 Error importModel(const ImportCommandOptions &options) {
@@ -31,15 +48,23 @@ Error importModel(const ImportCommandOptions &options) {
   auto model = readModel(*context, options.model, nullptr, weightsFile, import);
   if (!model)
     return model.error();
+  std::string written; // where its weights went
   if (toFile) {
     WeightsStore weights = anchorParameters(*model->module, model->weights, modelFile.parent_path().string(),
                                             output.parent_path().string(), weightsFile);
-    if (!weights.isEmpty())
-      if (llvm::Error error = weights.write(options.output + ".weights"))
+    if (!weights.isEmpty()) {
+      written = options.output + ".weights";
+      if (llvm::Error error = weights.write(written))
         return fromLlvm(Status::Failure, std::move(error));
+    }
   }
   for (const UnsupportedNode &node : import.unsupported)
     printWarning(node.kind + " at node \"" + node.name + "\" cannot run: " + node.reason);
+  if (!options.json.empty()) {
+    auto write = [&](llvm::json::OStream &json) { writeImport(json, options, written, import); };
+    if (Error error = writeJson(options.json, write); error || (options.json == "-" && !toFile))
+      return error;
+  }
   return writeOutput(options.output, [&](llvm::raw_ostream &out) {
     model->module->print(out, OpPrintingFlags().enableDebugInfo());
     out << "\n";
@@ -55,6 +80,7 @@ void addImportCommand(CLI::App &app, Action &chosen) {
   command->add_option("-o,--output", options->output, "the module; its weights go to FILE.weights beside it")
       ->type_name("FILE")
       ->capture_default_str();
+  command->add_option("--json", options->json, "where the facts go as JSON")->type_name("FILE");
   command->callback([options, &chosen] { chosen = [options] { return report(importModel(*options)); }; });
 }
 

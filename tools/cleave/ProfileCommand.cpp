@@ -17,6 +17,7 @@ namespace {
 
 struct ProfileOptions {
   std::vector<std::string> plans;
+  std::string json;
 };
 
 Error profilePlans(const ProfileOptions &options) {
@@ -36,9 +37,17 @@ Error profilePlans(const ProfileOptions &options) {
   }
   if (Error error = writeHostProfile(profile))
     return error;
-  llvm::outs() << "measured " << profile.numKernels() - before << " kernels; " << hostProfileFile() << " has "
-               << profile.numKernels() << "\n";
-  return Error::success();
+  size_t measured = profile.numKernels() - before;
+  if (options.json != "-")
+    llvm::outs() << "measured " << measured << " kernels; " << hostProfileFile() << " has " << profile.numKernels()
+                 << "\n";
+  if (options.json.empty())
+    return Error::success();
+  return writeJson(options.json, [&](llvm::json::OStream &json) {
+    json.attribute("measured", measured);
+    json.attribute("kernels", profile.numKernels());
+    json.attribute("file", hostProfileFile());
+  });
 }
 
 } // namespace
@@ -48,6 +57,7 @@ void addProfileCommand(CLI::App &app, Action &chosen) {
   CLI::App *command =
       app.add_subcommand("profile", "Measures the kernels of plans on this host, for better predictions.");
   command->add_option("PLAN", options->plans, "plans for devices of this host")->required();
+  command->add_option("--json", options->json, "where the result goes as JSON")->type_name("FILE");
   command->callback([options, &chosen] { chosen = [options] { return report(profilePlans(*options)); }; });
 }
 

@@ -16,9 +16,21 @@ namespace cleave::tool {
 namespace {
 
 struct VocabularyOptions {
-  std::string text, tokens = "words", output = "-";
+  std::string text, tokens = "words", output = "-", json;
   uint64_t size = 0;
 };
+
+/// `made`: a token a line.
+void writeTokens(llvm::json::OStream &json, const VocabularyOptions &options, llvm::StringRef made) {
+  llvm::SmallVector<llvm::StringRef> tokens;
+  made.split(tokens, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  json.attribute("kind", options.tokens);
+  json.attribute("size", tokens.size());
+  json.attributeArray("tokens", [&] {
+    for (llvm::StringRef token : tokens)
+      json.value(llvm::json::isUTF8(token) ? token.str() : llvm::json::fixUTF8(token));
+  });
+}
 
 Error writeVocabulary(const VocabularyOptions &options) {
   if (options.size != 0 && options.size < 3)
@@ -32,6 +44,11 @@ Error writeVocabulary(const VocabularyOptions &options) {
       runtime::Vocabulary::make({bytes.data(), bytes.size()}, *runtime::findTokenKind(options.tokens), options.size);
   if (!made)
     return Error(made.error().status(), "\"" + options.text + "\": " + made.error().message());
+  if (!options.json.empty()) {
+    auto write = [&](llvm::json::OStream &json) { writeTokens(json, options, *made); };
+    if (Error error = writeJson(options.json, write); error || (options.json == "-" && options.output == "-"))
+      return error;
+  }
   return writeOutput(options.output, [&](llvm::raw_ostream &out) { out << *made; });
 }
 
@@ -52,6 +69,7 @@ void addVocabularyCommand(CLI::App &app, Action &chosen) {
   command->add_option("-o,--output", options->output, "the vocabulary, a token a line")
       ->type_name("FILE")
       ->capture_default_str();
+  command->add_option("--json", options->json, "also write the tokens as JSON")->type_name("FILE");
   command->callback([options, &chosen] { chosen = [options] { return report(writeVocabulary(*options)); }; });
 }
 

@@ -16,7 +16,7 @@ namespace cleave::tool {
 namespace {
 
 struct ZooCommandOptions {
-  std::string name, output;
+  std::string name, output, json;
   ZooOptions model;
 };
 
@@ -31,12 +31,22 @@ std::string serialize(const onnx::ModelProto &model) {
   return bytes;
 }
 
+void writeFile(llvm::json::OStream &json, const ZooCommandOptions &options, size_t bytes) {
+  json.attribute("name", options.name);
+  json.attribute("file", options.output);
+  json.attribute("bytes", bytes);
+  json.attribute("weights", options.model.weights);
+}
+
 Error writeModel(const ZooCommandOptions &options) {
   auto model = buildZooModel(options.name, options.model);
   if (!model)
     return fromLlvm(Status::Usage, model.takeError());
   std::string bytes = serialize(*model);
-  return writeOutput(options.output, [&](llvm::raw_ostream &out) { out << bytes; });
+  Error error = writeOutput(options.output, [&](llvm::raw_ostream &out) { out << bytes; });
+  if (error || options.json.empty())
+    return error;
+  return writeJson(options.json, [&](llvm::json::OStream &json) { writeFile(json, options, bytes.size()); });
 }
 
 /// The models with their numbers and defaults, for the help text.
@@ -74,6 +84,7 @@ void addZooCommand(CLI::App &app, Action &chosen) {
                     "write the weights into the file; without, they are drawn when the model is loaded");
   command->add_option("--seed", options->model.seed, "from which the weights follow")->capture_default_str();
   command->add_option("-o,--output", options->output, "the model's file")->type_name("FILE")->required();
+  command->add_option("--json", options->json, "what was written, as JSON")->type_name("FILE");
   command->footer(listModels());
   command->callback([options, &chosen] { chosen = [options] { return report(writeModel(*options)); }; });
 }
