@@ -6,12 +6,23 @@
 
 #include "runtime/TileLoad.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
 namespace cleave::runtime {
 
-Error checkSame(Processes &processes, const Plan &plan, const std::string &options) {
+/// What of the environment all processes must agree on: how they run steps.
+static std::string commonEnvironment() {
+  std::string text;
+  for (const char *variable : {"CLEAVE_CUDA_GRAPHS", "CLEAVE_CUDA_SYNC"})
+    if (const char *value = std::getenv(variable))
+      text += std::string(" ") + variable + "=" + value;
+  return text;
+}
+
+Error checkSame(Processes &processes, const Plan &plan, const std::string &wanted) {
+  const std::string options = wanted + commonEnvironment();
   const uint64_t own[] = {checksum(plan.bytes()), checksum(std::as_bytes(std::span(options)))};
   auto all = processes.gather(std::as_bytes(std::span(own)));
   Error error;

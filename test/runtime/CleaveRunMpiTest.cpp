@@ -151,6 +151,8 @@ TEST_F(CleaveRunMpiTest, RefusesBeforeRunning) {
   EXPECT_EQ(count("err", "every process expects the same plan file, got another at rank 1"), 1u) << read("err");
   EXPECT_EQ(mpirun("-n 1 cleave-run pipeline.plan --repeat 2 : -n 1 cleave-run pipeline.plan"), 2);
   EXPECT_EQ(count("err", "every process expects the same options"), 1u) << read("err");
+  EXPECT_EQ(mpirun("-n 1 env CLEAVE_CUDA_GRAPHS=0 cleave-run pipeline.plan : -n 1 cleave-run pipeline.plan"), 2);
+  EXPECT_EQ(count("err", "every process expects the same options"), 1u) << read("err");
   EXPECT_EQ(mpirun("-n 1 cleave-run pipeline.plan : -n 1 cleave-run none.plan"), 1);
   EXPECT_EQ(count("err", "error: rank 1: cannot open \"none.plan\""), 1u) << read("err");
 }

@@ -133,16 +133,11 @@ void CudaIssuer::drain() {
 }
 
 CudaSlot &CudaIssuer::takeSlot(Running &running) {
+  CudaSlot &slot = running.slots[running.issued++ % numSlots];
   std::unique_lock lock(mutex);
-  CudaSlot *free = nullptr;
-  changed.wait(lock, [&] {
-    for (CudaSlot &slot : running.slots)
-      if (!free && !slot.isBusy)
-        free = &slot;
-    return free != nullptr;
-  });
-  free->isBusy = true;
-  return *free;
+  changed.wait(lock, [&] { return !slot.isBusy; });
+  slot.isBusy = true;
+  return slot;
 }
 
 CudaMode CudaIssuer::modeOf(const Running &running) const {
@@ -203,7 +198,7 @@ Error CudaIssuer::start(Flight &flight, RunningInstruction &activity) {
   return Error::success();
 }
 
-/// What cannot be recorded runs without a graph from here on.
+/// What cannot be recorded runs without a graph from here on; not so where other processes would go on with theirs.
 Error CudaIssuer::startReplay(Flight &flight, RunningInstruction &activity) {
   Running &running = *flight.running;
   activity.setStep(ActivityKind::Work, running.phase->devicesText() + " at the start of the replay of step ",
@@ -211,6 +206,8 @@ Error CudaIssuer::startReplay(Flight &flight, RunningInstruction &activity) {
   if (Error error = prepareOrigin(running))
     return error;
   if (Error error = running.phase->capture(*flight.slot, origin.get(), originGpu, upload)) {
+    if (running.phase->waitsForOthers())
+      return Error(error.status(), error.message() + "; set CLEAVE_CUDA_GRAPHS=0 for all ranks", error.node());
     std::cerr << "cleave: steps run without a CUDA graph: " << error.text() << '\n';
     running.refusesGraphs = true;
     return error;

@@ -43,6 +43,7 @@ private:
     std::array<CudaSlot, numSlots> slots;
     bool hasRun = false, refusesGraphs = false;
     uint32_t arrived = 0; ///< queues that have got the step that comes next
+    uint64_t issued = 0;
   };
   /// A step on its way.
   struct Flight {
@@ -67,6 +68,7 @@ private:
   Error start(Flight &flight, RunningInstruction &activity);
   Error startReplay(Flight &flight, RunningInstruction &activity);
   void finish(Flight &flight, RunningInstruction &activity);
+  /// Steps take slots in turns: all processes record and replay the same graphs with the same steps, as NCCL wants it.
   CudaSlot &takeSlot(Running &running);
   CudaMode modeOf(const Running &running) const;
   /// Waits until no step is on its way.

@@ -192,6 +192,8 @@ TEST_F(CudaDriverTest, TrainsInEveryMode) {
       ASSERT_FALSE(error) << error.text();
       trainAndLook(*executor, 23, 1 + seed % 4);
       EXPECT_EQ(cuda->graphLaunches() != 0, setting == "CLEAVE_NOTHING=1") << setting;
+      // Two of each entry, however fast steps end.
+      EXPECT_EQ(cuda->graphs(), setting == "CLEAVE_NOTHING=1" ? 4u : 0u) << setting;
       executor.reset();
       EXPECT_EQ(cuda->misuse(), "") << "seed " << seed << ", " << setting;
     }

@@ -59,6 +59,7 @@ static cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *graph) {
   auto made = std::make_unique<Graph>();
   made->nodes = capture->nodes;
   *graph = reinterpret_cast<cudaGraph_t>(made.get());
+  ++simulation.graphsMade;
   simulation.graphs[made.get()] = std::move(made);
   return simulation.begin();
 }
@@ -94,6 +95,7 @@ static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t handle, unsign
     return cudaErrorInvalidValue;
   auto made = std::make_unique<Graph>(*graph);
   *exec = reinterpret_cast<cudaGraphExec_t>(made.get());
+  ++simulation.graphsMade;
   simulation.graphs[made.get()] = std::move(made);
   return cudaSuccess;
 }

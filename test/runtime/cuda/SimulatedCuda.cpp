@@ -366,6 +366,11 @@ void Cuda::pass(double seconds) {
   simulation->pass(seconds);
 }
 
+uint64_t Cuda::graphs() const {
+  auto lock = simulation->lock();
+  return simulation->graphsMade;
+}
+
 uint64_t Cuda::graphLaunches() const {
   auto lock = simulation->lock();
   return simulation->graphLaunches;

@@ -58,6 +58,8 @@ public:
   void hangKernel(const std::string &entry, uint64_t after);
   /// Nothing happens for so many seconds, on the clock of the GPUs.
   void pass(double seconds);
+  /// How many graphs were made.
+  uint64_t graphs() const;
   /// How many graphs were started, and kernels launched outside of them.
   uint64_t graphLaunches() const;
   uint64_t kernelLaunches() const;

@@ -150,7 +150,7 @@ public:
   std::map<std::string, Failure> failures;
   std::map<std::string, uint64_t> hangs; ///< how often a function still ends
   std::shared_ptr<Op> defaultStream;     ///< its last work
-  uint64_t graphLaunches = 0, kernelLaunches = 0, eventWaits = 0;
+  uint64_t graphsMade = 0, graphLaunches = 0, kernelLaunches = 0, eventWaits = 0;
 
 private:
   bool runOne();
