@@ -20,9 +20,9 @@ ENVIRONMENT = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
 class Peer:
     """One model's process. Whatever becomes of it, an answer or an error comes in time."""
 
-    def __init__(self, programs, model, log, flags=(), command=COMMAND, environment=None):
+    def __init__(self, programs, model, log, flags=(), command=None, environment=None):
         self.programs, self.log_path = programs, log
-        self.words = [*command, model, "--serve", *flags]
+        self.words = [*(command or COMMAND), model, "--serve", *flags]
         self.environment = {**os.environ, **(environment or {}), **ENVIRONMENT}
         self.start()
 

@@ -93,6 +93,9 @@ if spoiled:
 PEER = r'''
 import json, sys, time
 model, words = sys.argv[1], sys.argv[2:]
+if model == "rates":
+    print(json.dumps({"f32_flops_per_second": 1e12}))
+    sys.exit(0)
 variants = words[words.index("--variants") + 1:] if "--variants" in words else ["eager", "compiled"]
 for variant in variants:
     if model == "slow" and variant == "compiled":
@@ -145,6 +148,16 @@ class Faults(unittest.TestCase):
         with open(os.path.join(self.folder, "cases.json"), "w", encoding="utf-8") as file:
             json.dump({"cases": cases, "failures": []}, file)
         return runner
+
+    def children_of(self, program):
+        found = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
+                    words = file.read().split(b"\0")
+                    if os.fsencode(program) in words[:2]:
+                        found.append(int(name))
+        return found
 
     def rows(self, runner):
         return {(row["part"], row["name"]): row for row in runner.results.rows}
@@ -351,17 +364,8 @@ class Programs(Faults):
             for process in started:
                 self.assert_gone(process)
 
-    def children_of(self, program):
-        found = []
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:
-                    words = file.read().split(b"\0")
-                    if os.fsencode(program) in words[:2]:
-                        found.append(int(name))
-        return found
-
     def assert_gone(self, process):
+        # Not at once: the system takes its time.
         for _ in range(50):
             try:
                 with open(f"/proc/{process}/stat", encoding="utf-8") as file:
@@ -387,14 +391,14 @@ class Parts(Faults):
             sys.exit(1)
     '''
 
-    def run_parts(self, cases, *parts):
+    def run_parts(self, cases, *parts, **options):
         tools = os.path.join(self.root, "tools")
         self.program(tools, "ninja", self.NINJA)
         for name in ("cmake", "nvidia-smi", "nvcc"):
             self.program(tools, name, "")
         path = {"PATH": tools + ":" + os.environ["PATH"]}
         with mock.patch.dict(os.environ, path), contextlib.redirect_stdout(io.StringIO()) as printed:
-            runner = self.runner(cases, parts=list(parts) or list(gpu_run.PARTS))
+            runner = self.runner(cases, parts=list(parts) or list(gpu_run.PARTS), **options)
             self.addCleanup(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
             runner.run()
         return runner, printed.getvalue()
@@ -413,6 +417,23 @@ class Parts(Faults):
         runner, _ = self.run_parts([self.case("plan", "")], "build", "agreement")
         self.assertEqual(self.rows(runner)["build", "runtime alone"]["status"], "failed")
         self.assertNotIn(("outputs", "plan"), self.rows(runner))
+
+    # PyTorch is measured beside ours, and gone before the GPU has to be ours alone.
+    def test_beside_pytorch(self):
+        peer = self.program(self.root, "peer", PEER)
+        self.program(os.path.join(self.root, "python"), "torch.py", "__version__ = '9.1'")
+        alive = []
+        with mock.patch.object(peers, "COMMAND", [peer]), \
+                mock.patch.dict(os.environ, {"PYTHONPATH": os.path.join(self.root, "python")}), \
+                mock.patch.object(gpu_run.Run, "probe", lambda _: alive.append(self.children_of(peer))):
+            case = self.case("fine", "", "speed", entry="train", flops=1e9)
+            runner, printed = self.run_parts([case], "speed", "probe", no_peers=False, seconds=600)
+        row = self.rows(runner)["speed", "fine"]
+        self.assertEqual((row["ours_ms"], row["eager"]["ms"], row["compiled"]["ms"], row["rounds"]), (2, 7, 3, 3))
+        # 1e9 operations in 2 ms of 1e12 a second.
+        self.assertAlmostEqual(row["share_of_rate"], 0.5)
+        self.assertEqual(alive, [[]])
+        self.assertIn("PyTorch: 9.1", printed)
 
     # Several runs with one part each give the table of one run with all of them, in a few files.
     def test_parts_add_up(self):
