@@ -19,7 +19,7 @@ class NoTime(Exception):
         super().__init__(detail)
 
 
-# Of a program: a group of its own, in our session.
+# Of a program: a group of processes of its own.
 OWN_GROUP = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 
 
