@@ -258,7 +258,8 @@ static LogicalResult applyScales(NodeImporter &node, ArrayRef<double> scales, Ar
   if (scales.size() != axes.size())
     return node.error("expects " + Twine(axes.size()) + " scales, got " + Twine(scales.size()));
   for (auto [axis, scale] : llvm::zip(axes, scales)) {
-    double length = std::floor(static_cast<double>(dims[axis].from) * scale);
+    // In float32, as other implementations: 5 times 2.6f is 13 there.
+    double length = std::floor(static_cast<float>(dims[axis].from) * static_cast<float>(scale));
     if (!(scale > 0.0) || !(length < 1e15))
       return node.error("expects scales that are positive and not too large, got " + std::to_string(scale));
     dims[axis].scale = scale;

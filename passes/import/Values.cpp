@@ -10,6 +10,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -287,7 +289,11 @@ LogicalResult GraphImporter::finish(Scope &scope) {
   OpBuilder builder = builderAtEnd();
   SmallVector<Value> outputs;
   SmallVector<Type> types;
+  llvm::StringSet<> names;
   for (const onnx::ValueInfoProto &output : model->graph().output()) {
+    if (!names.insert(output.name()).second)
+      return fail(ImportFailure::Rejected,
+                  "the output \"" + output.name() + "\" is listed twice; give each output of the model once");
     ImportedValue *value = scope.values.lookup(output.name());
     if (!value)
       return fail(ImportFailure::Rejected, "the output \"" + output.name() + "\" is not computed by any node");

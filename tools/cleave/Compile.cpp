@@ -11,6 +11,7 @@
 #include "llvm/Support/Format.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 namespace cleave::tool {
 namespace {
@@ -67,9 +68,26 @@ Error printMachineNotes(const CompiledModel &compiled) {
   return Error::success();
 }
 
+/// Nothing that is read is written, and no file twice.
+Error checkOutputs(const CompileOptions &options) {
+  auto same = [](const std::string &left, const std::string &right) {
+    std::error_code code;
+    return !left.empty() && left != "-" && (left == right || std::filesystem::equivalent(left, right, code));
+  };
+  if (same(options.output, options.model.model))
+    return makeError(Status::Usage, "-o expects another file than the model, got \"", options.output, '"');
+  for (const std::string &other : {options.model.model, options.output})
+    if (same(options.json, other))
+      return makeError(Status::Usage, "--json expects another file than the model and the plan, got \"", options.json,
+                       '"');
+  return Error::success();
+}
+
 Error compile(const CompileOptions &options) {
   if (options.output.empty() && options.emitIr.empty())
     return makeError(Status::Usage, "compile expects -o PLAN, got none");
+  if (Error error = checkOutputs(options))
+    return error;
   CompileRequest request{options.model, options.target, nullptr, options.emitIr.empty() ? options.output : "",
                          options.emitIr};
   auto compiled = compileModel(request);

@@ -88,7 +88,7 @@ Expected<std::vector<runtime::HostTensor>> outputsOf(const RunnablePlan &subject
 
 /// What is verified: a plan and where its parameters are.
 struct VerifiedPlan {
-  std::optional<CompiledModel> compiled; ///< in memory, of a model
+  std::unique_ptr<CompiledModel> compiled; ///< in memory, of a model: where it is, `parameters` looks
   std::optional<runtime::Plan> plan;
   std::unique_ptr<runtime::ParameterSource> parameters;
 };
@@ -115,7 +115,7 @@ Expected<VerifiedPlan> openSubject(const VerifyOptions &options) {
   auto compiled = compileModel(request);
   if (!compiled)
     return compiled.error();
-  subject.compiled = std::move(*compiled);
+  subject.compiled = std::make_unique<CompiledModel>(std::move(*compiled));
   auto plan = openPlan(*subject.compiled);
   if (!plan)
     return plan.error();
