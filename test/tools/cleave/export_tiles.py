@@ -285,7 +285,8 @@ def check(plan, folder, jax=(), torch=()):
     for framework, texts, check_functions in (("jax", jax, check_jax_functions),
                                               ("torch", torch, check_torch_functions)):
         names, inexpressible = check_python(plan, framework, tiles, tensors, folder)
-        expected = {name for _, name in tensors if any(name == wrong or name.startswith(wrong + "/") for wrong in texts)}
+        expected = {name for _, name in tensors
+                    if any(name == wrong or name.startswith(wrong + "/") for wrong in texts)}
         expect(inexpressible == expected, framework, "cannot say", inexpressible, "expected", expected)
         check_functions(names)
         check_stages(names, document)

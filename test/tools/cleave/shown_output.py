@@ -2,7 +2,7 @@
 """README.md and docs/guide.md show what the programs print. Their commands run here in order, in one folder, as on a
 machine of two cores; those that take long or need what a reader has are named below. Where the text shows output, it is
 compared: "…" stands for anything, spaces and times are not compared, and a file that the text shows by `cat` is
-written. Ends with 77 where the output depends on processors like those of the text."""
+written. Ends with 77 on processors that are not like those of the text, because some of the output depends on them."""
 
 import os
 import re
