@@ -213,7 +213,7 @@ TEST(GpuLimits, CheapStepsAreRepeated) {
         y.setReal(y.position({r, i}), std::exp(x.real({r, i})) / sum);
     }
     std::string t = y.type();
-    cases.push_back({"  %0 = dfg.cast %a : (" + x.type() + ") -> " + t +
+    cases.push_back({"  %0 = dfg.cast %a {to = f32} : (" + x.type() + ") -> " + t +
                          "\n  %y0 = dfg.softmax %0 {dim = 1 : i64} : (" + t + ") -> " + t,
                      {x},
                      {y},

@@ -13,6 +13,7 @@
 #if defined(CLEAVE_CUDA)
 #include "tools/cleave-run/GpuProbe.h"
 #endif
+#include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
@@ -159,6 +160,7 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   CLI::App *trainCommand =
       app.add_subcommand("train", "Trains: runs a plan that was compiled with --train on data. See train --help.");
   addTrainArguments(*trainCommand, training);
+  cleave::checkNumbers(app);
   auto started = startProcesses();
   if (!started)
     return report(started.error(), true);

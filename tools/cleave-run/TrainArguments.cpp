@@ -49,7 +49,7 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
       ->type_name("KIND");
   command.add_option("--epochs", options.epochs, "how many epochs to train in all; 1 without --steps")->type_name("N");
   command.add_option("--steps", options.steps, "how many steps to train in all, at most")->type_name("N");
-  command.add_option("--seed", options.seed, "of the order of samples; 0 without it")->type_name("S");
+  command.add_option("--seed", options.seed, "of the order of samples; 0 without it")->type_name("N");
   command.add_option("--checkpoint", options.checkpointFolder, "where checkpoints go")->type_name("DIR");
   command.add_option("--checkpoint-every", options.checkpointEvery, "steps between checkpoints; otherwise an epoch")
       ->type_name("N")

@@ -3,38 +3,19 @@
 // The command line of `cleave`: which command, and what becomes of what it throws.
 
 #include "runtime/Processes.h"
+#include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/Reproducer.h"
 
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstring>
 #include <exception>
 #include <new>
 
 namespace cleave::tool {
-
-/// What numbers say in text but options do not mean: less than nothing where something is counted, and no number at
-/// all.
-static void checkNumbers(CLI::App &app) {
-  for (CLI::Option *option : app.get_options()) {
-    bool counts = option->get_type_name().find("UINT") == 0, measures = option->get_type_name().find("FLOAT") == 0;
-    if (counts || measures)
-      option->check([counts](const std::string &text) -> std::string {
-        double number = 0;
-        bool isNumber = !llvm::StringRef(text).trim().getAsDouble(number);
-        if (counts && isNumber && (number < 0 || number >= 0x1p64))
-          return "expects a number from 0 to 2^64 - 1, got " + text;
-        return isNumber && std::isnan(number) ? "expects a number, got " + text : "";
-      });
-  }
-  for (CLI::App *command : app.get_subcommands([](CLI::App *) { return true; }))
-    checkNumbers(*command);
-}
 
 /// Parses the command line, which chooses the action; the exit code when there is none to run.
 static int parse(CLI::App &app, int argc, char **argv) {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The parser itself turns -1 into the largest number, and takes "nan" for one.
+
+#include "tools/cleave-run/NumberOptions.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+namespace cleave {
+
+/// The number that all of the text is; nothing where it is none.
+static std::optional<double> readNumber(const std::string &text) {
+  char *end = nullptr;
+  double number = std::strtod(text.c_str(), &end);
+  return text.empty() || *end != '\0' ? std::nullopt : std::optional(number);
+}
+
+void checkNumbers(CLI::App &app) {
+  for (CLI::Option *option : app.get_options()) {
+    std::string type = option->get_type_name();
+    type = type.substr(0, type.find_first_of(":|"));
+    bool counts = type == "UINT" || type == "N";
+    if (!counts && type != "FLOAT" && type != "SECONDS")
+      continue;
+    option->check([counts](const std::string &text) -> std::string {
+      std::optional<double> number = readNumber(text);
+      if (counts && number && (*number < 0 || *number >= 0x1p64))
+        return "expects a number from 0 to 2^64 - 1, got " + text;
+      return number && std::isnan(*number) ? "expects a number, got " + text : "";
+    });
+  }
+  for (CLI::App *command : app.get_subcommands([](CLI::App *) { return true; }))
+    checkNumbers(*command);
+}
+
+} // namespace cleave

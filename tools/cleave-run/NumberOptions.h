@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What options with numbers do not mean, for `cleave` and `cleave-run` alike.
+
+#ifndef CLEAVE_TOOLS_CLEAVERUN_NUMBEROPTIONS_H
+#define CLEAVE_TOOLS_CLEAVERUN_NUMBEROPTIONS_H
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace cleave {
+
+/// Has the options of a command line, and of its commands, refuse less than nothing and more than 64 bits where
+/// something is counted (their type is "UINT" or "N"), and what is no number where something is measured ("FLOAT",
+/// "SECONDS"). To be called when all options are there.
+void checkNumbers(CLI::App &app);
+
+} // namespace cleave
+
+#endif // CLEAVE_TOOLS_CLEAVERUN_NUMBEROPTIONS_H
