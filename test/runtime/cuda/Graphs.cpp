@@ -59,7 +59,6 @@ static cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *graph) {
   auto made = std::make_unique<Graph>();
   made->nodes = capture->nodes;
   *graph = reinterpret_cast<cudaGraph_t>(made.get());
-  ++simulation.graphsMade;
   simulation.graphs[made.get()] = std::move(made);
   return simulation.begin();
 }
