@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -96,18 +97,28 @@ Error CudaGpus::checkChip(int gpu, const std::string &chip) const {
 }
 
 std::string CudaGpus::name(int gpu) const {
+  std::string number = "GPU " + std::to_string(gpu), product = productName(*cuda, gpu);
+  return product.empty() ? number : number + " (" + product + ")";
+}
+
+std::string productName(const CudaRuntime &cuda, int gpu) {
+  static std::mutex mutex;
+  static std::map<std::pair<const CudaRuntime *, int>, std::string> names;
+  std::lock_guard lock(mutex);
+  auto [known, isNew] = names.try_emplace({&cuda, gpu});
+  if (!isNew)
+    return known->second;
   // Versions of CUDA differ in the struct's size, but not in where the name is.
   union {
     cudaDeviceProp properties;
     char room[16384];
   };
   std::memset(room, 0, sizeof room);
-  std::string number = "GPU " + std::to_string(gpu);
-  if (cuda->cudaGetDeviceProperties(&properties, gpu) != cudaSuccess) {
-    (void)cuda->cudaGetLastError();
-    return number;
-  }
-  return number + " (" + properties.name + ")";
+  if (cuda.cudaGetDeviceProperties(&properties, gpu) == cudaSuccess)
+    known->second = properties.name;
+  else
+    (void)cuda.cudaGetLastError();
+  return known->second;
 }
 
 } // namespace cleave::runtime

@@ -34,6 +34,9 @@ private:
   std::vector<int> order;
 };
 
+/// "NVIDIA H100 80GB HBM3"; "" where CUDA does not say. Asked for once, since that takes milliseconds. Thread-safe.
+std::string productName(const CudaRuntime &cuda, int gpu);
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAGPUS_H

@@ -6,6 +6,7 @@
 
 #include "runtime/MemoryLayout.h"
 #include "runtime/Plan.h"
+#include "runtime/drivers/cuda/CudaGpus.h"
 
 #include <algorithm>
 #include <charconv>
@@ -75,30 +76,12 @@ static void describeType(std::ostream &stream, const TensorType &type) {
     stream << '/' << stride;
 }
 
-/// The name of the current GPU, asked for once: that takes milliseconds.
-static Expected<std::string> gpuName(const CudaRuntime &cuda) {
-  static std::mutex mutex;
-  static std::map<std::pair<const CudaRuntime *, int>, std::string> names;
-  int device = 0;
-  if (Error error = checkCuda(cuda, cuda.cudaGetDevice(&device), "cudaGetDevice"))
-    return error;
-  std::lock_guard lock(mutex);
-  std::string &name = names[{&cuda, device}];
-  if (!name.empty())
-    return name;
-  cudaDeviceProp properties;
-  if (Error error = checkCuda(cuda, cuda.cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties"))
-    return error;
-  name = properties.name;
-  return name;
-}
-
 Expected<std::string> algorithmKey(const CudaRuntime &cuda, const std::string &library, const LibraryKernelDesc &desc) {
-  auto name = gpuName(cuda);
-  if (!name)
-    return name.error();
+  int gpu = 0;
+  if (Error error = checkCuda(cuda, cuda.cudaGetDevice(&gpu), "cudaGetDevice"))
+    return error;
   std::ostringstream stream;
-  stream << library << ' ' << *name << ": " << desc.operation;
+  stream << library << ' ' << productName(cuda, gpu) << ": " << desc.operation;
   for (const auto &[name, list] : desc.ints) {
     stream << ' ' << name << '=';
     for (size_t i = 0; i != list.size(); ++i)

@@ -99,13 +99,13 @@ static cudaError_t instantiate(cudaGraphExec_t *exec, cudaGraph_t handle, unsign
   return cudaSuccess;
 }
 
-static cudaError_t uploadGraph(cudaGraphExec_t handle, cudaStream_t streamHandle) {
-  auto &simulation = Simulation::get();
-  auto lock = simulation.lock();
+/// The graph and the stream of a call that has the graph's memory on the GPU.
+static cudaError_t findLaunch(Simulation &simulation, cudaGraphExec_t handle, cudaStream_t streamHandle, Graph *&graph,
+                              Stream *&stream) {
   if (cudaError_t code = simulation.begin())
     return code;
-  Graph *graph = findGraph(simulation, handle);
-  Stream *stream = simulation.find(streamHandle);
+  graph = findGraph(simulation, handle);
+  stream = simulation.find(streamHandle);
   if (!graph || !stream)
     return cudaErrorInvalidValue;
   if (stream->capture)
@@ -113,20 +113,22 @@ static cudaError_t uploadGraph(cudaGraphExec_t handle, cudaStream_t streamHandle
   return simulation.options.holdsGraphs ? cudaSuccess : simulation.fail(cudaErrorMemoryAllocation);
 }
 
+static cudaError_t uploadGraph(cudaGraphExec_t handle, cudaStream_t streamHandle) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  Graph *graph = nullptr;
+  Stream *stream = nullptr;
+  return findLaunch(simulation, handle, streamHandle, graph, stream);
+}
+
 /// A graph runs behind its own last run, too.
 static cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
-  if (cudaError_t code = simulation.begin())
+  Graph *graph = nullptr;
+  Stream *stream = nullptr;
+  if (cudaError_t code = findLaunch(simulation, handle, streamHandle, graph, stream))
     return code;
-  Graph *graph = findGraph(simulation, handle);
-  Stream *stream = simulation.find(streamHandle);
-  if (!graph || !stream)
-    return cudaErrorInvalidValue;
-  if (stream->capture)
-    return simulation.misuse("a graph in a graph", cudaErrorStreamCaptureUnsupported);
-  if (!simulation.options.holdsGraphs)
-    return simulation.fail(cudaErrorMemoryAllocation);
   ++simulation.graphLaunches;
   std::vector<std::shared_ptr<Op>> ops, first = {stream->last, graph->last};
   for (const Node &node : graph->nodes) {
