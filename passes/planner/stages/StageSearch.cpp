@@ -236,7 +236,9 @@ static std::vector<unsigned> numbersOfStages(unsigned most) {
 
 StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const SearchOptions &options) {
   StagePlan plan = StageSearch(problem, costs, options).run();
-  if (!keepsEqually(problem.schedule) || problem.numStages || (plan.isFeasible() && hasMemory(problem, plan)))
+  // Where not even less memory would do, only the bytes that would are of interest.
+  bool isDone = plan.isFeasible() ? hasMemory(problem, plan) : plan.leastBytes == 0;
+  if (!keepsEqually(problem.schedule) || problem.numStages || isDone)
     return plan;
   StagePlan best;
   best.lowerBound = infinity;

@@ -228,6 +228,28 @@ TEST(StageSearch, isFastForManyLayersAndDevices) {
   }
 }
 
+// With zero bubbles every stage keeps as much as the first one, which the stages left do not tell: with many stages,
+// some numbers of them are tried. 49 GB of each device hold parameters; of the rest all, some or nothing is enough.
+TEST(StageSearch, keepsMemoryWithoutBubbles) {
+  unsigned feasible = 0;
+  for (Schedule schedule : {Schedule::ZeroBubbleH1, Schedule::ZeroBubbleH2})
+    for (double memory = 54e9; memory < 60e9; memory += 1e9) {
+      DecoderCosts costs(96);
+      StageProblem problem = decoderProblem(96, 64, 64);
+      problem.runs.front().memory = memory;
+      problem.schedule = schedule;
+      StagePlan plan = searchStages(problem, costs);
+      if (!plan.isFeasible()) {
+        EXPECT_GT(plan.leastBytes, memory);
+        continue;
+      }
+      expectValid(problem, costs, plan);
+      EXPECT_LE(plan.lowerBound, plan.seconds);
+      ++feasible;
+    }
+  EXPECT_GT(feasible, 0u);
+}
+
 // Twelve times as many layers take no longer, since equal ones are grouped; the bound is then one of work.
 TEST(StageSearch, groupsManyEqualLayers) {
   DecoderCosts costs(1200);
