@@ -97,6 +97,8 @@ private:
     if (after == unreachable)
       return;
     const StageWays &ways = edges.ways[edge.ways];
+    if (edges.groups[ways.group].reserved && after < state.positions)
+      state = {after, edge.last, bytes, false};
     for (const Part &part : parts) {
       unsigned position = std::max(after, part.low) + ways.devices;
       if (part.group == ways.group && position <= part.high && position < state.positions)

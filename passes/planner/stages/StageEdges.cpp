@@ -18,7 +18,7 @@ std::vector<RunGroup> groupsOf(const StageProblem &problem, std::vector<unsigned
     });
     groupOfRun.push_back(same - groups.begin());
     if (same == groups.end())
-      groups.push_back({run.kind, run.memory, run.stageSizes});
+      groups.push_back({run.kind, run.memory, run.stageSizes, run.reserved});
   }
   return groups;
 }
@@ -54,9 +54,9 @@ public:
   EdgeMaker(const StageProblem &problem, StageCosts &costs, StageEdges &result, const EdgeFilter &filter)
       : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {
     for (const DeviceRun &run : problem.runs) {
-      numDevices += run.count;
+      numDevices += run.reserved ? 0 : run.count;
       if (!run.stageSizes.empty())
-        fewestDevices = std::min(fewestDevices, run.stageSizes.front());
+        fewestDevices = std::min(fewestDevices, run.reserved ? 0 : run.stageSizes.front());
     }
   }
 
@@ -70,9 +70,9 @@ public:
   }
 
 private:
-  /// Devices that stages from some cut may have.
+  /// Devices that stages from some cut may have; `shared` are those of runs that others may take.
   struct Part {
-    unsigned group = 0, devices = 0;
+    unsigned group = 0, devices = 0, shared = 0;
     double transfers = 0;
     bool isTooSlow = false; ///< For these layers, and so for more of them.
   };
@@ -84,16 +84,19 @@ private:
   }
 
   /// Whether so many more stages find devices.
-  bool leavesEnough(unsigned moreStages, unsigned devices) const {
-    return devices + uint64_t(moreStages) * fewestDevices <= numDevices;
+  bool leavesEnough(unsigned moreStages, unsigned shared) const {
+    return shared + uint64_t(moreStages) * fewestDevices <= numDevices;
   }
 
   std::vector<Part> partsFrom(unsigned first) const {
     std::vector<Part> parts;
     for (unsigned group = 0; group < result.groups.size(); ++group)
-      for (unsigned devices : sizesOf(result.groups[group]))
-        if (leavesEnough(first > 0, devices))
-          parts.push_back({group, devices, first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first], devices)});
+      for (unsigned devices : sizesOf(result.groups[group])) {
+        unsigned shared = result.groups[group].reserved ? 0 : devices;
+        if (leavesEnough(first > 0, shared))
+          parts.push_back(
+              {group, devices, shared, first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first], devices)});
+      }
     return parts;
   }
 
@@ -103,13 +106,13 @@ private:
     for (unsigned last = first + 1; last <= end && !parts.empty(); ++last) {
       uint64_t classOf = costs.classOf(result.cuts[first], result.cuts[last]);
       for (Part &part : parts) {
-        if (!leavesEnough((first > 0) + (last < result.lastCut()), part.devices))
+        if (!leavesEnough((first > 0) + (last < result.lastCut()), part.shared))
           continue;
         unsigned ways = waysOf(first, last, {classOf, part.group, part.devices});
         if (!result.ways[ways].ways.empty())
           result.edges.push_back({first, last, part.transfers, ways});
         else
-          part.isTooSlow = costs.growsWithLayers();
+          part.isTooSlow = costs.growsWithLayers() && !result.groups[part.group].reserved;
       }
       std::erase_if(parts, [](const Part &part) { return part.isTooSlow; });
     }
@@ -171,7 +174,7 @@ private:
   const EdgeFilter &filter;
   unsigned mostStages;
   uint64_t numDevices = 0;
-  unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage.
+  unsigned fewestDevices = std::numeric_limits<unsigned>::max(); ///< Of any stage, that others may take.
   std::unordered_map<IntervalKey, unsigned, IntervalHash> known; ///< Indices into `result.ways`.
 };
 

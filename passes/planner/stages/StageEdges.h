@@ -15,6 +15,7 @@ struct RunGroup {
   unsigned kind = 0;
   double memory = 0;
   std::vector<unsigned> stageSizes;
+  bool reserved = false; ///< As DeviceRun::reserved.
 };
 
 /// A way to run some layers on some devices.

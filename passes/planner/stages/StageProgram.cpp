@@ -51,7 +51,8 @@ bool StageProgram::select(StageBounds bounds) {
           continue;
         double total = way->filling + edge.transfers;
         stepsFrom[cut].push_back({&edge, way, edge.last, alike.group, alike.devices, 0, way->mostStages, total});
-        units[alike.group] = std::gcd(units[alike.group], alike.devices);
+        if (!edges.groups[alike.group].reserved)
+          units[alike.group] = std::gcd(units[alike.group], alike.devices);
         leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
         freeSum[cut] = std::min(freeSum[cut], total + freeSum[edge.last]);
       }
@@ -77,7 +78,7 @@ void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
   }
   for (std::vector<Step> &from : stepsFrom)
     for (Step &step : from)
-      step.units = step.devices / std::max(units[step.group], 1u);
+      step.units = isReserved(step) ? 0 : step.devices / std::max(units[step.group], 1u);
 }
 
 /// The fewest positions that the layers after a cut need, and the most that the layers before it leave.
@@ -91,6 +92,8 @@ bool StageProgram::findBands() {
       unsigned after = lowest[step.last];
       if (after == unreachable)
         continue;
+      if (isReserved(step))
+        lowest[cut] = std::min(lowest[cut], after);
       for (const Part &part : parts)
         if (part.group == step.group && std::max(after, part.low) + step.units <= part.high)
           lowest[cut] = std::min(lowest[cut], std::max(after, part.low) + step.units);
@@ -99,10 +102,13 @@ bool StageProgram::findBands() {
     return false;
   highest.front() = numPositions;
   for (unsigned cut = 0; cut < end; ++cut)
-    for (const Step &step : stepsFrom[cut])
+    for (const Step &step : stepsFrom[cut]) {
+      if (isReserved(step))
+        highest[step.last] = std::max(highest[step.last], highest[cut]);
       for (const Part &part : parts)
         if (part.group == step.group && std::min(highest[cut], part.high) >= part.low + step.units)
           highest[step.last] = std::max(highest[step.last], std::min(highest[cut], part.high) - step.units);
+    }
   rows.assign(1, 0);
   for (unsigned cut = 0; cut <= end; ++cut)
     rows.push_back(rows.back() + (lowest[cut] <= highest[cut] ? highest[cut] - lowest[cut] + 1 : 0));
@@ -128,11 +134,27 @@ static void lower(double *__restrict here, const double *__restrict after, doubl
   }
 }
 
+/// Improves the sums from `cut` by stages on reserved runs, which leave as many devices as they find.
+void StageProgram::improveReserved(unsigned cut, std::vector<double> &here, const std::vector<double> &after,
+                                   unsigned stagesLeft) {
+  for (const Step &step : stepsFrom[cut]) {
+    unsigned next = step.last;
+    if (!isReserved(step) || step.mostStages < stagesLeft || lowest[next] > highest[next])
+      continue;
+    unsigned low = std::max(lowest[cut], lowest[next]), high = std::min(highest[cut], highest[next]);
+    if (low > high)
+      continue;
+    lower(&here[at(cut, low)], &after[at(next, low)], step.total, high - low + 1);
+    steps += high - low + 1;
+  }
+}
+
 /// Improves the sums from `cut` by stages that begin there, followed by those of `after`.
 void StageProgram::improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after,
                            unsigned stagesLeft) {
   if (lowest[cut] > highest[cut])
     return;
+  improveReserved(cut, here, after, stagesLeft);
   for (const Part &part : parts) {
     for (const Step &step : stepsFrom[cut]) {
       unsigned next = step.last;
@@ -178,7 +200,7 @@ unsigned StageProgram::mostStages() const {
   for (const std::vector<Step> &from : stepsFrom)
     for (const Step &step : from)
       fewest[step.group] = std::min(fewest[step.group], step.units);
-  unsigned most = 0;
+  unsigned most = std::count_if(edges.groups.begin(), edges.groups.end(), [](auto &group) { return group.reserved; });
   for (const Part &part : parts)
     most += (part.high - part.low) / fewest[part.group];
   return std::min({most, edges.lastCut(), mostStagesOf(problem)});
@@ -235,9 +257,9 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
     const Part *part = partOf(position);
     size_t below = isRelaxed ? level : level - 1;
     auto attains = [&](const Step &step) {
-      return step.group == part->group && lowest[step.last] <= highest[step.last] &&
-             (isRelaxed || step.mostStages >= level) &&
-             position >= std::max(part->low, lowest[step.last]) + step.units &&
+      unsigned low = isReserved(step) ? 0 : part && step.group == part->group ? part->low : unreachable;
+      return low != unreachable && lowest[step.last] <= highest[step.last] && (isRelaxed || step.mostStages >= level) &&
+             position >= std::max(low, lowest[step.last]) + step.units &&
              levels[below][at(step.last, position - step.units)] + step.total == value;
     };
     auto taken = std::find_if(stepsFrom[cut].begin(), stepsFrom[cut].end(), attains);

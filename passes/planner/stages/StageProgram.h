@@ -32,7 +32,8 @@ struct StagePath {
 
 class StageProgram {
 public:
-  /// `edges` and `problem` must outlive the programme.
+  /// `edges` and `problem` must outlive the programme. Stages on reserved runs are not in `runs`: they take none of
+  /// their devices.
   StageProgram(const StageProblem &problem, const StageEdges &edges, std::vector<PlacedRun> runs)
       : problem(problem), edges(edges), runs(std::move(runs)) {}
 
@@ -57,7 +58,7 @@ private:
     unsigned group = 0, unit = 1;
     unsigned low = 0, high = 0; ///< Positions (low, high] belong to the run, counted from the end of the pipeline.
   };
-  /// An edge in one of its ways, in units.
+  /// An edge in one of its ways, in units; none on a reserved run.
   struct Step {
     const StageEdge *edge;
     const StageWay *way;
@@ -69,6 +70,8 @@ private:
   void layOutRuns(const std::vector<unsigned> &units);
   bool findBands();
   void improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);
+  void improveReserved(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);
+  bool isReserved(const Step &step) const { return edges.groups[step.group].reserved; }
   unsigned mostStages() const;
   void beginLevels();
   /// Only positions that can be there are stored.

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <bit>
 #include <ctime>
-#include <numeric>
 
 namespace cleave::stages {
 
@@ -98,8 +97,10 @@ private:
 
   /// The orders of the runs that differ: by group and count.
   std::vector<std::vector<unsigned>> findOrders() {
-    std::vector<unsigned> order(problem.runs.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<unsigned> order;
+    for (unsigned run = 0; run < problem.runs.size(); ++run)
+      if (!problem.runs[run].reserved)
+        order.push_back(run);
     auto less = [&](unsigned a, unsigned b) {
       return std::make_pair(groupOfRun[a], problem.runs[a].count) <
              std::make_pair(groupOfRun[b], problem.runs[b].count);
@@ -179,6 +180,11 @@ private:
     for (const DeviceRun &device : problem.runs)
       left.push_back(device.count);
     for (const PlannedStage &stage : best.stages) {
+      if (groups[stage.group].reserved) {
+        unsigned own = std::find(groupOfRun.begin(), groupOfRun.end(), stage.group) - groupOfRun.begin();
+        plan.stages.push_back({stage.first, stage.last, own, 0, stage.devices, stage.option, 1});
+        continue;
+      }
       while (groupOfRun[best.order[run]] != stage.group || left[best.order[run]] < stage.devices)
         ++run;
       left[best.order[run]] -= stage.devices;

@@ -55,7 +55,7 @@ public:
   virtual double transferSeconds(unsigned at, unsigned devices) = 0;
   /// Whether more layers on the same devices never take less: an interval's fastest option is no faster than that of an
   /// interval inside it, and where none of an interval's options fits into memory, none of a longer one does. The
-  /// search then asks for fewer intervals.
+  /// search then asks for fewer intervals. Of reserved runs it is not expected.
   virtual bool growsWithLayers() const { return false; }
 };
 
@@ -66,11 +66,16 @@ struct DeviceRun {
   double memory = std::numeric_limits<double>::infinity(); ///< Bytes of each.
   /// The numbers of devices that a stage may have, ascending: parts of a host, or whole hosts.
   std::vector<unsigned> stageSizes;
+  /// All its devices belong to one stage, wherever in the pipeline that is: `stageSizes` is their number, and no other
+  /// run has this kind. Options see to it that every plan has exactly one such stage: intervals have them that hold
+  /// all the layers that belong there, and no other kind has options for any of these layers.
+  bool reserved = false;
 };
 
 struct StageProblem {
   unsigned numLayers = 0;
-  /// In the order of the pipeline where it is fixed; else `anyOrder` lets the search order them.
+  /// In the order of the pipeline where it is fixed; else `anyOrder` lets the search order them. Reserved ones stand
+  /// anywhere.
   std::vector<DeviceRun> runs;
   bool anyOrder = true;
   unsigned microbatches = 1;

@@ -39,7 +39,7 @@ static double leastAdded(const std::vector<StageOption> &options, const StagePro
 
 double workBound(const StageProblem &problem, StageCosts &costs, const std::vector<RunGroup> &groups,
                  double mostSeconds) {
-  if (!costs.growsWithLayers())
+  if (!costs.growsWithLayers() || std::any_of(groups.begin(), groups.end(), [](auto &group) { return group.reserved; }))
     return 0;
   double numDevices = 0;
   for (const DeviceRun &run : problem.runs)

@@ -14,7 +14,8 @@ namespace cleave::stages {
 /// takes at least the sum of f + l n / D, which is no less than the number of equal layers in the longest run of them
 /// times the least that a stage adds for each of its layers. Lengths of stages are asked for in steps of a sixteenth,
 /// so that the bound is at most so much too small, and the options asked for grow with the logarithm of the layers.
-/// Zero unless `costs.growsWithLayers()`.
+/// Zero unless `costs.growsWithLayers()`, and where runs are reserved: equal layers may be with those that belong
+/// there.
 double workBound(const StageProblem &problem, StageCosts &costs, const std::vector<RunGroup> &groups,
                  double mostSeconds);
 

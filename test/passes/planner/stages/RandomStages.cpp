@@ -89,6 +89,37 @@ void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, St
   ProblemMaker(random, problem, costs).make(numLayers, isFull);
 }
 
+void reserveRuns(std::mt19937 &random, StageProblem &problem, TableCosts &costs) {
+  auto upTo = [&](unsigned low, unsigned high) { return std::uniform_int_distribution<unsigned>(low, high)(random); };
+  if (upTo(0, 9) == 0)
+    problem.runs.clear();
+  unsigned from = 0;
+  for (unsigned kind = 2; kind < 2 + upTo(1, 2) && from < problem.numLayers; ++kind) {
+    unsigned first = upTo(from, problem.numLayers - 1), last = upTo(first + 1, problem.numLayers), devices = upTo(1, 3);
+    from = last;
+    double memory = upTo(0, 1) ? upTo(20, 150) : std::numeric_limits<double>::infinity();
+    problem.runs.push_back({devices, kind, memory, {devices}, true});
+    // What other kinds, and those reserved before, have for layers in the range is no longer theirs; the new run has
+    // options where all of it is, and nothing that belongs elsewhere.
+    for (auto &[key, options] : costs.table) {
+      auto [begin, end, otherKind, count] = key;
+      if (begin < last && end > first)
+        options.clear();
+    }
+    for (unsigned begin = 0; begin <= first; ++begin)
+      for (unsigned end = last; end <= problem.numLayers; ++end) {
+        bool isElsewhere = false;
+        for (const auto &[low, high] : costs.reserved)
+          isElsewhere |= begin < high && end > low;
+        if (!isElsewhere)
+          costs.table[{begin, end, kind, devices}] = {
+              {1.0 + upTo(0, 8), 1.0 + upTo(0, 8), upTo(0, 3) * 1.0, upTo(1, 30) * 1.0, upTo(0, 20) * 1.0, 0.5, 0},
+              {2.0 + upTo(0, 8), 1.0 + upTo(0, 8), 0, upTo(1, 20) * 1.0, upTo(0, 10) * 1.0, 0.25, 1}};
+      }
+    costs.reserved.emplace_back(first, last);
+  }
+}
+
 //===-- every plan --------------------------------------------------------------------------------------------===//
 
 namespace {
@@ -98,8 +129,10 @@ public:
   PlanTrier(const StageProblem &problem, StageCosts &costs) : problem(problem), costs(costs) {}
 
   EveryPlan run() {
-    std::vector<unsigned> order(problem.runs.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<unsigned> order;
+    for (unsigned run = 0; run < problem.runs.size(); ++run)
+      if (!problem.runs[run].reserved)
+        order.push_back(run);
     do
       extend(order, 0, order.empty() ? 0 : problem.runs[order[0]].count, 0, false);
     while (problem.anyOrder && std::next_permutation(order.begin(), order.end()));
@@ -116,6 +149,18 @@ private:
     }
     if (at + 1 < order.size())
       extend(order, at + 1, problem.runs[order[at + 1]].count, layer, hasIdle || left > 0);
+    for (unsigned index = 0; index < problem.runs.size(); ++index)
+      if (problem.runs[index].reserved &&
+          std::none_of(chosen.begin(), chosen.end(), [&](const Stage &stage) { return stage.run == index; }))
+        for (unsigned last = layer + 1; last <= problem.numLayers; ++last)
+          for (const StageOption &option :
+               costs.options(layer, last, problem.runs[index].kind, problem.runs[index].count)) {
+            chosen.push_back({layer, last, index, 0, problem.runs[index].count, option, 1});
+            extend(order, at, left, last, hasIdle);
+            chosen.pop_back();
+          }
+    if (at >= order.size())
+      return;
     const DeviceRun &run = problem.runs[order[at]];
     for (unsigned devices : run.stageSizes)
       for (unsigned last = layer + 1; devices <= left && last <= problem.numLayers; ++last)

@@ -20,6 +20,8 @@ public:
   std::vector<double> transfers;
   std::map<std::pair<unsigned, unsigned>, uint64_t> classes;
   bool grows = false;
+  /// Layers that belong to reserved runs.
+  std::vector<std::pair<unsigned, unsigned>> reserved;
 
   const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) override {
     ++asked;
@@ -39,6 +41,10 @@ public:
 /// several options an interval that trade time for memory, some intervals without any, limits that bind in some of the
 /// problems.
 void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, StageProblem &problem, TableCosts &costs);
+
+/// Gives one or two separate ranges of layers reserved runs of their own, at the end of the problem's runs; now and
+/// then no other devices are left.
+void reserveRuns(std::mt19937 &random, StageProblem &problem, TableCosts &costs);
 
 /// What trying every plan finds.
 struct EveryPlan {

@@ -37,11 +37,13 @@ static void expectValid(const StageProblem &problem, StageCosts &costs, const St
 }
 
 /// One random problem: the same seconds as the best of all plans, and the same bytes where there is none.
-static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull) {
+static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull, bool reserves = false) {
   std::mt19937 random(seed);
   StageProblem problem;
   TableCosts costs;
   makeRandomProblem(random, numLayers, isFull, problem, costs);
+  if (reserves)
+    reserveRuns(random, problem, costs);
   StagePlan plan = searchStages(problem, costs);
   EveryPlan every = tryEveryPlan(problem, costs);
   EXPECT_EQ(plan.isFeasible(), std::isfinite(every.seconds)) << "seed " << seed;
@@ -67,6 +69,15 @@ TEST(StageSearch, equalsTryingEveryPlanOfUpToSevenLayers) {
 TEST(StageSearch, equalsTryingEveryPlanOfEightLayersOnEightDevices) {
   for (unsigned seed = 1000; seed < 1100; ++seed)
     expectEqualsEveryPlan(seed, 8, true);
+}
+
+// Stages that belong on given devices stand anywhere in the pipeline and leave the other devices to the others.
+TEST(StageSearch, equalsTryingEveryPlanWithReservedRuns) {
+  unsigned feasible = 0;
+  for (unsigned seed = 2000; seed < 3000; ++seed)
+    feasible += expectEqualsEveryPlan(seed, 1 + seed % 7, seed % 2, true);
+  EXPECT_GT(feasible, 200u);
+  EXPECT_LT(feasible, 950u);
 }
 
 //===-- costs by formula --------------------------------------------------------------------------------------===//
