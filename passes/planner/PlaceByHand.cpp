@@ -24,14 +24,17 @@ public:
   }
 
   PlacedByHand run() {
-    for (size_t index = 0; index < nodes.size(); ++index)
-      pin(index);
-    reportUnused();
+    pinAll();
     if (!placement.defaultMesh)
       propagate();
-    for (size_t index = 0; index < nodes.size(); ++index)
-      if (origins[index] == unplaced)
-        result.places[index] = {placement.defaultMesh ? &*placement.defaultMesh : &firstDevice(), "default"};
+    placeRest(placement.defaultMesh ? *placement.defaultMesh : firstDevice());
+    return std::move(result);
+  }
+
+  PlacedByHand runPins() {
+    pinAll();
+    if (placement.defaultMesh)
+      placeRest(*placement.defaultMesh);
     return std::move(result);
   }
 
@@ -53,6 +56,18 @@ private:
   /// The pinned node that decided a node's place.
   std::vector<unsigned> origins;
   StringSet<> modelGroups;
+
+  void pinAll() {
+    for (size_t index = 0; index < nodes.size(); ++index)
+      pin(index);
+    reportUnused();
+  }
+
+  void placeRest(const MeshSpec &mesh) {
+    for (size_t index = 0; index < nodes.size(); ++index)
+      if (origins[index] == unplaced)
+        result.places[index] = {&mesh, "default"};
+  }
 
   void pin(unsigned index) {
     const ModelNode &node = nodes[index];
@@ -121,6 +136,10 @@ const MeshSpec &firstDevice() {
 
 PlacedByHand placeByHand(ArrayRef<ModelNode> nodes, const Placement &placement) {
   return HandPlacer(nodes, placement).run();
+}
+
+PlacedByHand pinByHand(ArrayRef<ModelNode> nodes, const Placement &placement) {
+  return HandPlacer(nodes, placement).runPins();
 }
 
 } // namespace cleave

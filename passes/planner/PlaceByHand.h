@@ -49,6 +49,9 @@ struct PlacedByHand {
 /// Decides the mesh of every node. The result refers to the placement.
 PlacedByHand placeByHand(llvm::ArrayRef<ModelNode> nodes, const Placement &placement);
 
+/// The same without propagation: the mesh of what neither a pin nor the model's group nor `default` places is null.
+PlacedByHand pinByHand(llvm::ArrayRef<ModelNode> nodes, const Placement &placement);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_PLANNER_PLACEBYHAND_H

@@ -8,10 +8,12 @@ using namespace mlir;
 
 namespace cleave {
 
-std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan) {
+std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan, ArrayRef<MeshSpec> pinned) {
   std::vector<MeshSpec> meshes;
   for (auto [index, stage] : llvm::enumerate(plan.stages)) {
-    if (stage.devices.size() == 1)
+    if (stage.pin != search::none)
+      meshes.push_back(pinned[stage.pin]);
+    else if (stage.devices.size() == 1)
       meshes.push_back(MeshSpec::ofDevice(stage.devices.front()));
     else
       meshes.push_back({"stage" + std::to_string(index), stage.devices, stage.axes});
@@ -43,7 +45,7 @@ void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const 
       OperatorSplit &split = *splits.find(graph.operators[index].op);
       for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
         if (unsigned factor = stage.factors[index - stage.first][axis];
-            factor != search::none && !split.rule.factors.empty())
+            factor != search::none && !split.rule.factors.empty() && !split.uses(split.mesh->axes[axis].name))
           splits.cut(split, factor, split.mesh->axes[axis].name, decision);
     }
 }
@@ -74,10 +76,8 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
   if (plan.stages.size() > 1 && request.training)
     to.schedule = stages::scheduleName(plan.schedule);
   to.memoryLimit = plan.memoryLimit;
-  to.peakBytes.assign(machine.devices.size(), 0.0);
-  for (const search::FoundStage &stage : plan.stages)
-    for (unsigned device : stage.devices)
-      to.peakBytes[device] = stage.bytes();
+  to.peakBytes = plan.deviceBytes();
+  to.peakBytes.resize(machine.devices.size(), 0.0);
   std::map<std::string, uint32_t> degrees;
   for (const search::FoundStage &stage : plan.stages)
     for (const MeshAxis &axis : stage.axes)
@@ -86,7 +86,7 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
     to.degrees.push_back({name, ways});
   if (plan.stages.size() > 1)
     to.degrees.push_back({pipelineDegree.str(), static_cast<uint32_t>(plan.stages.size())});
-  std::vector<MeshSpec> meshes = meshesOf(plan);
+  std::vector<MeshSpec> meshes = meshesOf(plan, request.pinned);
   for (auto [stage, mesh] : llvm::zip_equal(plan.stages, meshes)) {
     runtime::PlanStage &made = to.stages.emplace_back();
     made.forward = stage.forward;

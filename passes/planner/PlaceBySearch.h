@@ -11,14 +11,15 @@
 
 namespace cleave {
 
-/// The meshes of a found plan's stages: "stage0", …, or the device's own where a stage has one.
-std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan);
+/// The meshes of a found plan's stages: those of the request to which operators were pinned; of others "stage0", …, or
+/// the device's own where a stage has one.
+std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan, llvm::ArrayRef<MeshSpec> pinned);
 
 /// The place of every node of the graph; refers to the meshes.
 std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const search::FoundPlan &plan,
                                      llvm::ArrayRef<MeshSpec> meshes);
 
-/// Cuts every operator as the plan says. Nothing is left to follow.
+/// Cuts every operator as the plan says, along axes that it does not use yet. Nothing is left to follow.
 void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const search::FoundPlan &plan);
 
 /// What the search expects, for the plan file.

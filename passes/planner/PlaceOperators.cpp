@@ -11,6 +11,7 @@
 #include "passes/planner/Passes.h"
 #include "passes/planner/PlaceByHand.h"
 #include "passes/planner/PlaceByList.h"
+#include "passes/planner/PlaceByPins.h"
 #include "passes/planner/PlaceBySearch.h"
 #include "passes/planner/SplitByHand.h"
 #include "passes/planner/SplitByStrategy.h"
@@ -94,7 +95,7 @@ public:
   LogicalResult run() {
     if (failed(chooseMeshes()))
       return failure();
-    if (options.strategy == PlaceStrategy::Auto && !options.placement)
+    if (options.strategy == PlaceStrategy::Auto)
       for (auto graph : module.getOps<dfg::GraphOp>())
         if (failed(search(graph)))
           return failure();
@@ -104,6 +105,7 @@ public:
     for (auto graph : module.getOps<dfg::GraphOp>())
       if (failed(place(graph)))
         return failure();
+    nameStages();
     meshes.write();
     return success();
   }
@@ -123,15 +125,27 @@ private:
     /// Where it is faster than the plan.
     std::optional<ListPlacement> placement;
     std::vector<MeshSpec> meshes;
+    /// By node: where somebody pinned it.
+    std::vector<NodePlace> pins;
   };
   llvm::MapVector<Operation *, std::unique_ptr<Found>> found;
 
+  /// Finds a plan for a graph, unless a placement file leaves nothing to the search but splits.
   LogicalResult search(dfg::GraphOp graph) {
     auto made = std::make_unique<Found>();
-    made->graph = search::readGraph(graph);
+    search::SearchRequest request = options.search;
+    if (options.placement) {
+      FailureOr<bool> leaves = readPins(graph, *made, request);
+      if (failed(leaves))
+        return failure();
+      if (!*leaves)
+        return success();
+    } else {
+      made->graph = search::readGraph(graph);
+    }
     if (made->graph.operators.empty())
       return success();
-    auto plan = search::findPlan(made->graph, options.machine, options.search);
+    auto plan = search::findPlan(made->graph, options.machine, request);
     if (auto *problem = std::get_if<search::SearchFailure>(&plan)) {
       if (failureTo)
         *failureTo = problem->infeasible ? PlaceFailure::Infeasible : PlaceFailure::Usage;
@@ -139,18 +153,85 @@ private:
     }
     made->plan = std::move(std::get<search::FoundPlan>(plan));
     placeOnSingleDevices(*made);
-    made->meshes = made->placement ? singleDeviceMeshes(options.machine) : meshesOf(made->plan);
+    made->meshes = made->placement ? singleDeviceMeshes(options.machine) : meshesOf(made->plan, request.pinned);
     if (reportTo)
-      *reportTo = made->placement ? reportOf(made->graph, *made->placement, made->plan, options.search, options.machine)
-                                  : reportOf(made->graph, made->plan, options.search, options.machine);
+      *reportTo = made->placement ? reportOf(made->graph, *made->placement, made->plan, request, options.machine)
+                                  : reportOf(made->graph, made->plan, request, options.machine);
     found[graph] = std::move(made);
     return success();
+  }
+
+  /// Makes what a placement file says constraints of the search. False where devices are not for the search to choose:
+  /// what is pinned cannot be stages, or all of it is pinned and there is no more than splits to find.
+  FailureOr<bool> readPins(dfg::GraphOp graph, Found &made, search::SearchRequest &request) {
+    std::vector<ModelNode> nodes = collectModelNodes(graph);
+    PlacedByHand placed = pinByHand(nodes, *options.placement);
+    Pins pins = findPins(placed.places);
+    if (!pins.leaveNodes() && !request.training)
+      return false;
+    made.graph = search::readGraph(graph, pins.nodes);
+    if (std::string why = whyNoStages(made.graph, pins); !why.empty()) {
+      if (!request.training) {
+        emitWarning(module.getLoc())
+            << "what the placement file pins is no pipeline, so that the search chooses splits "
+               "only and not devices: "
+            << why;
+        return false;
+      }
+      if (failureTo)
+        *failureTo = PlaceFailure::Usage;
+      return emitError(module.getLoc())
+             << "--train with --strategy auto expects a placement file whose pins are stages of a pipeline; " << why
+             << "; give --strategy place, or other pins";
+    }
+    if (failed(report(placed, module)))
+      return failure();
+    // The mesh of what is free is not known: nothing can be cut by its axes, but factors can be kept whole.
+    MeshSpec open = {"", {}, {{"", 2}}};
+    made.pins = placed.places;
+    for (NodePlace &place : placed.places)
+      if (!place.mesh)
+        place.mesh = &open;
+    GraphSplits splits(graph, nodes, placed.places);
+    auto diagnose = [&](const FilePosition &position, DiagnosticSeverity severity) {
+      return emitAt(position, severity);
+    };
+    if (failed(splitByHand(splits, *options.placement, diagnose)))
+      return failure();
+    request.pinned = pins.meshes;
+    request.fixed = fixedFactors(made.graph, splits);
+    return true;
+  }
+
+  /// The places that the search found, with who decided them.
+  std::vector<NodePlace> placesOf(const Found &known) const {
+    if (known.placement)
+      return cleave::placesOf(*known.placement, known.meshes);
+    std::vector<NodePlace> places = placeBySearch(known.graph, known.plan, known.meshes);
+    if (!known.pins.empty())
+      for (auto [place, pin] : llvm::zip_equal(places, known.pins))
+        if (pin.mesh && pin.mesh->devices == place.mesh->devices)
+          place.by = pin.by;
+    return places;
+  }
+
+  /// The report's stages by their meshes' names in the module.
+  void nameStages() {
+    for (auto &[graph, known] : found)
+      if (reportTo && !known->placement)
+        for (auto [name, mesh] : llvm::zip_equal((*reportTo)->stageMeshes, known->meshes))
+          name = meshes.get(mesh).getValue().str();
+  }
+
+  /// Emits at a place in the placement file.
+  InFlightDiagnostic emitAt(const FilePosition &position, DiagnosticSeverity severity) {
+    return module.getContext()->getDiagEngine().emit(locationOf(position, module), severity);
   }
 
   /// Operators on single devices, their branches side by side, are one more candidate for inference.
   void placeOnSingleDevices(Found &made) {
     const search::SearchRequest &request = options.search;
-    if (request.training || request.degrees.any() || options.machine.devices.size() < 2)
+    if (request.training || request.degrees.any() || options.machine.devices.size() < 2 || !made.pins.empty())
       return;
     ListPlacement placement = placeByList(made.graph, options.machine, request.memoryLimit, made.plan.seconds);
     // The report's bound is one of both kinds of plans.
@@ -187,18 +268,15 @@ private:
   }
 
   FailureOr<std::vector<NodePlace>> choosePlaces(dfg::GraphOp graph, ArrayRef<ModelNode> nodes) {
-    if (options.placement) {
+    auto known = found.find(graph);
+    if (options.placement && known == found.end()) {
       PlacedByHand placed = placeByHand(nodes, *options.placement);
       if (failed(report(placed, module)))
         return failure();
       return std::move(placed.places);
     }
-    if (options.strategy == PlaceStrategy::Auto && !nodes.empty()) {
-      const Found &known = *found.find(graph)->second;
-      if (known.placement)
-        return placesOf(*known.placement, known.meshes);
-      return placeBySearch(known.graph, known.plan, known.meshes);
-    }
+    if (options.strategy == PlaceStrategy::Auto && !nodes.empty())
+      return placesOf(*known->second);
     std::vector<NodePlace> places;
     for (size_t index = 0; index < nodes.size(); ++index)
       places.push_back({&turns[index % turns.size()], ("strategy " + strategyName(options.strategy)).str()});
@@ -206,10 +284,13 @@ private:
   }
 
   LogicalResult split(GraphSplits &splits, dfg::GraphOp graph) {
-    if (options.placement &&
-        failed(splitByHand(splits, *options.placement, [&](const FilePosition &position, DiagnosticSeverity severity) {
-          return module.getContext()->getDiagEngine().emit(locationOf(position, module), severity);
-        })))
+    auto known = found.find(graph);
+    // What has no effect was told before the search.
+    auto diagnose = [&](const FilePosition &position, DiagnosticSeverity severity) {
+      bool isTold = known != found.end() && severity == DiagnosticSeverity::Warning;
+      return isTold ? InFlightDiagnostic() : emitAt(position, severity);
+    };
+    if (options.placement && failed(splitByHand(splits, *options.placement, diagnose)))
       return failure();
     if (options.strategy == PlaceStrategy::Data || options.strategy == PlaceStrategy::Tensor) {
       if (turns.front().sizeOf(dataAxis))
@@ -223,9 +304,9 @@ private:
       splitEverything(splits);
       return success();
     }
-    if (options.strategy == PlaceStrategy::Auto && options.placement)
+    if (options.strategy == PlaceStrategy::Auto && options.placement && known == found.end())
       return splitRest(splits, graph);
-    if (auto known = found.find(graph); known != found.end()) {
+    if (known != found.end()) {
       if (!known->second->placement)
         splitBySearch(splits, known->second->graph, known->second->plan);
       return success();
@@ -238,23 +319,9 @@ private:
   LogicalResult splitRest(GraphSplits &splits, dfg::GraphOp graph) {
     search::SearchGraph read = search::readGraph(graph);
     std::vector<const MeshSpec *> meshes;
-    search::FixedFactors fixed;
-    for (auto [index, op] : llvm::enumerate(read.operators)) {
-      const OperatorSplit &split = *splits.find(op.op);
-      meshes.push_back(split.mesh);
-      search::FixedSplit known;
-      known.closed = split.closed;
-      for (unsigned factor = 0; factor != split.axes.size(); ++factor) {
-        for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
-          if (llvm::is_contained(split.axes[factor], split.mesh->axes[axis].name))
-            known.axes.emplace_back(axis, factor);
-        if (split.fixed[factor] && split.axes[factor].empty())
-          known.whole.push_back(factor);
-      }
-      if (known.closed || !known.axes.empty() || !known.whole.empty())
-        fixed[index] = std::move(known);
-    }
-    auto best = search::findSplits(read, options.machine, meshes, fixed, options.search.solver);
+    for (const search::Operator &op : read.operators)
+      meshes.push_back(splits.find(op.op)->mesh);
+    auto best = search::findSplits(read, options.machine, meshes, fixedFactors(read, splits), options.search.solver);
     if (!best) {
       if (failureTo)
         *failureTo = PlaceFailure::Infeasible;

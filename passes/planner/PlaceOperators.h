@@ -38,7 +38,7 @@ std::optional<PlaceStrategy> findStrategy(llvm::StringRef name);
 struct PlaceOptions {
   PlaceStrategy strategy = PlaceStrategy::Single;
   Machine machine;
-  /// What PlaceStrategy::Place asks for; nothing else takes it.
+  /// What PlaceStrategy::Place asks for, and what PlaceStrategy::Auto has to keep to; nothing else takes it.
   std::optional<Placement> placement;
   /// Into how many parts Data and Tensor split; nothing else takes it. Auto has its own in `search`.
   Degrees degrees;

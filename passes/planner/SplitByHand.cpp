@@ -28,6 +28,8 @@ std::string describeFactors(const SplitRule &rule) {
 
 /// "axes data of 2, model of 4 of mesh \"grid\"", or that there is no mesh.
 std::string describeAxes(const MeshSpec &mesh) {
+  if (mesh.devices.empty())
+    return "devices that the search chooses: give it a group, or the file a \"default\"";
   if (mesh.axes.empty())
     return "device " + std::to_string(mesh.devices.front()) + " by itself, which has no axes";
   return llvm::join(llvm::map_range(

@@ -16,7 +16,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__f
 SKIPPED = 77
 
 # Exit codes of the command line.
-DONE, UNSUPPORTED, REJECTED, INFEASIBLE, DIFFERENT = 0, 3, 4, 5, 6
+DONE, USAGE, UNSUPPORTED, REJECTED, INFEASIBLE, DIFFERENT = 0, 2, 3, 4, 5, 6
 
 Result = collections.namedtuple("Result", "code output errors")
 

@@ -15,7 +15,7 @@ import random
 import sys
 import tempfile
 
-from cleave_process import DONE, INFEASIBLE, Result, cleave, parallel, report
+from cleave_process import DONE, INFEASIBLE, USAGE, Result, cleave, parallel, report
 
 INPUTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "Inputs")
 
@@ -337,8 +337,46 @@ def numeric_training(folder):
     verify_all(cases, 15)
 
 
+def write_pins(choose, names, devices, path):
+    """One or two ranges of a model's nodes on devices of their own."""
+    order = list(range(devices))
+    choose.shuffle(order)
+    ends = sorted(choose.sample(range(len(names) + 1), 4))
+    groups, places = {}, {}
+    for number in range(choose.randint(1, 2)):
+        first, last = ends[2 * number:2 * number + 2]
+        count = 2 if len(order) > 2 and choose.randrange(2) else 1
+        groups[f"g{number}"], places[f"g{number}"] = names[first:last], [order.pop() for _ in range(count)]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"groups": groups, "devices": places}, file)
+    return groups, places
+
+
+def numeric_pins(folder):
+    """Plans around pins keep them, and compute what plain loops on one device do."""
+    choose, cases = random.Random(6), []
+    for number in range(20):
+        name, sizes, loss = TRAINED[number % len(TRAINED)]
+        devices, training = choose.randint(2, 4), number % 2
+        model, machine = zoo(folder, name, *sizes), f"host:{devices}x1"
+        names = [operator["name"] for operator in plan(model, machine, "--strategy", "single")["ops"]]
+        path = os.path.join(folder, f"{number}.place.yaml")
+        groups, places = write_pins(choose, names, devices, path)
+        flags = ["--strategy", "auto", "--place", path, *(["--train", "--loss", loss] if training else [])]
+        found = plan(model, machine, *flags, expect=(DONE, USAGE))
+        if not found:
+            continue
+        kept = {operator["name"]: operator for operator in found["ops"]}
+        for group, pinned in groups.items():
+            for node in pinned:
+                on = {f"cpu{device}" for device in places[group]}
+                check(set(kept[node]["devices"]) == on, f"{name}, {path}", f"expected {node} on {on}, got {kept[node]}")
+        cases.append((model, machine, flags))
+    verify_all(cases, 15)
+
+
 PARTS = {"quality": quality, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
-         "numeric": numeric, "numeric-training": numeric_training}
+         "numeric": numeric, "numeric-training": numeric_training, "numeric-pins": numeric_pins}
 
 
 def main():

@@ -194,9 +194,9 @@ Error ModelCompiler::place() {
   bool constrains = result.strategy == "auto" && !target.placementFile.empty();
   if (!target.placementFile.empty() && result.strategy != "place" && !constrains)
     return makeError(Status::Usage, "--place expects --strategy place or auto, got ", result.strategy);
-  if (constrains && (target.train || !target.degrees.empty()))
-    return makeError(Status::Usage, "--place with --strategy auto fixes the devices: --train and --degrees cannot be "
-                                    "given with it");
+  if (constrains && !target.degrees.empty())
+    return makeError(Status::Usage, "--place with --strategy auto says where stages are: --degrees cannot be given "
+                                    "with it");
   if (result.strategy != "place" && !constrains)
     options.placement.reset();
   options.strategy = result.strategy == "pipeline" ? PlaceStrategy::Auto : *findStrategy(result.strategy);

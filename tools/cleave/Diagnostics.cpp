@@ -71,8 +71,9 @@ static void print(Diagnostic &diagnostic) {
     printNote(message);
     break;
   }
+  // A name without a kind is the graph's.
   StringRef node = dfg::getNodeName(diagnostic.getLocation());
-  if (!node.empty() && message.find(node.str()) == std::string::npos)
+  if (!dfg::getNodeKind(diagnostic.getLocation()).empty() && message.find(node.str()) == std::string::npos)
     printNote("at node \"" + node + "\"");
   for (Diagnostic &note : diagnostic.getNotes())
     print(note);

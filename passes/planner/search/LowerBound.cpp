@@ -14,9 +14,9 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
   double single = problem.numStages.value_or(1) == 1 ? singleStageBound(microbatches) : solver::forbidden;
   if (problem.numStages.value_or(2) == 1)
     return single;
-  std::map<unsigned, std::pair<double, double>> known;
+  std::map<uint64_t, std::pair<double, double>> known;
   auto leastOf = [&](unsigned first, unsigned last) {
-    auto [entry, isNew] = known.try_emplace(intervals.classOf(first, last));
+    auto [entry, isNew] = known.try_emplace(classOf(first, last));
     if (isNew)
       entry->second = leastOfLayers(first, last, microbatches);
     return entry->second;
@@ -73,7 +73,7 @@ std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last,
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
       for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
-        if (isPlain(shapesOf(kind, devices)[shape]))
+        if (isPlain(shapesOf(kind, devices)[shape]) || !mayBeOn(kind, first, last, /*asPart=*/true))
           continue;
         const IntervalSums *sums =
             intervals.best(first, last, settingOf(kind, devices, shape, microbatches), Weights());
@@ -97,7 +97,7 @@ double Searcher::singleStageBound(int64_t microbatches) {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
       for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
-        if (isPlain(shapesOf(kind, devices)[shape]))
+        if (isPlain(shapesOf(kind, devices)[shape]) || !mayBeOn(kind, 0, intervals.numLayers(), /*asPart=*/false))
           continue;
         unsigned setting = settingOf(kind, devices, shape, microbatches);
         double bound = 0;

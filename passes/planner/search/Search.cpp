@@ -37,11 +37,23 @@ const OptimizerKind *findOptimizer(llvm::StringRef name) {
   return found == std::end(kinds) ? nullptr : found;
 }
 
-double FoundPlan::peakBytes() const {
-  double peak = 0;
+std::vector<double> FoundPlan::deviceBytes() const {
+  std::vector<double> kept, transient;
   for (const FoundStage &stage : stages)
-    peak = std::max(peak, stage.bytes());
-  return peak;
+    for (unsigned device : stage.devices) {
+      kept.resize(std::max<size_t>(kept.size(), device + 1), 0.0);
+      transient.resize(kept.size(), 0.0);
+      kept[device] += stage.bytes() - stage.transient;
+      transient[device] = std::max(transient[device], stage.transient);
+    }
+  for (auto [bytes, more] : llvm::zip_equal(kept, transient))
+    bytes += more;
+  return kept;
+}
+
+double FoundPlan::peakBytes() const {
+  std::vector<double> bytes = deviceBytes();
+  return bytes.empty() ? 0 : *llvm::max_element(bytes);
 }
 
 //===-- the search --------------------------------------------------------------------------------------------===//
@@ -93,13 +105,16 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<sta
   stages::StageProblem problem;
   problem.numLayers = intervals.numLayers();
   problem.microbatches = microbatches;
+  problem.training = request.training;
   problem.schedule = schedule.value_or(schedules(microbatches).front());
+  problem.sharesDevices = sharesDevices;
   const Degrees &degrees = request.degrees;
   if (degrees.pipeline)
     problem.numStages = *degrees.pipeline;
   for (unsigned kind = 0; kind != runs.size(); ++kind) {
     stages::DeviceRun run;
-    run.count = runs[kind].count;
+    run.count = runs[kind].count();
+    run.reserved = runs[kind].pin != none;
     run.kind = kind;
     run.memory = memoryOf(kind);
     run.stageSizes = stageSizes(runs[kind]);
@@ -134,7 +149,7 @@ void Searcher::trySchedule(int64_t microbatches, stages::Schedule schedule, Cost
   if (!plan.isFeasible())
     return;
   FoundPlan found = describe(plan, microbatches, schedule);
-  if (best && best->seconds <= found.seconds)
+  if ((best && best->seconds <= found.seconds) || (sharesDevices && !hasMemory(found)))
     return;
   best = std::move(found);
   bestChoices = std::move(describedChoices);
@@ -199,8 +214,9 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     FoundStage &stage = found.stages.emplace_back();
     stage.first = graph.boundaries[from.first].at;
     stage.last = graph.boundaries[from.last].at;
-    for (unsigned device = 0; device != from.devices; ++device)
-      stage.devices.push_back(runs[from.run].first + from.firstDevice + device);
+    auto devices = llvm::ArrayRef(runs[from.run].devices).slice(from.firstDevice, from.devices);
+    stage.devices.assign(devices.begin(), devices.end());
+    stage.pin = runs[from.run].pin;
     stage.recompute = choice.recompute;
     stage.zero = choice.zero;
     setSplits(stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
@@ -310,7 +326,10 @@ SearchFailure Searcher::infeasible() const {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     limit = std::max(limit, memoryOf(kind));
   if (!std::isfinite(leastBytes) || leastBytes <= limit)
-    return {true, "no plan fits the degrees: stages, devices and layers do not go together; give fewer of --degrees"};
+    return {true,
+            request.pinned.empty()
+                ? "no plan fits the degrees: stages, devices and layers do not go together; give fewer of --degrees"
+                : "no plan keeps to the placement file: free some of its groups or splits"};
   std::string message = llvm::formatv(
       "no plan fits into the memory: the best needs {0} on its fullest device, {1} more than the limit of {2}",
       bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit));
@@ -357,14 +376,25 @@ std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
   return std::move(*best);
 }
 
+/// Whether stages that share devices fit there together.
+bool Searcher::hasMemory(const FoundPlan &plan) const {
+  std::vector<double> bytes = plan.deviceBytes();
+  bytes.resize(machine.devices.size(), 0.0);
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    for (unsigned device : runs[kind].devices)
+      if (bytes[device] > memoryOf(kind))
+        return false;
+  return true;
+}
+
 /// Explores numbers of microbatches in two threads, each for itself: the same two on every machine, so that the plan
 /// does not depend on how many cores there are.
 static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, const Machine &machine,
-                                                     const SearchRequest &request) {
+                                                     const SearchRequest &request, bool sharesDevices = false) {
   constexpr unsigned shares = 2;
   std::vector<std::unique_ptr<Searcher>> searchers;
   for (unsigned share = 0; share != shares; ++share)
-    searchers.push_back(std::make_unique<Searcher>(graph, machine, request));
+    searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices));
   if (std::string problem = searchers.front()->checkRequest(); !problem.empty())
     return SearchFailure{false, problem};
   auto together = [&](auto work) {
@@ -385,6 +415,8 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
   }
   if (winner)
     return winner->finish(bound);
+  if (sharesDevices)
+    return search(graph, machine, request);
   // How much memory is missing takes longer to find out than that it is.
   together([&](unsigned share) { searchers[share]->findLeastBytes(); });
   for (auto &searcher : searchers) {
@@ -399,7 +431,10 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
 static void considerBaselines(const SearchGraph &graph, const Machine &machine, const SearchRequest &request,
                               FoundPlan &plan) {
   auto count = static_cast<int64_t>(machine.devices.size());
-  std::vector<std::pair<std::string, Degrees>> baselines = {{"single", {}}};
+  std::vector<std::pair<std::string, Degrees>> baselines;
+  if (!request.pinned.empty())
+    baselines.push_back({"without the pins", {}});
+  baselines.push_back({"single", {}});
   baselines.back().second.data = 1;
   if (count > 1) {
     std::string devices = std::to_string(count);
@@ -413,6 +448,8 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
   for (auto &[name, degrees] : baselines) {
     SearchRequest fixed = request;
     fixed.degrees = degrees;
+    fixed.pinned.clear();
+    fixed.fixed.clear();
     fixed.progress = nullptr;
     auto found = search(graph, machine, fixed);
     Considered &made = plan.considered.emplace_back();
@@ -435,7 +472,9 @@ std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const 
       std::lock_guard lock(mutex);
       request.progress(line);
     };
-  auto found = search(graph, machine, guarded);
+  // Devices that only wait for what is pinned to them would be lost to all else.
+  bool sharesDevices = !request.training && !request.pinned.empty();
+  auto found = search(graph, machine, guarded, sharesDevices);
   if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any())
     considerBaselines(graph, machine, request, *plan);
   return found;

@@ -7,6 +7,8 @@
 #define CLEAVE_PASSES_PLANNER_SEARCH_SEARCH_H
 
 #include "passes/planner/Degrees.h"
+#include "passes/planner/MeshSpec.h"
+#include "passes/planner/search/Piece.h"
 #include "passes/planner/search/SearchGraph.h"
 #include "passes/planner/solver/Solve.h"
 #include "passes/planner/stages/Schedule.h"
@@ -55,6 +57,11 @@ struct SearchRequest {
   solver::SolveOptions solver;
   /// Seconds after which the best plan so far is taken; 0: no limit.
   double timeBudget = 0;
+  /// The meshes of pinned operators, by Operator::pin: what is pinned to one is in a stage of just these devices and
+  /// axes. They share no device. For inference other stages may be on their devices, too.
+  std::vector<MeshSpec> pinned;
+  /// What somebody fixed about the splits of operators; axes are those of the mesh that the operator is pinned to.
+  FixedFactors fixed;
   /// Called with a line about the best plan so far, by one thread at a time.
   std::function<void(const std::string &)> progress;
 };
@@ -70,6 +77,7 @@ struct OperatorExpectation {
 /// Operators [first, last) of the graph on a grid of devices.
 struct FoundStage {
   unsigned first = 0, last = 0;
+  unsigned pin = none; ///< Operators in it are pinned there: an index into SearchRequest::pinned.
   std::vector<unsigned> devices;
   std::vector<MeshAxis> axes;
   /// By operator and axis: the factor that is cut, or none.
@@ -106,6 +114,8 @@ struct FoundPlan {
   double modelFlops = 0; ///< Of a step, without recomputation.
   std::vector<Considered> considered;
 
+  /// Bytes of a device, by its number: what its stages keep, and the most that one of them needs beside.
+  std::vector<double> deviceBytes() const;
   /// Fullest device.
   double peakBytes() const;
 };

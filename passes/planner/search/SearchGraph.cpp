@@ -8,6 +8,7 @@
 #include "passes/planner/NarrowOperators.h"
 #include "passes/planner/SplitByStrategy.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <map>
@@ -19,8 +20,8 @@ namespace {
 
 class GraphReader {
 public:
-  GraphReader(dfg::GraphOp graph, unsigned mostBoundaries)
-      : graph(graph), narrow(graph), mostBoundaries(mostBoundaries) {}
+  GraphReader(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned mostBoundaries)
+      : graph(graph), pins(pins), narrow(graph), mostBoundaries(mostBoundaries) {}
 
   SearchGraph run() {
     result.nodes = collectModelNodes(graph);
@@ -35,6 +36,7 @@ public:
 
 private:
   dfg::GraphOp graph;
+  llvm::ArrayRef<unsigned> pins;
   NarrowOperators narrow;
   unsigned mostBoundaries;
   SearchGraph result;
@@ -143,6 +145,8 @@ private:
       result.tensors[tensor].result = value.getResultNumber();
       made.results.push_back(tensor);
     }
+    if (!pins.empty() && !made.once)
+      made.pin = pins[node];
     result.operators.push_back(std::move(made));
   }
 
@@ -323,9 +327,46 @@ private:
     double work = std::max(result.flops(), 1.0);
     for (size_t index = 0; index + 1 < single.size(); ++index)
       addNarrow(all, single[index].at, single[index + 1].at, work / 24, kept);
+    keepEndsOfPins(all, kept);
     for (auto &[at, boundary] : kept)
       result.boundaries.push_back(boundary);
     mergeRepeated();
+  }
+
+  /// Where stages have to be cut for what is pinned: boundaries that are kept.
+  llvm::DenseSet<unsigned> endsOfPins;
+
+  /// Cuts before and behind what is pinned to one mesh, where that separates nothing that belongs together; between
+  /// two pins somewhere in any case.
+  void keepEndsOfPins(const std::vector<Boundary> &all, std::map<unsigned, Boundary> &kept) {
+    auto keep = [&](unsigned at) {
+      kept.try_emplace(at, all[at]);
+      endsOfPins.insert(at);
+    };
+    unsigned before = none, count = result.operators.size();
+    auto cutBetween = [&](unsigned first, unsigned last, bool isNeeded) {
+      unsigned low = first, high = last;
+      while (low != last && separates(all[low]))
+        ++low;
+      while (high != low && separates(all[high]))
+        --high;
+      if (!separates(all[low]) || isNeeded) {
+        keep(low);
+        keep(high);
+      }
+    };
+    for (unsigned index = 0; index != count; ++index) {
+      unsigned pin = result.operators[index].pin;
+      if (pin == none)
+        continue;
+      if (before == none && index > 0)
+        cutBetween(1, index, false);
+      else if (before != none && result.operators[before].pin != pin)
+        cutBetween(before + 1, index, true);
+      before = index;
+    }
+    if (before != none && before + 1 < count)
+      cutBetween(before + 1, count - 1, false);
   }
 
   double flopsBetween(unsigned first, unsigned last) const {
@@ -374,14 +415,18 @@ private:
     while (boundaries.size() > mostBoundaries) {
       std::map<std::pair<unsigned, unsigned>, unsigned> counts;
       for (size_t index = 0; index + 1 < kind.size(); ++index)
-        ++counts[{kind[index], kind[index + 1]}];
+        if (!endsOfPins.contains(boundaries[index + 1].at))
+          ++counts[{kind[index], kind[index + 1]}];
+      if (counts.empty())
+        return;
       auto most = std::max_element(counts.begin(), counts.end(),
                                    [](auto &left, auto &right) { return left.second < right.second; });
       auto pair = most->first;
       std::vector<Boundary> keptBoundaries = {boundaries.front()};
       std::vector<unsigned> keptKinds;
       for (size_t index = 0; index < kind.size(); ++index) {
-        bool joins = index + 1 < kind.size() && std::pair(kind[index], kind[index + 1]) == pair;
+        bool joins = index + 1 < kind.size() && std::pair(kind[index], kind[index + 1]) == pair &&
+                     !endsOfPins.contains(boundaries[index + 1].at);
         keptKinds.push_back(joins ? next : kind[index]);
         index += joins;
         keptBoundaries.push_back(boundaries[index + 1]);
@@ -456,6 +501,8 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
   return text;
 }
 
-SearchGraph readGraph(dfg::GraphOp graph, unsigned mostBoundaries) { return GraphReader(graph, mostBoundaries).run(); }
+SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned mostBoundaries) {
+  return GraphReader(graph, pins, mostBoundaries).run();
+}
 
 } // namespace cleave::search

@@ -65,6 +65,9 @@ struct Operator {
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
   /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.
   unsigned leader = 0;
+  /// What somebody pinned its node to: a number that the caller of readGraph gave it. None where nobody did, and of
+  /// what runs once.
+  unsigned pin = none;
 };
 
 /// Between operators `at - 1` and `at`.
@@ -96,8 +99,9 @@ struct SearchGraph {
 };
 
 /// Reads a graph whose operators have not been placed. At most `mostBoundaries` boundaries are kept: all single ones
-/// that repeat in the same way, and of the others the narrowest.
-SearchGraph readGraph(dfg::GraphOp graph, unsigned mostBoundaries = 128);
+/// that repeat in the same way, and of the others the narrowest. `pins` says by node (of collectModelNodes) what it is
+/// pinned to, if anything is: there are boundaries between what is pinned to one and to another, too.
+SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins = {}, unsigned mostBoundaries = 128);
 
 } // namespace cleave::search
 

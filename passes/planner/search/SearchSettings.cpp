@@ -18,35 +18,90 @@ static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
          left.driver == right.driver;
 }
 
-std::vector<Run> findRuns(const Machine &machine) {
+std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<MeshSpec> pinned, bool sharesDevices) {
   std::vector<Run> runs;
   unsigned onHost = 0;
+  const DeviceSpec *before = nullptr;
+  auto isPinned = [&](unsigned device) {
+    return llvm::any_of(pinned, [&](const MeshSpec &mesh) { return llvm::is_contained(mesh.devices, device); });
+  };
   for (unsigned device = 0; device != machine.devices.size(); ++device) {
+    if (!sharesDevices && isPinned(device))
+      continue;
     const DeviceSpec &spec = machine.devices[device];
-    bool sameHost = device != 0 && machine.devices[device - 1].host == spec.host;
-    if (runs.empty() || !alike(machine.devices[device - 1], spec)) {
-      runs.push_back({device, 0, 1});
+    if (!before || !alike(*before, spec)) {
+      runs.emplace_back();
       onHost = 0;
-    } else if (!sameHost) {
+    } else if (before->host != spec.host) {
       onHost = 0;
     }
-    ++runs.back().count;
+    before = &spec;
+    runs.back().devices.push_back(device);
     runs.back().hostSize = std::max(runs.back().hostSize, ++onHost);
   }
+  for (auto [index, mesh] : llvm::enumerate(pinned))
+    runs.push_back({mesh.devices, static_cast<unsigned>(mesh.devices.size()), static_cast<unsigned>(index)});
   return runs;
 }
 
 std::vector<unsigned> stageSizes(const Run &run) {
-  std::set<unsigned> sizes = {run.count};
-  for (unsigned size = 1; size <= run.count; ++size)
-    if (run.count <= 16)
+  std::set<unsigned> sizes = {run.count()};
+  if (run.pin != none)
+    return {run.count()};
+  for (unsigned size = 1; size <= run.count(); ++size)
+    if (run.count() <= 16)
       sizes.insert(size);
-  for (unsigned size = 1; size <= std::min(run.count, run.hostSize); ++size)
+  for (unsigned size = 1; size <= std::min(run.count(), run.hostSize); ++size)
     if (run.hostSize % size == 0)
       sizes.insert(size);
-  for (unsigned hosts = 1; hosts * run.hostSize <= run.count; hosts *= 2)
+  for (unsigned hosts = 1; hosts * run.hostSize <= run.count(); hosts *= 2)
     sizes.insert(hosts * run.hostSize);
   return {sizes.begin(), sizes.end()};
+}
+
+//===-- pins ----------------------------------------------------------------------------------------------------===//
+
+void Searcher::findPinnedLayers() {
+  unsigned layers = intervals.numLayers();
+  pinnedLayers.assign(request.pinned.size(), {layers, 0});
+  if (request.pinned.empty())
+    return;
+  for (unsigned layer = 0; layer != layers; ++layer)
+    for (unsigned index = graph.boundaries[layer].at; index != graph.boundaries[layer + 1].at; ++index)
+      if (unsigned pin = graph.operators[index].pin; pin != none) {
+        pinnedLayers[pin].first = std::min(pinnedLayers[pin].first, layer);
+        pinnedLayers[pin].second = layer + 1;
+      }
+}
+
+PinsOfLayers Searcher::pinsOf(unsigned first, unsigned last) const {
+  PinsOfLayers pins;
+  for (auto [pin, layers] : llvm::enumerate(pinnedLayers)) {
+    auto [begin, end] = layers;
+    if (begin >= last || end <= first)
+      continue;
+    if (pins.pin != none)
+      return {none, false, true};
+    pins.pin = pin;
+    pins.isWhole = first <= begin && end <= last;
+  }
+  return pins;
+}
+
+bool Searcher::mayBeOn(unsigned kind, unsigned first, unsigned last, bool asPart) const {
+  PinsOfLayers pins = pinsOf(first, last);
+  if (pins.areSeveral)
+    return false;
+  if (asPart)
+    return pins.pin == none || pins.pin == runs[kind].pin;
+  return pins.pin == runs[kind].pin && pins.isWhole;
+}
+
+/// Equal layers are not equal where only some are pinned.
+uint64_t Searcher::classOf(unsigned first, unsigned last) {
+  unsigned structure = intervals.classOf(first, last);
+  return request.pinned.empty() ? structure
+                                : classes.try_emplace({structure, pinsOf(first, last)}, classes.size()).first->second;
 }
 
 //===-- grids and settings ------------------------------------------------------------------------------------===//
@@ -92,6 +147,14 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
   std::vector<Shape> &list = entry->second;
   if (!isNew)
     return list;
+  if (unsigned pin = runs[kind].pin; pin != none) {
+    Shape &shape = list.emplace_back();
+    for (const MeshAxis &axis : request.pinned[pin].axes) {
+      shape.sizes.push_back(axis.size);
+      shape.names.push_back(axis.name);
+    }
+    return list;
+  }
   const Degrees &degrees = request.degrees;
   if (degrees.data || degrees.model || degrees.sequence || degrees.expert) {
     Shape shape;
@@ -160,9 +223,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   std::unique_ptr<Grid> &grid = grids[{kind, devices, shape}];
   const Shape &known = shapesOf(kind, devices)[shape];
   if (!grid) {
-    std::vector<unsigned> members(devices);
-    std::iota(members.begin(), members.end(), runs[kind].first);
-    grid = std::make_unique<Grid>(topology, members, known.sizes);
+    grid = std::make_unique<Grid>(topology, llvm::ArrayRef(runs[kind].devices).take_front(devices), known.sizes);
   }
   Setting setting;
   setting.grid = grid.get();
@@ -201,8 +262,8 @@ std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
     return list;
   double peak = 0, limit = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind) {
-    peak += operatorCosts[kind]->peakFlops() * runs[kind].count;
-    limit += std::isfinite(memoryOf(kind)) ? memoryOf(kind) * runs[kind].count : 0;
+    peak += operatorCosts[kind]->peakFlops() * runs[kind].count();
+    limit += std::isfinite(memoryOf(kind)) ? memoryOf(kind) * runs[kind].count() : 0;
   }
   double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
   double perByte = limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;

@@ -17,12 +17,17 @@
 
 namespace cleave::search {
 
-/// Devices in a row of one kind, on hosts with equally many of them.
+/// Devices of one kind, on hosts with equally many of them.
 struct Run {
-  unsigned first = 0, count = 0, hostSize = 1;
+  std::vector<unsigned> devices;
+  unsigned hostSize = 1;
+  unsigned pin = none; ///< It is for what is pinned there: an index into SearchRequest::pinned.
+
+  unsigned count() const { return devices.size(); }
 };
-/// The machine's devices as runs.
-std::vector<Run> findRuns(const Machine &machine);
+/// The machine's devices as runs: what nothing is pinned to, or all where devices are shared, then a run for each mesh
+/// of pinned operators.
+std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<MeshSpec> pinned = {}, bool sharesDevices = false);
 /// The numbers of devices that a stage may have: parts of a host and whole hosts; every number where there are few
 /// devices.
 std::vector<unsigned> stageSizes(const Run &run);
@@ -40,6 +45,14 @@ struct Choice {
   Weights weights;
   Recompute recompute;
   unsigned zero;
+};
+
+/// What layers are pinned to.
+struct PinsOfLayers {
+  unsigned pin = none;     ///< The only mesh to which some of them are pinned.
+  bool isWhole = true;     ///< All that is pinned to it is in these layers.
+  bool areSeveral = false; ///< They are pinned to several meshes.
+  auto operator<=>(const PinsOfLayers &) const = default;
 };
 
 class Searcher;
@@ -65,14 +78,18 @@ private:
 
 class Searcher {
 public:
-  Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request)
-      : graph(graph), machine(machine), request(request), topology(machine), intervals(graph), runs(findRuns(machine)) {
+  /// `sharesDevices`: a device may belong to several stages.
+  Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request, bool sharesDevices)
+      : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), topology(machine),
+        intervals(graph, request.fixed), runs(findRuns(machine, request.pinned, sharesDevices)) {
     for (const Run &run : runs)
-      operatorCosts.push_back(std::make_unique<OperatorCost>(deviceKindOf(machine, run.first), request.elementType));
+      operatorCosts.push_back(
+          std::make_unique<OperatorCost>(deviceKindOf(machine, run.devices.front()), request.elementType));
     begin = std::clock();
-    hidden = deviceKindOf(machine, runs.front().first).overlapSlowdown - 1;
+    hidden = deviceKindOf(machine, runs.front().devices.front()).overlapSlowdown - 1;
     memoryBinds = memoryMayBind();
     sumState();
+    findPinnedLayers();
   }
 
   /// What makes the request senseless; empty where it is not.
@@ -92,7 +109,7 @@ private:
   friend class Costs;
 
   double memoryOf(unsigned kind) const {
-    double limit = static_cast<double>(machine.devices[runs[kind].first].memoryLimit);
+    double limit = static_cast<double>(machine.devices[runs[kind].devices.front()].memoryLimit);
     if (request.memoryLimit > 0)
       limit = limit > 0 ? std::min(limit, request.memoryLimit) : request.memoryLimit;
     return limit > 0 ? limit : std::numeric_limits<double>::infinity();
@@ -104,6 +121,12 @@ private:
   }
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
+  bool hasMemory(const FoundPlan &plan) const;
+  void findPinnedLayers();
+  PinsOfLayers pinsOf(unsigned first, unsigned last) const;
+  /// Whether layers [first, last) may be a stage on a run, or part of one.
+  bool mayBeOn(unsigned kind, unsigned first, unsigned last, bool asPart) const;
+  uint64_t classOf(unsigned first, unsigned last);
   const LinkSpec &linkOf(unsigned lanes);
   Precision precision() const;
   double trainedBytes() const;
@@ -142,9 +165,13 @@ private:
   const SearchGraph &graph;
   const Machine &machine;
   const SearchRequest &request;
+  bool sharesDevices;
   Topology topology;
   Intervals intervals;
   std::vector<Run> runs;
+  /// By mesh of pinned operators: the layers [first, last) from the first such operator to the last one.
+  std::vector<std::pair<unsigned, unsigned>> pinnedLayers;
+  std::map<std::pair<unsigned, PinsOfLayers>, uint64_t> classes;
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
   std::map<std::tuple<unsigned, unsigned, unsigned>, std::unique_ptr<Grid>> grids;

@@ -100,12 +100,12 @@ bool Costs::growsWithLayers() const {
   return searcher.intervals.numLayers() > manyLayers;
 }
 
-uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.intervals.classOf(first, last); }
+uint64_t Costs::classOf(unsigned first, unsigned last) { return searcher.classOf(first, last); }
 
 const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned last, unsigned kind, unsigned devices) {
   auto key = std::tuple(static_cast<unsigned>(classOf(first, last)), kind, devices);
   auto [entry, isNew] = known.try_emplace(key);
-  if (!isNew)
+  if (!isNew || !searcher.mayBeOn(kind, first, last, /*asPart=*/false))
     return entry->second;
   // What is divided by all devices without rest is still too much: nothing here is worth a search.
   double least = searcher.stateBytes(first, last) / devices;
@@ -151,8 +151,8 @@ const LinkSpec &Searcher::linkOf(unsigned lanes) {
   if (!isNew)
     return entry->second;
   unsigned count = machine.devices.size(), apart = lanes;
-  if (runs.front().count > runs.front().hostSize)
-    apart = std::min(std::max(lanes, runs.front().hostSize), count - lanes);
+  if (Run all = findRuns(machine).front(); all.count() > all.hostSize)
+    apart = std::min(std::max(lanes, all.hostSize), count - lanes);
   std::vector<unsigned> members(2 * static_cast<size_t>(lanes));
   std::iota(members.begin(), members.begin() + lanes, 0u);
   std::iota(members.begin() + lanes, members.end(), apart);

@@ -18,13 +18,13 @@ std::vector<RunGroup> groupsOf(const StageProblem &problem, std::vector<unsigned
     });
     groupOfRun.push_back(same - groups.begin());
     if (same == groups.end())
-      groups.push_back({run.kind, run.memory, run.stageSizes, run.reserved});
+      groups.push_back({run.kind, run.memory, run.stageSizes, run.reserved || problem.sharesDevices});
   }
   return groups;
 }
 
 unsigned mostStagesOf(const StageProblem &problem) {
-  uint64_t most = 0;
+  uint64_t most = problem.sharesDevices ? problem.numLayers : 0;
   for (const DeviceRun &run : problem.runs)
     if (!run.stageSizes.empty() && run.stageSizes.front() > 0)
       most += run.count / run.stageSizes.front();
@@ -54,9 +54,10 @@ public:
   EdgeMaker(const StageProblem &problem, StageCosts &costs, StageEdges &result, const EdgeFilter &filter)
       : problem(problem), costs(costs), result(result), filter(filter), mostStages(mostStagesOf(problem)) {
     for (const DeviceRun &run : problem.runs) {
-      numDevices += run.reserved ? 0 : run.count;
+      bool takes = !run.reserved && !problem.sharesDevices;
+      numDevices += takes ? run.count : 0;
       if (!run.stageSizes.empty())
-        fewestDevices = std::min(fewestDevices, run.reserved ? 0 : run.stageSizes.front());
+        fewestDevices = std::min(fewestDevices, takes ? run.stageSizes.front() : 0);
     }
   }
 
@@ -93,9 +94,9 @@ private:
     for (unsigned group = 0; group < result.groups.size(); ++group)
       for (unsigned devices : sizesOf(result.groups[group])) {
         unsigned shared = result.groups[group].reserved ? 0 : devices;
+        double ways = first == 0 ? 0 : problem.training ? 2 : 1;
         if (leavesEnough(first > 0, shared))
-          parts.push_back(
-              {group, devices, shared, first == 0 ? 0 : 2 * costs.transferSeconds(result.cuts[first], devices)});
+          parts.push_back({group, devices, shared, ways * costs.transferSeconds(result.cuts[first], devices)});
       }
     return parts;
   }

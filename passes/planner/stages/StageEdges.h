@@ -15,7 +15,7 @@ struct RunGroup {
   unsigned kind = 0;
   double memory = 0;
   std::vector<unsigned> stageSizes;
-  bool reserved = false; ///< As DeviceRun::reserved.
+  bool reserved = false; ///< Its stages leave all devices to others: it is, or devices are shared.
 };
 
 /// A way to run some layers on some devices.

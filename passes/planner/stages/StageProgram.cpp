@@ -201,6 +201,8 @@ unsigned StageProgram::mostStages() const {
     for (const Step &step : from)
       fewest[step.group] = std::min(fewest[step.group], step.units);
   unsigned most = std::count_if(edges.groups.begin(), edges.groups.end(), [](auto &group) { return group.reserved; });
+  if (problem.sharesDevices)
+    most = edges.lastCut();
   for (const Part &part : parts)
     most += (part.high - part.low) / fewest[part.group];
   return std::min({most, edges.lastCut(), mostStagesOf(problem)});

@@ -32,8 +32,8 @@ struct StagePath {
 
 class StageProgram {
 public:
-  /// `edges` and `problem` must outlive the programme. Stages on reserved runs are not in `runs`: they take none of
-  /// their devices.
+  /// `edges` and `problem` must outlive the programme. Reserved runs are not in `runs`: their stages take none of
+  /// these devices.
   StageProgram(const StageProblem &problem, const StageEdges &edges, std::vector<PlacedRun> runs)
       : problem(problem), edges(edges), runs(std::move(runs)) {}
 

@@ -20,7 +20,7 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
     Stage &stage = stages[i];
     stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
     double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
-    sum += filling + (i == 0 ? 0 : 2 * costs.transferSeconds(stage.first, stage.devices));
+    sum += filling + (i == 0 ? 0 : (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices));
     longest = std::max(longest, problem.microbatches * stage.option.seconds() - filling);
     perStep = std::max(perStep, stage.option.perStep);
   }
@@ -99,7 +99,7 @@ private:
   std::vector<std::vector<unsigned>> findOrders() {
     std::vector<unsigned> order;
     for (unsigned run = 0; run < problem.runs.size(); ++run)
-      if (!problem.runs[run].reserved)
+      if (!groups[groupOfRun[run]].reserved)
         order.push_back(run);
     auto less = [&](unsigned a, unsigned b) {
       return std::make_pair(groupOfRun[a], problem.runs[a].count) <
@@ -195,7 +195,7 @@ private:
   }
 
   /// The largest stages first, so that stages of whole hosts, and even parts of hosts, lie where hosts begin; equal
-  /// ones in the order of the pipeline.
+  /// ones in the order of the pipeline. What is shared is the first devices.
   void placeInRuns(std::vector<Stage> &stages) const {
     std::vector<Stage *> bySize;
     bySize.reserve(stages.size());
@@ -206,7 +206,8 @@ private:
     std::vector<unsigned> used(problem.runs.size(), 0);
     for (Stage *stage : bySize) {
       stage->firstDevice = used[stage->run];
-      used[stage->run] += stage->devices;
+      if (!problem.sharesDevices)
+        used[stage->run] += stage->devices;
     }
   }
 

@@ -79,9 +79,14 @@ struct StageProblem {
   std::vector<DeviceRun> runs;
   bool anyOrder = true;
   unsigned microbatches = 1;
+  /// What crosses between stages comes back as a gradient: its transfers count twice.
+  bool training = true;
   Schedule schedule = Schedule::OneForwardOneBackward;
   /// Every device belongs to a stage; else devices may stay idle.
   bool useAllDevices = false;
+  /// A device may belong to several stages, each of which begins with the first device of its run: where a step is one
+  /// microbatch, stages take turns. Memory is compared stage by stage. Not with `useAllDevices`.
+  bool sharesDevices = false;
   /// Somebody fixed it.
   std::optional<unsigned> numStages;
   /// No plan has more stages. Where the schedule has all stages keep equally much (`keepsEqually`), they keep as much

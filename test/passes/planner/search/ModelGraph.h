@@ -31,6 +31,9 @@ public:
 
   search::SearchGraph graph;
 
+  /// Reads it again with pins of its nodes.
+  void pin(llvm::ArrayRef<unsigned> pins);
+
 private:
   void read();
 

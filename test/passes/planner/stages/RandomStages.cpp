@@ -24,6 +24,7 @@ public:
     constexpr Schedule schedules[] = {Schedule::OneForwardOneBackward, Schedule::GPipe, Schedule::ZeroBubbleH1,
                                       Schedule::ZeroBubbleH2};
     problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, 3)];
+    problem.training = problem.microbatches > 1 || upTo(0, 1);
     problem.useAllDevices = upTo(0, 1);
     problem.anyOrder = upTo(0, 3);
     if (upTo(0, 4) == 0)
@@ -131,7 +132,7 @@ public:
   EveryPlan run() {
     std::vector<unsigned> order;
     for (unsigned run = 0; run < problem.runs.size(); ++run)
-      if (!problem.runs[run].reserved)
+      if (!problem.runs[run].reserved && !problem.sharesDevices)
         order.push_back(run);
     do
       extend(order, 0, order.empty() ? 0 : problem.runs[order[0]].count, 0, false);
@@ -150,15 +151,14 @@ private:
     if (at + 1 < order.size())
       extend(order, at + 1, problem.runs[order[at + 1]].count, layer, hasIdle || left > 0);
     for (unsigned index = 0; index < problem.runs.size(); ++index)
-      if (problem.runs[index].reserved &&
-          std::none_of(chosen.begin(), chosen.end(), [&](const Stage &stage) { return stage.run == index; }))
-        for (unsigned last = layer + 1; last <= problem.numLayers; ++last)
-          for (const StageOption &option :
-               costs.options(layer, last, problem.runs[index].kind, problem.runs[index].count)) {
-            chosen.push_back({layer, last, index, 0, problem.runs[index].count, option, 1});
-            extend(order, at, left, last, hasIdle);
-            chosen.pop_back();
-          }
+      if (problem.sharesDevices || problem.runs[index].reserved)
+        for (unsigned devices : problem.runs[index].stageSizes)
+          for (unsigned last = layer + 1; last <= problem.numLayers; ++last)
+            for (const StageOption &option : costs.options(layer, last, problem.runs[index].kind, devices)) {
+              chosen.push_back({layer, last, index, 0, devices, option, 1});
+              extend(order, at, left, last, hasIdle);
+              chosen.pop_back();
+            }
     if (at >= order.size())
       return;
     const DeviceRun &run = problem.runs[order[at]];
@@ -183,7 +183,7 @@ private:
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
       double filling = std::max(seconds - gapsFilled() * stage.option.backwardWeight, 0.0);
-      sum += filling + (i ? 2 * costs.transferSeconds(stage.first, stage.devices) : 0);
+      sum += filling + (i ? (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices) : 0);
       longest = std::max(longest, problem.microbatches * seconds - filling);
       perStep = std::max(perStep, stage.option.perStep);
       fullest = std::max(fullest, bytes);

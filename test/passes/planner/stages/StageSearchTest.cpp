@@ -27,7 +27,7 @@ static void expectValid(const StageProblem &problem, StageCosts &costs, const St
     EXPECT_LE(stage.bytes(), run.memory);
     for (unsigned device = stage.firstDevice; device < stage.firstDevice + stage.devices; ++device) {
       ASSERT_LT(device, run.count);
-      EXPECT_FALSE(used[stage.run][device]);
+      EXPECT_FALSE(used[stage.run][device] && !problem.sharesDevices);
       used[stage.run][device] = true;
     }
   }
@@ -37,13 +37,19 @@ static void expectValid(const StageProblem &problem, StageCosts &costs, const St
 }
 
 /// One random problem: the same seconds as the best of all plans, and the same bytes where there is none.
-static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull, bool reserves = false) {
+static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull, bool reserves = false,
+                                  bool shares = false) {
   std::mt19937 random(seed);
   StageProblem problem;
   TableCosts costs;
   makeRandomProblem(random, numLayers, isFull, problem, costs);
   if (reserves)
     reserveRuns(random, problem, costs);
+  if (shares) {
+    problem.sharesDevices = true;
+    problem.useAllDevices = false;
+    problem.microbatches = 1;
+  }
   StagePlan plan = searchStages(problem, costs);
   EveryPlan every = tryEveryPlan(problem, costs);
   EXPECT_EQ(plan.isFeasible(), std::isfinite(every.seconds)) << "seed " << seed;
@@ -78,6 +84,15 @@ TEST(StageSearch, equalsTryingEveryPlanWithReservedRuns) {
     feasible += expectEqualsEveryPlan(seed, 1 + seed % 7, seed % 2, true);
   EXPECT_GT(feasible, 200u);
   EXPECT_LT(feasible, 950u);
+}
+
+// Where stages take turns, every one may have all devices.
+TEST(StageSearch, equalsTryingEveryPlanWithSharedDevices) {
+  unsigned feasible = 0;
+  for (unsigned seed = 3000; seed < 3400; ++seed)
+    feasible += expectEqualsEveryPlan(seed, 1 + seed % 5, seed % 2, seed % 3, true);
+  EXPECT_GT(feasible, 80u);
+  EXPECT_LT(feasible, 390u);
 }
 
 //===-- costs by formula --------------------------------------------------------------------------------------===//
