@@ -4,6 +4,7 @@
 
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -29,6 +30,11 @@ programs = os.path.join(config.cleave_build, "bin")
 if os.path.isdir(programs):
     for program in sorted(os.listdir(programs)):
         config.available_features.add(program)
+
+# PyTorch, for the Python that `cleave bench --against torch` takes: `REQUIRES: torch`.
+python = os.environ.get("CLEAVE_PYTHON") or ("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3")
+if subprocess.run([python, "-c", "import onnx, torch"], capture_output=True, check=False).returncode == 0:
+    config.available_features.add("torch")
 
 # What starts several processes: `REQUIRES: mpirun`.
 if shutil.which("mpirun"):

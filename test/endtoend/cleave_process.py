@@ -11,6 +11,8 @@ import sys
 import threading
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Where onnx_in_torch.py is.
+sys.path.append(os.path.join(REPOSITORY, "tools", "bench"))
 
 # What ctest reads as "skipped" (SKIP_RETURN_CODE).
 SKIPPED = 77

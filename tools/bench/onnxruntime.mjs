@@ -7,6 +7,7 @@
 // The request, as the only argument or on standard input:
 //   model       path of the ONNX file
 //   inputs      optional: {input name or "@position": TensorProto file}; other inputs are generated, in [-1, 1]
+//   dims        optional: {name of a symbolic dimension: size} for inputs that are generated; otherwise 1
 //   threads     optional: threads inside an operator (1); operators always run one after the other
 //   repeat      optional: timed runs (20)
 //   warmup      optional: runs before them (3)
@@ -41,7 +42,7 @@ function readRequest() {
   try {
     const request = JSON.parse(text);
     if (typeof request.model !== 'string') throw new Error('expected "model" to be a path');
-    return { inputs: {}, threads: 1, repeat: 20, warmup: 3, ...request };
+    return { inputs: {}, dims: {}, threads: 1, repeat: 20, warmup: 3, ...request };
   } catch (error) {
     return fail(`request: ${error.message}; see the head of this file for its keys`, 2);
   }
@@ -63,7 +64,7 @@ function generate(ort, type, dims, seed) {
   return new ort.Tensor(type, data, dims);
 }
 
-function makeFeeds(ort, session, files) {
+function makeFeeds(ort, session, files, dims) {
   const feeds = {};
   session.inputMetadata.forEach(({ name, type, shape }, position) => {
     const file = files[name] ?? files[`@${position}`];
@@ -71,7 +72,8 @@ function makeFeeds(ort, session, files) {
       const tensor = readTensorProto(file);
       feeds[name] = new ort.Tensor(tensor.type, tensor.data, tensor.dims);
     } else {
-      feeds[name] = generate(ort, type, shape.map((size) => (typeof size === 'number' && size >= 0 ? size : 1)), position + 1);
+      const sizes = shape.map((size) => (typeof size === 'number' && size >= 0 ? size : dims[size] ?? 1));
+      feeds[name] = generate(ort, type, sizes, position + 1);
     }
   });
   return feeds;
@@ -95,7 +97,7 @@ async function main() {
     graphOptimizationLevel: 'all',
     logSeverityLevel: 3,
   });
-  const feeds = makeFeeds(ort, session, request.inputs);
+  const feeds = makeFeeds(ort, session, request.inputs, request.dims);
   for (let i = 0; i < request.warmup; ++i) await session.run(feeds);
   const latencies = [];
   let outputs;

@@ -4,10 +4,10 @@
 // round ours runs first, then the peer in a process that ends before the next round, so that neither disturbs the
 // other. A result is the median over the rounds' medians. Or, with --collectives, how fast devices exchange.
 
+#include "tools/cleave/BenchPeer.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
 #include "tools/cleave/Figures.h"
-#include "tools/cleave/OnnxRuntimePeer.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/PlanWeights.h"
@@ -42,7 +42,18 @@ struct BenchResult {
   unsigned threads = 1;
   double ours = 0;            ///< milliseconds
   std::optional<double> peer; ///< milliseconds
+  std::string variant;        ///< the peer's fastest way in the last round, where it has several
 };
+
+/// Sizes of "NAME=N", which compiling has checked.
+std::map<std::string, int64_t> sizesOf(const std::vector<std::string> &dims) {
+  std::map<std::string, int64_t> sizes;
+  for (llvm::StringRef dim : dims) {
+    auto [name, size] = dim.rsplit('=');
+    size.getAsInteger(10, sizes[name.str()]);
+  }
+  return sizes;
+}
 
 double median(std::vector<double> samples) { return runtime::latencyOf(std::move(samples)).median; }
 
@@ -127,11 +138,12 @@ private:
 };
 
 Expected<BenchResult> measureModel(const BenchOptions &options, const std::string &model, unsigned threads,
-                                   const OnnxRuntimePeer *peer, std::string &peerVersion) {
+                                   const BenchPeer *peer, std::string &peerVersion) {
   ReadyModel subject;
   if (Error error = subject.prepare(options, model, threads))
     return error;
   std::vector<double> ours, theirs;
+  std::string variant;
   for (unsigned round = 0; round != options.rounds; ++round) {
     auto mine = subject.measure(options.warmup, options.repeat);
     if (!mine)
@@ -139,13 +151,14 @@ Expected<BenchResult> measureModel(const BenchOptions &options, const std::strin
     ours.push_back(*mine);
     if (!peer)
       continue;
-    auto other = peer->measure(model, testInputs(model), threads, options.repeat);
+    auto other = peer->measure({model, testInputs(model), sizesOf(options.dims), threads, options.repeat});
     if (!other)
       return other.error();
     theirs.push_back(other->medianMilliseconds);
     peerVersion = other->version;
+    variant = other->variant;
   }
-  BenchResult result{shortName(model), threads, median(std::move(ours)), std::nullopt};
+  BenchResult result{shortName(model), threads, median(std::move(ours)), std::nullopt, variant};
   if (peer)
     result.peer = median(std::move(theirs));
   return result;
@@ -157,8 +170,10 @@ void printResults(llvm::raw_ostream &out, const BenchOptions &options, const std
                                             {"threads", TextTable::Align::Right},
                                             {"ours ms", TextTable::Align::Right}};
   if (!options.against.empty()) {
-    columns.push_back({"onnxruntime " + peerVersion + " ms", TextTable::Align::Right});
+    columns.push_back({options.against + " " + peerVersion + " ms", TextTable::Align::Right});
     columns.push_back({"ratio", TextTable::Align::Right});
+    if (llvm::any_of(results, [](const BenchResult &result) { return !result.variant.empty(); }))
+      columns.push_back({"fastest with", TextTable::Align::Left});
   }
   TextTable table(std::move(columns));
   for (const BenchResult &result : results) {
@@ -166,6 +181,8 @@ void printResults(llvm::raw_ostream &out, const BenchOptions &options, const std
     if (result.peer) {
       row.push_back(fixedText(*result.peer, 3));
       row.push_back(fixedText(result.ours / *result.peer, 2));
+      if (!result.variant.empty())
+        row.push_back(result.variant);
     }
     table.addRow(std::move(row));
   }
@@ -189,15 +206,17 @@ void writeResults(llvm::json::OStream &json, const BenchOptions &options, const 
         if (result.peer) {
           json.attribute("peer_ms", *result.peer);
           json.attribute("ratio", result.ours / *result.peer);
+          if (!result.variant.empty())
+            json.attribute("peer_variant", result.variant);
         }
       });
   });
 }
 
 Error bench(const BenchOptions &options) {
-  std::optional<OnnxRuntimePeer> peer;
+  std::optional<BenchPeer> peer;
   if (!options.against.empty()) {
-    auto made = OnnxRuntimePeer::create(options.peerScript);
+    auto made = BenchPeer::create(options.against, options.peerScript);
     if (!made)
       return made.error();
     peer = std::move(*made);
@@ -259,7 +278,7 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   command->add_option("--dim", options->dims, "the size of a symbolic dimension")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
-  command->add_option("--against", options->against, "the peer")->check(CLI::IsMember({"onnxruntime"}));
+  command->add_option("--against", options->against, "the peer")->check(CLI::IsMember(BenchPeer::names()));
   command->add_option("--threads", options->threads, "cores of the device, as in 1,2")
       ->delimiter(',')
       ->check(CLI::PositiveNumber)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Runs ONNX models with PyTorch's functions, so that its autograd differentiates them: the floating-point initializers
-# are leaves. The operators are those of the zoo's models and their like; another one is a function in OPERATORS.
+# Runs ONNX models with PyTorch's functions, as a peer of benchmarks, and so that its autograd differentiates them: the
+# floating-point initializers are leaves. The operators are those of the zoo's models and their like; another one is a function in OPERATORS.
 
 import math
 
@@ -56,13 +56,16 @@ def largest_of_window(attributes, x):
 
 def average_of_window(attributes, x):
     rank = x.dim() - 2
-    pads = attributes.get("pads", [0] * (2 * rank))
-    if pads[:rank] != pads[rank:]:
-        raise NotImplementedError("an average pool whose paddings differ")
+    pads, size = attributes.get("pads", [0] * (2 * rank)), attributes["kernel_shape"]
     function = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}[rank]
-    pads = pads[:1] if rank == 1 else pads[:rank]
-    return function(x, attributes["kernel_shape"], attributes.get("strides", [1] * rank), pads,
-                    bool(attributes.get("ceil_mode", 0)), bool(attributes.get("count_include_pad", 0)))
+    strides, ceil = attributes.get("strides", [1] * rank), bool(attributes.get("ceil_mode", 0))
+    counts_padding = bool(attributes.get("count_include_pad", 0))
+    if pads[:rank] == pads[rank:]:
+        return function(x, size, strides, pads[:rank], ceil, counts_padding)
+    if ceil:
+        raise NotImplementedError("an average pool whose paddings differ, with ceil_mode")
+    sums = function(padded(x, attributes, rank, 0.0), size, strides)
+    return sums if counts_padding else sums / function(padded(torch.ones_like(x), attributes, rank, 0.0), size, strides)
 
 
 def batch_normalization(attributes, x, scale, shift, mean, variance):
@@ -154,12 +157,33 @@ def dropout(attributes, x, ratio=None, training=None):
     return x
 
 
+def slices(attributes, x, starts, ends, axes=None, steps=None):
+    starts, ends = integers(starts), integers(ends)
+    axes = list(range(len(starts))) if axes is None else integers(axes)
+    if steps is not None and any(step < 1 for step in integers(steps)):
+        raise NotImplementedError("Slice that goes backwards")
+    for position, (start, end, axis) in enumerate(zip(starts, ends, axes)):
+        place = [slice(None)] * x.dim()
+        place[axis] = slice(start, end, None if steps is None else integers(steps)[position])
+        x = x[tuple(place)]
+    return x
+
+
+def flat_softmax(function):
+    """Before opset 13: over all dimensions from the axis on together."""
+    def apply(attributes, x):
+        axis = attributes.get("axis", 1) % x.dim()
+        return function(x.flatten(axis), axis).reshape(x.shape) if axis < x.dim() else x
+    return apply
+
+
 # From an ONNX operator to a function of its attributes and inputs; None for an input that is left out.
 OPERATORS = {
     "Add": lambda attributes, a, b: a + b,
     "ArgMax": largest_index,
     "AveragePool": average_of_window,
     "BatchNormalization": batch_normalization,
+    "Clip": lambda attributes, x, low=None, high=None: x if low is None and high is None else torch.clamp(x, low, high),
     "Concat": lambda attributes, *parts: torch.cat(parts, attributes["axis"]),
     "Conv": convolution,
     "ConvTranspose": transposed_convolution,
@@ -167,6 +191,8 @@ OPERATORS = {
     "Dropout": dropout,
     "Equal": lambda attributes, a, b: a == b,
     "Erf": lambda attributes, x: torch.erf(x),
+    "Exp": lambda attributes, x: torch.exp(x),
+    "Expand": lambda attributes, x, shape: x.expand(torch.broadcast_shapes(x.shape, integers(shape))),
     "Flatten": lambda attributes, x: x.reshape(math.prod(x.shape[:attributes.get("axis", 1)]), -1),
     "Gather": gather,
     "Gelu": lambda attributes, x: functional.gelu(x, approximate=attributes.get("approximate", b"none").decode()),
@@ -177,25 +203,34 @@ OPERATORS = {
     "LSTM": lstm,
     "LayerNormalization": layer_normalization,
     "LessOrEqual": lambda attributes, a, b: a <= b,
+    "LeakyRelu": lambda attributes, x: functional.leaky_relu(x, attributes.get("alpha", 0.01)),
     "LogSoftmax": lambda attributes, x: torch.log_softmax(x, attributes.get("axis", -1)),
     "MatMul": lambda attributes, a, b: a @ b,
     "MaxPool": largest_of_window,
     "Mul": lambda attributes, a, b: a * b,
+    "Neg": lambda attributes, x: -x,
+    "Pow": lambda attributes, a, b: torch.pow(a, b),
     "Range": lambda attributes, start, limit, delta: torch.arange(start.item(), limit.item(), delta.item()),
     "ReduceMean": reduction(torch.mean),
     "ReduceSum": reduction(torch.sum),
     "Relu": lambda attributes, x: torch.relu(x),
     "Reshape": reshape,
     "Sigmoid": lambda attributes, x: torch.sigmoid(x),
+    "Slice": slices,
     "Softmax": lambda attributes, x: torch.softmax(x, attributes.get("axis", -1)),
     "Sqrt": lambda attributes, x: torch.sqrt(x),
     "Squeeze": squeeze,
     "Sub": lambda attributes, a, b: a - b,
+    "Sum": lambda attributes, *parts: sum(parts[1:], parts[0]),
     "Tanh": lambda attributes, x: torch.tanh(x),
+    "Tile": lambda attributes, x, repeats: x.repeat(integers(repeats)),
     "Transpose": lambda attributes, x: x.permute(attributes.get("perm", list(reversed(range(x.dim()))))),
     "Unsqueeze": unsqueeze,
     "Where": lambda attributes, condition, a, b: torch.where(condition, a, b),
 }
+
+# Those that meant something else before opset 13.
+OLD_OPERATORS = {"LogSoftmax": flat_softmax(torch.log_softmax), "Softmax": flat_softmax(torch.softmax)}
 
 
 def rectifier_margin(attributes, x):
@@ -225,19 +260,28 @@ MARGINS = {"Relu": rectifier_margin, "MaxPool": window_margin}
 
 
 class TorchModel:
-    """An ONNX file (opset 13 to 20) whose initializers of floating-point type are `parameters`, leaves by name, in the
-    given precision."""
+    """An ONNX file (opset 10 to 20) whose initializers of floating-point type are `parameters`, leaves by name unless
+    it is not to learn, in the given precision."""
 
-    def __init__(self, path, precision=torch.float64):
+    def __init__(self, path, precision=torch.float64, learns=True):
         model = onnx.load(path)
         self.graph = model.graph
+        opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
+        self.operators = {**OPERATORS, **(OLD_OPERATORS if opset < 13 else {})}
         self.precision = precision
         self.known, self.parameters, self.visit = {}, {}, None
         for initializer in model.graph.initializer:
             value = self.tensor(numpy_helper.to_array(initializer))
             self.known[initializer.name] = value
             if value.is_floating_point():
-                self.parameters[initializer.name] = value.requires_grad_(True)
+                self.parameters[initializer.name] = value.requires_grad_(True) if learns else value
+        # Parameters that a model draws instead of having them are drawn once.
+        drawn = [node for node in self.graph.node if node.op_type == "RandomNormal"]
+        for node in drawn:
+            attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+            value = torch.randn(attributes["shape"], dtype=precision)
+            self.known[node.output[0]] = value * attributes.get("scale", 1.0) + attributes.get("mean", 0.0)
+        self.nodes = [node for node in self.graph.node if node.op_type != "RandomNormal"]
         self.inputs = [port for port in model.graph.input if port.name not in self.known]
         self.outputs = [port.name for port in model.graph.output]
 
@@ -247,9 +291,12 @@ class TorchModel:
 
     def run(self, inputs):
         """The outputs by name, of arrays by name."""
-        values = dict(self.known)
-        values.update((name, self.tensor(array)) for name, array in inputs.items())
-        for node in self.graph.node:
+        return self.run_tensors({name: self.tensor(array) for name, array in inputs.items()})
+
+    def run_tensors(self, inputs):
+        """The same of tensors."""
+        values = {**self.known, **inputs}
+        for node in self.nodes:
             arguments = [values[name] if name else None for name in node.input]
             results = self.compute(node, arguments)
             for name, result in zip(node.output, results if isinstance(results, tuple) else (results,)):
@@ -282,9 +329,9 @@ class TorchModel:
             return arguments[0].to(INTEGERS.get(attributes["to"], self.precision))
         if node.op_type == "Shape":
             return torch.tensor(arguments[0].shape, dtype=torch.int64)
-        if node.op_type not in OPERATORS:
+        if node.op_type not in self.operators:
             raise NotImplementedError(f"operator {node.op_type}")
-        return OPERATORS[node.op_type](attributes, *arguments)
+        return self.operators[node.op_type](attributes, *arguments)
 
 
 def cross_entropy(scores, labels, classes):
