@@ -32,11 +32,12 @@ public:
     if (llvm::Error error = tables.write())
       return error;
     for (auto graph : module.getOps<dfg::GraphOp>()) {
-      // Of other lengths of sequences nobody expects anything.
+      // The search has looked at the first entry; its stages are those of others of that length of sequences, too.
       isExpected = entries.empty() || graph->getAttr(dfg::bucketAttrName) == expectedBucket;
       if (entries.empty())
         expectedBucket = graph->getAttr(dfg::bucketAttrName);
-      entries.push_back(entry(graph, entries.empty()));
+      const EntryTimes *times = entries.size() < options.times.size() ? &options.times[entries.size()] : nullptr;
+      entries.push_back(entry(graph, entries.empty(), times));
     }
     if (entries.empty())
       return makePlanError("plan expects a 'dfg.graph', found none");
@@ -296,7 +297,8 @@ private:
                           classes ? static_cast<uint64_t>(classes.getInt()) : 0);
   }
 
-  Offset<fb::Operator> operatorOf(const OperatorRow &row) {
+  /// `isFirst`: of the first entry, about which the search knows more than the simulator.
+  Offset<fb::Operator> operatorOf(const OperatorRow &row, bool isFirst) {
     auto name = tables.text(row.name), kind = tables.text(row.kind), split = tables.text(row.split),
          decidedBy = tables.text(row.decidedBy), kernel = tables.text(row.kernel),
          fusedWith = tables.text(row.fusedWith);
@@ -305,6 +307,8 @@ private:
     OperatorReport expected;
     if (options.report && isExpected)
       expected = options.report->operators.lookup(row.name);
+    if (!options.report || !isFirst)
+      expected = {row.seconds, row.communicationSeconds, "", -1, expected.stage};
     auto alternative = tables.text(expected.alternative);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
@@ -320,15 +324,14 @@ private:
                            from.send, from.perStep, from.inFlight, memory, recompute, from.zero);
   }
 
-  Offset<fb::Prediction> prediction(const PlanReport &report) {
-    const runtime::Prediction &from = report.prediction;
+  Offset<fb::Prediction> prediction(const runtime::Prediction &from, ArrayRef<std::string> stageMeshes) {
     std::vector<Offset<fb::Degree>> degrees;
     for (const runtime::Degree &degree : from.degrees) {
       auto name = tables.text(degree.name);
       degrees.push_back(fb::CreateDegree(builder, name, degree.ways));
     }
     std::vector<Offset<fb::Stage>> stages;
-    for (auto [expected, mesh] : llvm::zip_equal(from.stages, report.stageMeshes))
+    for (auto [expected, mesh] : llvm::zip_equal(from.stages, stageMeshes))
       stages.push_back(stage(expected, mesh));
     std::vector<Offset<fb::Alternative>> alternatives;
     for (const runtime::Alternative &other : from.alternatives) {
@@ -345,8 +348,9 @@ private:
                                 from.memoryLimit, peaks, from.simulatedSeconds);
   }
 
-  /// `isFirst`: what the planner expects is said of the first entry.
-  Offset<fb::Entry> entry(dfg::GraphOp graph, bool isFirst) {
+  /// `isFirst`: what a search expects is said of the first entry. `times`: what the simulator says of this one, or
+  /// null.
+  Offset<fb::Entry> entry(dfg::GraphOp graph, bool isFirst, const EntryTimes *times) {
     std::vector<Offset<fb::Port>> inputs, outputs;
     inputNames.clear();
     outputNames.clear();
@@ -364,16 +368,19 @@ private:
     for (plan::ProgramOp op : programsOf(graph))
       programs.push_back(program(op));
     std::vector<Offset<fb::Operator>> operators;
-    for (const OperatorRow &row : collectOperatorRows(graph))
-      operators.push_back(operatorOf(row));
+    for (const OperatorRow &row : collectOperatorRows(graph, times ? times->seconds : InstructionSeconds()))
+      operators.push_back(operatorOf(row, isFirst));
     auto name = tables.text(graph.getSymName());
     auto inputList = builder.CreateVector(inputs);
     auto outputList = builder.CreateVector(outputs);
     auto programList = builder.CreateVector(programs);
     auto operatorList = builder.CreateVector(operators);
     auto tileList = tables.writeTiles();
-    Offset<fb::Prediction> expected =
-        options.report && isFirst ? prediction(*options.report) : Offset<fb::Prediction>();
+    Offset<fb::Prediction> expected;
+    if (options.report && isFirst)
+      expected = prediction(options.report->prediction, options.report->stageMeshes);
+    else if (times)
+      expected = prediction(times->prediction, {});
     auto samples = graph->getAttrOfType<IntegerAttr>(dfg::samplesAttrName);
     auto bucket = graph->getAttrOfType<IntegerAttr>(dfg::bucketAttrName);
     return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tileList, expected,

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_PASSES_EMIT_EMITPLAN_H
 #define CLEAVE_PASSES_EMIT_EMITPLAN_H
 
+#include "passes/emit/OperatorRows.h"
 #include "passes/planner/PlanReport.h"
 #include "runtime/Plan.h"
 
@@ -18,6 +19,15 @@
 
 namespace cleave {
 
+/// What the simulator says of an entry.
+struct EntryTimes {
+  /// Of the whole. The emitter leaves it out where a search has made one.
+  runtime::Prediction prediction;
+  /// Seconds of a step by instruction of the bodies, on the device that is slowest; by program as `programsOf` has
+  /// them.
+  InstructionSeconds seconds;
+};
+
 struct EmitOptions {
   /// What the plan says about itself.
   std::string producer = "cleave", model, strategy;
@@ -25,8 +35,10 @@ struct EmitOptions {
   std::vector<runtime::Setting> settings;
   /// The file, relative to the plan's folder, that holds the bytes of a `#dfg.file` path; empty: the path itself.
   std::function<std::string(llvm::StringRef path)> fileOf;
-  /// What the planner expects of the plan; null where nobody predicted anything.
+  /// What a search expects of the first entry; null where nobody searched.
   const PlanReport *report = nullptr;
+  /// By entry, in the module's order; empty or shorter where nobody has simulated them.
+  std::vector<EntryTimes> times;
 };
 
 /// Why there is no plan. `Status::Infeasible` when a device's memory does not suffice; else `Status::Internal`: the

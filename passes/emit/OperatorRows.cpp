@@ -14,6 +14,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace cleave {
@@ -21,7 +23,8 @@ namespace {
 
 class RowCollector {
 public:
-  explicit RowCollector(dfg::GraphOp graph) : graph(graph), symbols(graph->getParentOfType<ModuleOp>()) {}
+  RowCollector(dfg::GraphOp graph, const InstructionSeconds &seconds)
+      : graph(graph), symbols(graph->getParentOfType<ModuleOp>()), seconds(seconds) {}
 
   std::vector<OperatorRow> run() {
     for (Operation &op : graph.getBody().front())
@@ -32,13 +35,18 @@ public:
         addInputs(*rowOf(dfg::getNodeName(op.getLoc())), op);
     for (OperatorRow &row : rows)
       llvm::sort(row.inputs);
-    for (plan::ProgramOp program : programsOf(graph))
+    for (auto [index, program] : llvm::enumerate(programsOf(graph)))
       for (Operation &section : program.getBody().front())
-        for (Region &region : section.getRegions())
+        for (Region &region : section.getRegions()) {
           for (Operation &instruction : region.front())
             addInstruction(instruction, isa<plan::BodyOp>(section), program.getMesh());
-    for (OperatorRow &row : rows)
+          if (isa<plan::BodyOp>(section) && index < seconds.size())
+            addTimes(region.front(), seconds[index], program.getMesh());
+        }
+    for (OperatorRow &row : rows) {
       nameKernel(row);
+      sumTimes(row);
+    }
     return std::move(rows);
   }
 
@@ -166,6 +174,40 @@ private:
             communication.getReceivedBytes(tensor, grid.getAxisSizes()) * static_cast<double>(grid.getDevices().size());
   }
 
+  /// What a node's kernels take goes to it alone, also where they compute others besides.
+  void addTimes(Block &body, ArrayRef<double> seconds, StringRef mesh) {
+    for (auto [instruction, own] : llvm::zip_equal(body, seconds)) {
+      if (isa<plan::CallOp, plan::CopyOp>(instruction)) {
+        SmallVector<StringRef> names = getNodeNames(instruction.getLoc());
+        if (!names.empty())
+          computation[names.front()] += own;
+      } else if (auto communication = dyn_cast<plan::Communication>(instruction)) {
+        addCommunication(communication, own, mesh);
+      }
+    }
+  }
+
+  /// Tensors that travel together share the time by their bytes.
+  void addCommunication(plan::Communication shared, double own, StringRef mesh) {
+    auto grid = symbols.lookup<dist::MeshOp>(mesh);
+    auto tensors = static_cast<unsigned>(shared.getFilledBuffers().size());
+    std::vector<double> bytes;
+    for (unsigned tensor = 0; tensor != tensors; ++tensor)
+      bytes.push_back(shared.getReceivedBytes(tensor, grid.getAxisSizes()));
+    double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+    for (unsigned tensor = 0; tensor != tensors; ++tensor)
+      if (OperatorRow *row = beneficiaryOf(shared, tensor, mesh))
+        communication[row->name] += own * (all > 0 ? bytes[tensor] / all : 1.0 / tensors);
+  }
+
+  void sumTimes(OperatorRow &row) {
+    double computing = computation.lookup(row.name), communicating = communication.lookup(row.name);
+    if (seconds.empty() || (!row.fusedWith.empty() && computing + communicating == 0))
+      return;
+    row.seconds = computing + communicating;
+    row.communicationSeconds = communicating;
+  }
+
   void nameKernel(OperatorRow &row) {
     auto found = candidates.find(row.name);
     if (found == candidates.end())
@@ -218,6 +260,7 @@ private:
 
   dfg::GraphOp graph;
   SymbolTable symbols;
+  const InstructionSeconds &seconds;
   WorkEstimate work;
   std::vector<OperatorRow> rows;
   llvm::StringMap<uint32_t> indices;
@@ -225,6 +268,7 @@ private:
   llvm::StringMap<double> mainFlops;
   llvm::StringMap<llvm::SetVector<Attribute>> parametersOf;
   llvm::StringMap<Candidate> candidates;
+  llvm::StringMap<double> computation, communication; ///< seconds by node
 };
 
 } // namespace
@@ -238,6 +282,8 @@ SmallVector<plan::ProgramOp> programsOf(dfg::GraphOp graph) {
   return programs;
 }
 
-std::vector<OperatorRow> collectOperatorRows(dfg::GraphOp graph) { return RowCollector(graph).run(); }
+std::vector<OperatorRow> collectOperatorRows(dfg::GraphOp graph, const InstructionSeconds &seconds) {
+  return RowCollector(graph, seconds).run();
+}
 
 } // namespace cleave

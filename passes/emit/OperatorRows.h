@@ -14,6 +14,9 @@
 
 namespace cleave {
 
+/// Seconds by program and by instruction of its body.
+using InstructionSeconds = std::vector<std::vector<double>>;
+
 /// One node of the model; several `dfg` operators may make it up. Sizes are bytes.
 struct OperatorRow {
   std::string name, kind;
@@ -27,6 +30,9 @@ struct OperatorRow {
   double flops = 0, bytes = 0;
   double receivedBytes = 0; ///< that other devices send for it, a step
   double parameterBytes = 0, resultBytes = 0;
+  /// Of a step, for its kernels and for communication, and of that for communication alone: what brings its operands
+  /// into place or joins its parts. -1 where nobody knows, and where another node's kernel computes it.
+  double seconds = -1, communicationSeconds = -1;
   std::vector<int64_t> shape; ///< of the first result of its last operator
 };
 
@@ -34,8 +40,8 @@ struct OperatorRow {
 llvm::SmallVector<plan::ProgramOp> programsOf(dfg::GraphOp graph);
 
 /// A row for every placed node of a graph, in order of first appearance. The kernels and the received bytes are those
-/// of its `plan.program`s.
-std::vector<OperatorRow> collectOperatorRows(dfg::GraphOp graph);
+/// of its `plan.program`s, and so are the seconds, if those of the instructions are given.
+std::vector<OperatorRow> collectOperatorRows(dfg::GraphOp graph, const InstructionSeconds &seconds = {});
 
 } // namespace cleave
 

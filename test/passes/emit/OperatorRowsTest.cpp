@@ -102,6 +102,57 @@ TEST_F(OperatorRows, CountWhatTheyReceive) {
   EXPECT_EQ(row(0, "fc").receivedBytes, 0);
 }
 
+/// Seconds of every instruction that tell sums apart: powers of two, in order.
+InstructionSeconds powersOfTwo(const runtime::Entry &entry) {
+  InstructionSeconds seconds;
+  double next = 1;
+  for (const runtime::Program &program : entry.programs)
+    for (std::vector<double> &list = seconds.emplace_back(); list.size() != program.body.size(); next *= 2)
+      list.push_back(next);
+  return seconds;
+}
+
+/// What `matches` of the instructions of an entry take together.
+template <typename Matches>
+double sumOf(const runtime::Entry &entry, const InstructionSeconds &seconds, Matches matches) {
+  double sum = 0;
+  for (size_t program = 0; program != seconds.size(); ++program)
+    for (size_t i = 0; i != seconds[program].size(); ++i)
+      sum += matches(program, entry.programs[program].body[i]) ? seconds[program][i] : 0;
+  return sum;
+}
+
+// A node takes what calls of its name take, and what brings it what it reads: who sends, loads and stores belongs to
+// none. What another's kernel computes has no time of its own, and what needs no kernel takes none.
+TEST_F(OperatorRows, TakeTheTimesOfInstructions) {
+  runtime::Plan plan = module.plan();
+  const runtime::Entry &entry = plan->entries[0];
+  EntryTimes times;
+  times.seconds = powersOfTwo(entry);
+  auto callsOf = [&](const std::string &node) {
+    return sumOf(entry, times.seconds, [&](size_t, const runtime::Instruction &instruction) {
+      return instruction.node == node && std::holds_alternative<runtime::Call>(instruction.action);
+    });
+  };
+  double received = sumOf(entry, times.seconds, [](size_t, const runtime::Instruction &instruction) {
+    return std::holds_alternative<runtime::Receive>(instruction.action);
+  });
+  ASSERT_GT(received, 0);
+  EmitOptions options;
+  options.times.push_back(times);
+  runtime::Plan timed = module.plan(options);
+  const std::vector<runtime::Operator> &operators = timed->entries[0].operators;
+  EXPECT_EQ(operators[0].predictedSeconds, callsOf("fc"));
+  EXPECT_EQ(operators[0].communicationSeconds, 0);
+  EXPECT_EQ(operators[1].predictedSeconds, -1);
+  EXPECT_EQ(operators[2].predictedSeconds, callsOf("neg") + received);
+  EXPECT_EQ(operators[2].communicationSeconds, received);
+  EXPECT_EQ(operators[3].predictedSeconds, 0);
+  // Without times there are none.
+  EXPECT_EQ(entry.operators[0].predictedSeconds, -1);
+  EXPECT_FALSE(entry.prediction);
+}
+
 // The rows are in the plan, and instructions carry the name of the node that they are for.
 TEST_F(OperatorRows, AreInThePlan) {
   runtime::Plan plan = module.plan();
@@ -145,6 +196,51 @@ module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64,
   EXPECT_EQ(rows[0].receivedBytes, 4 * (2 * 4 * 16 * 4 * 3 / 4));
   EXPECT_EQ(rows[1].receivedBytes, 0);
   EXPECT_EQ(rows[2].receivedBytes, 4 * (3 * 4 * 4 * 4));
+  // The sum is for the node whose parts it joins, the gathering for the one that reads all of it.
+  runtime::Plan plan = module.plan();
+  const runtime::Entry &entry = plan->entries[0];
+  InstructionSeconds seconds = powersOfTwo(entry);
+  rows = collectOperatorRows(*module.get().getOps<dfg::GraphOp>().begin(), seconds);
+  auto is = [](const char *kind) {
+    return [=](size_t, const runtime::Instruction &instruction) {
+      return std::string(kindName(instruction.action)) == kind;
+    };
+  };
+  EXPECT_EQ(rows[0].communicationSeconds, sumOf(entry, seconds, is("all_reduce")));
+  EXPECT_EQ(rows[2].communicationSeconds, sumOf(entry, seconds, is("all_gather")));
+  EXPECT_EQ(rows[0].seconds + rows[1].seconds + rows[2].seconds,
+            sumOf(entry, seconds, [&](size_t, const runtime::Instruction &instruction) {
+              return is("call")(0, instruction) || is("all_reduce")(0, instruction) ||
+                     is("all_gather")(0, instruction) || is("slice")(0, instruction);
+            }));
+}
+
+// Sums that travel together share the time by their bytes: 16 floats and 48.
+TEST(OperatorRowsOnMeshes, ShareTheTimesOfCollectives) {
+  ModuleText module(R"(
+module attributes {dist.devices = [{name = "a", driver = "cpu", cores = 1 : i64, memory = 0 : i64}, {name = "b", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+  dist.mesh @m <["x" = 2], devices = [0, 1]>
+  dfg.graph @main(%x: tensor<16xf32>, %y: tensor<48xf32>) -> (tensor<16xf32>, tensor<48xf32>) {
+    %0 = dfg.neg %x {dist.place = #dist.place<@m, by = "test">} : (tensor<16xf32>) -> tensor<16xf32> loc("small"("Neg"))
+    %1 = dfg.neg %y {dist.place = #dist.place<@m, by = "test">} : (tensor<48xf32>) -> tensor<48xf32> loc("large"("Neg"))
+    dfg.return %0, %1 : tensor<16xf32>, tensor<48xf32>
+  }
+  plan.program @main.m on @m queues ["collective"] arena 512 live 512 {
+    %b0 = plan.buffer "small" offset 0 bytes 64 : !plan.buffer<tensor<16xf32>> loc("small"("Neg"))
+    %b1 = plan.buffer "large" offset 64 bytes 192 : !plan.buffer<tensor<48xf32>> loc("large"("Neg"))
+    %b2 = plan.buffer "small" offset 256 bytes 64 : !plan.buffer<tensor<16xf32>> loc("small"("Neg"))
+    %b3 = plan.buffer "large" offset 320 bytes 192 : !plan.buffer<tensor<48xf32>> loc("large"("Neg"))
+    plan.prepare {
+    }
+    plan.body {
+      plan.all_reduce "sum" over [0] %b0, %b1 -> %b2, %b3 {channel = 0 : i64, order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<16xf32>>, !plan.buffer<tensor<48xf32>> -> !plan.buffer<tensor<16xf32>>, !plan.buffer<tensor<48xf32>> loc(fused["small"("Neg"), "large"("Neg")])
+    }
+  }
+})");
+  auto rows = collectOperatorRows(*module.get().getOps<dfg::GraphOp>().begin(), {{4.0}});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].communicationSeconds, 1.0);
+  EXPECT_EQ(rows[1].communicationSeconds, 3.0);
 }
 
 // A split is told in the words of people; of a node's operators the one with most work speaks, whatever comes last.
