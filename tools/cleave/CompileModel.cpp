@@ -16,9 +16,7 @@
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
-#include "runtime/simulator/Simulator.h"
 #include "tools/cleave/ExtraOutputs.h"
-#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/PlanSettings.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
@@ -365,10 +363,12 @@ Error ModelCompiler::emit() {
   if (!plan)
     return emissionError(plan.takeError());
   result.plan = std::move(*plan);
-  if (!result.report || (request.target.train && !trains()))
+  if (onlyPlans())
     return Error::success();
-  if (Error error = simulateStep())
-    return error;
+  auto times = simulateSteps();
+  if (!times)
+    return times.error();
+  options.times = std::move(*times);
   plan = emitPlan(*module, options);
   if (!plan)
     return emissionError(plan.takeError());
@@ -376,23 +376,27 @@ Error ModelCompiler::emit() {
   return Error::success();
 }
 
-/// Adds to the report what the simulator says of the programs: their time, and the memory that they take.
-Error ModelCompiler::simulateStep() {
+/// What the simulator says of the programs, whose time and memory the search's report takes over.
+Expected<std::vector<EntryTimes>> ModelCompiler::simulateSteps() {
   auto plan = openPlan(result);
   if (!plan)
     return plan.error();
-  const runtime::Entry &entry = (*plan)->entries.front();
-  runtime::Profile profile = readHostProfile();
-  auto simulated = runtime::simulate(**plan, entry, *costOf(machine, *plan, entry, profile));
-  if (!simulated)
-    return simulated.error();
-  runtime::Prediction &prediction = result.report->prediction;
-  prediction.simulatedSeconds = simulated->stepSeconds();
-  prediction.peakBytes.assign((*plan)->devices.size(), 0.0);
-  for (const runtime::Program &program : entry.programs)
-    for (uint32_t device : (*plan)->meshes[program.mesh].devices)
-      prediction.peakBytes[device] += static_cast<double>(program.arenaBytes);
-  return Error::success();
+  auto times = timeEntries(*plan, machine);
+  if (!times)
+    return times.error();
+  for (auto [entry, made] : llvm::zip_equal((*plan)->entries, *times)) {
+    if (!made.prediction.training)
+      continue;
+    made.prediction.microbatches = training.microbatches;
+    if (training.microbatches > 1 && entry.programs.size() > 1)
+      made.prediction.schedule = stages::scheduleName(training.schedule);
+  }
+  if (result.report) {
+    const runtime::Prediction &first = times->front().prediction;
+    result.report->prediction.simulatedSeconds = first.simulatedSeconds;
+    result.report->prediction.peakBytes = first.peakBytes;
+  }
+  return times;
 }
 
 /// The bytes of the fullest device's arenas; entries take turns on them.

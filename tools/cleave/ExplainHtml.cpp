@@ -63,12 +63,13 @@ private:
     const Prediction *prediction = summary.prediction();
     json.attribute("model", text(summary.plan.model));
     json.attribute("training", prediction && prediction->training);
+    // What the search's alternatives are compared with.
     json.attribute("stepSeconds", prediction ? prediction->stepSeconds : -1);
     json.attribute("memoryLimit", prediction ? prediction->memoryLimit : 0);
     std::string lead = "strategy " + summary.plan.strategy + ", " + countText(summary.plan.devices.size(), "device") +
                        ", " + countText(summary.entry.operators.size(), "operator");
-    if (prediction && prediction->stepSeconds >= 0)
-      lead += ", predicted step " + secondsText(prediction->stepSeconds);
+    if (prediction && prediction->bestSeconds() >= 0)
+      lead += ", predicted step " + secondsText(prediction->bestSeconds());
     json.attribute("lead", text(lead));
     json.attributeArray("facts", [&] { writeFacts(prediction); });
   }
@@ -89,7 +90,10 @@ private:
       return;
     fact("machine", prediction->machine);
     fact("degrees", degreesText(prediction->degrees));
-    fact("microbatches", std::to_string(prediction->microbatches));
+    if (summary.isSearched())
+      fact("by the search", secondsText(prediction->stepSeconds) + " a step");
+    if (summary.isSearched() || prediction->microbatches != 1)
+      fact("microbatches", std::to_string(prediction->microbatches));
     fact("schedule", prediction->schedule);
     if (auto rate = summary.modelFlopsRate())
       fact("model", decimalText(*rate) + "flop/s a device");

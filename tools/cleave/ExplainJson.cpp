@@ -35,7 +35,7 @@ static void writeOperator(json::OStream &json, const PlanSummary &summary, const
     json.attribute("received_bytes", op.receivedBytes);
     json.attribute("parameter_bytes", op.parameterBytes);
     json.attribute("result_bytes", op.resultBytes);
-    if (summary.prediction())
+    if (summary.prediction() && !summary.prediction()->stages.empty())
       json.attribute("stage", op.stage);
     if (op.predictedSeconds >= 0)
       json.attribute("predicted_seconds", op.predictedSeconds);
@@ -153,17 +153,20 @@ static void writePrediction(json::OStream &json, const PlanSummary &summary) {
     json.attribute("lower_bound_seconds", prediction->lowerBoundSeconds);
   if (auto gap = summary.gap())
     json.attribute("gap", *gap);
-  json.attribute("model_flops", prediction->modelFlops);
+  if (prediction->modelFlops > 0)
+    json.attribute("model_flops", prediction->modelFlops);
   if (auto rate = summary.modelFlopsRate())
     json.attribute("model_flops_per_device_per_second", *rate);
-  json.attributeObject("degrees", [&] {
-    for (const runtime::Degree &degree : prediction->degrees)
-      json.attribute(degree.name, degree.ways);
-  });
   json.attribute("microbatches", prediction->microbatches);
   json.attribute("schedule", prediction->schedule);
   if (prediction->memoryLimit > 0)
     json.attribute("memory_limit_bytes", prediction->memoryLimit);
+  if (!summary.isSearched())
+    return;
+  json.attributeObject("degrees", [&] {
+    for (const runtime::Degree &degree : prediction->degrees)
+      json.attribute(degree.name, degree.ways);
+  });
   json.attributeArray("alternatives", [&] {
     for (const runtime::Alternative &other : prediction->alternatives)
       json.object([&] {

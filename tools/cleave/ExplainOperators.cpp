@@ -93,9 +93,26 @@ static std::string withoutSizes(StringRef split) {
   return result.empty() ? "-" : result;
 }
 
-/// What the table says about costs where times are predicted: them, and the best alternative.
+static void addKernelColumn(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
+  columns.push_back({{"computed by", Align::Left, 8, /*optional=*/true},
+                     [&](const Operator &op) { return summary.computedBy(op); },
+                     nullptr,
+                     nullptr});
+}
+
+static void addFlopsColumn(std::vector<OperatorColumn> &columns) {
+  columns.push_back(quantityColumn(
+      "Mflop", [](const Operator &op) { return op.flops; }, [](double flops) { return numberText(flops / 1e6, 2); }));
+}
+
+/// What the table says about costs where times are predicted: them, and the best alternative, or where no search has
+/// looked for one, the kernel and its work.
 static void addPredictedColumns(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
   const std::vector<Operator> &operators = summary.entry.operators;
+  if (!summary.isSearched()) {
+    addKernelColumn(columns, summary);
+    addFlopsColumn(columns);
+  }
   columns.push_back(secondsColumn("", &Operator::predictedSeconds, summary));
   if (any_of(operators, [](const Operator &op) { return op.communicationSeconds > 0; }))
     columns.push_back(secondsColumn("comm. ", &Operator::communicationSeconds, summary));
@@ -119,12 +136,8 @@ static void addPredictedColumns(std::vector<OperatorColumn> &columns, const Plan
 }
 
 static void addWorkColumns(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
-  columns.push_back({{"computed by", Align::Left, 8, /*optional=*/true},
-                     [&](const Operator &op) { return summary.computedBy(op); },
-                     nullptr,
-                     nullptr});
-  columns.push_back(quantityColumn(
-      "Mflop", [](const Operator &op) { return op.flops; }, [](double flops) { return numberText(flops / 1e6, 2); }));
+  addKernelColumn(columns, summary);
+  addFlopsColumn(columns);
   columns.push_back(quantityColumn("KiB moved", [](const Operator &op) { return op.bytes; }, kibibytes));
   if (summary.plan.devices.size() > 1)
     columns.push_back(quantityColumn("received", [](const Operator &op) { return op.receivedBytes; }, kibibytes));
@@ -147,7 +160,7 @@ static std::vector<OperatorColumn> operatorColumns(const PlanSummary &summary) {
   else if (severalMeshes)
     addText("device", 5, [&](const Operator &op) { return summary.deviceNames(op); });
   if (any_of(operators, [](const Operator &op) { return !op.split.empty(); }))
-    addText("split", 12, [brief = hasTimes(summary)](const Operator &op) {
+    addText("split", 12, [brief = summary.isSearched()](const Operator &op) {
       return brief ? withoutSizes(op.split) : op.split.empty() ? "-" : op.split;
     });
   if (!sameDecision(summary))
@@ -223,6 +236,8 @@ static void printLargest(raw_ostream &out, const PlanSummary &summary, const Lay
     ++counts[shown];
     total += costOf(op);
   }
+  if (total == 0)
+    return;
   std::vector<uint32_t> order(operators.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return costs[a] > costs[b]; });

@@ -8,6 +8,7 @@
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 
@@ -24,8 +25,10 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     return;
   std::string line = "predicted for " + shortened(prediction->machine, lineWidth / 3) +
                      (prediction->training ? ", training" : "") + ": step " + secondsText(prediction->bestSeconds());
-  if (prediction->simulatedSeconds >= 0 && prediction->stepSeconds >= 0)
-    line += " simulated (" + secondsText(prediction->stepSeconds) + " by the search)";
+  if (prediction->simulatedSeconds >= 0)
+    line += " simulated";
+  if (prediction->simulatedSeconds >= 0 && summary.isSearched())
+    line += " (" + secondsText(prediction->stepSeconds) + " by the search)";
   if (auto rate = summary.modelFlopsRate()) {
     std::string rateText = decimalText(*rate) + "flop/s of the model a device";
     // The two together are often too long for a line.
@@ -36,13 +39,18 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     out << " of " << bytesText(prediction->memoryLimit) << " ("
         << percentText(summary.peakBytes(), prediction->memoryLimit) << ")";
   out << "\n";
-  std::string degrees = degreesText(prediction->degrees);
-  out << (degrees.empty() ? "" : shortened(degrees, lineWidth / 2) + ", ")
-      << countText(prediction->stages.size(), "stage") << ", " << prediction->microbatches
-      << (prediction->microbatches == 1 ? " microbatch" : " microbatches");
+  std::vector<std::string> facts;
+  if (!prediction->degrees.empty())
+    facts.push_back(shortened(degreesText(prediction->degrees), lineWidth / 2));
+  if (!prediction->stages.empty())
+    facts.push_back(countText(prediction->stages.size(), "stage"));
+  if (summary.isSearched() || prediction->microbatches != 1)
+    facts.push_back(std::to_string(prediction->microbatches) +
+                    (prediction->microbatches == 1 ? " microbatch" : " microbatches"));
   if (!prediction->schedule.empty())
-    out << ", schedule " << prediction->schedule;
-  out << "\n";
+    facts.push_back("schedule " + prediction->schedule);
+  if (!facts.empty())
+    out << join(facts, ", ") << "\n";
   if (auto gap = summary.gap())
     out << "proven: no plan of the cost model takes less than " << secondsText(prediction->lowerBoundSeconds)
         << (*gap < 1e-6 ? "; this one is an optimum" : "; this one is at most " + percentText(*gap, 1) + " above")

@@ -11,6 +11,7 @@
 #include "dialects/dfg/Dfg.h"
 #include "passes/train/TrainingStep.h"
 #include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/EntryTimes.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -74,7 +75,7 @@ private:
   Error emit();
   /// The options with what was chosen for them.
   TargetOptions chosenOptions() const;
-  Error simulateStep();
+  Expected<std::vector<EntryTimes>> simulateSteps();
 
   /// Runs passes that are to succeed on every module that got this far.
   Error runStage(llvm::StringRef stage, llvm::function_ref<void(mlir::OpPassManager &)> build);

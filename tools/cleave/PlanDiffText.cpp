@@ -109,6 +109,10 @@ void printDiff(raw_ostream &out, const PlanDiff &diff) {
   }
   out << "of " << countText(operators, "operator") << " " << diff.moved.size() << " moved, " << diff.split.size()
       << " are split otherwise, " << diff.removed.size() << " are gone, " << diff.added.size() << " are new\n";
+  const runtime::Prediction *expected = diff.first.prediction();
+  bool isChanged = any_of(diff.totals, [](const NumberChange &total) { return total.name == "seconds"; });
+  if (expected && expected->bestSeconds() >= 0 && !isChanged)
+    out << "a step is expected to take as long, " << secondsText(expected->bestSeconds()) << "\n";
   printPlan(out, diff);
   printNames(out, "only in the first", diff.removed);
   printNames(out, "only in the second", diff.added);

@@ -135,9 +135,9 @@ std::optional<double> PlanSummary::gap() const {
 
 std::optional<double> PlanSummary::modelFlopsRate() const {
   const Prediction *expected = prediction();
-  if (!expected || expected->stepSeconds <= 0 || expected->modelFlops <= 0 || plan.devices.empty())
+  if (!expected || expected->bestSeconds() <= 0 || expected->modelFlops <= 0 || plan.devices.empty())
     return std::nullopt;
-  return expected->modelFlops / expected->stepSeconds / static_cast<double>(plan.devices.size());
+  return expected->modelFlops / expected->bestSeconds() / static_cast<double>(plan.devices.size());
 }
 
 double PlanSummary::peakBytes(uint32_t device) const {

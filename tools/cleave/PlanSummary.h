@@ -60,8 +60,10 @@ public:
   std::vector<MeshCut> cuts;                  ///< between stages and meshes, in the graph's order
   double flops = 0, bytes = 0;                ///< sums over all operators, a step
 
-  /// What the planner expects; null where nobody predicted anything.
+  /// What is expected of a step; null where nobody predicted anything.
   const runtime::Prediction *prediction() const { return entry.prediction ? &*entry.prediction : nullptr; }
+  /// Whether a search has made the prediction: it knows stages, degrees, a bound and alternatives then.
+  bool isSearched() const { return entry.prediction && entry.prediction->stepSeconds >= 0; }
   /// How much longer a step takes than the proven bound, as a part of the bound.
   std::optional<double> gap() const;
   /// Floating-point operations of the model a device and second, at the predicted step time.

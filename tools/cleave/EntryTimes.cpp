@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// From simulated events to times of instructions.
+
+#include "tools/cleave/EntryTimes.h"
+
+#include "passes/train/TrainingStep.h"
+#include "runtime/simulator/Simulator.h"
+#include "tools/cleave/HostProfile.h"
+
+namespace cleave::tool {
+
+static bool isTraining(const runtime::Entry &entry) {
+  llvm::StringRef name = entry.name;
+  return name.consume_front(trainGraphName) && (name.empty() || name.starts_with("/"));
+}
+
+/// By instruction the longest time that a device of the program takes for it.
+static InstructionSeconds secondsOf(const runtime::Entry &entry, const runtime::SimulationResult &simulated) {
+  InstructionSeconds seconds;
+  for (const runtime::Program &program : entry.programs)
+    seconds.emplace_back(program.body.size(), 0.0);
+  for (const runtime::SimulatedEvent &event : simulated.events) {
+    double &longest = seconds[simulated.sites[event.site].programIndex][event.instruction];
+    longest = std::max(longest, event.end - event.begin);
+  }
+  return seconds;
+}
+
+Expected<std::vector<EntryTimes>> timeEntries(const runtime::Plan &plan, const Machine &machine) {
+  std::vector<EntryTimes> times;
+  runtime::Profile profile = readHostProfile();
+  for (const runtime::Entry &entry : plan->entries) {
+    auto simulated = runtime::simulate(*plan, entry, *costOf(machine, plan, entry, profile));
+    if (!simulated)
+      return simulated.error();
+    EntryTimes &made = times.emplace_back();
+    made.seconds = secondsOf(entry, *simulated);
+    runtime::Prediction &prediction = made.prediction;
+    prediction.machine = machine.name;
+    prediction.training = isTraining(entry);
+    prediction.simulatedSeconds = simulated->stepSeconds();
+    // What a step of training computes besides the model, or twice, nobody has told apart from the model's work.
+    if (!prediction.training)
+      for (const runtime::Operator &op : entry.operators)
+        prediction.modelFlops += op.flops;
+    prediction.peakBytes.assign(plan->devices.size(), 0.0);
+    for (const runtime::Program &program : entry.programs)
+      for (uint32_t device : plan->meshes[program.mesh].devices)
+        prediction.peakBytes[device] += static_cast<double>(program.arenaBytes);
+  }
+  return times;
+}
+
+} // namespace cleave::tool
