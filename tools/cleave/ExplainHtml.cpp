@@ -90,7 +90,7 @@ private:
       return;
     fact("machine", prediction->machine);
     fact("degrees", degreesText(prediction->degrees));
-    if (summary.isSearched())
+    if (summary.isSearched() && prediction->simulatedSeconds >= 0)
       fact("by the search", secondsText(prediction->stepSeconds) + " a step");
     if (summary.isSearched() || prediction->microbatches != 1)
       fact("microbatches", std::to_string(prediction->microbatches));

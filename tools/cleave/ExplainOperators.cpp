@@ -100,19 +100,12 @@ static void addKernelColumn(std::vector<OperatorColumn> &columns, const PlanSumm
                      nullptr});
 }
 
-static void addFlopsColumn(std::vector<OperatorColumn> &columns) {
-  columns.push_back(quantityColumn(
-      "Mflop", [](const Operator &op) { return op.flops; }, [](double flops) { return numberText(flops / 1e6, 2); }));
-}
-
 /// What the table says about costs where times are predicted: them, and the best alternative, or where no search has
-/// looked for one, the kernel and its work.
+/// looked for one, the kernel.
 static void addPredictedColumns(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
   const std::vector<Operator> &operators = summary.entry.operators;
-  if (!summary.isSearched()) {
+  if (!summary.isSearched())
     addKernelColumn(columns, summary);
-    addFlopsColumn(columns);
-  }
   columns.push_back(secondsColumn("", &Operator::predictedSeconds, summary));
   if (any_of(operators, [](const Operator &op) { return op.communicationSeconds > 0; }))
     columns.push_back(secondsColumn("comm. ", &Operator::communicationSeconds, summary));
@@ -137,7 +130,8 @@ static void addPredictedColumns(std::vector<OperatorColumn> &columns, const Plan
 
 static void addWorkColumns(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
   addKernelColumn(columns, summary);
-  addFlopsColumn(columns);
+  columns.push_back(quantityColumn(
+      "Mflop", [](const Operator &op) { return op.flops; }, [](double flops) { return numberText(flops / 1e6, 2); }));
   columns.push_back(quantityColumn("KiB moved", [](const Operator &op) { return op.bytes; }, kibibytes));
   if (summary.plan.devices.size() > 1)
     columns.push_back(quantityColumn("received", [](const Operator &op) { return op.receivedBytes; }, kibibytes));

@@ -145,7 +145,7 @@ def test_large(folder):
     expect("the first 1000 shown" in drawn.texts["count"], f"table: got {drawn.texts['count']!r}")
 
 
-def test_without_prediction(folder):
+def test_without_search(folder):
     model, plan = os.path.join(folder, "gpt.onnx"), os.path.join(folder, "gpt.plan")
     run("cleave", "zoo", "gpt", "--layers", "4", "--batch", "4", "--hidden", "64", "--heads", "4", "--sequence", "16",
         "--vocabulary", "100", "-o", model)
@@ -155,6 +155,7 @@ def test_without_prediction(folder):
     hidden = {found.get("id") for tag, found in drawn.elements if tag == "section" and "hidden" in found}
     expect("timeline" not in hidden and drawn.count("rect", **{"class": "kind3"}) > 0,
            "timeline: expects the simulated step with its collectives")
+    expect("predicted step" in drawn.texts["lead"], f"expects the simulated step, got {drawn.texts['lead']!r}")
     expect({"stages", "alternatives"} <= hidden, f"expects sections without data to be hidden, got {hidden}")
 
 
@@ -170,7 +171,7 @@ def main():
         print("explain_page: skipped: there is no chromium")
         return 77
     with tempfile.TemporaryDirectory() as folder:
-        for test in (test_everything_is_there, test_answers, test_hostile_names, test_large, test_without_prediction,
+        for test in (test_everything_is_there, test_answers, test_hostile_names, test_large, test_without_search,
                      test_alone):
             test(folder)
     return 0
