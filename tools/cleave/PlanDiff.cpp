@@ -64,7 +64,10 @@ void PlanDiff::comparePlans() {
   const Prediction &after = second.prediction() ? *second.prediction() : none;
   compareText(plan, "machine", before.machine, after.machine);
   compareText(plan, "degrees", degreesText(before.degrees), degreesText(after.degrees));
-  compareText(plan, "stages", std::to_string(before.stages.size()), std::to_string(after.stages.size()));
+  auto stagesText = [](const Prediction &expected) {
+    return expected.stages.empty() ? std::string() : std::to_string(expected.stages.size());
+  };
+  compareText(plan, "stages", stagesText(before), stagesText(after));
   compareText(plan, "microbatches", std::to_string(before.microbatches), std::to_string(after.microbatches));
   compareText(plan, "schedule", before.schedule, after.schedule);
   compareSeconds(totals, "seconds", before.bestSeconds(), after.bestSeconds());
@@ -95,7 +98,8 @@ void PlanDiff::compareOperators() {
     compareText(moved, op.name, first.deviceNames(op), second.deviceNames(*other));
     compareText(split, op.name, op.split, other->split);
     compareText(decided, op.name, op.decidedBy, other->decidedBy);
-    compareSeconds(seconds, op.name, op.predictedSeconds, other->predictedSeconds);
+    if (first.isSearched() == second.isSearched())
+      compareSeconds(seconds, op.name, op.predictedSeconds, other->predictedSeconds);
     compareNumbers(received, op.name, op.receivedBytes, other->receivedBytes);
   }
 }

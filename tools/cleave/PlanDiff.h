@@ -30,11 +30,13 @@ struct PlanDiff {
   const PlanSummary &first, &second;
   std::vector<TextChange> plan;     ///< model, strategy, machine, degrees, microbatches, schedule, devices
   std::vector<NumberChange> totals; ///< of a step: "seconds", "peak bytes", "transferred bytes", "collective bytes"
-  std::vector<std::string> removed, added;  ///< operators of one plan only
-  std::vector<TextChange> moved;            ///< to other devices
-  std::vector<TextChange> split;            ///< otherwise
-  std::vector<TextChange> decided;          ///< by somebody else
-  std::vector<NumberChange> seconds;        ///< predicted for an operator
+  std::vector<std::string> removed, added; ///< operators of one plan only
+  std::vector<TextChange> moved;           ///< to other devices
+  std::vector<TextChange> split;           ///< otherwise
+  std::vector<TextChange> decided;         ///< by somebody else
+  /// Predicted for an operator. None between the times of a search and those of the simulator: a search counts the
+  /// backward pass with the forward operator, and what is computed together one by one.
+  std::vector<NumberChange> seconds;
   std::vector<NumberChange> received;       ///< bytes that an operator receives from other devices
   std::vector<NumberChange> stageSeconds;   ///< of a microbatch, forward and backward
   std::vector<NumberChange> stageBytes;     ///< of each device of a stage
