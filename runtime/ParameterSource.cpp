@@ -21,6 +21,11 @@ struct FolderSource::File {
   MappedFile mapping;
 };
 
+struct FolderSource::Check {
+  std::once_flag once;
+  Error error;
+};
+
 FolderSource::FolderSource(std::filesystem::path folder)
     : folder(folder.empty() ? std::filesystem::path(".") : std::move(folder)) {}
 
@@ -30,7 +35,31 @@ Expected<std::span<const std::byte>> FolderSource::bytes(const FileSource &sourc
   auto file = mapped(source.file);
   if (!file)
     return file.error();
-  return slice(*file, source);
+  auto found = slice(*file, source);
+  if (found && source.checksum.value != 0)
+    if (Error error = check(source, *found))
+      return error;
+  return found;
+}
+
+Error FolderSource::check(const FileSource &source, std::span<const std::byte> bytes) {
+  Check *entry = nullptr;
+  {
+    std::lock_guard lock(mutex);
+    auto &known = checks[{source.file, source.offset, source.bytes}];
+    if (!known)
+      known = std::make_unique<Check>();
+    entry = known.get();
+  }
+  std::call_once(entry->once, [&] {
+    FileChecksum got = source.checksum.sampled ? sampledChecksum(bytes) : wholeChecksum(bytes);
+    if (got != source.checksum)
+      entry->error =
+          makeError(Status::Rejected, "parameter file \"", source.file,
+                    "\" expects the bytes with which the plan was compiled, got others in the ", source.bytes,
+                    " at offset ", source.offset, "; it is damaged or another model's: compile the model again");
+  });
+  return entry->error;
 }
 
 /// The real path of `file` below `folder`.

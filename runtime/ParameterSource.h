@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <tuple>
 
 namespace cleave::runtime {
 
@@ -39,7 +40,8 @@ private:
   std::map<std::string, std::span<const std::byte>> values;
 };
 
-/// Maps files below one folder. Refuses absolute paths, `..` and links that leave the folder (Status::Rejected).
+/// Maps files below one folder. Refuses absolute paths, `..` and links that leave the folder, and bytes of which the
+/// plan has another checksum (Status::Rejected).
 class FolderSource : public ParameterSource {
 public:
   explicit FolderSource(std::filesystem::path folder);
@@ -48,11 +50,15 @@ public:
 
 private:
   struct File;
+  struct Check;
   Expected<std::span<const std::byte>> mapped(const std::string &file);
+  /// Compares the checksum, once for all who ask; those of other parameters do not wait.
+  Error check(const FileSource &source, std::span<const std::byte> bytes);
 
   std::filesystem::path folder;
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<File>> files;
+  std::map<std::tuple<std::string, uint64_t, uint64_t>, std::unique_ptr<Check>> checks;
 };
 
 /// Files that are in memory, by the name that the plan gives them. Fill it before use.

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_RUNTIME_PLAN_H
 #define CLEAVE_RUNTIME_PLAN_H
 
+#include "runtime/FileChecksum.h"
 #include "runtime/TensorType.h"
 
 #include <array>
@@ -22,6 +23,7 @@ namespace cleave::runtime {
 struct FileSource {
   std::string file;
   uint64_t offset = 0, bytes = 0;
+  FileChecksum checksum = {};
 };
 /// Bytes inside the plan itself.
 struct InlineSource {

@@ -94,7 +94,7 @@ TensorType Reader::type(const fb::TensorType *from, const std::string &owner) {
 
 Source Reader::source(const fb::Parameter &from) {
   if (auto *file = from.source_as_FileSource())
-    return FileSource{text(file->file()), file->offset(), file->bytes()};
+    return FileSource{text(file->file()), file->offset(), file->bytes(), {file->checksum(), file->sampled()}};
   if (auto *data = from.source_as_InlineSource())
     return InlineSource{raw(data->data())};
   if (auto *made = from.source_as_GeneratedSource())

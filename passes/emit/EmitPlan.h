@@ -14,6 +14,7 @@
 #include "llvm/Support/Error.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct EmitOptions {
   std::vector<runtime::Setting> settings;
   /// The file, relative to the plan's folder, that holds the bytes of a `#dfg.file` path; empty: the path itself.
   std::function<std::string(llvm::StringRef path)> fileOf;
+  /// By name, checksums of parameters in files, as far as they are known.
+  std::map<std::string, runtime::FileChecksum, std::less<>> checksums = {};
   /// What a search expects of the first entry; null where nobody searched.
   const PlanReport *report = nullptr;
   /// By entry, in the module's order; empty or shorter where nobody has simulated them.

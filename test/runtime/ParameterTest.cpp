@@ -63,6 +63,53 @@ TEST_F(FolderSourceTest, RefusesMissingBytes) {
   EXPECT_EQ(errorOf({"sub", 0, 1}).status(), Status::Failure);
 }
 
+// Eight lanes, one word each: worked out by hand for zeros, whose lanes are i * p, shifted and mixed.
+TEST(FileChecksum, IsAsDefined) {
+  std::vector<std::byte> words;
+  auto add = [&](uint64_t word) {
+    for (int i = 0; i != 8; ++i)
+      words.push_back(std::byte(word >> 8 * i));
+  };
+  for (uint64_t lane = 0; lane != 8; ++lane)
+    add(lane * 0x100000001b3 ^ (lane * 0x100000001b3 >> 32));
+  add(13);
+  EXPECT_EQ(wholeChecksum(std::vector<std::byte>(13)).value, checksum(words));
+}
+
+// Any byte counts in the whole, also two signs that flip in one lane; samples count their pieces alone.
+TEST(FileChecksum, NoticesChanges) {
+  std::vector<std::byte> bytes(100000, std::byte(7));
+  FileChecksum whole = wholeChecksum(bytes), sampled = sampledChecksum(bytes);
+  EXPECT_FALSE(whole == sampled);
+  for (size_t place : {size_t(0), size_t(5000), size_t(52000), bytes.size() - 1}) {
+    auto changed = bytes;
+    changed[place] ^= std::byte(0x80);
+    EXPECT_FALSE(wholeChecksum(changed) == whole) << place;
+    EXPECT_EQ(sampledChecksum(changed) == sampled, place == 5000) << place;
+  }
+  auto changed = bytes;
+  changed[7] ^= std::byte(0x80), changed[71] ^= std::byte(0x80);
+  EXPECT_FALSE(wholeChecksum(changed) == whole);
+  changed.assign(bytes.begin(), bytes.end() - 1);
+  EXPECT_FALSE(wholeChecksum(changed) == whole);
+  EXPECT_FALSE(sampledChecksum(changed) == sampled);
+}
+
+// A file of the right size that holds another model's bytes would give wrong results in silence.
+TEST_F(FolderSourceTest, RefusesOtherBytes) {
+  FileSource file{"w.bin", 2, 3, wholeChecksum(std::as_bytes(std::span("234", 3)))};
+  FolderSource source(top / "plan");
+  EXPECT_TRUE(source.bytes(file));
+  std::ofstream(top / "plan" / "w.bin") << "01934567";
+  Error error = errorOf(file);
+  EXPECT_EQ(error.status(), Status::Rejected);
+  EXPECT_EQ(error.message(),
+            "parameter file \"w.bin\" expects the bytes with which the plan was compiled, got others in "
+            "the 3 at offset 2; it is damaged or another model's: compile the model again");
+  file.checksum = {};
+  EXPECT_EQ(errorOf(file).status(), Status::Success);
+}
+
 // Files in memory obey the same bounds.
 TEST(MemorySource, GivesBytes) {
   MemorySource source;

@@ -357,7 +357,7 @@ Error ModelCompiler::emit() {
     if (!code)
       options.model = relative.string();
     result.weights = anchorParameters(*module, result.imported, modelFile.parent_path().string(), folder.string(),
-                                      planFile.filename().string() + ".weights");
+                                      planFile.filename().string() + ".weights", &options.checksums);
   }
   auto plan = emitPlan(*module, options);
   if (!plan)

@@ -35,7 +35,8 @@ static std::optional<std::string> pathBelow(const std::filesystem::path &folder,
 }
 
 WeightsStore anchorParameters(ModuleOp module, const WeightsStore &weights, StringRef modelFolder, StringRef planFolder,
-                              const std::string &weightsFile) {
+                              const std::string &weightsFile,
+                              std::map<std::string, runtime::FileChecksum, std::less<>> *checksums) {
   WeightsStore anchored(weightsFile);
   std::map<std::string, std::optional<std::string>> external;
   for (auto parameter : module.getOps<dfg::ParameterOp>()) {
@@ -47,13 +48,19 @@ WeightsStore anchorParameters(ModuleOp module, const WeightsStore &weights, Stri
     auto [found, isNew] = external.try_emplace(path);
     if (isNew && path != weights.getFileName())
       found->second = pathBelow(planFolder.str(), std::filesystem::path(modelFolder.str()) / path);
+    RankedTensorType type = parameter.getTensorType();
+    uint64_t bytes = HostTensor(type, nullptr, nullptr).getNumBytes();
+    const char *data = weights.find(path, offset, bytes);
+    if (checksums && data) {
+      auto contents = std::as_bytes(std::span(data, bytes));
+      (*checksums)[parameter.getSymName().str()] =
+          found->second ? runtime::sampledChecksum(contents) : runtime::wholeChecksum(contents);
+    }
     if (found->second) {
       path = *found->second;
     } else {
-      RankedTensorType type = parameter.getTensorType();
-      uint64_t bytes = HostTensor(type, nullptr, nullptr).getNumBytes();
       // The store keeps its bytes: no owner is needed.
-      auto place = anchored.add(HostTensor(type, weights.find(path, offset, bytes), nullptr));
+      auto place = anchored.add(HostTensor(type, data, nullptr));
       path = place.path;
       offset = place.offset;
     }

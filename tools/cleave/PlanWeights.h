@@ -13,6 +13,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
+
 namespace cleave::tool {
 
 /// Gives the runtime the bytes of a weights store, which must outlive it.
@@ -27,9 +29,12 @@ private:
 
 /// Makes the module's parameters fit a plan in `planFolder`: files below that folder are referred to from there, all
 /// other bytes become part of the store that is returned, whose file is `weightsFile`. The bytes stay those of
-/// `weights`, which must outlive it. `modelFolder` is where the module's paths begin.
+/// `weights`, which must outlive it. `modelFolder` is where the module's paths begin. `checksums`, unless null,
+/// receives one for each parameter in a file, by its name: of samples where the file is the model's own, which nothing
+/// else reads.
 WeightsStore anchorParameters(mlir::ModuleOp module, const WeightsStore &weights, llvm::StringRef modelFolder,
-                              llvm::StringRef planFolder, const std::string &weightsFile);
+                              llvm::StringRef planFolder, const std::string &weightsFile,
+                              std::map<std::string, runtime::FileChecksum, std::less<>> *checksums = nullptr);
 
 } // namespace cleave::tool
 

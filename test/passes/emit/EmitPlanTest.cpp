@@ -136,12 +136,14 @@ TEST(EmitPlan, WritesParameterSources) {
   )"));
   EmitOptions options;
   options.fileOf = [](llvm::StringRef path) { return "model/" + path.str(); };
+  options.checksums["file"] = {42, /*sampled=*/true};
   runtime::Plan plan = module.plan(options);
   ASSERT_EQ(plan->parameters.size(), 3u);
   const auto &file = std::get<runtime::FileSource>(plan->parameters[0].source);
   EXPECT_EQ(file.file, "model/w.bin");
   EXPECT_EQ(file.offset, 16u);
   EXPECT_EQ(file.bytes, 8u);
+  EXPECT_EQ(file.checksum, (runtime::FileChecksum{42, true}));
   const auto &normal = std::get<runtime::GeneratedSource>(plan->parameters[1].source);
   EXPECT_EQ(std::tuple(normal.distribution, normal.a, normal.b, normal.seed),
             std::tuple(runtime::Distribution::Normal, 1.0, 0.5, uint64_t{7}));
