@@ -232,13 +232,12 @@ private:
       return Error::success();
     double step = -1;
     if (isFirst()) {
-      checkpoint = CheckpointFolder::readLatest(
-          options.checkpointFolder, [&](const Error &skipped) { notice(skipped.message() + "; it is skipped"); });
+      error = readLatestCheckpoint();
       if (checkpoint)
         step = static_cast<double>(checkpoint->position.steps);
-      else
-        notice("there is no checkpoint in \"" + options.checkpointFolder + "\"; training starts at the beginning");
     }
+    if (Error failed = agree(error))
+      return failed;
     if (processes)
       step = processes->maximum(step);
     if (step < 0 || isFirst())
@@ -247,6 +246,23 @@ private:
     if (read)
       checkpoint = std::move(*read);
     return agree(read.error());
+  }
+
+  /// None at all is where a run begins; beginning anew over damaged ones would lose what they are of.
+  Error readLatestCheckpoint() {
+    std::string damaged;
+    checkpoint = CheckpointFolder::readLatest(options.checkpointFolder, [&](const Error &skipped) {
+      notice(skipped.message() + "; it is skipped");
+      damaged += (damaged.empty() ? "" : "; ") + skipped.message();
+    });
+    if (checkpoint)
+      return Error::success();
+    if (damaged.empty()) {
+      notice("there is no checkpoint in \"" + options.checkpointFolder + "\"; training starts at the beginning");
+      return Error::success();
+    }
+    return makeError(Status::Rejected, "--resume expects a checkpoint that can be read in \"", options.checkpointFolder,
+                     "\", got none: ", damaged, "; restore one of them, or remove them all to begin anew");
   }
 
   Error restorePosition() {

@@ -174,6 +174,23 @@ TEST_F(TrainCommandTest, ChangesDevicesAndSkipsDamage) {
   EXPECT_EQ(stepLosses().size(), 15u);
 }
 
+// Beginning anew where every checkpoint is damaged would end in the loss of them all.
+TEST_F(TrainCommandTest, NeedsOneSoundCheckpoint) {
+  TrainOptions first = options(1);
+  first.checkpointFolder = path("checkpoints");
+  first.checkpointEvery = 5;
+  ASSERT_EQ(run(first), 0) << err.str();
+  fs::remove(folder / "checkpoints" / "step-5" / "manifest");
+  std::ofstream(folder / "checkpoints" / "step-10" / "tensors", std::ios::app) << "more";
+  first.resume = true;
+  expectFailure(first, Status::Rejected, "--resume expects a checkpoint that can be read in \"" + path("checkpoints"));
+  std::string text = err.str().substr(err.str().find("error: "));
+  EXPECT_NE(text.find("step-10\": its tensors expect"), std::string::npos) << text;
+  EXPECT_NE(text.find("step-5\": cannot open"), std::string::npos) << text;
+  EXPECT_NE(text.find("; restore one of them, or remove them all to begin anew"), std::string::npos) << text;
+  EXPECT_TRUE(fs::exists(folder / "checkpoints" / "step-10"));
+}
+
 // Nothing is trained in no epochs, but evaluated and exported.
 TEST_F(TrainCommandTest, EvaluatesWithoutTraining) {
   TrainOptions first = options(1);
