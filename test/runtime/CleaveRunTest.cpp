@@ -44,9 +44,9 @@ protected:
     std::ifstream in(folder / file);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  /// The exit code; the streams are in the files "out" and "err".
-  int run(const std::string &arguments) {
-    std::string command = "cd '" + folder.string() + "' && '" CLEAVE_RUN "' " + arguments + " >out 2>err";
+  /// The exit code; the streams are in the files `out` and "err".
+  int run(const std::string &arguments, const std::string &out = "out") {
+    std::string command = "cd '" + folder.string() + "' && '" CLEAVE_RUN "' " + arguments + " >" + out + " 2>err";
     // NOLINTNEXTLINE(bugprone-command-processor): what the shell makes of the program is what is tested
     int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -96,6 +96,17 @@ TEST_F(CleaveRunTest, ReportsFailures) {
   EXPECT_EQ(run("pipeline.plan --repeat 0"), 2);
   EXPECT_EQ(run("pipeline.plan --colour blue"), 2);
   EXPECT_EQ(run("pipeline.plan --input z=x.npy"), 2);
+}
+
+// Results that nobody got are a failure, unless something else went wrong first.
+TEST_F(CleaveRunTest, NeedsStandardOutput) {
+  const std::string full = "error: cannot write standard output: No space left on device\n";
+  EXPECT_EQ(run("pipeline.plan --input x=x.npy", "/dev/full"), 1);
+  EXPECT_EQ(read("err"), full);
+  EXPECT_EQ(run("--help", "/dev/full"), 1);
+  EXPECT_EQ(read("err"), full);
+  EXPECT_EQ(run("pipeline.plan --input x=x.npy --expect y=wrong.npy", "/dev/full"), 6);
+  EXPECT_NE(read("err").find("error: cannot write standard output"), std::string::npos) << read("err");
 }
 
 // Collectives are measured without a plan; a plan as well, or neither, is a mistake.

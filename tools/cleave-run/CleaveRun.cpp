@@ -6,6 +6,7 @@
 #include "runtime/CrashReport.h"
 #include "runtime/Processes.h"
 #include "runtime/RunCommand.h"
+#include "runtime/StandardOutput.h"
 #if defined(CLEAVE_MPI)
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
@@ -212,6 +213,10 @@ int main(int argc, char **argv) {
   // The runtime throws nothing of its own; the standard library may.
   try {
     int code = run(argc, argv, processes);
+    if (Error error = flushStandardOutput()) {
+      std::cerr << error.report();
+      code = code == 0 ? static_cast<int>(error.status()) : code;
+    }
     if (Logbook *book = Logbook::own())
       book->leave();
     return code;

@@ -3,9 +3,11 @@
 // The command line of `cleave`: which command, and what becomes of what it throws.
 
 #include "runtime/Processes.h"
+#include "runtime/StandardOutput.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/OutputFile.h"
 #include "tools/cleave/Reproducer.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -37,11 +39,15 @@ static int parse(CLI::App &app, int argc, char **argv) {
   }
 }
 
-int runCommandLine(int argc, char **argv) {
-  // Processes that run a plan together know MPI, which the compiler does without.
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0 && runtime::isStartedWithOthers())
-    return trainWithOthers(argv);
-  installCrashHandler();
+/// The exit code of a program whose results may not have reached anyone.
+static int finish(int code) {
+  for (const Error &error : {flushStandardOutput(), runtime::flushStandardOutput()})
+    if (int failed = report(error); code == 0)
+      code = failed;
+  return code;
+}
+
+static int runCommand(int argc, char **argv) {
   CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
@@ -61,6 +67,14 @@ int runCommandLine(int argc, char **argv) {
   } catch (const std::exception &exception) {
     return reportInternalError(exception.what());
   }
+}
+
+int runCommandLine(int argc, char **argv) {
+  // Processes that run a plan together know MPI, which the compiler does without.
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0 && runtime::isStartedWithOthers())
+    return trainWithOthers(argv);
+  installCrashHandler();
+  return finish(runCommand(argc, argv));
 }
 
 } // namespace cleave::tool

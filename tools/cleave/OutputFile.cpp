@@ -11,14 +11,18 @@ using namespace llvm;
 namespace cleave::tool {
 
 /// The error that a stream has met, which it then forgets.
-static runtime::Error takeError(raw_fd_ostream &stream, StringRef path) {
+static runtime::Error takeError(raw_fd_ostream &stream, const std::string &what) {
   stream.flush();
   std::error_code code = stream.error();
   if (!code)
     return runtime::Error::success();
   stream.clear_error();
-  return makeError(Status::Failure, "cannot write \"", path.str(), "\": ", code.message());
+  return makeError(Status::Failure, "cannot write ", what, ": ", code.message());
 }
+
+static std::string quoted(StringRef path) { return ("\"" + path + "\"").str(); }
+
+runtime::Error flushStandardOutput() { return takeError(outs(), "standard output"); }
 
 static runtime::Error writeDirectly(StringRef path, function_ref<void(raw_ostream &)> write) {
   std::error_code code;
@@ -28,13 +32,13 @@ static runtime::Error writeDirectly(StringRef path, function_ref<void(raw_ostrea
     return makeError(Status::Failure, "cannot write \"", path.str(), "\": ", code.message());
   }
   write(stream);
-  return takeError(stream, path);
+  return takeError(stream, quoted(path));
 }
 
 runtime::Error writeOutput(StringRef path, function_ref<void(raw_ostream &)> write) {
   if (path == "-") {
     write(outs());
-    return takeError(outs(), "standard output");
+    return flushStandardOutput();
   }
   sys::fs::file_status status;
   if (!sys::fs::status(path, status) && status.type() != sys::fs::file_type::regular_file &&
@@ -45,7 +49,7 @@ runtime::Error writeOutput(StringRef path, function_ref<void(raw_ostream &)> wri
     return makeError(Status::Failure, "cannot write \"", path.str(), "\": ", toString(temporary.takeError()));
   raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
   write(stream);
-  if (runtime::Error error = takeError(stream, path)) {
+  if (runtime::Error error = takeError(stream, quoted(path))) {
     consumeError(temporary->discard());
     return error;
   }

@@ -17,6 +17,9 @@ namespace cleave::tool {
 /// removed by a signal. "-" is standard output; a device or pipe is written directly.
 Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
+/// Status::Failure where what LLVM's stream of standard output got could not be written.
+Error flushStandardOutput();
+
 /// Writes one JSON object, indented, whose attributes `write` adds.
 Error writeJson(llvm::StringRef path, llvm::function_ref<void(llvm::json::OStream &)> write);
 
