@@ -344,7 +344,7 @@ Expected<PlanContents> readPlanContents(std::span<const std::byte> file) {
   const auto *data = reinterpret_cast<const uint8_t *>(file.data());
   if (file.size() < 8 + sealBytes || file.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::PlanBufferHasIdentifier(data))
     return makeError(Status::Rejected, "not a plan: expected a FlatBuffer with identifier \"", fb::PlanIdentifier(),
-                     "\", got ", file.size(), " bytes of something else");
+                     "\", got ", file.size(), " bytes of something else; cleave compile makes plans of models");
   auto bytes = file.first(file.size() - sealBytes);
   auto tables = static_cast<flatbuffers::uoffset_t>(std::max<size_t>(bytes.size(), 1000000));
   flatbuffers::Verifier verifier(data, bytes.size(), /*max_depth=*/64, tables);

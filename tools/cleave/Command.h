@@ -35,9 +35,9 @@ void addRunCommand(CLI::App &app, Action &chosen);
 void addScheduleCommand(CLI::App &app, Action &chosen);
 void addSimulateCommand(CLI::App &app, Action &chosen);
 void addTrainCommand(CLI::App &app, Action &chosen);
-/// Becomes cleave-run, which takes the same arguments, in processes that a launcher has started together; the exit code
-/// when it cannot.
-int trainWithOthers(char **argv);
+/// Becomes cleave-run, which takes the same arguments, in processes that a launcher has started together to run a plan
+/// or to train; the exit code when it cannot.
+int runWithOthers(char **argv);
 void addVerifyCommand(CLI::App &app, Action &chosen);
 void addVocabularyCommand(CLI::App &app, Action &chosen);
 void addZooCommand(CLI::App &app, Action &chosen);

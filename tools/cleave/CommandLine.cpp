@@ -71,8 +71,10 @@ static int runCommand(int argc, char **argv) {
 
 int runCommandLine(int argc, char **argv) {
   // Processes that run a plan together know MPI, which the compiler does without.
-  if (argc > 1 && std::strcmp(argv[1], "train") == 0 && runtime::isStartedWithOthers())
-    return trainWithOthers(argv);
+  if (argc > 1 && runtime::isStartedWithOthers())
+    for (const char *command : {"run", "train"})
+      if (std::strcmp(argv[1], command) == 0)
+        return runWithOthers(argv);
   installCrashHandler();
   return finish(runCommand(argc, argv));
 }

@@ -2,28 +2,13 @@
 //
 // `cleave train`: trains with a plan that was compiled for it.
 
-#include "runtime/Processes.h"
 #include "tools/cleave-run/TrainArguments.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <unistd.h>
-
 namespace cleave::tool {
-
-int trainWithOthers(char **argv) {
-  std::error_code failed;
-  auto program = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / "cleave-run";
-  execv(program.c_str(), argv);
-  return report(runtime::makeError(runtime::Status::Failure,
-                                   "training on several processes expects to start cleave-run, got ",
-                                   std::strerror(errno), " for \"", program.string(), "\""));
-}
 
 void addTrainCommand(CLI::App &app, Action &chosen) {
   auto arguments = std::make_shared<TrainArguments>();
