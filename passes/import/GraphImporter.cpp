@@ -196,6 +196,7 @@ LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node, S
   ImportResults results = rule->function(node);
   if (node.hasFailed())
     return failure();
+  warnOfAttributes(node);
   if (!node.getUnsupportedReason().empty())
     return importOpaque(scope, node, node.getUnsupportedReason());
   if (failed(results) ||

@@ -81,6 +81,12 @@ private:
   mlir::LogicalResult checkOptions();
   mlir::LogicalResult bindInput(ImportedValue &input, const HostTensor &value);
 
+  // What the model says besides its operators (Declarations.cpp).
+  /// An error where a declared type contradicts what operators give.
+  mlir::LogicalResult checkDeclaredTypes(const Scope &scope);
+  /// A warning for each attribute that the node's operator does not have: it may be misspelt.
+  void warnOfAttributes(const NodeImporter &node);
+
   // Nodes (GraphImporter.cpp, Functions.cpp, Subgraphs.cpp, OpaqueNodes.cpp).
   mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   mlir::LogicalResult importNode(Scope &scope, const onnx::NodeProto &proto);
@@ -133,6 +139,7 @@ private:
   llvm::StringMap<std::string> groups;
   std::map<std::string, int64_t> dims;
   llvm::StringMap<const onnx::FunctionProto *> functions;
+  llvm::StringSet<> warned;
   bool failureNoted = false;
   uint64_t numNodes = 0, foldedBytes = 0;
 };

@@ -118,10 +118,12 @@ FailureOr<std::optional<SmallVector<int64_t>>> NodeImporter::attributeOrInput(St
 //===-- attributes --------------------------------------------------------------------------------------------===//
 
 bool NodeImporter::hasAttribute(StringRef attribute) const {
+  asked.insert(attribute);
   return llvm::any_of(proto.attribute(), [&](const onnx::AttributeProto &a) { return a.name() == attribute; });
 }
 
 const onnx::AttributeProto *NodeImporter::find(StringRef attribute, int type) {
+  asked.insert(attribute);
   for (const onnx::AttributeProto &candidate : proto.attribute()) {
     if (candidate.name() != attribute)
       continue;

@@ -13,6 +13,8 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/StringSet.h"
+
 namespace cleave {
 
 class GraphImporter;
@@ -71,6 +73,8 @@ public:
   // A wrong type is an error; the fallback is returned all the same, and the node fails at its end.
 
   bool hasAttribute(llvm::StringRef attribute) const;
+  /// Whether somebody has asked for an attribute of this name.
+  bool asksFor(llvm::StringRef attribute) const { return asked.contains(attribute); }
   int64_t integer(llvm::StringRef attribute, int64_t fallback);
   double real(llvm::StringRef attribute, double fallback);
   /// The float itself where `real` gives the shortest decimal that names it.
@@ -204,6 +208,7 @@ private:
   llvm::SmallVector<mlir::Operation *> operations;
   llvm::MapVector<mlir::Value, ImportedValue *> placeholders;
   llvm::DenseMap<ImportedValue *, mlir::Value> placeholderOf;
+  mutable llvm::StringSet<> asked;
   std::string reason;
   bool hasError = false;
 };

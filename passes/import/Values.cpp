@@ -286,6 +286,8 @@ void GraphImporter::placeParameters() {
 }
 
 LogicalResult GraphImporter::finish(Scope &scope) {
+  if (failed(checkDeclaredTypes(scope)))
+    return failure();
   OpBuilder builder = builderAtEnd();
   SmallVector<Value> outputs;
   SmallVector<Type> types;
