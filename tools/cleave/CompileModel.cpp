@@ -87,6 +87,8 @@ Expected<CompiledModel> ModelCompiler::run() {
         {name.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()});
     // Decisions about a training step are a plan by themselves: nothing here runs them.
     if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
+      if (!result.report)
+        return makeError(Status::Usage, "--train expects a model with operators, got one without any to decide about");
       if (Error error = emit())
         return error;
       break;
