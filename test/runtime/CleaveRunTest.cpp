@@ -124,6 +124,17 @@ TEST_F(CleaveRunTest, MeasuresCollectives) {
   EXPECT_EQ(run("--collectives --operations dance"), 2);
 }
 
+// Wrong options are said as cleave says them, without the 309 digits of the largest number.
+TEST_F(CleaveRunTest, SaysWhatOptionsExpect) {
+  const std::string note = "note: cleave-run --help shows what there is\n";
+  EXPECT_EQ(run("pipeline.plan --rtol -1"), 2);
+  EXPECT_EQ(read("err"), "error: --rtol: expects a number from 0 on, got -1\n" + note);
+  EXPECT_EQ(run("pipeline.plan --repeat 0"), 2);
+  EXPECT_EQ(read("err"), "error: --repeat: expects a number above 0, got 0\n" + note);
+  EXPECT_EQ(run("pipeline.plan --colour"), 2);
+  EXPECT_EQ(read("err"), "error: the following argument was not expected: --colour\n" + note);
+}
+
 // The parameters' files are looked for beside the plan, wherever it is run from.
 TEST_F(CleaveRunTest, FindsParametersBesidePlan) {
   std::filesystem::create_directories(folder / "sub");

@@ -68,39 +68,37 @@ template <typename Work> static int withPlan(const std::string &file, Processes 
   return work(*plan, parameters);
 }
 
-/// Parses the command line of one process.
-static int parseAlone(CLI::App &app, int argc, char **argv, std::ostream &out, std::ostream &err) {
+/// Parses the command line of one process. Whoever asks for help gets it in `help`.
+static Error parseAlone(CLI::App &app, int argc, char **argv, std::ostream &help) {
   try {
     app.parse(argc, argv);
-    return 0;
+  } catch (const CLI::Success &asked) {
+    app.exit(asked, help, help);
   } catch (const CLI::ParseError &error) {
-    int code = app.exit(error, out, err);
-    return code == 0 ? -1 : static_cast<int>(Status::Usage);
+    return Error(Status::Usage, cleave::usageMessage(error.what()));
   }
+  return Error::success();
 }
 
 /// Parses the command line in all processes, which go on together or not at all: then the exit code.
 static std::optional<int> parse(CLI::App &app, int argc, char **argv, Processes *processes) {
-  std::ostringstream out, err;
-  int code = parseAlone(app, argc, argv, out, err);
+  std::ostringstream help;
+  Error error = parseAlone(app, argc, argv, help);
   bool isFirst = !processes || processes->rank() == 0;
-  Error error;
-  if (std::string text = err.str(); code > 0)
-    error = Error(Status::Usage, text.substr(0, text.find_last_not_of('\n') + 1));
   if (processes)
     error = processes->agree(error);
   if (error) {
     if (isFirst)
-      std::cerr << error.message() << "\n";
+      std::cerr << error.report() << "note: cleave-run --help shows what there is\n";
     return static_cast<int>(Status::Usage);
   }
-  bool asksForHelp = code < 0;
+  bool asksForHelp = !help.str().empty();
   if (processes)
     asksForHelp = processes->maximum(asksForHelp ? 1 : 0) > 0;
   if (!asksForHelp)
     return std::nullopt;
   if (isFirst)
-    std::cout << out.str();
+    std::cout << help.str();
   return 0;
 }
 
@@ -143,16 +141,14 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       ->allow_extra_args(false);
   app.add_option("--output", options.outputs, "where an output goes")->type_name("NAME=FILE")->allow_extra_args(false);
   app.add_option("--rtol", options.rtol, "relative tolerance of --expect")
-      ->check(CLI::NonNegativeNumber)
+      ->check(cleave::notNegative)
       ->capture_default_str();
   app.add_option("--atol", options.atol, "absolute tolerance of --expect")
-      ->check(CLI::NonNegativeNumber)
+      ->check(cleave::notNegative)
       ->capture_default_str();
-  app.add_option("--repeat", options.repeat, "how many steps to run")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  app.add_option("--repeat", options.repeat, "how many steps to run")->check(cleave::positive)->capture_default_str();
   app.add_option("--in-flight", options.inFlight, "how many steps at the same time")
-      ->check(CLI::PositiveNumber)
+      ->check(cleave::positive)
       ->capture_default_str();
   app.add_option("--trace", options.traceFile, "where a trace for Perfetto goes");
   app.add_option("--json", options.jsonFile, "where the results go as JSON");
@@ -182,7 +178,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   bool isFirst = !processes || processes->rank() == 0;
   if (planOption->count() + (measuresCollectives ? 1 : 0) + (probesGpu ? 1 : 0) != 1) {
     if (isFirst)
-      std::cerr << "error: expected either a plan, --collectives or --probe-gpu; cleave-run --help shows more\n";
+      std::cerr << "error: expected either a plan, --collectives or --probe-gpu\n"
+                   "note: cleave-run --help shows what there is\n";
     return static_cast<int>(Status::Usage);
   }
   if (probesGpu)

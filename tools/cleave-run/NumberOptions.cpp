@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -17,6 +18,27 @@ static std::optional<double> readNumber(const std::string &text) {
   char *end = nullptr;
   double number = std::strtod(text.c_str(), &end);
   return text.empty() || *end != '\0' ? std::nullopt : std::optional(number);
+}
+
+/// What is wrong with a number that is to be above 0, or 0 where that is `included`.
+static std::string checkAbove(const std::string &text, bool included) {
+  std::optional<double> number = readNumber(text);
+  if (number && std::isfinite(*number) && (included ? *number >= 0 : *number > 0))
+    return "";
+  if (number && std::isnan(*number))
+    return "expects a number, got " + text;
+  return std::string("expects a number ") + (included ? "from 0 on" : "above 0") + ", got " + text;
+}
+
+std::string notNegative(const std::string &text) { return checkAbove(text, /*included=*/true); }
+std::string positive(const std::string &text) { return checkAbove(text, /*included=*/false); }
+
+std::string usageMessage(const std::string &message) {
+  std::string text = message;
+  // Not the names of arguments, which are all in capitals.
+  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])))
+    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return text;
 }
 
 void checkNumbers(CLI::App &app) {

@@ -5,11 +5,21 @@
 #ifndef CLEAVE_TOOLS_CLEAVERUN_NUMBEROPTIONS_H
 #define CLEAVE_TOOLS_CLEAVERUN_NUMBEROPTIONS_H
 
+#include <string>
+
 namespace CLI {
 class App;
 } // namespace CLI
 
 namespace cleave {
+
+/// Checks for options: what is wrong with the text as a number; empty where it is none below zero, or one above zero.
+/// Both refuse what is not finite.
+std::string notNegative(const std::string &text);
+std::string positive(const std::string &text);
+
+/// What the parser says, as our errors begin.
+std::string usageMessage(const std::string &message);
 
 /// Has the options of a command line, and of its commands, refuse less than nothing and more than 64 bits where
 /// something is counted (their type is "UINT" or "N"), and what is no number where something is measured ("FLOAT",

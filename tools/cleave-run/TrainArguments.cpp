@@ -4,6 +4,8 @@
 
 #include "tools/cleave-run/TrainArguments.h"
 
+#include "tools/cleave-run/NumberOptions.h"
+
 #include <CLI/CLI.hpp>
 
 namespace cleave {
@@ -18,13 +20,13 @@ void addProcessOptions(CLI::App &command, std::vector<std::string> &devicesOfRan
       .add_option("--rank-timeout", watch.rankTimeout,
                   "under mpirun: after how many seconds a process that does not run is given up; 0: never")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber)
+      ->check(notNegative)
       ->capture_default_str();
   command
       .add_option("--step-timeout", watch.stepTimeout,
                   "under mpirun: how many seconds an instruction may take, waiting included; 0: any time")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber)
+      ->check(notNegative)
       ->capture_default_str();
 }
 
@@ -53,11 +55,11 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
   command.add_option("--checkpoint", options.checkpointFolder, "where checkpoints go")->type_name("DIR");
   command.add_option("--checkpoint-every", options.checkpointEvery, "steps between checkpoints; otherwise an epoch")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   command.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
   command.add_option("--export", options.exportFile, "where the trained parameters go, as .npz")->type_name("FILE");
   command.add_option("--in-flight", options.inFlight, "how many steps at the same time")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   command.add_option("--json", options.jsonFile, "where the results go as JSON")->type_name("FILE");
   command.add_flag("--json-steps", options.jsonSteps, "with the loss of each step in them");

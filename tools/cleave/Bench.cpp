@@ -4,6 +4,7 @@
 // round ours runs first, then the peer in a process that ends before the next round, so that neither disturbs the
 // other. A result is the median over the rounds' medians. Or, with --collectives, how fast devices exchange.
 
+#include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/BenchPeer.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
@@ -281,14 +282,14 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   command->add_option("--against", options->against, "the peer")->check(CLI::IsMember(BenchPeer::names()));
   command->add_option("--threads", options->threads, "cores of the device, as in 1,2")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
   command->add_option("--repeat", options->repeat, "runs that are timed in a round")
-      ->check(CLI::PositiveNumber)
+      ->check(positive)
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "rounds")->check(CLI::PositiveNumber)->capture_default_str();
+  command->add_option("--rounds", options->rounds, "rounds")->check(positive)->capture_default_str();
   command->add_option("--warmup", options->warmup, "runs before them in a round")
-      ->check(CLI::NonNegativeNumber)
+      ->check(notNegative)
       ->capture_default_str();
   command->add_flag("--reference", options->reference, "measure the plain loops");
   command->add_flag("--no-libraries", options->noLibraries, "measure compiled kernels only");

@@ -30,8 +30,7 @@ static int parse(CLI::App &app, int argc, char **argv) {
     app.exit(help);
     return 0;
   } catch (const CLI::ParseError &error) {
-    llvm::StringRef message = error.what();
-    printError(message.substr(0, 1).lower() + message.drop_front(message.empty() ? 0 : 1));
+    printError(usageMessage(error.what()));
     auto commands = app.get_subcommands();
     printNote("cleave " + (commands.empty() ? std::string() : commands.front()->get_name() + " ") +
               "--help shows what there is");

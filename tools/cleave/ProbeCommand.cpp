@@ -6,6 +6,7 @@
 #include "passes/cost/MachineFile.h"
 #include "passes/cost/NvidiaTopology.h"
 #include "passes/cost/YamlValue.h"
+#include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/HostProbe.h"
 #include "tools/cleave/OutputFile.h"
@@ -242,11 +243,11 @@ void addProbeCommand(CLI::App &app, Action &chosen) {
       ->type_name("FILE");
   command->add_option("--kind", options->kind, "the preset whose devices these are")->type_name("NAME");
   command->add_option("--seconds", options->host.seconds, "how long to measure each of the models")
-      ->check(CLI::NonNegativeNumber)
+      ->check(notNegative)
       ->capture_default_str();
   command->add_option("--cores", options->host.cores, "cores of the devices to measure; otherwise 1, 2, 4, … and all")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(positive);
   command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
   command->callback([options, &chosen] { chosen = [options] { return report(run(*options)); }; });
 }

@@ -2,6 +2,7 @@
 //
 // The options that say where and how a model is to run.
 
+#include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/CompileModel.h"
 
 #include <CLI/CLI.hpp>
@@ -70,11 +71,11 @@ void TargetOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--optimizer-options", optimizerOptions,
                      "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,…");
-  command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(CLI::NonNegativeNumber);
+  command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(notNegative);
   command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
       ->capture_default_str();
   command.add_option("--clip-norm", clipNorm, "scale gradients down to this norm of all together; 0: never")
-      ->check(CLI::NonNegativeNumber);
+      ->check(notNegative);
   command
       .add_option(
           "--batch-norm", batchNorm,
@@ -89,7 +90,7 @@ void TargetOptions::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"elimination", "ilp", "exhaustive"}))
       ->capture_default_str();
   command.add_option("--search-seconds", timeBudget, "take the best plan after so many seconds; 0: search to the end")
-      ->check(CLI::NonNegativeNumber)
+      ->check(notNegative)
       ->capture_default_str();
   command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
   command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");

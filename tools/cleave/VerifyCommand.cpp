@@ -4,6 +4,7 @@
 // are those of the plainest plan for the same model on one device. A model is compiled in memory for it, and any tensor
 // inside can be compared, too.
 
+#include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
@@ -294,13 +295,11 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
       ->type_name("NAME=FILE")
       ->allow_extra_args(false)
       ->needs(numeric);
-  command->add_option("--rtol", options->rtol, "relative tolerance")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  command->add_option("--rtol", options->rtol, "relative tolerance")->check(notNegative)->capture_default_str();
   command
       ->add_option("--atol", options->atol,
                    "absolute tolerance, times the largest magnitude of an output if that is above 1")
-      ->check(CLI::NonNegativeNumber)
+      ->check(notNegative)
       ->capture_default_str();
   command->add_option("--json", options->json, "where the report goes as JSON")->type_name("FILE");
   command->callback([options, command, &chosen] {
