@@ -264,7 +264,8 @@ const char *ModelCompiler::findSearchOption() const {
       {"--zero", decides && target.zero != defaults.zero},
       {"--dtype", onlyPlans() && target.elementType != defaults.elementType},
       {"--memory", !target.memory.empty()},
-      {"--solver", target.solver != defaults.solver}};
+      {"--solver", target.solver != defaults.solver},
+      {"--search-seconds", target.timeBudget != 0}};
   for (auto [name, isGiven] : given)
     if (isGiven)
       return name;

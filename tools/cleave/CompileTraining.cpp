@@ -24,6 +24,8 @@ Error ModelCompiler::checkTrainingOptions() const {
   const TargetOptions &target = request.target, defaults;
   if (!target.loss.empty() && !target.train)
     return makeError(Status::Usage, "--loss expects --train");
+  if (target.optimizer != defaults.optimizer && !target.train)
+    return makeError(Status::Usage, "--optimizer expects --train");
   if (!onlyPlans() && target.elementType == "f16")
     return makeError(Status::Unsupported, "--dtype f16 is for plans of training that do not run, with --train and "
                                           "without --loss; take bf16, whose range is that of f32");
