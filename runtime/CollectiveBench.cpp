@@ -349,7 +349,8 @@ int runCollectiveBench(const CollectiveBenchOptions &options, std::ostream &out,
   Error error = results.error();
   bool isFirst = !options.processes || options.processes->rank() == 0;
   if (!error && isFirst) {
-    print(*results, options, out);
+    if (options.jsonFile != "-")
+      print(*results, options, out);
     if (!options.jsonFile.empty())
       error = replaceTextFile(options.jsonFile, [&](std::ostream &file) { writeJson(*results, options, file); });
   }

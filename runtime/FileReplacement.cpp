@@ -4,14 +4,20 @@
 
 #include "runtime/FileReplacement.h"
 
+#include "runtime/StandardOutput.h"
 #include "runtime/tensorfile/FileWriter.h"
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 namespace cleave::runtime {
 
 Error replaceTextFile(const std::string &path, const std::function<void(std::ostream &)> &write) {
+  if (path == "-") {
+    write(std::cout);
+    return flushStandardOutput();
+  }
   std::error_code code;
   auto status = std::filesystem::status(path, code);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {

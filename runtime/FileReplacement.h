@@ -13,7 +13,7 @@
 namespace cleave::runtime {
 
 /// Replaces the file at `path` by what `write` writes. What is at `path` stays as it is if that fails. A device or pipe
-/// (`/dev/stdout`) is written directly.
+/// (`/dev/stdout`) is written directly. "-" is standard output.
 Error replaceTextFile(const std::string &path, const std::function<void(std::ostream &)> &write);
 
 } // namespace cleave::runtime

@@ -253,7 +253,9 @@ int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &opt
 }
 
 int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &options) {
-  return runPlan(plan, parameters, options, std::cout, std::cerr);
+  // JSON has standard output for itself.
+  std::ostream nowhere(nullptr);
+  return runPlan(plan, parameters, options, options.jsonFile == "-" ? nowhere : std::cout, std::cerr);
 }
 
 } // namespace cleave::runtime

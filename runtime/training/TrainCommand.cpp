@@ -426,7 +426,9 @@ int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions 
 
 int trainPlan(const Plan &plan, ParameterSource &parameters, TrainOptions options) {
   options.isTerminal = isatty(STDERR_FILENO) != 0;
-  return trainPlan(plan, parameters, options, std::cout, std::cerr);
+  // JSON has standard output for itself.
+  std::ostream nowhere(nullptr);
+  return trainPlan(plan, parameters, options, options.jsonFile == "-" ? nowhere : std::cout, std::cerr);
 }
 
 } // namespace cleave::runtime

@@ -152,5 +152,12 @@ TEST_F(CleaveRunTest, FindsParametersBesidePlan) {
   EXPECT_NE(read("err").find("parameter file \"w.bin\""), std::string::npos) << read("err");
 }
 
+// JSON has standard output for itself.
+TEST_F(CleaveRunTest, GivesJsonStandardOutput) {
+  EXPECT_EQ(run("pipeline.plan --input x=x.npy --json -"), 0) << read("err");
+  EXPECT_TRUE(read("out").starts_with("{\n")) << read("out");
+  EXPECT_TRUE(read("out").ends_with("}\n")) << read("out");
+}
+
 } // namespace
 } // namespace cleave::runtime::test

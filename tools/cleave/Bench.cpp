@@ -231,7 +231,8 @@ Error bench(const BenchOptions &options) {
         return result.error();
       results.push_back(std::move(*result));
     }
-  if (Error error = writeOutput("-", [&](llvm::raw_ostream &out) { printResults(out, options, results, peerVersion); }))
+  if (Error error =
+          writeText(options.json, [&](llvm::raw_ostream &out) { printResults(out, options, results, peerVersion); }))
     return error;
   if (options.json.empty())
     return Error::success();

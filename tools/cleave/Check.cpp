@@ -132,9 +132,8 @@ Error check(const CheckOptions &options) {
   if (!model)
     return model.error();
   ModelFacts facts(*model, import);
-  if (options.json != "-")
-    if (Error error = writeOutput("-", [&](llvm::raw_ostream &out) { printFacts(out, options, facts); }))
-      return error;
+  if (Error error = writeText(options.json, [&](llvm::raw_ostream &out) { printFacts(out, options, facts); }))
+    return error;
   if (!options.json.empty())
     if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writeFacts(json, options, facts); }))
       return error;
@@ -148,7 +147,7 @@ void addCheckCommand(CLI::App &app, Action &chosen) {
   CLI::App *command =
       app.add_subcommand("check", "Says whether a model is valid, safe and supported, and what it holds.");
   options->model.addTo(*command);
-  command->add_option("--json", options->json, "where the facts go as JSON; - is standard output")->type_name("FILE");
+  command->add_option("--json", options->json, "where the facts go as JSON")->type_name("FILE");
   command->callback([options, &chosen] { chosen = [options] { return report(check(*options)); }; });
 }
 

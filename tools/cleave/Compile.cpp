@@ -24,11 +24,16 @@ struct CompileOptions {
 };
 
 Error writePlan(const CompileOptions &options, const CompiledModel &compiled) {
+  if (options.output == "-" && !compiled.weights.isEmpty())
+    return makeError(Status::Usage,
+                     "-o - expects a model with its weights in files, as nothing is beside standard "
+                     "output; got ",
+                     compiled.weights.getNumBytes(), " bytes of weights that go to a file beside the plan");
   // The weights first: a plan that is there has its weights.
   if (!compiled.weights.isEmpty())
     if (llvm::Error error = compiled.weights.write(options.output + ".weights"))
       return fromLlvm(Status::Failure, std::move(error));
-  return writeOutput(options.output,
+  return writeBinary(options.output,
                      [&](llvm::raw_ostream &out) { out.write(compiled.plan.data(), compiled.plan.size()); });
 }
 
@@ -72,7 +77,7 @@ Error printMachineNotes(const CompiledModel &compiled) {
 Error checkOutputs(const CompileOptions &options) {
   auto same = [](const std::string &left, const std::string &right) {
     std::error_code code;
-    return !left.empty() && left != "-" && (left == right || std::filesystem::equivalent(left, right, code));
+    return !left.empty() && (left == right || std::filesystem::equivalent(left, right, code));
   };
   if (same(options.output, options.model.model))
     return makeError(Status::Usage, "-o expects another file than the model, got \"", options.output, '"');
@@ -88,6 +93,9 @@ Error compile(const CompileOptions &options) {
     return makeError(Status::Usage, "compile expects -o PLAN, got none");
   if (Error error = checkOutputs(options))
     return error;
+  if (options.emitIr.empty())
+    if (Error error = checkBinaryOutput("-o", options.output))
+      return error;
   CompileRequest request{options.model, options.target, nullptr, options.emitIr.empty() ? options.output : "",
                          options.emitIr};
   auto compiled = compileModel(request);
@@ -120,7 +128,7 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   command->add_option("--emit-ir", options->emitIr, "stop after this stage and show the module")
       ->type_name("STAGE")
       ->check(CLI::IsMember(stages));
-  command->add_option("--json", options->json, "where a report goes; - is standard output")->type_name("FILE");
+  command->add_option("--json", options->json, "where a report goes")->type_name("FILE");
   command->add_flag("--timing", options->timing, "how long each stage took, on standard error");
   command->callback([options, &chosen] { chosen = [options] { return report(compile(*options)); }; });
 }

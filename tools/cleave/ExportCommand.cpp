@@ -44,6 +44,8 @@ Error exportPlan(const ExportOptions &options) {
   ExportedPlan exported(**plan, **entry);
   auto write = [&](llvm::json::OStream &json) { writeExport(json, exported); };
   std::vector<Inexpressible> inexpressible;
+  if (options.json == "-" && options.output == "-")
+    return writeJson("-", write);
   Error error = isJson ? writeJson(options.output, write) : writeOutput(options.output, [&](llvm::raw_ostream &out) {
     inexpressible = writePython(out, exported, options.format == "jax" ? Framework::Jax : Framework::Torch);
   });

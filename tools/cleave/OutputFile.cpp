@@ -5,6 +5,7 @@
 #include "tools/cleave/OutputFile.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Process.h"
 
 using namespace llvm;
 
@@ -24,6 +25,14 @@ static std::string quoted(StringRef path) { return ("\"" + path + "\"").str(); }
 
 runtime::Error flushStandardOutput() { return takeError(outs(), "standard output"); }
 
+runtime::Error checkBinaryOutput(StringRef option, StringRef path) {
+  if (path == "-" && sys::Process::StandardOutIsDisplayed())
+    return makeError(Status::Usage, option.str(),
+                     " - expects standard output to be a file or a pipe, as what is written "
+                     "is no text; got a terminal");
+  return runtime::Error::success();
+}
+
 static runtime::Error writeDirectly(StringRef path, function_ref<void(raw_ostream &)> write) {
   std::error_code code;
   raw_fd_ostream stream(path, code, sys::fs::CD_OpenExisting, sys::fs::FA_Write, sys::fs::OF_None);
@@ -35,7 +44,7 @@ static runtime::Error writeDirectly(StringRef path, function_ref<void(raw_ostrea
   return takeError(stream, quoted(path));
 }
 
-runtime::Error writeOutput(StringRef path, function_ref<void(raw_ostream &)> write) {
+runtime::Error writeBinary(StringRef path, function_ref<void(raw_ostream &)> write) {
   if (path == "-") {
     write(outs());
     return flushStandardOutput();
@@ -56,6 +65,14 @@ runtime::Error writeOutput(StringRef path, function_ref<void(raw_ostream &)> wri
   if (llvm::Error error = temporary->keep(path))
     return makeError(Status::Failure, "cannot write \"", path.str(), "\": ", toString(std::move(error)));
   return runtime::Error::success();
+}
+
+runtime::Error writeOutput(StringRef path, function_ref<void(raw_ostream &)> write) {
+  return writeBinary(path, write);
+}
+
+runtime::Error writeText(StringRef json, function_ref<void(raw_ostream &)> write) {
+  return json == "-" ? runtime::Error::success() : writeOutput("-", write);
 }
 
 runtime::Error writeJson(StringRef path, function_ref<void(json::OStream &)> write) {

@@ -17,6 +17,15 @@ namespace cleave::tool {
 /// removed by a signal. "-" is standard output; a device or pipe is written directly.
 Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
+/// The same for bytes that stay as they are on standard output, too.
+Error writeBinary(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+/// Status::Usage where such bytes, for which an option names `path`, would go to a terminal.
+Error checkBinaryOutput(llvm::StringRef option, llvm::StringRef path);
+
+/// Writes what a command says to standard output, unless that is where its JSON goes: `json` is its path.
+Error writeText(llvm::StringRef json, llvm::function_ref<void(llvm::raw_ostream &)> write);
+
 /// Status::Failure where what LLVM's stream of standard output got could not be written.
 Error flushStandardOutput();
 

@@ -362,7 +362,7 @@ Error Predictions::finish() const {
   if (!options.markdown.empty())
     if (Error error = writeMarkdown())
       return error;
-  return writeOutput("-", [&](llvm::raw_ostream &out) { print(out); });
+  return writeText(options.json, [&](llvm::raw_ostream &out) { print(out); });
 }
 
 } // namespace

@@ -175,7 +175,7 @@ Error probeThisHost(ProbeCommandOptions &options) {
       return error;
   if (options.output == "-")
     return Error::success();
-  return writeOutput("-", [&](llvm::raw_ostream &out) {
+  return writeText(options.json, [&](llvm::raw_ostream &out) {
     printMeasurement(out, *measured);
     out << "kept in " << *file << "; --machine host uses it\n";
   });

@@ -38,11 +38,11 @@ Error profilePlans(const ProfileOptions &options) {
   if (Error error = writeHostProfile(profile))
     return error;
   size_t measured = profile.numKernels() - before;
-  if (options.json != "-")
-    llvm::outs() << "measured " << measured << " kernels; " << hostProfileFile() << " has " << profile.numKernels()
-                 << "\n";
-  if (options.json.empty())
-    return Error::success();
+  Error error = writeText(options.json, [&](llvm::raw_ostream &out) {
+    out << "measured " << measured << " kernels; " << hostProfileFile() << " has " << profile.numKernels() << "\n";
+  });
+  if (error || options.json.empty())
+    return error;
   return writeJson(options.json, [&](llvm::json::OStream &json) {
     json.attribute("measured", measured);
     json.attribute("kernels", profile.numKernels());

@@ -195,7 +195,7 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
   Simulated simulated{plan, entry, name, options, *result};
   if (Error error = writeFiles(simulated))
     return error;
-  return writeOutput("-", [&](llvm::raw_ostream &out) {
+  return writeText(options.json, [&](llvm::raw_ostream &out) {
     if (options.entry == allEntries)
       out << "entry \"" << entry.name << "\"\n";
     printText(out, simulated);

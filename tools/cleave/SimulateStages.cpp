@@ -77,7 +77,7 @@ Error simulateStages(const runtime::Plan &plan, const runtime::Entry &entry, con
     if (Error error =
             writeJson(jsonFile, [&](llvm::json::OStream &json) { writeStages(json, plan, prediction, report); }))
       return error;
-  return writeOutput("-", [&](llvm::raw_ostream &out) {
+  return writeText(jsonFile, [&](llvm::raw_ostream &out) {
     out << plan->model << "\n"
         << llvm::formatv("on {0}: predicted {1:f3} ms a training step\n\n", prediction.machine,
                          stepSeconds(prediction, report.timeline) * 1e3);

@@ -254,7 +254,7 @@ Error verify(const VerifyOptions &options) {
       return compared.error();
     differences = std::move(*compared);
   }
-  Error error = writeOutput("-", [&](llvm::raw_ostream &out) {
+  Error error = writeText(options.json, [&](llvm::raw_ostream &out) {
     printProofs(out, options, *plan);
     printDifferences(out, differences);
   });

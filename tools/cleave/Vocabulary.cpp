@@ -49,7 +49,7 @@ Error writeVocabulary(const VocabularyOptions &options) {
     if (Error error = writeJson(options.json, write); error || (options.json == "-" && options.output == "-"))
       return error;
   }
-  return writeOutput(options.output, [&](llvm::raw_ostream &out) { out << *made; });
+  return writeBinary(options.output, [&](llvm::raw_ostream &out) { out << *made; });
 }
 
 } // namespace

@@ -39,11 +39,15 @@ void writeFile(llvm::json::OStream &json, const ZooCommandOptions &options, size
 }
 
 Error writeModel(const ZooCommandOptions &options) {
+  if (Error error = checkBinaryOutput("-o", options.output))
+    return error;
+  if (options.output == "-" && options.json == "-")
+    return makeError(Status::Usage, "--json expects another file than the model, got \"-\"");
   auto model = buildZooModel(options.name, options.model);
   if (!model)
     return fromLlvm(Status::Usage, model.takeError());
   std::string bytes = serialize(*model);
-  Error error = writeOutput(options.output, [&](llvm::raw_ostream &out) { out << bytes; });
+  Error error = writeBinary(options.output, [&](llvm::raw_ostream &out) { out << bytes; });
   if (error || options.json.empty())
     return error;
   return writeJson(options.json, [&](llvm::json::OStream &json) { writeFile(json, options, bytes.size()); });
