@@ -4,6 +4,8 @@
 
 #include "runtime/Error.h"
 
+#include "runtime/Printable.h"
+
 namespace cleave::runtime {
 
 static const std::string nothing;
@@ -34,7 +36,8 @@ std::string Error::text() const {
 std::string Error::report() const {
   if (!detail)
     return "";
-  return "error: " + detail->message + "\n" + (detail->node.empty() ? "" : "note: at node \"" + detail->node + "\"\n");
+  return printable("error: " + detail->message + "\n" +
+                   (detail->node.empty() ? "" : "note: at node \"" + detail->node + "\"\n"));
 }
 
 } // namespace cleave::runtime

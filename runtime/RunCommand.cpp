@@ -9,6 +9,7 @@
 #include "runtime/Generator.h"
 #include "runtime/JoinResults.h"
 #include "runtime/PortBinding.h"
+#include "runtime/Printable.h"
 #include "runtime/RunReport.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
@@ -116,7 +117,7 @@ private:
       if (!tensor)
         return tensor.error();
       if (!*tensor && isFirst())
-        err << "notice: input \"" << entry->inputs[i].name << "\" " << entry->inputs[i].type.text()
+        err << "notice: input \"" << printable(entry->inputs[i].name) << "\" " << entry->inputs[i].type.text()
             << " has no file; filled with random numbers\n";
       if (!*tensor) {
         auto filled = randomTensor(entry->inputs[i], i);

@@ -5,6 +5,7 @@
 #include "runtime/RunReport.h"
 
 #include "runtime/Json.h"
+#include "runtime/Printable.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,7 +42,7 @@ void RunReport::print(std::ostream &out) const {
   for (const OutputReport &output : outputs)
     text << "output \"" << output.name << "\" " << output.type.text()
          << (output.comparison ? ": " + output.comparison->text() : std::string()) << "\n";
-  out << text.str();
+  out << printable(text.str());
 }
 
 static void writeComparison(std::ostream &out, const Comparison &comparison) {

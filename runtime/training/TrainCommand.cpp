@@ -6,6 +6,7 @@
 
 #include "runtime/FileReplacement.h"
 #include "runtime/JoinResults.h"
+#include "runtime/Printable.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
 #include "runtime/tensorfile/TensorFile.h"
@@ -60,7 +61,7 @@ private:
     if (!isFirst())
       return;
     progress.clear();
-    err << "notice: " << text << "\n";
+    err << "notice: " << printable(text) << "\n";
   }
 
   std::string commonOptions() const {

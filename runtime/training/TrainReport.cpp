@@ -5,6 +5,7 @@
 #include "runtime/training/TrainReport.h"
 
 #include "runtime/Json.h"
+#include "runtime/Printable.h"
 
 #include <cmath>
 #include <iomanip>
@@ -56,7 +57,7 @@ void TrainReport::print(std::ostream &out) const {
   }
   for (const DeviceMemory &device : devices)
     text << "  " << device.device << ": " << device.allocatedBytes << " bytes, planned " << device.plannedBytes << "\n";
-  out << text.str();
+  out << printable(text.str());
 }
 
 static void writeSequences(std::ostream &out, const SequenceSummary &sequences) {

@@ -5,6 +5,7 @@
 #include "tools/cleave/Diagnostics.h"
 
 #include "dialects/dfg/Dfg.h"
+#include "runtime/Printable.h"
 
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,7 +25,7 @@ static void print(raw_ostream::Colors color, StringRef kind, const llvm::Twine &
   out << kind << ":";
   if (colored)
     out.resetColor();
-  out << " " << message << "\n";
+  out << " " << runtime::printable(message.str()) << "\n";
 }
 
 void printError(const llvm::Twine &message) { print(raw_ostream::RED, "error", message); }

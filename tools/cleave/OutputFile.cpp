@@ -4,6 +4,8 @@
 
 #include "tools/cleave/OutputFile.h"
 
+#include "runtime/Printable.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Process.h"
 
@@ -68,7 +70,12 @@ runtime::Error writeBinary(StringRef path, function_ref<void(raw_ostream &)> wri
 }
 
 runtime::Error writeOutput(StringRef path, function_ref<void(raw_ostream &)> write) {
-  return writeBinary(path, write);
+  if (path != "-")
+    return writeBinary(path, write);
+  std::string text;
+  raw_string_ostream stream(text);
+  write(stream);
+  return writeBinary(path, [&](raw_ostream &out) { out << runtime::printable(text); });
 }
 
 runtime::Error writeText(StringRef json, function_ref<void(raw_ostream &)> write) {

@@ -14,7 +14,8 @@
 namespace cleave::tool {
 
 /// Writes a result to the file at `path`: to a temporary file beside it, which takes its name when complete and is
-/// removed by a signal. "-" is standard output; a device or pipe is written directly.
+/// removed by a signal. "-" is standard output, where what a terminal would take for a command is escaped; a device or
+/// pipe is written directly.
 Error writeOutput(llvm::StringRef path, llvm::function_ref<void(llvm::raw_ostream &)> write);
 
 /// The same for bytes that stay as they are on standard output, too.

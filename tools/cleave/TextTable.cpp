@@ -4,6 +4,8 @@
 
 #include "tools/cleave/TextTable.h"
 
+#include "runtime/Printable.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Unicode.h"
@@ -46,6 +48,8 @@ std::string bytesText(double bytes) {
 
 void TextTable::addRow(std::vector<std::string> cells) {
   cells.resize(columns.size());
+  for (std::string &cell : cells)
+    cell = runtime::printable(cell);
   rows.push_back(std::move(cells));
 }
 
