@@ -14,50 +14,68 @@ using namespace mlir;
 
 namespace cleave {
 
-/// How `declared` contradicts the type that a value has; empty where it does not. Sizes count only with `fixed`. What
-/// is left out, and sizes that have only a name or are no sizes, say nothing.
-static std::string contradiction(const onnx::TypeProto &declared, RankedTensorType type, bool fixed) {
+/// How `declared` contradicts the type that a value has. What is left out, and sizes that have only a name or are no
+/// sizes, say nothing.
+struct Contradiction {
+  std::string expected; ///< What the model declares; empty where nothing contradicts.
+  std::string found;
+  bool isSize = false; ///< Only a size differs.
+};
+
+static Contradiction contradiction(const onnx::TypeProto &declared, RankedTensorType type) {
   if (!declared.has_tensor_type())
-    return "";
+    return {};
   const onnx::TypeProto::Tensor &tensor = declared.tensor_type();
-  std::string text;
-  llvm::raw_string_ostream stream(text);
+  auto text = [](Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  };
   Type element = elementTypeFromOnnx(type.getContext(), tensor.elem_type());
-  if (element && element != type.getElementType()) {
-    stream << "elements of " << element << ", as the model declares, got " << type.getElementType();
-    return text;
-  }
+  if (element && element != type.getElementType())
+    return {"elements of " + text(element), text(type.getElementType())};
   if (!tensor.has_shape())
-    return "";
-  if (tensor.shape().dim_size() != type.getRank()) {
-    stream << tensor.shape().dim_size() << " dimensions, as the model declares, got " << type.getRank();
-    return text;
-  }
-  for (int i = 0; fixed && i < tensor.shape().dim_size(); ++i) {
+    return {};
+  if (tensor.shape().dim_size() != type.getRank())
+    return {std::to_string(tensor.shape().dim_size()) + " dimensions", std::to_string(type.getRank())};
+  for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const auto &dim = tensor.shape().dim(i);
-    if (!dim.has_dim_value() || dim.dim_value() <= 0 || dim.dim_value() == type.getDimSize(i))
-      continue;
-    stream << dim.dim_value() << " in dimension " << i << ", as the model declares, got " << type.getDimSize(i);
-    return text;
+    if (dim.has_dim_value() && dim.dim_value() > 0 && dim.dim_value() != type.getDimSize(i))
+      return {std::to_string(dim.dim_value()) + " in dimension " + std::to_string(i),
+              std::to_string(type.getDimSize(i)), true};
   }
-  return "";
+  return {};
 }
 
+/// A model whose inputs somebody gave other sizes often has the old ones elsewhere: what operators give is right there.
 LogicalResult GraphImporter::checkDeclaredTypes(const Scope &scope) {
+  std::string first;
+  unsigned others = 0;
   for (const auto &infos : {&model->graph().value_info(), &model->graph().output()})
     for (const onnx::ValueInfoProto &info : *infos) {
       ImportedValue *value = scope.values.lookup(info.name());
+      Contradiction found = value ? contradiction(info.type(), value->type) : Contradiction();
       // A microbatch has other sizes than the model says.
-      std::string found = value ? contradiction(info.type(), value->type, /*fixed=*/!options.samples) : "";
-      if (found.empty())
+      if (found.expected.empty() || (found.isSize && options.samples))
         continue;
+      std::string subject = "the value \"" + info.name() + "\" expects ";
       for (const onnx::NodeProto &node : model->graph().node())
         if (llvm::is_contained(node.output(), info.name()))
-          return fail(ImportFailure::Rejected, "node \"" + (node.name().empty() ? node.output(0) : node.name()) +
-                                                   "\" (" + node.op_type() + ") expects its result \"" + info.name() +
-                                                   "\" to have " + found);
-      return fail(ImportFailure::Rejected, "the value \"" + info.name() + "\" expects " + found);
+          subject = "node \"" + (node.name().empty() ? node.output(0) : node.name()) + "\" (" + node.op_type() +
+                    ") expects its result \"" + info.name() + "\" to have ";
+      std::string text = subject + found.expected + ", as the model declares, got " + found.found;
+      if (!found.isSize)
+        return fail(ImportFailure::Rejected, text);
+      others += !first.empty();
+      if (first.empty())
+        first = text;
     }
+  if (first.empty())
+    return success();
+  InFlightDiagnostic warning = emitWarning(UnknownLoc::get(module->getContext())) << first;
+  if (others > 0)
+    warning << "; so have " << others << " more";
+  warning << "; what the operators give is taken";
   return success();
 }
 
