@@ -108,6 +108,8 @@ public:
   /// Lets all operators follow, forward and backward, until nothing changes.
   void propagate();
 
+  /// Who decided where an operator is.
+  llvm::StringRef placedBy(const OperatorSplit &split) const { return places[split.node].by; }
   /// Who decided: the splits' deciders, or the place's where nothing splits it.
   std::string decidersOf(const OperatorSplit &split) const;
 

@@ -39,14 +39,21 @@ std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const sea
 }
 
 void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const search::FoundPlan &plan) {
-  const SplitDecision *decision = splits.decide("planner");
+  // By who decided where an operator is: the planner, or whose pin it splits.
+  llvm::StringMap<const SplitDecision *> decisions;
+  auto decisionOf = [&](const OperatorSplit &split) {
+    auto [entry, isNew] = decisions.try_emplace(splits.placedBy(split));
+    if (isNew)
+      entry->second = splits.decide(entry->first() == "planner" ? "planner" : entry->first().str() + "; planner");
+    return entry->second;
+  };
   for (const search::FoundStage &stage : plan.stages)
     for (unsigned index = stage.first; index != stage.last; ++index) {
       OperatorSplit &split = *splits.find(graph.operators[index].op);
       for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
         if (unsigned factor = stage.factors[index - stage.first][axis];
             factor != search::none && !split.rule.factors.empty() && !split.uses(split.mesh->axes[axis].name))
-          splits.cut(split, factor, split.mesh->axes[axis].name, decision);
+          splits.cut(split, factor, split.mesh->axes[axis].name, decisionOf(split));
     }
 }
 
