@@ -83,7 +83,8 @@ runtime::Error writeText(StringRef json, function_ref<void(raw_ostream &)> write
 }
 
 runtime::Error writeJson(StringRef path, function_ref<void(json::OStream &)> write) {
-  return writeOutput(path, [&](raw_ostream &out) {
+  // JSON has escapes of its own, and none with an x.
+  return writeBinary(path, [&](raw_ostream &out) {
     json::OStream json(out, /*IndentSize=*/2);
     json.objectBegin();
     write(json);
