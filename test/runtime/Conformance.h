@@ -54,6 +54,8 @@ protected:
   void create(const PlanBuilder &builder, bool traces = false);
   /// Submits a step whose inputs hold `value`; `outputs` is replaced by the step's outputs.
   Ticket submit(float value, std::vector<HostTensor> &outputs);
+  /// Submits so many steps, and waits for all of them.
+  void runSteps(size_t count);
   /// Of an executor that traces: the events of the body with that node and action, in the order of steps.
   std::vector<Trace::Event> events(const std::string &node, const std::string &action) const;
 

@@ -405,12 +405,9 @@ Expected<std::vector<EntryTimes>> ModelCompiler::simulateSteps() {
 /// The bytes of the fullest device's arenas; entries take turns on them.
 static double fullestArena(const runtime::Plan &plan) {
   double most = 0;
-  for (const runtime::Entry &entry : plan->entries) {
-    std::vector<double> bytes(plan->devices.size());
-    for (const runtime::Program &program : entry.programs)
-      for (uint32_t device : plan->meshes[program.mesh].devices)
-        most = std::max(most, bytes[device] += static_cast<double>(program.arenaBytes));
-  }
+  for (const runtime::Entry &entry : plan->entries)
+    for (double bytes : arenaBytes(plan, entry))
+      most = std::max(most, bytes);
   return most;
 }
 

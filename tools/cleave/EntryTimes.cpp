@@ -15,6 +15,14 @@ static bool isTraining(const runtime::Entry &entry) {
   return name.consume_front(trainGraphName) && (name.empty() || name.starts_with("/"));
 }
 
+std::vector<double> arenaBytes(const runtime::Plan &plan, const runtime::Entry &entry) {
+  std::vector<double> bytes(plan->devices.size());
+  for (const runtime::Program &program : entry.programs)
+    for (uint32_t device : plan->meshes[program.mesh].devices)
+      bytes[device] += static_cast<double>(program.arenaBytes);
+  return bytes;
+}
+
 /// By instruction the longest time that a device of the program takes for it.
 static InstructionSeconds secondsOf(const runtime::Entry &entry, const runtime::SimulationResult &simulated) {
   InstructionSeconds seconds;
@@ -44,10 +52,7 @@ Expected<std::vector<EntryTimes>> timeEntries(const runtime::Plan &plan, const M
     if (!prediction.training)
       for (const runtime::Operator &op : entry.operators)
         prediction.modelFlops += op.flops;
-    prediction.peakBytes.assign(plan->devices.size(), 0.0);
-    for (const runtime::Program &program : entry.programs)
-      for (uint32_t device : plan->meshes[program.mesh].devices)
-        prediction.peakBytes[device] += static_cast<double>(program.arenaBytes);
+    prediction.peakBytes = arenaBytes(plan, entry);
   }
   return times;
 }

@@ -11,10 +11,6 @@ std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry
     return asked;
   if (entry.prediction && !entry.prediction->machine.empty())
     return entry.prediction->machine;
-  // Of a plan that trains, the step alone was predicted; the evaluation is for the same machine.
-  for (const runtime::Entry &other : plan->entries)
-    if (other.prediction && !other.prediction->machine.empty())
-      return other.prediction->machine;
   const runtime::PlanDevice &first = plan->devices.front();
   std::string count = std::to_string(plan->devices.size());
   // Which GPUs these are no plan says.
