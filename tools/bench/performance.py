@@ -37,13 +37,15 @@ def report(folder, *arguments):
         return json.load(file)
 
 
-def against_peer(folder, rounds):
+def against_peer(folder, rounds, peer, title):
+    """A table of our times beside those of `peer`, whose `title` it shows."""
     models = [os.path.join(MODELS, name, "model.onnx") for name in NAMES]
-    result = report(folder, "bench", *models, "--against", "onnxruntime", "--threads", "1,2", "--rounds", rounds)
-    rows = [f"| model | threads | Cleave ms | ONNX Runtime {result['peer_version']} ms | ratio |",
-            "|---|---:|---:|---:|---:|"]
-    rows += [f"| {row['model']} | {row['threads']} | {row['ours_ms']:.2f} | {row['peer_ms']:.2f} | {row['ratio']:.2f} |"
-             for row in result["results"]]
+    result = report(folder, "bench", *models, "--against", peer, "--threads", "1,2", "--rounds", rounds)
+    ways = any("peer_variant" in row for row in result["results"])
+    rows = [f"| model | threads | Cleave ms | {title} {result['peer_version']} ms | ratio |" +
+            " fastest with |" * ways, "|---|---:|---:|---:|---:|" + "---|" * ways]
+    rows += [f"| {row['model']} | {row['threads']} | {row['ours_ms']:.2f} | {row['peer_ms']:.2f} | {row['ratio']:.2f} |" +
+             f" {row.get('peer_variant')} |" * ways for row in result["results"]]
     return "\n".join(rows)
 
 
@@ -166,7 +168,8 @@ def all_reduce(folder, rounds):
 def page(folder, rounds):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    peer = against_peer(folder, rounds)
+    onnxruntime = against_peer(folder, rounds, "onnxruntime", "ONNX Runtime")
+    torch = against_peer(folder, rounds, "torch", "PyTorch")
     compile_seconds, start_seconds = compile_and_start(folder, rounds)
     split, ceiling, ratio = split_by_data(folder, rounds)
     (local_seconds, local_ratio), (mpi_seconds, mpi_ratio) = all_reduce(folder, rounds)
@@ -179,13 +182,18 @@ Measured on {len(os.sched_getaffinity(0))} cores of {cpu}, medians of {rounds} r
 python3 tools/bench/performance.py --write
 ```
 
-## Against ONNX Runtime
+## Against ONNX Runtime and PyTorch
 
-One device, batch 1, float32. Ours and ONNX Runtime take turns, each round in a process of its own that
+One device, batch 1, float32. Ours and the peer take turns, each round in a process of its own that
 ends before the other begins, because ONNX Runtime's threads spin. Alone:
-`cleave bench MODEL --against onnxruntime --threads 1,2`.
+`cleave bench MODEL --against onnxruntime --threads 1,2`, and `--against torch`.
 
-{peer}
+{onnxruntime}
+
+PyTorch (Debian's, on CPU) runs the same graph in four ways in each round, and the fastest counts: as it is or traced,
+frozen and optimized by `torch.jit`, with tensors as they are or with channels last. Its OpenBLAS is told the processor.
+
+{torch}
 
 ## From a file to the first step
 
