@@ -13,9 +13,9 @@
 
 namespace cleave::runtime {
 
-static constexpr std::array<std::string_view, numElementTypes> names = {"i1",  "i8",  "u8",   "i16", "i32",
-                                                                        "i64", "f16", "bf16", "f32", "f64"};
-static constexpr std::array<unsigned, numElementTypes> widths = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+static constexpr std::array<std::string_view, numElementTypes> names = {
+    "i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"};
+static constexpr std::array<unsigned, numElementTypes> widths = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
 
 unsigned elementBytes(ElementType type) { return widths[static_cast<unsigned>(type)]; }
 
@@ -26,6 +26,10 @@ std::optional<ElementType> elementTypeNamed(std::string_view name) {
     if (names[i] == name)
       return static_cast<ElementType>(i);
   return std::nullopt;
+}
+
+bool isUnsigned(ElementType type) {
+  return type == ElementType::U8 || type == ElementType::U16 || type == ElementType::U32 || type == ElementType::U64;
 }
 
 bool isFloatingPoint(ElementType type) { return type >= ElementType::F16; }
@@ -100,10 +104,16 @@ double loadElement(ElementType type, const std::byte *address) {
     return read<uint8_t>(address);
   case ElementType::I16:
     return read<int16_t>(address);
+  case ElementType::U16:
+    return read<uint16_t>(address);
   case ElementType::I32:
     return read<int32_t>(address);
+  case ElementType::U32:
+    return read<uint32_t>(address);
   case ElementType::I64:
     return static_cast<double>(read<int64_t>(address));
+  case ElementType::U64:
+    return static_cast<double>(read<uint64_t>(address));
   case ElementType::F16:
     return fromHalf(read<uint16_t>(address));
   case ElementType::BF16:
@@ -126,10 +136,16 @@ void storeElement(ElementType type, std::byte *address, double value) {
     return write(address, toInteger<uint8_t>(value));
   case ElementType::I16:
     return write(address, toInteger<int16_t>(value));
+  case ElementType::U16:
+    return write(address, toInteger<uint16_t>(value));
   case ElementType::I32:
     return write(address, toInteger<int32_t>(value));
+  case ElementType::U32:
+    return write(address, toInteger<uint32_t>(value));
   case ElementType::I64:
     return write(address, toInteger<int64_t>(value));
+  case ElementType::U64:
+    return write(address, toInteger<uint64_t>(value));
   case ElementType::F16:
     return write(address, toHalf(value));
   case ElementType::BF16:

@@ -13,8 +13,8 @@
 namespace cleave::runtime {
 
 /// Same order as in plan.fbs.
-enum class ElementType : uint8_t { I1, I8, U8, I16, I32, I64, F16, BF16, F32, F64 };
-inline constexpr unsigned numElementTypes = 10;
+enum class ElementType : uint8_t { I1, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 };
+inline constexpr unsigned numElementTypes = 13;
 
 /// Bytes of one element in memory; I1 takes one byte.
 unsigned elementBytes(ElementType type);
@@ -25,10 +25,13 @@ std::string_view elementName(ElementType type);
 /// The type of that name, if there is one.
 std::optional<ElementType> elementTypeNamed(std::string_view name);
 
+/// U8 to U64.
+bool isUnsigned(ElementType type);
+
 /// F16, BF16, F32 and F64.
 bool isFloatingPoint(ElementType type);
 
-/// The element at `address` (any alignment). I64 values beyond 2^53 are rounded.
+/// The element at `address` (any alignment). I64 and U64 values beyond 2^53 are rounded.
 double loadElement(ElementType type, const std::byte *address);
 
 /// Writes `value` at `address` (any alignment): floats are rounded to the nearest, ties to even; integers to the

@@ -330,7 +330,7 @@ struct Setting {
 inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 
 /// The version of plan.fbs that this runtime reads.
-inline constexpr uint32_t planVersion = 3;
+inline constexpr uint32_t planVersion = 4;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
 struct PlanContents {

@@ -186,10 +186,16 @@ Combine functionFor(ElementType element, Combiner combiner) {
     return with<Plain<int8_t>>(combiner);
   case ElementType::I16:
     return with<Plain<int16_t>>(combiner);
+  case ElementType::U16:
+    return with<Plain<uint16_t>>(combiner);
   case ElementType::I32:
     return with<Plain<int32_t>>(combiner);
+  case ElementType::U32:
+    return with<Plain<uint32_t>>(combiner);
   case ElementType::I64:
     return with<Plain<int64_t>>(combiner);
+  case ElementType::U64:
+    return with<Plain<uint64_t>>(combiner);
   case ElementType::F16:
     return with<Float16>(combiner);
   case ElementType::BF16:

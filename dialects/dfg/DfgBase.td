@@ -22,6 +22,8 @@ def Dfg_Dialect : Dialect {
     file's operators are decomposed. Every operator keeps the model's node name as its location: `loc("conv1"("Conv"))`
     is the node `conv1` of the type `Conv`.
 
+    Integers are signed (`i8` to `i64`) or unsigned (`ui8` to `ui64`) and wrap; `i1` is a truth value.
+
     Elementwise operators broadcast their operands by NumPy's rule: shapes are aligned at the last dimension, and a
     dimension of size one, or a missing one, repeats.
   }];
@@ -32,10 +34,15 @@ def Dfg_Dialect : Dialect {
   let hasRegionResultAttrVerify = 1;
 }
 
-def Dfg_Tensor : StaticShapeTensorOf<[I1, I8, I16, I32, I64, F16, BF16, F32, F64]>;
-def Dfg_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
-def Dfg_NumberTensor : StaticShapeTensorOf<[I8, I16, I32, I64, F16, BF16, F32, F64]>;
+defvar Dfg_Integers = [I8, I16, I32, I64, UI8, UI16, UI32, UI64];
+defvar Dfg_Floats = [F16, BF16, F32, F64];
+
+def Dfg_Tensor : StaticShapeTensorOf<!listconcat([I1], Dfg_Integers, Dfg_Floats)>;
+def Dfg_FloatTensor : StaticShapeTensorOf<Dfg_Floats>;
+def Dfg_NumberTensor : StaticShapeTensorOf<!listconcat(Dfg_Integers, Dfg_Floats)>;
+def Dfg_IntegerTensor : StaticShapeTensorOf<Dfg_Integers>;
 def Dfg_BoolTensor : StaticShapeTensorOf<[I1]>;
+def Dfg_BitsTensor : StaticShapeTensorOf<!listconcat([I1], Dfg_Integers)>;
 def Dfg_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
 
 /// Declared by operators that answer SplitInterface::localize for themselves.

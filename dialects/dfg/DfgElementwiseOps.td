@@ -234,10 +234,10 @@ def Dfg_SoftplusOp : Dfg_Unary<"softplus", Dfg_FloatTensor, [Dfg_OwnPrecision]> 
   }];
 }
 
-def Dfg_NotOp : Dfg_Unary<"not", Dfg_BoolTensor> {
+def Dfg_NotOp : Dfg_Unary<"not", Dfg_BitsTensor> {
   let summary = "logical negation";
   let description = [{
-    True where the input is false.
+    True where the input is false; of integers, bit by bit.
 
     ```mlir
     %0 = dfg.not %a : (tensor<4xi1>) -> tensor<4xi1>
@@ -391,10 +391,10 @@ def Dfg_MinOp : Dfg_Binary<"min", Dfg_NumberTensor, [Commutative, DeclareOpInter
   }];
 }
 
-def Dfg_AndOp : Dfg_Binary<"and", Dfg_BoolTensor, [Commutative]> {
+def Dfg_AndOp : Dfg_Binary<"and", Dfg_BitsTensor, [Commutative]> {
   let summary = "logical conjunction";
   let description = [{
-    True where both are.
+    True where both are; of integers, bit by bit.
 
     ```mlir
     %0 = dfg.and %a, %b : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
@@ -402,10 +402,10 @@ def Dfg_AndOp : Dfg_Binary<"and", Dfg_BoolTensor, [Commutative]> {
   }];
 }
 
-def Dfg_OrOp : Dfg_Binary<"or", Dfg_BoolTensor, [Commutative]> {
+def Dfg_OrOp : Dfg_Binary<"or", Dfg_BitsTensor, [Commutative]> {
   let summary = "logical disjunction";
   let description = [{
-    True where one of both is.
+    True where one of both is; of integers, bit by bit.
 
     ```mlir
     %0 = dfg.or %a, %b : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
@@ -413,13 +413,35 @@ def Dfg_OrOp : Dfg_Binary<"or", Dfg_BoolTensor, [Commutative]> {
   }];
 }
 
-def Dfg_XorOp : Dfg_Binary<"xor", Dfg_BoolTensor, [Commutative]> {
+def Dfg_XorOp : Dfg_Binary<"xor", Dfg_BitsTensor, [Commutative]> {
   let summary = "logical exclusion";
   let description = [{
-    True where just one of both is.
+    True where just one of both is; of integers, bit by bit.
 
     ```mlir
     %0 = dfg.xor %a, %b : (tensor<4xi1>, tensor<4xi1>) -> tensor<4xi1>
+    ```
+  }];
+}
+
+def Dfg_ShiftLeftOp : Dfg_Binary<"shift_left", Dfg_IntegerTensor> {
+  let summary = "bits moved towards the highest";
+  let description = [{
+    `a * 2^b`, wrapped; 0 where `b` is negative or not below the number of bits.
+
+    ```mlir
+    %0 = dfg.shift_left %a, %b : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
+    ```
+  }];
+}
+
+def Dfg_ShiftRightOp : Dfg_Binary<"shift_right", Dfg_IntegerTensor> {
+  let summary = "bits moved towards the lowest";
+  let description = [{
+    `floor(a / 2^b)`; where `b` is negative or not below the number of bits 0, or -1 of a negative `a`.
+
+    ```mlir
+    %0 = dfg.shift_right %a, %b : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
     ```
   }];
 }

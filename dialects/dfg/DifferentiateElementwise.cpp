@@ -292,6 +292,8 @@ Gradients NotOp::differentiate(OpBuilder &, const GradientRequest &) { return no
 Gradients AndOp::differentiate(OpBuilder &, const GradientRequest &) { return noGradients(*this); }
 Gradients OrOp::differentiate(OpBuilder &, const GradientRequest &) { return noGradients(*this); }
 Gradients XorOp::differentiate(OpBuilder &, const GradientRequest &) { return noGradients(*this); }
+Gradients ShiftLeftOp::differentiate(OpBuilder &, const GradientRequest &) { return noGradients(*this); }
+Gradients ShiftRightOp::differentiate(OpBuilder &, const GradientRequest &) { return noGradients(*this); }
 Gradients CompareOp::differentiate(OpBuilder &, const GradientRequest &) { return noGradients(*this); }
 
 } // namespace cleave::dfg

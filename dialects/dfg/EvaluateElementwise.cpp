@@ -164,6 +164,19 @@ template <typename T> static bool evaluateNumber(Evaluation &e) {
       .Default([](Operation *) { return false; });
 }
 
+/// Operators on the bits of integers.
+template <typename T> static bool evaluateBits(Evaluation &e) {
+  auto join = [&](auto f) { return e.binary<T, T>(f); };
+  return TypeSwitch<Operation *, bool>(e.getOp())
+      .Case([&](NotOp) { return e.unary<T, T>([](T x) { return static_cast<T>(~x); }); })
+      .Case([&](AndOp) { return join([](T a, T b) { return static_cast<T>(a & b); }); })
+      .Case([&](OrOp) { return join([](T a, T b) { return static_cast<T>(a | b); }); })
+      .Case([&](XorOp) { return join([](T a, T b) { return static_cast<T>(a ^ b); }); })
+      .Case([&](ShiftLeftOp) { return join([](T a, T b) { return Element<T>::shiftLeft(a, b); }); })
+      .Case([&](ShiftRightOp) { return join([](T a, T b) { return Element<T>::shiftRight(a, b); }); })
+      .Default([](Operation *) { return false; });
+}
+
 static bool evaluateLogical(Evaluation &e) {
   auto join = [&](auto f) { return e.binary<bool, bool>(f); };
   return TypeSwitch<Operation *, bool>(e.getOp())
@@ -225,7 +238,7 @@ FailureOr<SmallVector<HostTensor>> evaluateElementwise(Operation *op, ArrayRef<H
       else if constexpr (std::is_floating_point_v<T>)
         return evaluateNumber<T>(evaluation) || evaluateFloatUnary<T>(evaluation);
       else
-        return evaluateNumber<T>(evaluation);
+        return evaluateNumber<T>(evaluation) || evaluateBits<T>(evaluation);
     });
   }
   if (!done)

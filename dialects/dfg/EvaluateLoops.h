@@ -69,7 +69,7 @@ void copyStrided(const char *source, const Strides &sourceStrides, char *target,
                  llvm::ArrayRef<int64_t> shape, int64_t width);
 
 /// Calls `body` with a value of the C++ type that stores and computes elements of `type`: float, double, int8_t to
-/// int64_t, or bool. Returns false for other types; f16 and bf16 are widened before (see `widen`).
+/// int64_t, uint8_t to uint64_t, or bool. Returns false for other types; f16 and bf16 are widened before (see `widen`).
 template <typename Body> bool withElementType(mlir::Type type, Body body) {
   if (type.isF32())
     return body(float());
@@ -77,14 +77,15 @@ template <typename Body> bool withElementType(mlir::Type type, Body body) {
     return body(double());
   if (type.isInteger(1))
     return body(bool());
+  bool hasNoSign = type.isUnsignedInteger();
   if (type.isInteger(8))
-    return body(int8_t());
+    return hasNoSign ? body(uint8_t()) : body(int8_t());
   if (type.isInteger(16))
-    return body(int16_t());
+    return hasNoSign ? body(uint16_t()) : body(int16_t());
   if (type.isInteger(32))
-    return body(int32_t());
+    return hasNoSign ? body(uint32_t()) : body(int32_t());
   if (type.isInteger(64))
-    return body(int64_t());
+    return hasNoSign ? body(uint64_t()) : body(int64_t());
   return false;
 }
 

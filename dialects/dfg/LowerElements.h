@@ -14,8 +14,13 @@ namespace cleave::dfg {
 /// The type in which elements of `storage` are computed: f32 for f16 and bf16, else the same.
 mlir::Type computeType(mlir::Type storage);
 
-/// Builds scalar computations at a builder's insertion point. Operands of one call have one type: f32, f64, or a
-/// signless integer that counts as signed. f16 and bf16 are widened before and narrowed after.
+/// The signless type of an unsigned integer's width; other types as they are. What is built here passes unsigned values
+/// through casts (`builtin.unrealized_conversion_cast`) to and from it, because arith has no unsigned types; the casts
+/// vanish where the lowered code gives up those types (passes/codegen/LowerBody.h).
+mlir::Type signlessType(mlir::Type type);
+
+/// Builds scalar computations at a builder's insertion point. Operands of one call have one type: f32, f64, a signless
+/// integer that counts as signed, or an unsigned one. f16 and bf16 are widened before and narrowed after.
 class ElementBuilder {
 public:
   ElementBuilder(mlir::OpBuilder &builder, mlir::Location location) : builder(builder), location(location) {}
@@ -27,6 +32,10 @@ public:
   mlir::Value constant(mlir::Type type, double value) const;
   mlir::Value integer(mlir::Type type, int64_t value) const;
   mlir::Value index(int64_t value) const;
+
+  /// An integer under another type of its width, and under the signless one.
+  mlir::Value viewedAs(mlir::Value value, mlir::Type type) const;
+  mlir::Value bits(mlir::Value value) const;
 
   /// The smallest and the largest value of a type: infinities for floats, false and true for i1.
   mlir::Value lowest(mlir::Type type) const;
@@ -40,6 +49,14 @@ public:
   /// NaN if either is NaN. On i1 disjunction and conjunction.
   mlir::Value max(mlir::Value a, mlir::Value b) const;
   mlir::Value min(mlir::Value a, mlir::Value b) const;
+  /// Of the bits of integers, or of truth values.
+  mlir::Value conjunction(mlir::Value a, mlir::Value b) const;
+  mlir::Value disjunction(mlir::Value a, mlir::Value b) const;
+  mlir::Value exclusion(mlir::Value a, mlir::Value b) const;
+  /// Bits that leave are lost; a count that is negative or not below the width shifts everything out. To the right,
+  /// signed integers keep their sign.
+  mlir::Value shiftLeft(mlir::Value a, mlir::Value count) const;
+  mlir::Value shiftRight(mlir::Value a, mlir::Value count) const;
   mlir::Value neg(mlir::Value a) const;
   mlir::Value abs(mlir::Value a) const;
   mlir::Value exp(mlir::Value a) const;
@@ -64,7 +81,12 @@ private:
   mlir::Value floatToInteger(mlir::Value value, mlir::IntegerType type) const;
   mlir::Value narrowFloat(mlir::Value value, mlir::FloatType type) const;
   mlir::Value roundToOdd(mlir::Value value) const;
-  mlir::Value integerPower(mlir::Value base, mlir::Value exponent) const;
+  mlir::Value integerPower(mlir::Value base, mlir::Value exponent, bool hasNoSign) const;
+  /// The float, signed or unsigned operation by the operands' type; truth values count as unsigned.
+  template <typename FloatOp, typename IntegerOp, typename UnsignedOp>
+  mlir::Value binary(mlir::Value a, mlir::Value b) const;
+  template <typename SignedOp, typename UnsignedOp>
+  mlir::Value shifted(mlir::Value a, mlir::Value count, mlir::Value rest) const;
 
   mlir::OpBuilder &builder;
   mlir::Location location;

@@ -84,7 +84,7 @@ Value ModOp::buildElement(OpBuilder &builder, ValueRange x) {
   // The divisor's sign: a remainder of the other sign moves by one divisor.
   Value zero = e.like(rest, 0);
   Value isZero = e.equal(rest, zero);
-  Value differs = e.call<arith::XOrIOp>(e.less(rest, zero), e.less(x[1], zero));
+  Value differs = e.exclusion(e.less(rest, zero), e.less(x[1], zero));
   Value moves = e.select(isZero, e.integer(builder.getI1Type(), 0), differs);
   return e.select(moves, e.add(rest, x[1]), rest);
 }
@@ -112,23 +112,25 @@ Value SelectOp::buildElement(OpBuilder &builder, ValueRange x) {
 
 Value CastOp::buildElement(OpBuilder &builder, ValueRange x) { return Elements(builder, *this).convert(x[0], getTo()); }
 
-//===-- of truth values ---------------------------------------------------------------------------------------===//
+//===-- of truth values and bits ------------------------------------------------------------------------------===//
 
 Value NotOp::buildElement(OpBuilder &builder, ValueRange x) {
   Elements e(builder, *this);
-  return e.call<arith::XOrIOp>(x[0], e.integer(x[0].getType(), 1));
+  return e.exclusion(x[0], e.integer(x[0].getType(), x[0].getType().isInteger(1) ? 1 : -1));
 }
 
-Value AndOp::buildElement(OpBuilder &builder, ValueRange x) {
-  return Elements(builder, *this).call<arith::AndIOp>(x[0], x[1]);
+Value AndOp::buildElement(OpBuilder &builder, ValueRange x) { return Elements(builder, *this).conjunction(x[0], x[1]); }
+
+Value OrOp::buildElement(OpBuilder &builder, ValueRange x) { return Elements(builder, *this).disjunction(x[0], x[1]); }
+
+Value XorOp::buildElement(OpBuilder &builder, ValueRange x) { return Elements(builder, *this).exclusion(x[0], x[1]); }
+
+Value ShiftLeftOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).shiftLeft(x[0], x[1]);
 }
 
-Value OrOp::buildElement(OpBuilder &builder, ValueRange x) {
-  return Elements(builder, *this).call<arith::OrIOp>(x[0], x[1]);
-}
-
-Value XorOp::buildElement(OpBuilder &builder, ValueRange x) {
-  return Elements(builder, *this).call<arith::XOrIOp>(x[0], x[1]);
+Value ShiftRightOp::buildElement(OpBuilder &builder, ValueRange x) {
+  return Elements(builder, *this).shiftRight(x[0], x[1]);
 }
 
 //===-- of floats ---------------------------------------------------------------------------------------------===//

@@ -24,17 +24,18 @@ static runtime::ElementType toRuntimeElement(Type type) {
     return runtime::ElementType::F16;
   if (type.isBF16())
     return runtime::ElementType::BF16;
+  bool hasNoSign = type.isUnsignedInteger();
   switch (type.getIntOrFloatBitWidth()) {
   case 1:
     return runtime::ElementType::I1;
   case 8:
-    return runtime::ElementType::I8;
+    return hasNoSign ? runtime::ElementType::U8 : runtime::ElementType::I8;
   case 16:
-    return runtime::ElementType::I16;
+    return hasNoSign ? runtime::ElementType::U16 : runtime::ElementType::I16;
   case 32:
-    return runtime::ElementType::I32;
+    return hasNoSign ? runtime::ElementType::U32 : runtime::ElementType::I32;
   case 64:
-    return runtime::ElementType::I64;
+    return hasNoSign ? runtime::ElementType::U64 : runtime::ElementType::I64;
   default:
     llvm_unreachable("dfg tensors hold no other element type");
   }
@@ -53,7 +54,8 @@ static Type fromRuntimeElement(MLIRContext *context, runtime::ElementType type) 
   case runtime::ElementType::I1:
     return IntegerType::get(context, 1);
   default:
-    return IntegerType::get(context, 8 * runtime::elementBytes(type));
+    return IntegerType::get(context, 8 * runtime::elementBytes(type),
+                            runtime::isUnsigned(type) ? IntegerType::Unsigned : IntegerType::Signless);
   }
 }
 

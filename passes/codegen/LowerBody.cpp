@@ -5,6 +5,7 @@
 #include "passes/codegen/LowerBody.h"
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/LowerElements.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -42,6 +43,32 @@ FailureOr<SmallVector<Value>> lowerBody(OpBuilder &builder, Block &block, ValueR
   return mapped(block.getTerminator()->getOperands());
 }
 
+/// Gives the values of a lowered function signless types for unsigned ones.
+static void dropUnsignedTypes(func::FuncOp function) {
+  auto drop = [](Value value) {
+    if (auto tensor = dyn_cast<RankedTensorType>(value.getType()))
+      value.setType(tensor.clone(dfg::signlessType(tensor.getElementType())));
+    else
+      value.setType(dfg::signlessType(value.getType()));
+  };
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        llvm::for_each(block.getArguments(), drop);
+    llvm::for_each(op->getResults(), drop);
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue()))
+        constant.setValueAttr(elements.bitcast(dfg::signlessType(elements.getElementType())));
+  });
+  function.walk([](UnrealizedConversionCastOp cast) {
+    cast.replaceAllUsesWith(cast.getInputs());
+    cast.erase();
+  });
+  Block &block = function.getBody().front();
+  function.setFunctionType(
+      FunctionType::get(function.getContext(), block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+}
+
 FailureOr<func::FuncOp> lowerToFunction(ModuleOp module, StringRef name, Region &body, OperatorLowering lower) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Block &block = body.front();
@@ -54,6 +81,7 @@ FailureOr<func::FuncOp> lowerToFunction(ModuleOp module, StringRef name, Region 
   if (failed(results))
     return failure();
   func::ReturnOp::create(builder, location, *results);
+  dropUnsignedTypes(function);
   return function;
 }
 

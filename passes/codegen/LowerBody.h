@@ -28,7 +28,8 @@ llvm::FailureOr<llvm::SmallVector<mlir::Value>> lowerBody(mlir::OpBuilder &build
                                                           OperatorLowering lower = lowerOperator);
 
 /// Appends to `module` a function `name` on tensors that computes what `body` does: its arguments are those of the
-/// body, its results the operands of the body's terminator. Fails as `lowerBody` does.
+/// body, its results the operands of the body's terminator. Unsigned integers have become signless ones, and the casts
+/// between them (dialects/dfg/LowerElements.h) are gone. Fails as `lowerBody` does.
 llvm::FailureOr<mlir::func::FuncOp> lowerToFunction(mlir::ModuleOp module, llvm::StringRef name, mlir::Region &body,
                                                     OperatorLowering lower = lowerOperator);
 

@@ -136,7 +136,8 @@ struct Name {
   ElementType element;
 };
 constexpr Name names[] = {{"b1", ElementType::I1},  {"i1", ElementType::I8},  {"u1", ElementType::U8},
-                          {"i2", ElementType::I16}, {"i4", ElementType::I32}, {"i8", ElementType::I64},
+                          {"i2", ElementType::I16}, {"u2", ElementType::U16}, {"i4", ElementType::I32},
+                          {"u4", ElementType::U32}, {"i8", ElementType::I64}, {"u8", ElementType::U64},
                           {"f2", ElementType::F16}, {"f4", ElementType::F32}, {"f8", ElementType::F64}};
 
 std::optional<ElementType> elementOf(const Header &header, const TensorType *expected) {

@@ -22,6 +22,7 @@ enum Field {
   Int64Data = 7,
   RawData = 9,
   DoubleData = 10,
+  Uint64Data = 11,
   ExternalData = 13,
   DataLocation = 14
 };
@@ -32,11 +33,12 @@ struct ProtoCode {
   /// The field that holds the elements where they are not raw.
   Field field;
 };
-constexpr ProtoCode protoCodes[] = {{1, ElementType::F32, FloatData},   {2, ElementType::U8, Int32Data},
-                                    {3, ElementType::I8, Int32Data},    {5, ElementType::I16, Int32Data},
-                                    {6, ElementType::I32, Int32Data},   {7, ElementType::I64, Int64Data},
-                                    {9, ElementType::I1, Int32Data},    {10, ElementType::F16, Int32Data},
-                                    {11, ElementType::F64, DoubleData}, {16, ElementType::BF16, Int32Data}};
+constexpr ProtoCode protoCodes[] = {
+    {1, ElementType::F32, FloatData},   {2, ElementType::U8, Int32Data},    {3, ElementType::I8, Int32Data},
+    {4, ElementType::U16, Int32Data},   {5, ElementType::I16, Int32Data},   {6, ElementType::I32, Int32Data},
+    {7, ElementType::I64, Int64Data},   {9, ElementType::I1, Int32Data},    {10, ElementType::F16, Int32Data},
+    {11, ElementType::F64, DoubleData}, {12, ElementType::U32, Uint64Data}, {13, ElementType::U64, Uint64Data},
+    {16, ElementType::BF16, Int32Data}};
 
 Expected<uint64_t> readVarint(ByteCursor &cursor, const char *what) {
   uint64_t start = cursor.position(), value = 0;
@@ -56,6 +58,7 @@ Expected<uint64_t> readVarint(ByteCursor &cursor, const char *what) {
 /// What the message says. The vectors grow with the bytes of the file, by at most 8 bytes for each.
 struct Message {
   std::vector<int64_t> dims, int32s, int64s;
+  std::vector<uint64_t> uint64s;
   std::vector<float> floats;
   std::vector<double> doubles;
   std::optional<Bytes> raw;
@@ -123,7 +126,7 @@ private:
       message.rawPosition = position;
     } else if (field == FloatData || field == DoubleData) {
       return addFixed(field, *bytes, field == FloatData ? 4 : 8, start);
-    } else if (field == Dims || field == Int32Data || field == Int64Data) {
+    } else if (field == Dims || field == Int32Data || field == Int64Data || field == Uint64Data) {
       ByteCursor packed(*bytes, position);
       while (packed.remaining() != 0) {
         auto value = readVarint(packed, "a number");
@@ -154,6 +157,9 @@ private:
       break;
     case Int64Data:
       message.int64s.push_back(number);
+      break;
+    case Uint64Data:
+      message.uint64s.push_back(value);
       break;
     case DataLocation:
       if (number != 0)
@@ -196,7 +202,7 @@ private:
   Message message;
 };
 
-/// The smallest and largest number that an int32_data entry may be.
+/// The smallest and largest number that an entry of a field of wider numbers may be.
 std::pair<int64_t, int64_t> rangeOf(ElementType element) {
   switch (element) {
   case ElementType::I1:
@@ -207,21 +213,25 @@ std::pair<int64_t, int64_t> rangeOf(ElementType element) {
     return {0, UINT8_MAX};
   case ElementType::I16:
     return {INT16_MIN, INT16_MAX};
+  case ElementType::U16:
   case ElementType::F16:
   case ElementType::BF16:
-    return {0, UINT16_MAX}; // the bits of the number
+    return {0, UINT16_MAX}; // of floats, their bits
+  case ElementType::U32:
+    return {0, UINT32_MAX};
   default:
     return {INT32_MIN, INT32_MAX};
   }
 }
 
-/// The entries of int32_data as elements: the low bytes of each.
-Expected<std::vector<std::byte>> narrowed(ElementType element, const std::vector<int64_t> &values) {
+/// The entries of a field of wider numbers as elements: the low bytes of each.
+template <typename Number>
+Expected<std::vector<std::byte>> narrowed(ElementType element, const std::vector<Number> &values) {
   auto [smallest, largest] = rangeOf(element);
   unsigned size = elementBytes(element);
   std::vector<std::byte> result(values.size() * size);
   for (size_t i = 0; i != values.size(); ++i) {
-    if (values[i] < smallest || values[i] > largest)
+    if (std::cmp_less(values[i], smallest) || std::cmp_greater(values[i], largest))
       return makeError(Status::Rejected, "element ", i, " expects a number from ", smallest, " to ", largest, " for ",
                        elementName(element), ", got ", values[i]);
     std::memcpy(result.data() + i * size, &values[i], size);
@@ -250,6 +260,7 @@ Expected<HostTensor> readTensorProto(Bytes file, const TensorType *expected) {
   const std::pair<Field, size_t> counts[] = {{FloatData, message->floats.size()},
                                              {Int32Data, message->int32s.size()},
                                              {Int64Data, message->int64s.size()},
+                                             {Uint64Data, message->uint64s.size()},
                                              {DoubleData, message->doubles.size()}};
   for (auto [field, count] : counts)
     if (count != 0 && (field != code->field || (message->raw && !message->raw->empty())))
@@ -260,15 +271,17 @@ Expected<HostTensor> readTensorProto(Bytes file, const TensorType *expected) {
   Bytes data;
   if (message->raw && !message->raw->empty()) {
     data = *message->raw;
-  } else if (code->field == Int32Data) {
-    auto elements = narrowed(code->element, message->int32s);
+  } else if (code->field == Int32Data || code->element == ElementType::U32) {
+    auto elements =
+        code->field == Int32Data ? narrowed(code->element, message->int32s) : narrowed(code->element, message->uint64s);
     if (!elements)
       return elements.error();
     data = storage = std::move(*elements);
   } else {
-    data = code->field == FloatData   ? bytesOf(message->floats)
-           : code->field == Int64Data ? bytesOf(message->int64s)
-                                      : bytesOf(message->doubles);
+    data = code->field == FloatData    ? bytesOf(message->floats)
+           : code->field == Int64Data  ? bytesOf(message->int64s)
+           : code->field == Uint64Data ? bytesOf(message->uint64s)
+                                       : bytesOf(message->doubles);
   }
   auto type = typeOfBytes(code->element, message->dims, data.size(), message->rawPosition);
   return type ? tensorOfBytes(std::move(*type), data) : Expected<HostTensor>(type.error());

@@ -127,12 +127,9 @@ Error SampleData::checkClasses() const {
   if (isFloatingPoint(port.type.element) || (port.classes == 0 && !converts))
     return Error::success();
   unsigned bits = 8 * elementBytes(port.type.element);
-  double low = port.classes != 0                      ? -1
-               : port.type.element == ElementType::U8 ? 0
-                                                      : -std::ldexp(1, static_cast<int>(bits) - 1);
-  double high = port.classes != 0
-                    ? static_cast<double>(port.classes)
-                    : std::ldexp(1, static_cast<int>(bits) - (port.type.element == ElementType::U8 ? 0 : 1));
+  double low = port.classes != 0 ? -1 : isUnsigned(port.type.element) ? 0 : -std::ldexp(1, static_cast<int>(bits) - 1);
+  double high = port.classes != 0 ? static_cast<double>(port.classes)
+                                  : std::ldexp(1, static_cast<int>(bits) - (isUnsigned(port.type.element) ? 0 : 1));
   uint64_t all = *tensor.type().elementCount();
   for (uint64_t i = 0; i != all; ++i)
     if (double value = valueAt(i); value < low || value >= high)

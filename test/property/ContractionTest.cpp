@@ -12,7 +12,7 @@
 namespace cleave::test {
 namespace {
 
-constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "i8"};
+constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "i8", "ui8", "ui32"};
 
 // Products over any choice of batch and contracting dimensions.
 TEST(Contraction, DotGeneral) {

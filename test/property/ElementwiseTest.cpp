@@ -14,7 +14,9 @@ namespace cleave::test {
 namespace {
 
 constexpr const char *floats[] = {"f32", "f64", "f16", "bf16"};
-constexpr const char *integers[] = {"i8", "i16", "i32", "i64"};
+constexpr const char *integers[] = {"i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
+constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1",   "i8",  "i16",
+                                 "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
 
 /// Units in the last place by which a function of f32 may differ from the true value.
 constexpr double functionUlps = 4;
@@ -225,15 +227,27 @@ TEST(Elementwise, FloatPairs) {
   expectKernels(cases);
 }
 
-/// Integer arithmetic modulo 2^64; the result is cut to the type.
+/// Integer arithmetic without bounds; the result is cut to the type.
 struct IntegerOperation {
   std::string name, attributes;
-  std::function<int64_t(int64_t, int64_t)> formula;
+  std::function<__int128(__int128, __int128)> formula;
 };
 
-int64_t wrapped(__int128 value) { return static_cast<int64_t>(static_cast<unsigned __int128>(value)); }
+KernelCase integerCase(const IntegerOperation &operation, const Tensor &a, const Tensor &b, const Shape &shape) {
+  return makeCase(
+      operation.name, operation.attributes, {a, b}, Tensor(a.getElement(), shape),
+      [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
+        y.setInteger(i, static_cast<int64_t>(operation.formula(a.wide(at[0]), b.wide(at[1]))));
+      },
+      0);
+}
 
-int64_t integerPower(int64_t base, int64_t exponent) {
+/// The bits of the number furthest below zero, or of the largest one without a sign.
+int64_t extremeBits(const Tensor &tensor) {
+  return tensor.isUnsigned() ? -1 : std::numeric_limits<int64_t>::min() >> (64 - 8 * tensor.width());
+}
+
+__int128 integerPower(__int128 base, __int128 exponent) {
   if (exponent < 0)
     return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   uint64_t result = 1;
@@ -244,19 +258,21 @@ int64_t integerPower(int64_t base, int64_t exponent) {
 
 // Integers wrap, and neither a division by zero nor the smallest number by -1 traps.
 TEST(Elementwise, IntegerPairs) {
+  using Wide = __int128;
   const std::vector<IntegerOperation> operations = {
-      {"add", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) + b); }},
-      {"sub", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) - b); }},
-      {"mul", "", [](int64_t a, int64_t b) { return wrapped(static_cast<__int128>(a) * b); }},
-      {"div", "", [](int64_t a, int64_t b) { return b == 0 ? 0 : wrapped(static_cast<__int128>(a) / b); }},
-      {"mod", "{truncated}", [](int64_t a, int64_t b) { return b == 0 ? 0 : wrapped(static_cast<__int128>(a) % b); }},
+      {"add", "", [](Wide a, Wide b) { return a + b; }},
+      {"sub", "", [](Wide a, Wide b) { return a - b; }},
+      {"mul", "",
+       [](Wide a, Wide b) { return static_cast<Wide>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }},
+      {"div", "", [](Wide a, Wide b) { return b == 0 ? 0 : a / b; }},
+      {"mod", "{truncated}", [](Wide a, Wide b) { return b == 0 ? 0 : a % b; }},
       {"mod", "",
-       [](int64_t a, int64_t b) {
-         __int128 rest = b == 0 ? 0 : static_cast<__int128>(a) % b;
-         return wrapped(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
+       [](Wide a, Wide b) {
+         Wide rest = b == 0 ? 0 : a % b;
+         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
        }},
-      {"max", "", [](int64_t a, int64_t b) { return std::max(a, b); }},
-      {"min", "", [](int64_t a, int64_t b) { return std::min(a, b); }},
+      {"max", "", [](Wide a, Wide b) { return std::max(a, b); }},
+      {"min", "", [](Wide a, Wide b) { return std::min(a, b); }},
   };
   Random random(4);
   std::vector<KernelCase> cases;
@@ -268,55 +284,80 @@ TEST(Elementwise, IntegerPairs) {
       Tensor a(element, full), b(element, part);
       a.fill(random, -100, 100);
       b.fill(random, -9, 9);
-      int64_t smallest = std::numeric_limits<int64_t>::min() >> (64 - 8 * a.width());
-      a.setInteger(0, smallest);
-      b.setInteger(0, -1);
-      a.setInteger(1, smallest);
-      b.setInteger(1, 0);
-      a.setInteger(2, -7);
-      b.setInteger(2, 3);
-      cases.push_back(makeCase(
-          operation.name, operation.attributes, {a, b}, Tensor(element, full),
-          [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
-            y.setInteger(i, operation.formula(a.integer(at[0]), b.integer(at[1])));
-          },
-          0));
+      const std::pair<int64_t, int64_t> specials[] = {{extremeBits(a), -1}, {extremeBits(a), 0}, {-7, 3}, {3, -7}};
+      for (int64_t i = 0; i < 4; ++i) {
+        a.setInteger(i, specials[i].first);
+        b.setInteger(i, specials[i].second);
+      }
+      cases.push_back(integerCase(operation, a, b, full));
     }
+  const IntegerOperation power = {"pow", "", integerPower};
   for (const std::string element : integers) {
     Tensor a = Tensor(element, {64}).fill(random, -4, 4), b = Tensor(element, {64}).fill(random, -3, 70);
+    cases.push_back(integerCase(power, a, b, {64}));
+  }
+  expectKernels(cases);
+}
+
+// Bits of integers; a shift by less than nothing, or by more than there are bits, leaves none.
+TEST(Elementwise, IntegerBits) {
+  using Wide = __int128;
+  Random random(9);
+  std::vector<KernelCase> cases;
+  for (const std::string element : integers) {
+    auto bits = static_cast<Wide>(8 * Tensor(element, {}).width());
+    auto leaves = [=](Wide count) { return count < 0 || count >= bits; };
+    const std::vector<IntegerOperation> operations = {
+        {"and", "", [](Wide a, Wide b) { return a & b; }},
+        {"or", "", [](Wide a, Wide b) { return a | b; }},
+        {"xor", "", [](Wide a, Wide b) { return a ^ b; }},
+        {"shift_left", "",
+         [=](Wide a, Wide b) { return leaves(b) ? 0 : static_cast<Wide>(static_cast<uint64_t>(a) << b); }},
+        {"shift_right", "", [=](Wide a, Wide b) { return leaves(b) ? (a < 0 ? -1 : 0) : a >> b; }},
+    };
+    for (const IntegerOperation &operation : operations) {
+      Tensor a(element, {5, 16}), b = Tensor(element, {16}).fill(random, -2, 70);
+      for (int64_t i = 0; i < a.size(); ++i)
+        a.setInteger(i, static_cast<int64_t>(random()));
+      for (int64_t i = 0; operation.name.size() < 4 && i < b.size(); ++i)
+        b.setInteger(i, static_cast<int64_t>(random()));
+      cases.push_back(integerCase(operation, a, b, a.getShape()));
+    }
+    Tensor x(element, {77});
+    for (int64_t i = 0; i < x.size(); ++i)
+      x.setInteger(i, static_cast<int64_t>(random()));
     cases.push_back(makeCase(
-        "pow", "", {a, b}, Tensor(element, {64}),
-        [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
-          y.setInteger(i, integerPower(a.integer(at[0]), b.integer(at[1])));
-        },
-        0));
+        "not", "", {x}, x,
+        [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) { y.setInteger(i, ~x.integer(at[0])); }, 0));
   }
   expectKernels(cases);
 }
 
 // Unary operators of integers, at the smallest number too, whose negative wraps to itself.
 TEST(Elementwise, IntegerFunctions) {
-  const std::vector<std::pair<std::string, std::function<int64_t(int64_t)>>> functions = {
-      {"neg", [](int64_t x) { return wrapped(-static_cast<__int128>(x)); }},
-      {"abs", [](int64_t x) { return wrapped(x < 0 ? -static_cast<__int128>(x) : x); }},
-      {"sign", [](int64_t x) { return x > 0   ? 1
-                                      : x < 0 ? -1
-                                              : 0; }},
-      {"relu", [](int64_t x) { return std::max<int64_t>(x, 0); }},
-      {"clamp {low = -3.5 : f64, high = 1.0e30 : f64}", [](int64_t x) { return std::max<int64_t>(x, -3); }},
+  using Wide = __int128;
+  const std::vector<std::pair<std::string, std::function<Wide(Wide)>>> functions = {
+      {"neg", [](Wide x) { return -x; }},
+      {"abs", [](Wide x) { return x < 0 ? -x : x; }},
+      {"sign", [](Wide x) { return x > 0   ? 1
+                                   : x < 0 ? -1
+                                           : 0; }},
+      {"relu", [](Wide x) { return std::max<Wide>(x, 0); }},
+      {"clamp {low = -3.5 : f64, high = 1.0e30 : f64}", [](Wide x) { return std::max<Wide>(x, -3); }},
+      {"clamp {low = 2.0 : f64, high = 99.5 : f64}", [](Wide x) { return std::clamp<Wide>(x, 2, 99); }},
   };
   Random random(5);
   std::vector<KernelCase> cases;
   for (const auto &[name, formula] : functions)
     for (const std::string element : integers) {
       Tensor x = Tensor(element, {3, 21}).fill(random, -100, 100);
-      x.setInteger(0, std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width()));
+      x.setInteger(0, extremeBits(x));
       size_t space = name.find(' ');
       cases.push_back(makeCase(
           name.substr(0, space), space == std::string::npos ? "" : name.substr(space), {x},
           Tensor(element, x.getShape()),
           [&, formula = formula](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
-            y.setInteger(i, formula(x.integer(at[0])));
+            y.setInteger(i, static_cast<int64_t>(formula(x.wide(at[0]))));
           },
           0));
     }
@@ -361,13 +402,15 @@ TEST(Elementwise, CompareAndSelect) {
   };
   Random random(7);
   std::vector<KernelCase> cases;
-  for (const std::string element : {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"}) {
+  for (const std::string element : types) {
     bool truth = element == "i1";
     for (const auto &[name, formula] : comparisons) {
       Tensor a = Tensor(element, {4, 33}).fill(random, truth ? 0 : -3, truth ? 1 : 3);
       Tensor b = Tensor(element, {33}).fill(random, truth ? 0 : -3, truth ? 1 : 3);
       if (a.isFloat())
         plantSpecials(a, random);
+      else if (!truth)
+        a.setInteger(0, extremeBits(a));
       cases.push_back(makeCase(
           "compare", "{comparison = #dfg.comparison<" + name + ">}", {a, b}, Tensor("i1", a.getShape()),
           [&, formula = formula](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
@@ -422,9 +465,11 @@ TEST(Elementwise, Random) {
 }
 
 /// What a float becomes as an integer of `bits` bits.
-int64_t saturated(double value, int bits) {
-  if (std::isnan(value))
+int64_t saturated(double value, int bits, bool isUnsigned) {
+  if (std::isnan(value) || (isUnsigned && value <= 0))
     return 0;
+  if (isUnsigned)
+    return value >= std::ldexp(1.0, bits) ? -1 : static_cast<int64_t>(static_cast<uint64_t>(value));
   double bound = std::ldexp(1.0, bits - 1);
   if (value >= bound)
     return static_cast<int64_t>(std::numeric_limits<uint64_t>::max() >> (65 - bits));
@@ -435,7 +480,6 @@ int64_t saturated(double value, int bits) {
 
 // Conversions between all types: saturation, NaN, wrapping, and one rounding.
 TEST(Elementwise, Cast) {
-  constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
   Random random(8);
   std::vector<KernelCase> cases;
   for (const std::string from : types)
@@ -445,12 +489,12 @@ TEST(Elementwise, Cast) {
       if (x.isFloat()) {
         plantSpecials(x, random);
         // Beyond every integer type, at the edge of i32, and halfway between two 16-bit floats but for a last bit.
-        for (double special :
-             {1e30, -1e30, 2147483648.0, -2147483648.0, 1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40),
-              1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -36), 65519.99999, 1e-40, 6.1e-5})
+        for (double special : {1e30, -1e30, 2147483648.0, -2147483648.0, 4294967296.0, 255.75, 256.0, -0.75,
+                               1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40),
+                               1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -36), 65519.99999, 1e-40, 6.1e-5})
           x.setReal(static_cast<int64_t>(random() % 131), special);
       } else if (!truth) {
-        x.setInteger(0, std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width()));
+        x.setInteger(0, extremeBits(x));
         x.setInteger(1, static_cast<int64_t>(0x123456789abcdef0));
       }
       KernelCase kernelCase = makeCase(
@@ -461,13 +505,13 @@ TEST(Elementwise, Cast) {
             else if (to == "i1")
               y.setInteger(i, x.isFloat() ? x.real(at[0]) != 0 : x.integer(at[0]) != 0);
             else if (x.isFloat())
-              y.setInteger(i, saturated(x.real(at[0]), static_cast<int>(8 * y.width())));
+              y.setInteger(i, saturated(x.real(at[0]), static_cast<int>(8 * y.width()), y.isUnsigned()));
             else
               y.setInteger(i, x.integer(at[0]));
           },
           0);
       // 64-bit integers become 16-bit floats by way of f32.
-      if ((from == "i64" || from == "i32") && to == "bf16")
+      if (!x.isFloat() && x.width() >= 4 && to == "bf16")
         kernelCase.relative = std::ldexp(1.0, -8);
       cases.push_back(std::move(kernelCase));
     }

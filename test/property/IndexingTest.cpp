@@ -14,8 +14,8 @@
 namespace cleave::test {
 namespace {
 
-constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
-constexpr const char *numbers[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64"};
+constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64", "ui8", "ui64"};
+constexpr const char *numbers[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "ui64"};
 
 Shape randomShape(Random &random) {
   Shape shape;
@@ -96,7 +96,7 @@ TEST(Indexing, ScatterElements) {
       for (bool shared : {false, true}) {
         if (element == "i1" && kind == "sum")
           continue;
-        bool small = kind == "product" || element == "i8";
+        bool small = kind == "product" || element == "i8" || element == "ui8";
         double largest = element == "i1" ? 1 : small ? 2 : 20;
         Tensor x = wholeTensor(random, element, randomShape(random), 0, largest);
         size_t dim = random() % x.getShape().size();

@@ -13,7 +13,7 @@
 namespace cleave::test {
 namespace {
 
-constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"};
+constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64", "ui8", "ui64"};
 
 std::string array(const Shape &values) {
   std::string text = "array<i64";

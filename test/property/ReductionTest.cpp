@@ -15,7 +15,7 @@ namespace cleave::test {
 namespace {
 
 constexpr const char *floats[] = {"f32", "f64", "f16", "bf16"};
-constexpr const char *numbers[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64"};
+constexpr const char *numbers[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "ui64"};
 
 std::string array(const Shape &values) {
   std::string text = "array<i64";
@@ -63,7 +63,7 @@ TEST(Reduction, Reduce) {
           x.fill(random, -3, 3);
         Tensor wide("f64", kept(shape, dims)), y(element, keep ? kept(shape, dims) : dropped(shape, dims));
         double infinity = std::numeric_limits<double>::infinity();
-        int64_t smallest = std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width());
+        int64_t smallest = x.isUnsigned() ? 0 : std::numeric_limits<int64_t>::min() >> (64 - 8 * x.width());
         std::vector<uint64_t> wrapped(wide.size(), kind == "sum" ? 0 : 1);
         double start = kind == "sum" ? 0 : kind == "product" ? 1 : kind == "max" ? -infinity : infinity;
         for (int64_t i = 0; i < wide.size(); ++i)
@@ -149,7 +149,7 @@ TEST(Reduction, ArgReduce) {
           // Few different values, so that many are equal.
           Tensor x(element, shape);
           for (int64_t i = 0; i < x.size(); ++i)
-            x.setReal(i, static_cast<double>(random() % 5) - 2);
+            x.setReal(i, static_cast<double>(random() % 5) - (x.isUnsigned() ? 0 : 2));
           bool keep = random() % 2;
           Tensor y("i64", keep ? kept(shape, {dim}) : dropped(shape, {dim}));
           int64_t position = 0;

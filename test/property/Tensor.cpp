@@ -4,6 +4,7 @@
 
 #include "test/property/Tensor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -90,22 +91,28 @@ template <typename T> static T read(const char *at) {
 
 int64_t Tensor::integer(int64_t position) const {
   const char *at = bytes.data() + position * width();
+  bool hasNoSign = isUnsigned();
   switch (width()) {
   case 1:
-    return element == "i1" ? read<uint8_t>(at) : read<int8_t>(at);
+    return element == "i1" || hasNoSign ? read<uint8_t>(at) : read<int8_t>(at);
   case 2:
-    return read<int16_t>(at);
+    return hasNoSign ? read<uint16_t>(at) : read<int16_t>(at);
   case 4:
-    return read<int32_t>(at);
+    return hasNoSign ? static_cast<int64_t>(read<uint32_t>(at)) : read<int32_t>(at);
   default:
     return read<int64_t>(at);
   }
 }
 
+__int128 Tensor::wide(int64_t position) const {
+  int64_t value = integer(position);
+  return isUnsigned() ? static_cast<__int128>(static_cast<uint64_t>(value)) : value;
+}
+
 double Tensor::real(int64_t position) const {
   const char *at = bytes.data() + position * width();
   if (!isFloat())
-    return static_cast<double>(integer(position));
+    return static_cast<double>(wide(position));
   if (element == "f32")
     return read<float>(at);
   if (element == "f64")
@@ -134,6 +141,8 @@ void Tensor::setInteger(int64_t position, int64_t value) {
 }
 
 Tensor &Tensor::fill(Random &random, double low, double high) {
+  if (isUnsigned())
+    low = std::max(low, 0.0);
   for (int64_t i = 0; i < size(); ++i) {
     if (isFloat())
       setReal(i, std::uniform_real_distribution<double>(low, high)(random));

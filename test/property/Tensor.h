@@ -49,7 +49,7 @@ template <typename Body> void forEachIndex(const Shape &shape, Body body) {
   }
 }
 
-/// Row-major elements of type "f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32" or "i64".
+/// Row-major elements of type "f32", "f64", "f16", "bf16", "i1", "i8" to "i64", or, unsigned, "ui8" to "ui64".
 class Tensor {
 public:
   Tensor(std::string element, Shape shape);
@@ -57,7 +57,8 @@ public:
   const std::string &getElement() const { return element; }
   const Shape &getShape() const { return shape; }
   int64_t size() const { return elementsOf(shape); }
-  bool isFloat() const { return element[0] != 'i'; }
+  bool isFloat() const { return element[0] == 'f' || element[0] == 'b'; }
+  bool isUnsigned() const { return element[0] == 'u'; }
   int64_t width() const;
   char *data() { return bytes.data(); }
   const std::vector<char> &getBytes() const { return bytes; }
@@ -69,14 +70,17 @@ public:
   /// An element as a number; floats and integers of any type.
   double real(int64_t position) const;
   double real(const Shape &index) const { return real(position(index)); }
+  /// Of "ui64" the bits.
   int64_t integer(int64_t position) const;
+  /// An integer of any type.
+  __int128 wide(int64_t position) const;
   int64_t integer(const Shape &index) const { return integer(position(index)); }
   /// Rounds to nearest even, once.
   void setReal(int64_t position, double value);
   /// Drops high bits.
   void setInteger(int64_t position, int64_t value);
 
-  /// Sets all elements to random ones between two bounds, rounded.
+  /// Sets all elements to random ones between two bounds, rounded; unsigned ones from 0 on.
   Tensor &fill(Random &random, double low, double high);
 
 private:

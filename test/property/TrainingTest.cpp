@@ -205,7 +205,7 @@ TEST(Training, GatherGradient) {
 TEST(Training, Barrier) {
   Random random(55);
   std::vector<KernelCase> cases;
-  for (const std::string element : {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64"}) {
+  for (const std::string element : {"f32", "f64", "f16", "bf16", "i1", "i8", "i16", "i32", "i64", "ui8", "ui64"}) {
     Tensor x = Tensor(element, {3, 7}).fill(random, 0, element == "i1" ? 1 : 20);
     std::string type = " : (" + x.type() + ") -> " + x.type() + "\n";
     cases.push_back({"  %y0 = dfg.barrier %a {number = 0 : i64}" + type, {x}, {x}});

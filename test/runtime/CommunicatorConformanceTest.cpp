@@ -18,9 +18,10 @@ namespace cleave::runtime::test {
 namespace {
 
 const std::vector<std::vector<uint32_t>> meshes = {{1}, {2}, {3}, {4}, {2, 2}};
-constexpr ElementType allTypes[] = {ElementType::I1,  ElementType::I8,  ElementType::U8,  ElementType::I16,
-                                    ElementType::I32, ElementType::I64, ElementType::F16, ElementType::BF16,
-                                    ElementType::F32, ElementType::F64};
+constexpr ElementType allTypes[] = {ElementType::I1,  ElementType::I8,  ElementType::U8,   ElementType::I16,
+                                    ElementType::U16, ElementType::I32, ElementType::U32,  ElementType::I64,
+                                    ElementType::U64, ElementType::F16, ElementType::BF16, ElementType::F32,
+                                    ElementType::F64};
 
 /// Small whole numbers, exact in every element type, different from step to step; 0 and 1 for i1.
 double valueOf(int64_t element, uint64_t step, ElementType type) {

@@ -46,6 +46,9 @@ TEST(ElementType, SaturatesIntegers) {
   EXPECT_EQ(roundTrip(ElementType::I8, 1000), 127);
   EXPECT_EQ(roundTrip(ElementType::U8, -3), 0);
   EXPECT_EQ(roundTrip(ElementType::I16, -40000), -32768);
+  EXPECT_EQ(roundTrip(ElementType::U16, 70000), 65535);
+  EXPECT_EQ(roundTrip(ElementType::U32, -1), 0);
+  EXPECT_EQ(roundTrip(ElementType::U64, 1e30), 0x1p64);
   EXPECT_EQ(roundTrip(ElementType::I32, 2.5), 2);
   EXPECT_EQ(roundTrip(ElementType::I64, 1e30), 0x1p63);
   EXPECT_EQ(roundTrip(ElementType::I32, NAN), 0);

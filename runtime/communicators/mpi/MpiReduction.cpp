@@ -23,10 +23,16 @@ static MPI_Datatype mpiType(ElementType element) {
     return MPI_INT8_T;
   case ElementType::I16:
     return MPI_INT16_T;
+  case ElementType::U16:
+    return MPI_UINT16_T;
   case ElementType::I32:
     return MPI_INT32_T;
+  case ElementType::U32:
+    return MPI_UINT32_T;
   case ElementType::I64:
     return MPI_INT64_T;
+  case ElementType::U64:
+    return MPI_UINT64_T;
   case ElementType::F16:
   case ElementType::BF16:
   case ElementType::F32:

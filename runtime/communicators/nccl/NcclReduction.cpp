@@ -19,11 +19,16 @@ std::optional<ncclDataType_t> typeOf(ElementType element) {
   case ElementType::I8:
     return ncclInt8;
   case ElementType::I16:
+  case ElementType::U16:
     return std::nullopt;
   case ElementType::I32:
     return ncclInt32;
+  case ElementType::U32:
+    return ncclUint32;
   case ElementType::I64:
     return ncclInt64;
+  case ElementType::U64:
+    return ncclUint64;
   case ElementType::F16:
     return ncclFloat16;
   case ElementType::BF16:

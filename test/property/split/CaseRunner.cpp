@@ -45,7 +45,8 @@ public:
     std::unique_ptr<MLIRContext> context = makeContext();
     for (const OperatorTemplate *known : templates)
       if (auto name = RegisteredOperationName::lookup("dfg." + known->name.str(), context.get());
-          name && name->hasInterface<DifferentiateInterface>() && known->elements != Elements::Bool)
+          name && name->hasInterface<DifferentiateInterface>() && known->elements != Elements::Bool &&
+          known->elements != Elements::Integer)
         differentiable.push_back(known);
     firstGraph = templates.size() * options.instances;
     firstGradient = firstGraph + options.graphs;

@@ -138,6 +138,11 @@ void addBinaries(TemplateList &list) {
   addBinary<dfg::AndOp>(list, Elements::Bool, {0, 1}, {0, 1}, Rounding::Exact, hull);
   addBinary<dfg::OrOp>(list, Elements::Bool, {0, 1}, {0, 1}, Rounding::Exact, hull);
   addBinary<dfg::XorOp>(list, Elements::Bool, {0, 1}, {0, 1}, Rounding::Exact, hull);
+  addBinary<dfg::ShiftLeftOp>(list, Elements::Integer, {-8, 8}, {0, 2}, Rounding::Exact, [](Bounds a, Bounds) {
+    return Bounds{4 * std::min(a.low, 0.0), 4 * std::max(a.high, 0.0)};
+  });
+  addBinary<dfg::ShiftRightOp>(list, Elements::Integer, wide, {0, 3}, Rounding::Exact,
+                               [](Bounds a, Bounds) { return Bounds{std::min(a.low, -1.0), std::max(a.high, 0.0)}; });
 }
 
 /// Random numbers, whose counters may be any, and dropout, which does nothing outside of training.

@@ -29,6 +29,8 @@ static Bounds narrowed(Type element, Bounds bounds) {
     return {0, 1};
   auto integer = dyn_cast<IntegerType>(element);
   double limit = integer ? std::ldexp(1.0, static_cast<int>(integer.getWidth()) - 1) : 0;
+  if (integer && integer.isUnsigned())
+    return bounds.low >= 0 && bounds.high < 2 * limit ? bounds : Bounds{0, 2 * limit - 1};
   return !integer || (bounds.low >= -limit && bounds.high < limit) ? bounds : Bounds{-limit, limit - 1};
 }
 

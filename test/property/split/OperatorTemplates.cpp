@@ -12,16 +12,20 @@ bool OperatorTemplate::accepts(RankedTensorType type) const {
   Type element = type.getElementType();
   bool fits = elements == Elements::Any || (elements == Elements::Bool && element.isInteger(1)) ||
               (elements == Elements::Float && isa<FloatType>(element)) ||
-              (elements == Elements::Number && !element.isInteger(1));
+              (elements == Elements::Number && !element.isInteger(1)) ||
+              (elements == Elements::Integer && isa<IntegerType>(element) && !element.isInteger(1));
   return fits && type.getRank() >= minRank && type.getRank() <= maxRank;
 }
 
 Type OperatorTemplate::randomElement(Builder builder, Dice &dice) const {
   if (elements == Elements::Bool)
     return builder.getI1Type();
-  if (!dice.oneIn(3))
+  if (elements != Elements::Integer && !dice.oneIn(3))
     return builder.getF32Type();
-  switch (dice.below(elements == Elements::Float ? 3 : elements == Elements::Number ? 7 : 8)) {
+  switch (elements == Elements::Integer ? dice.between(3, 7)
+                                        : dice.below(elements == Elements::Float    ? 3
+                                                     : elements == Elements::Number ? 8
+                                                                                    : 9)) {
   case 0:
     return builder.getF64Type();
   case 1:
@@ -36,6 +40,8 @@ Type OperatorTemplate::randomElement(Builder builder, Dice &dice) const {
     return builder.getI32Type();
   case 6:
     return builder.getI64Type();
+  case 7:
+    return builder.getIntegerType(8, /*isSigned=*/false);
   default:
     return builder.getI1Type();
   }

@@ -12,7 +12,7 @@
 namespace cleave::test {
 
 /// What an operator may be computed on.
-enum class Elements { Float, Number, Bool, Any };
+enum class Elements { Float, Number, Integer, Bool, Any };
 
 /// Random instances of one operator: around a value, in a graph.
 struct OperatorTemplate {

@@ -56,9 +56,10 @@ ncclResult_t add(Call call) {
 
 ElementType elementOf(ncclDataType_t type) {
   static const std::map<ncclDataType_t, ElementType> known = {
-      {ncclInt8, ElementType::I8},     {ncclUint8, ElementType::U8},    {ncclInt32, ElementType::I32},
-      {ncclInt64, ElementType::I64},   {ncclFloat16, ElementType::F16}, {ncclBfloat16, ElementType::BF16},
-      {ncclFloat32, ElementType::F32}, {ncclFloat64, ElementType::F64}};
+      {ncclInt8, ElementType::I8},     {ncclUint8, ElementType::U8},      {ncclInt32, ElementType::I32},
+      {ncclInt64, ElementType::I64},   {ncclUint32, ElementType::U32},    {ncclUint64, ElementType::U64},
+      {ncclFloat16, ElementType::F16}, {ncclBfloat16, ElementType::BF16}, {ncclFloat32, ElementType::F32},
+      {ncclFloat64, ElementType::F64}};
   return known.at(type);
 }
 

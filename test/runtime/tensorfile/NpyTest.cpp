@@ -31,6 +31,9 @@ TEST_F(NpyTest, ReadsAllElementTypes) {
   read("|i1", "\xff\x02", ElementType::I8, -1, 2);
   read("|u1", "\xff\x02", ElementType::U8, 255, 2);
   read("<i2", "\xfe\xff\x01\x02", ElementType::I16, -2, 513);
+  read("<u2", "\xfe\xff\x01\x02", ElementType::U16, 65534, 513);
+  read("<u4", little(0xfffffffd, 4) + little(70000, 4), ElementType::U32, 4294967293.0, 70000);
+  read("<u8", little(-1, 8) + little(1ull << 40, 8), ElementType::U64, 18446744073709551616.0, 1099511627776.0);
   read("<i4", little(0xfffffffd, 4) + little(70000, 4), ElementType::I32, -3, 70000);
   read("<i8", little(-4, 8) + little(1ull << 40, 8), ElementType::I64, -4, 1099511627776.0);
   read("<f2", little(0x3c00, 2) + little(0xc100, 2), ElementType::F16, 1, -2.5);
@@ -38,7 +41,6 @@ TEST_F(NpyTest, ReadsAllElementTypes) {
   read("<f8", little(0x3ff0000000000000, 8) + little(0xc004000000000000, 8), ElementType::F64, 1, -2.5);
   read("=f4", floats({1, 2}), ElementType::F32, 1, 2);
   read(">i4", big(0xfffffffd, 4) + big(70000, 4), ElementType::I32, -3, 70000);
-  expectFailure(file("a.npy", npy(1, header("<u4", "(1,)"), little(1, 4))), Status::Unsupported, "\"<u4\"");
   expectFailure(file("a.npy", npy(1, header("<c8", "(1,)"), little(1, 8))), Status::Unsupported, "\"<c8\"");
   expectFailure(file("a.npy", npy(1, header("|O", "(1,)"), little(1, 8))), Status::Unsupported, "\"|O\"");
 }
@@ -102,8 +104,8 @@ TEST_F(NpyTest, ReadsBfloat16) {
   TensorType type = dense(ElementType::BF16, {2});
   for (const char *descr : {"<u2", "|V2"}) {
     expectTensor(file("a.npy", npy(1, header(descr, "(2,)"), data)), type, {1, -2.5}, &type);
-    expectFailure(file("a.npy", npy(1, header(descr, "(2,)"), data)), Status::Unsupported, descr);
   }
+  expectFailure(file("a.npy", npy(1, header("|V2", "(2,)"), data)), Status::Unsupported, "|V2");
   ASSERT_FALSE(writeTensorFile(path("b.npy"), tensorOf(type, {1, -2.5})));
   expectTensor(path("b.npy"), type, {1, -2.5});
 }

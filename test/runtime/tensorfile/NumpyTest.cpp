@@ -4,6 +4,7 @@
 
 #include "Samples.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 #include <string_view>
@@ -16,20 +17,21 @@ namespace {
 constexpr std::pair<std::string_view, ElementType> types[] = {
     {"bool", ElementType::I1},     {"int8", ElementType::I8},     {"uint8", ElementType::U8},
     {"int16", ElementType::I16},   {"int32", ElementType::I32},   {"int64", ElementType::I64},
+    {"uint16", ElementType::U16},  {"uint32", ElementType::U32},  {"uint64", ElementType::U64},
     {"float16", ElementType::F16}, {"float32", ElementType::F32}, {"float64", ElementType::F64}};
 
 std::vector<std::pair<std::string_view, std::vector<int64_t>>> shapes() {
   return {{"scalar", {}}, {"vector", {5}}, {"matrix", {3, 4}}, {"empty", {0, 2}}, {"cube", {2, 3, 4}}};
 }
 
-/// i * 7 mod 11 - 3 in the element type: negative numbers wrap in u8, and are true in bool.
+/// i * 7 mod 11 - 3 in the element type: negative numbers wrap where there are none, and are true in bool.
 std::vector<double> values(const TensorType &type) {
   std::vector<double> result;
   for (uint64_t i = 0; i != *type.elementCount(); ++i) {
     int value = static_cast<int>(i * 7 % 11) - 3;
-    result.push_back(type.element == ElementType::I1   ? value != 0
-                     : type.element == ElementType::U8 ? static_cast<uint8_t>(value)
-                                                       : value);
+    double wraps =
+        isUnsigned(type.element) && value < 0 ? std::ldexp(1, static_cast<int>(8 * elementBytes(type.element))) : 0;
+    result.push_back(type.element == ElementType::I1 ? value != 0 : wraps + value);
   }
   return result;
 }

@@ -36,12 +36,15 @@ TEST_F(TensorProtoTest, ReadsRawData) {
   read(1, floats({1.5, -2}), ElementType::F32, 1.5, -2);
   read(2, "\xff\x02", ElementType::U8, 255, 2);
   read(3, "\xff\x02", ElementType::I8, -1, 2);
+  read(4, "\xfe\xff\x01\x02", ElementType::U16, 65534, 513);
   read(5, "\xfe\xff\x01\x02", ElementType::I16, -2, 513);
   read(6, little(-3, 4) + little(70000, 4), ElementType::I32, -3, 70000);
   read(7, little(-4, 8) + little(1ull << 40, 8), ElementType::I64, -4, 1099511627776.0);
   read(9, {"\0\1", 2}, ElementType::I1, 0, 1);
   read(10, little(0x3c00, 2) + little(0xc100, 2), ElementType::F16, 1, -2.5);
   read(11, little(0x3ff0000000000000, 8) + little(0xc004000000000000, 8), ElementType::F64, 1, -2.5);
+  read(12, little(-3, 4) + little(70000, 4), ElementType::U32, 4294967293.0, 70000);
+  read(13, little(1ull << 63, 8) + little(1ull << 40, 8), ElementType::U64, 9223372036854775808.0, 1099511627776.0);
   read(16, little(0x3f80, 2) + little(0xc020, 2), ElementType::BF16, 1, -2.5);
 }
 
@@ -50,7 +53,7 @@ TEST_F(TensorProtoTest, ReadsBfloat16CalledUint16) {
   std::string bytes = start(4) + delimited(9, little(0x3f80, 2) + little(0xc020, 2));
   TensorType type = dense(ElementType::BF16, {2, 1});
   expectTensor(file("a.pb", bytes), type, {1, -2.5}, &type);
-  expectFailure(file("a.pb", bytes), Status::Unsupported, "data_type 4");
+  expectTensor(file("a.pb", bytes), dense(ElementType::U16, {2, 1}), {0x3f80, 0xc020});
 }
 
 // Numbers in the typed fields, packed and one by one; half floats and small integers share int32_data.
@@ -72,6 +75,10 @@ TEST_F(TensorProtoTest, ReadsTypedData) {
   read(5, delimited(5, varint(-32768) + varint(32767)), ElementType::I16, -32768, 32767);
   read(3, delimited(5, varint(-128) + varint(127)), ElementType::I8, -128, 127);
   read(2, delimited(5, varint(0) + varint(255)), ElementType::U8, 0, 255);
+  read(4, delimited(5, varint(0) + varint(65535)), ElementType::U16, 0, 65535);
+  read(12, delimited(11, varint(0) + varint(4294967295)), ElementType::U32, 0, 4294967295.0);
+  read(13, delimited(11, varint(1) + varint(int64_t(1) << 62)), ElementType::U64, 1, 4611686018427387904.0);
+  read(13, "\x58" + varint(-1) + "\x58" + varint(300), ElementType::U64, 18446744073709551616.0, 300);
   read(9, delimited(5, varint(0) + varint(1)), ElementType::I1, 0, 1);
   read(10, delimited(5, varint(0x3c00) + varint(0xc100)), ElementType::F16, 1, -2.5);
   read(16, delimited(5, varint(0x3f80) + varint(0xc020)), ElementType::BF16, 1, -2.5);
@@ -97,6 +104,9 @@ TEST_F(TensorProtoTest, RefusesBadMessages) {
   refuse(start(1) + delimited(7, varint(1) + varint(2)), "beside another element type");
   refuse(start(1) + delimited(4, floats({1, 2})) + delimited(9, floats({1, 2})), "beside raw data");
   refuse(start(3) + delimited(5, varint(128) + varint(0)), "expects a number from -128 to 127 for i8, got 128");
+  refuse(start(2) + delimited(5, varint(-1) + varint(0)), "expects a number from 0 to 255 for u8, got -1");
+  refuse(start(12) + delimited(11, varint(int64_t(1) << 32) + varint(0)),
+         "from 0 to 4294967295 for u32, got 4294967296");
   refuse(start(10) + delimited(5, varint(-1) + varint(0)), "from 0 to 65535");
   refuse("\x08" + varint(-1) + "\x10\x01", "no negative dimension");
   refuse("\x08" + varint(1ll << 62) + "\x08\x08\x10\x01", "2^63");
@@ -107,7 +117,7 @@ TEST_F(TensorProtoTest, RefusesBadMessages) {
   refuse("\x4a" + varint(1ll << 60) + "abc", "the file ends after 3");
   refuse("\x4a" + varint(-1) + "abc", "the file ends after 3");
   refuse(start(8) + delimited(6, "text"), "strings", Status::Unsupported);
-  refuse(start(12), "data_type 12", Status::Unsupported);
+  refuse(start(14), "data_type 14", Status::Unsupported);
   refuse(start(1) + "\x70\x01", "another file", Status::Unsupported);
   refuse(start(1) + delimited(13, ""), "another file", Status::Unsupported);
   refuse(start(1) + delimited(3, ""), "segments", Status::Unsupported);

@@ -10,7 +10,7 @@ import sys
 
 import numpy
 
-TYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"]
+TYPES = ["bool", "int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
 SHAPES = {"scalar": (), "vector": (5,), "matrix": (3, 4), "empty": (0, 2), "cube": (2, 3, 4)}
 
 
