@@ -124,6 +124,23 @@ static ImportResults importHardSwish(NodeImporter &node) {
   return oneResult(node.emit<dfg::MulOp>({input, gate}));
 }
 
+static ImportResults importSwish(NodeImporter &node) {
+  Value input = node.input(0);
+  return oneResult(
+      node.emit<dfg::MulOp>({input, node.emit<dfg::SigmoidOp>(scale(node, input, node.real("alpha", 1.0)))}));
+}
+
+/// x + bias below -lambd, x - bias above lambd, and 0 between them.
+static ImportResults importShrink(NodeImporter &node) {
+  Value input = node.input(0);
+  Type element = node.type(0).getElementType();
+  Value low = node.scalar(element, -node.real("lambd", 0.5)), high = node.scalar(element, node.real("lambd", 0.5));
+  Value bias = node.scalar(element, node.real("bias", 0.0));
+  Value above = node.emit<dfg::SelectOp>(
+      {isBelow(node, high, input), node.emit<dfg::SubOp>({input, bias}), node.scalar(element, 0.0)});
+  return oneResult(node.emit<dfg::SelectOp>({isBelow(node, input, low), node.emit<dfg::AddOp>({input, bias}), above}));
+}
+
 static ImportResults importSoftsign(NodeImporter &node) { return oneResult(softsign(node, node.input(0))); }
 
 static ImportResults importMish(NodeImporter &node) {
@@ -213,6 +230,8 @@ void addActivationOperators(OperatorTable &table) {
   table.add("ThresholdedRelu", {importThresholdedRelu, 1, 1, Elements::Float, 10});
   table.add("HardSigmoid", {importHardSigmoid, 1, 1, Elements::Float});
   table.add("HardSwish", {importHardSwish, 1, 1, Elements::Float, 14});
+  table.add("Swish", {importSwish, 1, 1, Elements::Float, 24});
+  table.add("Shrink", {importShrink, 1, 1, Elements::Float, 9});
   table.add("Softsign", {importSoftsign, 1, 1, Elements::Float, 1});
   table.add("Mish", {importMish, 1, 1, Elements::Float, 18});
   table.add("Gelu", {importGelu, 1, 1, Elements::Float, 20});

@@ -149,6 +149,8 @@ Value Attention::softmax(Value scores) {
 }
 
 ImportResults Attention::build() {
+  if (node.hasInput(6))
+    return node.unsupported("lengths of padded keys and values (input 6) are not known");
   if (failed(readInputs()) || failed(checkShapes()))
     return failure();
   double scale = node.real("scale", 1.0 / std::sqrt(static_cast<double>(size))), cap = node.real("softcap", 0.0);
@@ -232,7 +234,7 @@ static ImportResults importRotaryEmbedding(NodeImporter &node) {
 }
 
 void addAttentionOperators(OperatorTable &table) {
-  table.add("Attention", {importAttention, 3, 6, Elements::Float, 23});
+  table.add("Attention", {importAttention, 3, 7, Elements::Float, 23});
   table.add("RotaryEmbedding", {importRotaryEmbedding, 3, 4, Elements::Float, 23});
 }
 

@@ -20,19 +20,24 @@ static Value addBias(NodeImporter &node, Value result) {
   return node.emit<dfg::AddOp>({result, node.perChannel(node.input(2), NodeImporter::typeOf(result).getRank())});
 }
 
-static bool isImage(NodeImporter &node) { return node.rank(0) >= 3 && node.rank(1) == node.rank(0); }
+Value buildConvolution(NodeImporter &node, Value input, Value filter) {
+  if (!input || !filter)
+    return {};
+  RankedTensorType image = NodeImporter::typeOf(input), window = NodeImporter::typeOf(filter);
+  if (image.getRank() < 3 || image.getRank() != window.getRank()) {
+    (void)node.error("expects input and filter of one rank of at least 3");
+    return {};
+  }
+  FailureOr<Window> given = readWindow(node, image.getShape().drop_front(2), window.getShape().drop_front(2));
+  if (failed(given))
+    return {};
+  return node.emit<dfg::ConvOp>({input, filter}, {node.attr("strides", given->strides), node.attr("pads", given->pads),
+                                                  node.attr("dilations", given->dilations),
+                                                  node.attr("groups", node.integer("group", 1))});
+}
 
 static ImportResults importConv(NodeImporter &node) {
-  if (!isImage(node))
-    return node.error("expects input and filter of one rank of at least 3");
-  FailureOr<Window> window = readWindow(node, node.shape(0).drop_front(2), node.shape(1).drop_front(2));
-  if (failed(window))
-    return failure();
-  Value result = node.emit<dfg::ConvOp>({node.input(0), node.input(1)},
-                                        {node.attr("strides", window->strides), node.attr("pads", window->pads),
-                                         node.attr("dilations", window->dilations),
-                                         node.attr("groups", node.integer("group", 1))});
-  return oneResult(addBias(node, result));
+  return oneResult(addBias(node, buildConvolution(node, node.input(0), node.input(1))));
 }
 
 /// Pads of a transposed convolution that give a result of `shape`, by the operator's specification; where the input
@@ -52,7 +57,7 @@ static void fitOutput(Window &window, ArrayRef<int64_t> spatial, ArrayRef<int64_
 }
 
 static ImportResults importConvTranspose(NodeImporter &node) {
-  if (!isImage(node))
+  if (node.rank(0) < 3 || node.rank(1) != node.rank(0))
     return node.error("expects input and filter of one rank of at least 3");
   ArrayRef<int64_t> spatial = node.shape(0).drop_front(2);
   FailureOr<Window> window = readWindow(node, spatial, node.shape(1).drop_front(2), /*transposed=*/true);

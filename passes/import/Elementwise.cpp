@@ -84,6 +84,15 @@ static ImportResults importMod(NodeImporter &node) {
   return oneResult(node.emit<dfg::ModOp>({node.input(0), node.input(1)}, attributes));
 }
 
+static ImportResults importBitShift(NodeImporter &node) {
+  std::string direction = node.text("direction", "");
+  if (direction == "LEFT")
+    return importBinary<dfg::ShiftLeftOp>(node);
+  if (direction == "RIGHT")
+    return importBinary<dfg::ShiftRightOp>(node);
+  return node.error("expects \"direction\" to be \"LEFT\" or \"RIGHT\", got \"" + direction + "\"");
+}
+
 static ImportResults importWhere(NodeImporter &node) {
   return oneResult(node.emit<dfg::SelectOp>({node.input(0), node.input(1), node.input(2)}));
 }
@@ -169,6 +178,11 @@ void addElementwiseOperators(OperatorTable &table) {
   table.add("And", {importBinary<dfg::AndOp>, 2, 2, Elements::Bool});
   table.add("Or", {importBinary<dfg::OrOp>, 2, 2, Elements::Bool});
   table.add("Xor", {importBinary<dfg::XorOp>, 2, 2, Elements::Bool});
+  table.add("BitShift", {importBitShift, 2, 2, Elements::Integer, 11});
+  table.add("BitwiseAnd", {importBinary<dfg::AndOp>, 2, 2, Elements::Integer, 18});
+  table.add("BitwiseOr", {importBinary<dfg::OrOp>, 2, 2, Elements::Integer, 18});
+  table.add("BitwiseXor", {importBinary<dfg::XorOp>, 2, 2, Elements::Integer, 18});
+  table.add("BitwiseNot", {importUnary<dfg::NotOp>, 1, 1, Elements::Integer, 18});
   table.add("Equal", {importCompare<dfg::Comparison::Equal>, 2, 2});
   table.add("Less", {importCompare<dfg::Comparison::Less>, 2, 2});
   table.add("Greater", {importCompare<dfg::Comparison::Greater>, 2, 2});

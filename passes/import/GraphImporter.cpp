@@ -50,9 +50,10 @@ static FailureOr<int64_t> checkVersions(GraphImporter &importer, const onnx::Mod
   auto found = scope.versions.find("");
   if (found == scope.versions.end())
     return int64_t(0);
-  if (found->second < 1 || found->second > 23)
-    return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported,
-                                            "the model expects operator set 1 to 23, got " + Twine(found->second)));
+  if (found->second < 1 || found->second > newestOperatorSet)
+    return FailureOr<int64_t>(importer.fail(ImportFailure::Unsupported, "the model expects operator set 1 to " +
+                                                                            Twine(newestOperatorSet) + ", got " +
+                                                                            Twine(found->second)));
   return found->second;
 }
 
@@ -170,6 +171,8 @@ static bool fits(Elements elements, Type type) {
     return true;
   case Elements::Number:
     return !type.isInteger(1);
+  case Elements::Integer:
+    return isa<IntegerType>(type) && !type.isInteger(1);
   case Elements::Float:
     return isa<FloatType>(type);
   case Elements::Bool:

@@ -26,6 +26,7 @@ LogicalResult GraphImporter::importInitializers(Scope &scope, const onnx::GraphP
     ImportedValue *value = addValue(scope.prefix + initializer.name(), tensor->tensor.getType());
     value->known = tensor->tensor;
     value->isWeight = isa<FloatType>(value->type.getElementType());
+    value->isPacked = tensor->isPacked;
     value->file = tensor->file;
     value->offset = tensor->offset;
     if (failed(define(scope, initializer.name(), value)))

@@ -29,6 +29,8 @@ struct ImportedValue {
   bool isFolded = false;
   /// A running statistic, if it becomes a parameter.
   bool isState = false;
+  /// An initializer whose elements have 4 bits in the model: integers of 8 bits here (see ModelTensor).
+  bool isPacked = false;
   /// A file beside the model that holds the elements, and where; empty: none does.
   std::string file;
   uint64_t offset = 0;

@@ -101,8 +101,9 @@ FailureOr<double> NodeImporter::knownNumber(unsigned index) {
     return value.convertToDouble();
   }
   APInt value = *elements.value_begin<APInt>();
-  return value.getBitWidth() == 1 ? static_cast<double>(value.getZExtValue())
-                                  : static_cast<double>(value.getSExtValue());
+  return value.getBitWidth() == 1 || elements.getElementType().isUnsignedInteger()
+             ? static_cast<double>(value.getZExtValue())
+             : static_cast<double>(value.getSExtValue());
 }
 
 FailureOr<std::optional<SmallVector<int64_t>>> NodeImporter::attributeOrInput(StringRef attribute, unsigned index) {

@@ -17,7 +17,10 @@ class NodeImporter;
 using ImportFunction = ImportResults (*)(NodeImporter &);
 
 /// Element types of a node's first input that its import accepts.
-enum class Elements { Any, Number, Float, Bool };
+enum class Elements { Any, Number, Integer, Float, Bool };
+
+/// The newest version of the default operator set that is known.
+inline constexpr int64_t newestOperatorSet = 25;
 
 /// How one operator is imported in a range of operator set versions.
 struct OperatorRule {
@@ -26,7 +29,7 @@ struct OperatorRule {
   unsigned minInputs = 1, maxInputs = 1;
   Elements elements = Elements::Any;
   /// Before version 6 most operators were written otherwise; those that were not say so.
-  int64_t minVersion = 6, maxVersion = 23;
+  int64_t minVersion = 6, maxVersion = newestOperatorSet;
 };
 
 /// All operators that Cleave knows, by their names in ONNX's default domain; those of another domain by "domain.name".

@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Numbers as int8 with a scale and a zero point: their conversion from and to reals, and products of them, which are
-// computed in int32.
+// Numbers as integers of 8 or 16 bits with a scale and a zero point: their conversion from and to reals, and products
+// and convolutions of them, which are computed in int32.
 
 #include "passes/import/OperatorTable.h"
 #include "passes/import/Positions.h"
+#include "passes/import/Window.h"
 
 using namespace mlir;
 
 namespace cleave {
-
-/// A scale or zero point: one for all, or one for each element of a dimension of a tensor of `rank`.
-static FailureOr<Value> alongAxis(NodeImporter &node, unsigned index, ArrayRef<int64_t> shape, int64_t axis) {
-  if (node.type(index).getNumElements() == 1)
-    return node.reshape(node.input(index), {});
-  if (node.rank(index) != 1 || axis < 0 || axis >= static_cast<int64_t>(shape.size()) ||
-      node.shape(index)[0] != shape[axis])
-    return FailureOr<Value>(node.error("expects one scale and zero point, or one each along the axis"));
-  SmallVector<int64_t> along(shape.size() - axis, 1);
-  along[0] = shape[axis];
-  return node.reshape(node.input(index), along);
-}
 
 /// The axis of the scales, counted from the front; -1 where it is no dimension, which a single scale does not need.
 static int64_t readAxis(NodeImporter &node) {
@@ -29,25 +18,73 @@ static int64_t readAxis(NodeImporter &node) {
   return axis < rank ? axis : -1;
 }
 
-static bool isInt8(Type type) { return type.isSignlessInteger(8); }
+/// Each element of `value` along `axis` `count` times, the first `size` of them.
+static Value repeated(NodeImporter &node, Value value, int64_t axis, int64_t count, int64_t size) {
+  SmallVector<int64_t> apart(NodeImporter::typeOf(value).getShape());
+  SmallVector<int64_t> joined = withSize(apart, axis, apart[axis] * count);
+  apart.insert(apart.begin() + axis + 1, 1);
+  SmallVector<int64_t> wide = withSize(apart, axis + 1, count);
+  return node.slice(node.reshape(node.broadcast(node.reshape(value, apart), wide), joined), axis, 0, size);
+}
 
-/// Whole numbers near `value` within int8.
-static Value saturate(NodeImporter &node, Value value) {
-  Value inside = node.emit<dfg::ClampOp>(value, {node.real64("low", -128.0), node.real64("high", 127.0)});
-  return node.cast(inside, node.getBuilder().getIntegerType(8));
+/// A scale or zero point for a tensor of `shape`: one for all, one for each element along `axis`, or, with the
+/// attribute `block_size`, one for each block of elements along it.
+static FailureOr<Value> alongAxis(NodeImporter &node, unsigned index, ArrayRef<int64_t> shape, int64_t axis) {
+  auto rank = static_cast<int64_t>(shape.size());
+  int64_t block = node.integer("block_size", 0);
+  if (block != 0) {
+    if (block < 0 || axis < 0 || node.rank(index) != rank ||
+        node.shape(index) !=
+            ArrayRef(withSize(shape, axis, llvm::divideCeil(shape[axis], std::max<int64_t>(block, 1)))))
+      return FailureOr<Value>(node.error("expects one scale and zero point a block of \"block_size\" along the axis"));
+    return repeated(node, node.input(index), axis, std::min(block, std::max<int64_t>(shape[axis], 1)), shape[axis]);
+  }
+  if (node.type(index).getNumElements() == 1)
+    return node.reshape(node.input(index), {});
+  if (node.rank(index) != 1 || axis < 0 || axis >= rank || node.shape(index)[0] != shape[axis])
+    return FailureOr<Value>(node.error("expects one scale and zero point, or one each along the axis"));
+  SmallVector<int64_t> along(rank - axis, 1);
+  along[0] = shape[axis];
+  return node.reshape(node.input(index), along);
+}
+
+static bool isQuantized(Type type) {
+  return isa<IntegerType>(type) && llvm::is_contained({8u, 16u}, type.getIntOrFloatBitWidth());
+}
+
+/// What a node without that type is not supported for.
+static LogicalResult refuseType(NodeImporter &node) {
+  return node.unsupported("numbers quantized to other types than integers of 8 and 16 bits are not known");
+}
+
+/// Whole numbers near reals, moved by the zero point, within the range of `type`.
+static Value quantized(NodeImporter &node, Value value, Value zero, Type type) {
+  Value rounded = node.emit<dfg::RoundOp>(value);
+  if (zero)
+    rounded = node.emit<dfg::AddOp>({rounded, node.cast(zero, NodeImporter::elementOf(value))});
+  return node.cast(rounded, type); // which saturates
 }
 
 /// round(x / scale) + zero point, halves going to the even neighbour.
 static ImportResults importQuantizeLinear(NodeImporter &node) {
-  if (!node.hasInput(2) || !isInt8(node.type(2).getElementType()))
-    return node.unsupported("numbers quantized to other types than int8 are not known");
+  Type type = node.getBuilder().getIntegerType(8, /*isSigned=*/false);
+  if (int64_t given = node.integer("output_dtype", 0))
+    type = elementTypeFromOnnx(node.getContext(), static_cast<int>(given));
+  if (node.hasInput(2))
+    type = node.imported(2)->isPacked ? Type() : node.type(2).getElementType();
+  if (!type || !isQuantized(type))
+    return refuseType(node);
   int64_t axis = readAxis(node);
-  FailureOr<Value> scale = alongAxis(node, 1, node.shape(0), axis), zero = alongAxis(node, 2, node.shape(0), axis);
+  FailureOr<Value> scale = alongAxis(node, 1, node.shape(0), axis), zero = Value();
+  if (node.hasInput(2))
+    zero = alongAxis(node, 2, node.shape(0), axis);
   if (failed(scale) || failed(zero))
     return failure();
   Type real = node.type(1).getElementType();
-  Value rounded = node.emit<dfg::RoundOp>(node.emit<dfg::DivOp>({node.cast(node.input(0), real), *scale}));
-  return oneResult(saturate(node, node.emit<dfg::AddOp>({rounded, node.cast(*zero, real)})));
+  if (auto precision = elementTypeFromOnnx(node.getContext(), static_cast<int>(node.integer("precision", 0))))
+    real = precision;
+  Value ratio = node.emit<dfg::DivOp>({node.cast(node.input(0), real), node.cast(*scale, real)});
+  return ratio ? oneResult(quantized(node, ratio, *zero, type)) : ImportResults(failure());
 }
 
 /// `value` less its zero point (input `zero`, if it is there), in int32.
@@ -67,7 +104,28 @@ static ImportResults importDequantizeLinear(NodeImporter &node) {
   FailureOr<Value> scale = alongAxis(node, 1, node.shape(0), axis), value = centred(node, 0, 2, axis);
   if (failed(scale) || failed(value))
     return failure();
-  return oneResult(node.emit<dfg::MulOp>({node.cast(*value, node.type(1).getElementType()), *scale}));
+  Type real = node.type(1).getElementType();
+  if (auto given = elementTypeFromOnnx(node.getContext(), static_cast<int>(node.integer("output_dtype", 0))))
+    real = given;
+  return oneResult(node.emit<dfg::MulOp>({node.cast(*value, real), node.cast(*scale, real)}));
+}
+
+/// To uint8 by the range of the elements, which includes zero: the numbers, their scale, and their zero point.
+static ImportResults importDynamicQuantizeLinear(NodeImporter &node) {
+  Value input = node.input(0);
+  Type real = node.type(0).getElementType(), type = node.getBuilder().getIntegerType(8, /*isSigned=*/false);
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, node.rank(0)));
+  Value none = node.scalar(real, 0);
+  Value low = node.emit<dfg::MinOp>({node.reduce(input, dfg::ReduceKind::Min, all, false), none});
+  Value high = node.emit<dfg::MaxOp>({node.reduce(input, dfg::ReduceKind::Max, all, false), none});
+  Value span = node.emit<dfg::SubOp>({high, low});
+  Value scale = node.emit<dfg::DivOp>({span, node.scalar(real, 255)});
+  // Where all elements are zero there is nothing to scale.
+  Value divisor =
+      node.emit<dfg::SelectOp>({node.compare(span, none, dfg::Comparison::Equal), node.scalar(real, 1), scale});
+  Value zero = quantized(node, node.emit<dfg::DivOp>({node.emit<dfg::NegOp>(low), divisor}), {}, type);
+  Value numbers = quantized(node, node.emit<dfg::DivOp>({input, divisor}), zero, type);
+  return SmallVector<NodeResult, 1>{numbers, scale, zero};
 }
 
 /// The product of two stacks of matrices; without a stack on the right all are multiplied by one matrix.
@@ -99,28 +157,67 @@ static ImportResults importMatMulInteger(NodeImporter &node) {
   return oneResult(product(node, *lhs, *rhs));
 }
 
+static ImportResults importConvInteger(NodeImporter &node) {
+  FailureOr<Value> input = centred(node, 0, 2, -1), filter = centred(node, 1, 3, 0);
+  if (failed(input) || failed(filter))
+    return failure();
+  return oneResult(buildConvolution(node, *input, *filter));
+}
+
+/// An exact result in int32 by the scales of its factors (which broadcast with it) and of what becomes of it (inputs
+/// `scaleIndex` and the next).
+static ImportResults rescaled(NodeImporter &node, Value exact, Value lhsScale, Value rhsScale, unsigned scaleIndex) {
+  Type type = node.type(scaleIndex + 1).getElementType(), real = node.type(scaleIndex).getElementType();
+  if (!isQuantized(type) || node.imported(scaleIndex + 1)->isPacked)
+    return refuseType(node);
+  FailureOr<Value> scale = alongAxis(node, scaleIndex, {}, -1), zero = alongAxis(node, scaleIndex + 1, {}, -1);
+  if (failed(scale) || failed(zero))
+    return failure();
+  Value factor = node.emit<dfg::DivOp>({node.emit<dfg::MulOp>({lhsScale, rhsScale}), *scale});
+  Value value = node.emit<dfg::MulOp>({node.cast(exact, real), factor});
+  return value ? oneResult(quantized(node, value, *zero, type)) : ImportResults(failure());
+}
+
 static ImportResults importQLinearMatMul(NodeImporter &node) {
-  if (!isInt8(node.type(7).getElementType()))
-    return node.unsupported("numbers quantized to other types than int8 are not known");
   if (failed(checkProduct(node, 0, 3)))
     return failure();
   FailureOr<Value> lhs = centred(node, 0, 2, node.rank(0) - 2), rhs = centred(node, 3, 5, node.rank(3) - 1);
   FailureOr<Value> lhsScale = alongAxis(node, 1, node.shape(0), node.rank(0) - 2);
   FailureOr<Value> rhsScale = alongAxis(node, 4, node.shape(3), node.rank(3) - 1);
-  FailureOr<Value> scale = alongAxis(node, 6, {}, -1), zero = alongAxis(node, 7, {}, -1);
-  if (failed(lhs) || failed(rhs) || failed(lhsScale) || failed(rhsScale) || failed(scale) || failed(zero))
+  if (failed(lhs) || failed(rhs) || failed(lhsScale) || failed(rhsScale))
     return failure();
-  Type real = node.type(6).getElementType();
-  Value factor = node.emit<dfg::DivOp>({node.emit<dfg::MulOp>({*lhsScale, *rhsScale}), *scale});
-  Value exact = node.emit<dfg::MulOp>({node.cast(product(node, *lhs, *rhs), real), factor});
-  return oneResult(saturate(node, node.emit<dfg::AddOp>({node.emit<dfg::RoundOp>(exact), node.cast(*zero, real)})));
+  return rescaled(node, product(node, *lhs, *rhs), *lhsScale, *rhsScale, 6);
+}
+
+static ImportResults importQLinearConv(NodeImporter &node) {
+  FailureOr<Value> input = centred(node, 0, 2, -1), filter = centred(node, 3, 5, 0);
+  if (failed(input) || failed(filter))
+    return failure();
+  Value result = buildConvolution(node, *input, *filter);
+  if (!result)
+    return failure();
+  int64_t rank = NodeImporter::typeOf(result).getRank(), channels = NodeImporter::typeOf(result).getDimSize(1);
+  if (node.hasInput(8)) {
+    if (node.rank(8) != 1 || node.shape(8)[0] != channels)
+      return node.error("expects one bias a result channel");
+    result = node.emit<dfg::AddOp>({result, node.perChannel(node.input(8), rank)});
+  }
+  FailureOr<Value> inputScale = alongAxis(node, 1, {}, -1);
+  // The filter's scales are those of result channels.
+  FailureOr<Value> filterScale = alongAxis(node, 4, NodeImporter::typeOf(result).getShape(), 1);
+  if (failed(inputScale) || failed(filterScale))
+    return failure();
+  return rescaled(node, result, *inputScale, *filterScale, 6);
 }
 
 void addQuantizationOperators(OperatorTable &table) {
   table.add("QuantizeLinear", {importQuantizeLinear, 2, 3, Elements::Number, 10});
   table.add("DequantizeLinear", {importDequantizeLinear, 2, 3, Elements::Number, 10});
+  table.add("DynamicQuantizeLinear", {importDynamicQuantizeLinear, 1, 1, Elements::Float, 11});
   table.add("MatMulInteger", {importMatMulInteger, 2, 4, Elements::Number, 10});
   table.add("QLinearMatMul", {importQLinearMatMul, 8, 8, Elements::Number, 10});
+  table.add("ConvInteger", {importConvInteger, 2, 4, Elements::Number, 10});
+  table.add("QLinearConv", {importQLinearConv, 8, 9, Elements::Number, 10});
 }
 
 } // namespace cleave

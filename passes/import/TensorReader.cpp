@@ -33,6 +33,14 @@ Type elementTypeFromOnnx(MLIRContext *context, int onnxType) {
     return IntegerType::get(context, 32);
   case onnx::TensorProto::INT64:
     return IntegerType::get(context, 64);
+  case onnx::TensorProto::UINT8:
+    return IntegerType::get(context, 8, IntegerType::Unsigned);
+  case onnx::TensorProto::UINT16:
+    return IntegerType::get(context, 16, IntegerType::Unsigned);
+  case onnx::TensorProto::UINT32:
+    return IntegerType::get(context, 32, IntegerType::Unsigned);
+  case onnx::TensorProto::UINT64:
+    return IntegerType::get(context, 64, IntegerType::Unsigned);
   case onnx::TensorProto::BOOL:
     return IntegerType::get(context, 1);
   default:
@@ -41,9 +49,11 @@ Type elementTypeFromOnnx(MLIRContext *context, int onnxType) {
 }
 
 std::string onnxTypeName(int onnxType) {
-  static constexpr const char *names[] = {"undefined", "float",  "uint8",     "int8",       "uint16",  "int16",
-                                          "int32",     "int64",  "string",    "bool",       "float16", "double",
-                                          "uint32",    "uint64", "complex64", "complex128", "bfloat16"};
+  static constexpr const char *names[] = {"undefined",      "float",    "uint8",        "int8",           "uint16",
+                                          "int16",          "int32",    "int64",        "string",         "bool",
+                                          "float16",        "double",   "uint32",       "uint64",         "complex64",
+                                          "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+                                          "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1"};
   if (onnxType >= 0 && onnxType < static_cast<int>(std::size(names)))
     return names[onnxType];
   return "type " + std::to_string(onnxType);
@@ -62,23 +72,52 @@ llvm::Expected<RankedTensorType> makeTensorType(ArrayRef<int64_t> shape, Type el
   return RankedTensorType::get(shape, elementType);
 }
 
+/// Codes of TensorProto.DataType that older descriptions of ONNX's messages lack.
+static constexpr int uint4Code = 21, int4Code = 22;
+
 llvm::Expected<ModelTensor> TensorReader::read(const onnx::TensorProto &proto) {
+  if (proto.data_type() == uint4Code || proto.data_type() == int4Code)
+    return readPacked(proto, proto.data_type() == int4Code);
   Type element = elementTypeFromOnnx(context, proto.data_type());
   if (!element)
     return llvm::make_error<UnsupportedTensor>("has elements of " + onnxTypeName(proto.data_type()) +
                                                ", which Cleave does not support");
-  if (proto.has_segment())
-    return llvm::make_error<UnsupportedTensor>("is stored in segments, which Cleave does not support");
   SmallVector<int64_t> shape(proto.dims().begin(), proto.dims().end());
   auto type = makeTensorType(shape, element);
   if (!type)
     return type.takeError();
+  return readAs(proto, *type);
+}
+
+llvm::Expected<ModelTensor> TensorReader::readAs(const onnx::TensorProto &proto, RankedTensorType type) {
+  if (proto.has_segment())
+    return llvm::make_error<UnsupportedTensor>("is stored in segments, which Cleave does not support");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL)
-    return readExternal(proto, *type);
-  auto tensor = proto.has_raw_data() ? readRaw(proto.raw_data(), *type) : readFields(proto, *type);
+    return readExternal(proto, type);
+  auto tensor = proto.has_raw_data() ? readRaw(proto.raw_data(), type) : readFields(proto, type);
   if (!tensor)
     return tensor.takeError();
   return ModelTensor{*tensor, "", 0};
+}
+
+/// Elements of 4 bits as 8: two lie in a byte, the first in its lower half.
+llvm::Expected<ModelTensor> TensorReader::readPacked(const onnx::TensorProto &proto, bool hasSign) {
+  Type byte = IntegerType::get(context, 8, IntegerType::Unsigned);
+  SmallVector<int64_t> shape(proto.dims().begin(), proto.dims().end());
+  auto type = makeTensorType(shape, hasSign ? Type(IntegerType::get(context, 8)) : byte);
+  if (!type)
+    return type.takeError();
+  auto packed = readAs(proto, RankedTensorType::get({llvm::divideCeil(type->getNumElements(), 2)}, byte));
+  if (!packed)
+    return packed.takeError();
+  char *writable = nullptr;
+  HostTensor tensor = HostTensor::allocate(*type, writable);
+  ArrayRef<uint8_t> pairs = packed->tensor.as<uint8_t>();
+  for (int64_t i = 0, e = type->getNumElements(); i < e; ++i) {
+    unsigned bits = i % 2 == 0 ? pairs[i / 2] & 15 : pairs[i / 2] >> 4;
+    writable[i] = static_cast<char>(hasSign && bits >= 8 ? static_cast<int>(bits) - 16 : static_cast<int>(bits));
+  }
+  return ModelTensor{tensor, "", 0, /*isPacked=*/true};
 }
 
 static llvm::Error sizeError(int64_t expected, uint64_t actual, StringRef unit) {
@@ -103,7 +142,10 @@ llvm::Expected<HostTensor> TensorReader::readRaw(const std::string &raw, RankedT
 }
 
 /// Elements that lie in a typed field, one number each, narrowed to T.
-template <typename T, typename Field> static HostTensor copyField(const Field &field, RankedTensorType type) {
+template <typename T, typename Field>
+static llvm::Expected<HostTensor> copyField(const Field &field, RankedTensorType type) {
+  if (field.size() != type.getNumElements())
+    return sizeError(type.getNumElements(), field.size(), "elements");
   char *writable = nullptr;
   HostTensor tensor = HostTensor::allocate(type, writable);
   for (auto [index, value] : llvm::enumerate(field))
@@ -123,17 +165,18 @@ llvm::Expected<HostTensor> TensorReader::readFields(const onnx::TensorProto &pro
     return shared(proto.float_data());
   if (element.isF64())
     return shared(proto.double_data());
+  if (element.isUnsignedInteger(64))
+    return shared(proto.uint64_data());
   if (element.isInteger(64))
     return shared(proto.int64_data());
+  if (element.isUnsignedInteger(32))
+    return copyField<uint32_t>(proto.uint64_data(), type);
   if (element.isInteger(32))
     return shared(proto.int32_data());
-  if (proto.int32_data_size() != count)
-    return sizeError(count, proto.int32_data_size(), "elements");
-  if (element.isInteger(1))
-    return normalizeBool(copyField<int8_t>(proto.int32_data(), type));
-  if (element.isInteger(8))
-    return copyField<int8_t>(proto.int32_data(), type);
-  return copyField<uint16_t>(proto.int32_data(), type);
+  if (element.getIntOrFloatBitWidth() == 16)
+    return copyField<uint16_t>(proto.int32_data(), type);
+  auto bytes = copyField<uint8_t>(proto.int32_data(), type);
+  return bytes && element.isInteger(1) ? normalizeBool(*bytes) : std::move(bytes);
 }
 
 llvm::Expected<ModelTensor> TensorReader::readExternal(const onnx::TensorProto &proto, RankedTensorType type) {

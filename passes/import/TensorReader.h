@@ -24,7 +24,7 @@ inline constexpr int64_t largestTensorBytes = int64_t(1) << 46;
 /// `largestTensorBytes`.
 llvm::Expected<mlir::RankedTensorType> makeTensorType(llvm::ArrayRef<int64_t> shape, mlir::Type elementType);
 
-/// A tensor whose type Cleave does not have (strings, unsigned integers): not malformed, but of no use.
+/// A tensor whose type Cleave does not have (strings, complex numbers): not malformed, but of no use.
 class UnsupportedTensor : public llvm::ErrorInfo<UnsupportedTensor> {
 public:
   static char ID;
@@ -41,6 +41,8 @@ struct ModelTensor {
   HostTensor tensor;
   std::string file;
   uint64_t offset = 0;
+  /// Whether the file holds elements of 4 bits, two a byte; `tensor` has them as integers of 8 bits.
+  bool isPacked = false;
 };
 
 /// Reads the tensors of one model.
@@ -57,6 +59,8 @@ public:
   const MappedBytes &getFile(const std::string &path) const { return files.at(path); }
 
 private:
+  llvm::Expected<ModelTensor> readAs(const onnx::TensorProto &proto, mlir::RankedTensorType type);
+  llvm::Expected<ModelTensor> readPacked(const onnx::TensorProto &proto, bool hasSign);
   llvm::Expected<ModelTensor> readExternal(const onnx::TensorProto &proto, mlir::RankedTensorType type);
   llvm::Expected<HostTensor> readRaw(const std::string &raw, mlir::RankedTensorType type);
   llvm::Expected<HostTensor> readFields(const onnx::TensorProto &proto, mlir::RankedTensorType type);

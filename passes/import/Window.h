@@ -24,6 +24,9 @@ struct Window {
 llvm::FailureOr<Window> readWindow(NodeImporter &node, llvm::ArrayRef<int64_t> spatial, llvm::ArrayRef<int64_t> sizes,
                                    bool transposed = false);
 
+/// A convolution of two values by the node's attributes; null, with an error, where they do not fit.
+mlir::Value buildConvolution(NodeImporter &node, mlir::Value input, mlir::Value filter);
+
 /// Lets the last window of each dimension reach over the padded input's end (`ceil_mode`), by more pads after it;
 /// windows that would start beyond the input are left out. Returns the additional pads.
 llvm::SmallVector<int64_t> extendForCeil(const Window &window, llvm::ArrayRef<int64_t> spatial);

@@ -90,7 +90,7 @@ def expected_counts():
 # What the message of an unsupported case blames.
 REASONS = [(r"cannot run: ([\w.]+)", r"\1"), (r"node \S+ \((\w+)\) is not known", r"\1"),
            (r"has elements of (\w+)", r"inputs of \1"), (r"is not a tensor", "inputs that are no tensors"),
-           (r"operator set 1 to 23, got (\d+)", r"operator set \1")]
+           (r"operator set 1 to 25, got (\d+)", r"operator set \1")]
 
 
 def reasons(outcomes):

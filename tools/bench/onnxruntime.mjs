@@ -51,7 +51,11 @@ function readRequest() {
 /// A tensor of numbers that look random and are the same in every run: a linear congruential generator.
 function generate(ort, type, dims, seed) {
   const count = dims.reduce((product, size) => product * size, 1);
-  const arrays = { float32: Float32Array, float64: Float64Array, int32: Int32Array, int64: BigInt64Array, bool: Uint8Array };
+  const arrays = {
+    float32: Float32Array, float64: Float64Array, bool: Uint8Array, int8: Int8Array, int16: Int16Array,
+    int32: Int32Array, int64: BigInt64Array, uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array,
+    uint64: BigUint64Array,
+  };
   if (!arrays[type]) throw new Error(`expected a file for an input of type ${type}`);
   const data = new arrays[type](count);
   let state = seed;

@@ -10,11 +10,15 @@ const TYPES = {
   1: ['float32', '<f4', Float32Array, 4],
   2: ['uint8', '|u1', Uint8Array, 1],
   3: ['int8', '|i1', Int8Array, 1],
+  4: ['uint16', '<u2', Uint16Array, 2],
+  5: ['int16', '<i2', Int16Array, 2],
   6: ['int32', '<i4', Int32Array, 4],
   7: ['int64', '<i8', BigInt64Array, 8],
   9: ['bool', '|b1', Uint8Array, 1],
   10: ['float16', '<f2', Uint16Array, 2],
   11: ['float64', '<f8', Float64Array, 8],
+  12: ['uint32', '<u4', Uint32Array, 4],
+  13: ['uint64', '<u8', BigUint64Array, 8],
 };
 
 function readVarint(bytes, position) {
@@ -75,7 +79,7 @@ export function readTensorProto(path) {
     else if (field === 2) dataType = Number(value);
     else if (field === 8) name = Buffer.from(value).toString();
     else if (field === 4 || field === 9 || field === 10) pieces.push(value);
-    else if (field === 5 || field === 7) integers.push(...(wire === 2 ? varints(value) : [value]));
+    else if (field === 5 || field === 7 || field === 11) integers.push(...(wire === 2 ? varints(value) : [value]));
   }
   const type = TYPES[dataType];
   if (!type) throw new Error(`"${path}": expected a tensor of numbers or bool, got data type ${dataType}`);
@@ -84,7 +88,8 @@ export function readTensorProto(path) {
   const count = shape.reduce((product, size) => product * size, 1);
   let data;
   if (integers.length) {
-    data = ArrayType.from(ArrayType === BigInt64Array ? integers : integers.map(Number));
+    const isBig = ArrayType === BigInt64Array || ArrayType === BigUint64Array;
+    data = ArrayType.from(isBig ? integers : integers.map(Number));
   } else {
     const raw = Buffer.concat(pieces);
     if (raw.length !== count * width)
