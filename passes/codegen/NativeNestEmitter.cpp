@@ -245,6 +245,11 @@ void NestEmitter::storeSums(const Nest &nest, const Offsets &offsets, ArrayRef<V
       LLVM::StoreOp::create(builder, location, value, address(result.buffer, offset), elementBytes(element));
       continue;
     }
+    if (isa<IntegerType>(element)) {
+      Value total = LLVM::vector_reduce_add::create(builder, location, element, value);
+      store(result.buffer, offset, arith::AddIOp::create(builder, location, load(result.buffer, offset), total));
+      continue;
+    }
     auto anyOrder = LLVM::FastmathFlagsAttr::get(builder.getContext(), LLVM::FastmathFlags::reassoc);
     Value total =
         LLVM::vector_reduce_fadd::create(builder, location, element, load(result.buffer, offset), value, anyOrder);
@@ -268,8 +273,13 @@ void NestEmitter::emitTile(const Nest &nest, const Offsets &offsets, SmallVector
     if (!b)
       b = isSummed ? loadVector(single, offsetOf(other, copiesOfSingle[i]), tile.width)
                    : loadForAll(single, offsetOf(other, copiesOfSingle[i]), tile.width);
-    Value product = arith::MulFOp::create(builder, location, a, b);
-    sums[i] = arith::AddFOp::create(builder, location, sums[i], product);
+    if (isa<IntegerType>(getElementTypeOrSelf(a))) {
+      Value product = arith::MulIOp::create(builder, location, a, b);
+      sums[i] = arith::AddIOp::create(builder, location, sums[i], product);
+    } else {
+      Value product = arith::MulFOp::create(builder, location, a, b);
+      sums[i] = arith::AddFOp::create(builder, location, sums[i], product);
+    }
   }
 }
 

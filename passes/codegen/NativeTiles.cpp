@@ -19,23 +19,29 @@ using namespace mlir;
 
 namespace cleave {
 
-/// A body of acc + a * b on elements of one float type, a and b being the inputs.
+/// Whether `product` is a * b of a block's first two arguments, and `sum` adds it to the third.
+template <typename ProductOp, typename SumOp> static bool joins(Block &body, Operation &product, Operation &sum) {
+  auto are = [](Operation &binary, Value a, Value b) {
+    return (binary.getOperand(0) == a && binary.getOperand(1) == b) ||
+           (binary.getOperand(0) == b && binary.getOperand(1) == a);
+  };
+  return isa<ProductOp>(product) && isa<SumOp>(sum) && are(product, body.getArgument(0), body.getArgument(1)) &&
+         are(sum, product.getResult(0), body.getArgument(2));
+}
+
+/// A body of acc + a * b on elements of one type of 32 or 64 bits, a and b being the inputs.
 static bool isSumOfProducts(linalg::LinalgOp op) {
   if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1)
     return false;
   Block *body = op.getBlock();
   if (!llvm::hasNItems(body->begin(), body->end(), 3))
     return false;
-  auto product = dyn_cast<arith::MulFOp>(body->front());
-  auto sum = dyn_cast<arith::AddFOp>(*std::next(body->begin()));
-  if (!product || !sum || body->getTerminator()->getOperand(0) != sum.getResult())
+  Operation &product = body->front(), &sum = *std::next(body->begin());
+  if (!joins<arith::MulFOp, arith::AddFOp>(*body, product, sum) &&
+      !joins<arith::MulIOp, arith::AddIOp>(*body, product, sum))
     return false;
-  auto are = [](Operation *binary, Value a, Value b) {
-    return (binary->getOperand(0) == a && binary->getOperand(1) == b) ||
-           (binary->getOperand(0) == b && binary->getOperand(1) == a);
-  };
-  return are(product, body->getArgument(0), body->getArgument(1)) &&
-         are(sum, product.getResult(), body->getArgument(2)) && (sum.getType().isF32() || sum.getType().isF64());
+  unsigned bits = sum.getResult(0).getType().getIntOrFloatBitWidth();
+  return body->getTerminator()->getOperand(0) == sum.getResult(0) && (bits == 32 || bits == 64);
 }
 
 namespace {

@@ -63,7 +63,7 @@ void allowRounding(KernelCase &kernelCase, const std::string &element, int64_t t
 TEST(Tile, Products) {
   Random random(7);
   std::vector<KernelCase> cases;
-  for (const std::string element : {"f32", "f64"})
+  for (const std::string element : {"f32", "f64", "i32", "i64"})
     for (int i = 0; i < 12; ++i) {
       int64_t m = (1 + below(random, 4)) * (below(random, 2) ? 16 : 5), n = (1 + below(random, 3)) * 16;
       int64_t k = (1 + below(random, 3)) * (below(random, 2) ? 16 : 7);
