@@ -100,6 +100,9 @@ static std::optional<Machine> readMeasurements(std::vector<std::string> &warning
 void describeHost(Machine &machine, unsigned count, unsigned cores) {
   std::optional<Machine> measured = readMeasurements(machine.warnings);
   HostSpec host;
+  host.cores = hostCores();
+  // What is measured, or guessed, of all cores is all that a device with more of them gets.
+  cores = std::min(cores, host.cores);
   std::string kind = hostKindName(cores);
   if (measured) {
     for (unsigned fewer = cores; !measured->kinds.contains(kind); --fewer)

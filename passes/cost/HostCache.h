@@ -25,8 +25,9 @@ std::string hostCacheFile();
 /// The kind of a device of so many cores: "cpu-2".
 std::string hostKindName(unsigned cores);
 
-/// Gives a machine of `count` devices on this host its kinds and links: those measured, of the largest kind where there
-/// are more cores than were measured together; else guesses, with a note. A file that cannot be used is a warning.
+/// Gives a machine of `count` devices on this host its cores, kinds and links: those measured, of the largest kind
+/// where there are more cores than were measured together; else guesses, with a note. A device has no more cores than
+/// the host. A file that cannot be used is a warning.
 void describeHost(Machine &machine, unsigned count, unsigned cores);
 
 /// A guess at a CPU device where nothing was measured: 80 GFLOP/s a core for f32 (AVX2 at 2.5 GHz), of which large

@@ -20,7 +20,7 @@ namespace cleave {
 struct DeviceSpec {
   std::string name;         ///< Distinct in a machine.
   std::string driver;       ///< The runtime's driver: "cpu", "cuda", "null".
-  unsigned cores = 1;       ///< Cores of this machine that the device computes on; at least one.
+  unsigned cores = 1;       ///< Cores of its host that the device computes on; at least one.
   uint64_t memoryLimit = 0; ///< Bytes that a plan may use; 0: no limit.
   std::string kind = {};    ///< A key of Machine::kinds; empty where nothing is known of the device's speed.
   unsigned host = 0;        ///< The number of its host; devices stand host by host.
@@ -108,6 +108,7 @@ struct HostSpec {
   };
   unsigned count = 1; ///< The next so many hosts of the machine.
   std::vector<Devices> devices;
+  unsigned cores = 0; ///< Which devices that are no GPUs share; 0: each of them has its own.
   /// Any two devices, each with a connection of its own to a common switch; none: see Topology.
   std::optional<LinkSpec> link;
   std::vector<SwitchSpec> switches;

@@ -338,9 +338,11 @@ static Error readDevices(const YamlValue &list, uint64_t numBefore, const Machin
 static Error readHost(const YamlValue &value, uint64_t numDevices, const Machine &machine, HostSpec &host) {
   if (Error failure = value.expect(YamlValue::Kind::Map, "a host"))
     return failure;
-  if (Error failure = value.expectKeys({"count", "devices", "links", "switches", "network"}, "a host"))
+  if (Error failure = value.expectKeys({"count", "cores", "devices", "links", "switches", "network"}, "a host"))
     return failure;
   if (Error failure = readCount(value, "count", "a host's", host.count))
+    return failure;
+  if (Error failure = readCount(value, "cores", "a host's", host.cores))
     return failure;
   auto devices = requireKey(value, "devices", "a host");
   if (!devices)

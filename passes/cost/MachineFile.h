@@ -16,7 +16,8 @@
 //
 //       efficiency: { contraction: [ { at: 1 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.8 } ] }
 //
-// A host may also have switches, links between two of its devices, and a network connection of its own:
+// A host may also say how many `cores` its devices share. It may have switches, links between two of its devices, and a
+// network connection of its own:
 //
 //   - { devices: [ { kind: k20, count: 8 } ],
 //       switches: [ { count: 2, devices: 4, bandwidth: 6 GB/s, latency: 5 us, up: { bandwidth: 12 GB/s, latency: 5 us }

@@ -82,7 +82,10 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
 }
 
 static void writeHost(const HostSpec &host, raw_ostream &out) {
-  out << "  - count: " << host.count << "\n    devices: [";
+  out << "  - count: " << host.count << "\n";
+  if (host.cores)
+    out << "    cores: " << host.cores << "\n";
+  out << "    devices: [";
   interleaveComma(host.devices, out, [&](const HostSpec::Devices &devices) {
     out << "{ kind: " << quoted(devices.kind) << ", count: " << devices.count << " }";
   });

@@ -40,12 +40,13 @@ StringRef costClassName(CostClass costClass) {
   llvm_unreachable("classes are listed above");
 }
 
-OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType) : launch(kind.launch) {
+OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
+    : launch(kind.launch * slowdown) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");
-  peak = found == kind.peak.end() || found->second <= 0 ? 1e12 : found->second;
-  bandwidth = kind.bandwidth > 0 ? kind.bandwidth : 1e10;
+  peak = (found == kind.peak.end() || found->second <= 0 ? 1e12 : found->second) / slowdown;
+  bandwidth = (kind.bandwidth > 0 ? kind.bandwidth : 1e10) / slowdown;
   for (CostClass costClass :
        {CostClass::Contraction, CostClass::Elementwise, CostClass::Reduction, CostClass::Movement})
     if (const EfficiencyCurve *curve = kind.findCurve(costClassName(costClass), elementType))

@@ -19,7 +19,8 @@ DeviceKind deviceKindOf(const Machine &machine, unsigned device);
 class OperatorCost {
 public:
   /// Where the kind has no peak for the element type, float32's counts; where it has none at all, 1 TFLOP/s.
-  OperatorCost(const DeviceKind &kind, llvm::StringRef elementType);
+  /// Everything takes `slowdown` times as long as on a device whose host is idle besides (HostSharing::slowdown).
+  OperatorCost(const DeviceKind &kind, llvm::StringRef elementType, double slowdown = 1);
 
   /// Seconds of a call that does `flops` operations and reads and writes `bytes`. Views are free. `slides`: a
   /// contraction whose window slides over its operand, a convolution.

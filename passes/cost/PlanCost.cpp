@@ -24,10 +24,15 @@ static DeviceKind ordinaryKind(unsigned cores) {
 }
 
 PlanCost::PlanCost(const Machine &machine)
-    : machine(machine), topology(machine), linkBandwidths(topology.numLinks(), 1.0) {
-  std::map<std::pair<std::string, unsigned>, uint32_t> indices;
-  for (const DeviceSpec &device : this->machine.devices) {
-    auto [entry, isNew] = indices.try_emplace({device.kind, device.cores}, static_cast<uint32_t>(kinds.size()));
+    : machine(machine), topology(this->machine), sharing(this->machine), linkBandwidths(topology.numLinks(), 1.0) {
+  // Hosts that have other cores make devices of other kinds.
+  std::map<std::tuple<std::string, unsigned, double>, uint32_t> indices;
+  for (auto [number, device] : enumerate(this->machine.devices)) {
+    uint32_t host = hostOf(static_cast<uint32_t>(number));
+    hostCores.resize(std::max<size_t>(hostCores.size(), host + 1));
+    hostCores[host] = sharing.cores(number);
+    auto [entry, isNew] =
+        indices.try_emplace({device.kind, device.cores, hostCores[host]}, static_cast<uint32_t>(kinds.size()));
     kindIndices.push_back(entry->second);
     if (!isNew)
       continue;
@@ -82,6 +87,12 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
 }
 
 double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }
+
+double PlanCost::contention(uint32_t device, const runtime::LocalWork &) const {
+  return sharing.neighbourSlowdown(device);
+}
+
+double PlanCost::threadsOf(uint32_t device, unsigned) const { return sharing.threads(device); }
 
 void PlanCost::findWay(uint32_t from, uint32_t to, double, runtime::Way &way) const {
   Topology::Way found = topology.way(from, to);

@@ -6,6 +6,7 @@
 #ifndef CLEAVE_PASSES_COST_PLANCOST_H
 #define CLEAVE_PASSES_COST_PLANCOST_H
 
+#include "passes/cost/HostSharing.h"
 #include "passes/cost/Topology.h"
 
 #include "runtime/simulator/MachineModel.h"
@@ -24,13 +25,20 @@ public:
   void findWay(uint32_t from, uint32_t to, double bytes, runtime::Way &way) const override;
   std::span<const double> bandwidths() const override { return linkBandwidths; }
   double overlapSlowdown(uint32_t device) const override;
+  double contention(uint32_t device, const runtime::LocalWork &work) const override;
+  double coresOf(uint32_t host) const override { return hostCores[host]; }
+  double threadsOf(uint32_t device, unsigned cores) const override;
 
 protected:
   const DeviceKind &kind(uint32_t device) const { return kinds[kindIndices[device]]; }
+  /// How many times as long something takes that keeps so many threads of a device's host busy.
+  double coreSlowdown(uint32_t device, double threads) const { return std::max(1.0, threads / sharing.cores(device)); }
 
 private:
   const Machine machine;
   const Topology topology;
+  const HostSharing sharing;
+  std::vector<double> hostCores; ///< by host
   std::vector<DeviceKind> kinds;
   std::vector<uint32_t> kindIndices;          ///< by device
   mutable std::vector<double> linkBandwidths; ///< of the links of all ways so far

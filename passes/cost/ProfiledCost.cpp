@@ -46,20 +46,28 @@ void ProfiledCost::findWay(uint32_t from, uint32_t to, double bytes, runtime::Wa
     way.bandwidth = bytes / (*seconds - way.latency);
 }
 
+/// What was measured had as many threads as devices; if these are more than the host's cores, the simulator shares the
+/// cores out by itself.
 std::optional<double> ProfiledCost::groupSeconds(const runtime::GroupWork &work) const {
   static constexpr const char *names[] = {"all_reduce", "reduce_scatter", "all_gather"};
-  return profile.curve(std::string(names[static_cast<size_t>(work.kind)]) + ":" + std::to_string(work.devices.size()),
-                       work.bytes);
+  size_t count = work.devices.size();
+  auto seconds =
+      profile.curve(std::string(names[static_cast<size_t>(work.kind)]) + ":" + std::to_string(count), work.bytes);
+  if (seconds)
+    *seconds /= coreSlowdown(work.devices.front(), static_cast<double>(count));
+  return seconds;
 }
 
+/// Of what all devices together were slower by, what sharing cores does not explain. A call that is shorter than a
+/// thread's turn on a core was measured as if it had one, so that less may be left than none.
 double ProfiledCost::contention(uint32_t device, const runtime::LocalWork &work) const {
   auto found = times.find(work.instruction);
   if (found == times.end() || devices < 2 || found->second->alone <= 0)
     return PlanCost::contention(device, work);
-  return 1 + (found->second->busy / found->second->alone - 1) / static_cast<double>(devices - 1);
+  double together = coreSlowdown(device, static_cast<double>(devices) * threadsOf(device, 1));
+  double slower = found->second->busy / found->second->alone / together;
+  return 1 + std::max(0.0, slower - 1) / static_cast<double>(devices - 1);
 }
-
-double ProfiledCost::coresOf(uint32_t) const { return hostCores(); }
 
 double ProfiledCost::wakeSeconds(uint32_t) const { return wake; }
 

@@ -27,7 +27,6 @@ public:
   void findWay(uint32_t from, uint32_t to, double bytes, runtime::Way &way) const override;
   std::optional<double> groupSeconds(const runtime::GroupWork &work) const override;
   double contention(uint32_t device, const runtime::LocalWork &work) const override;
-  double coresOf(uint32_t host) const override;
   double wakeSeconds(uint32_t device) const override;
   double returnSeconds() const override { return wake; }
 

@@ -4,6 +4,7 @@
 
 #include "passes/planner/PlaceByList.h"
 
+#include "passes/cost/HostSharing.h"
 #include "passes/cost/OperatorCost.h"
 #include "passes/cost/Topology.h"
 
@@ -74,16 +75,15 @@ void moveToReaders(const search::SearchGraph &graph, std::vector<unsigned> &devi
 } // namespace
 
 placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph, const Machine &machine,
-                                               double memoryLimit) {
+                                               ArrayRef<unsigned> devices, double memoryLimit) {
   placement::PlacementProblem problem;
-  auto numDevices = std::min<unsigned>(machine.devices.size(), mostPlacedDevices);
   // Transients are a maximum, and those of any task may come on top of what a device keeps.
   double transient = 0;
   for (const search::Operator &op : graph.operators)
     transient = std::max(transient, transientOf(graph, op));
   std::vector<OperatorCost> costs;
   std::vector<unsigned> firstOfKind;
-  for (unsigned device = 0; device != numDevices; ++device) {
+  for (unsigned device : devices) {
     const DeviceSpec &spec = machine.devices[device];
     auto same = llvm::find_if(firstOfKind, [&](unsigned other) {
       return machine.devices[other].kind == spec.kind && machine.devices[other].cores == spec.cores;
@@ -110,8 +110,8 @@ placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph,
         problem.edges.push_back({from, to, tensor.bytes, static_cast<unsigned>(index)});
   }
   Topology topology(machine);
-  for (unsigned from = 0; from != numDevices; ++from)
-    for (unsigned to = 0; to != numDevices; ++to) {
+  for (unsigned from : devices)
+    for (unsigned to : devices) {
       LinkSpec link = from == to ? LinkSpec() : topology.between(from, to);
       problem.links.push_back({link.latency, link.bandwidth});
     }
@@ -121,7 +121,10 @@ placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph,
 ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machine, double memoryLimit,
                           double secondsToBeat) {
   ListPlacement made;
-  placement::PlacementProblem problem = placementProblemOf(graph, machine, memoryLimit);
+  // Branches side by side on devices that share cores gain nothing.
+  std::vector<unsigned> devices = HostSharing(machine).devicesWithCores();
+  devices.resize(std::min<size_t>(devices.size(), mostPlacedDevices));
+  placement::PlacementProblem problem = placementProblemOf(graph, machine, devices, memoryLimit);
   auto tasks = placement::TaskGraph::make(problem);
   if (!tasks) {
     // Nodes that read each other's results cannot be placed as wholes.
@@ -134,11 +137,12 @@ ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machi
   placement::PlaceResult result = placement::place(problem);
   if (!result.placement.isFeasible())
     return made;
-  made.devices = result.placement.devices;
   made.seconds = result.placement.seconds;
+  for (auto [task, device] : llvm::zip_equal(problem.tasks, result.placement.devices)) {
+    made.nodeSeconds.push_back(task.seconds[problem.devices[device].kind]);
+    made.devices.push_back(devices[device]);
+  }
   moveToReaders(graph, made.devices);
-  for (unsigned node = 0; node != made.devices.size(); ++node)
-    made.nodeSeconds.push_back(problem.tasks[node].seconds[problem.devices[made.devices[node]].kind]);
   made.parameters.assign(machine.devices.size(), 0.0);
   made.transients.assign(machine.devices.size(), 0.0);
   for (unsigned node = 0; node != made.devices.size(); ++node)

@@ -29,13 +29,14 @@ struct ListPlacement {
 };
 
 /// The nodes of a graph as tasks on the devices of a machine: each as long as its operators take on the kind of device,
-/// with the bytes of its parameters. Of large machines the first devices count, more than there are branches in any
-/// model. Operators that run once, before the first step, take no time.
+/// with the bytes of its parameters; `devices` are those of the machine that count, ascending. Operators that run once,
+/// before the first step, take no time.
 placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph, const Machine &machine,
-                                               double memoryLimit);
+                                               llvm::ArrayRef<unsigned> devices, double memoryLimit);
 
-/// The best placement that list scheduling finds, for inference. Nothing is scheduled where the lower bound is not
-/// below `secondsToBeat`, as it is not for graphs without branches.
+/// The best placement that list scheduling finds, for inference, on devices that do not share cores, as many as there
+/// are branches in any model. Nothing is scheduled where the lower bound is not below `secondsToBeat`, as it is not for
+/// graphs without branches.
 ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machine, double memoryLimit,
                           double secondsToBeat);
 

@@ -8,6 +8,7 @@
 
 #include "runtime/Plan.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <span>
@@ -60,8 +61,14 @@ public:
   virtual double overlapSlowdown(uint32_t /*device*/) const { return 1; }
   /// How many times as long a call takes while another device of the host computes, too.
   virtual double contention(uint32_t /*device*/, const LocalWork &) const { return 1; }
-  /// Threads that a host runs at once; a call has one on each of its device's cores, everything else has one.
+  /// Threads that a host runs at once.
   virtual double coresOf(uint32_t /*host*/) const { return std::numeric_limits<double>::infinity(); }
+  /// Threads of its host that a call takes of a device which the plan gives so many cores: no more than the host runs
+  /// at once, as the seconds of a call that is alone know of the others. All else that the device does takes one. None:
+  /// it does all without its host, as GPUs do.
+  virtual double threadsOf(uint32_t device, unsigned cores) const {
+    return std::min<double>(std::max(1u, cores), coresOf(hostOf(device)));
+  }
   /// Seconds until a queue that slept goes on after what it waited for.
   virtual double wakeSeconds(uint32_t /*device*/) const { return 0; }
   /// Seconds until who waits for a step knows that it is over.

@@ -131,7 +131,7 @@ private:
   void endEvent(uint32_t site, uint32_t queue);
   void endStep(uint32_t site, uint32_t cause);
   void endStep(uint32_t cause);
-  void addCores(std::vector<ResourceUse> &uses, uint32_t site, double seconds, double threads) const;
+  void addCores(std::vector<ResourceUse> &uses, uint32_t site, double seconds, bool isCall) const;
   void account(uint32_t device);
   void remember(uint32_t device);
 
@@ -325,16 +325,20 @@ void Simulator::compute(uint32_t site, uint32_t queue) {
   if (contention > 1)
     list.push_back(
         {hostResources[place.host], ResourceUse::Kind::Neighbour, contention, static_cast<double>(place.onHost)});
-  addCores(list, site, seconds, onCores ? plan.devices[number].cores : 1);
+  addCores(list, site, seconds, onCores);
   start({Running::What::Instruction, site, queue, nullptr}, seconds, std::move(list));
 }
 
 /// A host with fewer cores than threads that want to run shares them out.
-void Simulator::addCores(std::vector<ResourceUse> &list, uint32_t site, double seconds, double threads) const {
+void Simulator::addCores(std::vector<ResourceUse> &list, uint32_t site, double seconds, bool isCall) const {
   const SiteClass &place = like.sites[site];
-  if (std::isfinite(model.coresOf(model.hostOf(siteOf(site).device))))
+  uint32_t device = siteOf(site).device;
+  if (!std::isfinite(model.coresOf(model.hostOf(device))))
+    return;
+  double threads = model.threadsOf(device, plan.devices[device].cores);
+  if (threads > 0)
     list.push_back({hostResources[place.host], ResourceUse::Kind::Share, seconds,
-                    std::max(1.0, threads) * static_cast<double>(place.onHost)});
+                    (isCall ? threads : 1) * static_cast<double>(place.onHost)});
 }
 
 /// The last end that comes begins the communication.
@@ -382,7 +386,7 @@ std::vector<ResourceUse> Simulator::usesOf(const Rendezvous &rendezvous, const C
   if (phase.loads.empty() && phase.seconds == 0)
     return list;
   for (auto [site, queue] : rendezvous.ends)
-    addCores(list, site, phase.seconds, 1);
+    addCores(list, site, phase.seconds, /*isCall=*/false);
   for (auto [site, queue] : rendezvous.ends)
     if (double overlap = model.overlapSlowdown(siteOf(site).device); overlap > 1)
       list.push_back({devices[like.sites[site].device].resource, ResourceUse::Kind::Communication, overlap, 1});

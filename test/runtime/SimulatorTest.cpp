@@ -40,6 +40,10 @@ public:
   }
   double overlapSlowdown(uint32_t) const override { return overlap; }
   double contention(uint32_t, const LocalWork &) const override { return neighbours; }
+  double coresOf(uint32_t) const override { return cores; }
+  double threadsOf(uint32_t device, unsigned own) const override {
+    return device < gpus ? 0 : MachineModel::threadsOf(device, own);
+  }
   double wakeSeconds(uint32_t) const override { return wake; }
 
   /// By link: 1000 B/s, unless a test says otherwise.
@@ -47,7 +51,8 @@ public:
   double latency = 0; ///< of every way
   std::function<uint32_t(uint32_t)> kinds = [](uint32_t) { return 0; };
   std::function<double(uint32_t)> call = [](uint32_t) { return 1.0; };
-  double overlap = 1, neighbours = 1, wake = 0;
+  double overlap = 1, neighbours = 1, wake = 0, cores = std::numeric_limits<double>::infinity();
+  uint32_t gpus = 0; ///< The first devices, which compute without their host.
 
 private:
   const uint32_t devices, perHost;
@@ -131,6 +136,32 @@ TEST(Simulator, SlowsDownOverlap) {
   machine.overlap = 1.5;
   machine.call = [](uint32_t) { return 3.0; };
   EXPECT_DOUBLE_EQ(lastEnd(simulated(builder, machine)), 1.5 + 2);
+}
+
+// Devices compute a second each: with a core for each thread, with fewer, of several cores each, as GPUs but for one,
+// and alone with more threads than the host has cores, which its second knows of.
+TEST(Simulator, SharesCoresOfHost) {
+  auto secondsOf = [](unsigned devices, unsigned cores, double coresOfHost, uint32_t gpus) {
+    PlanBuilder builder("null");
+    uint32_t kernel = builder.kernel("twice", 1, 4);
+    for (uint32_t i = 0; i != devices; ++i) {
+      std::string name = std::to_string(i);
+      uint32_t device = builder.device("d" + name, cores), in = builder.buffer(device, "in", 4);
+      Point loaded = builder.loadInput(device, builder.input("x" + name, 4), in);
+      builder.call(device, "c", kernel, {in, builder.buffer(device, "out", 4)}, {loaded});
+    }
+    TableMachine machine(devices);
+    machine.kinds = [gpus](uint32_t device) { return device < gpus; };
+    machine.cores = coresOfHost;
+    machine.gpus = gpus;
+    return lastEnd(simulated(builder, machine));
+  };
+  EXPECT_DOUBLE_EQ(secondsOf(4, 1, 4, 0), 1);
+  EXPECT_DOUBLE_EQ(secondsOf(4, 1, 2, 0), 2);
+  EXPECT_DOUBLE_EQ(secondsOf(3, 1, 2, 0), 1.5);
+  EXPECT_DOUBLE_EQ(secondsOf(2, 2, 2, 0), 2);
+  EXPECT_DOUBLE_EQ(secondsOf(4, 1, 1, 3), 1);
+  EXPECT_DOUBLE_EQ(secondsOf(1, 8, 2, 0), 1);
 }
 
 /// `pairs` transfers at once, each of 1000 bytes from device i to device pairs + i.

@@ -298,6 +298,7 @@ Error HostProber::measureLinks() {
   }
   HostSpec &host = result.machine.hosts.emplace_back();
   host.link = fitLink(send, allReduce);
+  host.cores = hostCores();
   host.devices.push_back({hostKindName(1), hostCores()});
   return Error::success();
 }

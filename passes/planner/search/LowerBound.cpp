@@ -39,20 +39,22 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
           until[last] = std::min(until[last], until[first] + leastOf(first, last).second);
     latency = std::max(latency, until[count]);
   }
-  double longest = work / static_cast<double>(machine.devices.size());
+  double longest = work / static_cast<double>(busy.size());
   // Schedules that put off the weights' gradients hide a part of the first microbatch's way.
   bool fills = llvm::any_of(schedules(microbatches), [](stages::Schedule schedule) {
     return schedule != stages::Schedule::GPipe && schedule != stages::Schedule::OneForwardOneBackward;
   });
   // The gradients of weights take no longer than the forward pass: the rest is at least half of the way.
+  // What it fills it does not slow down: of M t seconds as they are in the steady state, up to (1 - 1/s) t less.
   if (fills)
-    return std::min(single, std::max(static_cast<double>(microbatches) * longest, latency / 2));
+    return std::min(
+        single, std::max((static_cast<double>(microbatches) - 1 + 1 / mostSlowdowns().steady) * longest, latency / 2));
   return std::min(single, latency + static_cast<double>(microbatches - 1) * longest);
 }
 
 /// Seconds of a step that the optimizer takes for the parameters of layers where nothing is split: the most that it may
 /// take.
-double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) const {
+double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) {
   if (!request.training)
     return 0;
   Precision stored = precision();
@@ -61,10 +63,12 @@ double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) const {
     if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
         parameter.firstUse < graph.boundaries[last].at)
       bytes += parameter.bytes;
-  return operatorCosts.front()->memorySeconds(bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+  return mostSlowdowns().own *
+         operatorCosts.front()->memorySeconds(bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
 }
 
-/// The least device seconds and the least seconds that a microbatch of layers takes on any grid, forward and backward.
+/// The least device seconds, as slow as in the steady state of a pipeline, and the least seconds that a microbatch of
+/// layers takes on any grid, forward and backward.
 /// The choices that are best with their part of the optimizer take, without it, at most what all of it takes more.
 std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last, int64_t microbatches) {
   double once = unsplitUpdateSeconds(first, last);
@@ -81,7 +85,7 @@ std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last,
           continue;
         double seconds = std::max(0.0, sums->forward + sums->backward +
                                            std::min(0.0, (sums->update - once) / static_cast<double>(microbatches)));
-        least.first = std::min(least.first, seconds * devices);
+        least.first = std::min(least.first, seconds * slowdownsOf(kind, devices).steady * devices);
         least.second = std::min(least.second, seconds);
       }
   return least;

@@ -247,9 +247,7 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
   RefineRequest refining;
   refining.pieces = intervals.piecesOf(choice.first, choice.last, choice.setting);
   refining.choices = bestSplits[stage];
-  refining.optionOf = [this, choice](const IntervalSums &sums) {
-    return optionOf(sums, choice.recompute, choice.zero);
-  };
+  refining.optionOf = [this, choice](const IntervalSums &sums) { return optionOf(sums, choice); };
   refining.recompute = choice.recompute;
   refining.reduction = choice.weights.reduction;
   refining.microbatches = static_cast<double>(best->microbatches);
@@ -289,7 +287,7 @@ std::optional<SearchFailure> Searcher::refineStages() {
     stages::StagePlan plan = bestPlan;
     stages::Stage &stage = plan.stages[index];
     uint32_t id = stage.option.id;
-    stage.option = optionOf(refined.sums, choice.recompute, choice.zero);
+    stage.option = optionOf(refined.sums, choice);
     stage.option.id = id;
     plan.seconds = stages::stepSeconds(problem, costs, plan.stages);
     if (plan.seconds > bestPlan.seconds)
@@ -307,7 +305,7 @@ void Searcher::addExpectations() {
   double longest = 0;
   for (const FoundStage &stage : best->stages)
     longest = std::max(longest, stage.forward + stage.backward);
-  for (auto [stage, choice, splits] : llvm::zip_equal(best->stages, bestChoices, bestSplits)) {
+  for (auto [stage, from, choice, splits] : llvm::zip_equal(best->stages, bestPlan.stages, bestChoices, bestSplits)) {
     double own = stage.forward + stage.backward;
     for (const Intervals::OperatorFacts &facts :
          intervals.facts(choice.first, choice.last, choice.setting, choice.weights, splits)) {
@@ -315,7 +313,8 @@ void Searcher::addExpectations() {
       made.seconds = facts.time.seconds;
       made.exchange = facts.time.exchange;
       made.alternative = facts.alternative;
-      double later = std::max(0.0, own + facts.more - longest) * static_cast<double>(best->microbatches - 1);
+      double later = std::max(0.0, own + facts.more - longest) * static_cast<double>(best->microbatches - 1) *
+                     from.option.steadySlowdown;
       made.alternativeSeconds = best->seconds + facts.more + later;
     }
   }
@@ -393,19 +392,24 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
                                                      const SearchRequest &request, bool sharesDevices = false) {
   constexpr unsigned shares = 2;
   std::vector<std::unique_ptr<Searcher>> searchers;
-  for (unsigned share = 0; share != shares; ++share)
-    searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices));
+  for (const std::vector<unsigned> &devices : devicesToTry(machine, request, sharesDevices))
+    for (unsigned share = 0; share != shares; ++share)
+      searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices, devices));
   if (std::string problem = searchers.front()->checkRequest(); !problem.empty())
     return SearchFailure{false, problem};
   auto together = [&](auto work) {
+    auto workOf = [&](unsigned share) {
+      for (size_t index = share; index < searchers.size(); index += shares)
+        work(*searchers[index], share);
+    };
     std::vector<std::thread> threads;
     for (unsigned share = 1; share < shares; ++share)
-      threads.emplace_back([&, share] { work(share); });
-    work(0u);
+      threads.emplace_back(workOf, share);
+    workOf(0);
     for (std::thread &thread : threads)
       thread.join();
   };
-  together([&](unsigned share) { searchers[share]->explore(share, shares); });
+  together([](Searcher &searcher, unsigned share) { searcher.explore(share, shares); });
   Searcher *winner = nullptr;
   double bound = solver::forbidden;
   for (auto &searcher : searchers) {
@@ -418,7 +422,7 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
   if (sharesDevices)
     return search(graph, machine, request);
   // How much memory is missing takes longer to find out than that it is.
-  together([&](unsigned share) { searchers[share]->findLeastBytes(); });
+  together([](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
   for (auto &searcher : searchers) {
     searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
     if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))

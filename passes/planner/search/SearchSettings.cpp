@@ -18,14 +18,46 @@ static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
          left.driver == right.driver;
 }
 
-std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<MeshSpec> pinned, bool sharesDevices) {
+std::vector<unsigned> allDevices(const Machine &machine) {
+  std::vector<unsigned> devices(machine.devices.size());
+  std::iota(devices.begin(), devices.end(), 0u);
+  return devices;
+}
+
+std::vector<unsigned> devicesOf(llvm::ArrayRef<MeshSpec> meshes) {
+  std::vector<unsigned> devices;
+  for (const MeshSpec &mesh : meshes)
+    devices.insert(devices.end(), mesh.devices.begin(), mesh.devices.end());
+  return devices;
+}
+
+std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsigned> others) {
+  devices.insert(devices.end(), others.begin(), others.end());
+  llvm::sort(devices);
+  devices.erase(llvm::unique(devices), devices.end());
+  return devices;
+}
+
+std::vector<std::vector<unsigned>> devicesToTry(const Machine &machine, const SearchRequest &request,
+                                                bool sharesDevices) {
+  std::vector<unsigned> all = allDevices(machine);
+  std::vector<unsigned> pinned = devicesOf(request.pinned);
+  std::vector<unsigned> some = HostSharing(machine).devicesWithCores(pinned);
+  // Where a step is one microbatch, stages take turns, and are as slow as their own devices make them.
+  if (!request.training || sharesDevices || some == all)
+    return {all};
+  return {some, all};
+}
+
+std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<MeshSpec> pinned,
+                          bool sharesDevices) {
   std::vector<Run> runs;
   unsigned onHost = 0;
   const DeviceSpec *before = nullptr;
   auto isPinned = [&](unsigned device) {
     return llvm::any_of(pinned, [&](const MeshSpec &mesh) { return llvm::is_contained(mesh.devices, device); });
   };
-  for (unsigned device = 0; device != machine.devices.size(); ++device) {
+  for (unsigned device : devices) {
     if (!sharesDevices && isPinned(device))
       continue;
     const DeviceSpec &spec = machine.devices[device];
@@ -227,7 +259,10 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   }
   Setting setting;
   setting.grid = grid.get();
-  setting.cost = operatorCosts[kind].get();
+  setting.cost = &busyCosts
+                      .try_emplace({kind, devices}, deviceKindOf(machine, runs[kind].devices.front()),
+                                   request.elementType, slowdownsOf(kind, devices).own)
+                      .first->second;
   setting.options.training = request.training;
   setting.options.batchScale = batchScale(microbatches);
   setting.options.microbatches = static_cast<double>(microbatches);
@@ -235,6 +270,26 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   setting.options.bucketBytes = std::min(largestBucket, trainedBytes() * setting.options.precision.gradient);
   setting.options.roles = known.roles;
   return entry->second = intervals.addSetting(std::move(setting));
+}
+
+const Searcher::Slowdowns &Searcher::slowdownsOf(unsigned kind, unsigned devices) {
+  auto [entry, isNew] = slowdowns.try_emplace({kind, devices});
+  if (isNew) {
+    auto own = llvm::ArrayRef(runs[kind].devices).take_front(devices);
+    entry->second.own = sharing.slowdown(own, own);
+    entry->second.steady = std::max(1.0, sharing.slowdown(own, busy) / entry->second.own);
+  }
+  return entry->second;
+}
+
+Searcher::Slowdowns Searcher::mostSlowdowns() {
+  Slowdowns most;
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    for (unsigned devices : stageSizes(runs[kind])) {
+      const Slowdowns &known = slowdownsOf(kind, devices);
+      most = {std::max(most.own, known.own), std::max(most.steady, known.steady)};
+    }
+  return most;
 }
 
 bool Searcher::memoryMayBind() const {

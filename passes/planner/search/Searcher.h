@@ -5,6 +5,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCHER_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_SEARCHER_H
 
+#include "passes/cost/HostSharing.h"
 #include "passes/planner/search/Intervals.h"
 #include "passes/planner/search/Refine.h"
 #include "passes/planner/search/Search.h"
@@ -25,9 +26,19 @@ struct Run {
 
   unsigned count() const { return devices.size(); }
 };
-/// The machine's devices as runs: what nothing is pinned to, or all where devices are shared, then a run for each mesh
-/// of pinned operators.
-std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<MeshSpec> pinned = {}, bool sharesDevices = false);
+/// Devices of the machine as runs: what nothing is pinned to, or all where devices are shared, then a run for each mesh
+/// of pinned operators. `devices`: ascending; those of the meshes count anyway.
+std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<unsigned> devices,
+                          llvm::ArrayRef<MeshSpec> pinned = {}, bool sharesDevices = false);
+std::vector<unsigned> allDevices(const Machine &machine);
+/// The devices of meshes.
+std::vector<unsigned> devicesOf(llvm::ArrayRef<MeshSpec> meshes);
+/// The devices that pipelines may have: where devices share the cores of their host, first as many as there are cores
+/// for, and then all. A pipeline keeps all of them busy, so that each number of them has its own seconds.
+std::vector<std::vector<unsigned>> devicesToTry(const Machine &machine, const SearchRequest &request,
+                                                bool sharesDevices);
+/// All of two lists of devices, each once, ascending.
+std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsigned> others);
 /// The numbers of devices that a stage may have: parts of a host and whole hosts; every number where there are few
 /// devices.
 std::vector<unsigned> stageSizes(const Run &run);
@@ -78,10 +89,13 @@ private:
 
 class Searcher {
 public:
+  /// Searches for plans of some of the machine's devices, ascending; pipelines keep them all busy.
   /// `sharesDevices`: a device may belong to several stages.
-  Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request, bool sharesDevices)
-      : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), topology(machine),
-        intervals(graph, request.fixed), runs(findRuns(machine, request.pinned, sharesDevices)) {
+  Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request, bool sharesDevices,
+           std::vector<unsigned> devices)
+      : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), available(std::move(devices)),
+        busy(joined(available, devicesOf(request.pinned))), topology(machine), sharing(machine),
+        intervals(graph, request.fixed), runs(findRuns(machine, available, request.pinned, sharesDevices)) {
     for (const Run &run : runs)
       operatorCosts.push_back(
           std::make_unique<OperatorCost>(deviceKindOf(machine, run.devices.front()), request.elementType));
@@ -139,10 +153,18 @@ private:
   /// One that is among the choices of another shape: it tells nothing about bounds.
   static bool isPlain(const Shape &shape) { return !shape.roles.empty() && shape.names.empty(); }
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
+  /// How many times as long a stage computes because its own devices all do, and how many times as long as that while
+  /// those of all stages do.
+  struct Slowdowns {
+    double own = 1, steady = 1;
+  };
+  const Slowdowns &slowdownsOf(unsigned kind, unsigned devices);
+  /// The greatest of any stage.
+  Slowdowns mostSlowdowns();
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   bool memoryMayBind() const;
-  stages::StageOption optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const;
-  void addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
+  stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice);
+  void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
   std::vector<int64_t> microbatchNumbers() const;
   stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
   void tryMicrobatches(int64_t microbatches);
@@ -154,7 +176,7 @@ private:
   RefineRequest refineRequestOf(unsigned stage);
   std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);
-  double unsplitUpdateSeconds(unsigned first, unsigned last) const;
+  double unsplitUpdateSeconds(unsigned first, unsigned last);
   std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
   double singleStageBound(int64_t microbatches);
   void addExpectations();
@@ -166,13 +188,19 @@ private:
   const Machine &machine;
   const SearchRequest &request;
   bool sharesDevices;
+  std::vector<unsigned> available;
+  std::vector<unsigned> busy; ///< Those, and what something is pinned to.
   Topology topology;
+  HostSharing sharing;
   Intervals intervals;
   std::vector<Run> runs;
   /// By mesh of pinned operators: the layers [first, last) from the first such operator to the last one.
   std::vector<std::pair<unsigned, unsigned>> pinnedLayers;
   std::map<std::pair<unsigned, PinsOfLayers>, uint64_t> classes;
+  /// By kind, while nothing else computes; and as settings have them.
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
+  std::map<std::pair<unsigned, unsigned>, OperatorCost> busyCosts;
+  std::map<std::pair<unsigned, unsigned>, Slowdowns> slowdowns;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
   std::map<std::tuple<unsigned, unsigned, unsigned>, std::unique_ptr<Grid>> grids;
   /// By the number of pairs of devices that send at once.

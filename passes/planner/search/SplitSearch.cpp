@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/SplitSearch.h"
 
+#include "passes/cost/HostSharing.h"
+
 #include "llvm/ADT/MapVector.h"
 
 namespace cleave::search {
@@ -15,6 +17,7 @@ std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine 
   unsplit.fill(none);
   SplitsOfGraph splits(graph.operators.size(), unsplit);
   Topology topology(machine);
+  HostSharing sharing(machine);
   llvm::MapVector<const MeshSpec *, std::vector<bool>> members;
   for (auto [index, mesh] : llvm::enumerate(meshes))
     if (!mesh->axes.empty()) {
@@ -29,7 +32,8 @@ std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine 
     if (sizes.size() > mostAxes)
       return std::nullopt;
     Grid grid(topology, mesh->devices, sizes);
-    OperatorCost cost(deviceKindOf(machine, mesh->devices.front()), "f32");
+    OperatorCost cost(deviceKindOf(machine, mesh->devices.front()), "f32",
+                      sharing.slowdown(mesh->devices, mesh->devices));
     PieceOptions pieceOptions;
     pieceOptions.included = &included;
     Piece piece(graph, 0, graph.operators.size(), none, none, grid, cost, pieceOptions, fixed);

@@ -40,8 +40,13 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
   return 0;
 }
 
-stages::StageOption Searcher::optionOf(const IntervalSums &sums, Recompute recompute, unsigned zero) const {
+stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &choice) {
+  Recompute recompute = choice.recompute;
+  unsigned zero = choice.zero;
   stages::StageOption option;
+  // Beside a stage that is all of the model there is no other.
+  if (choice.last - choice.first != intervals.numLayers())
+    option.steadySlowdown = slowdownsOf(choice.kind, choice.devices).steady;
   option.forward = sums.forward;
   option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
   if (zero == 3) {
@@ -49,6 +54,8 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, Recompute recom
     option.backward += sums.gathering;
   }
   double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
+  // Stages change their parameters when all of them are nearly done.
+  update *= option.steadySlowdown;
   // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
   option.perStep = request.training ? std::max(0.0, sums.reduction - option.backward) +
                                           hidden * std::min(sums.reduction, option.backward) + update
@@ -59,7 +66,7 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, Recompute recom
   return option;
 }
 
-void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
+void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     if ((!request.training && recompute != Recompute::None) || (request.recompute && recompute != *request.recompute))
       continue;
@@ -72,7 +79,9 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
         continue;
       if (!request.zero && zero > 0 && !memoryBinds)
         continue;
-      stages::StageOption option = optionOf(sums, recompute, zero);
+      choice.recompute = recompute;
+      choice.zero = zero;
+      stages::StageOption option = optionOf(sums, choice);
       option.id = choices.size();
       bool dominated = llvm::any_of(options, [&](const stages::StageOption &other) {
         return other.seconds() <= option.seconds() && other.perStep <= option.perStep &&
@@ -85,8 +94,6 @@ void Searcher::addOptions(const Choice &choice, const IntervalSums &sums, std::v
                option.fixedBytes <= other.fixedBytes && option.microbatchBytes <= other.microbatchBytes;
       });
       choices.push_back(choice);
-      choices.back().recompute = recompute;
-      choices.back().zero = zero;
       options.push_back(option);
     }
   }
@@ -151,7 +158,7 @@ const LinkSpec &Searcher::linkOf(unsigned lanes) {
   if (!isNew)
     return entry->second;
   unsigned count = machine.devices.size(), apart = lanes;
-  if (Run all = findRuns(machine).front(); all.count() > all.hostSize)
+  if (Run all = findRuns(machine, allDevices(machine)).front(); all.count() > all.hostSize)
     apart = std::min(std::max(lanes, all.hostSize), count - lanes);
   std::vector<unsigned> members(2 * static_cast<size_t>(lanes));
   std::iota(members.begin(), members.begin() + lanes, 0u);

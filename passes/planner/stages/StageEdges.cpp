@@ -123,7 +123,7 @@ private:
     StageWay way;
     way.mostStages = mostStages;
     way.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
-    way.load = problem.microbatches * option.seconds() - way.filling;
+    way.load = option.steadySeconds(problem.microbatches, way.filling);
     way.option = option;
     return way;
   }

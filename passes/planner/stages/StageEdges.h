@@ -24,7 +24,7 @@ struct StageWay {
   /// more microbatches in flight than memory holds.
   unsigned mostStages = 0;
   double filling = 0; ///< fillingSeconds of its option.
-  double load = 0;    ///< Its seconds of all microbatches, less `filling`: the largest of a plan counts.
+  double load = 0;    ///< steadySeconds of its option: the largest of a plan counts.
   StageOption option;
 };
 

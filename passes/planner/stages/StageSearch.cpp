@@ -21,7 +21,7 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
     stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
     double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
     sum += filling + (i == 0 ? 0 : (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices));
-    longest = std::max(longest, problem.microbatches * stage.option.seconds() - filling);
+    longest = std::max(longest, stage.option.steadySeconds(problem.microbatches, filling));
     perStep = std::max(perStep, stage.option.perStep);
   }
   return sum + longest + perStep;

@@ -5,10 +5,12 @@
 // and backward, and f_i those of them that filling and draining the pipeline costs (fillingSeconds), a step of M
 // microbatches takes
 //
-//   sum of (f_i + transfers of i)  +  max (M t_i - f_i)  +  max perStep_i
+//   sum of (f_i + transfers of i)  +  max s_i (M t_i - f_i)  +  max perStep_i
 //
-// Under GPipe and 1F1B f_i is t_i, and the step takes the sum of all t_i and (M - 1) times the longest (Huang et al.
-// 2019; Narayanan et al. 2019; Zheng et al. 2022). An interleaved pipeline is costed as one with one part a stage.
+// s_i is how many times as long stage i takes while the others compute as well (`steadySlowdown`), mostly 1: stages
+// fill and drain the pipeline in turns, and between that all are busy. Under GPipe and 1F1B f_i is t_i, and the step
+// takes the sum of all t_i and (M - 1) times the longest (Huang et al. 2019; Narayanan et al. 2019; Zheng et al. 2022).
+// An interleaved pipeline is costed as one with one part a stage.
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGESEARCH_H
 #define CLEAVE_PASSES_PLANNER_STAGES_STAGESEARCH_H
@@ -38,8 +40,14 @@ struct StageOption {
   double backwardWeight = 0;  ///< Of the backward seconds, those of gradients of weights, which nothing waits for.
   /// The caller's, to find again what it meant.
   uint32_t id = 0;
+  /// While all stages of a pipeline are busy, everything takes so many times as long.
+  double steadySlowdown = 1;
 
   double seconds() const { return forward + backward; }
+  /// Seconds of so many microbatches besides the `filling` seconds.
+  double steadySeconds(unsigned microbatches, double filling) const {
+    return steadySlowdown * (microbatches * seconds() - filling);
+  }
 };
 
 /// What stages cost. Answers are asked for often, and kept by the one who gives them.

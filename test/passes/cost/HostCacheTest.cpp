@@ -70,9 +70,10 @@ TEST_F(HostCacheTest, Measured) {
   EXPECT_EQ(machine.devices[0].memoryLimit, 0u);
   ASSERT_EQ(machine.hosts.size(), 1u);
   EXPECT_EQ(*machine.hosts[0].link, (LinkSpec{7e9, 4e-6}));
-  EXPECT_EQ(host("host:1x2").devices[0].kind, "cpu-2");
-  // More cores than were measured together: the largest kind.
-  EXPECT_EQ(host("host:1x64").devices[0].kind, "cpu-2");
+  EXPECT_EQ(host("host:1x2").devices[0].kind, "cpu-" + std::to_string(std::min(hostCores(), 2u)));
+  // More cores than were measured together: the largest kind; no more than there are.
+  EXPECT_EQ(host("host:1x64").devices[0].kind, "cpu-" + std::to_string(std::min(hostCores(), 2u)));
+  EXPECT_EQ(machine.hosts[0].cores, hostCores());
 }
 
 // A file that is damaged, or is not ours: its name, and guesses.

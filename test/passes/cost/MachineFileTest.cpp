@@ -66,7 +66,7 @@ hosts:
       switches: [ { devices: 1, bandwidth: 6 GB/s, latency: 2 us },
                   { count: 3, devices: 1, bandwidth: 5 GB/s, latency: 2 us, up: { bandwidth: 1 GB/s, latency: 0 s } } ],
       network: { bandwidth: 200 Gb/s, latency: 5 us, ports: 8 } }
-  - { devices: [ { kind: big }, { kind: "odd name", count: 2 }, { kind: known }, { kind: gpu }, { kind: plain gpu } ] }
+  - { cores: 6, devices: [ { kind: big }, { kind: "odd name", count: 2 }, { kind: known }, { kind: gpu }, { kind: plain gpu } ] }
 network: { bandwidth: 25 Gb/s, latency: 20 us }
 )";
 
@@ -86,6 +86,8 @@ TEST(MachineFileTest, Everything) {
   const HostSpec &host = machine.hosts[0];
   EXPECT_EQ(host.count, 2u);
   EXPECT_EQ(*host.link, (LinkSpec{130e9, 3e-6, 2e9}));
+  EXPECT_EQ(host.cores, 0u);
+  EXPECT_EQ(machine.hosts[1].cores, 6u);
   ASSERT_EQ(host.pairs.size(), 1u);
   EXPECT_EQ(host.pairs[0], (PairSpec{1, 3, {50e9, 1500e-9}}));
   ASSERT_EQ(host.switches.size(), 4u);

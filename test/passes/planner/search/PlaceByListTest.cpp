@@ -68,7 +68,7 @@ TEST(PlaceByList, KeepsParametersWithinMemory) {
   ModelGraph model(branches());
   // Both matrices fit on one device with the largest operator's operands, or not.
   double transient = matrix + 2 * vector;
-  placement::PlacementProblem problem = placementProblemOf(model.graph, twoDevices(), 2 * matrix + transient);
+  placement::PlacementProblem problem = placementProblemOf(model.graph, twoDevices(), {0, 1}, 2 * matrix + transient);
   EXPECT_EQ(problem.devices[0].memory, 2 * matrix);
   EXPECT_FALSE(placeByList(model.graph, twoDevices(), matrix / 2 + transient, 1).isFeasible());
 }

@@ -34,6 +34,8 @@ public:
     for (unsigned layer = 0; layer <= problem.numLayers; ++layer)
       costs.transfers.push_back(hasTransfers ? real(0, 2) : 0);
     bool hasSteps = upTo(0, 1);
+    if (upTo(0, 2) == 0)
+      mostSlowdown = real(1, 4);
     for (unsigned kind = 0; kind < 2; ++kind)
       for (unsigned devices = 1; devices <= 8; ++devices)
         for (unsigned first = 0; first < problem.numLayers; ++first)
@@ -74,6 +76,7 @@ private:
       option.fixedBytes = layers * real(2, 10) / devices;
       option.microbatchBytes = layers * saved * 8 / devices;
       option.id = id++;
+      option.steadySlowdown = real(1, mostSlowdown);
     }
     return options;
   }
@@ -81,6 +84,7 @@ private:
   std::mt19937 &random;
   StageProblem &problem;
   TableCosts &costs;
+  double mostSlowdown = 1; ///< Of stages while others are busy.
 };
 
 } // namespace
@@ -184,7 +188,7 @@ private:
       double seconds = stage.option.forward + stage.option.backward;
       double filling = std::max(seconds - gapsFilled() * stage.option.backwardWeight, 0.0);
       sum += filling + (i ? (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices) : 0);
-      longest = std::max(longest, problem.microbatches * seconds - filling);
+      longest = std::max(longest, stage.option.steadySlowdown * (problem.microbatches * seconds - filling));
       perStep = std::max(perStep, stage.option.perStep);
       fullest = std::max(fullest, bytes);
       fits &= bytes <= problem.runs[stage.run].memory;
