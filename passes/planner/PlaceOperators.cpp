@@ -161,16 +161,28 @@ private:
     return success();
   }
 
+  /// Reports what makes no sense to ask for.
+  LogicalResult refuse(const Twine &message) {
+    if (failureTo)
+      *failureTo = PlaceFailure::Usage;
+    return emitError(module.getLoc(), message);
+  }
+
   /// Makes what a placement file says constraints of the search. False where devices are not for the search to choose:
   /// what is pinned cannot be stages, or all of it is pinned and there is no more than splits to find.
   FailureOr<bool> readPins(dfg::GraphOp graph, Found &made, search::SearchRequest &request) {
     std::vector<ModelNode> nodes = collectModelNodes(graph);
     PlacedByHand placed = pinByHand(nodes, *options.placement);
     Pins pins = findPins(placed.places);
-    if (!pins.leaveNodes() && !request.training)
+    bool onlySplits = !pins.leaveNodes() && !request.training;
+    if (onlySplits && !request.degrees.any())
       return false;
     made.graph = search::readGraph(graph, pins.nodes);
-    if (std::string why = whyNoStages(made.graph, pins); !why.empty()) {
+    if (std::string why = whyNoStages(made.graph, pins); !why.empty() || onlySplits) {
+      if (request.degrees.any())
+        return refuse("--degrees with --place and --strategy auto expects a placement file whose pins are stages of a "
+                      "pipeline and leave something to the search; " +
+                      (onlySplits ? "everything is pinned" : why) + "; give no --degrees, or other pins");
       if (!request.training) {
         emitWarning(module.getLoc())
             << "what the placement file pins is no pipeline, so that the search chooses splits "
@@ -178,11 +190,8 @@ private:
             << why;
         return false;
       }
-      if (failureTo)
-        *failureTo = PlaceFailure::Usage;
-      return emitError(module.getLoc())
-             << "--train with --strategy auto expects a placement file whose pins are stages of a pipeline; " << why
-             << "; give --strategy place, or other pins";
+      return refuse("--train with --strategy auto expects a placement file whose pins are stages of a pipeline; " +
+                    why + "; give --strategy place, or other pins");
     }
     if (failed(report(placed, module)))
       return failure();

@@ -194,9 +194,6 @@ Error ModelCompiler::place() {
   bool constrains = result.strategy == "auto" && !target.placementFile.empty();
   if (!target.placementFile.empty() && result.strategy != "place" && !constrains)
     return makeError(Status::Usage, "--place expects --strategy place or auto, got ", result.strategy);
-  if (constrains && !target.degrees.empty())
-    return makeError(Status::Usage, "--place with --strategy auto says where stages are: --degrees cannot be given "
-                                    "with it");
   if (result.strategy != "place" && !constrains)
     options.placement.reset();
   options.strategy = result.strategy == "pipeline" ? PlaceStrategy::Auto : *findStrategy(result.strategy);

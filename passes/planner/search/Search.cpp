@@ -73,9 +73,8 @@ std::vector<int64_t> Searcher::microbatchNumbers() const {
 std::string Searcher::checkRequest() const {
   auto count = static_cast<int64_t>(machine.devices.size());
   const Degrees &degrees = request.degrees;
-  int64_t product = 1;
-  for (std::optional<int64_t> degree :
-       {degrees.data, degrees.model, degrees.pipeline, degrees.sequence, degrees.expert})
+  int64_t product = request.pinned.empty() ? degrees.pipeline.value_or(1) : 1;
+  for (std::optional<int64_t> degree : {degrees.data, degrees.model, degrees.sequence, degrees.expert})
     product *= degree.value_or(1);
   if (product > count)
     return llvm::formatv("--degrees expects at most the {0} devices of machine \"{1}\", got {2}", count, machine.name,
@@ -118,11 +117,11 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<sta
     run.kind = kind;
     run.memory = memoryOf(kind);
     run.stageSizes = stageSizes(runs[kind]);
-    if (degrees.data || degrees.model || degrees.sequence || degrees.expert)
+    if (!run.reserved && (degrees.data || degrees.model || degrees.sequence || degrees.expert))
       run.stageSizes = {static_cast<unsigned>(degrees.data.value_or(1) * degrees.model.value_or(1) *
                                               degrees.sequence.value_or(1) * degrees.expert.value_or(1))};
     llvm::erase_if(run.stageSizes, [&](unsigned size) { return size > run.count; });
-    if (degrees.any() && !degrees.pipeline)
+    if (degrees.any() && !degrees.pipeline && request.pinned.empty())
       problem.numStages = 1;
     problem.runs.push_back(std::move(run));
   }
@@ -325,10 +324,14 @@ SearchFailure Searcher::infeasible() const {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     limit = std::max(limit, memoryOf(kind));
   if (!std::isfinite(leastBytes) || leastBytes <= limit)
-    return {true,
-            request.pinned.empty()
-                ? "no plan fits the degrees: stages, devices and layers do not go together; give fewer of --degrees"
-                : "no plan keeps to the placement file: free some of its groups or splits"};
+    return {
+        true,
+        request.pinned.empty()
+            ? "no plan fits the degrees: stages, devices and layers do not go together; give fewer of --degrees"
+        : request.degrees.any()
+            ? "no plan keeps to the placement file and the degrees: free some of its groups or splits, or give fewer "
+              "of --degrees"
+            : "no plan keeps to the placement file: free some of its groups or splits"};
   std::string message = llvm::formatv(
       "no plan fits into the memory: the best needs {0} on its fullest device, {1} more than the limit of {2}",
       bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit));

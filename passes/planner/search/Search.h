@@ -45,6 +45,8 @@ struct SearchRequest {
   std::optional<stages::Schedule> schedule;
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
+  /// The grid of each stage to which nothing is pinned, and the number of all stages: one, if nothing is said of it and
+  /// nothing is pinned.
   Degrees degrees;
   /// "f32", "bf16", "f16".
   std::string elementType = "f32";

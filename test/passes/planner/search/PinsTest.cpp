@@ -103,6 +103,26 @@ TEST(Pins, AreKeptAndNeverMakeAPlanFaster) {
     }
 }
 
+// Degrees say what stages are that nothing is pinned to, and how many there are of both kinds.
+TEST(Pins, GoTogetherWithDegrees) {
+  for (bool training : {false, true}) {
+    PinnedModel pinned("mlp", {{"batch", 256}, {"layers", 6}, {"inputs", 512}, {"hidden", 2048}}, training);
+    pinned.pin(0, 2, {3});
+    double free = pinned.find().seconds;
+    pinned.request.degrees.data = 2;
+    for (std::optional<int64_t> stages : {std::optional<int64_t>(), std::optional<int64_t>(2)}) {
+      pinned.request.degrees.pipeline = stages;
+      FoundPlan plan = pinned.find();
+      pinned.expectKept(plan);
+      EXPECT_GE(plan.seconds, free * (1 - 1e-9));
+      for (const FoundStage &stage : plan.stages)
+        EXPECT_TRUE(stage.pin != none || stage.axes == (std::vector<MeshAxis>{{"data", 2}}));
+      if (stages)
+        EXPECT_EQ(plan.stages.size(), 2u);
+    }
+  }
+}
+
 // Two layers pinned to the only devices, nothing left to choose: the sum of both, and what crosses between them.
 TEST(Pins, OfEverythingCostTheirSum) {
   PinnedModel pinned("mlp", {{"batch", 64}, {"layers", 2}, {"inputs", 1024}, {"hidden", 1024}, {"classes", 1024}},
