@@ -42,14 +42,14 @@ public:
     auto made = allocateCudaMemory(cuda, site.gpu, bytes);
     if (!made)
       return made.error();
-    arena = std::move(*made);
+    site.arena = std::move(*made);
     allocated = bytes;
     return Error::success();
   }
   uint64_t allocatedBytes() const override { return allocated; }
   std::string hardware() const override { return gpus.name(site.gpu); }
   Buffer place(const PlanBuffer &buffer) const override {
-    return {static_cast<std::byte *>(arena.get()) + buffer.offset, buffer.bytes};
+    return {static_cast<std::byte *>(site.arena.get()) + buffer.offset, buffer.bytes};
   }
 
   Error load() override {
@@ -88,7 +88,6 @@ private:
   CudaIssuer &issuer;
   CudaCodes &codes;
   CudaSite &site;
-  CudaMemory arena;
   uint64_t allocated = 0;
   mutable CudaDownload download;
 };
@@ -159,7 +158,7 @@ private:
 #endif
   }
 
-  // In this order: steps end before what they use goes.
+  // In this order: steps end, and graphs and links go, before the memory and code that they use.
   DriverContext &context;
   const CudaRuntime &cuda;
   const CudaGpus gpus;

@@ -24,6 +24,8 @@ struct CudaSite {
   /// Which of the shared context's sites it is.
   uint32_t index = 0;
   int gpu = 0;
+  /// What the device's buffers are in. It is here, and not the device's, because graphs of the driver use it.
+  CudaMemory arena;
   std::unique_ptr<CudaExecutable> executable;
   std::vector<Stream> streams; ///< by queue
 
