@@ -47,6 +47,7 @@ static cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *graph) {
     return simulation.misuse("the end of a capture that never began", cudaErrorIllegalState);
   std::shared_ptr<Capture> capture = origin->capture;
   bool joined = isJoined(*capture, *origin);
+  std::vector<Node> nodes = std::move(capture->nodes); // events may keep the capture
   for (Stream *stream : capture->streams) {
     stream->capture = nullptr;
     stream->captured.clear();
@@ -57,7 +58,7 @@ static cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *graph) {
   if (!joined)
     return simulation.misuse("a captured stream that does not come back", cudaErrorStreamCaptureUnjoined);
   auto made = std::make_unique<Graph>();
-  made->nodes = capture->nodes;
+  made->nodes = std::move(nodes);
   *graph = reinterpret_cast<cudaGraph_t>(made.get());
   simulation.graphs[made.get()] = std::move(made);
   return simulation.begin();
@@ -136,10 +137,10 @@ static cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle
     for (size_t other : node.before)
       before.push_back(ops[other]);
     ops.push_back(
-        simulation.put(node.gpu, ops.size() * 0x9e3779b97f4a7c15, node.work, before.empty() ? first : before));
+        simulation.put(node.gpu, ops.size() * 0x9e3779b97f4a7c15, node.task, before.empty() ? first : before));
   }
   ops.insert(ops.end(), first.begin(), first.end());
-  stream->last = graph->last = simulation.put(stream->gpu, stream->priority, nullptr, ops);
+  stream->last = graph->last = simulation.put(stream->gpu, stream->priority, {}, ops);
   simulation.dawdle();
   return cudaSuccess;
 }

@@ -67,6 +67,7 @@ static cudaError_t unloadCode(cudaLibrary_t handle) {
   if (!code)
     return cudaErrorInvalidValue;
   (void)simulation.awaitAll();
+  simulation.checkGraphs(code, code + 1, "code");
   simulation.codes.erase(code);
   return cudaSuccess;
 }
@@ -181,9 +182,14 @@ static cudaError_t launchKernel(const void *handle, dim3 blocks, dim3 threads, v
   launch.checkOrder = static_cast<uint64_t>(blocks.x) * threads.x <= mostChecked;
   for (size_t i = 0; i != kernel->parameters; ++i)
     launch.arguments.push_back(*static_cast<const uint64_t *>(arguments[i]));
-  simulation.put(*stream, [&simulation, kernel, launch = std::move(launch), gpu = stream->gpu] {
+  // What an argument is nobody tells: one that is in an allocation is its address.
+  std::vector<const void *> uses = {kernel->code};
+  for (uint64_t argument : launch.arguments)
+    uses.push_back(reinterpret_cast<const void *>(argument));
+  auto work = [&simulation, kernel, launch = std::move(launch), gpu = stream->gpu] {
     return run(simulation, *kernel, launch, gpu);
-  });
+  };
+  simulation.put(*stream, std::move(work), std::move(uses));
   return cudaSuccess;
 }
 

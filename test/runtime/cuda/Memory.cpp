@@ -69,6 +69,8 @@ static cudaError_t release(void *memory, bool isHost) {
   auto found = simulation.allocations.find(static_cast<std::byte *>(memory));
   if (found == simulation.allocations.end() || (found->second.gpu < 0) != isHost)
     return simulation.misuse("memory given back that is not there");
+  simulation.checkGraphs(memory, static_cast<std::byte *>(memory) + found->second.bytes,
+                         isHost ? "memory of the host" : "memory of a GPU");
   if (!isHost)
     simulation.used[found->second.gpu] -= found->second.bytes;
   std::free(memory);
@@ -122,12 +124,12 @@ static cudaError_t copyNow(void *target, const void *source, size_t bytes, cudaM
     return cudaSuccess;
   }
   auto *first = static_cast<const std::byte *>(source);
-  simulation.defaultStream = simulation.put(currentGpu(), 0,
-                                            [target, copy = std::vector<std::byte>(first, first + bytes)] {
-                                              std::memcpy(target, copy.data(), copy.size());
-                                              return cudaSuccess;
-                                            },
-                                            {simulation.defaultStream});
+  Task task;
+  task.work = [target, copy = std::vector<std::byte>(first, first + bytes)] {
+    std::memcpy(target, copy.data(), copy.size());
+    return cudaSuccess;
+  };
+  simulation.defaultStream = simulation.put(currentGpu(), 0, std::move(task), {simulation.defaultStream});
   simulation.dawdle();
   return cudaSuccess;
 }
@@ -177,14 +179,16 @@ static cudaError_t copyRows(void *target, size_t targetPitch, const void *source
   if (overlap({static_cast<const std::byte *>(target), targetPitch},
               {static_cast<const std::byte *>(source), sourcePitch}, width, rows))
     return simulation.misuse("a copy whose sides overlap");
-  simulation.put(*stream, [=, &simulation] {
-    if (!check())
-      return simulation.misuse("a copy with memory that was given back");
-    for (size_t row = 0; row != rows; ++row)
-      std::memcpy(static_cast<std::byte *>(target) + row * targetPitch,
-                  static_cast<const std::byte *>(source) + row * sourcePitch, width);
-    return cudaSuccess;
-  });
+  simulation.put(*stream,
+                 [=, &simulation] {
+                   if (!check())
+                     return simulation.misuse("a copy with memory that was given back");
+                   for (size_t row = 0; row != rows; ++row)
+                     std::memcpy(static_cast<std::byte *>(target) + row * targetPitch,
+                                 static_cast<const std::byte *>(source) + row * sourcePitch, width);
+                   return cudaSuccess;
+                 },
+                 {target, source});
   return cudaSuccess;
 }
 
@@ -214,10 +218,12 @@ static cudaError_t fillLater(void *target, int value, size_t bytes, cudaStream_t
   Stream *stream = simulation.find(handle);
   if (!stream || !simulation.isAllocated(target, bytes, -2))
     return simulation.misuse("filling beyond an allocation");
-  simulation.put(*stream, [=] {
-    std::memset(target, value, bytes);
-    return cudaSuccess;
-  });
+  simulation.put(*stream,
+                 [=] {
+                   std::memset(target, value, bytes);
+                   return cudaSuccess;
+                 },
+                 {target});
   return cudaSuccess;
 }
 

@@ -75,13 +75,29 @@ cudaError_t Simulation::beginUnsafe(const char *function) {
   return begin();
 }
 
-std::shared_ptr<Op> Simulation::put(int gpu, uint64_t priority, Work work,
+/// How long the calling thread has waited for GPUs. What threads tell each other nobody sees here, and takes no time.
+static double &waited(const runtime::CudaRuntime &table) {
+  static thread_local const runtime::CudaRuntime *of = nullptr;
+  static thread_local double seconds = 0;
+  if (std::exchange(of, &table) != &table)
+    seconds = 0;
+  return seconds;
+}
+
+double Simulation::hostTime() { return waited(table) + passed; }
+
+void Simulation::noteEnd(const Op &op) {
+  double &seconds = waited(table);
+  seconds = std::max(seconds, op.end - passed);
+}
+
+std::shared_ptr<Op> Simulation::put(int gpu, uint64_t priority, Task task,
                                     const std::vector<std::shared_ptr<Op>> &before) {
   auto op = std::make_shared<Op>();
-  op->work = std::move(work);
+  op->task = std::move(task);
   op->gpu = gpu;
   op->priority = priority;
-  op->begin = now;
+  op->begin = hostTime();
   for (const auto &other : before) {
     if (!other)
       continue;
@@ -97,15 +113,15 @@ std::shared_ptr<Op> Simulation::put(int gpu, uint64_t priority, Work work,
   return op;
 }
 
-std::shared_ptr<Op> Simulation::put(Stream &stream, Work work) {
+std::shared_ptr<Op> Simulation::put(Stream &stream, Task task) {
   if (stream.capture) {
-    stream.capture->nodes.push_back({std::move(work), stream.gpu, stream.captured});
+    stream.capture->nodes.push_back({std::move(task), stream.gpu, stream.captured});
     stream.captured = {stream.capture->nodes.size() - 1};
     return nullptr;
   }
   if (random() % 16 == 0)
     stream.priority = random();
-  stream.last = put(stream.gpu, stream.priority, std::move(work), {stream.last});
+  stream.last = put(stream.gpu, stream.priority, std::move(task), {stream.last});
   auto op = stream.last;
   dawdle();
   return op;
@@ -122,40 +138,86 @@ void Simulation::finish(const std::shared_ptr<Op> &op) {
   op->after.clear();
 }
 
-bool Simulation::runOne() {
-  if (ready.empty())
-    return false;
-  auto chosen = ready.begin() + static_cast<ptrdiff_t>(random() % ready.size());
-  if (options.seed % 2 == 1)
-    chosen = std::ranges::max_element(ready, {}, [](const auto &op) { return op->priority; });
+/// Out of what is ready, what waits for others last.
+std::shared_ptr<Op> Simulation::takeReady() {
+  auto end = std::partition(ready.begin(), ready.end(), [](const auto &op) { return !op->isWaiting; });
+  if (end == ready.begin())
+    end = ready.end();
+  auto chosen = ready.begin() + static_cast<ptrdiff_t>(random() % static_cast<uint64_t>(end - ready.begin()));
+  if (options.seed % 2 == 1 && !(*chosen)->isWaiting)
+    chosen = std::max_element(ready.begin(), end,
+                              [](const auto &left, const auto &right) { return left->priority < right->priority; });
   std::shared_ptr<Op> op = *chosen;
   *chosen = ready.back();
   ready.pop_back();
+  return op;
+}
+
+/// Whatever else is ready now could run at the same time.
+void Simulation::checkLane(const Op &op) {
+  for (const auto &other : ready)
+    if (op.task.lane && other->task.lane && other->task.lane != op.task.lane)
+      misuse("communications of two communicators that nothing orders");
+}
+
+Simulation::Progress Simulation::runOne() {
+  if (ready.empty())
+    return Progress::None;
+  std::shared_ptr<Op> op = takeReady();
+  checkLane(*op);
   auto begin = std::chrono::steady_clock::now();
-  if (op->work && lost == cudaSuccess)
-    if (cudaError_t code = op->work(); code != cudaSuccess)
+  if (op->task.work && lost == cudaSuccess) {
+    cudaError_t code = op->task.work();
+    if (code == cudaErrorNotReady) {
+      op->isWaiting = true;
+      ready.push_back(op);
+      return Progress::Waiting;
+    }
+    if (code != cudaSuccess)
       lost = code;
-  op->work = nullptr;
+  }
+  op->task = {};
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   op->end = op->begin + std::max(took.count(), 1e-6);
   finish(op);
-  return true;
+  return Progress::Made;
 }
 
-cudaError_t Simulation::await(const std::shared_ptr<Op> &op) {
+/// While what is left waits for other processes, other threads get in between.
+cudaError_t Simulation::await(const std::shared_ptr<Op> &given) {
+  const std::shared_ptr<Op> op = given;
   if (!op)
     return begin();
-  while (!op->isDone)
-    if (!runOne())
+  while (!op->isDone) {
+    Progress progress = runOne();
+    if (progress == Progress::None)
       return misuse("work that waits for itself", cudaErrorUnknown);
-  now = std::max(now, op->end);
+    if (progress == Progress::Waiting)
+      letOthers();
+  }
+  noteEnd(*op);
   return begin();
 }
 
 cudaError_t Simulation::awaitAll() {
-  while (runOne())
-    ;
+  for (Progress progress = runOne(); progress != Progress::None; progress = runOne())
+    if (progress == Progress::Waiting)
+      letOthers();
   return pending == 0 ? begin() : misuse("work that waits for itself", cudaErrorUnknown);
+}
+
+void Simulation::letOthers() {
+  mutex.unlock();
+  std::this_thread::yield();
+  mutex.lock();
+}
+
+bool Simulation::poll(const std::shared_ptr<Op> &op) {
+  if (!op || !op->isDone)
+    (void)runOne();
+  if (op && op->isDone)
+    noteEnd(*op);
+  return !op || op->isDone;
 }
 
 void Simulation::dawdle() {
@@ -163,8 +225,19 @@ void Simulation::dawdle() {
   uint64_t chance = options.seed / 2 % 3;
   if (chance == 0 || (chance == 1 && random() % 3 != 0))
     return;
-  for (uint64_t count = chance == 2 ? UINT64_MAX : random() % 4; count != 0 && runOne(); --count)
-    ;
+  for (uint64_t count = chance == 2 ? UINT64_MAX : random() % 4; count != 0; --count)
+    if (runOne() != Progress::Made)
+      break;
+}
+
+void Simulation::checkGraphs(const void *begin, const void *end, const char *what) {
+  auto isIn = [&](const void *address) { return begin <= address && address < end; };
+  for (const auto &[pointer, graph] : graphs)
+    for (const Node &node : graph->nodes)
+      if (std::ranges::any_of(node.task.uses, isIn)) {
+        misuse(std::string(what) + " given back that a graph uses");
+        return;
+      }
 }
 
 Stream *Simulation::find(cudaStream_t handle) {
@@ -394,6 +467,45 @@ void enqueue(cudaStream_t handle, std::function<void()> work) {
       work();
       return cudaSuccess;
     });
+}
+
+void enqueue(cudaStream_t handle, Communication communication) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  Stream *stream = simulation.find(handle);
+  if (!stream)
+    return;
+  if (stream->gpu != communication.gpu)
+    simulation.misuse("a communication on another GPU's stream");
+  for (const auto &[begin, bytes] : communication.buffers)
+    if (bytes != 0 && !simulation.isAllocated(begin, bytes, stream->gpu))
+      simulation.misuse("a communication beyond an allocation");
+  Task task;
+  task.work = [work = std::move(communication.work)] { return work() ? cudaSuccess : cudaErrorNotReady; };
+  for (const auto &[begin, bytes] : communication.buffers)
+    task.uses.push_back(begin);
+  task.lane = communication.kept.get();
+  task.kept = std::move(communication.kept);
+  simulation.put(*stream, std::move(task));
+}
+
+const void *captureOf(cudaStream_t handle) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  Stream *stream = simulation.find(handle);
+  return stream ? stream->capture.get() : nullptr;
+}
+
+void progress() {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  (void)simulation.poll(nullptr);
+}
+
+void noteMisuse(const std::string &what) {
+  auto &simulation = Simulation::get();
+  auto lock = simulation.lock();
+  simulation.misuse(what);
 }
 
 } // namespace cleave::simulated

@@ -13,6 +13,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace cleave::simulated {
 
@@ -72,6 +74,27 @@ private:
 
 /// Puts work on a stream, in the host's memory: what a simulated library does. Captured like any other work.
 void enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// What a simulated NCCL does on a stream.
+struct Communication {
+  int gpu = 0;
+  /// Whether it is over; called until it is.
+  std::function<bool()> work;
+  /// What it reads and writes: addresses on the GPU, and bytes.
+  std::vector<std::pair<const void *, uint64_t>> buffers;
+  /// Kept by the graphs that it is captured in. Communications with different ones must be ordered by streams.
+  std::shared_ptr<void> kept;
+};
+void enqueue(cudaStream_t stream, Communication communication);
+
+/// What tells the captures of streams apart; null for a stream that is not captured.
+const void *captureOf(cudaStream_t stream);
+
+/// Lets time pass: perhaps runs something.
+void progress();
+
+/// Adds to Cuda::misuse.
+void noteMisuse(const std::string &what);
 
 /// Where the function of that name runs: does not return once it is to hang.
 void meetHang(const std::string &entry);

@@ -20,24 +20,37 @@
 
 namespace cleave::simulated {
 
-/// What a stream does. Errors of the work lose the GPU.
+/// What a stream does. Errors of the work lose the GPU, but for cudaErrorNotReady: it is called again until it is done.
 using Work = std::function<cudaError_t()>;
 
-/// Work on its way, behind others. Times are seconds of a clock on which GPUs work side by side and the host's calls
-/// take no time.
-struct Op {
+/// Work, and what the simulation knows of it.
+struct Task {
   Work work;
+  /// Memory and code that it reaches; graphs of it need them as long as they live.
+  std::vector<const void *> uses;
+  /// What graphs of it keep.
+  std::shared_ptr<void> kept;
+  /// Work on different lanes must not be under way at the same time: streams and events have to order it. Null: any
+  /// may.
+  const void *lane = nullptr;
+};
+
+/// Work on its way, behind others. Times are seconds of a clock on which GPUs work side by side and the host's calls
+/// take no time: work begins when its stream's work before, what the stream waits for, and all that the thread which
+/// has put it there had waited for, are over.
+struct Op {
+  Task task;
   int gpu = 0;
   unsigned missing = 0; ///< of those before it
   std::vector<std::shared_ptr<Op>> after;
-  bool isDone = false;
+  bool isDone = false, isWaiting = false; ///< waiting: its work has been called, and is not done
   uint64_t priority = 0;
   double begin = 0, end = 0;
 };
 
 /// What a graph does, behind the nodes with these numbers.
 struct Node {
-  Work work;
+  Task task;
   int gpu = 0;
   std::vector<size_t> before;
 };
@@ -115,16 +128,23 @@ public:
   //===-- work ----------------------------------------------------------------------------------------------------===//
 
   /// Puts work on a stream, or into its graph.
-  std::shared_ptr<Op> put(Stream &stream, Work work);
-  std::shared_ptr<Op> put(int gpu, uint64_t priority, Work work, const std::vector<std::shared_ptr<Op>> &before);
+  std::shared_ptr<Op> put(Stream &stream, Task task);
+  std::shared_ptr<Op> put(Stream &stream, Work work, std::vector<const void *> uses = {}) {
+    return put(stream, Task{std::move(work), std::move(uses), nullptr, nullptr});
+  }
+  std::shared_ptr<Op> put(int gpu, uint64_t priority, Task task, const std::vector<std::shared_ptr<Op>> &before);
   /// Runs until it is done, chosen work first.
   cudaError_t await(const std::shared_ptr<Op> &op);
   /// Runs all there is.
   cudaError_t awaitAll();
   /// Perhaps runs some.
   void dawdle();
+  /// Runs something, as time does for whoever asks again and again. Whether the work is done.
+  bool poll(const std::shared_ptr<Op> &op);
   /// Nothing happens for so many seconds.
-  void pass(double seconds) { now += seconds; }
+  void pass(double seconds) { passed += seconds; }
+  /// Notes misuse if a live graph needs something between these addresses.
+  void checkGraphs(const void *begin, const void *end, const char *what);
 
   Stream *find(cudaStream_t stream);
   Event *find(cudaEvent_t event);
@@ -153,7 +173,14 @@ public:
   uint64_t graphsMade = 0, graphLaunches = 0, kernelLaunches = 0, eventWaits = 0;
 
 private:
-  bool runOne();
+  enum class Progress { None, Waiting, Made };
+  Progress runOne();
+  std::shared_ptr<Op> takeReady();
+  void checkLane(const Op &op);
+  void letOthers();
+  /// The calling thread's time of day: what it has waited for ended before.
+  double hostTime();
+  void noteEnd(const Op &op);
   void finish(const std::shared_ptr<Op> &op);
 
   std::recursive_mutex mutex;
@@ -161,7 +188,7 @@ private:
   std::mt19937_64 random;
   std::vector<std::shared_ptr<Op>> ready;
   size_t pending = 0;
-  double now = 0;
+  double passed = 0;
 };
 
 /// The GPU that the calling thread uses; -1 before it has chosen one.

@@ -5,6 +5,7 @@
 #include "Simulation.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace cleave::simulated {
 
@@ -56,8 +57,7 @@ static cudaError_t queryStream(cudaStream_t handle) {
   Stream *stream = simulation.find(handle);
   if (!stream)
     return cudaErrorInvalidResourceHandle;
-  simulation.dawdle();
-  return !stream->last || stream->last->isDone ? simulation.begin() : cudaErrorNotReady;
+  return simulation.poll(stream->last) ? simulation.begin() : simulation.fail(cudaErrorNotReady);
 }
 
 static cudaError_t createEvent(cudaEvent_t *handle, unsigned flags) {
@@ -96,7 +96,7 @@ static cudaError_t recordEvent(cudaEvent_t eventHandle, cudaStream_t streamHandl
     return simulation.misuse("an event recorded on another GPU", cudaErrorInvalidResourceHandle);
   event->capture = stream->capture;
   event->captured = stream->captured;
-  event->op = stream->capture ? nullptr : simulation.put(*stream, nullptr);
+  event->op = stream->capture ? nullptr : simulation.put(*stream, Task());
   return cudaSuccess;
 }
 
@@ -136,7 +136,7 @@ static cudaError_t waitEvent(cudaStream_t streamHandle, cudaEvent_t eventHandle,
   }
   if (!event->op)
     return cudaSuccess; // nothing to wait for, as CUDA has it
-  stream->last = simulation.put(stream->gpu, stream->priority, nullptr, {stream->last, event->op});
+  stream->last = simulation.put(stream->gpu, stream->priority, {}, {stream->last, event->op});
   simulation.dawdle();
   return cudaSuccess;
 }
@@ -153,8 +153,9 @@ static cudaError_t synchronizeEvent(cudaEvent_t handle) {
     return simulation.misuse("waiting for an event of a graph", cudaErrorCapturedEvent);
   cudaError_t code = simulation.await(event->op);
   if (int late = simulation.options.lateMilliseconds; late != 0 && simulation.eventWaits++ % 2 == 0) {
+    auto begin = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(late));
-    simulation.pass(late * 1e-3);
+    simulation.pass(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return code;
 }
@@ -167,8 +168,9 @@ static cudaError_t queryEvent(cudaEvent_t handle) {
   Event *event = simulation.find(handle);
   if (!event)
     return cudaErrorInvalidResourceHandle;
-  simulation.dawdle();
-  return !event->op || event->op->isDone ? simulation.begin() : cudaErrorNotReady;
+  if (event->capture)
+    return simulation.misuse("asking for an event of a graph", cudaErrorCapturedEvent);
+  return simulation.poll(event->op) ? simulation.begin() : simulation.fail(cudaErrorNotReady);
 }
 
 static cudaError_t elapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to) {

@@ -53,7 +53,8 @@ add_executable(cleave-cuda-test
   cuda/CudaDriverTest.cpp
   cuda/CudaPtxTest.cpp
   cuda/CudaRandomPlanTest.cpp
-  cuda/CudaScheduleTest.cpp)
+  cuda/CudaScheduleTest.cpp
+  cuda/SimulatedCudaTest.cpp)
 target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
   CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
