@@ -14,7 +14,9 @@ namespace cleave::runtime {
 // clang-format off
 #define CLEAVE_NCCL_FUNCTIONS(X)                                                                                       \
   X(ncclAllReduce)                                                                                                     \
+  X(ncclCommAbort)                                                                                                     \
   X(ncclCommDestroy)                                                                                                   \
+  X(ncclCommGetAsyncError)                                                                                             \
   X(ncclCommInitRank)                                                                                                  \
   X(ncclCommSplit)                                                                                                     \
   X(ncclGetErrorString)                                                                                                \

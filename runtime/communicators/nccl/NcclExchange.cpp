@@ -53,17 +53,15 @@ public:
 private:
   Error transfer(cudaStream_t stream) {
     NcclWorld &world = *context.world;
-    if (Error error = world.begin(stream))
-      return error;
     const Nccl &nccl = world.library();
-    NcclCalls calls(nccl);
-    for (auto &[rank, message] : sent)
-      calls.note(nccl.ncclSend(message.data(), message.bytes(), ncclInt8, static_cast<int>(rank), world.all(), stream));
-    for (auto &[rank, message] : received)
-      calls.note(nccl.ncclRecv(message.data(), message.bytes(), ncclInt8, static_cast<int>(rank), world.all(), stream));
-    if (Error error = calls.end("sending and receiving"))
-      return error;
-    return world.end(stream);
+    return world.communicate(stream, "sending and receiving", [&](NcclCalls &calls) {
+      for (auto &[rank, message] : sent)
+        calls.note(
+            nccl.ncclSend(message.data(), message.bytes(), ncclInt8, static_cast<int>(rank), world.all(), stream));
+      for (auto &[rank, message] : received)
+        calls.note(
+            nccl.ncclRecv(message.data(), message.bytes(), ncclInt8, static_cast<int>(rank), world.all(), stream));
+    });
   }
 
   NcclLinkContext &context;

@@ -26,7 +26,7 @@ public:
   }
 
   Error connectProcesses(Processes &processes) {
-    if (Error error = check())
+    if (Error error = checkElements())
       return error;
     auto made = NcclWorld::create(context.messages.cuda, processes, context.messages.gpu, divisions());
     if (made)
@@ -35,6 +35,9 @@ public:
   }
 
   void beginStep(bool isCaptured) override { context.world->beginStep(isCaptured); }
+  bool canFail() const override { return true; }
+  Error check() override { return context.world->check(); }
+  void abort(const Error &why) override { context.world->abort(why); }
 
   Expected<std::unique_ptr<CudaLink>> connect(const CudaChannel &channel, std::vector<CudaEnd> ends) override {
     if (const auto *reduction = std::get_if<ReduceChannel>(channel.channel))
@@ -65,7 +68,7 @@ private:
   }
 
   /// All processes come to the same answer.
-  Error check() const {
+  Error checkElements() const {
     return forEachReduction([](const ReduceChannel &reduction, const std::vector<NcclGroup> &groups) {
       if (groups.empty() || isKnownToNccl(reduction.element))
         return Error::success();

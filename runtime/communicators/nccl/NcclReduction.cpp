@@ -187,27 +187,22 @@ private:
   }
 
   Error reduce(cudaStream_t stream) {
-    NcclWorld &world = *context.world;
-    if (Error error = world.begin(stream))
-      return error;
-    const Nccl &nccl = world.library();
+    const Nccl &nccl = context.world->library();
     ncclRedOp_t operation = operationOf(channel.combiner);
-    NcclCalls calls(nccl);
-    if (shares)
-      calls.note(
-          nccl.ncclReduceScatter(shares->data(), own->data(), shareBytes / width(), type, operation, comm, stream));
-    else if (combined)
-      calls.note(
-          nccl.ncclAllReduce(combined.get(), combined.get(), channel.allElements(), type, operation, comm, stream));
-    else
-      for (size_t i = 0; i != channel.elements.size(); ++i) {
-        const CudaEnd::Operand &operand = gathering.ends.front().operands[i];
+    return context.world->communicate(stream, "reducing", [&](NcclCalls &calls) {
+      if (shares)
         calls.note(
-            nccl.ncclAllReduce(operand.source, operand.target, channel.elements[i], type, operation, comm, stream));
-      }
-    if (Error error = calls.end("reducing"))
-      return error;
-    return world.end(stream);
+            nccl.ncclReduceScatter(shares->data(), own->data(), shareBytes / width(), type, operation, comm, stream));
+      else if (combined)
+        calls.note(
+            nccl.ncclAllReduce(combined.get(), combined.get(), channel.allElements(), type, operation, comm, stream));
+      else
+        for (size_t i = 0; i != channel.elements.size(); ++i) {
+          const CudaEnd::Operand &operand = gathering.ends.front().operands[i];
+          calls.note(
+              nccl.ncclAllReduce(operand.source, operand.target, channel.elements[i], type, operation, comm, stream));
+        }
+    });
   }
 
   NcclLinkContext &context;

@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
+#include <set>
+#include <thread>
 #include <unistd.h>
 
 namespace cleave::runtime {
@@ -16,14 +21,16 @@ namespace cleave::runtime {
 /// The first version that lets several ranks share a GPU, if it is told to.
 static constexpr int sharingVersion = 23000;
 
-/// A GPU as it is told from all others: its host and its place on the bus.
+/// A GPU as it is told from all others: its host and its place on the bus; and, behind a line break, what tells the
+/// host from others of that name, as containers may have it.
 static std::string identity(const CudaRuntime &cuda, int gpu) {
   std::array<char, 256> host{};
   std::array<char, 64> bus{};
   gethostname(host.data(), host.size() - 1);
-  if (cuda.cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size() - 1), gpu) != cudaSuccess)
-    return std::string(host.data()) + ", GPU " + std::to_string(gpu);
-  return std::string(host.data()) + ", GPU " + bus.data();
+  std::string name = std::string(host.data()) + ", GPU ", boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  bool isKnown = cuda.cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size() - 1), gpu) == cudaSuccess;
+  return name + (isKnown ? std::string(bus.data()) : std::to_string(gpu)) + "\n" + boot;
 }
 
 static bool maySharePhysicalGpu(int version) {
@@ -42,7 +49,7 @@ Error NcclWorld::checkGpus(Processes &processes, int gpu) const {
     auto [known, isNew] = firstRank.try_emplace(each, rank);
     if (!isNew)
       error = makeError(Status::Unsupported, "NCCL expects a GPU for each rank, got one for ranks ", known->second,
-                        " and ", rank, " (", each,
+                        " and ", rank, " (", each.substr(0, each.find('\n')),
                         "); run the plan without mpirun, where the devices of a plan share GPUs as logical devices",
                         version >= sharingVersion ? ", or set NCCL_MULTI_RANK_GPU_ENABLE=1" : "");
   }
@@ -89,7 +96,7 @@ Expected<std::unique_ptr<NcclWorld>> NcclWorld::create(const CudaRuntime &cuda, 
   Error error = library ? checkCuda(cuda, cuda.cudaSetDevice(gpu), "using a GPU") : library.error();
   if (Error failed = processes.agree(error))
     return failed;
-  std::unique_ptr<NcclWorld> made(new NcclWorld(cuda, **library, processes.rank()));
+  std::unique_ptr<NcclWorld> made(new NcclWorld(cuda, **library, gpu, processes.rank()));
   auto event = createCudaEvent(cuda, gpu);
   if (Error failed = processes.agree(event.error()))
     return failed;
@@ -104,12 +111,89 @@ Expected<std::unique_ptr<NcclWorld>> NcclWorld::create(const CudaRuntime &cuda, 
   return made;
 }
 
+/// How long is waited for communicators that are given up. NCCL frees them when the graphs are gone that have captured
+/// them, which a GPU that is lost may never say.
+static constexpr std::chrono::seconds patience(2);
+
+struct NcclWorld::Aborting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t left = 0;
+};
+
+/// Whoever has recorded communications in graphs has destroyed these: NCCL waits for it.
 NcclWorld::~NcclWorld() {
+  if (!lost) {
+    for (auto &[group, comm] : comms)
+      if (comm != world)
+        (void)nccl.ncclCommDestroy(comm);
+    if (world)
+      (void)nccl.ncclCommDestroy(world);
+    return;
+  }
+  abortAll();
+  std::unique_lock waiting(aborting->mutex);
+  aborting->changed.wait_for(waiting, patience, [&] { return aborting->left == 0; });
+}
+
+/// Each in a thread of its own: all flags are set at once, which lets everything end that waits on the GPU, and then
+/// each waits for its graphs.
+void NcclWorld::abortAll() {
+  if (aborting)
+    return;
+  aborting = std::make_shared<Aborting>();
+  std::set<ncclComm_t> all;
   for (auto &[group, comm] : comms)
-    if (comm != world)
-      (void)nccl.ncclCommDestroy(comm);
+    all.insert(comm);
   if (world)
-    (void)nccl.ncclCommDestroy(world);
+    all.insert(world);
+  aborting->left = all.size();
+  for (ncclComm_t comm : all)
+    std::thread([&nccl = nccl, &cuda = cuda, gpu = gpu, comm, state = aborting] {
+      (void)cuda.cudaSetDevice(gpu);
+      (void)nccl.ncclCommAbort(comm);
+      std::lock_guard lock(state->mutex);
+      --state->left;
+      state->changed.notify_all();
+    }).detach();
+}
+
+/// The error that counts, which is the first.
+Error NcclWorld::lose(const Error &why, bool aborts) {
+  std::lock_guard lock(mutex);
+  if (!lost)
+    lost = Error(Status::Lost, why.message(), why.node());
+  if (aborts)
+    abortAll();
+  return lost;
+}
+
+/// Whoever is in NCCL should come out before its communicators go; if not, this is what lets it.
+void NcclWorld::abort(const Error &why) {
+  std::unique_lock lock(calling, patience);
+  (void)lose(why, /*aborts=*/true);
+}
+
+Error NcclWorld::check() {
+  std::unique_lock lock(calling, std::try_to_lock);
+  if (!lock)
+    return Error::success(); // a call is under way, and says itself what fails
+  {
+    std::lock_guard state(mutex);
+    if (lost)
+      return lost;
+  }
+  std::vector<ncclComm_t> all = {world};
+  for (auto &[group, comm] : comms)
+    all.push_back(comm);
+  for (ncclComm_t comm : all) {
+    ncclResult_t state = ncclSuccess, code = nccl.ncclCommGetAsyncError(comm, &state);
+    if (code == ncclSuccess)
+      code = state == ncclInProgress ? ncclSuccess : state;
+    if (Error error = checkNccl(nccl, code, "communicating with other processes"))
+      return lose(error, /*aborts=*/true);
+  }
+  return Error::success();
 }
 
 /// What a graph records cannot wait for what it does not, and need not: between the two everything has come to a stop.
@@ -119,13 +203,20 @@ void NcclWorld::beginStep(bool isCaptured) {
   wasCaptured = isCaptured;
 }
 
-Error NcclWorld::begin(cudaStream_t stream) {
-  if (!hasLast)
-    return Error::success();
-  return checkCuda(cuda, cuda.cudaStreamWaitEvent(stream, last.get(), 0), "waiting for an event");
-}
-
-Error NcclWorld::end(cudaStream_t stream) {
+Error NcclWorld::communicate(cudaStream_t stream, const char *what, const std::function<void(NcclCalls &calls)> &put) {
+  std::lock_guard lock(calling);
+  {
+    std::lock_guard state(mutex);
+    if (lost)
+      return lost;
+  }
+  if (hasLast)
+    if (Error error = checkCuda(cuda, cuda.cudaStreamWaitEvent(stream, last.get(), 0), "waiting for an event"))
+      return error;
+  NcclCalls calls(nccl);
+  put(calls);
+  if (Error error = calls.end(what))
+    return lose(error, /*aborts=*/false);
   hasLast = true;
   return checkCuda(cuda, cuda.cudaEventRecord(last.get(), stream), "recording an event");
 }

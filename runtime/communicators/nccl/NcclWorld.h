@@ -10,8 +10,10 @@
 #include "runtime/communicators/nccl/NcclApi.h"
 #include "runtime/drivers/cuda/CudaObjects.h"
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 
 namespace cleave::runtime {
@@ -36,26 +38,40 @@ public:
   /// The communicator of a group of the divisions that has this rank; the ranks there are the places in the group.
   ncclComm_t of(const NcclGroup &group) const { return comms.at(group); }
 
-  /// Waits on `stream` for the communication before, and then remembers this one, which has been put there: ranks do
-  /// theirs one after the other, all in one order, and so none waits for another in a circle.
-  Error begin(cudaStream_t stream);
-  Error end(cudaStream_t stream);
+  /// Has `put` put calls on `stream`, as one group, behind the communication before: ranks do theirs one after the
+  /// other, all in one order, and so none waits for another in a circle. `what` says in errors what it is.
+  Error communicate(cudaStream_t stream, const char *what, const std::function<void(NcclCalls &calls)> &put);
   /// What follows is recorded in a graph, or is not. Before each step.
   void beginStep(bool isCaptured);
 
+  /// CudaLinks::check.
+  Error check();
+  /// CudaLinks::abort.
+  void abort(const Error &why);
+
 private:
-  NcclWorld(const CudaRuntime &cuda, const Nccl &nccl, uint32_t rank) : cuda(cuda), nccl(nccl), ownRank(rank) {}
+  NcclWorld(const CudaRuntime &cuda, const Nccl &nccl, int gpu, uint32_t rank)
+      : cuda(cuda), nccl(nccl), gpu(gpu), ownRank(rank) {}
   Error checkGpus(Processes &processes, int gpu) const;
   Error connect(Processes &processes);
   Error divide(const std::vector<NcclGroup> &groups, uint32_t count);
+  Error lose(const Error &why, bool aborts);
+  void abortAll();
+  /// Threads that abort communicators, and may outlive this.
+  struct Aborting;
 
   const CudaRuntime &cuda;
   const Nccl &nccl;
+  const int gpu;
   const uint32_t ownRank;
   ncclComm_t world = nullptr;
   std::map<NcclGroup, ncclComm_t> comms;
   CudaEvent last;
   bool hasLast = false, wasCaptured = false;
+  std::timed_mutex calling; ///< while NCCL's functions use communicators
+  std::mutex mutex;         ///< of what follows
+  Error lost;               ///< why nothing is communicated any more
+  std::shared_ptr<Aborting> aborting;
 };
 
 } // namespace cleave::runtime

@@ -6,7 +6,15 @@
 
 #include "runtime/ParameterLoad.h"
 
+#include <chrono>
+#include <thread>
+
 namespace cleave::runtime {
+
+/// How often links are asked for what has failed. So long a thread asks again and again as CUDA itself does when it
+/// waits; later it sleeps in between.
+static constexpr std::chrono::milliseconds checkedEvery(1);
+static constexpr std::chrono::microseconds napsFor(20);
 
 Error CudaPhase::wait(const List &list, cudaEvent_t event) const {
   return checkCuda(cuda, cuda.cudaStreamWaitEvent(list.stream(), event, 0), "waiting for an event");
@@ -83,7 +91,7 @@ Error CudaPhase::enqueue(Turn &turn, CudaSlot &slot, uint64_t step, CudaMode mod
     if (mode != CudaMode::Careful)
       continue;
     note(place);
-    if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(list.stream()), "running it", Status::Lost))
+    if (Error error = awaitStream(list, "running it"))
       return named(place, error);
   }
   return Error::success();
@@ -185,9 +193,41 @@ Error CudaPhase::replay(CudaSlot &slot, uint64_t step, cudaStream_t origin, int 
   return checkCuda(cuda, cuda.cudaEventRecord(slot.replayed.get(), origin), "recording an event");
 }
 
+/// Where links can fail nobody may wait without asking these.
+template <typename Wait, typename Ask>
+Error CudaPhase::await(const char *what, const Wait &wait, const Ask &ask) const {
+  if (!links || !links->canFail())
+    return checkCuda(cuda, wait(), what, Status::Lost);
+  using Clock = std::chrono::steady_clock;
+  auto begin = Clock::now(), checked = begin;
+  for (;;) {
+    cudaError_t code = ask();
+    if (code != cudaErrorNotReady)
+      return checkCuda(cuda, code, what, Status::Lost);
+    (void)cuda.cudaGetLastError(); // that it is not over yet would be found there
+    auto now = Clock::now();
+    if (now - checked >= checkedEvery) {
+      if (Error error = links->check())
+        return error;
+      checked = now;
+    }
+    if (now - begin < checkedEvery)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(napsFor);
+  }
+}
+
+Error CudaPhase::awaitStream(const List &list, const char *what) const {
+  cudaStream_t stream = list.stream();
+  return await(what, [&] { return cuda.cudaStreamSynchronize(stream); }, [&] { return cuda.cudaStreamQuery(stream); });
+}
+
 Error CudaPhase::await(const CudaSlot &slot, CudaMode mode) const {
   auto wait = [&](const CudaEvent &event, int gpu) {
-    Error error = checkCuda(cuda, cuda.cudaEventSynchronize(event.get()), "a command of a step", Status::Lost);
+    Error error = await(
+        "a command of a step", [&] { return cuda.cudaEventSynchronize(event.get()); },
+        [&] { return cuda.cudaEventQuery(event.get()); });
     if (!error)
       return error;
     return makeError(Status::Lost, "GPU ", gpu, ", ", error.message(),
@@ -204,8 +244,7 @@ Error CudaPhase::await(const CudaSlot &slot, CudaMode mode) const {
 Error CudaPhase::settle() const {
   Error first;
   for (const List &list : lists)
-    if (Error error = checkCuda(cuda, cuda.cudaStreamSynchronize(list.stream()), "waiting for a GPU", Status::Lost);
-        error && !first)
+    if (Error error = awaitStream(list, "waiting for a GPU"); error && !first)
       first = error;
   return first;
 }

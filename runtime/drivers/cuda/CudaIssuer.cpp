@@ -229,13 +229,19 @@ Error CudaIssuer::stop(const Running &running, const Error &error) {
   drain();
   (void)cuda.cudaGetLastError();
   Error broken = running.phase->settle();
-  if (!broken)
+  if (!broken && error.status() != Status::Lost)
     return error;
-  Error final(Status::Lost, error.message(), error.node());
+  lose(error);
+  return Error(Status::Lost, error.message(), error.node());
+}
+
+void CudaIssuer::lose(const Error &error) {
+  if (links)
+    links->abort(error);
   std::lock_guard lock(mutex);
   if (!lost)
-    lost = Error(Status::Lost, "a GPU was lost by an earlier step: " + error.message(), error.node());
-  return final;
+    lost =
+        Error(Status::Lost, "a GPU, or its connection, was lost by an earlier step: " + error.message(), error.node());
 }
 
 void CudaIssuer::finish(Flight &flight, RunningInstruction &activity) {
@@ -254,9 +260,7 @@ void CudaIssuer::finish(Flight &flight, RunningInstruction &activity) {
   else
     activity.set(nullptr);
   if (flight.error) {
-    std::lock_guard lock(mutex);
-    if (!lost)
-      lost = Error(Status::Lost, "a GPU was lost by an earlier step: " + flight.error.message());
+    lose(flight.error);
     return;
   }
   phase.store(*flight.slot, *flight.step);

@@ -78,6 +78,8 @@ private:
   Error prepareOrigin(const Running &running);
   /// What a thread begins with: without a GPU of its own CUDA would take GPU 0, also where that is others'.
   void chooseGpu() const;
+  /// From here on no step runs; what `error` was is known.
+  void lose(const Error &error);
   /// Adds a step to the trace.
   void trace(const Flight &flight);
   /// From here on timeOf knows the GPU, and events of the next seconds well. Before its first step, and then by the

@@ -42,7 +42,7 @@ public:
   virtual Error enqueue() = 0;
 };
 
-/// Makes links. Used by one thread at a time.
+/// Makes links. Used by one thread at a time, but for what can fail on the way.
 class CudaLinks {
 public:
   virtual ~CudaLinks() = default;
@@ -51,6 +51,14 @@ public:
   /// A link between the ends that are in this process, ordered by their sites; `channel` outlives it. Every process
   /// makes its links in the same order. Status::Unsupported when these GPUs cannot be linked so.
   virtual Expected<std::unique_ptr<CudaLink>> connect(const CudaChannel &channel, std::vector<CudaEnd> ends) = 0;
+
+  /// Whether a communication can fail in ways of which its stream says nothing, and just never ends.
+  virtual bool canFail() const { return false; }
+  /// What has failed so, to be asked for while waiting for streams; these do not wait for other processes any more
+  /// then, and communications fail from there on. Status::Lost. Thread-safe.
+  virtual Error check() { return Error::success(); }
+  /// Nobody waits for other processes any more: this one is lost to them. Thread-safe.
+  virtual void abort(const Error &why) { (void)why; }
 };
 
 } // namespace cleave::runtime

@@ -125,6 +125,9 @@ private:
   Error begin();
   Error end(CudaSlot &slot);
   Error wait(const List &list, cudaEvent_t event) const;
+  /// Waits on the host; `wait` does so, `ask` asks whether it is over.
+  template <typename Wait, typename Ask> Error await(const char *what, const Wait &wait, const Ask &ask) const;
+  Error awaitStream(const List &list, const char *what) const;
   Error record(const List &list, cudaEvent_t event) const;
   /// The error with its device and action.
   Error named(const CudaPlace &place, const Error &error) const;

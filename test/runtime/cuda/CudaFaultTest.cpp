@@ -94,6 +94,30 @@ TEST_F(CudaLateHangTest, EndsAReplay) {
   expectEnd(run, 8, " the replay of step 4 for 3");
 }
 
+class NetworkTest : public CudaHangTest {
+protected:
+  explicit NetworkTest(unsigned after = 1) : CudaHangTest(hang("network", after)) {}
+};
+
+// A network that fails: NCCL says so to whoever asks, and its kernels wait on. The first step names the instruction.
+TEST_F(NetworkTest, IsLostInTheFirstStep) {
+  MpiRun run = start("mesh.plan");
+  expectEnd(run, 7,
+            "error: rank 2: device \"d2\", all_reduce: communicating with other processes: NCCL says \"remote process "
+            "exited or there was a network error\"\nnote: at node \"reduce\"\n");
+}
+
+class LateNetworkTest : public NetworkTest {
+protected:
+  LateNetworkTest() : NetworkTest(10) {} // each step has three groups of NCCL's calls
+};
+
+// In replays nothing but the rank is known.
+TEST_F(LateNetworkTest, IsLostInAReplay) {
+  MpiRun run = start("mesh.plan");
+  expectEnd(run, 7, "error: rank 2: GPU 2, communicating with other processes: NCCL says \"remote process exited");
+}
+
 class NcclHangTest : public CudaHangTest {
 protected:
   NcclHangTest() : CudaHangTest(hang("ncclCommInitRank", 0)) {}

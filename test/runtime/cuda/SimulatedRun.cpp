@@ -3,8 +3,9 @@
 // Linked with cleave-run's sources, makes a program that runs plans for GPUs where there are none: on a simulated CUDA
 // with simulated libraries, its own kernels by the PTX interpreter. CLEAVE_SIMULATED_GPUS says how many GPUs there are
 // (1), CLEAVE_SIMULATED_SEED in which order streams run (0). With CLEAVE_SIMULATED_HANG="2:twice:5" the function
-// "twice" of mpirun's rank 2 never ends when it runs for the sixth time; so does "ncclCommInitRank". Whatever was done
-// wrong with CUDA ends the program with exit code 99.
+// "twice" of mpirun's rank 2 never ends when it runs for the sixth time; so does "ncclCommInitRank". "2:network:5"
+// loses the network of rank 2 before its sixth group of NCCL's calls. Whatever was done wrong with CUDA ends the
+// program with exit code 99.
 
 #include "SimulatedCuda.h"
 #include "SimulatedLibraries.h"
@@ -53,8 +54,13 @@ private:
     std::istringstream in(text ? text : "");
     std::string of, entry;
     uint64_t after = 0;
-    if (std::getline(in, of, ':') && std::getline(in, entry, ':') && in >> after && rank && of == rank)
+    if (std::getline(in, of, ':') && std::getline(in, entry, ':') && in >> after && rank && of == rank) {
+#ifdef CLEAVE_SIMULATED_NCCL
+      if (entry == "network")
+        return nccl.loseNetwork(after);
+#endif
       cuda->hangKernel(entry, after);
+    }
   }
 
   std::optional<simulated::Cuda> cuda;

@@ -55,6 +55,14 @@ add_executable(cleave-cuda-test
   cuda/CudaRandomPlanTest.cpp
   cuda/CudaScheduleTest.cpp
   cuda/SimulatedCudaTest.cpp)
+if(CLEAVE_NCCL_INCLUDE)
+  target_sources(cleave-cuda-test PRIVATE cuda/NcclWorldTest.cpp)
+  if(CLEAVE_MPI) # which the simulation takes for several ranks
+    target_sources(cleave-cuda-test PRIVATE cuda/SimulatedNccl.cpp)
+    target_compile_definitions(cleave-cuda-test PRIVATE CLEAVE_SIMULATED_NCCL)
+    target_link_libraries(cleave-cuda-test PRIVATE cleave_mpi)
+  endif()
+endif()
 target_compile_options(cleave-cuda-test PRIVATE -Wall -Wextra)
 target_compile_definitions(cleave-cuda-test PRIVATE
   CLEAVE_TEST_KERNELS="$<TARGET_FILE:cleave-test-kernels>"
