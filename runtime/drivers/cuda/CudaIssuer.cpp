@@ -6,6 +6,7 @@
 #include "runtime/drivers/cuda/CudaIssuer.h"
 
 #include "runtime/Clock.h"
+#include "runtime/Processes.h"
 #include "runtime/watch/Logbook.h"
 
 #include <cstdlib>
@@ -119,12 +120,20 @@ void CudaIssuer::finishSteps() {
     }
     changed.notify_all();
     if (done.error && shared.hasOthers())
-      if (Logbook *book = Logbook::own())
-        book->fail(done.error);
+      tellOthers(*done.running->phase, done.error);
     StepTimes times{done.begin, now()};
     for (size_t i = done.running->phase->numLists(); i != 0; --i)
       done.step->finish(times, done.error);
   }
+}
+
+/// The others' GPUs may wait for communications that are not put on this one's streams any more: then they never come
+/// to agree on the error.
+void CudaIssuer::tellOthers(const CudaPhase &phase, const Error &error) const {
+  if (phase.waitsForOthers())
+    shared.options.processes->abort(Error(Status::Lost, error.message(), error.node()));
+  if (Logbook *book = Logbook::own())
+    book->fail(error);
 }
 
 void CudaIssuer::drain() {

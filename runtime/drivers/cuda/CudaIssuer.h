@@ -78,6 +78,7 @@ private:
   Error prepareOrigin(const Running &running);
   /// What a thread begins with: without a GPU of its own CUDA would take GPU 0, also where that is others'.
   void chooseGpu() const;
+  void tellOthers(const CudaPhase &phase, const Error &error) const;
   /// From here on no step runs; what `error` was is known.
   void lose(const Error &error);
   /// Adds a step to the trace.
