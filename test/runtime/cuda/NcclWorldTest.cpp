@@ -206,6 +206,7 @@ TEST_P(NcclWorldTest, RefusesToShareAGpu) {
             std::string::npos)
       << made.error().text();
   EXPECT_NE(made.error().message().find("run the plan without mpirun"), std::string::npos) << made.error().text();
+  EXPECT_EQ(made.error().message().find('\n'), std::string::npos) << made.error().text();
 }
 
 #ifdef CLEAVE_SIMULATED_NCCL

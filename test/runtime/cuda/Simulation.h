@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The state of the simulated CUDA. Its functions are those of the table in SimulatedCuda.cpp, by subject: Memory.cpp,
-// Streams.cpp, Graphs.cpp, Kernels.cpp.
+// Streams.cpp, Graphs.cpp, Kernels.cpp; work on streams is Scheduler.cpp's.
 
 #ifndef CLEAVE_TEST_RUNTIME_CUDA_SIMULATION_H
 #define CLEAVE_TEST_RUNTIME_CUDA_SIMULATION_H

@@ -25,6 +25,7 @@ add_library(cleave_simulated_cuda STATIC
   cuda/Graphs.cpp
   cuda/Kernels.cpp
   cuda/Memory.cpp
+  cuda/Scheduler.cpp
   cuda/SimulatedCuda.cpp
   cuda/Streams.cpp)
 target_compile_options(cleave_simulated_cuda PRIVATE -Wall -Wextra)
