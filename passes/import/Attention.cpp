@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Scaled dot-product attention (Vaswani et al.: Attention Is All You Need, 2017) and rotary position embeddings (Su et
-// al.: RoFormer, 2021), as operators of ONNX.
+// Attention and rotary position embeddings as operators of ONNX.
 
-#include "passes/import/NodeImporter.h"
+#include "passes/import/AttentionParts.h"
 #include "passes/import/OperatorTable.h"
 
 #include <cmath>
@@ -15,19 +14,8 @@ namespace cleave {
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// batch x sequence x heads * size as batch x heads x sequence x size; null where the heads do not divide.
-static Value splitHeads(NodeImporter &node, Value value, int64_t heads) {
-  ArrayRef<int64_t> shape = NodeImporter::typeOf(value).getShape();
-  if (heads < 1 || shape[2] % heads != 0) {
-    (void)node.error("expects a number of heads that divides " + Twine(shape[2]) + ", got " + Twine(heads));
-    return {};
-  }
-  return node.transpose(node.reshape(value, {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
-}
-
 namespace {
-/// One Attention node. Queries are batch x heads x sequence x size; keys and values have `groups` heads, each for
-/// `heads / groups` heads of the queries.
+/// One Attention node.
 class Attention {
 public:
   Attention(NodeImporter &node) : node(node) {}
@@ -36,25 +24,16 @@ public:
 
 private:
   LogicalResult readInputs();
-  LogicalResult checkShapes();
   Value addPast(unsigned past, Value present);
-  /// Per key, whether the query may attend to it, by the causal rule; broadcasts over the scores.
-  Value isBefore();
   Value mask(Value scores);
   Value softmax(Value scores);
-  Value position(int64_t dim) {
-    auto type = RankedTensorType::get({length, total}, node.getBuilder().getI64Type());
-    return node.emitAs<dfg::IotaOp>(type, {}, node.attr("dim", dim));
-  }
-  Value scaled(Value value, double factor) {
-    return value ? node.emit<dfg::MulOp>({value, node.scalar(NodeImporter::elementOf(value), factor)}) : Value();
-  }
   Value lowest(Value like) { return node.scalar(NodeImporter::elementOf(like), -infinity); }
 
   NodeImporter &node;
   bool isFlat = false;
   Value query, key, value;
-  int64_t batch = 0, heads = 0, groups = 0, length = 0, past = 0, total = 0, size = 0, valueSize = 0;
+  int64_t past = 0;
+  AttentionSizes sizes;
 };
 } // namespace
 
@@ -71,8 +50,8 @@ LogicalResult Attention::readInputs() {
   isFlat = node.rank(0) == 3;
   query = node.input(0), key = node.input(1), value = node.input(2);
   if (isFlat) {
-    heads = node.integer("q_num_heads", 0), groups = node.integer("kv_num_heads", 0);
-    query = splitHeads(node, query, heads);
+    int64_t groups = node.integer("kv_num_heads", 0);
+    query = splitHeads(node, query, node.integer("q_num_heads", 0));
     key = splitHeads(node, key, groups);
     value = splitHeads(node, value, groups);
   }
@@ -84,29 +63,11 @@ LogicalResult Attention::readInputs() {
   past = node.hasInput(4) ? node.shape(4)[2] : 0;
   key = addPast(4, key);
   value = addPast(5, value);
-  return success(query && key && value);
-}
-
-LogicalResult Attention::checkShapes() {
-  auto queryShape = NodeImporter::typeOf(query).getShape(), keyShape = NodeImporter::typeOf(key).getShape(),
-       valueShape = NodeImporter::typeOf(value).getShape();
-  batch = queryShape[0], heads = queryShape[1], length = queryShape[2], size = queryShape[3];
-  groups = keyShape[1], total = keyShape[2], valueSize = valueShape[3];
-  if (keyShape[0] != batch || keyShape[3] != size || valueShape[0] != batch || valueShape[1] != groups ||
-      valueShape[2] != total)
-    return node.error("expects keys and values that fit the queries");
-  if (groups < 1 || heads % groups != 0)
-    return node.error("expects the queries' heads (" + Twine(heads) + ") to be a multiple of the keys' (" +
-                      Twine(groups) + ")");
+  FailureOr<AttentionSizes> read = readAttentionSizes(node, query, key, value);
+  if (failed(read))
+    return failure();
+  sizes = *read;
   return success();
-}
-
-/// The last query attends to the last key: query i to the keys up to i plus the number of those before.
-Value Attention::isBefore() {
-  Value row = position(0);
-  if (past > 0)
-    row = node.emit<dfg::AddOp>({row, node.scalar(NodeImporter::elementOf(row), static_cast<double>(past))});
-  return node.compare(position(1), row, dfg::Comparison::LessOrEqual);
 }
 
 /// Scores of keys that a query may not attend to become minus infinity; other masks are added.
@@ -116,7 +77,7 @@ Value Attention::mask(Value scores) {
   if (node.hasInput(3)) {
     Value given = node.input(3);
     bool isChoice = NodeImporter::elementOf(given).isInteger(1);
-    int64_t last = node.rank(3) - 1, missing = last < 0 ? 0 : total - node.shape(3)[last];
+    int64_t last = node.rank(3) - 1, missing = last < 0 ? 0 : sizes.total - node.shape(3)[last];
     if (last < 1 || last > 3 || missing < 0) {
       (void)node.error("expects a mask of rank 2 to 4 that broadcasts over the scores");
       return {};
@@ -127,11 +88,11 @@ Value Attention::mask(Value scores) {
       Value outside = isChoice ? node.scalar(NodeImporter::elementOf(given), 0.0) : lowest(given);
       given = node.emit<dfg::PadOp>({given, outside}, {node.attr("low", low), node.attr("high", high)});
     }
-    scores = isChoice ? node.emit<dfg::SelectOp>({given, scores, lowest(scores)})
+    scores = isChoice ? keepScores(node, given, scores)
                       : node.emit<dfg::AddOp>({scores, node.cast(given, NodeImporter::elementOf(scores))});
   }
   if (node.integer("is_causal", 0) && scores)
-    scores = node.emit<dfg::SelectOp>({isBefore(), scores, lowest(scores)});
+    scores = keepScores(node, isCausal(node, sizes.length, sizes.total, past), scores);
   return scores;
 }
 
@@ -151,33 +112,24 @@ Value Attention::softmax(Value scores) {
 ImportResults Attention::build() {
   if (node.hasInput(6))
     return node.unsupported("lengths of padded keys and values (input 6) are not known");
-  if (failed(readInputs()) || failed(checkShapes()))
+  if (failed(readInputs()))
     return failure();
-  double scale = node.real("scale", 1.0 / std::sqrt(static_cast<double>(size))), cap = node.real("softcap", 0.0);
+  AttentionRule rule;
+  rule.scale = node.real("scale", 1.0 / std::sqrt(static_cast<double>(sizes.size)));
+  rule.cap = node.real("softcap", 0.0);
+  rule.precision = node.type(0).getElementType();
   int64_t mode = node.integer("qk_matmul_output_mode", 0);
-  Type precision = node.type(0).getElementType();
   if (node.hasAttribute("softmax_precision"))
-    precision = elementTypeFromOnnx(node.getContext(), static_cast<int>(node.integer("softmax_precision", 1)));
-  if (!isa_and_nonnull<FloatType>(precision) || mode < 0 || mode > 3)
+    rule.precision = elementTypeFromOnnx(node.getContext(), static_cast<int>(node.integer("softmax_precision", 1)));
+  if (!isa_and_nonnull<FloatType>(rule.precision) || mode < 0 || mode > 3)
     return node.error("expects \"softmax_precision\" to be a type of real numbers and \"qk_matmul_output_mode\" from 0 "
                       "to 3");
+  rule.mask = [&](Value scores) { return mask(scores); };
+  rule.softmax = [&](Value scores) { return softmax(scores); };
 
-  // The heads that share keys are rows of one product.
-  int64_t perGroup = heads / groups;
-  SmallVector<int64_t> scoreShape = {batch, heads, length, total};
-  Value rows = node.reshape(scaled(query, scale), {batch, groups, perGroup * length, size});
-  Value product = node.reshape(node.dot(rows, key, {0, 1}, {0, 1}, {3}, {3}), scoreShape);
-  Value capped = product;
-  if (cap > 0)
-    capped = scaled(node.emit<dfg::TanhOp>(scaled(product, 1.0 / cap)), cap);
-  Value masked = mask(capped);
-  Value weights = softmax(node.cast(masked, precision));
-  Value shared = node.reshape(weights, {batch, groups, perGroup * length, total});
-  Value mixed = node.dot(shared, node.cast(value, precision), {0, 1}, {0, 1}, {3}, {2});
-  Value result = node.cast(node.reshape(mixed, {batch, heads, length, valueSize}), node.type(0).getElementType());
-  if (isFlat)
-    result = node.reshape(node.transpose(result, {0, 2, 1, 3}), {batch, length, heads * valueSize});
-  Value shown[] = {product, capped, masked, weights};
+  AttentionValues values = attend(node, sizes, query, key, value, rule);
+  Value result = isFlat ? joinHeads(node, values.result) : values.result;
+  Value shown[] = {values.product, values.capped, values.masked, values.weights};
   return SmallVector<NodeResult, 1>{result, key, value, node.cast(shown[mode], node.type(0).getElementType())};
 }
 
@@ -186,10 +138,9 @@ static ImportResults importAttention(NodeImporter &node) { return Attention(node
 //===-- rotary embeddings -------------------------------------------------------------------------------------===//
 
 /// The factors of every position (batch x sequence x 1 x pairs), looked up where positions are given.
-static Value rotaryFactors(NodeImporter &node, unsigned index, int64_t pairs) {
-  Value factors = node.input(index);
-  if (node.hasInput(3))
-    factors = node.emit<dfg::GatherOp>({factors, node.input(3)}, node.attr("dim", int64_t(0)));
+static Value rotaryFactors(NodeImporter &node, Value factors, Value positions, int64_t pairs) {
+  if (positions)
+    factors = node.emit<dfg::GatherOp>({factors, positions}, node.attr("dim", int64_t(0)));
   if (!factors)
     return {};
   ArrayRef<int64_t> shape = NodeImporter::typeOf(factors).getShape();
@@ -200,13 +151,17 @@ static Value rotaryFactors(NodeImporter &node, unsigned index, int64_t pairs) {
   return node.reshape(factors, {shape[0], shape[1], 1, shape[2]});
 }
 
-/// Pairs of elements turn by their position's angle; the elements behind "rotary_embedding_dim" stay.
-static ImportResults importRotaryEmbedding(NodeImporter &node) {
+/// Pairs of elements turn by their position's angle; the elements behind "rotary_embedding_dim" stay. `positions` is
+/// null where `cosine` and `sine` are of every position, and not rows of a table. Heads of an unknown size are as large
+/// as `usualSize`; 0: "num_heads" must tell it.
+static ImportResults buildRotary(NodeImporter &node, Value cosine, Value sine, Value positions, int64_t usualSize) {
   ArrayRef<int64_t> shape = node.shape(0);
   if (node.rank(0) < 3 || node.rank(0) > 4)
     return node.error("expects an input of rank 3 or 4");
   bool isFlat = node.rank(0) == 3, interleaved = node.integer("interleaved", 0);
   int64_t heads = isFlat ? node.integer("num_heads", 0) : shape[1];
+  if (isFlat && heads == 0 && usualSize > 0)
+    heads = shape[2] / usualSize;
   if (heads < 1 || (isFlat && shape[2] % heads != 0))
     return node.error("expects \"num_heads\" to divide the last dimension");
   int64_t length = isFlat ? shape[1] : shape[2], size = isFlat ? shape[2] / heads : shape[3];
@@ -217,25 +172,39 @@ static ImportResults importRotaryEmbedding(NodeImporter &node) {
                       Twine(turned));
   Value input = isFlat ? node.reshape(node.input(0), {shape[0], length, heads, size})
                        : node.transpose(node.input(0), {0, 2, 1, 3});
-  int64_t pairs = turned / 2;
-  Value first = interleaved ? node.slice(input, 3, 0, turned, 2) : node.slice(input, 3, 0, pairs);
-  Value second = interleaved ? node.slice(input, 3, 1, turned, 2) : node.slice(input, 3, pairs, turned);
-  Value cosine = rotaryFactors(node, 1, pairs), sine = rotaryFactors(node, 2, pairs);
-  auto mul = [&](Value a, Value b) { return node.emit<dfg::MulOp>({a, b}); };
-  Value real = node.emit<dfg::SubOp>({mul(cosine, first), mul(sine, second)});
-  Value imaginary = node.emit<dfg::AddOp>({mul(sine, first), mul(cosine, second)});
-  SmallVector<int64_t> apart = {shape[0], length, heads, pairs, 1}, joined = {shape[0], length, heads, turned};
-  Value result = interleaved
-                     ? node.reshape(node.concat({node.reshape(real, apart), node.reshape(imaginary, apart)}, 4), joined)
-                     : node.concat({real, imaginary}, 3);
-  if (turned < size)
-    result = node.concat({result, node.slice(input, 3, turned, size)}, 3);
+  Value result = turnPairs(node, input, rotaryFactors(node, cosine, positions, turned / 2),
+                           rotaryFactors(node, sine, positions, turned / 2), interleaved);
   return oneResult(isFlat ? node.reshape(result, shape) : node.transpose(result, {0, 2, 1, 3}));
+}
+
+static ImportResults importRotaryEmbedding(NodeImporter &node) {
+  return buildRotary(node, node.input(1), node.input(2), node.input(3), /*usualSize=*/0);
+}
+
+/// ONNX Runtime's own, which became ONNX's: factors are always rows of a table, and a single position is the first one
+/// of every sequence.
+static ImportResults importTableRotaryEmbedding(NodeImporter &node) {
+  if (node.integer("is_packed_batching", 0))
+    return node.unsupported("sequences without padding (\"is_packed_batching\" = 1) are not known");
+  if (node.real("scale", 1.0) != 1.0)
+    return node.unsupported("a \"scale\" other than 1 is not known");
+  if (node.rank(0) < 3 || node.rank(2) != 2)
+    return node.error("expects an input of rank 3 or 4 and tables of factors");
+  Value positions = node.input(1);
+  if (node.rank(1) == 1) {
+    if (node.shape(1)[0] != 1)
+      return node.error("expects one position, or one an element of each sequence, got " + Twine(node.shape(1)[0]));
+    int64_t length = node.shape(0)[node.rank(0) - 2];
+    auto type = RankedTensorType::get({1, length}, node.type(1).getElementType());
+    positions = node.emit<dfg::AddOp>({node.emitAs<dfg::IotaOp>(type, {}, node.attr("dim", int64_t(1))), positions});
+  }
+  return buildRotary(node, node.input(2), node.input(3), positions, /*usualSize=*/2 * node.shape(2)[1]);
 }
 
 void addAttentionOperators(OperatorTable &table) {
   table.add("Attention", {importAttention, 3, 7, Elements::Float, 23});
   table.add("RotaryEmbedding", {importRotaryEmbedding, 3, 4, Elements::Float, 23});
+  table.add("com.microsoft.RotaryEmbedding", {importTableRotaryEmbedding, 4, 4, Elements::Float, 1});
 }
 
 } // namespace cleave
