@@ -80,6 +80,21 @@ const ActivationFunction *findActivationFunction(StringRef name) {
   return found == std::end(functions) ? nullptr : found;
 }
 
+FailureOr<Value> applyActivation(NodeImporter &node, Value value, ArrayRef<float> parameters) {
+  std::string name = node.text("activation", "");
+  if (name.empty())
+    return value;
+  if (name == "Clip" && parameters.size() == 2)
+    return clamp(node, value, parameters[0], parameters[1]);
+  const ActivationFunction *function = findActivationFunction(name);
+  if (!function)
+    return FailureOr<Value>(node.unsupported("the function \"" + name + "\" as \"activation\" is not known"));
+  auto parameter = [&](size_t index, std::optional<double> fallback) {
+    return index < parameters.size() ? static_cast<double>(parameters[index]) : fallback.value_or(0.0);
+  };
+  return function->build(node, value, parameter(0, function->alpha), parameter(1, function->beta));
+}
+
 static ImportResults importLeakyRelu(NodeImporter &node) {
   return oneResult(leakyRelu(node, node.input(0), node.real("alpha", 0.01)));
 }
@@ -148,15 +163,67 @@ static ImportResults importMish(NodeImporter &node) {
   return oneResult(node.emit<dfg::MulOp>({input, node.emit<dfg::TanhOp>(node.emit<dfg::SoftplusOp>(input))}));
 }
 
+static Value gelu(NodeImporter &node, Value value, bool approximate) {
+  SmallVector<NamedAttribute> attributes;
+  if (approximate)
+    attributes.push_back(node.flag("approximate"));
+  return node.emit<dfg::GeluOp>(value, attributes);
+}
+
 static ImportResults importGelu(NodeImporter &node) {
   std::string approximate = node.text("approximate", "none");
   if (approximate != "none" && approximate != "tanh")
     return node.error("expects \"approximate\" to be \"none\" or \"tanh\", got \"" + approximate + "\"");
-  SmallVector<NamedAttribute> attributes;
-  if (approximate == "tanh")
-    attributes.push_back(node.flag("approximate"));
-  return oneResult(node.emit<dfg::GeluOp>(node.input(0), attributes));
+  return oneResult(gelu(node, node.input(0), approximate == "tanh"));
 }
+
+//===-- fused by ONNX Runtime ---------------------------------------------------------------------------------===//
+
+/// Input 0 plus the bias in input 1, if there is one: a vector along the last dimension.
+static FailureOr<Value> biased(NodeImporter &node) {
+  if (!node.hasInput(1))
+    return node.input(0);
+  if (node.rank(0) < 1 || node.rank(1) != 1 || node.shape(1)[0] != node.shape(0).back())
+    return FailureOr<Value>(node.error("expects a bias of one element for each of the last dimension"));
+  return node.emit<dfg::AddOp>({node.input(0), node.input(1)});
+}
+
+template <bool approximate> static ImportResults importBiasGelu(NodeImporter &node) {
+  FailureOr<Value> value = biased(node);
+  if (failed(value))
+    return failure();
+  return oneResult(gelu(node, *value, approximate));
+}
+
+static ImportResults importQuickGelu(NodeImporter &node) {
+  Value input = node.input(0);
+  Value gate = node.emit<dfg::SigmoidOp>(scale(node, input, node.real("alpha", 1.702)));
+  return oneResult(node.emit<dfg::MulOp>({input, gate}));
+}
+
+/// The first half of the features times the second half's Gelu.
+static ImportResults importBiasSplitGelu(NodeImporter &node) {
+  FailureOr<Value> value = biased(node);
+  if (failed(value))
+    return failure();
+  int64_t last = node.rank(0) - 1, size = node.shape(0)[last];
+  if (size % 2 != 0)
+    return node.error("expects an even last dimension, got " + Twine(size));
+  Value left = node.slice(*value, last, 0, size / 2), right = node.slice(*value, last, size / 2, size);
+  return oneResult(node.emit<dfg::MulOp>({left, gelu(node, right, /*approximate=*/false)}));
+}
+
+/// Input, bias and skip connection.
+static ImportResults importBiasAdd(NodeImporter &node) {
+  FailureOr<Value> value = biased(node);
+  if (failed(value))
+    return failure();
+  if (node.shape(2) != node.shape(0))
+    return node.error("expects a skip connection of the input's shape");
+  return oneResult(node.emit<dfg::AddOp>({*value, node.input(2)}));
+}
+
+//===----------------------------------------------------------------------------------------------------------===//
 
 /// Before operator set 11 the bounds are attributes, later optional inputs.
 static ImportResults importClip(NodeImporter &node) {
@@ -237,6 +304,12 @@ void addActivationOperators(OperatorTable &table) {
   table.add("Gelu", {importGelu, 1, 1, Elements::Float, 20});
   table.add("Clip", {importClip, 1, 3, Elements::Number});
   table.add("Dropout", {importDropout, 1, 3, Elements::Float});
+  table.add("com.microsoft.Gelu", {importGelu, 1, 1, Elements::Float, 1});
+  table.add("com.microsoft.BiasGelu", {importBiasGelu</*approximate=*/false>, 2, 2, Elements::Float, 1});
+  table.add("com.microsoft.FastGelu", {importBiasGelu</*approximate=*/true>, 1, 2, Elements::Float, 1});
+  table.add("com.microsoft.QuickGelu", {importQuickGelu, 1, 1, Elements::Float, 1});
+  table.add("com.microsoft.BiasSplitGelu", {importBiasSplitGelu, 2, 2, Elements::Float, 1});
+  table.add("com.microsoft.BiasAdd", {importBiasAdd, 3, 3, Elements::Float, 1});
 }
 
 } // namespace cleave

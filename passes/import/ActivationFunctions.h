@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The activation functions that recurrent operators name in their attributes.
+// The activation functions that recurrent and fused operators name in their attributes.
 
 #ifndef CLEAVE_PASSES_IMPORT_ACTIVATIONFUNCTIONS_H
 #define CLEAVE_PASSES_IMPORT_ACTIVATIONFUNCTIONS_H
@@ -15,6 +15,11 @@ struct ActivationFunction {
   std::optional<double> alpha, beta;
   mlir::Value (*build)(NodeImporter &node, mlir::Value value, double alpha, double beta);
 };
+
+/// `value` after the function that the attribute "activation" names, and `value` itself where there is none.
+/// `parameters` are alpha and beta, as far as they are given; for Clip, the bounds. Unknown functions are not
+/// supported.
+llvm::FailureOr<mlir::Value> applyActivation(NodeImporter &node, mlir::Value value, llvm::ArrayRef<float> parameters);
 
 /// The function of this name, upper and lower case being the same; null where there is none.
 const ActivationFunction *findActivationFunction(llvm::StringRef name);

@@ -2,6 +2,7 @@
 //
 // Matrix products.
 
+#include "passes/import/ActivationFunctions.h"
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
 
@@ -43,37 +44,105 @@ static ImportResults importGemm(NodeImporter &node) {
   return oneResult(node.emit<dfg::AddOp>({product, scaledBy(node, node.input(2), beta)}));
 }
 
-/// NumPy's matmul: vectors on either side, and stacks of matrices that broadcast.
-static ImportResults importMatMul(NodeImporter &node) {
-  Value lhs = node.input(0), rhs = node.input(1);
-  int64_t left = node.rank(0), right = node.rank(1);
-  if (left == 0 || right == 0)
-    return node.error("expects no scalars");
-  if (left == 1 || right <= 2)
-    return oneResult(dot(node, lhs, rhs, {}, {}, left - 1, std::max<int64_t>(right - 2, 0)));
+/// Gemm, and then the function that "activation" names.
+static ImportResults importFusedGemm(NodeImporter &node) {
+  ImportResults product = importGemm(node);
+  if (failed(product))
+    return failure();
+  SmallVector<float> parameters;
+  if (node.hasAttribute("activation_beta") && !node.hasAttribute("activation_alpha"))
+    return node.unsupported("\"activation_beta\" without \"activation_alpha\" is not known");
+  for (StringRef name : {"activation_alpha", "activation_beta"})
+    if (node.hasAttribute(name))
+      parameters.push_back(static_cast<float>(node.exactReal(name, 0.0)));
+  FailureOr<Value> result = applyActivation(node, product->front().value, parameters);
+  if (failed(result))
+    return failure();
+  return oneResult(*result);
+}
 
-  ArrayRef<int64_t> leftBatch = node.shape(0).drop_back(2), rightBatch = node.shape(1).drop_back(2);
+/// NumPy's matmul: vectors on either side, and stacks of matrices that broadcast. Each matrix is transposed on demand.
+static Value matmul(NodeImporter &node, Value lhs, Value rhs, bool transposesLhs, bool transposesRhs) {
+  if (!lhs || !rhs)
+    return {};
+  ArrayRef<int64_t> lhsShape = NodeImporter::typeOf(lhs).getShape(), rhsShape = NodeImporter::typeOf(rhs).getShape();
+  int64_t left = lhsShape.size(), right = rhsShape.size();
+  if (left == 0 || right == 0) {
+    (void)node.error("expects no scalars");
+    return {};
+  }
+  // Counted from the end; a vector has only one dimension to contract.
+  int64_t lhsLast = left > 1 && transposesLhs ? 2 : 1, rhsLast = right == 1 || transposesRhs ? 1 : 2;
+  if (left == 1 || right <= 2)
+    return dot(node, lhs, rhs, {}, {}, left - lhsLast, right - rhsLast);
+
+  ArrayRef<int64_t> lhsBatch = lhsShape.drop_back(2), rhsBatch = rhsShape.drop_back(2);
   // One matrix on the right for all: no batch.
-  if (llvm::all_of(rightBatch, [](int64_t size) { return size == 1; }) && left >= right)
-    return oneResult(dot(node, lhs, node.reshape(rhs, node.shape(1).take_back(2)), {}, {}, left - 1, 0));
-  auto batch = dfg::broadcastShapes(leftBatch, rightBatch);
-  if (failed(batch))
-    return node.error("expects stacks of matrices that broadcast");
+  if (llvm::all_of(rhsBatch, [](int64_t size) { return size == 1; }) && left >= right)
+    return dot(node, lhs, node.reshape(rhs, rhsShape.take_back(2)), {}, {}, left - lhsLast, 2 - rhsLast);
+  auto batch = dfg::broadcastShapes(lhsBatch, rhsBatch);
+  if (failed(batch)) {
+    (void)node.error("expects stacks of matrices that broadcast");
+    return {};
+  }
   auto expand = [&](Value value, ArrayRef<int64_t> matrix) {
     SmallVector<int64_t> shape(*batch);
     shape.append(matrix.begin(), matrix.end());
     return node.broadcast(value, shape);
   };
-  lhs = expand(lhs, node.shape(0).take_back(2));
-  rhs = expand(rhs, node.shape(1).take_back(2));
+  lhs = expand(lhs, lhsShape.take_back(2));
+  rhs = expand(rhs, rhsShape.take_back(2));
   int64_t rank = batch->size() + 2;
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank - 2));
-  return oneResult(dot(node, lhs, rhs, dims, dims, rank - 1, rank - 2));
+  return dot(node, lhs, rhs, dims, dims, rank - lhsLast, rank - rhsLast);
+}
+
+static ImportResults importMatMul(NodeImporter &node) {
+  return oneResult(matmul(node, node.input(0), node.input(1), /*transposesLhs=*/false, /*transposesRhs=*/false));
+}
+
+/// An operand of FusedMatMul: with `transposesBatch` its first dimension is that of the matrices' rows.
+static Value rowsInPlace(NodeImporter &node, Value value, bool transposesBatch) {
+  int64_t rank = NodeImporter::typeOf(value).getRank();
+  if (!transposesBatch || rank < 3)
+    return value;
+  SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(1, rank - 1));
+  permutation.append({0, rank - 1});
+  return node.transpose(value, permutation);
+}
+
+static ImportResults importFusedMatMul(NodeImporter &node) {
+  Value lhs = rowsInPlace(node, node.input(0), node.integer("transBatchA", 0));
+  Value rhs = rowsInPlace(node, node.input(1), node.integer("transBatchB", 0));
+  Value product = matmul(node, lhs, rhs, node.integer("transA", 0), node.integer("transB", 0));
+  return oneResult(scaledBy(node, product, node.real("alpha", 1.0)));
+}
+
+/// The distances of every row of one matrix from every row of another. Squares that rounding leaves below zero are
+/// zero.
+static ImportResults importDistances(NodeImporter &node) {
+  std::string metric = node.text("metric", "sqeuclidean");
+  if (metric != "euclidean" && metric != "sqeuclidean")
+    return node.unsupported("the \"metric\" \"" + metric + "\" is not known");
+  if (node.rank(0) != 2 || node.rank(1) != 2 || node.shape(0)[1] != node.shape(1)[1])
+    return node.error("expects two matrices of as many columns");
+  auto squares = [&](unsigned index, ArrayRef<int64_t> shape) {
+    Value square = node.emit<dfg::MulOp>({node.input(index), node.input(index)});
+    return node.reshape(node.reduce(square, dfg::ReduceKind::Sum, {1}, /*keepDims=*/false), shape);
+  };
+  Value products = scaledBy(node, dot(node, node.input(0), node.input(1), {}, {}, 1, 1), -2.0);
+  Value sums = node.emit<dfg::AddOp>({squares(0, {node.shape(0)[0], 1}), squares(1, {1, node.shape(1)[0]})});
+  Value result = node.emit<dfg::ReluOp>(node.emit<dfg::AddOp>({products, sums}));
+  return oneResult(metric == "euclidean" ? node.emit<dfg::SqrtOp>(result) : result);
 }
 
 void addContractionOperators(OperatorTable &table) {
   table.add("Gemm", {importGemm, 2, 3, Elements::Number});
   table.add("MatMul", {importMatMul, 2, 2, Elements::Number});
+  table.add("com.microsoft.FusedGemm", {importFusedGemm, 2, 3, Elements::Float, 1});
+  table.add("com.microsoft.FusedMatMul", {importFusedMatMul, 2, 2, Elements::Float, 1});
+  table.add("com.microsoft.TransposeMatMul", {importFusedMatMul, 2, 2, Elements::Float, 1});
+  table.add("com.microsoft.CDist", {importDistances, 2, 2, Elements::Float, 1});
 }
 
 } // namespace cleave

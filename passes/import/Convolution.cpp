@@ -2,6 +2,7 @@
 //
 // Convolutions and transposed convolutions.
 
+#include "passes/import/ActivationFunctions.h"
 #include "passes/import/OperatorTable.h"
 #include "passes/import/Window.h"
 
@@ -38,6 +39,23 @@ Value buildConvolution(NodeImporter &node, Value input, Value filter) {
 
 static ImportResults importConv(NodeImporter &node) {
   return oneResult(addBias(node, buildConvolution(node, node.input(0), node.input(1))));
+}
+
+/// Conv, a sum with input 3, and then the function that "activation" names.
+static ImportResults importFusedConv(NodeImporter &node) {
+  ImportResults convolved = importConv(node);
+  if (failed(convolved) || !convolved->front().value)
+    return failure();
+  Value sum = convolved->front().value;
+  if (node.hasInput(3)) {
+    if (node.shape(3) != NodeImporter::typeOf(sum).getShape())
+      return node.error("expects input 3 to have the result's shape");
+    sum = node.emit<dfg::AddOp>({sum, node.input(3)});
+  }
+  FailureOr<Value> result = applyActivation(node, sum, node.reals("activation_params").value_or(SmallVector<float>()));
+  if (failed(result))
+    return failure();
+  return oneResult(*result);
 }
 
 /// Pads of a transposed convolution that give a result of `shape`, by the operator's specification; where the input
@@ -91,6 +109,7 @@ static ImportResults importConvTranspose(NodeImporter &node) {
 
 void addConvolutionOperators(OperatorTable &table) {
   table.add("Conv", {importConv, 2, 3, Elements::Float});
+  table.add("com.microsoft.FusedConv", {importFusedConv, 2, 4, Elements::Float, 1});
   table.add("ConvTranspose", {importConvTranspose, 2, 3, Elements::Float});
 }
 

@@ -195,6 +195,7 @@ void addMovementOperators(OperatorTable &table) {
   table.add("Expand", {importExpand, 2, 2, Elements::Any, 8});
   table.add("Tile", {importTile, 2, 2});
   table.add("Trilu", {importTrilu, 1, 2, Elements::Any, 14});
+  table.add("com.microsoft.Trilu", {importTrilu, 1, 2, Elements::Any, 1});
 }
 
 } // namespace cleave
