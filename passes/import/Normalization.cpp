@@ -2,19 +2,18 @@
 //
 // Softmax and the normalizations.
 
-#include "passes/import/NodeImporter.h"
+#include "passes/import/NormalizationParts.h"
 #include "passes/import/OperatorTable.h"
 
 using namespace mlir;
 
 namespace cleave {
 
-static Value layerNorm(NodeImporter &node, Value input, ArrayRef<int64_t> dims, double epsilon) {
+Value layerNorm(NodeImporter &node, Value input, ArrayRef<int64_t> dims, double epsilon) {
   return node.emit<dfg::LayerNormOp>(input, {node.attr("dims", dims), node.real64("epsilon", epsilon)});
 }
 
-/// value * scale + bias, the latter two where they are not null.
-static Value scaleAndShift(NodeImporter &node, Value value, Value scale, Value bias) {
+Value scaleAndShift(NodeImporter &node, Value value, Value scale, Value bias) {
   if (scale)
     value = node.emit<dfg::MulOp>({value, scale});
   return bias ? node.emit<dfg::AddOp>({value, bias}) : value;
@@ -97,8 +96,16 @@ static ImportResults importLrn(NodeImporter &node) {
                       node.real64("beta", node.real("beta", 0.75)), node.real64("k", node.real("bias", 1.0))}));
 }
 
-static SmallVector<int64_t> dimsFrom(int64_t first, int64_t rank) {
-  return llvm::to_vector(llvm::seq<int64_t>(first, rank));
+SmallVector<int64_t> dimsFrom(int64_t first, int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(first, rank)); }
+
+std::pair<Value, Value> layerNormStatistics(NodeImporter &node, Value value, ArrayRef<int64_t> dims, double epsilon) {
+  Value mean = node.mean(value, dims, /*keepDims=*/true);
+  Value centred = node.emit<dfg::SubOp>({value, mean});
+  Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), dims, /*keepDims=*/true);
+  if (!variance)
+    return {};
+  Value safe = node.emit<dfg::AddOp>({variance, node.scalar(NodeImporter::elementOf(variance), epsilon)});
+  return {mean, node.emit<dfg::ReciprocalOp>(node.emit<dfg::SqrtOp>(safe))};
 }
 
 static ImportResults importLayerNorm(NodeImporter &node) {
@@ -112,24 +119,31 @@ static ImportResults importLayerNorm(NodeImporter &node) {
       scaleAndShift(node, layerNorm(node, input, dims, epsilon), node.input(1), node.input(2))};
   if (!node.hasOutput(1) && !node.hasOutput(2))
     return results;
-  Value mean = node.mean(input, dims, /*keepDims=*/true);
-  Value centred = node.emit<dfg::SubOp>({input, mean});
-  Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), dims, /*keepDims=*/true);
-  Value safe = node.emit<dfg::AddOp>({variance, node.scalar(node.type(0).getElementType(), epsilon)});
+  auto [mean, inverseDeviation] = layerNormStatistics(node, input, dims, epsilon);
   results.push_back(mean);
-  results.push_back(node.emit<dfg::ReciprocalOp>(node.emit<dfg::SqrtOp>(safe)));
+  results.push_back(inverseDeviation);
   return results;
 }
 
+Value rootMeanSquare(NodeImporter &node, Value value, ArrayRef<int64_t> dims, double epsilon) {
+  Value square = node.mean(node.emit<dfg::MulOp>({value, value}), dims, /*keepDims=*/true);
+  if (!square)
+    return {};
+  return node.emit<dfg::SqrtOp>(node.emit<dfg::AddOp>({square, node.scalar(NodeImporter::elementOf(square), epsilon)}));
+}
+
+/// Root mean square normalization. ONNX Runtime, where it is SimplifiedLayerNormalization, can show the factor, too.
 static ImportResults importRmsNorm(NodeImporter &node) {
   FailureOr<int64_t> axis = node.axis(node.integer("axis", -1), node.rank(0));
   if (failed(axis))
     return failure();
   Value input = node.input(0);
-  Value square = node.mean(node.emit<dfg::MulOp>({input, input}), dimsFrom(*axis, node.rank(0)), /*keepDims=*/true);
-  Value epsilon = node.scalar(node.type(0).getElementType(), node.real("epsilon", 1e-5));
-  Value root = node.emit<dfg::SqrtOp>(node.emit<dfg::AddOp>({square, epsilon}));
-  return oneResult(node.emit<dfg::MulOp>({node.emit<dfg::DivOp>({input, root}), node.input(1)}));
+  Value root = rootMeanSquare(node, input, dimsFrom(*axis, node.rank(0)), node.real("epsilon", 1e-5));
+  SmallVector<NodeResult, 1> results = {
+      scaleAndShift(node, node.emit<dfg::DivOp>({input, root}), node.input(1), node.input(2))};
+  if (node.hasOutput(1))
+    results.push_back(node.emit<dfg::ReciprocalOp>(root));
+  return results;
 }
 
 static ImportResults importInstanceNorm(NodeImporter &node) {
@@ -141,15 +155,21 @@ static ImportResults importInstanceNorm(NodeImporter &node) {
       scaleAndShift(node, normal, node.perChannel(node.input(1), rank), node.perChannel(node.input(2), rank)));
 }
 
+Value groupNorm(NodeImporter &node, Value value, int64_t groups, double epsilon) {
+  ArrayRef<int64_t> shape = NodeImporter::typeOf(value).getShape();
+  if (shape.size() < 2 || groups < 1 || shape[1] % groups != 0) {
+    (void)node.error("expects channels in groups of equal size");
+    return {};
+  }
+  int64_t perGroup = llvm::product_of(shape.drop_front(1)) / groups;
+  return layerNorm(node, node.reshape(value, {shape[0], groups, perGroup}), {2}, epsilon);
+}
+
 /// Before operator set 21 scale and bias had one value a group, later one a channel.
 static ImportResults importGroupNorm(NodeImporter &node) {
-  int64_t rank = node.rank(0), groups = node.integer("num_groups", 0);
-  if (rank < 2 || groups < 1 || node.shape(0)[1] % groups != 0)
-    return node.error("expects channels in \"num_groups\" groups of equal size");
+  int64_t rank = node.rank(0);
   ArrayRef<int64_t> shape = node.shape(0);
-  int64_t perGroup = llvm::product_of(shape.drop_front(1)) / groups;
-  Value grouped = node.reshape(node.input(0), {shape[0], groups, perGroup});
-  Value normal = layerNorm(node, grouped, {2}, node.real("epsilon", 1e-5));
+  Value normal = groupNorm(node, node.input(0), node.integer("num_groups", 0), node.real("epsilon", 1e-5));
   if (node.getVersion() < 21)
     return oneResult(node.reshape(
         scaleAndShift(node, normal, node.perChannel(node.input(1), 3), node.perChannel(node.input(2), 3)), shape));
@@ -191,7 +211,9 @@ void addNormalizationOperators(OperatorTable &table) {
   table.add("LogSoftmax", {importSoftmax<dfg::LogSoftmaxOp>, 1, 1, Elements::Float});
   table.add("BatchNormalization", {importBatchNorm, 5, 5, Elements::Float});
   table.add("LRN", {importLrn, 1, 1, Elements::Float});
-  table.add("LayerNormalization", {importLayerNorm, 2, 3, Elements::Float, 17});
+  // ONNX Runtime writes layer normalization into graphs of older operator sets, too, and the simplified one into all.
+  table.add("LayerNormalization", {importLayerNorm, 2, 3, Elements::Float, 1});
+  table.add("SimplifiedLayerNormalization", {importRmsNorm, 2, 3, Elements::Float, 1});
   table.add("RMSNormalization", {importRmsNorm, 2, 2, Elements::Float, 23});
   table.add("InstanceNormalization", {importInstanceNorm, 3, 3, Elements::Float});
   table.add("GroupNormalization", {importGroupNorm, 3, 3, Elements::Float, 18});
