@@ -32,6 +32,7 @@ const OperatorTable &OperatorTable::get() {
     addEinsumOperators(result);
     addRecurrentOperators(result);
     addAttentionOperators(result);
+    addFusedAttentionOperators(result);
     addFusedNormalizationOperators(result);
     addSignalOperators(result);
     addControlFlowOperators(result);

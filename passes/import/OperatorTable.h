@@ -73,6 +73,7 @@ void addCreationOperators(OperatorTable &table);
 void addEinsumOperators(OperatorTable &table);
 void addRecurrentOperators(OperatorTable &table);
 void addAttentionOperators(OperatorTable &table);
+void addFusedAttentionOperators(OperatorTable &table);
 void addFusedNormalizationOperators(OperatorTable &table);
 void addSignalOperators(OperatorTable &table);
 void addControlFlowOperators(OperatorTable &table);
