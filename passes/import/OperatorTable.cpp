@@ -34,6 +34,7 @@ const OperatorTable &OperatorTable::get() {
     addAttentionOperators(result);
     addFusedAttentionOperators(result);
     addFusedNormalizationOperators(result);
+    addGroupQueryAttentionOperators(result);
     addSignalOperators(result);
     addControlFlowOperators(result);
     addOptimizerOperators(result);

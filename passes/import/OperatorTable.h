@@ -75,6 +75,7 @@ void addRecurrentOperators(OperatorTable &table);
 void addAttentionOperators(OperatorTable &table);
 void addFusedAttentionOperators(OperatorTable &table);
 void addFusedNormalizationOperators(OperatorTable &table);
+void addGroupQueryAttentionOperators(OperatorTable &table);
 void addSignalOperators(OperatorTable &table);
 void addControlFlowOperators(OperatorTable &table);
 void addOptimizerOperators(OperatorTable &table);
