@@ -277,6 +277,16 @@ Value NodeImporter::constant(const HostTensor &tensor) {
   return emit<dfg::ConstantOp>({}, builder.getNamedAttr("value", tensor.toAttribute()));
 }
 
+Value NodeImporter::weight(StringRef part, HostTensor tensor) {
+  if (!graph.takeFoldedBytes(static_cast<uint64_t>(tensor.getNumBytes()))) {
+    (void)error("makes the model's constants larger than memory should hold");
+    return {};
+  }
+  ImportedValue *value = argument(part, std::move(tensor));
+  value->isWeight = true;
+  return use(*value);
+}
+
 Value NodeImporter::splat(RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute number;

@@ -159,6 +159,9 @@ public:
   /// A constant of one element, of rank 0.
   mlir::Value scalar(mlir::Type elementType, double value);
   mlir::Value constant(const HostTensor &tensor);
+  /// A weight that the import computes: a parameter named below the node. An error where the model's constants become
+  /// larger than memory should hold.
+  mlir::Value weight(llvm::StringRef part, HostTensor tensor);
   /// A constant with one value everywhere.
   mlir::Value splat(mlir::RankedTensorType type, double value);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);

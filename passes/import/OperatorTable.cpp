@@ -35,6 +35,7 @@ const OperatorTable &OperatorTable::get() {
     addFusedAttentionOperators(result);
     addFusedNormalizationOperators(result);
     addGroupQueryAttentionOperators(result);
+    addBlockQuantizationOperators(result);
     addSignalOperators(result);
     addControlFlowOperators(result);
     addOptimizerOperators(result);

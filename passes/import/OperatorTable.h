@@ -76,6 +76,7 @@ void addAttentionOperators(OperatorTable &table);
 void addFusedAttentionOperators(OperatorTable &table);
 void addFusedNormalizationOperators(OperatorTable &table);
 void addGroupQueryAttentionOperators(OperatorTable &table);
+void addBlockQuantizationOperators(OperatorTable &table);
 void addSignalOperators(OperatorTable &table);
 void addControlFlowOperators(OperatorTable &table);
 void addOptimizerOperators(OperatorTable &table);
