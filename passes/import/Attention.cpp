@@ -172,8 +172,9 @@ static ImportResults buildRotary(NodeImporter &node, Value cosine, Value sine, V
                       Twine(turned));
   Value input = isFlat ? node.reshape(node.input(0), {shape[0], length, heads, size})
                        : node.transpose(node.input(0), {0, 2, 1, 3});
-  Value result = turnPairs(node, input, rotaryFactors(node, cosine, positions, turned / 2),
-                           rotaryFactors(node, sine, positions, turned / 2), interleaved);
+  Value cosines = rotaryFactors(node, cosine, positions, turned / 2);
+  Value sines = rotaryFactors(node, sine, positions, turned / 2);
+  Value result = turnPairs(node, input, cosines, sines, interleaved);
   return oneResult(isFlat ? node.reshape(result, shape) : node.transpose(result, {0, 2, 1, 3}));
 }
 

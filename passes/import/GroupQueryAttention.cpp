@@ -289,7 +289,8 @@ ImportResults GroupQueryAttention::buildAttention(Value keys, Value values) {
 ImportResults GroupQueryAttention::build() {
   if (failed(checkKnown()) || failed(readHeads()) || failed(readLengths()) || failed(readPast()) || failed(rotate()))
     return failure();
-  return buildAttention(present(PastKey, key), present(PastValue, value));
+  Value keys = present(PastKey, key), values = present(PastValue, value);
+  return buildAttention(keys, values);
 }
 
 void addGroupQueryAttentionOperators(OperatorTable &table) {
