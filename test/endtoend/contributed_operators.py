@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The operators that ONNX Runtime's optimizer and exporters of language models write (domain com.microsoft), one a model:
-# outputs must be those of ONNX Runtime, or, where its CPU provider lacks a kernel, of the definition in NumPy.
+# The operators that ONNX Runtime's optimizer and exporters of language models write (domain com.microsoft), one a
+# model: outputs must be those of ONNX Runtime, or, where its CPU provider lacks a kernel, of the definition in NumPy.
 #
 #   python3 test/endtoend/contributed_operators.py [PATTERN...]
 
@@ -266,10 +266,9 @@ def group_query_cases():
     for batch in (1, BATCH):
         last = lengths(*[past] * batch)
         for weights in ((6, 7, 8), (5, 6, 7, 8)):
-            what = f"{batch} {len(weights)}"
-            yield made(f"later {what}", [*new(1, batch), *buffers(past, batch), *last, *tables], rotary, weights=weights)
-            yield made(f"later room {what}", [*new(1, batch), *buffers(8, batch), *last, *tables], rotary,
-                       weights=weights)
+            for room in (past, 8):
+                yield made(f"later {batch} {room} {len(weights)}",
+                           [*new(1, batch), *buffers(room, batch), *last, *tables], rotary, weights=weights)
     yield made("later several", [*new(steps, 1), *buffers(past, 1), *lengths(past + steps - 1), *tables], rotary)
     ragged = lengths(past, 1)
     yield made("ragged", [*new(1), *buffers(past), *ragged, *tables], rotary)
@@ -279,6 +278,38 @@ def group_query_cases():
     yield made("ragged positions", [*new(1), *buffers(past), *ragged, *tables, positions], rotary)
 
 
+def pack(numbers, bits):
+    """Numbers along the last dimension, of so many bits, as bytes, low bits first; what is missing is zero."""
+    each = 8 // bits
+    missing = -numbers.shape[-1] % each
+    numbers = numpy.concatenate([numbers, numpy.zeros((*numbers.shape[:-1], missing), dtype=numbers.dtype)], axis=-1)
+    apart = numbers.reshape(*numbers.shape[:-1], -1, each)
+    return sum(apart[..., i] << (i * bits) for i in range(each)).astype(numpy.uint8)
+
+
+def block_cases():
+    """Weights of a few bits, of which the last block is not full, with zero points of every kind."""
+    rows, columns = 6, 75
+    for bits, size, zeros in ((4, 16, None), (4, 32, "packed"), (8, 16, "packed"), (8, 64, None), (4, 16, "reals"),
+                              (2, 16, "packed")):
+        blocks = -(-columns // size)
+        numbers = GENERATOR.integers(0, 1 << bits, (rows, blocks, size))
+        scales, x, bias = floats(rows, blocks), floats(2, 3, columns), floats(rows)
+        middle, packed = numpy.full((rows, blocks), float(1 << bits - 1)), None
+        if zeros == "packed":
+            middle = GENERATOR.integers(0, 1 << bits, (rows, blocks))
+            packed = pack(middle, bits).view(numpy.int8)
+        if zeros == "reals":
+            middle = packed = floats(rows, blocks, low=0, high=15)
+        weights = (numbers - middle[:, :, None]) * scales[:, :, None].astype(numpy.float64)
+        weights = weights.reshape(rows, -1)[:, :columns]
+        # Bytes of either sign are the same to the import.
+        yield case(f"MatMulNBits {bits} {size} {zeros}",
+                   [x, pack(numbers, bits).view(numpy.int8), scales, packed, None, bias],
+                   {"N": rows, "K": columns, "bits": bits, "block_size": size}, 1, (1, 2, 3),
+                   expected=[(x @ weights.T + bias).astype(numpy.float32)])
+
+
 if __name__ == "__main__":
     main(activation_cases, product_cases, normalization_cases, fused_attention_cases, multi_head_cases, rotary_cases,
-         group_query_cases)
+         group_query_cases, block_cases)
