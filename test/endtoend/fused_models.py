@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Whole transformers of the operators that ONNX Runtime fuses (domain com.microsoft), one as its optimizer leaves an
-# encoder, one as exporters of language models write a decoder: outputs must be ONNX Runtime's on one device and divided
-# over several, and the gradients of a training step PyTorch's.
+# Whole models of the operators that ONNX Runtime fuses (domain com.microsoft). An encoder as tools for transformers
+# leave it and a decoder as exporters of language models write it: outputs must be ONNX Runtime's on one device and
+# divided over several, and the gradients of a training step PyTorch's. Standard models that ONNX Runtime's optimizer
+# rewrote must give what they gave before.
 #
-#   python3 test/endtoend/fused_models.py [encoder|decoder]...
+#   python3 test/endtoend/fused_models.py [encoder|decoder|optimized]...
 
 import math
 import os
@@ -26,6 +27,15 @@ DIVIDED = {"alternate": ["--machine", "host:2x1", "--strategy", "alternate"],
            "data": ["--machine", "host:2x1", "--strategy", "data"],
            "tensor": ["--machine", "host:2x1", "--strategy", "tensor", "--degrees", "model=2"],
            "uneven tensor": ["--machine", "host:3x1", "--strategy", "tensor", "--degrees", "model=3"]}
+
+
+# Models of the zoo, and operators that the optimizer puts into them.
+OPTIMIZED = {"lenet": (["--batch", "4"], ["FusedConv", "FusedGemm"]),
+             "unet": (["--batch", "2", "--image-size", "32", "--features", "6"], ["FusedConv"]),
+             "gpt": (["--batch", "2", "--layers", "2", "--hidden", "60", "--heads", "6", "--sequence", "11",
+                      "--vocabulary", "101"], ["FusedMatMul", "SkipLayerNormalization"]),
+             "bert": (["--batch", "2", "--layers", "2", "--hidden", "48", "--heads", "4", "--sequence", "13",
+                       "--vocabulary", "97"], ["FusedGemm", "FusedMatMul", "SkipLayerNormalization"])}
 
 
 class Builder:
@@ -200,6 +210,31 @@ def check_outputs(checks, name, builder, folder, divided):
         checks.add(result.code == DONE, f"{name}: outputs, {what}", result)
 
 
+def check_optimized(checks, name, folder):
+    """The model in ONNX Runtime, and what its optimizer made of it in Cleave."""
+    sizes, kinds = OPTIMIZED[name]
+    path, rewritten = os.path.join(folder, f"{name}.onnx"), os.path.join(folder, f"{name}.optimized.onnx")
+    made = cleave("zoo", name, *sizes, "--weights", "-o", path)
+    if made.code != DONE:
+        checks.add(False, f"{name}: made", made)
+        return
+    random, arrays = numpy.random.default_rng(5), []
+    for port in onnx.load(path).graph.input:
+        shape, kind = [dim.dim_value for dim in port.type.tensor_type.shape.dim], port.type.tensor_type.elem_type
+        arrays.append(random.standard_normal(shape).astype(numpy.float32) if kind == TensorProto.FLOAT else
+                      random.integers(0, 2, shape).astype(onnx.mapping.TENSOR_TYPE_TO_NP_TYPE[kind]))
+    inputs = peer.write_inputs(arrays, folder)
+    peer.run_peer(path, inputs, folder, rewritten)
+    found = {node.op_type for node in onnx.load(rewritten).graph.node if node.domain == "com.microsoft"}
+    checks.add(found >= set(kinds), f"{name}: optimized into {', '.join(sorted(found))}", made)
+    given = [flag for i, file in enumerate(inputs) for flag in ("--input", f"@{i}={file}")]
+    for what in ("one device", "tensor"):
+        how = DIVIDED.get(what, ["--machine", "host:1x1", "--strategy", "single"])
+        result = cleave("run", rewritten, *how, *given, "--expect", f"@0={folder}/0.npy", "--rtol", "1e-4", "--atol",
+                        "1e-5")
+        checks.add(result.code == DONE, f"{name}: optimized, {what}", result)
+
+
 def check_gradients(checks, name, builder, in_torch, folder, trained):
     """`trained` are the parameters' names: every weight of reals that is no table."""
     try:
@@ -233,7 +268,7 @@ def check_gradients(checks, name, builder, in_torch, folder, trained):
 
 
 def main():
-    checks, wanted = Checks(), sys.argv[1:] or ["encoder", "decoder"]
+    checks, wanted = Checks(), sys.argv[1:] or ["encoder", "decoder", "optimized"]
     everywhere = ["one device", *DIVIDED]
     with tempfile.TemporaryDirectory() as folder:
         if "encoder" in wanted:
@@ -246,6 +281,8 @@ def main():
             check_outputs(checks, "decoder, the first step", model, folder, everywhere)
             trained = [key for key in model.weights if key not in ("last", "total", "cosines", "sines")]
             check_gradients(checks, "decoder", model, decoder_in_torch, folder, trained)
+        for name in OPTIMIZED if "optimized" in wanted else ():
+            check_optimized(checks, name, folder)
     checks.report()
 
 

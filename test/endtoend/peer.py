@@ -26,10 +26,11 @@ def write_inputs(arrays, folder):
     return paths
 
 
-def run_peer(model, inputs, folder):
-    """ONNX Runtime's outputs as files 0.npy, 1.npy, ... in `folder`. Ends the test where there is no ONNX Runtime."""
+def run_peer(model, inputs, folder, optimized=None):
+    """ONNX Runtime's outputs as files 0.npy, 1.npy, ... in `folder`, and the model as its optimizer leaves it as
+    `optimized`. Ends the test where there is no ONNX Runtime."""
     files = {f"@{position}": path for position, path in enumerate(inputs)}
-    request = {"model": model, "inputs": files, "repeat": 1, "warmup": 0, "output_dir": folder}
+    request = {"model": model, "inputs": files, "repeat": 1, "warmup": 0, "output_dir": folder, "optimized": optimized}
     done = subprocess.run(["node", os.path.join(REPOSITORY, "tools/bench/onnxruntime.mjs"), json.dumps(request)],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -12,6 +12,7 @@
 //   repeat      optional: timed runs (20)
 //   warmup      optional: runs before them (3)
 //   output_dir  optional: folder that receives <position>.npy for each output of the last run
+//   optimized   optional: path that receives the model as the optimizer leaves it, with what it does on any machine
 // The answer, one JSON object on standard output: version, median_ms, p10_ms, p90_ms, runs, latencies_ms.
 // onnxruntime-node is looked for in $CLEAVE_NODE, then in build/node, where tools/setup puts it. Exit codes: 0 done,
 // 1 an error (also: the package is missing), 2 usage.
@@ -98,7 +99,8 @@ async function main() {
     intraOpNumThreads: request.threads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
-    graphOptimizationLevel: 'all',
+    graphOptimizationLevel: request.optimized ? 'extended' : 'all',
+    ...(request.optimized && { optimizedModelFilePath: request.optimized }),
     logSeverityLevel: 3,
   });
   const feeds = makeFeeds(ort, session, request.inputs, request.dims);
