@@ -54,13 +54,18 @@ AttentionValues attend(NodeImporter &node, const AttentionSizes &sizes, Value qu
   if (!query)
     return {};
   Type element = NodeImporter::elementOf(query);
-  // The heads that share keys are rows of one product.
-  int64_t rowsPerGroup = sizes.heads / sizes.groups * sizes.length;
-  SmallVector<int64_t> scoreShape = {sizes.batch, sizes.heads, sizes.length, sizes.total};
+  // The heads that share keys are rows of one product, in a dimension of their own: a split by heads goes through.
+  int64_t shared = sizes.heads / sizes.groups;
+  auto inGroups = [&](Value of, int64_t last) {
+    if (shared == 1)
+      return of;
+    return node.reshape(of, {sizes.batch, sizes.groups, shared, sizes.length, last});
+  };
+  int64_t lastRow = shared == 1 ? 3 : 4;
   AttentionValues values;
-  Value rows =
-      node.reshape(timesConstant(node, query, rule.scale), {sizes.batch, sizes.groups, rowsPerGroup, sizes.size});
-  values.product = node.reshape(node.dot(rows, key, {0, 1}, {0, 1}, {3}, {3}), scoreShape);
+  Value rows = inGroups(timesConstant(node, query, rule.scale), sizes.size);
+  values.product = node.reshape(node.dot(rows, key, {0, 1}, {0, 1}, {lastRow}, {3}),
+                                {sizes.batch, sizes.heads, sizes.length, sizes.total});
   values.capped = values.product;
   if (rule.cap > 0)
     values.capped =
@@ -69,8 +74,8 @@ AttentionValues attend(NodeImporter &node, const AttentionSizes &sizes, Value qu
   Value scores = node.cast(values.masked, rule.precision);
   values.weights =
       rule.softmax ? rule.softmax(scores) : node.emit<dfg::SoftmaxOp>(scores, node.attr("dim", int64_t(3)));
-  Value shared = node.reshape(values.weights, {sizes.batch, sizes.groups, rowsPerGroup, sizes.total});
-  Value mixed = node.dot(shared, node.cast(value, rule.precision), {0, 1}, {0, 1}, {3}, {2});
+  Value mixed =
+      node.dot(inGroups(values.weights, sizes.total), node.cast(value, rule.precision), {0, 1}, {0, 1}, {lastRow}, {2});
   values.result = node.cast(node.reshape(mixed, {sizes.batch, sizes.heads, sizes.length, sizes.valueSize}), element);
   return values;
 }
