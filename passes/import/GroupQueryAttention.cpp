@@ -4,6 +4,7 @@
 // earlier steps, of which every sequence of the batch may have another number.
 
 #include "passes/import/AttentionParts.h"
+#include "passes/import/NormalizationParts.h"
 #include "passes/import/OperatorTable.h"
 
 #include <cmath>
@@ -23,12 +24,30 @@ public:
 
 private:
   /// Inputs by their positions.
-  enum : unsigned { Query, Key, Values, PastKey, PastValue, LastPositions, Total, Cosine, Sine, Positions, Bias, Sink };
+  enum : unsigned {
+    Query,
+    Key,
+    Values,
+    PastKey,
+    PastValue,
+    LastPositions,
+    Total,
+    Cosine,
+    Sine,
+    Positions,
+    Bias,
+    Sink,
+    KeyScale,
+    ValueScale,
+    QueryNorm,
+    KeyNorm
+  };
 
   LogicalResult checkKnown();
   LogicalResult readHeads();
   LogicalResult readLengths();
   LogicalResult readPast();
+  LogicalResult normalize();
   LogicalResult rotate();
   Value rotaryFactors(unsigned table);
   Value present(unsigned past, Value added);
@@ -63,10 +82,8 @@ LogicalResult GroupQueryAttention::checkKnown() {
   for (StringRef name : {"k_quant_type", "v_quant_type"})
     if (node.text(name, "NONE") != "NONE")
       return node.unsupported("quantized keys and values (\"" + name + "\") are not known");
-  if (node.hasInput(12) || node.hasInput(13))
+  if (node.hasInput(KeyScale) || node.hasInput(ValueScale))
     return node.unsupported("quantized keys and values are not known");
-  if (node.hasInput(14) || node.hasInput(15))
-    return node.unsupported("normalized queries and keys (inputs 14 and 15) are not known");
   if (node.integer("sliding_window_cache", 0))
     return node.unsupported("a window as buffer (\"sliding_window_cache\" = 1) is not known");
   if (node.integer("qk_output", 0) || node.hasOutput(3))
@@ -151,6 +168,28 @@ LogicalResult GroupQueryAttention::readPast() {
   Value last = node.cast(node.reshape(node.input(LastPositions), {batch}), node.getBuilder().getI64Type());
   pasts = plus(last, 1 - length);
   return success(static_cast<bool>(pasts));
+}
+
+/// Each head of queries and keys by its own root mean square, where the node has scales for both.
+LogicalResult GroupQueryAttention::normalize() {
+  if (node.hasInput(QueryNorm) != node.hasInput(KeyNorm))
+    return node.error("expects scales of normalized queries and keys together");
+  if (!node.hasInput(QueryNorm))
+    return success();
+  double epsilon = node.real("qk_norm_epsilon", 1e-6);
+  auto normalized = [&](Value heads, unsigned scale) -> Value {
+    if (!heads)
+      return {};
+    if (node.shape(scale) != NodeImporter::typeOf(heads).getShape().take_back()) {
+      (void)node.error("expects input " + Twine(scale) + " to have one element for each of a head");
+      return {};
+    }
+    Value root = rootMeanSquare(node, heads, {3}, epsilon);
+    return scaleAndShift(node, node.emit<dfg::DivOp>({heads, root}), node.input(scale), Value());
+  };
+  query = normalized(query, QueryNorm);
+  key = normalized(key, KeyNorm);
+  return success(query && key);
 }
 
 //===-- rotary embeddings -------------------------------------------------------------------------------------===//
@@ -287,7 +326,8 @@ ImportResults GroupQueryAttention::buildAttention(Value keys, Value values) {
 }
 
 ImportResults GroupQueryAttention::build() {
-  if (failed(checkKnown()) || failed(readHeads()) || failed(readLengths()) || failed(readPast()) || failed(rotate()))
+  if (failed(checkKnown()) || failed(readHeads()) || failed(readLengths()) || failed(readPast()) ||
+      failed(normalize()) || failed(rotate()))
     return failure();
   Value keys = present(PastKey, key), values = present(PastValue, value);
   return buildAttention(keys, values);

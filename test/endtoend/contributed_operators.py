@@ -275,6 +275,14 @@ def group_query_cases():
     yield made("ragged room", [*new(1), *buffers(8), *ragged, *tables], {**rotary, "local_window_size": 2})
     yield made("ragged known", [*new(1), *buffers(8), *ragged, *tables], rotary, weights=(5, 6, 7, 8))
     positions = numpy.array([[7], [2]], dtype=numpy.int64)
+    # Normalized heads, which ONNX Runtime has on GPUs only.
+    inputs, scales = new(LENGTH), [floats(size), floats(size)]
+    q, k, v = (x.astype(numpy.float64).reshape(BATCH, LENGTH, -1, size) for x in inputs)
+    q, k = (x / numpy.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * scale for x, scale in zip((q, k), scales))
+    k, v = (x.repeat(HEADS // groups, axis=2) for x in (k, v))
+    behind = numpy.triu(numpy.full((LENGTH, LENGTH), -numpy.inf), 1)
+    yield made("first normalized", [*inputs, *none, *full, *[None] * 7, *scales], None, 1)._replace(
+        expected=[attended(q, k, v, behind)])
     yield made("ragged positions", [*new(1), *buffers(past), *ragged, *tables, positions], rotary)
 
 
