@@ -42,7 +42,8 @@ class Builder:
     """A model while it is written: nodes, and weights by name."""
 
     def __init__(self):
-        self.random, self.nodes, self.weights, self.inputs, self.outputs = numpy.random.default_rng(3), [], {}, {}, []
+        self.random, self.nodes, self.weights, self.outputs = numpy.random.default_rng(3), [], {}, []
+        self.inputs, self.shapes = {}, {}
 
     def weight(self, name, *shape):
         scale = 1.0 / math.sqrt(shape[-2]) if len(shape) > 1 else 0.2
@@ -57,8 +58,8 @@ class Builder:
         self.weights[name] = numpy.array(array, dtype=dtype)
         return name
 
-    def input(self, name, array):
-        self.inputs[name] = array
+    def input(self, name, array, shape=None):
+        self.inputs[name], self.shapes[name] = array, shape or array.shape
         return name
 
     def op(self, kind, inputs, results, domain="com.microsoft", **attributes):
@@ -68,7 +69,8 @@ class Builder:
         return results[0]
 
     def save(self, path):
-        ports = [helper.make_tensor_value_info(name, onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[array.dtype], array.shape)
+        ports = [helper.make_tensor_value_info(name, onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[array.dtype],
+                                               self.shapes[name])
                  for name, array in self.inputs.items()]
         graph = helper.make_graph(self.nodes, "fused", ports,
                                   [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -110,10 +112,19 @@ def decoder(length, room, past):
     b = Builder()
     words = b.input("words", b.random.integers(0, WORDS, (BATCH, length)).astype(numpy.int32))
     b.weight("word", WORDS, WIDTH), b.norm("g", WIDTH)
-    last = numpy.array(past, dtype=numpy.int32) + length - 1
-    # In the first step how long the sequences are is known, later it is data.
-    last = b.input("last", last) if room else b.number("last", last)
-    b.number("total", max(past) + length)
+    lengths = numpy.array(past, dtype=numpy.int32) + length
+    if room:
+        # As exporters write it: how long each sequence is follows from the mask's values, the longest from its shape.
+        b.input("mask", (numpy.arange(max(lengths)) < lengths[:, None]).astype(numpy.int64), (BATCH, "total length"))
+        b.number("one", [1], numpy.int64)
+        b.op("ReduceSum", ["mask", "one"], "count", domain="", keepdims=0)
+        b.op("Cast", [b.op("Sub", ["count", "one"], "before", domain="")], "last", domain="", to=TensorProto.INT32)
+        b.op("Gather", [b.op("Shape", ["mask"], "shape", domain=""), "one"], "columns", domain="")
+        b.op("Cast", ["columns"], "total", domain="", to=TensorProto.INT32)
+    else:
+        b.number("last", lengths - 1)
+        b.number("total", max(lengths))
+    last = "last"
     angles = numpy.arange(16)[:, None] * (0.4 ** numpy.arange(SIZE // 2))[None, :]
     b.number("cosines", numpy.cos(angles), numpy.float32), b.number("sines", numpy.sin(angles), numpy.float32)
     kept = max(room, max(past) + length)
