@@ -87,6 +87,9 @@ static FailureOr<Value> sumOfEmbeddings(NodeImporter &node) {
   for (unsigned index : {1u, 7u})
     if (node.hasInput(index) && node.shape(index) != node.shape(0))
       return FailureOr<Value>(node.error("expects segments and mask of the words' shape"));
+  if (node.hasInput(8) && (node.rank(8) != 2 || node.shape(8)[1] != length ||
+                           (node.shape(8)[0] != 1 && node.shape(8)[0] != node.shape(0)[0])))
+    return FailureOr<Value>(node.error("expects positions of each sequence, or of one for all"));
   auto rows = [&](unsigned table, Value places) {
     return node.emit<dfg::GatherOp>({node.input(table), places}, node.attr("dim", int64_t(0)));
   };
@@ -162,6 +165,8 @@ static ImportResults importFusedGroupNorm(NodeImporter &node) {
     sum = node.emit<dfg::AddOp>({sum, perChannel(4)});
   if (!sum)
     return failure();
+  if (NodeImporter::typeOf(sum).getNumElements() != node.type(0).getNumElements())
+    return node.error("expects a skip connection that broadcasts to the input");
   Value normal = groupNorm(node, sum, node.integer("groups", 0), node.real("epsilon", 1e-5));
   Value result =
       scaleAndShift(node, node.reshape(normal, NodeImporter::typeOf(sum).getShape()), perChannel(1), perChannel(2));

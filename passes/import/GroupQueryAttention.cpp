@@ -97,8 +97,9 @@ LogicalResult GroupQueryAttention::checkKnown() {
 /// Queries, keys and values apart, also where they come as one tensor.
 LogicalResult GroupQueryAttention::readHeads() {
   int64_t heads = node.integer("num_heads", 0), groups = node.integer("kv_num_heads", 0);
-  if (heads < 1 || groups < 1)
-    return node.error("expects \"num_heads\" and \"kv_num_heads\"");
+  if (heads < 1 || groups < 1 || heads % groups != 0)
+    return node.error("expects \"num_heads\" to be a multiple of \"kv_num_heads\", got " + Twine(heads) + " and " +
+                      Twine(groups));
   if (node.hasInput(Key) != node.hasInput(Values))
     return node.error("expects keys and values together");
   bool isPacked = !node.hasInput(Key);
@@ -106,7 +107,10 @@ LogicalResult GroupQueryAttention::readHeads() {
     if (node.rank(i) != 3)
       return node.error("expects queries, keys and values of rank 3");
   batch = node.shape(Query)[0], length = node.shape(Query)[1];
-  int64_t width = node.shape(Query)[2], parts = isPacked ? heads + 2 * groups : heads;
+  // More heads than elements do not divide them, and must not overflow before that is clear.
+  int64_t width = node.shape(Query)[2], parts = std::min(heads, width + 1);
+  if (isPacked)
+    parts += 2 * std::min(groups, width + 1);
   if (width % parts != 0)
     return node.error("expects a number of heads that divides " + Twine(width) + ", got " + Twine(parts));
   int64_t size = width / parts;
