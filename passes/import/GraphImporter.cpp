@@ -156,7 +156,7 @@ LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &pro
   NodeImporter node(*this, scope, proto, name, version == scope.versions.end() ? 1 : version->second, inputs);
   LogicalResult result = domain.empty() || OperatorTable::get().hasKind(kind)
                              ? importKnownKind(scope, node, kind)
-                             : importOpaque(scope, node, "operators of the domain " + domain + " are not known");
+                             : importOpaque(scope, node, "the operator " + kind + " is not known");
   if (failed(result))
     return failure();
   if (std::string group = groupOf(scope, proto, name); !group.empty())
