@@ -107,7 +107,8 @@ llvm::Expected<ModelTensor> TensorReader::readPacked(const onnx::TensorProto &pr
   auto type = makeTensorType(shape, hasSign ? Type(IntegerType::get(context, 8)) : byte);
   if (!type)
     return type.takeError();
-  auto packed = readAs(proto, RankedTensorType::get({llvm::divideCeil(type->getNumElements(), 2)}, byte));
+  int64_t bytes = (type->getNumElements() + 1) / 2;
+  auto packed = readAs(proto, RankedTensorType::get({bytes}, byte));
   if (!packed)
     return packed.takeError();
   char *writable = nullptr;

@@ -4,16 +4,14 @@
 
 #include "tools/cleave/InputFiles.h"
 
+#include "passes/codegen/LayoutTypes.h"
 #include "runtime/tensorfile/TensorFile.h"
 
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 using namespace mlir;
 
 namespace cleave::tool {
-
-using runtime::ElementType;
 
 Expected<std::pair<std::string, std::string>> splitBinding(const std::string &text, const char *option) {
   size_t equals = text.find('=');
@@ -22,40 +20,10 @@ Expected<std::pair<std::string, std::string>> splitBinding(const std::string &te
   return std::pair(text.substr(0, equals), text.substr(equals + 1));
 }
 
-static Type compilerType(MLIRContext *context, ElementType element) {
-  Builder builder(context);
-  switch (element) {
-  case ElementType::I1:
-    return builder.getI1Type();
-  case ElementType::I8:
-    return builder.getI8Type();
-  case ElementType::I16:
-    return builder.getI16Type();
-  case ElementType::I32:
-    return builder.getI32Type();
-  case ElementType::I64:
-    return builder.getI64Type();
-  case ElementType::F16:
-    return builder.getF16Type();
-  case ElementType::BF16:
-    return builder.getBF16Type();
-  case ElementType::F32:
-    return builder.getF32Type();
-  case ElementType::F64:
-    return builder.getF64Type();
-  case ElementType::U8:
-    return {};
-  }
-  return {};
-}
-
-std::optional<HostTensor> toCompiler(MLIRContext *context, const runtime::HostTensor &tensor) {
-  Type element = compilerType(context, tensor.type().element);
-  if (!element)
-    return std::nullopt;
+HostTensor toCompiler(MLIRContext *context, const runtime::HostTensor &tensor) {
   auto owner = std::make_shared<runtime::HostTensor>(tensor);
   const std::byte *data = owner->bytes().data();
-  return HostTensor(RankedTensorType::get(tensor.type().shape, element), data, std::move(owner));
+  return HostTensor(fromRuntimeType(context, tensor.type()), data, std::move(owner));
 }
 
 Expected<InputFiles> InputFiles::create(const std::vector<std::string> &bindings) {
@@ -101,8 +69,8 @@ std::optional<HostTensor> InputFiles::valueOf(StringRef input, RankedTensorType 
   const runtime::HostTensor *tensor = tensorOf(input);
   if (!tensor)
     return std::nullopt;
-  auto value = toCompiler(type.getContext(), *tensor);
-  return value && value->getType() == type ? value : std::nullopt;
+  HostTensor value = toCompiler(type.getContext(), *tensor);
+  return value.getType() == type ? std::optional(value) : std::nullopt;
 }
 
 } // namespace cleave::tool

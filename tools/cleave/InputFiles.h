@@ -19,8 +19,8 @@ namespace cleave::tool {
 /// "NAME=VALUE" at its first equals sign; Status::Usage with `option`'s name otherwise.
 Expected<std::pair<std::string, std::string>> splitBinding(const std::string &text, const char *option);
 
-/// A tensor that the runtime has read, as the compiler's; nothing where the compiler lacks the element type.
-std::optional<HostTensor> toCompiler(mlir::MLIRContext *context, const runtime::HostTensor &tensor);
+/// A tensor that the runtime has read, as the compiler's.
+HostTensor toCompiler(mlir::MLIRContext *context, const runtime::HostTensor &tensor);
 
 /// Files by the names, or by "@" and the positions, of inputs. A position is known once the importer has asked for the
 /// input, which it does in order.

@@ -73,11 +73,7 @@ static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOp
     auto tensor = runtime::readTensorFile(parts->second);
     if (!tensor)
       return Error(tensor.error().status(), "--bind " + parts->first + ": " + tensor.error().message());
-    auto bound = toCompiler(&context, *tensor);
-    if (!bound)
-      return makeError(Status::Unsupported, "--bind ", parts->first, ": elements of type ",
-                       elementName(tensor->type().element), " are not supported");
-    result.bindings[parts->first] = *bound;
+    result.bindings[parts->first] = toCompiler(&context, *tensor);
   }
   if (inputs && !inputs->empty()) {
     result.inputShape = [inputs](StringRef name) { return inputs->shapeOf(name); };

@@ -87,8 +87,9 @@ void expectPinsAreKept(const std::string &name, const std::map<std::string, int6
   pinned.expectKept(two);
   EXPECT_LE(one.seconds, two.seconds * (1 + 1e-9));
   // Without pins a step of inference is not searched for stages that share devices.
-  if (training)
+  if (training) {
     EXPECT_LE(free, one.seconds * (1 + 1e-9));
+  }
   ASSERT_EQ(one.considered.front().name, "without the pins");
   EXPECT_NEAR(one.considered.front().seconds, free, free * 1e-6);
 }
