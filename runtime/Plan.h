@@ -329,7 +329,7 @@ struct Setting {
 /// The triple of objects that hold PTX.
 inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 
-/// The version of plan.fbs that this runtime reads.
+/// The version of plan.fbs that this runtime reads, which is the default there.
 inline constexpr uint32_t planVersion = 4;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
