@@ -134,7 +134,11 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
   return *type;
 }
 
-LogicalResult GraphImporter::bindInput(ImportedValue &input, const HostTensor &value) {
+LogicalResult GraphImporter::bindInput(ImportedValue &input, const HostTensor &given) {
+  HostTensor value = given;
+  // Programs in NumPy, which has no bfloat16, call it uint16.
+  if (input.type.getElementType().isBF16() && value.getElementType().isUnsignedInteger(16))
+    value = value.withType(value.getType().clone(input.type.getElementType()));
   if (value.getType() != input.type) {
     noteFailure(ImportFailure::Usage);
     return emitError(UnknownLoc::get(context)) << "the value given for the input \"" << input.name << "\" is a "

@@ -57,7 +57,7 @@ TEST(ElementType, SaturatesIntegers) {
 
 // Every type's name leads back to it, and each has a size.
 TEST(ElementType, NamesAndSizes) {
-  const unsigned sizes[] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
+  const unsigned sizes[] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8};
   for (unsigned i = 0; i != numElementTypes; ++i) {
     auto type = static_cast<ElementType>(i);
     EXPECT_EQ(elementTypeNamed(elementName(type)), type);

@@ -176,16 +176,22 @@ CLEAVE_FILL(8, uint64_t)
 using Byte = Plain<uint8_t>;
 using SignedByte = Plain<int8_t, int32_t>;
 using Short = Plain<int16_t, int32_t>;
+using UnsignedShort = Plain<uint16_t, uint32_t>;
 using Int = Plain<int32_t>;
+using UnsignedInt = Plain<uint32_t>;
 using Long = Plain<int64_t>;
+using UnsignedLong = Plain<uint64_t>;
 using Float = Plain<float>;
 using Double = Plain<double>;
 CLEAVE_COMBINE_MAX_MIN(i1, Byte)
 CLEAVE_COMBINE_ALL(i8, SignedByte)
 CLEAVE_COMBINE_ALL(u8, Byte)
 CLEAVE_COMBINE_ALL(i16, Short)
+CLEAVE_COMBINE_ALL(u16, UnsignedShort)
 CLEAVE_COMBINE_ALL(i32, Int)
+CLEAVE_COMBINE_ALL(u32, UnsignedInt)
 CLEAVE_COMBINE_ALL(i64, Long)
+CLEAVE_COMBINE_ALL(u64, UnsignedLong)
 CLEAVE_COMBINE_ALL(f16, Float16)
 CLEAVE_COMBINE_ALL(bf16, BFloat16)
 CLEAVE_COMBINE_ALL(f32, Float)

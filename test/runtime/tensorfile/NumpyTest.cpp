@@ -24,11 +24,12 @@ std::vector<std::pair<std::string_view, std::vector<int64_t>>> shapes() {
   return {{"scalar", {}}, {"vector", {5}}, {"matrix", {3, 4}}, {"empty", {0, 2}}, {"cube", {2, 3, 4}}};
 }
 
-/// i * 7 mod 11 - 3 in the element type: negative numbers wrap where there are none, and are true in bool.
+/// i * 7 mod 11, less 3 except as u64, whose largest numbers no double holds, in the element type: negative numbers
+/// wrap where there are none, and are true in bool.
 std::vector<double> values(const TensorType &type) {
   std::vector<double> result;
   for (uint64_t i = 0; i != *type.elementCount(); ++i) {
-    int value = static_cast<int>(i * 7 % 11) - 3;
+    int value = static_cast<int>(i * 7 % 11) - (type.element == ElementType::U64 ? 0 : 3);
     double wraps =
         isUnsigned(type.element) && value < 0 ? std::ldexp(1, static_cast<int>(8 * elementBytes(type.element))) : 0;
     result.push_back(type.element == ElementType::I1 ? value != 0 : wraps + value);

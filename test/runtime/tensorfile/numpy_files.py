@@ -15,7 +15,8 @@ SHAPES = {"scalar": (), "vector": (5,), "matrix": (3, 4), "empty": (0, 2), "cube
 
 
 def values(dtype, shape):
-    numbers = numpy.arange(numpy.prod(shape, dtype=int)) * 7 % 11 - 3
+    numbers = numpy.arange(numpy.prod(shape, dtype=int)) * 7 % 11
+    numbers = numbers if dtype == "uint64" else numbers - 3
     return numbers.reshape(shape).astype(dtype)
 
 
