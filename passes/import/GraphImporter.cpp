@@ -196,6 +196,10 @@ LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node, S
     return importOpaque(scope, node, reason);
   }
 
+  for (unsigned i = 0; i < node.getNumInputs(); ++i)
+    if (node.hasInput(i) && node.imported(i)->isPacked && !rule->takesPacked)
+      return importOpaque(scope, node, "it is not known for elements of 4 bits");
+
   ImportResults results = rule->function(node);
   if (node.hasFailed())
     return failure();

@@ -200,6 +200,8 @@ const onnx::TensorProto *NodeImporter::tensor(StringRef attribute) {
 
 FailureOr<HostTensor> NodeImporter::read(const onnx::TensorProto &tensor) {
   auto read = graph.getReader().read(tensor);
+  if (read && read->isPacked)
+    return FailureOr<HostTensor>(unsupported("elements of 4 bits are known in initializers only"));
   if (read)
     return read->tensor;
   llvm::Error problem = read.takeError();

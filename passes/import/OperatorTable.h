@@ -30,6 +30,8 @@ struct OperatorRule {
   Elements elements = Elements::Any;
   /// Before version 6 most operators were written otherwise; those that were not say so.
   int64_t minVersion = 6, maxVersion = newestOperatorSet;
+  /// Whether the operator means the same on elements of 4 bits that are held in 8 (ImportedValue::isPacked).
+  bool takesPacked = false;
 };
 
 /// All operators that Cleave knows, by their names in ONNX's default domain; those of another domain by "domain.name".

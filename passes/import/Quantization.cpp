@@ -71,7 +71,7 @@ static ImportResults importQuantizeLinear(NodeImporter &node) {
   if (int64_t given = node.integer("output_dtype", 0))
     type = elementTypeFromOnnx(node.getContext(), static_cast<int>(given));
   if (node.hasInput(2))
-    type = node.imported(2)->isPacked ? Type() : node.type(2).getElementType();
+    type = node.type(2).getElementType();
   if (!type || !isQuantized(type))
     return refuseType(node);
   int64_t axis = readAxis(node);
@@ -168,7 +168,7 @@ static ImportResults importConvInteger(NodeImporter &node) {
 /// `scaleIndex` and the next).
 static ImportResults rescaled(NodeImporter &node, Value exact, Value lhsScale, Value rhsScale, unsigned scaleIndex) {
   Type type = node.type(scaleIndex + 1).getElementType(), real = node.type(scaleIndex).getElementType();
-  if (!isQuantized(type) || node.imported(scaleIndex + 1)->isPacked)
+  if (!isQuantized(type))
     return refuseType(node);
   FailureOr<Value> scale = alongAxis(node, scaleIndex, {}, -1), zero = alongAxis(node, scaleIndex + 1, {}, -1);
   if (failed(scale) || failed(zero))
@@ -212,7 +212,8 @@ static ImportResults importQLinearConv(NodeImporter &node) {
 
 void addQuantizationOperators(OperatorTable &table) {
   table.add("QuantizeLinear", {importQuantizeLinear, 2, 3, Elements::Number, 10});
-  table.add("DequantizeLinear", {importDequantizeLinear, 2, 3, Elements::Number, 10});
+  table.add("DequantizeLinear",
+            {importDequantizeLinear, 2, 3, Elements::Number, 10, newestOperatorSet, /*takesPacked=*/true});
   table.add("DynamicQuantizeLinear", {importDynamicQuantizeLinear, 1, 1, Elements::Float, 11});
   table.add("MatMulInteger", {importMatMulInteger, 2, 4, Elements::Number, 10});
   table.add("QLinearMatMul", {importQLinearMatMul, 8, 8, Elements::Number, 10});

@@ -6,6 +6,7 @@
 #include "runtime/tensorfile/Formats.h"
 
 #include <cstring>
+#include <utility>
 
 namespace cleave::runtime::tensorfile {
 
