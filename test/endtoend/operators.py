@@ -15,10 +15,11 @@ import onnx
 from onnx import helper
 
 import peer
-from cleave_process import DONE, parallel, report
+from cleave_process import DONE, UNSUPPORTED, cleave, parallel, report
 
-# `expected` are outputs that NumPy computes; None: ONNX Runtime is asked.
-Case = collections.namedtuple("Case", "name model inputs outputs expected", defaults=[None])
+# `expected` are outputs that NumPy computes; None: ONNX Runtime is asked. `refused`: the model is not supported, and the
+# message says this.
+Case = collections.namedtuple("Case", "name model inputs outputs expected refused", defaults=[None, None])
 GENERATOR = numpy.random.default_rng(11)
 
 
@@ -230,6 +231,22 @@ def packed_cases():
         yield Case(f"DequantizeLinear of 4 bits, type {code}, by ONNX Runtime", model, [x], 1)
 
 
+def refused_cases():
+    """Zero points of 4 bits, which are held as 8: numbers quantized to them would saturate at the wrong bounds, wherever
+    the zero point comes from."""
+    zero, scale = packed("z", numpy.array(1), 22), onnx.numpy_helper.from_array(numpy.array(0.1, numpy.float32), "s")
+    for what, maker, weights, reason in (
+            ("initializer", None, [scale, zero], '"y" (it is not known for elements of 4 bits)'),
+            ("operator", helper.make_node("Identity", ["z"], ["i"]), [scale, zero], "elements of 4 bits"),
+            ("Constant", helper.make_node("Constant", [], ["i"], value=zero), [scale], "4 bits are known in initializers only")):
+        nodes = [maker] if maker else []
+        nodes.append(helper.make_node("QuantizeLinear", ["x", "s", "i" if maker else "z"], ["y"]))
+        graph = helper.make_graph(nodes, "refused", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (4,))],
+                                  [helper.make_tensor_value_info("y", onnx.TensorProto.INT8, (4,))], weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+        yield Case(f"QuantizeLinear to 4 bits by {what}", model, [], 1, refused=reason)
+
+
 def other_cases():
     """Functions over their whole range, and transforms."""
     near, wide = numpy.geomspace(1e-30, 1.0, 40, dtype=numpy.float32), numpy.geomspace(1e-6, 88, 40, dtype=numpy.float32)
@@ -255,6 +272,10 @@ def run(case):
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model.onnx"
         onnx.save(case.model, path)
+        if case.refused:
+            result = cleave("check", path)
+            is_refused = result.code == UNSUPPORTED and case.refused in result.errors
+            return ([] if is_refused else [(case.name, result)]), is_refused
         inputs = peer.write_inputs(case.inputs, folder)
         if case.expected is None:
             peer.run_peer(path, inputs, folder)
@@ -277,4 +298,5 @@ def main(*makers):
 
 
 if __name__ == "__main__":
-    main(recurrent_cases, einsum_cases, attention_cases, unsigned_cases, quantization_cases, packed_cases, other_cases)
+    main(recurrent_cases, einsum_cases, attention_cases, unsigned_cases, quantization_cases, packed_cases,
+         refused_cases, other_cases)
