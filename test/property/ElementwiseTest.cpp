@@ -2,74 +2,22 @@
 //
 // Every elementwise operator in every type against its formula in C++, on random shapes that broadcast.
 
-#include "test/property/KernelCases.h"
+#include "test/property/ElementwiseCases.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
 namespace cleave::test {
 namespace {
 
 constexpr const char *floats[] = {"f32", "f64", "f16", "bf16"};
-constexpr const char *integers[] = {"i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
 constexpr const char *types[] = {"f32", "f64", "f16", "bf16", "i1",   "i8",  "i16",
                                  "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
 
 /// Units in the last place by which a function of f32 may differ from the true value.
 constexpr double functionUlps = 4;
-
-/// A shape of up to four dimensions and one that broadcasts to it.
-std::pair<Shape, Shape> randomShapes(Random &random) {
-  Shape full, part;
-  size_t rank = random() % 5;
-  for (size_t i = 0; i < rank; ++i) {
-    full.push_back(1 + static_cast<int64_t>(random() % 9));
-    part.push_back(random() % 3 == 0 ? 1 : full.back());
-  }
-  if (rank > 0)
-    part.erase(part.begin(), part.begin() + static_cast<int64_t>(random() % rank));
-  return {full, part};
-}
-
-/// Position in a tensor that is broadcast, of an index in the result.
-int64_t broadcastPosition(const Tensor &tensor, const Shape &index) {
-  Shape own;
-  size_t missing = index.size() - tensor.getShape().size();
-  for (size_t i = 0; i < tensor.getShape().size(); ++i)
-    own.push_back(tensor.getShape()[i] == 1 ? 0 : index[missing + i]);
-  return tensor.position(own);
-}
-
-std::string functionType(const std::vector<Tensor> &inputs, const Tensor &result) {
-  std::string text;
-  for (const Tensor &input : inputs)
-    text += (text.empty() ? "" : ", ") + input.type();
-  return "(" + text + ") -> " + result.type();
-}
-
-/// A case of one operator; `operation` holds its name and attributes, `element` sets one element of the result from the
-/// positions of the operands' elements.
-KernelCase makeCase(const std::string &name, const std::string &attributes, std::vector<Tensor> inputs, Tensor result,
-                    const std::function<void(Tensor &, int64_t, const std::vector<int64_t> &)> &element, double ulps) {
-  int64_t position = 0;
-  forEachIndex(result.getShape(), [&](const Shape &index) {
-    std::vector<int64_t> positions;
-    positions.reserve(inputs.size());
-    for (const Tensor &input : inputs)
-      positions.push_back(broadcastPosition(input, index));
-    element(result, position++, positions);
-  });
-  std::string operands = inputs.size() == 1 ? "%a" : inputs.size() == 2 ? "%a, %b" : "%a, %b, %c";
-  KernelCase kernelCase;
-  kernelCase.body = "  %y0 = dfg." + name + " " + operands + " " + attributes + " : " + functionType(inputs, result);
-  kernelCase.inputs = std::move(inputs);
-  kernelCase.relative = result.isFloat() ? ulps * std::ldexp(1.0, -precisionOf(result.getElement())) : 0;
-  kernelCase.expected = {std::move(result)};
-  return kernelCase;
-}
 
 struct Function {
   std::string name, attributes;
@@ -224,143 +172,6 @@ TEST(Elementwise, FloatPairs) {
             },
             functionUlps));
       }
-  expectKernels(cases);
-}
-
-/// Integer arithmetic without bounds; the result is cut to the type.
-struct IntegerOperation {
-  std::string name, attributes;
-  std::function<__int128(__int128, __int128)> formula;
-};
-
-KernelCase integerCase(const IntegerOperation &operation, const Tensor &a, const Tensor &b, const Shape &shape) {
-  return makeCase(
-      operation.name, operation.attributes, {a, b}, Tensor(a.getElement(), shape),
-      [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
-        y.setInteger(i, static_cast<int64_t>(operation.formula(a.wide(at[0]), b.wide(at[1]))));
-      },
-      0);
-}
-
-/// The bits of the number furthest below zero, or of the largest one without a sign.
-int64_t extremeBits(const Tensor &tensor) {
-  return tensor.isUnsigned() ? -1 : std::numeric_limits<int64_t>::min() >> (64 - 8 * tensor.width());
-}
-
-__int128 integerPower(__int128 base, __int128 exponent) {
-  if (exponent < 0)
-    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  uint64_t result = 1;
-  for (int64_t i = 0; i < exponent; ++i)
-    result *= static_cast<uint64_t>(base);
-  return static_cast<int64_t>(result);
-}
-
-// Integers wrap, and neither a division by zero nor the smallest number by -1 traps.
-TEST(Elementwise, IntegerPairs) {
-  using Wide = __int128;
-  const std::vector<IntegerOperation> operations = {
-      {"add", "", [](Wide a, Wide b) { return a + b; }},
-      {"sub", "", [](Wide a, Wide b) { return a - b; }},
-      {"mul", "",
-       [](Wide a, Wide b) { return static_cast<Wide>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }},
-      {"div", "", [](Wide a, Wide b) { return b == 0 ? 0 : a / b; }},
-      {"mod", "{truncated}", [](Wide a, Wide b) { return b == 0 ? 0 : a % b; }},
-      {"mod", "",
-       [](Wide a, Wide b) {
-         Wide rest = b == 0 ? 0 : a % b;
-         return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-       }},
-      {"max", "", [](Wide a, Wide b) { return std::max(a, b); }},
-      {"min", "", [](Wide a, Wide b) { return std::min(a, b); }},
-  };
-  Random random(4);
-  std::vector<KernelCase> cases;
-  for (const IntegerOperation &operation : operations)
-    for (const std::string element : integers) {
-      auto [full, part] = randomShapes(random);
-      full.push_back(16);
-      part.push_back(16);
-      Tensor a(element, full), b(element, part);
-      a.fill(random, -100, 100);
-      b.fill(random, -9, 9);
-      const std::pair<int64_t, int64_t> specials[] = {{extremeBits(a), -1}, {extremeBits(a), 0}, {-7, 3}, {3, -7}};
-      for (int64_t i = 0; i < 4; ++i) {
-        a.setInteger(i, specials[i].first);
-        b.setInteger(i, specials[i].second);
-      }
-      cases.push_back(integerCase(operation, a, b, full));
-    }
-  const IntegerOperation power = {"pow", "", integerPower};
-  for (const std::string element : integers) {
-    Tensor a = Tensor(element, {64}).fill(random, -4, 4), b = Tensor(element, {64}).fill(random, -3, 70);
-    cases.push_back(integerCase(power, a, b, {64}));
-  }
-  expectKernels(cases);
-}
-
-// Bits of integers; a shift by less than nothing, or by more than there are bits, leaves none.
-TEST(Elementwise, IntegerBits) {
-  using Wide = __int128;
-  Random random(9);
-  std::vector<KernelCase> cases;
-  for (const std::string element : integers) {
-    auto bits = static_cast<Wide>(8 * Tensor(element, {}).width());
-    auto leaves = [=](Wide count) { return count < 0 || count >= bits; };
-    const std::vector<IntegerOperation> operations = {
-        {"and", "", [](Wide a, Wide b) { return a & b; }},
-        {"or", "", [](Wide a, Wide b) { return a | b; }},
-        {"xor", "", [](Wide a, Wide b) { return a ^ b; }},
-        {"shift_left", "",
-         [=](Wide a, Wide b) { return leaves(b) ? 0 : static_cast<Wide>(static_cast<uint64_t>(a) << b); }},
-        {"shift_right", "", [=](Wide a, Wide b) { return leaves(b) ? (a < 0 ? -1 : 0) : a >> b; }},
-    };
-    for (const IntegerOperation &operation : operations) {
-      Tensor a(element, {5, 16}), b = Tensor(element, {16}).fill(random, -2, 70);
-      for (int64_t i = 0; i < a.size(); ++i)
-        a.setInteger(i, static_cast<int64_t>(random()));
-      for (int64_t i = 0; operation.name.size() < 4 && i < b.size(); ++i)
-        b.setInteger(i, static_cast<int64_t>(random()));
-      cases.push_back(integerCase(operation, a, b, a.getShape()));
-    }
-    Tensor x(element, {77});
-    for (int64_t i = 0; i < x.size(); ++i)
-      x.setInteger(i, static_cast<int64_t>(random()));
-    cases.push_back(makeCase(
-        "not", "", {x}, x,
-        [&](Tensor &y, int64_t i, const std::vector<int64_t> &at) { y.setInteger(i, ~x.integer(at[0])); }, 0));
-  }
-  expectKernels(cases);
-}
-
-// Unary operators of integers, at the smallest number too, whose negative wraps to itself.
-TEST(Elementwise, IntegerFunctions) {
-  using Wide = __int128;
-  const std::vector<std::pair<std::string, std::function<Wide(Wide)>>> functions = {
-      {"neg", [](Wide x) { return -x; }},
-      {"abs", [](Wide x) { return x < 0 ? -x : x; }},
-      {"sign", [](Wide x) { return x > 0   ? 1
-                                   : x < 0 ? -1
-                                           : 0; }},
-      {"relu", [](Wide x) { return std::max<Wide>(x, 0); }},
-      {"clamp {low = -3.5 : f64, high = 1.0e30 : f64}", [](Wide x) { return std::max<Wide>(x, -3); }},
-      {"clamp {low = 2.0 : f64, high = 99.5 : f64}", [](Wide x) { return std::clamp<Wide>(x, 2, 99); }},
-  };
-  Random random(5);
-  std::vector<KernelCase> cases;
-  for (const auto &[name, formula] : functions)
-    for (const std::string element : integers) {
-      Tensor x = Tensor(element, {3, 21}).fill(random, -100, 100);
-      x.setInteger(0, extremeBits(x));
-      size_t space = name.find(' ');
-      cases.push_back(makeCase(
-          name.substr(0, space), space == std::string::npos ? "" : name.substr(space), {x},
-          Tensor(element, x.getShape()),
-          [&, formula = formula](Tensor &y, int64_t i, const std::vector<int64_t> &at) {
-            y.setInteger(i, static_cast<int64_t>(formula(x.wide(at[0]))));
-          },
-          0));
-    }
   expectKernels(cases);
 }
 
