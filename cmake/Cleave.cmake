@@ -9,7 +9,9 @@ if(CLEAVE_MOLD)
 endif()
 find_program(CLEAVE_CCACHE NAMES ccache)
 if(CLEAVE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Relative paths, so that another clone or worktree finds what this one has compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CLEAVE_CCACHE})
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
