@@ -75,6 +75,13 @@ struct NativeObject {
   uint64_t checksum = 0;
 };
 
+/// A processor by LLVM's name ("x86-64-v3", "znver4"), and LLVM's names of the features of it that code may use
+/// ("avx2"). An empty name: nobody said which.
+struct Processor {
+  std::string name;
+  std::vector<std::string> features;
+};
+
 struct NativeKernel {
   uint32_t object = 0;
   std::string symbol;
@@ -343,6 +350,7 @@ struct PlanContents {
   std::vector<Kernel> kernels;
   std::vector<Entry> entries;
   std::vector<Setting> settings;
+  Processor processor; ///< what the plan's devices of the driver cpu need
 };
 
 /// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed

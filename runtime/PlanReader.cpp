@@ -334,6 +334,8 @@ PlanContents Reader::plan(const fb::Plan &from) {
   to.settings = list<Setting>(from.settings(), [&](const fb::Setting *setting) {
     return Setting{text(setting->name()), text(setting->value())};
   });
+  if (const fb::Processor *processor = from.processor())
+    to.processor = {text(processor->name()), list<std::string>(processor->features(), feature)};
   return to;
 }
 

@@ -40,6 +40,17 @@ if subprocess.run([python, "-c", "import onnx, torch"], capture_output=True, che
 if shutil.which("mpirun"):
     config.available_features.add("mpirun")
 
+# What this machine's processor can run, by the levels of x86-64: `%if x86-64-v4 %{ … %}`.
+with open("/proc/cpuinfo", encoding="ascii", errors="replace") as cpuinfo:
+    flags = next((line.split(":")[1].split() for line in cpuinfo if line.startswith("flags")), [])
+levels = {
+    "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"},
+    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+for level, needed in levels.items():
+    if needed <= set(flags):
+        config.available_features.add(level)
+
 # Models and reference outputs that lie beside the repository: `REQUIRES: shared`, `%shared`.
 shared = os.environ.get("CLEAVE_SHARED") or os.path.join(config.cleave_source, "..", "shared")
 if os.path.isdir(os.path.join(shared, "models")):

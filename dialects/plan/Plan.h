@@ -7,6 +7,7 @@
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpImplementation.h"
@@ -37,6 +38,21 @@ LayoutAttr getLayout(mlir::Type type);
 
 /// The same type without a layout.
 mlir::RankedTensorType withoutLayout(mlir::RankedTensorType type);
+
+/// The module's attribute that says for which processor devices of the driver cpu get their kernels:
+/// `plan.processor = {name = "x86-64-v3", features = ["avx", "avx2", ...]}`, both as LLVM names them.
+inline constexpr llvm::StringLiteral processorAttrName = "plan.processor";
+
+struct Processor {
+  llvm::StringRef name;
+  llvm::SmallVector<llvm::StringRef> features;
+
+  bool hasFeature(llvm::StringRef feature) const { return llvm::is_contained(features, feature); }
+};
+
+/// The module's processor; none where nothing was chosen.
+std::optional<Processor> getProcessor(mlir::ModuleOp module);
+void setProcessor(mlir::ModuleOp module, const Processor &processor);
 
 } // namespace cleave::plan
 

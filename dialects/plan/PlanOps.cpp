@@ -51,6 +51,39 @@ void PlanDialect::initialize() {
       >();
 }
 
+//===-- processors --------------------------------------------------------------------------------------------===//
+
+/// The attribute's value as a processor; none where it is malformed.
+static std::optional<Processor> readProcessor(Attribute attribute) {
+  auto entry = dyn_cast<DictionaryAttr>(attribute);
+  auto name = entry ? entry.getAs<StringAttr>("name") : nullptr;
+  auto features = entry ? entry.getAs<ArrayAttr>("features") : nullptr;
+  if (!name || name.empty() || !features || entry.size() != 2 || !llvm::all_of(features, llvm::IsaPred<StringAttr>))
+    return std::nullopt;
+  return Processor{name.getValue(), llvm::to_vector(features.getAsValueRange<StringAttr>())};
+}
+
+std::optional<Processor> cleave::plan::getProcessor(ModuleOp module) {
+  Attribute attribute = module->getAttr(processorAttrName);
+  return attribute ? readProcessor(attribute) : std::nullopt;
+}
+
+void cleave::plan::setProcessor(ModuleOp module, const Processor &processor) {
+  Builder builder(module.getContext());
+  module->setAttr(
+      processorAttrName,
+      builder.getDictionaryAttr({builder.getNamedAttr("name", builder.getStringAttr(processor.name)),
+                                 builder.getNamedAttr("features", builder.getStrArrayAttr(processor.features))}));
+}
+
+LogicalResult PlanDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == processorAttrName && (!isa<ModuleOp>(op) || !readProcessor(attribute.getValue())))
+    return op->emitOpError("expects '") << processorAttrName
+                                        << "' to be a name and a list of features on a module, got "
+                                        << attribute.getValue();
+  return success();
+}
+
 //===-- layouts -----------------------------------------------------------------------------------------------===//
 
 LayoutAttr cleave::plan::getLayout(Type type) {

@@ -22,9 +22,13 @@ def Plan_Dialect : Dialect {
     with value semantics inside a `dist.program`. On buffers: `plan.program` holds an arena, buffers at fixed offsets
     in it, and the instructions of a mesh in order, which call the same kernels. A tensor type with the encoding
     `#plan.layout` is laid out as the library wants it; without one it is dense and row-major.
+
+    A module's `plan.processor = {name = "x86-64-v3", features = ["avx", "avx2", "fma"]}` is the processor that devices
+    of the driver `cpu` get their kernels for, in LLVM's names.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 class Plan_Attr<string name, string attrMnemonic> : AttrDef<Plan_Dialect, name> { let mnemonic = attrMnemonic; }

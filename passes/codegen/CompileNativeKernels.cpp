@@ -30,6 +30,12 @@ private:
       sources.push_back({"cleave_kernel_" + std::to_string(index), &kernel.getBody()});
     NativeOptions options;
     options.cpu = cpu;
+    if (auto processor = plan::getProcessor(getOperation()); processor && cpu.empty()) {
+      options.cpu = processor->name.str();
+      options.exactFeatures.emplace();
+      for (StringRef feature : processor->features)
+        options.exactFeatures->push_back(feature.str());
+    }
     options.reference = reference;
     options.threads = threads;
     auto object = compileNativeKernels(getContext(), sources, options);

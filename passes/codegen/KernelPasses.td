@@ -7,6 +7,30 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ChooseProcessorPass : Pass<"codegen-choose-processor", "::mlir::ModuleOp"> {
+  let summary = "Choose the processor that CPU devices get their kernels for";
+  let description = [{
+    What all devices of the driver `cpu` can do, by their `chip`, becomes the module's `plan.processor`. A device without
+    a chip is this machine. The libraries of this process are limited to the processor's instructions, so that they
+    choose the layouts and kernels that they would choose there.
+
+    Before:
+    ```mlir
+    module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1, memory = 0, chip = "x86-64-v3"} ]} {}
+    ```
+    After:
+    ```mlir
+    module attributes {plan.processor = {name = "x86-64-v3", features = ["avx", "avx2", …]}, …} {}
+    ```
+    Requires `dist.devices` on the module. Guarantees that modules with a device of the driver `cpu` have a
+    `plan.processor`; one that is there already stays. Fails for a processor that LLVM does not know, and where the
+    libraries of this process are limited to another one already.
+  }];
+  let options = [Option<"limitsLibraries", "limits-libraries", "bool", "true",
+                        "have libraries keep to the processor's instructions">];
+  let dependentDialects = ["::cleave::plan::PlanDialect"];
+}
+
 def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::ProgramOp"> {
   let summary = "Fold batch normalization into the convolution before it";
   let description = [{
@@ -163,7 +187,8 @@ def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::M
   let options = [
     Option<"reference", "reference", "bool", "false", "plain loops: no fusion of operators, no reassociation">,
     Option<"threads", "threads", "unsigned", "2", "threads that compile">,
-    Option<"cpu", "cpu", "std::string", "\"\"", "the processor to compile for, as LLVM names it; empty: this one">];
+    Option<"cpu", "cpu", "std::string", "\"\"", "the processor to compile for, as LLVM names it, instead of the module's `plan.processor`; with neither, "
+           "this machine's">];
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
 

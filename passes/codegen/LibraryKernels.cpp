@@ -20,7 +20,10 @@ KernelDevice kernelDeviceOf(dist::ProgramOp program) {
   dist::Device device = dist::getDeviceOf(program);
   if (device.driver == "cuda")
     return {&runtime::cudaLibraries(), 1};
-  return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores)};
+  auto processor = plan::getProcessor(program->getParentOfType<ModuleOp>());
+  bool isWide = !processor || processor->hasFeature("avx512f");
+  int64_t lanes = isWide ? 16 : processor->hasFeature("avx") ? 8 : 4;
+  return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores), lanes};
 }
 
 /// Everything that tells kernels apart, as text.

@@ -31,6 +31,8 @@ struct KernelDevice {
   /// The library of the device's driver.
   const runtime::KernelLibrary *library = nullptr;
   unsigned threads = 1;
+  /// float32 numbers in a vector of the processor.
+  int64_t lanes = 16;
 };
 
 /// The device that a program runs on.

@@ -158,7 +158,8 @@ static void operator+=(NativeTimes &sum, const NativeTimes &times) {
 
 llvm::Expected<NativeObject> compileNativeKernels(MLIRContext &context, ArrayRef<KernelSource> kernels,
                                                   const NativeOptions &options) {
-  auto target = NativeTarget::create(options.cpu, options.features);
+  auto target = options.exactFeatures ? NativeTarget::withFeatures(options.cpu, *options.exactFeatures)
+                                      : NativeTarget::create(options.cpu, options.features);
   if (!target)
     return target.takeError();
   prepareContext(context);

@@ -10,6 +10,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,10 @@ struct NativeKernelInfo {
 };
 
 struct NativeOptions {
-  /// The processor to compile for, as LLVM names it; empty: this one.
+  /// The processor to compile for (NativeTarget::create).
   std::string cpu;
+  /// Its features where they were chosen already; `cpu` is then only tuned for, and `features` do not count.
+  std::optional<std::vector<std::string>> exactFeatures;
   /// Features to add or remove, "+avx2,-avx512f".
   std::string features;
   /// Plain loops in the order of the operators: no fusion, no reassociation, no polynomials, libm for functions.

@@ -4,6 +4,8 @@
 
 #include "passes/codegen/NativeTarget.h"
 
+#include "llvm/ADT/SetOperations.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -16,6 +18,7 @@
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/TargetParser/X86TargetParser.h"
 
+#include <cstdlib>
 #include <mutex>
 #include <set>
 
@@ -23,25 +26,33 @@ using namespace llvm;
 
 namespace cleave {
 
-/// Features that matter to the loops that we compile. Others that a processor has are left out, so that a plan runs on
-/// as many machines as its speed allows.
+/// Features that matter to the loops that we compile, and to libraries' choices of kernels. Others that a processor has
+/// are left out, so that a plan runs on as many machines as its speed allows.
 static constexpr StringLiteral usefulFeatures[] = {
-    "avx",        "avx2",       "avx512bf16", "avx512bitalg", "avx512bw", "avx512cd",   "avx512dq",        "avx512f",
-    "avx512fp16", "avx512ifma", "avx512vbmi", "avx512vbmi2",  "avx512vl", "avx512vnni", "avx512vpopcntdq", "avxvnni",
-    "bmi",        "bmi2",       "cx16",       "f16c",         "fma",      "lzcnt",      "movbe",           "popcnt",
-    "sse3",       "sse4.1",     "sse4.2",     "ssse3"};
+    "amx-bf16",   "amx-int8",        "amx-tile", "avx",        "avx2",       "avx512bf16", "avx512bitalg", "avx512bw",
+    "avx512cd",   "avx512dq",        "avx512f",  "avx512fp16", "avx512ifma", "avx512vbmi", "avx512vbmi2",  "avx512vl",
+    "avx512vnni", "avx512vpopcntdq", "avxvnni",  "bmi",        "bmi2",       "cx16",       "f16c",         "fma",
+    "lzcnt",      "movbe",           "popcnt",   "sse3",       "sse4.1",     "sse4.2",     "ssse3"};
 
+/// `cpu` as LLVM names it, or "native".
 static std::set<std::string> knownFeatures(StringRef cpu) {
   std::set<std::string> all;
-  if (cpu.empty()) {
+  if (cpu == nativeCpu) {
     for (const auto &feature : sys::getHostCPUFeatures())
       if (feature.second)
         all.insert(feature.first().str());
   } else {
     SmallVector<StringRef> ofCpu;
     X86::getFeaturesForCPU(cpu, ofCpu);
-    for (StringRef feature : ofCpu)
+    // LLVM leaves out what others imply.
+    StringMap<bool> implied;
+    for (StringRef feature : ofCpu) {
       all.insert(feature.str());
+      X86::updateImpliedFeatures(feature, /*Enabled=*/true, implied);
+    }
+    for (const auto &feature : implied)
+      if (feature.second)
+        all.insert(feature.first().str());
   }
   std::set<std::string> useful;
   for (StringRef feature : usefulFeatures)
@@ -59,15 +70,25 @@ static void initializeTarget() {
 }
 
 Expected<NativeTarget> NativeTarget::create(StringRef cpu, StringRef changes) {
-  initializeTarget();
-  NativeTarget target;
-  target.triple = sys::getDefaultTargetTriple();
-  if (!Triple(target.triple).isX86_64())
-    return createStringError("native kernels expect an x86-64 machine, got '" + target.triple + "'");
-  if (!cpu.empty() && X86::parseArchX86(cpu, /*Only64Bit=*/true) == X86::CK_None)
-    return createStringError("native kernels expect an x86-64 processor as LLVM names it, got '" + cpu + "'");
-  target.cpu = cpu.empty() ? sys::getHostCPUName().str() : cpu.str();
-  std::set<std::string> features = knownFeatures(cpu);
+  if (cpu.empty())
+    if (const char *limit = std::getenv("CLEAVE_CPU"))
+      cpu = limit;
+  if (cpu.empty())
+    cpu = nativeCpu;
+  std::set<std::string> features;
+  SmallVector<StringRef> parts;
+  cpu.split(parts, '+');
+  for (auto [index, part] : enumerate(parts)) {
+    if (part != nativeCpu && X86::parseArchX86(part, /*Only64Bit=*/true) == X86::CK_None)
+      return createStringError("native kernels expect native or an x86-64 processor as LLVM names it, as x86-64-v3, "
+                               "got '" +
+                               part + "'");
+    std::set<std::string> known = knownFeatures(part);
+    if (index == 0)
+      features = known;
+    else
+      set_intersect(features, known);
+  }
   SmallVector<StringRef> each;
   changes.split(each, ',', -1, /*KeepEmpty=*/false);
   for (StringRef change : each) {
@@ -76,7 +97,22 @@ Expected<NativeTarget> NativeTarget::create(StringRef cpu, StringRef changes) {
     else
       features.insert(change.ltrim('+').str());
   }
-  target.features.assign(features.begin(), features.end());
+  std::string name = cpu == nativeCpu ? sys::getHostCPUName().str() : cpu.str();
+  return withFeatures(name, std::vector<std::string>(features.begin(), features.end()));
+}
+
+Expected<NativeTarget> NativeTarget::withFeatures(StringRef cpu, ArrayRef<std::string> features) {
+  initializeTarget();
+  NativeTarget target;
+  target.triple = sys::getDefaultTargetTriple();
+  if (!Triple(target.triple).isX86_64())
+    return createStringError("native kernels expect an x86-64 machine, got '" + target.triple + "'");
+  target.cpu = cpu.str();
+  // Of several processors the first.
+  target.tuneCpu = cpu.split('+').first.str();
+  if (target.tuneCpu == nativeCpu)
+    target.tuneCpu = sys::getHostCPUName().str();
+  target.features = features;
   for (const std::string &feature : target.features)
     target.featureString += (target.featureString.empty() ? "+" : ",+") + feature;
   return target;
@@ -121,7 +157,7 @@ void NativeTarget::configure(Module &module, const TargetMachine &machine, bool 
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", "x86-64");
-    function.addFnAttr("tune-cpu", cpu);
+    function.addFnAttr("tune-cpu", tuneCpu);
     function.addFnAttr("target-features", featureString);
     function.addFnAttr("prefer-vector-width", hasFeature("avx512vl") ? "512" : "256");
     function.addFnAttr(Attribute::NoUnwind);

@@ -21,13 +21,23 @@ class PassInstrumentationCallbacks;
 
 namespace cleave {
 
+/// The name of this machine's processor, whatever it is.
+inline constexpr llvm::StringLiteral nativeCpu = "native";
+
 /// A processor and its instructions that code may use.
 class NativeTarget {
 public:
-  /// `cpu` as LLVM names it, empty for this machine's; `features` as "+avx2,-fma". Fails for an unknown processor.
+  /// `cpu` as LLVM names it ("x86-64-v3", "znver4"); "native" for this machine's; several joined by "+" for what all of
+  /// them have; empty for the one that the environment's CLEAVE_CPU names, else "native". `features` as "+avx2,-fma".
+  /// Fails for an unknown processor.
   static llvm::Expected<NativeTarget> create(llvm::StringRef cpu, llvm::StringRef features);
 
+  /// A processor whose features were chosen already: `cpu` only says what to tune for. Fails where this program has no
+  /// code generator for x86-64.
+  static llvm::Expected<NativeTarget> withFeatures(llvm::StringRef cpu, llvm::ArrayRef<std::string> features);
+
   const std::string &getTriple() const { return triple; }
+  /// As LLVM names it, this machine's too.
   const std::string &getCpu() const { return cpu; }
   /// LLVM's names of the features in use, sorted. Code for the target needs no others.
   const std::vector<std::string> &getFeatures() const { return features; }
@@ -44,7 +54,7 @@ public:
 private:
   NativeTarget() = default;
 
-  std::string triple, cpu, featureString;
+  std::string triple, cpu, tuneCpu, featureString;
   std::vector<std::string> features;
 };
 

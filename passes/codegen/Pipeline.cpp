@@ -13,6 +13,8 @@ using namespace mlir;
 namespace cleave {
 
 void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options) {
+  // Before anything that asks what the processor can do.
+  manager.addPass(createChooseProcessorPass({!options.reference && options.libraries}));
   if (!options.reference) {
     OpPassManager &programs = manager.nest<dist::ProgramOp>();
     // Before selection: it leaves a plain bias behind the convolution, which selection then fuses.
@@ -36,7 +38,6 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
   CompileNativeKernelsPassOptions compile;
   compile.reference = options.reference;
   compile.threads = options.threads;
-  compile.cpu = options.cpu;
   manager.addPass(createCompileNativeKernelsPass(compile));
   CompileGpuKernelsPassOptions compileGpu;
   compileGpu.reference = options.reference;

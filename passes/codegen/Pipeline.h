@@ -20,8 +20,6 @@ struct CodegenOptions {
   bool tf32 = false;
   /// Threads that compile.
   unsigned threads = 2;
-  /// The processor to compile for, as LLVM names it; empty: this one.
-  std::string cpu;
 };
 
 /// Appends the stage's passes. Input: dist.program with dfg operators; output: the same with plan.launch only.

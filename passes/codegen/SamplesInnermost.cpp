@@ -65,9 +65,8 @@ static bool hasPlainWindows(Operation *op, const LibraryCall &call) {
                       [](int64_t pad) { return pad == 0; });
 }
 
-bool isBetterBySamples(Operation *op, const LibraryCall &call, const ReplacedValues &values) {
-  constexpr int64_t line = 16;
-  if (!hasPlainWindows(op, call) || tensorType(op->getOperand(0)).getDimSize(0) % line != 0)
+bool isBetterBySamples(Operation *op, const LibraryCall &call, const ReplacedValues &values, int64_t lanes) {
+  if (!hasPlainWindows(op, call) || tensorType(op->getOperand(0)).getDimSize(0) % lanes != 0)
     return false;
   Samples samples(op);
   for (auto [operand, sampled] : llvm::zip_equal(op->getOperands(), samples.operands)) {
@@ -77,7 +76,7 @@ bool isBetterBySamples(Operation *op, const LibraryCall &call, const ReplacedVal
   }
   // The library goes along the channels of the result, or along the outputs of a filter.
   int64_t channels = tensorType(op->getResult(0)).getDimSize(samples.result ? 1 : 0);
-  return 5 * channels <= 4 * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(channels), line));
+  return 5 * channels <= 4 * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(channels), lanes));
 }
 
 void computeBySamples(Operation *op, ReplacedValues &values) {

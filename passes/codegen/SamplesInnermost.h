@@ -20,9 +20,10 @@ bool liesBySamples(mlir::Value value, const ReplacedValues &values);
 /// Whether what the value meets next lies with the samples innermost.
 bool meetsSamples(mlir::Value value, const ReplacedValues &values);
 
-/// Whether a kernel of our own that goes along samples is better than the library's: the samples fill whole cache
-/// lines, and of the lines of channels that the library computes a fifth or more is nothing but padding.
-bool isBetterBySamples(mlir::Operation *op, const LibraryCall &call, const ReplacedValues &values);
+/// Whether a kernel of our own that goes along samples is better than the library's: the samples fill whole
+/// vectors of `lanes` numbers, and of the vectors of channels that the library computes a fifth or more is nothing but
+/// padding.
+bool isBetterBySamples(mlir::Operation *op, const LibraryCall &call, const ReplacedValues &values, int64_t lanes);
 
 /// Replaces the operator by one whose operands and result lie with the samples innermost, where they have samples.
 void computeBySamples(mlir::Operation *op, ReplacedValues &values);

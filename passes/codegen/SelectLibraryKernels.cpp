@@ -163,7 +163,7 @@ bool ProgramWalk::selectWidened(Operation *op) {
 }
 
 bool ProgramWalk::select(Operation *op, LibraryCall &call) {
-  if (device.library->choosesLayouts() && isBetterBySamples(op, call, values)) {
+  if (device.library->choosesLayouts() && isBetterBySamples(op, call, values, device.lanes)) {
     computeBySamples(op, values);
     return true;
   }

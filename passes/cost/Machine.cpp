@@ -10,6 +10,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,6 +52,14 @@ bool isChipName(StringRef name) {
          name.front() != '0';
 }
 
+bool isProcessorName(StringRef name) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '+');
+  return all_of(parts, [](StringRef part) {
+    return part == "native" || X86::parseArchX86(part, /*Only64Bit=*/true) != X86::CK_None;
+  });
+}
+
 /// The 90 of "sm_90"; 0 where it is no name of a chip.
 static unsigned chipNumber(StringRef name) {
   unsigned number = 0;
@@ -71,7 +80,9 @@ void addDevices(Machine &machine) {
     for (unsigned i = 0; i < spec.count; ++i, ++host)
       for (const HostSpec::Devices &devices : spec.devices) {
         const DeviceKind &kind = machine.kinds.at(devices.kind);
-        std::string chip = kind.driver != "cuda" ? "" : kind.chip.empty() ? oldestChip.str() : kind.chip;
+        std::string chip = kind.driver == "null" ? "" : kind.chip;
+        if (kind.driver == "cuda" && chip.empty())
+          chip = oldestChip.str();
         for (unsigned j = 0; j < devices.count; ++j)
           machine.devices.push_back({devices.kind + "." + std::to_string(machine.devices.size()), kind.driver,
                                      kind.cores, kind.memory, devices.kind, host, chip});

@@ -24,7 +24,9 @@ struct DeviceSpec {
   uint64_t memoryLimit = 0; ///< Bytes that a plan may use; 0: no limit.
   std::string kind = {};    ///< A key of Machine::kinds; empty where nothing is known of the device's speed.
   unsigned host = 0;        ///< The number of its host; devices stand host by host.
-  std::string chip = {};    ///< With the driver "cuda" the architecture that code is compiled for, as "sm_90".
+  /// What code is compiled for: with the driver "cuda" an architecture, as "sm_90"; with "cpu" a processor, as
+  /// "x86-64-v3", or empty for the one that compiles.
+  std::string chip = {};
 };
 
 /// The part of a peak rate that is reached, by the size of the work: points in ascending order of size, between which
@@ -59,7 +61,8 @@ struct DeviceKind {
   double neighbourSlowdown = 1;
   std::string driver = "null"; ///< The runtime's driver.
   unsigned cores = 1;
-  /// Of a GPU its architecture, as "sm_90"; empty where it is not said, which is sm_80 with the driver "cuda".
+  /// Of a GPU its architecture, as "sm_90"; empty where it is not said, which is sm_80 with the driver "cuda". With the
+  /// driver "cpu" the processor, as "x86-64-v3"; empty: the one that compiles.
   std::string chip;
 
   /// The curve of a class for an element type, where there is one for it ("contraction.f32"), else of the class; null
@@ -141,6 +144,10 @@ inline constexpr llvm::StringLiteral oldestChip = "sm_80";
 
 /// Whether this names an architecture of NVIDIA's GPUs: "sm_" and two or three digits.
 bool isChipName(llvm::StringRef name);
+
+/// Whether this names a processor to compile for: "native", or one of x86-64 as LLVM names it ("x86-64-v3", "znver4"),
+/// or several joined by "+" for what all of them have.
+bool isProcessorName(llvm::StringRef name);
 
 /// Why the driver "cuda" cannot run devices of a kind: the cores of a processor, or an architecture older than
 /// `oldestChip`; empty where it can.

@@ -127,17 +127,22 @@ static Error readDriver(const YamlValue &kind, StringRef subject, std::string &t
   return Error::success();
 }
 
-/// After the driver: processors have no chip.
+/// After the driver, which says what a chip is.
 static Error readChip(const YamlValue &value, StringRef subject, DeviceKind &kind) {
   const YamlValue *chip = value.find("chip");
   if (!chip)
     return Error::success();
+  if (kind.driver == "cpu") {
+    if (chip->kind != YamlValue::Kind::Text || !isProcessorName(chip->text))
+      return chip->error(subject + " chip expects a processor as x86-64-v3 with driver cpu" +
+                         (chip->text.empty() ? "" : ", got \"" + chip->text + "\""));
+    kind.chip = chip->text;
+    return Error::success();
+  }
   if (chip->kind != YamlValue::Kind::Text || !isChipName(chip->text))
     return chip->error(chip->text.empty()
                            ? Twine(subject + " chip expects an architecture as sm_90")
                            : Twine(subject + " chip expects an architecture as sm_90, got \"" + chip->text + "\""));
-  if (kind.driver == "cpu")
-    return chip->error(subject + " expects no chip with driver cpu, got \"" + chip->text + "\"");
   kind.chip = chip->text;
   return Error::success();
 }

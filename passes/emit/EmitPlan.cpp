@@ -53,8 +53,17 @@ public:
     for (const runtime::Setting &setting : options.settings)
       settings.push_back(fb::CreateSetting(builder, tables.text(setting.name), tables.text(setting.value)));
     auto settingList = builder.CreateVector(settings);
-    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices,
-                                                 meshes, parameters, objects, kernels, entryList, settingList));
+    Offset<fb::Processor> processor;
+    if (auto chosen = plan::getProcessor(module)) {
+      std::vector<Offset<flatbuffers::String>> features;
+      for (StringRef feature : chosen->features)
+        features.push_back(tables.text(feature));
+      auto name = tables.text(chosen->name);
+      processor = fb::CreateProcessor(builder, name, builder.CreateVector(features));
+    }
+    fb::FinishPlanBuffer(builder,
+                         fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices, meshes,
+                                        parameters, objects, kernels, entryList, settingList, processor));
     return verified();
   }
 

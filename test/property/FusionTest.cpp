@@ -233,7 +233,7 @@ TEST(Fusion, UnknownProcessor) {
   auto object = compileNativeKernels(context, {}, options);
   ASSERT_FALSE(static_cast<bool>(object));
   EXPECT_EQ(llvm::toString(object.takeError()),
-            "native kernels expect an x86-64 processor as LLVM names it, got 'abacus'");
+            "native kernels expect native or an x86-64 processor as LLVM names it, as x86-64-v3, got 'abacus'");
 }
 
 // Code for an older processor names no feature that it lacks.

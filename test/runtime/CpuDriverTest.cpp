@@ -37,6 +37,19 @@ TEST(CpuDriver, RefusesMissingFeatures) {
                              "fma; compile the model for this machine");
 }
 
+// The same for what a plan says that it needs, whether it has code of its own or kernels of libraries alone.
+TEST(CpuDriver, RefusesPlansForOtherProcessors) {
+  std::set<std::string> flags = {"sse4_1", "avx2"};
+  EXPECT_FALSE(checkProcessor(Processor{"x86-64-v3", {"avx2", "sse4.1"}}, flags));
+  EXPECT_FALSE(checkProcessor(Processor{}, flags));
+  Error error = checkProcessor(Processor{"x86-64-v4", {"avx2", "avx512f", "avx512vl"}}, flags);
+  EXPECT_EQ(error.status(), Status::Infeasible);
+  EXPECT_EQ(error.message(),
+            "the plan was made for processor \"x86-64-v4\" and needs features that this machine lacks: "
+            "avx512f, avx512vl; compile the model on this machine, or with --cpu for a processor like "
+            "it");
+}
+
 // The same through a whole plan, where the kernel and the node are named; and code for another architecture.
 TEST(CpuDriver, NamesKernelThatCannotRun) {
   PlanBuilder builder = pipelinePlan("cpu");

@@ -6,6 +6,8 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/plan/Plan.h"
+#include "passes/codegen/ChooseProcessor.h"
 #include "passes/codegen/Pipeline.h"
 #include "passes/cost/Quantity.h"
 #include "passes/cost/RoundedProducts.h"
@@ -16,6 +18,7 @@
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
+#include "runtime/drivers/cpu/ProcessorFlags.h"
 #include "tools/cleave/ExtraOutputs.h"
 #include "tools/cleave/PlanSettings.h"
 #include "tools/cleave/PlanWeights.h"
@@ -165,6 +168,30 @@ Error ModelCompiler::checkRounding() const {
   return Error::success();
 }
 
+/// `--cpu`, else CLEAVE_CPU where the machine does not say what its processors are.
+Error ModelCompiler::chooseChips() {
+  const char *variable = std::getenv("CLEAVE_CPU");
+  bool isGiven = !request.target.cpu.empty();
+  std::string name = isGiven ? request.target.cpu : variable ? variable : "";
+  if (name.empty())
+    return Error::success();
+  if (!isProcessorName(name))
+    return makeError(Status::Usage, isGiven ? "--cpu" : "CLEAVE_CPU",
+                     " expects native or a processor of x86-64 as LLVM names it, as x86-64-v3; got \"", name, "\"");
+  bool any = false;
+  for (DeviceSpec &device : machine.devices) {
+    if (device.driver != "cpu")
+      continue;
+    any = true;
+    if (isGiven || device.chip.empty())
+      device.chip = name;
+  }
+  if (isGiven && !any)
+    return makeError(Status::Usage, "--cpu expects devices that are processors, as those of --machine host:2; got ",
+                     machine.name);
+  return Error::success();
+}
+
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
   auto parsed = parseMachine(target.machine);
@@ -174,6 +201,8 @@ Error ModelCompiler::place() {
   for (const std::string &warning : machine.warnings)
     printWarning(warning);
   result.machineNotes = machine.notes;
+  if (Error error = chooseChips())
+    return error;
   if (Error error = checkRounding())
     return error;
   PlaceOptions options;
@@ -319,6 +348,17 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
 }
 
 Error ModelCompiler::generate() {
+  bool asksLibraries = !request.target.reference && !request.target.noLibraries;
+  if (llvm::Error error = chooseProcessor(*module, asksLibraries))
+    return fromLlvm(Status::Usage, std::move(error));
+  if (auto processor = plan::getProcessor(*module)) {
+    std::string lacking =
+        runtime::missingFeatures({processor->features.begin(), processor->features.end()}, runtime::processorFlags());
+    if (!lacking.empty())
+      result.machineNotes.push_back("the plan is for \"" + processor->name.str() +
+                                    "\" and does not run here, for lack of " + lacking +
+                                    (asksLibraries ? "; libraries choose layouts as on this machine" : ""));
+  }
   CodegenOptions options;
   options.reference = request.target.reference;
   options.libraries = !request.target.noLibraries;

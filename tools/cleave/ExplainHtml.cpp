@@ -85,6 +85,8 @@ private:
     fact("outputs", ports(summary.entry.outputs));
     fact("work of a step", decimalText(summary.flops) + "flop");
     fact("peak memory", bytesText(summary.peakBytes()) + " a device");
+    if (const runtime::Processor &processor = summary.plan.processor; !processor.name.empty())
+      fact("processor", processor.name);
     fact("written by", summary.plan.producer);
     if (!prediction)
       return;

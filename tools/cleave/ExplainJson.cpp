@@ -226,6 +226,14 @@ void writeSummary(json::OStream &json, const PlanSummary &summary) {
   json.attribute("producer", summary.plan.producer);
   json.attribute("model", summary.plan.model);
   json.attribute("strategy", summary.plan.strategy);
+  if (const runtime::Processor &processor = summary.plan.processor; !processor.name.empty())
+    json.attributeObject("processor", [&] {
+      json.attribute("name", processor.name);
+      json.attributeArray("features", [&] {
+        for (const std::string &feature : processor.features)
+          json.value(feature);
+      });
+    });
   json.attribute("entry", summary.entry.name);
   writePrediction(json, summary);
   json.attributeArray("predicted_peak_bytes", [&] {

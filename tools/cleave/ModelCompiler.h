@@ -44,6 +44,7 @@ private:
   Error simplify();
   Error checkTrainingOptions() const;
   Error checkRounding() const;
+  Error chooseChips();
   Error place();
   Error addTrainedLoss();
   Error chooseMicrobatches(bool searches);

@@ -17,6 +17,12 @@ void TargetOptions::addTo(CLI::App &command) {
           "hosts of eight), a file; cuda:PRESET or cuda:FILE for devices that are GPUs")
       ->capture_default_str();
   command
+      .add_option("--cpu", cpu,
+                  "the processor that devices of this kind compile for, on whatever machine: native, x86-64-v2, "
+                  "x86-64-v3 (AVX2), x86-64-v4 (AVX-512), or another as LLVM names it; default: what a machine file "
+                  "says, else CLEAVE_CPU, else native")
+      ->type_name("NAME");
+  command
       .add_option(
           "--strategy", strategy,
           "how operators get their devices: auto (the best that the search finds); single (all on the first); place "
@@ -99,12 +105,36 @@ void TargetOptions::addTo(CLI::App &command) {
 }
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {
-      "--machine",        "--strategy",        "--place",        "--degrees",           "--reference", "--no-libraries",
-      "--train",          "--batch",           "--microbatches", "--schedule",          "--recompute", "--zero",
-      "--loss",           "--learning-rate",   "--lr-schedule",  "--optimizer-options", "--clip-norm", "--dtype",
-      "--batch-norm",     "--no-dropout",      "--seed",         "--optimizer",         "--memory",    "--solver",
-      "--search-seconds", "--compile-threads", "--buckets",      "--no-combine",        "--tf32"};
+  std::vector<const char *> names = {"--machine",
+                                     "--cpu",
+                                     "--strategy",
+                                     "--place",
+                                     "--degrees",
+                                     "--reference",
+                                     "--no-libraries",
+                                     "--train",
+                                     "--batch",
+                                     "--microbatches",
+                                     "--schedule",
+                                     "--recompute",
+                                     "--zero",
+                                     "--loss",
+                                     "--learning-rate",
+                                     "--lr-schedule",
+                                     "--optimizer-options",
+                                     "--clip-norm",
+                                     "--dtype",
+                                     "--batch-norm",
+                                     "--no-dropout",
+                                     "--seed",
+                                     "--optimizer",
+                                     "--memory",
+                                     "--solver",
+                                     "--search-seconds",
+                                     "--compile-threads",
+                                     "--buckets",
+                                     "--no-combine",
+                                     "--tf32"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

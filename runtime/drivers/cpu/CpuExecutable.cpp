@@ -25,6 +25,8 @@ Expected<std::shared_ptr<NativeLibrary>> NativeLibraries::get(uint32_t object) {
   return library;
 }
 
+Error NativeLibraries::checkPlan() const { return checkProcessor(plan->processor, flags); }
+
 Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const NativeKernel &native, NativeLibraries &libraries) {
   auto library = libraries.get(native.object);
   if (!library)
@@ -39,8 +41,12 @@ Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const NativeKernel &na
   return loaded;
 }
 
-Expected<CpuExecutable::Loaded> CpuExecutable::loadLibrary(const Kernel &kernel, const LibraryKernel &library,
-                                                           unsigned threads) {
+Expected<CpuExecutable::Loaded> CpuExecutable::loadLibrary(const Plan &plan, const Kernel &kernel,
+                                                           const LibraryKernel &library, unsigned threads) {
+  // With other instructions a library may want more scratch memory than the plan has, or other layouts.
+  if (!plan->processor.name.empty())
+    if (Error error = limitLibraries(plan->processor.features))
+      return error;
   LibraryProvider *provider = findLibraryProvider(library.library);
   if (!provider)
     return makeError(Status::Unsupported, "needs library \"", library.library,
@@ -55,6 +61,8 @@ Expected<CpuExecutable::Loaded> CpuExecutable::loadLibrary(const Kernel &kernel,
 
 Expected<std::unique_ptr<CpuExecutable>> CpuExecutable::load(const Plan &plan, std::span<const Program *const> programs,
                                                              NativeLibraries &libraries, unsigned threads) {
+  if (Error error = libraries.checkPlan())
+    return error;
   omp_set_num_threads(static_cast<int>(threads));
   std::unique_ptr<CpuExecutable> executable(new CpuExecutable(threads));
   executable->kernels.resize(plan->kernels.size());
@@ -77,7 +85,7 @@ Error CpuExecutable::load(const Plan &plan, const Program &program, NativeLibrar
             if constexpr (std::is_same_v<Body, NativeKernel>)
               return loadNative(body, libraries);
             else if constexpr (std::is_same_v<Body, LibraryKernel>)
-              return loadLibrary(kernel, body, threads);
+              return loadLibrary(plan, kernel, body, threads);
             else
               return makeError(Status::Unsupported, "it was compiled for GPUs and its device is of driver \"cpu\"; "
                                                     "compile the model for this device");

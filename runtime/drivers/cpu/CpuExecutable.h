@@ -19,6 +19,8 @@ class NativeLibraries {
 public:
   explicit NativeLibraries(const Plan &plan);
   Expected<std::shared_ptr<NativeLibrary>> get(uint32_t object);
+  /// Before the first kernel: whether this machine has the processor that the plan needs.
+  Error checkPlan() const;
 
 private:
   const Plan plan;
@@ -46,7 +48,8 @@ private:
   explicit CpuExecutable(unsigned threads) : threads(threads) {}
   Error load(const Plan &plan, const Program &program, NativeLibraries &libraries);
   static Expected<Loaded> loadNative(const NativeKernel &native, NativeLibraries &libraries);
-  static Expected<Loaded> loadLibrary(const Kernel &kernel, const LibraryKernel &library, unsigned threads);
+  static Expected<Loaded> loadLibrary(const Plan &plan, const Kernel &kernel, const LibraryKernel &library,
+                                      unsigned threads);
 
   const unsigned threads;
   std::vector<Loaded> kernels; // by index in the plan; empty where no program calls it

@@ -20,4 +20,12 @@ LibraryProvider *findLibraryProvider([[maybe_unused]] std::string_view library) 
   return nullptr;
 }
 
+Error limitLibraries([[maybe_unused]] const std::vector<std::string> &features) {
+#ifdef CLEAVE_ONEDNN
+  return limitOneDnn(features);
+#else
+  return Error::success();
+#endif
+}
+
 } // namespace cleave::runtime

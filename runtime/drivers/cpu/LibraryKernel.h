@@ -36,6 +36,12 @@ public:
 /// With CLEAVE_ONEDNN this calls `std::unique_ptr<LibraryProvider> createOneDnnProvider()` of OneDnn.h.
 LibraryProvider *findLibraryProvider(std::string_view library);
 
+/// Has the libraries of this process use no instructions but those of a processor with these features (LLVM's names),
+/// so that they choose the kernels and layouts that they would choose there. Instructions that this machine lacks are
+/// not used whatever `features` has. Holds for the whole process, from its first kernel on: Status::Infeasible when the
+/// libraries have begun to use others already, Status::Unsupported for a processor that they have no way to keep to.
+Error limitLibraries(const std::vector<std::string> &features);
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_DRIVERS_CPU_LIBRARYKERNEL_H

@@ -18,6 +18,10 @@ std::unique_ptr<LibraryProvider> createOneDnnProvider();
 /// oneDNN on this processor. It prefers layouts for a team of `threads`, and creates no code to say which.
 const KernelLibrary &oneDnnLibrary();
 
+/// limitLibraries() of LibraryKernel.h. What the user has set in ONEDNN_MAX_CPU_ISA stays in force where it allows no
+/// more.
+Error limitOneDnn(const std::vector<std::string> &features);
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNN_H

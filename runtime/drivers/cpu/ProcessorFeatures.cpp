@@ -1,102 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLVM's feature names against the flags in /proc/cpuinfo. Only names that stand for instructions count: LLVM also has
-// features that tune code and need nothing of the processor.
+// Compares what plans and native code need with what a processor has.
 
 #include "runtime/drivers/cpu/ProcessorFeatures.h"
 
-#include <fstream>
-#include <map>
-
 namespace cleave::runtime {
 
-/// LLVM's name to the operating system's, for x86-64.
-static const std::map<std::string, std::string> &flagOfFeature() {
-  static const std::map<std::string, std::string> table = {
-      {"64bit", "lm"},
-      {"adx", "adx"},
-      {"aes", "aes"},
-      {"amx-bf16", "amx_bf16"},
-      {"amx-int8", "amx_int8"},
-      {"amx-tile", "amx_tile"},
-      {"avx", "avx"},
-      {"avx2", "avx2"},
-      {"avx512bf16", "avx512_bf16"},
-      {"avx512bitalg", "avx512_bitalg"},
-      {"avx512bw", "avx512bw"},
-      {"avx512cd", "avx512cd"},
-      {"avx512dq", "avx512dq"},
-      {"avx512f", "avx512f"},
-      {"avx512fp16", "avx512_fp16"},
-      {"avx512ifma", "avx512ifma"},
-      {"avx512vbmi", "avx512vbmi"},
-      {"avx512vbmi2", "avx512_vbmi2"},
-      {"avx512vl", "avx512vl"},
-      {"avx512vnni", "avx512_vnni"},
-      {"avx512vp2intersect", "avx512_vp2intersect"},
-      {"avx512vpopcntdq", "avx512_vpopcntdq"},
-      {"avxifma", "avx_ifma"},
-      {"avxneconvert", "avx_ne_convert"},
-      {"avxvnni", "avx_vnni"},
-      {"avxvnniint16", "avx_vnni_int16"},
-      {"avxvnniint8", "avx_vnni_int8"},
-      {"bmi", "bmi1"},
-      {"bmi2", "bmi2"},
-      {"clflushopt", "clflushopt"},
-      {"clwb", "clwb"},
-      {"cmov", "cmov"},
-      {"crc32", "sse4_2"},
-      {"cx16", "cx16"},
-      {"cx8", "cx8"},
-      {"evex512", "avx512f"},
-      {"f16c", "f16c"},
-      {"fma", "fma"},
-      {"fma4", "fma4"},
-      {"fsgsbase", "fsgsbase"},
-      {"fxsr", "fxsr"},
-      {"gfni", "gfni"},
-      {"lzcnt", "abm"},
-      {"mmx", "mmx"},
-      {"movbe", "movbe"},
-      {"pclmul", "pclmulqdq"},
-      {"popcnt", "popcnt"},
-      {"rdrnd", "rdrand"},
-      {"rdseed", "rdseed"},
-      {"sahf", "lahf_lm"},
-      {"sha", "sha_ni"},
-      {"sha512", "sha512"},
-      {"sse", "sse"},
-      {"sse2", "sse2"},
-      {"sse3", "pni"},
-      {"sse4.1", "sse4_1"},
-      {"sse4.2", "sse4_2"},
-      {"sse4a", "sse4a"},
-      {"ssse3", "ssse3"},
-      {"tbm", "tbm"},
-      {"vaes", "vaes"},
-      {"vpclmulqdq", "vpclmulqdq"},
-      {"x87", "fpu"},
-      {"xop", "xop"},
-      {"xsave", "xsave"},
-      {"xsavec", "xsavec"},
-      {"xsaveopt", "xsaveopt"},
-      {"xsaves", "xsaves"},
-  };
-  return table;
-}
-
-std::set<std::string> processorFlags() {
-  std::ifstream file("/proc/cpuinfo");
-  std::set<std::string> flags;
-  for (std::string line; std::getline(file, line);) {
-    if (line.compare(0, 5, "flags") != 0)
-      continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    for (std::string word; words >> word;)
-      flags.insert(word);
-    break;
-  }
-  return flags;
+Error checkProcessor(const Processor &processor, const std::set<std::string> &flags) {
+  std::string missing = missingFeatures(processor.features, flags);
+  if (missing.empty())
+    return Error::success();
+  return makeError(Status::Infeasible, "the plan was made for processor \"", processor.name,
+                   "\" and needs features that this machine lacks: ", missing,
+                   "; compile the model on this machine, or with --cpu for a processor like it");
 }
 
 Error checkProcessor(const NativeObject &object, const std::set<std::string> &flags) {
@@ -106,14 +22,7 @@ Error checkProcessor(const NativeObject &object, const std::set<std::string> &fl
   if (!object.triple.empty() && object.triple.compare(0, 6, "x86_64") != 0)
     return makeError(Status::Infeasible, "native code expects a processor for \"", object.triple,
                      "\", got x86_64; compile the model for this machine");
-  std::string missing;
-  for (const std::string &feature : object.features) {
-    if (feature.empty() || feature.front() == '-')
-      continue;
-    auto flag = flagOfFeature().find(feature.front() == '+' ? feature.substr(1) : feature);
-    if (flag != flagOfFeature().end() && !flags.count(flag->second))
-      missing += (missing.empty() ? "" : ", ") + flag->first;
-  }
+  std::string missing = missingFeatures(object.features, flags);
   if (missing.empty())
     return Error::success();
   return makeError(Status::Infeasible, "native code for \"", object.cpu,

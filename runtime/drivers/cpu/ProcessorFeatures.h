@@ -6,13 +6,13 @@
 #define CLEAVE_RUNTIME_DRIVERS_CPU_PROCESSORFEATURES_H
 
 #include "runtime/Plan.h"
-
-#include <set>
+#include "runtime/drivers/cpu/ProcessorFlags.h"
 
 namespace cleave::runtime {
 
-/// The processor's features as the operating system names them ("sse4_1", "avx512f", ...).
-std::set<std::string> processorFlags();
+/// Status::Infeasible when the plan was made for a processor with features that `flags` lacks; the message names them.
+/// Success where the plan does not say what it needs.
+Error checkProcessor(const Processor &processor, const std::set<std::string> &flags);
 
 /// Status::Infeasible when the object was compiled for another architecture, or for features that `flags` lacks; the
 /// message names them. `features` of the object are LLVM's names, with or without "+"; those with "-" are not needed.

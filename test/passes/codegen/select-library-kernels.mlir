@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: cleave-opt %s --codegen-select-library-kernels --cse | FileCheck %s
+// What libraries choose depends on the processor, which the module names: AVX2 here, AVX-512 where this machine has it.
+// RUN: cleave-opt %s --codegen-choose-processor --codegen-select-library-kernels --cse | FileCheck %s --check-prefixes=CHECK,AVX2
+// RUN: %if x86-64-v4 %{ sed s/x86-64-v3/x86-64-v4/ %s | cleave-opt - --codegen-choose-processor --codegen-select-library-kernels --cse | FileCheck %s --check-prefixes=CHECK,AVX512 %}
 
-module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
-                                   {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64,
+                                    chip = "x86-64-v3"},
+                                   {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64,
+                                    chip = "x86-64-v3"}]} {
 dist.mesh @d0 <[], devices = [0]>
 dist.mesh @d1 <[], devices = [1]>
 dist.mesh @pair <["m" = 2], devices = [0, 1]>
@@ -10,7 +14,7 @@ dfg.parameter @wide : tensor<32x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0
 dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @first.weight : tensor<20x1x3x3xf32> = #dfg.fill<value = 1.0 : f64>
-dfg.parameter @few : tensor<20x2x3x3xf32> = #dfg.fill<value = 1.0 : f64>
+dfg.parameter @few : tensor<18x2x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
 
 // Bias and rectifier are fused: one launch of a convolution with three arguments, and its result is sent as it lies.
@@ -67,14 +71,18 @@ dist.program @gray(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x26x26xf32> attribut
 // What the library has no routine for is computed as its operand lies: a view and a transpose on the way in, and again on
 // the way out. An operator with a single elementwise reader hands its result on directly.
 // CHECK-LABEL: dist.program @permuted
-// CHECK: %[[C:.*]] = plan.launch @onednn.convolution.{{[0-9]+}}{{.*}} -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
-// CHECK: %[[SEEN:.*]] = plan.view %[[C]] : {{.*}} -> tensor<4x26x26x20xf32>
-// CHECK: %[[IN:.*]] = dfg.transpose %[[SEEN]] {permutation = array<i64: 0, 3, 1, 2>}
-// CHECK: %[[SIN:.*]] = dfg.sin %[[IN]]
-// CHECK-NEXT: %[[COS:.*]] = dfg.cos %[[SIN]]
-// CHECK: %[[OUT:.*]] = dfg.transpose %[[COS]] {permutation = array<i64: 0, 2, 3, 1>}
-// CHECK: plan.view %[[OUT]] : tensor<4x26x26x20xf32> -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
-// CHECK: plan.launch @onednn.pooling
+// AVX512: %[[C:.*]] = plan.launch @onednn.convolution.{{[0-9]+}}{{.*}} -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
+// AVX512: %[[SEEN:.*]] = plan.view %[[C]] : {{.*}} -> tensor<4x26x26x20xf32>
+// AVX512: %[[IN:.*]] = dfg.transpose %[[SEEN]] {permutation = array<i64: 0, 3, 1, 2>}
+// AVX512: %[[SIN:.*]] = dfg.sin %[[IN]]
+// AVX512-NEXT: %[[COS:.*]] = dfg.cos %[[SIN]]
+// AVX512: %[[OUT:.*]] = dfg.transpose %[[COS]] {permutation = array<i64: 0, 2, 3, 1>}
+// AVX512: plan.view %[[OUT]] : tensor<4x26x26x20xf32> -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
+// AVX512: plan.launch @onednn.pooling
+// With AVX2 its convolutions give blocks of channels, which our kernels get in rows, as pooling without blocks does.
+// AVX2: %[[C:.*]] = plan.launch @onednn.convolution.{{[0-9]+}}{{.*}} -> tensor<4x20x26x26xf32, #plan.layout<"aBcd8b"
+// AVX2: %[[ROWS:.*]] = plan.launch @onednn.reorder.{{[0-9]+}}(%[[C]]) {{.*}} -> tensor<4x20x26x26xf32>
+// AVX2: dfg.sin %[[ROWS]]
 dist.program @permuted(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x13x13xf32> attributes {mesh = @d0} {
   %w = dfg.read @first.weight : tensor<20x1x3x3xf32>
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x1x28x28xf32>, tensor<20x1x3x3xf32>) -> tensor<4x20x26x26xf32>
@@ -84,7 +92,7 @@ dist.program @permuted(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x13x13xf32> attr
   dist.return %3 : tensor<4x20x13x13xf32>
 }
 
-// Of 20 channels in vectors of 16 the library computes 32: a kernel of our own computes the 32 samples side by side, and
+// Of 18 channels in vectors of 8 the library computes 24, and in vectors of 16 32: a kernel of our own computes the 32 samples side by side, and
 // what follows it, a pooling even, finds them so.
 // CHECK-LABEL: dist.program @samples
 // CHECK: %[[X:.*]] = plan.launch @onednn.reorder.{{[0-9]+}}(%{{.*}} -> tensor<32x2x28x28xf32, #plan.layout<"bcda"
@@ -92,16 +100,16 @@ dist.program @permuted(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x13x13xf32> attr
 // CHECK: %[[SEEN:.*]] = dfg.transpose %[[LIES]] {permutation = array<i64: 3, 0, 1, 2>}
 // CHECK: dfg.conv %[[SEEN]]
 // CHECK: dfg.relu
-// CHECK: dfg.transpose {{.*}} -> tensor<20x26x26x32xf32>
+// CHECK: dfg.transpose {{.*}} -> tensor<18x26x26x32xf32>
 // CHECK: dfg.pool
 // CHECK-NOT: plan.launch
 // CHECK: dist.return
-dist.program @samples(%x: tensor<32x2x28x28xf32>) -> tensor<32x20x13x13xf32> attributes {mesh = @d0} {
-  %w = dfg.read @few : tensor<20x2x3x3xf32>
-  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x2x28x28xf32>, tensor<20x2x3x3xf32>) -> tensor<32x20x26x26xf32>
-  %1 = dfg.relu %0 : (tensor<32x20x26x26xf32>) -> tensor<32x20x26x26xf32>
-  %2 = dfg.pool %1 {kind = #dfg.pool_kind<average>, window = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x20x26x26xf32>) -> tensor<32x20x13x13xf32>
-  dist.return %2 : tensor<32x20x13x13xf32>
+dist.program @samples(%x: tensor<32x2x28x28xf32>) -> tensor<32x18x13x13xf32> attributes {mesh = @d0} {
+  %w = dfg.read @few : tensor<18x2x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x2x28x28xf32>, tensor<18x2x3x3xf32>) -> tensor<32x18x26x26xf32>
+  %1 = dfg.relu %0 : (tensor<32x18x26x26xf32>) -> tensor<32x18x26x26xf32>
+  %2 = dfg.pool %1 {kind = #dfg.pool_kind<average>, window = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x18x26x26xf32>) -> tensor<32x18x13x13xf32>
+  dist.return %2 : tensor<32x18x13x13xf32>
 }
 
 // What is returned is row-major. A sum of products goes through memory in the order of its result, samples innermost: it
@@ -110,17 +118,17 @@ dist.program @samples(%x: tensor<32x2x28x28xf32>) -> tensor<32x20x13x13xf32> att
 // CHECK: %[[SUM:.*]] = dfg.conv
 // CHECK: %[[BIASED:.*]] = dfg.add %[[SUM]],
 // CHECK: %[[LIES:.*]] = dfg.transpose %[[BIASED]] {permutation = array<i64: 1, 2, 3, 0>}
-// CHECK: %[[LAID:.*]] = plan.view %[[LIES]] {{.*}} -> tensor<32x20x26x26xf32, #plan.layout<"bcda"
-// CHECK: %[[FOUND:.*]] = plan.view %[[LAID]] {{.*}} -> tensor<20x26x26x32xf32>
+// CHECK: %[[LAID:.*]] = plan.view %[[LIES]] {{.*}} -> tensor<32x18x26x26xf32, #plan.layout<"bcda"
+// CHECK: %[[FOUND:.*]] = plan.view %[[LAID]] {{.*}} -> tensor<18x26x26x32xf32>
 // CHECK: %[[SEEN:.*]] = dfg.transpose %[[FOUND]] {permutation = array<i64: 3, 0, 1, 2>}
 // CHECK: %[[Y:.*]] = dfg.relu %[[SEEN]]
 // CHECK-NEXT: dist.return %[[Y]]
-dist.program @returned(%x: tensor<32x2x28x28xf32>, %b: tensor<20x1x1xf32>) -> tensor<32x20x26x26xf32> attributes {mesh = @d0} {
-  %w = dfg.read @few : tensor<20x2x3x3xf32>
-  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x2x28x28xf32>, tensor<20x2x3x3xf32>) -> tensor<32x20x26x26xf32>
-  %1 = dfg.add %0, %b : (tensor<32x20x26x26xf32>, tensor<20x1x1xf32>) -> tensor<32x20x26x26xf32>
-  %2 = dfg.relu %1 : (tensor<32x20x26x26xf32>) -> tensor<32x20x26x26xf32>
-  dist.return %2 : tensor<32x20x26x26xf32>
+dist.program @returned(%x: tensor<32x2x28x28xf32>, %b: tensor<18x1x1xf32>) -> tensor<32x18x26x26xf32> attributes {mesh = @d0} {
+  %w = dfg.read @few : tensor<18x2x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<32x2x28x28xf32>, tensor<18x2x3x3xf32>) -> tensor<32x18x26x26xf32>
+  %1 = dfg.add %0, %b : (tensor<32x18x26x26xf32>, tensor<18x1x1xf32>) -> tensor<32x18x26x26xf32>
+  %2 = dfg.relu %1 : (tensor<32x18x26x26xf32>) -> tensor<32x18x26x26xf32>
+  dist.return %2 : tensor<32x18x26x26xf32>
 }
 
 // Nothing joins a deconvolution: oneDNN computes what does one element after the other.
@@ -170,8 +178,9 @@ dist.program @parts() -> tensor<1x32x14x14xf32> attributes {mesh = @d1} {
 // One elementwise operator joins the routine: oneDNN 2.6 gives a second one the constants of the first.
 // CHECK-LABEL: dist.program @clamps
 // CHECK: %[[FIRST:.*]] = plan.launch @onednn.convolution
-// CHECK: plan.view %[[FIRST]]
-// CHECK: dfg.clamp {{.*}}high = 2.000000e+00
+// AVX512: plan.view %[[FIRST]]
+// AVX512: dfg.clamp {{.*}}high = 2.000000e+00
+// AVX2: plan.launch @onednn.eltwise.clip.{{[0-9]+}}(%[[FIRST]])
 dist.program @clamps(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attributes {mesh = @d0} {
   %w = dfg.read @w : tensor<16x16x3x3xf32>
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x14x14xf32>
