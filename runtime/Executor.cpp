@@ -6,6 +6,7 @@
 
 #include "runtime/Clock.h"
 #include "runtime/Driver.h"
+#include "runtime/HostTopology.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
 #include "runtime/TileLoad.h"
@@ -203,7 +204,7 @@ template <typename Work> static Error inParallel(uint32_t count, Work work) {
     for (uint32_t i = next++; i < count; i = next++)
       errors[i] = work(i);
   };
-  std::vector<std::thread> helpers(std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency())));
+  std::vector<std::thread> helpers(std::min<size_t>(count, hostTopology().usableCores()));
   for (std::thread &helper : helpers)
     helper = std::thread(serve);
   for (std::thread &helper : helpers)

@@ -4,6 +4,8 @@
 
 #include "runtime/Generator.h"
 
+#include "runtime/HostTopology.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -55,7 +57,7 @@ static void produceRange(const GeneratedSource &source, uint64_t begin, uint64_t
 template <typename Store>
 static void produce(const GeneratedSource &source, uint64_t first, uint64_t count, const Store &store) {
   constexpr uint64_t worthAThread = 1 << 18;
-  uint64_t threads = std::clamp<uint64_t>(count / worthAThread, 1, std::max(1u, std::thread::hardware_concurrency()));
+  uint64_t threads = std::clamp<uint64_t>(count / worthAThread, 1, hostTopology().usableCores());
   auto part = [&](uint64_t i) { return first + count / threads * i + std::min(i, count % threads); };
   std::vector<std::jthread> others;
   for (uint64_t i = 1; i < threads; ++i)

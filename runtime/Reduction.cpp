@@ -6,10 +6,11 @@
 
 #include "runtime/Reduction.h"
 
+#include "runtime/HostTopology.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <unistd.h>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -265,7 +266,7 @@ void copyBytes(const std::byte *source, std::byte *target, uint64_t bytes, bool 
 }
 
 bool exceedsOwnCaches(uint64_t bytes) {
-  static const uint64_t caches = [] { return static_cast<uint64_t>(std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 0L)); }();
+  const uint64_t caches = hostTopology().ownCacheBytes;
   return caches != 0 && bytes > caches;
 }
 

@@ -36,6 +36,9 @@ python = os.environ.get("CLEAVE_PYTHON") or ("/usr/bin/python3" if os.path.exist
 if subprocess.run([python, "-c", "import onnx, torch"], capture_output=True, check=False).returncode == 0:
     config.available_features.add("torch")
 
+if len(os.sched_getaffinity(0)) > 1:
+    config.available_features.add("two-cores")
+
 # What starts several processes: `REQUIRES: mpirun`.
 if shutil.which("mpirun"):
     config.available_features.add("mpirun")

@@ -5,6 +5,7 @@
 #include "passes/cost/HostCache.h"
 
 #include "passes/cost/MachineFile.h"
+#include "runtime/HostTopology.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <thread>
 
 using namespace llvm;
 
@@ -54,7 +54,7 @@ std::string hostProcessor() {
   return name + sys::getHostCPUName().str();
 }
 
-unsigned hostCores() { return std::max(1u, std::thread::hardware_concurrency()); }
+unsigned hostCores() { return runtime::hostTopology().usableCores(); }
 
 std::string hostCacheFile() {
   std::string folder = cacheFolder();

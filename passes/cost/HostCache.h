@@ -16,7 +16,7 @@ std::string cacheFolder();
 /// The processor by its own name and by LLVM's: "Intel(R) Xeon(R) Processor, sapphirerapids".
 std::string hostProcessor();
 
-/// Cores that this process may use, at least one.
+/// Cores that this process can keep busy: of its affinity, within its control group's quota; at least one.
 unsigned hostCores();
 
 /// Where measurements of this processor with this number of cores are; empty without a cache folder.

@@ -5,13 +5,14 @@
 
 #include "runtime/profile/KernelUse.h"
 
+#include "runtime/HostTopology.h"
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
 #include <ranges>
 #include <set>
 #include <sstream>
-#include <unistd.h>
 
 namespace cleave::runtime {
 namespace {
@@ -22,16 +23,8 @@ uint32_t rootOf(const Program &program, uint32_t buffer) {
   return buffer;
 }
 
-uint64_t cacheBytes(int level) {
-  long bytes = sysconf(level);
-  return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
-}
-
 /// What a core has for itself; where nobody says so, no more than what a kernel has just touched.
-uint64_t ownCacheBytes() {
-  static const uint64_t bytes = cacheBytes(_SC_LEVEL2_CACHE_SIZE);
-  return bytes;
-}
+uint64_t ownCacheBytes() { return hostTopology().ownCacheBytes; }
 
 class UseReader {
 public:

@@ -17,6 +17,7 @@
 #include "passes/planner/PlaceOperators.h"
 #include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
+#include "runtime/HostTopology.h"
 #include "runtime/Plan.h"
 #include "runtime/drivers/cpu/ProcessorFlags.h"
 #include "tools/cleave/ExtraOutputs.h"
@@ -31,7 +32,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <thread>
 
 using namespace mlir;
 
@@ -363,7 +363,7 @@ Error ModelCompiler::generate() {
   options.reference = request.target.reference;
   options.libraries = !request.target.noLibraries;
   options.tf32 = request.target.tf32;
-  options.threads = request.target.threads ? request.target.threads : std::max(1u, std::thread::hardware_concurrency());
+  options.threads = request.target.threads ? request.target.threads : runtime::hostTopology().usableCores();
   return runStage("codegen", [&](OpPassManager &manager) { buildCodegenPipeline(manager, options); });
 }
 

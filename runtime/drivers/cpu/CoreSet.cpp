@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Affinity through sched_getaffinity and sched_setaffinity, with sets large enough for any machine.
+// Affinity through sched_setaffinity, with sets large enough for any machine.
 
 #include "runtime/drivers/cpu/CoreSet.h"
 
-#include <cerrno>
+#include "runtime/HostTopology.h"
+
 #include <cstddef>
 #include <sched.h>
 
@@ -25,23 +26,10 @@ public:
 } // namespace
 
 CoreSet availableCores() {
-  // The kernel refuses a mask that is smaller than its own.
-  for (unsigned numCores = 1024; numCores <= 1u << 20; numCores *= 2) {
-    Mask mask(numCores);
-    if (sched_getaffinity(0, mask.size, mask.set) != 0) {
-      if (errno == EINVAL)
-        continue;
-      break;
-    }
-    CoreSet cores;
-    for (unsigned core = 0; core != numCores; ++core)
-      if (CPU_ISSET_S(core, mask.size, mask.set))
-        cores.push_back(core);
-    if (!cores.empty())
-      return cores;
-    break;
-  }
-  return {0};
+  const HostTopology &host = hostTopology();
+  CoreSet cores = host.cores;
+  cores.insert(cores.end(), host.siblings.begin(), host.siblings.end());
+  return cores;
 }
 
 void stayOn(const CoreSet &cores) {

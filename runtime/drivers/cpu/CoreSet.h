@@ -12,7 +12,7 @@ namespace cleave::runtime {
 /// Numbers of cores, as the operating system counts them.
 using CoreSet = std::vector<unsigned>;
 
-/// The cores that the calling thread may run on; at least one.
+/// The hardware threads that the process may run on, one of each core before the others of any; at least one.
 CoreSet availableCores();
 
 /// Keeps the calling thread, and the threads that it will start, on these cores. Without effect when `cores` is empty
