@@ -4,7 +4,7 @@
 # over several by batch, inside operators, by layers and mixed, also where sizes do not divide. PyTorch computes in
 # float64, so that what differs is the rounding of our float32.
 #
-#   python3 test/endtoend/gradients.py [--plan NAME] [MODEL...]
+#   python3 test/endtoend/gradients.py [--plan NAME,...] [MODEL...]
 
 import argparse
 import collections
@@ -164,15 +164,19 @@ class Example:
 def main():
     parser = argparse.ArgumentParser(description="compares gradients with PyTorch's")
     parser.add_argument("models", nargs="*", metavar="MODEL", help="which of " + ", ".join(MODELS))
-    parser.add_argument("--plan", help="one way of dividing the step")
+    parser.add_argument("--plan", metavar="NAME,...", help="ways of dividing the step")
+    parser.add_argument("--all", action="store_true", help="all ways of dividing the step, which is the default")
     options = parser.parse_args()
+    wanted = options.plan.split(",") if options.plan else [plan.name for plan in PLANS]
+    if unknown := set(wanted) - {plan.name for plan in PLANS}:
+        sys.exit(f"expected plans of {', '.join(plan.name for plan in PLANS)}, got {', '.join(sorted(unknown))}")
     if unknown := set(options.models) - set(MODELS):
         sys.exit(f"expected models of {', '.join(MODELS)}, got {', '.join(sorted(unknown))}")
     failures, passed, examples = [], 0, {}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models or MODELS:
             for plan in PLANS:
-                if options.plan not in (None, plan.name):
+                if plan.name not in wanted:
                     continue
                 key = (name, plan.batch)
                 if key not in examples:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# ONNX's own backend tests (Debian's libonnx-testdata), every case on one device, with its operators alternating over
-# two, and with every operator that can be split over two, three and four. Counts passed, failed and unsupported by group; fails if a case fails or if fewer pass than
+# ONNX's own backend tests (Debian's libonnx-testdata), every case on one device, and divided: with its operators
+# alternating over two, and with every operator that can be split over two, three and four; all four ways with --all,
+# else one of them, by turns. Counts passed, failed and unsupported by group; fails if a case fails or if fewer pass than
 # onnx-suite.expected records.
 #
-#   python3 test/endtoend/onnx_suite.py [--only PATTERN] [--list] [--table FILE] [--record]
+#   python3 test/endtoend/onnx_suite.py [--all] [--only PATTERN] [--list] [--table FILE] [--record]
 #
+# --all            every case in every divided way; --table and --record imply it
 # --only PATTERN   only cases whose "group/name" matches the shell pattern
 # --list           one line a case: what it did, and why
 # --table FILE     writes the counts and the reasons as Markdown: docs/onnx-suite.md
@@ -49,8 +51,16 @@ def numbered(folder, kind):
     return sorted((int(re.search(r"_(\d+)\.pb$", path).group(1)), path) for path in files)
 
 
-def run_case(case):
-    """Passed if every data set of the case agrees in both runs; else the first thing that did not."""
+def runs_of(position, every):
+    """The runs of the case at a position: on one device, and one of the divided ones by turns, or all."""
+    names = list(RUNS)
+    if every:
+        return names
+    return [names[0], names[1 + position % (len(names) - 1)]]
+
+
+def run_case(case, names):
+    """Passed if every data set of the case agrees in all of these runs; else the first thing that did not."""
     if case in WRONG_DATA:
         return Outcome(case, "unsupported", WRONG_DATA[case])
     folder = os.path.join(DATA, case)
@@ -60,8 +70,8 @@ def run_case(case):
             files += ["--input", f"@{position}={path}"]
         for position, path in numbered(data, "output"):
             files += ["--expect", f"@{position}={path}"]
-        for what, flags in RUNS.items():
-            result = cleave("run", os.path.join(folder, "model.onnx"), *flags, *files, *TOLERANCE, timeout=120)
+        for what in names:
+            result = cleave("run", os.path.join(folder, "model.onnx"), *RUNS[what], *files, *TOLERANCE, timeout=120)
             lines = [line for line in result.errors.splitlines() if "error" in line] or result.errors.splitlines()
             why = lines[0].strip() if lines else ""
             if result.code == UNSUPPORTED:
@@ -142,6 +152,7 @@ the number of cases.
 
 def main():
     parser = argparse.ArgumentParser(description="ONNX's backend tests through cleave run")
+    parser.add_argument("--all", action="store_true", help="every case in every divided way")
     parser.add_argument("--only", default="*", help="shell pattern of group/name")
     parser.add_argument("--list", action="store_true", help="one line a case")
     parser.add_argument("--table", help="Markdown file to write")
@@ -153,7 +164,8 @@ def main():
     cases = sorted(os.path.relpath(os.path.dirname(path), DATA) for group in GROUPS
                    for path in glob.glob(os.path.join(DATA, group, "*", "model.onnx")))
     cases = [case for case in cases if fnmatch.fnmatch(case, options.only)]
-    outcomes = parallel(run_case, cases)
+    every = options.all or options.table or options.record
+    outcomes = parallel(lambda numbered: run_case(numbered[1], runs_of(numbered[0], every)), list(enumerate(cases)))
     for outcome in outcomes:
         if options.list or outcome.kind == "failed":
             print(f"{outcome.kind} {outcome.case}: {outcome.why}")
