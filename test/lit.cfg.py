@@ -19,6 +19,9 @@ config.test_exec_root = os.path.join(config.cleave_build, "test")
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.cleave_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
 )
+# As programs that compute set it themselves, by starting a second time.
+config.environment["GOMP_SPINCOUNT"] = "10000"
+
 # Diagnostics and dumps without colour.
 config.environment["NO_COLOR"] = "1"
 

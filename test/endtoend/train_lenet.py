@@ -2,8 +2,9 @@
 #
 # The zoo's LeNet trained by `cleave train`. `small`: on generated images, step by step against PyTorch, on one device and
 # on two, interrupted and resumed on other devices. `killed`: with momentum on two devices, killed at random moments
-# ($CLEAVE_KILLS times, by default 5) and started again, against a run that nobody kills. `fashion-mnist`: on the real data, ten epochs on one device and on
-# two, which must agree and reach the accuracy that the textbook reaches (Dive into Deep Learning, chapter on LeNet).
+# ($CLEAVE_KILLS times, by default 5) and started again, against a run that nobody kills. `fashion-mnist`: on the real data, ten epochs on two devices, which must reach
+# the accuracy that the textbook reaches (Dive into Deep Learning, chapter on LeNet) and agree with an epoch on one
+# device; `fashion-mnist-all`: ten epochs on one device, too.
 
 import json
 import os
@@ -210,7 +211,7 @@ def killed(folder):
     report([], rounds)
 
 
-def fashion_mnist(folder):
+def fashion_mnist(folder, single_epochs):
     data_folder = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "data",
                                "fashion-mnist")
     path = lambda name: os.path.join(data_folder, name + ".gz")
@@ -219,19 +220,20 @@ def fashion_mnist(folder):
     plans = compile_plans(folder, 256)
     arguments = ["--data", f"@0={path('train-images-idx3-ubyte')}", "--data", f"labels={path('train-labels-idx1-ubyte')}",
                  "--eval", f"@0={path('t10k-images-idx3-ubyte')}", "--eval", f"labels={path('t10k-labels-idx1-ubyte')}",
-                 "--seed", str(SEED), "--epochs", "10", "--json-steps"]
+                 "--seed", str(SEED), "--json-steps"]
     losses, failures = {}, []
     for name, plan in plans.items():
         file = os.path.join(folder, name + ".json")
-        result = run([], "train", plan, *arguments, "--json", file)
+        epochs = single_epochs if name == "one" else 10
+        result = run([], "train", plan, *arguments, "--epochs", str(epochs), "--json", file)
         print(result.output)
         with open(file, encoding="utf-8") as text:
             answer = json.load(text)
         losses[name] = numpy.array([step["loss"] for step in answer["steps"]])
         accuracy = answer["epochs"][-1]["eval_accuracy"]
-        if accuracy < 0.84:
+        if epochs == 10 and accuracy < 0.84:
             failures.append((f"{name}: accuracy {accuracy}, expected at least 0.84", result))
-    difference = numpy.abs(losses["one"] - losses["two"])
+    difference = numpy.abs(losses["one"] - losses["two"][:len(losses["one"])])
     print(f"losses of one device and two: largest difference {difference.max():.3g}, in the first epoch "
           f"{difference[:234].max():.3g}")
     # Rounding grows from step to step; in the first epoch it is far below what is learned.
@@ -242,7 +244,8 @@ def fashion_mnist(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        {"small": small, "killed": killed, "fashion-mnist": fashion_mnist}[sys.argv[1]](folder)
+        {"small": small, "killed": killed, "fashion-mnist": lambda folder: fashion_mnist(folder, 1),
+         "fashion-mnist-all": lambda folder: fashion_mnist(folder, 10)}[sys.argv[1]](folder)
 
 
 if __name__ == "__main__":

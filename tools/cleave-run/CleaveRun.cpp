@@ -7,6 +7,7 @@
 #include "runtime/Processes.h"
 #include "runtime/RunCommand.h"
 #include "runtime/StandardOutput.h"
+#include "runtime/drivers/cpu/Spinning.h"
 #if defined(CLEAVE_MPI)
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
@@ -205,6 +206,7 @@ static int fail(Processes *processes, Status status, const std::string &message)
 }
 
 int main(int argc, char **argv) {
+  limitSpinning(argv);
   // Ends last, after whatever uses it.
   std::unique_ptr<Processes> processes;
   // The runtime throws nothing of its own; the standard library may.

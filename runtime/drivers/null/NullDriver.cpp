@@ -13,7 +13,7 @@ namespace {
 
 class NullQueue : public Queue {
 public:
-  NullQueue(Simulation &simulation, SimulatedDevice &device, uint32_t index, Trace::Track *track)
+  NullQueue(Simulation &simulation, NullDeviceState &device, uint32_t index, Trace::Track *track)
       : simulation(simulation), index(index) {
     state.owner = this;
     state.device = &device;
@@ -67,7 +67,7 @@ private:
   DriverContext &context;
   const Site &site;
   Simulation &simulation;
-  SimulatedDevice state;
+  NullDeviceState state;
   uint64_t arenaBytes = 0;
 };
 

@@ -93,7 +93,7 @@ bool Simulation::begin(SimulatedQueue &queue) {
   if (queue.begun)
     return true;
   const Step &step = *queue.steps.front();
-  SimulatedDevice &device = *queue.device;
+  NullDeviceState &device = *queue.device;
   if (device.endedQueues < step.countBefore(device.activeQueues))
     return false;
   queue.begun = true;
@@ -218,7 +218,7 @@ void Simulation::finish(SimulatedQueue &queue) {
   std::shared_ptr<Step> step = std::move(queue.steps.front());
   queue.steps.pop_front();
   queue.begun = false;
-  SimulatedDevice &device = *queue.device;
+  NullDeviceState &device = *queue.device;
   ++device.endedQueues;
   int64_t &end = device.stepEnd[step->countBefore(device.takesPart) % 2];
   end = std::max(end, queue.times.end);

@@ -24,7 +24,7 @@ namespace cleave::runtime {
 struct SimulatedQueue;
 
 /// What the queues of a simulated device share for one program. Times in nanoseconds.
-struct SimulatedDevice {
+struct NullDeviceState {
   uint32_t device = 0;
   uint32_t index = 0; ///< the site's, in the context
   std::vector<SimulatedQueue *> queues;
@@ -47,7 +47,7 @@ using SimulatedList = std::vector<SimulatedCommand>;
 /// A queue's list and how far it is.
 struct SimulatedQueue {
   const Queue *owner = nullptr;
-  SimulatedDevice *device = nullptr;
+  NullDeviceState *device = nullptr;
   Trace::Track *track = nullptr;
   std::vector<const SimulatedList *> lists; ///< by EntryPhase::index
   std::deque<std::shared_ptr<Step>> steps;
