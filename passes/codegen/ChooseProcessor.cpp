@@ -4,7 +4,6 @@
 
 #include "passes/codegen/ChooseProcessor.h"
 #include "passes/codegen/KernelPasses.h"
-#include "passes/codegen/NativeTarget.h"
 
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
@@ -20,18 +19,28 @@ namespace cleave {
 #define GEN_PASS_DEF_CHOOSEPROCESSORPASS
 #include "passes/codegen/KernelPasses.h.inc"
 
+llvm::Expected<NativeTarget> commonTarget(ArrayRef<StringRef> chips) {
+  SmallVector<StringRef> names;
+  for (StringRef chip : chips)
+    if (!llvm::is_contained(names, chip))
+      names.push_back(chip);
+  // A device without a chip is this machine, beside others by name.
+  if (names.size() > 1)
+    llvm::replace(names, StringRef(), StringRef(nativeCpu));
+  return NativeTarget::create(llvm::join(names, "+"), "");
+}
+
+bool multipliesBrainFloats(const NativeTarget &target) { return target.hasFeature("avx512bw"); }
+
 /// Writes what all CPU devices have; nothing where there are none.
 static llvm::Error choose(ModuleOp module) {
   SmallVector<StringRef> chips;
   for (const dist::Device &device : dist::getDevices(module))
-    if (device.driver == "cpu" && !llvm::is_contained(chips, device.chip))
+    if (device.driver == "cpu")
       chips.push_back(device.chip);
   if (chips.empty())
     return llvm::Error::success();
-  // A device without a chip is this machine, beside others by name.
-  if (chips.size() > 1)
-    llvm::replace(chips, StringRef(), StringRef(nativeCpu));
-  auto target = NativeTarget::create(llvm::join(chips, "+"), "");
+  auto target = commonTarget(chips);
   if (!target)
     return target.takeError();
   plan::setProcessor(module, {target->getCpu(), llvm::to_vector_of<StringRef>(target->getFeatures())});

@@ -5,11 +5,20 @@
 #ifndef CLEAVE_PASSES_CODEGEN_CHOOSEPROCESSOR_H
 #define CLEAVE_PASSES_CODEGEN_CHOOSEPROCESSOR_H
 
+#include "passes/codegen/NativeTarget.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include "llvm/Support/Error.h"
 
 namespace cleave {
+
+/// What processors of all these chips can do ("x86-64-v3", "" for the one that compiles); equal ones may occur. Fails for
+/// one that LLVM does not know.
+llvm::Expected<NativeTarget> commonTarget(llvm::ArrayRef<llvm::StringRef> chips);
+
+/// Whether oneDNN multiplies numbers of bfloat16 on a processor; elsewhere our kernels do, which round as they read.
+bool multipliesBrainFloats(const NativeTarget &target);
 
 /// Writes `plan.processor`, where the module has none yet: what all its devices of the driver "cpu" can do, by their
 /// chips; nothing where it has no such devices. `limitsLibraries`: the libraries of this process keep to it from here

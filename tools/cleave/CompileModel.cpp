@@ -192,6 +192,20 @@ Error ModelCompiler::chooseChips() {
   return Error::success();
 }
 
+/// Whether libraries read parameters in bfloat16: those of GPUs do, oneDNN on processors that have the instructions.
+Expected<bool> ModelCompiler::keepsRoundedParameters() const {
+  std::vector<llvm::StringRef> chips;
+  for (const DeviceSpec &device : machine.devices)
+    if (device.driver == "cpu")
+      chips.push_back(device.chip);
+  if (chips.empty())
+    return true;
+  auto processor = commonTarget(chips);
+  if (!processor)
+    return fromLlvm(Status::Usage, processor.takeError());
+  return !request.target.reference && !request.target.noLibraries && multipliesBrainFloats(*processor);
+}
+
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
   auto parsed = parseMachine(target.machine);
@@ -318,6 +332,10 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   search.degrees = options.degrees;
   search.elementType = target.elementType;
   search.roundsParameters = trains();
+  auto keepsRounded = keepsRoundedParameters();
+  if (!keepsRounded)
+    return keepsRounded.error();
+  search.keepsRounded = *keepsRounded;
   search.optimizer = target.optimizer;
   search.timeBudget = target.timeBudget;
   search.solver.method = *solver::findMethod(target.solver);

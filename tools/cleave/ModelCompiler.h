@@ -45,6 +45,7 @@ private:
   Error checkTrainingOptions() const;
   Error checkRounding() const;
   Error chooseChips();
+  Expected<bool> keepsRoundedParameters() const;
   Error place();
   Error addTrainedLoss();
   Error chooseMicrobatches(bool searches);

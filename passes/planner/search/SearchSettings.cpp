@@ -141,7 +141,7 @@ uint64_t Searcher::classOf(unsigned first, unsigned last) {
 Precision Searcher::precision() const {
   Precision precision;
   if (request.elementType != "f32" && request.roundsParameters)
-    precision = {0.5, 1, 1, 0, 0.5}; // gradients of parameters are f32, too
+    precision = {0.5, 1, 1, 0, request.keepsRounded ? 0.5 : 0}; // gradients of parameters are f32, too
   else if (request.elementType != "f32")
     precision = {0.5, 0.5, 0.5, request.training ? 1.0 : 0.0, 0};
   if (request.training)
