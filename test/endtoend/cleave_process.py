@@ -91,6 +91,11 @@ def parallel(function, items):
         return list(pool.map(function, items))
 
 
+def worst_of(errors):
+    """The key of the largest error. One that is no number is larger than all others, and no comparison accepts it."""
+    return max(errors, key=lambda key: errors[key] if errors[key] == errors[key] else float("inf"))
+
+
 def report(failures, passed):
     """Prints the failures, a line each with what the program said, and ends the test."""
     for subject, result in failures:

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 
-from cleave_process import DONE, Result, cleave, report, skip
+from cleave_process import DONE, Result, cleave, report, skip, worst_of
 
 try:
     import numpy
@@ -188,7 +188,7 @@ def main():
                     print(f"FAILED {subject}: exit code {result.code}", flush=True)
                     continue
                 errors = examples[key].errors(after)
-                worst = max(errors, key=errors.get)
+                worst = worst_of(errors)
                 text = f"{subject}: {len(errors)} gradients, largest error {errors[worst]:.1e} ({worst})"
                 if errors[worst] <= TOLERANCE:
                     passed += 1

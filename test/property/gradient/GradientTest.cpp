@@ -61,6 +61,12 @@ public:
     double left = slope(-step), right = slope(step), measured = (left + right) / 2;
     auto found = static_cast<double>(claimed.value);
     double off = std::fabs(measured - found);
+    // Of what is not a number no comparison holds, and none may stand for a kink.
+    if (!std::isfinite(off)) {
+      text = "input " + std::to_string(index) + ": the gradient gives " + std::to_string(found) +
+             ", differences give " + std::to_string(left) + " and " + std::to_string(right);
+      return Verdict::Different;
+    }
     if (off <= 1e-6 * (std::fabs(left) + std::fabs(right) + claimed.magnitude) + 1e-9 * at.magnitude + 1e-12)
       return Verdict::Equal;
     // At a kink the slopes on both sides differ by at least what the gradient is off; at a jump they grow when the step
@@ -123,7 +129,7 @@ void checkOperator(mlir::MLIRContext &context, const OperatorTemplate &chosen) {
   OperatorInstances instances(context, chosen, mlir::Float64Type::get(&context));
   if (!instances.isSound)
     return;
-  unsigned directions = 0, equal = 0;
+  unsigned directions = 0, equal = 0, kinks = 0, wholes = 0, wholeKinks = 0;
   for (bool reference : {true, false}) {
     NativeOptions native;
     native.reference = reference;
@@ -145,6 +151,8 @@ void checkOperator(mlir::MLIRContext &context, const OperatorTemplate &chosen) {
           Verdict verdict = differences.check(input, gradient, direction, text);
           ++directions;
           equal += verdict == Verdict::Equal;
+          (isWhole ? wholeKinks : kinks) += verdict == Verdict::Kink;
+          wholes += isWhole;
           EXPECT_NE(verdict, Verdict::Different)
               << text << (reference ? ", reference code, " : ", optimized code, ") << "instance " << i << " of\n"
               << instances.texts[i];
@@ -153,6 +161,12 @@ void checkOperator(mlir::MLIRContext &context, const OperatorTemplate &chosen) {
     }
   }
   EXPECT_TRUE(directions == 0 || equal > 0) << "dfg." << chosen.name.str() << " was never compared";
+  // Numbers between whole ones do not lie at kinks; whole ones may, as 0 does of a rectifier, but not most of them
+  // unless the operator jumps at each.
+  EXPECT_EQ(kinks, 0u) << "dfg." << chosen.name.str() << ", of " << directions - wholes << " directions";
+  bool jumpsEverywhere = chosen.name == "floor" || chosen.name == "ceil";
+  EXPECT_TRUE(jumpsEverywhere || 2 * wholeKinks <= wholes)
+      << "dfg." << chosen.name.str() << " is at a kink in " << wholeKinks << " of " << wholes << " directions";
 }
 
 /// Gradients of all float types must at least be well formed.
