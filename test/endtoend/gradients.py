@@ -125,6 +125,7 @@ class Example:
         shape = list(model.run(inputs)[model.outputs[0]].shape)
         classes = shape.pop(entry.classes)
         labels = random.integers(0, classes, shape)
+        self.inputs, self.labels = inputs, labels
         self.weights = {key: value.detach().numpy() for key, value in model.parameters.items()}
         self.loss, self.gradients = torch_step(model, inputs, labels, entry.classes)
         self.data = []
