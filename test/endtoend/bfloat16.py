@@ -223,7 +223,8 @@ def master():
 
 
 def memory():
-    """Plans of steps whose activations are most of what is kept need less of it, on the fullest device."""
+    """Plans of steps whose activations are most of what is kept need less of it, on the fullest device; on one device about
+    half of what is no parameter, gradient or moment of Adam, which stay float32, nor a rounded copy of a parameter."""
     checks = Checks()
     models = {"lenet": (["--batch", "256"], "cross-entropy"),
               "gpt": (["--batch", "16", "--layers", "4", "--hidden", "128", "--heads", "4", "--sequence", "64",
@@ -231,7 +232,10 @@ def memory():
     with tempfile.TemporaryDirectory() as folder:
         path, file = os.path.join(folder, "model.onnx"), os.path.join(folder, "step.plan")
         for name, (sizes, loss) in models.items():
-            made = cleave("zoo", name, *sizes, "-o", path)
+            made = cleave("zoo", name, *sizes, "--weights", "-o", path)
+            if made.code == DONE:
+                weights = (onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer)
+                state = 4 * sum(array.nbytes for array in weights if array.dtype == numpy.float32) / 1e6
             for plan in PLANS if made.code == DONE else []:
                 needed = {}
                 for dtype in ("bf16", "f32"):
@@ -239,6 +243,10 @@ def memory():
                     needed[dtype] = peak(file) / 1e6 if made.code == DONE else float("nan")
                 text = f"{name} {plan.name}: {needed['bf16']:.3g} MB instead of {needed['f32']:.3g}"
                 fine = needed["bf16"] < needed["f32"]
+                if plan.name == "single":
+                    # Indices, masks and statistics of normalizations stay as they are, and packing costs a little.
+                    kept = (needed["bf16"] - state * (1 + 1 / 8)) / (needed["f32"] - state)
+                    fine, text = fine and kept <= 0.7, f"{text}, {kept:.2f} of the activations"
                 checks.add(fine, text, made)
             if made.code != DONE:
                 checks.failures.append((name, made))
@@ -279,43 +287,41 @@ def account():
 
 
 def inference():
-    """Outputs in bfloat16 against float32, and what is refused."""
-    failures, passed = [], 0
+    """Outputs in bfloat16 against PyTorch in float64, on one device and two: no more than twice as far off as PyTorch's
+    autocast is on the same input. And what is refused."""
+    checks = Checks()
     with tempfile.TemporaryDirectory() as folder:
-        for name, most in (("lenet", 24), ("resnet50", 400)):
-            path = os.path.join(folder, name + ".onnx")
-            sizes = MODELS[name].sizes
-            outputs = {}
-            for dtype in ("f32", "bf16"):
-                plan, out = os.path.join(folder, dtype + ".plan"), os.path.join(folder, dtype + ".npy")
-                result = cleave("zoo", name, *sizes, "--weights", "-o", path)
-                if result.code == DONE:
-                    result = cleave("compile", path, "--machine", "host:2x1", "--strategy", "data", "--dtype", dtype, "-o",
-                                    plan)
-                if result.code == DONE:
-                    port = onnx.load(path).graph.input[0]
-                    shape = [dim.dim_value for dim in port.type.tensor_type.shape.dim]
-                    numpy.save(os.path.join(folder, "x.npy"),
-                               numpy.random.default_rng(1).standard_normal(shape).astype(numpy.float32))
-                    result = cleave("run", plan, "--input", f"{port.name}={folder}/x.npy", "--output", f"@0={out}")
-                if result.code != DONE:
-                    failures.append((f"{name} {dtype}", result))
-                    break
-                outputs[dtype] = numpy.load(out)
-            if len(outputs) < 2:
+        for name in ("lenet", "resnet50"):
+            path, image, out = (os.path.join(folder, file) for file in (name + ".onnx", "x.npy", "y.npy"))
+            made = cleave("zoo", name, *MODELS[name].sizes, "--weights", "-o", path)
+            if made.code != DONE:
+                checks.add(False, name, made)
                 continue
-            exact, ours = outputs["f32"], outputs["bf16"]
-            off = abs(ours - exact).max() / abs(exact).max()
-            fine = ours.dtype == numpy.float32 and 0 < off <= most * U
-            print(f"{name}: off by {off:.2e}, accepted {most * U:.2e}")
-            passed += fine
-            if not fine:
-                failures.append((f"{name}: off by {off}", Result(DONE, "", "")))
+            port = onnx.load(path).graph.input[0]
+            shape = [dim.dim_value for dim in port.type.tensor_type.shape.dim]
+            inputs = {port.name: numpy.random.default_rng(1).standard_normal(shape).astype(numpy.float32)}
+            numpy.save(image, inputs[port.name])
+            output = lambda model: next(iter(model.run(inputs).values())).detach().double().numpy()
+            exact = output(TorchModel(path))
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                rounded = output(TorchModel(path, torch.float32))
+            off = lambda found: float(((found - exact) ** 2).sum() / (exact ** 2).sum()) ** 0.5
+            theirs = off(rounded)
+            for machine, strategy in (("host:1x1", "single"), ("host:2x1", "data")):
+                result = cleave("run", path, "--machine", machine, "--strategy", strategy, "--dtype", "bf16", "--input",
+                                f"{port.name}={image}", "--output", f"@0={out}")
+                if result.code != DONE:
+                    checks.add(False, f"{name} on {machine}", result)
+                    continue
+                ours = numpy.load(out)
+                error = off(ours)
+                # An error of rounding there must be, or nothing was computed in bfloat16.
+                checks.add(ours.dtype == numpy.float32 and U / 64 < error <= max(2 * theirs, 2 * U),
+                           f"{name} on {machine}: off by {error:.2e}, autocast by {theirs:.2e}", result)
         refused = cleave("compile", path, "--train", "--loss", "cross-entropy", "--dtype", "f16", "-o",
                          os.path.join(folder, "refused.plan"))
-        if refused.code != UNSUPPORTED or "--dtype f16" not in refused.errors:
-            failures.append(("f16 expects to be refused", refused))
-    report(failures, passed + 1)
+        checks.add(refused.code == UNSUPPORTED and "--dtype f16" in refused.errors, "f16 is refused", refused)
+    checks.report()
 
 
 if __name__ == "__main__":
