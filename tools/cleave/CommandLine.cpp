@@ -5,6 +5,7 @@
 #include "runtime/Processes.h"
 #include "runtime/StandardOutput.h"
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/OutputFile.h"
@@ -59,6 +60,8 @@ static int runCommand(int argc, char **argv) {
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)
     return code;
+  if (Error error = checkOutputs(app))
+    return report(error);
   try {
     return chosen();
   } catch (const std::bad_alloc &) {

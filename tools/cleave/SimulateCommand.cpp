@@ -2,6 +2,7 @@
 //
 // `cleave simulate`: what a plan's steps would take on a machine, without running them.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/HostProfile.h"
@@ -232,8 +233,8 @@ void addSimulateCommand(CLI::App &app, Action &chosen) {
   command->add_option("--in-flight", options->simulation.inFlight, "how many of them at a time")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_option("--trace", options->trace, "where the timeline goes, for Perfetto")->type_name("FILE");
-  command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--trace", options->trace, "where the timeline goes, for Perfetto");
+  addOutputOption(*command, "--json", options->json, "where the results go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(simulate(*options)); }; });
 }
 
