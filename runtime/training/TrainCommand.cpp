@@ -6,12 +6,13 @@
 
 #include "runtime/FileReplacement.h"
 #include "runtime/JoinResults.h"
+#include "runtime/OutputCheck.h"
 #include "runtime/Printable.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
-#include "runtime/tensorfile/TensorFile.h"
 #include "runtime/training/Dataset.h"
 #include "runtime/training/KeptParameters.h"
+#include "runtime/training/ParameterExport.h"
 #include "runtime/training/SequenceData.h"
 #include "runtime/training/TrainReport.h"
 
@@ -47,7 +48,7 @@ public:
     Error error = train();
     progress.clear();
     if (error)
-      return error;
+      return cannotCheckpoint ? afterFailedCheckpoint(error) : error;
     return finish();
   }
 
@@ -89,10 +90,22 @@ private:
                                  options.devicesOfRank);
     if (!divided)
       return divided.error();
+    if (isFirst() && !options.exportFile.empty()) {
+      Error error = checkOutput("--export", options.exportFile, OutputKind::Archive);
+      if (Error failed = error ? error : checkRoom(options.exportFile, exportedTypes()))
+        return failed;
+    }
     context.plan = plan;
     context.processes = processes;
     context.rankOfDevice = *divided;
     return readData();
+  }
+
+  std::vector<TensorType> exportedTypes() const {
+    std::vector<TensorType> types;
+    for (uint32_t parameter : modelParameters(*plan, keptParameters(*entries[0])))
+      types.push_back(plan->parameters[parameter].type);
+    return types;
   }
 
   /// The entry of that name, or those for several lengths of sequences, by increasing length.
@@ -279,6 +292,7 @@ private:
       return makeError(Status::Usage, "checkpoint ", checkpoint->folder, " expects its run's --seed ", saved.seed,
                        ", got ", *options.seed);
     position = saved;
+    lastKept = checkpoint->folder;
     report.resumedFrom = saved.steps;
     std::string text;
     if (Error error = restore(*plan, *entries[0], *checkpoint, values, text))
@@ -295,7 +309,14 @@ private:
     auto tensors = readParameters(context, keptParameters(*entries[0]));
     if (!tensors)
       return tensors.error();
-    return agree(folder ? folder->write(at, *tensors) : Error::success());
+    Error error = folder ? folder->write(at, *tensors) : Error::success();
+    if (error && !lastKept.empty())
+      error = makeError(error.status(), error.message(), "; the last whole checkpoint is ", lastKept);
+    else if (!error)
+      lastKept = CheckpointFolder::pathOf(options.checkpointFolder, at.steps);
+    error = agree(error);
+    cannotCheckpoint = static_cast<bool>(error);
+    return error;
   }
 
   //===-- the run -------------------------------------------------------------------------------------------------===//
@@ -355,38 +376,40 @@ private:
       printEpoch(out, result);
   }
 
-  /// Brings together what the processes have, and writes what is asked for.
+  /// Brings together what the processes have, and writes what is asked for: all of it, whatever part fails.
   Error finish() {
-    if (!options.exportFile.empty())
-      if (Error error = exportParameters())
-        return error;
+    Error first = options.exportFile.empty() ? Error::success() : exportTrained(lastKept);
     if (processes) {
       report.devices = joinMemory(*processes, plan, entries, context.rankOfDevice, report.devices);
       if (!options.traceFile.empty())
         joinTrace(*processes, plan, entries, trace);
     }
-    if (!isFirst())
-      return Error::success();
-    if (!options.traceFile.empty())
-      if (Error error = replaceTextFile(options.traceFile, [&](std::ostream &file) { trace.write(file); }))
-        return error;
-    if (!options.jsonFile.empty())
-      return replaceTextFile(options.jsonFile, [&](std::ostream &file) { report.writeJson(file); });
-    return Error::success();
+    auto write = [&](const std::string &file, const std::function<void(std::ostream &)> &write) {
+      if (!isFirst() || file.empty())
+        return;
+      Error error = replaceTextFile(file, write);
+      first = first ? first : error;
+    };
+    write(options.traceFile, [&](std::ostream &file) { trace.write(file); });
+    write(options.jsonFile, [&](std::ostream &file) { report.writeJson(file); });
+    return first;
   }
 
-  Error exportParameters() {
+  /// `kept`: a checkpoint that has these parameters, if there is one.
+  Error exportTrained(const std::filesystem::path &kept) {
     auto tensors = readParameters(context, modelParameters(*plan, keptParameters(*entries[0])));
     if (!tensors)
       return tensors.error();
-    Error error;
-    if (isFirst()) {
-      std::vector<ArchiveMember> members;
-      for (const NamedTensor &named : *tensors)
-        members.push_back({named.name, named.tensor});
-      error = writeTensorArchive(options.exportFile, members);
-    }
-    return agree(error);
+    return agree(isFirst() ? exportParameters(options.exportFile, *tensors, kept) : Error::success());
+  }
+
+  /// The parameters are worth more than the last checkpoint's, and may have room where it has none.
+  Error afterFailedCheckpoint(const Error &error) {
+    if (options.exportFile.empty())
+      return error;
+    Error failed = exportTrained({});
+    return makeError(error.status(), error.message(), "; ",
+                     failed ? failed.message() : "the parameters are in \"" + options.exportFile + "\"");
   }
 
   const Plan &plan;
@@ -407,7 +430,9 @@ private:
   std::unique_ptr<Executor> executor;
   TrainReport report;
   TrainProgress progress;
-  bool warned = false;
+  /// The checkpoint of the last step of which there is one, as the first process knows it.
+  std::filesystem::path lastKept;
+  bool warned = false, cannotCheckpoint = false;
 };
 
 } // namespace
