@@ -5,8 +5,11 @@
 #include "runtime/training/BatchRunner.h"
 
 #include "runtime/JoinResults.h"
+#include "runtime/training/StopSignals.h"
 
 namespace cleave::runtime {
+
+int TrainContext::stopSignal() const { return processes ? processes->stopSignal() : StopSignals::asked(); }
 
 /// The position of the output of that name, which is one number.
 static Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const std::string &name, bool floating) {
@@ -68,6 +71,9 @@ Error BatchRunner::submit(const Batch &batch) {
 Expected<StepOutcome> BatchRunner::finish() {
   Running step = running.front();
   running.pop_front();
+  // Processes learn with the step's end which signals they have got, and end after the same step.
+  if (context->processes)
+    context->processes->setStopSignal(StopSignals::asked());
   auto times = context->executor->wait(step.ticket);
   if (!times)
     return times.error();

@@ -21,6 +21,9 @@ struct TrainContext {
   std::vector<uint32_t> rankOfDevice;
   /// Numbers of the executor's entries that train and that evaluate, by bucket.
   std::vector<uint32_t> training = {0}, evaluating = {1};
+
+  /// The signal that has asked the run to end (StopSignals.h), the same in all processes between two steps; 0: none.
+  int stopSignal() const;
 };
 
 /// What a step says of its batch. In other processes than the first all numbers mean nothing.

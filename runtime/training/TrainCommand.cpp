@@ -14,6 +14,7 @@
 #include "runtime/training/KeptParameters.h"
 #include "runtime/training/ParameterExport.h"
 #include "runtime/training/SequenceData.h"
+#include "runtime/training/StopSignals.h"
 #include "runtime/training/TrainReport.h"
 
 #include <algorithm>
@@ -50,6 +51,11 @@ public:
     if (error)
       return cannotCheckpoint ? afterFailedCheckpoint(error) : error;
     return finish();
+  }
+
+  /// What the program exits with.
+  int exitCode(const Error &error) const {
+    return !error && stoppedBy != 0 ? StopSignals::exitCodeOf(stoppedBy) : static_cast<int>(error.status());
   }
 
   /// Whether this process reports.
@@ -344,20 +350,35 @@ private:
   Error train() {
     auto begin = std::chrono::steady_clock::now();
     if (data) {
+      // Without something to keep the run ends at once.
+      if (!options.checkpointFolder.empty() || !options.exportFile.empty())
+        signals.emplace();
       TrainLoop loop(context, *data, evaluation.get(), schedule, *this);
       if (Error error = loop.run(position))
         return error;
+      stoppedBy = loop.stopSignal();
+      if (stoppedBy != 0)
+        noticeStop(loop.at());
     }
-    if (report.epochs.empty() && evaluation) {
+    if (report.epochs.empty() && evaluation && stoppedBy == 0) {
       auto result = evaluate(context, *evaluation, options.inFlight);
       if (!result)
         return result.error();
       report.evaluation = *result;
-      if (isFirst())
-        printEvaluation(out, *result);
+      if (isFirst() && *result)
+        printEvaluation(out, **result);
     }
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return Error::success();
+  }
+
+  void noticeStop(const TrainPosition &at) {
+    std::string text = StopSignals::nameOf(stoppedBy) + " has ended training after step " + std::to_string(at.steps);
+    if (!options.checkpointFolder.empty())
+      text += "; " + CheckpointFolder::pathOf(options.checkpointFolder, at.steps).string() + " has what --resume needs";
+    if (!options.exportFile.empty())
+      text += "; the parameters so far go to " + options.exportFile;
+    notice(text);
   }
 
   void onStep(const TrainPosition &at, const StepOutcome &outcome, uint64_t stepsOfEpoch) override {
@@ -430,6 +451,8 @@ private:
   std::unique_ptr<Executor> executor;
   TrainReport report;
   TrainProgress progress;
+  std::optional<StopSignals> signals;
+  int stoppedBy = 0;
   /// The checkpoint of the last step of which there is one, as the first process knows it.
   std::filesystem::path lastKept;
   bool warned = false, cannotCheckpoint = false;
@@ -442,12 +465,12 @@ int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions 
   TrainCommand command(plan, parameters, options, out, err);
   Error error = command.run();
   if (!command.isFirst())
-    return static_cast<int>(error.status());
+    return command.exitCode(error);
   if (!error)
     command.results().print(out);
   if (error && (!options.processes || options.processes->claimReport()))
     err << error.report();
-  return static_cast<int>(error.status());
+  return command.exitCode(error);
 }
 
 int trainPlan(const Plan &plan, ParameterSource &parameters, TrainOptions options) {

@@ -7,6 +7,7 @@
 #include "runtime/Processes.h"
 #include "runtime/RunCommand.h"
 #include "runtime/StandardOutput.h"
+#include "runtime/training/StopSignals.h"
 #if defined(CLEAVE_MPI)
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
@@ -21,6 +22,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <optional>
@@ -209,6 +211,8 @@ static int fail(Processes *processes, Status status, const std::string &message)
 }
 
 int main(int argc, char **argv) {
+  // Whoever writes a file that grows beyond the limit gets an error, and says so.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Ends last, after whatever uses it.
   std::unique_ptr<Processes> processes;
   // The runtime throws nothing of its own; the standard library may.
@@ -220,6 +224,7 @@ int main(int argc, char **argv) {
     }
     if (Logbook *book = Logbook::own())
       book->leave();
+    StopSignals::endAsAsked(code);
     return code;
   } catch (const std::bad_alloc &) {
     return fail(processes.get(), Status::Infeasible, "this machine does not have the memory that the run needs");

@@ -4,6 +4,7 @@
 
 #include "runtime/Processes.h"
 #include "runtime/StandardOutput.h"
+#include "runtime/training/StopSignals.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
@@ -78,7 +79,9 @@ int runCommandLine(int argc, char **argv) {
       if (std::strcmp(argv[1], command) == 0)
         return runWithOthers(argv);
   installCrashHandler();
-  return finish(runCommand(argc, argv));
+  int code = finish(runCommand(argc, argv));
+  runtime::StopSignals::endAsAsked(code);
+  return code;
 }
 
 } // namespace cleave::tool
