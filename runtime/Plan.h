@@ -296,6 +296,7 @@ struct Prediction {
   double memoryLimit = 0;
   std::vector<double> peakBytes;
   double simulatedSeconds = -1;
+  std::string machineFile; ///< the machine as a machine file, where its name alone does not tell it
 
   /// The step's time by the simulator, where it has one, else by the search.
   double bestSeconds() const { return simulatedSeconds >= 0 ? simulatedSeconds : stepSeconds; }

@@ -276,6 +276,7 @@ Prediction Reader::prediction(const fb::Prediction &from) {
   to.memoryLimit = from.memory_limit();
   to.peakBytes = numbers<double>(from.peak_bytes());
   to.simulatedSeconds = from.simulated_seconds();
+  to.machineFile = text(from.machine_file());
   return to;
 }
 

@@ -338,14 +338,15 @@ private:
       auto name = tables.text(other.name), whyNot = tables.text(other.whyNot);
       alternatives.push_back(fb::CreateAlternative(builder, name, other.seconds, other.peakBytes, whyNot));
     }
-    auto machine = tables.text(from.machine), schedule = tables.text(from.schedule);
+    auto machine = tables.text(from.machine), schedule = tables.text(from.schedule),
+         machineFile = tables.text(from.machineFile);
     auto degreeList = builder.CreateVector(degrees);
     auto stageList = builder.CreateVector(stages);
     auto alternativeList = builder.CreateVector(alternatives);
     auto peaks = builder.CreateVector(from.peakBytes);
     return fb::CreatePrediction(builder, machine, from.training, from.stepSeconds, from.lowerBoundSeconds,
                                 from.modelFlops, from.microbatches, schedule, degreeList, stageList, alternativeList,
-                                from.memoryLimit, peaks, from.simulatedSeconds);
+                                from.memoryLimit, peaks, from.simulatedSeconds, machineFile);
   }
 
   /// `isFirst`: what a search expects is said of the first entry. `times`: what the simulator says of this one, or

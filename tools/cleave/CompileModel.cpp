@@ -17,6 +17,7 @@
 #include "passes/schedule/Pipeline.h"
 #include "runtime/Plan.h"
 #include "tools/cleave/ExtraOutputs.h"
+#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/PlanSettings.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
@@ -349,6 +350,8 @@ Error ModelCompiler::emit() {
   options.strategy = result.strategy;
   options.model = modelFile.string();
   options.settings = settingsOf(request.model, chosenOptions());
+  if (result.report)
+    result.report->prediction.machineFile = machineFileOf(machine);
   options.report = result.report ? &*result.report : nullptr;
   if (!request.planFile.empty()) {
     std::error_code code;

@@ -181,7 +181,7 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
   if (isDecision(entry))
     return simulateStages(plan, entry, options.trace, options.json);
   std::string name = machineNameOf(plan, entry, options.machine);
-  auto machine = machineOf(plan, name);
+  auto machine = machineOf(plan, entry, options.machine);
   if (!machine)
     return machine.error();
   runtime::Profile profile = readHostProfile();
