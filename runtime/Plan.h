@@ -259,6 +259,7 @@ struct Operator {
   std::vector<int64_t> shape;
   uint32_t ways = 1, stage = 0;
   double communicationSeconds = -1, alternativeSeconds = -1;
+  std::vector<std::string> splits; ///< of a plan without programs: of each of the node's operators
   std::string alternative;
 };
 

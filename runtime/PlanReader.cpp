@@ -238,6 +238,7 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   to.communicationSeconds = from.communication_seconds();
   to.alternative = text(from.alternative());
   to.alternativeSeconds = from.alternative_seconds();
+  to.splits = list<std::string>(from.splits(), [&](const flatbuffers::String *split) { return text(split); });
   return to;
 }
 

@@ -310,10 +310,14 @@ private:
     if (!options.report || !isFirst)
       expected = {row.seconds, row.communicationSeconds, "", -1, expected.stage};
     auto alternative = tables.text(expected.alternative);
+    std::vector<Offset<flatbuffers::String>> splits;
+    for (const std::string &each : row.splits)
+      splits.push_back(tables.text(each));
+    auto splitList = builder.CreateVector(splits);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
                               expected.seconds, shape, row.ways, expected.stage, expected.communicationSeconds,
-                              alternative, expected.alternativeSeconds);
+                              alternative, expected.alternativeSeconds, splitList);
   }
 
   Offset<fb::Stage> stage(const runtime::PlanStage &from, StringRef mesh) {

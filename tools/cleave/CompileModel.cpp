@@ -234,6 +234,7 @@ Error ModelCompiler::place() {
     if (shown)
       llvm::errs() << "\r\033[K";
   });
+  options.decision = request.decision;
   placing = options;
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure)))

@@ -4,6 +4,7 @@
 
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
+#include "tools/cleave/DecisionCost.h"
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
@@ -178,8 +179,17 @@ bool isDecision(const runtime::Entry &entry) {
 }
 
 Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, const runtime::Entry &entry) {
-  if (isDecision(entry))
+  if (isDecision(entry) && options.machine.empty())
     return simulateStages(plan, entry, options.trace, options.json);
+  if (isDecision(entry)) {
+    auto compiled = costDecision(plan, entry, options.machine);
+    if (!compiled)
+      return compiled.error();
+    auto costed = openPlan(*compiled);
+    if (!costed)
+      return costed.error();
+    return simulateStages(*costed, (*costed)->entries.front(), options.trace, options.json);
+  }
   std::string name = machineNameOf(plan, entry, options.machine);
   auto machine = machineOf(plan, entry, options.machine);
   if (!machine)
