@@ -312,6 +312,8 @@ private:
   Error onCheckpoint(const TrainPosition &at) override {
     if (options.checkpointFolder.empty())
       return Error::success();
+    if (Error error = agree(divergence()))
+      return error;
     auto tensors = readParameters(context, keptParameters(*entries[0]));
     if (!tensors)
       return tensors.error();
@@ -356,6 +358,8 @@ private:
       TrainLoop loop(context, *data, evaluation.get(), schedule, *this);
       if (Error error = loop.run(position))
         return error;
+      if (Error error = agree(divergence()))
+        return error;
       stoppedBy = loop.stopSignal();
       if (stoppedBy != 0)
         noticeStop(loop.at());
@@ -372,6 +376,16 @@ private:
     return Error::success();
   }
 
+  /// A loss that is no number makes parameters that are none: steps, checkpoints and exports after it are worth
+  /// nothing, and would take the place of good ones. Known to the first process.
+  Error divergence() const {
+    if (!context.hasDiverged)
+      return Error::success();
+    std::string kept = lastKept.empty() ? "" : "; checkpoint " + lastKept.string() + " is from before";
+    return makeError(Status::Failure, "training expects finite losses, got ", divergedTo, " in step ", divergedAt, kept,
+                     "; compile with a smaller --learning-rate, or with --clip-norm");
+  }
+
   void noticeStop(const TrainPosition &at) {
     std::string text = StopSignals::nameOf(stoppedBy) + " has ended training after step " + std::to_string(at.steps);
     if (!options.checkpointFolder.empty())
@@ -385,8 +399,9 @@ private:
     report.steps += 1;
     if (options.jsonSteps)
       report.losses.push_back(outcome.loss);
-    if (isFirst() && !std::isfinite(outcome.loss) && !std::exchange(warned, true))
-      notice("the loss of step " + std::to_string(at.steps) + " is not a finite number");
+    // No label that counts has no loss.
+    if (isFirst() && !std::isfinite(outcome.loss) && outcome.count != 0u && !std::exchange(context.hasDiverged, true))
+      std::tie(divergedAt, divergedTo) = std::pair(at.steps, outcome.loss);
     progress.onStep(at, outcome, stepsOfEpoch, report.batch);
   }
 
@@ -455,7 +470,9 @@ private:
   int stoppedBy = 0;
   /// The checkpoint of the last step of which there is one, as the first process knows it.
   std::filesystem::path lastKept;
-  bool warned = false, cannotCheckpoint = false;
+  bool cannotCheckpoint = false;
+  uint64_t divergedAt = 0;
+  double divergedTo = 0;
 };
 
 } // namespace

@@ -43,6 +43,9 @@ Error TrainLoop::run(const TrainPosition &from) {
   while (!isOver() && !isStopped())
     if (Error error = trainEpoch())
       return error;
+  // The last good checkpoint stays the last one.
+  if (stoppedBy == TrainContext::divergence)
+    return Error::success();
   return lastCheckpoint == position.steps ? Error::success() : checkpoint();
 }
 

@@ -52,7 +52,7 @@ public:
       : context(context), data(data), evaluation(evaluation), schedule(schedule), observer(observer) {}
 
   /// Trains to the end of the schedule, or to that of the steps that have begun when a signal asks to end
-  /// (TrainContext::stopSignal), and has a checkpoint there.
+  /// (TrainContext::stopSignal), and has a checkpoint there, unless it has diverged.
   Error run(const TrainPosition &from);
   /// The signal because of which something was left undone; 0: everything was done.
   int stopSignal() const { return stoppedBy; }

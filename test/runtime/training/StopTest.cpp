@@ -195,6 +195,21 @@ TEST_F(StopMpiTest, AllEndAfterOneStep) {
   }
 }
 
+// The first process alone knows the loss: where it is no number, all end with its error.
+TEST_F(StopMpiTest, AllEndWithLossThatIsNoNumber) {
+  Samples wild(42);
+  wild.x[7] = 1e25f;
+  wild.write((folder / "train").string());
+  for (const char *every : {"1", "100"}) {
+    fs::remove_all(folder / "c");
+    MpiRun together(folder, twice(commandOf("pair", {"--epochs", "9", "--checkpoint", "c", "--checkpoint-every", every,
+                                                     "--export", "part.npz"})));
+    EXPECT_EQ(together.wait(std::chrono::seconds(60)), 1) << read("err");
+    EXPECT_EQ(countOf(read("err"), "training expects finite losses, got inf in step "), 1u) << read("err");
+    EXPECT_FALSE(fs::exists(folder / "part.npz"));
+  }
+}
+
 // A step that does not end is not waited for by whoever asks again.
 TEST_F(StopMpiTest, SecondSignalEndsAtOnce) {
   MpiRun together(folder,

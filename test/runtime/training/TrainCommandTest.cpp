@@ -307,6 +307,36 @@ TEST_F(TrainCommandTest, ExportsAfterFailedCheckpoint) {
   EXPECT_EQ(exported(), weights);
 }
 
+// A loss that is no number ends the run at its step; no checkpoint or export of what comes after takes the place of a
+// good one.
+TEST_F(TrainCommandTest, EndsWithLossThatIsNoNumber) {
+  const std::vector<uint64_t> order = randomOrder(42, 5, 0);
+  Samples wild(42);
+  wild.x[order[22]] = 1e25f; // a sample of step 6: its loss is more than f32 holds
+  wild.write(path("train"));
+  for (unsigned inFlight : {1u, 3u}) {
+    TrainOptions checked = options(3);
+    checked.inFlight = inFlight;
+    EXPECT_EQ(run(checked), 1);
+    EXPECT_EQ(err.str(), "error: training expects finite losses, got inf in step 6; compile with a smaller "
+                         "--learning-rate, or with --clip-norm\n");
+    checked.checkpointFolder = path("checkpoints");
+    checked.checkpointEvery = 5;
+    EXPECT_EQ(run(checked), 1);
+    EXPECT_NE(err.str().find("got inf in step 6; checkpoint " + path("checkpoints/step-5") + " is from before; "),
+              std::string::npos)
+        << err.str();
+    EXPECT_EQ(CheckpointFolder::steps(path("checkpoints")), std::vector<uint64_t>{5});
+    fs::remove_all(folder / "checkpoints");
+    // A checkpoint is due in the very step.
+    checked.checkpointEvery = 6;
+    EXPECT_EQ(run(checked), 1);
+    EXPECT_TRUE(CheckpointFolder::steps(path("checkpoints")).empty());
+    fs::remove_all(folder / "checkpoints");
+  }
+  EXPECT_FALSE(fs::exists(folder / "w.npz"));
+}
+
 // An export for which there is no room is refused before the run.
 TEST(ParameterExport, NeedsRoom) {
   const std::string file = fs::temp_directory_path() / "w.npz";
