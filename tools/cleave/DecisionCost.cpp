@@ -34,6 +34,21 @@ static Expected<Decision> decisionOf(const runtime::Plan &plan, const runtime::E
   return decision;
 }
 
+/// Nodes of the same names may have another size than when the plan was made.
+static Error checkWork(const CompiledModel &compiled, const runtime::Entry &entry) {
+  auto plan = openPlan(compiled);
+  if (!plan)
+    return plan.error();
+  const std::vector<runtime::Operator> &made = (*plan)->entries.front().operators;
+  for (const runtime::Operator &op : entry.operators) {
+    auto found = llvm::find_if(made, [&](const runtime::Operator &other) { return other.name == op.name; });
+    if (found == made.end() || found->flops != op.flops || found->bytes != op.bytes)
+      return makeError(Status::Usage, "a plan's decision expects the model that it was made for, got one whose node \"",
+                       op.name, "\" does other work; compile the model for the other machine");
+  }
+  return Error::success();
+}
+
 Expected<CompiledModel> costDecision(const runtime::Plan &plan, const runtime::Entry &entry,
                                      const std::string &machine) {
   if (auto known = machineOf(plan, machine); !known)
@@ -52,6 +67,9 @@ Expected<CompiledModel> costDecision(const runtime::Plan &plan, const runtime::E
     request.target.schedule = entry.prediction->schedule;
   request.decision = &*decision;
   auto compiled = compileModel(request);
+  if (compiled)
+    if (Error error = checkWork(*compiled, entry))
+      return error;
   if (!compiled && compiled.error().status() != Status::Infeasible)
     printNote("another machine than the plan's is simulated with the plan's model, \"" + request.model.model +
               "\", read again");
