@@ -266,6 +266,7 @@ struct Operator {
   std::vector<int64_t> shape;
   uint32_t ways = 1, stage = 0;
   double communicationSeconds = -1, alternativeSeconds = -1;
+  std::vector<std::string> splits; ///< of a plan without programs: of each of the node's operators
   std::string alternative;
 };
 
@@ -303,6 +304,7 @@ struct Prediction {
   double memoryLimit = 0;
   std::vector<double> peakBytes;
   double simulatedSeconds = -1;
+  std::string machineFile; ///< the machine as a machine file, where its name alone does not tell it
 
   /// The step's time by the simulator, where it has one, else by the search.
   double bestSeconds() const { return simulatedSeconds >= 0 ? simulatedSeconds : stepSeconds; }

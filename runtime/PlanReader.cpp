@@ -238,6 +238,7 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   to.communicationSeconds = from.communication_seconds();
   to.alternative = text(from.alternative());
   to.alternativeSeconds = from.alternative_seconds();
+  to.splits = list<std::string>(from.splits(), [&](const flatbuffers::String *split) { return text(split); });
   return to;
 }
 
@@ -276,6 +277,7 @@ Prediction Reader::prediction(const fb::Prediction &from) {
   to.memoryLimit = from.memory_limit();
   to.peakBytes = numbers<double>(from.peak_bytes());
   to.simulatedSeconds = from.simulated_seconds();
+  to.machineFile = text(from.machine_file());
   return to;
 }
 

@@ -14,8 +14,9 @@
 
 namespace cleave::runtime {
 
-/// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset, claimReport and abort
-/// is called by all processes together, in the same order, from one thread of each; what peerOf gives as well.
+/// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset, claimReport, abort
+/// and those about a signal is called by all processes together, in the same order, from one thread of each; what
+/// peerOf gives as well.
 class Processes {
 public:
   virtual ~Processes() = default;
@@ -25,6 +26,10 @@ public:
   /// Success if every process brings success. Otherwise all get the error of the first process that failed by itself,
   /// which then names its rank, unless all processes failed and none is to be told from the others.
   virtual Error agree(const Error &error) = 0;
+  /// Tells the others, with each agreement from here on, that a signal has asked this process to end; 0: none has.
+  void setStopSignal(int signal) { ownStop = signal; }
+  /// The largest such signal of all processes, in all of them as of their last agreement.
+  int stopSignal() const { return commonStop; }
   /// The bytes of every process, by rank, at rank 0; nothing at the others.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes) = 0;
   /// Gives rank 0's bytes to all; the others have as many.
@@ -48,6 +53,9 @@ public:
   virtual bool claimReport() = 0;
   /// Ends all processes at once with the error's exit code. The error, which the others do not know, is said once.
   [[noreturn]] virtual void abort(const Error &error) = 0;
+
+protected:
+  int ownStop = 0, commonStop = 0;
 };
 
 /// Whether a launcher has started this process together with others: what Open MPI, MPICH and PMIx tell their

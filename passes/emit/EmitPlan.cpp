@@ -319,10 +319,14 @@ private:
     if (!options.report || !isFirst)
       expected = {row.seconds, row.communicationSeconds, "", -1, expected.stage};
     auto alternative = tables.text(expected.alternative);
+    std::vector<Offset<flatbuffers::String>> splits;
+    for (const std::string &each : row.splits)
+      splits.push_back(tables.text(each));
+    auto splitList = builder.CreateVector(splits);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
                               expected.seconds, shape, row.ways, expected.stage, expected.communicationSeconds,
-                              alternative, expected.alternativeSeconds);
+                              alternative, expected.alternativeSeconds, splitList);
   }
 
   Offset<fb::Stage> stage(const runtime::PlanStage &from, StringRef mesh) {
@@ -347,14 +351,15 @@ private:
       auto name = tables.text(other.name), whyNot = tables.text(other.whyNot);
       alternatives.push_back(fb::CreateAlternative(builder, name, other.seconds, other.peakBytes, whyNot));
     }
-    auto machine = tables.text(from.machine), schedule = tables.text(from.schedule);
+    auto machine = tables.text(from.machine), schedule = tables.text(from.schedule),
+         machineFile = tables.text(from.machineFile);
     auto degreeList = builder.CreateVector(degrees);
     auto stageList = builder.CreateVector(stages);
     auto alternativeList = builder.CreateVector(alternatives);
     auto peaks = builder.CreateVector(from.peakBytes);
     return fb::CreatePrediction(builder, machine, from.training, from.stepSeconds, from.lowerBoundSeconds,
                                 from.modelFlops, from.microbatches, schedule, degreeList, stageList, alternativeList,
-                                from.memoryLimit, peaks, from.simulatedSeconds);
+                                from.memoryLimit, peaks, from.simulatedSeconds, machineFile);
   }
 
   /// `isFirst`: what a search expects is said of the first entry. `times`: what the simulator says of this one, or

@@ -80,11 +80,16 @@ private:
     row.bytes += cost.bytesRead + cost.bytesWritten;
     // The operator that does most of the node's work speaks for it.
     auto [most, isFirst] = mainFlops.try_emplace(name, cost.flops);
+    uint32_t ways = 1;
+    std::string split = describeSplit(op, place, ways);
     if (isFirst || cost.flops > most->second) {
       most->second = cost.flops;
       row.decidedBy = place.getBy().getValue();
-      describeSplit(op, place, row);
+      row.split = split;
+      row.ways = ways;
     }
+    if (isDecision)
+      row.splits.push_back(std::move(split));
     row.resultBytes = 0;
     for (Type type : op.getResultTypes())
       row.resultBytes += static_cast<double>(tensorBytes(type));
@@ -92,14 +97,12 @@ private:
       row.shape.assign(type.getShape().begin(), type.getShape().end());
   }
 
-  /// "batch/data 2, out_channel/model 4"; a factor goes by its alias.
-  void describeSplit(Operation &op, dist::PlaceAttr place, OperatorRow &row) {
-    row.split.clear();
-    row.ways = 1;
+  /// "batch/data 2, out_channel/model 4"; a factor goes by its alias. `ways`, which is 1, becomes the number of parts.
+  std::string describeSplit(Operation &op, dist::PlaceAttr place, uint32_t &ways) {
     auto splittable = dyn_cast<SplitInterface>(op);
     auto mesh = symbols.lookup<dist::MeshOp>(place.getMesh().getValue());
     if (!splittable || !mesh || !place.getSplit())
-      return;
+      return "";
     dist::MeshShape shape(mesh);
     SmallVector<std::string> parts;
     for (const Factor &factor : splittable.getSplitRule().factors) {
@@ -109,10 +112,10 @@ private:
       std::string &text = parts.emplace_back(factor.alias.empty() ? factor.name : factor.alias);
       for (auto axis : axes.getAsRange<StringAttr>()) {
         text += ("/" + axis.getValue() + " " + Twine(shape.ways(axis))).str();
-        row.ways *= static_cast<uint32_t>(shape.ways(axis));
+        ways *= static_cast<uint32_t>(shape.ways(axis));
       }
     }
-    row.split = llvm::join(parts, ", ");
+    return llvm::join(parts, ", ");
   }
 
   void addInputs(OperatorRow &row, Operation &op) {
@@ -261,6 +264,7 @@ private:
   dfg::GraphOp graph;
   SymbolTable symbols;
   const InstructionSeconds &seconds;
+  const bool isDecision = programsOf(graph).empty();
   WorkEstimate work;
   std::vector<OperatorRow> rows;
   llvm::StringMap<uint32_t> indices;

@@ -23,6 +23,8 @@ struct OperatorRow {
   std::string mesh; ///< the symbol of its dist.mesh
   /// Of its operator with most work: "batch/data 2, out_channel/model 4" or "", and who decided it.
   std::string split, decidedBy;
+  /// Of a graph without programs, about which decisions are all that there is: of each of its operators.
+  std::vector<std::string> splits;
   uint32_t ways = 1;            ///< the parts that this split makes
   std::string kernel;           ///< the symbol of the kernel that computes it in a step, or ""
   std::string fusedWith;        ///< the node whose kernel computes it, or ""

@@ -45,7 +45,8 @@ llvm::Error WeightsStore::write(StringRef path) const {
   auto temporary =
       llvm::sys::fs::TempFile::create(path + ".%%%%%%.tmp", llvm::sys::fs::all_read | llvm::sys::fs::owner_write);
   if (!temporary)
-    return temporary.takeError();
+    return llvm::createStringError("cannot write the weights file \"%s\": %s", path.str().c_str(),
+                                   toString(temporary.takeError()).c_str());
   llvm::raw_fd_ostream stream(temporary->FD, /*shouldClose=*/false);
   uint64_t position = 0;
   for (const Entry &entry : tensors) {
@@ -60,7 +61,10 @@ llvm::Error WeightsStore::write(StringRef path) const {
     stream.clear_error();
     return llvm::joinErrors(std::move(error), temporary->discard());
   }
-  return temporary->keep(path);
+  if (llvm::Error error = temporary->keep(path))
+    return llvm::createStringError("cannot write the weights file \"%s\": %s", path.str().c_str(),
+                                   toString(std::move(error)).c_str());
+  return llvm::Error::success();
 }
 
 } // namespace cleave

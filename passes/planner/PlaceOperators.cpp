@@ -134,7 +134,12 @@ private:
   LogicalResult search(dfg::GraphOp graph) {
     auto made = std::make_unique<Found>();
     search::SearchRequest request = options.search;
-    if (options.placement) {
+    if (options.decision) {
+      auto read = readDecided(graph, *options.decision, request);
+      if (!read)
+        return refuse(llvm::toString(read.takeError()));
+      made->graph = std::move(*read);
+    } else if (options.placement) {
       FailureOr<bool> leaves = readPins(graph, *made, request);
       if (failed(leaves))
         return failure();

@@ -7,6 +7,7 @@
 
 #include "passes/cost/Machine.h"
 #include "passes/planner/Degrees.h"
+#include "passes/planner/PlaceByDecision.h"
 #include "passes/planner/PlacementFile.h"
 #include "passes/planner/PlanReport.h"
 #include "passes/planner/search/Search.h"
@@ -42,6 +43,8 @@ struct PlaceOptions {
   std::optional<Placement> placement;
   /// Into how many parts Data and Tensor split; nothing else takes it. Auto has its own in `search`.
   Degrees degrees;
+  /// What PlaceStrategy::Auto has to take as it is, instead; null: nothing.
+  const Decision *decision = nullptr;
   /// What PlaceStrategy::Auto searches for.
   search::SearchRequest search;
 };

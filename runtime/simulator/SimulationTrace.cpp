@@ -8,7 +8,7 @@
 
 namespace cleave::runtime {
 
-static int64_t wholeNanoseconds(double seconds) { return std::llround(1e9 * std::min(seconds, 1e9)); }
+static int64_t nearestNanosecond(double seconds) { return std::llround(1e9 * std::min(seconds, 1e9)); }
 
 void traceSimulation(const Plan &plan, const Entry &entry, const SimulationResult &result, Trace &trace) {
   std::vector<std::vector<Trace::Track *>> tracks;
@@ -26,12 +26,12 @@ void traceSimulation(const Plan &plan, const Entry &entry, const SimulationResul
   for (const SimulatedEvent &event : result.events) {
     const Instruction &instruction = entry.programs[result.sites[event.site].programIndex].body[event.instruction];
     tracks[event.site][instruction.queue]->events.push_back(
-        {&instruction, Phase::Body, event.step, wholeNanoseconds(event.begin), wholeNanoseconds(event.end)});
+        {&instruction, Phase::Body, event.step, nearestNanosecond(event.begin), nearestNanosecond(event.end)});
   }
   for (const SimulatedDevice &device : result.devices) {
     Trace::Counter &counter = trace.addCounter(device.device, "bytes in use");
     for (auto [time, bytes] : device.memory)
-      counter.values.emplace_back(wholeNanoseconds(time), bytes);
+      counter.values.emplace_back(nearestNanosecond(time), bytes);
   }
 }
 

@@ -19,7 +19,7 @@ Expected<FileWriter> FileWriter::create(const std::string &path) {
       continue;
     std::FILE *file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb");
     if (!file)
-      return makeError(Status::Failure, "cannot create ", temporary, ": ", std::strerror(errno));
+      return makeError(Status::Failure, "cannot write ", path, ": ", std::strerror(errno));
     return FileWriter(path, std::move(temporary), file);
   }
 }

@@ -173,6 +173,13 @@ Expected<HostTensor> readTensorFile(const std::string &path, const TensorType *e
   return tensor;
 }
 
+bool namesTensorFile(const std::string &path) {
+  Format format = formatNamed(fileOfTensor(path));
+  return format != Format::IdxGzip && format != Format::Unknown;
+}
+
+std::string fileOfTensor(const std::string &path) { return splitMember(path).first; }
+
 Error writeTensorFile(const std::string &path, const HostTensor &tensor) {
   auto [name, member] = splitMember(path);
   Format format = formatNamed(name);
@@ -188,8 +195,10 @@ Error writeTensorFile(const std::string &path, const HostTensor &tensor) {
   return out->commit();
 }
 
+bool namesTensorArchive(const std::string &path) { return formatNamed(path) == Format::Npz; }
+
 Error writeTensorArchive(const std::string &path, std::span<const ArchiveMember> members) {
-  if (formatNamed(path) != Format::Npz)
+  if (!namesTensorArchive(path))
     return inFile(makeError(Status::Usage, "expected an archive, whose name ends in .npz"), path);
   auto out = FileWriter::create(path);
   if (!out)

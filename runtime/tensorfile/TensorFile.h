@@ -33,6 +33,11 @@ Expected<HostTensor> readTensorFile(const std::string &path, const TensorType *e
 /// name when complete. "file.npz:name" adds or replaces a member and keeps the others; without a name it is "arr_0".
 Error writeTensorFile(const std::string &path, const HostTensor &tensor);
 
+/// Whether writeTensorFile knows the ending of a path's name.
+bool namesTensorFile(const std::string &path);
+/// The file that the path names: of "file.npz:name" what comes before the colon.
+std::string fileOfTensor(const std::string &path);
+
 /// A member of an archive.
 struct ArchiveMember {
   std::string name;
@@ -40,6 +45,8 @@ struct ArchiveMember {
 };
 /// Writes an ".npz" file with these members and no others.
 Error writeTensorArchive(const std::string &path, std::span<const ArchiveMember> members);
+/// Whether it takes the path's name.
+bool namesTensorArchive(const std::string &path);
 
 } // namespace cleave::runtime
 

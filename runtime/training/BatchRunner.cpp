@@ -5,8 +5,15 @@
 #include "runtime/training/BatchRunner.h"
 
 #include "runtime/JoinResults.h"
+#include "runtime/training/StopSignals.h"
 
 namespace cleave::runtime {
+
+static int ownStop(const TrainContext &context) {
+  return context.hasDiverged ? TrainContext::divergence : StopSignals::asked();
+}
+
+int TrainContext::stopSignal() const { return processes ? processes->stopSignal() : ownStop(*this); }
 
 /// The position of the output of that name, which is one number.
 static Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const std::string &name, bool floating) {
@@ -68,6 +75,9 @@ Error BatchRunner::submit(const Batch &batch) {
 Expected<StepOutcome> BatchRunner::finish() {
   Running step = running.front();
   running.pop_front();
+  // Processes learn with the step's end why one of them is to stop, and end after the same step.
+  if (context->processes)
+    context->processes->setStopSignal(ownStop(*context));
   auto times = context->executor->wait(step.ticket);
   if (!times)
     return times.error();

@@ -21,6 +21,15 @@ struct TrainContext {
   std::vector<uint32_t> rankOfDevice;
   /// Numbers of the executor's entries that train and that evaluate, by bucket.
   std::vector<uint32_t> training = {0}, evaluating = {1};
+
+  /// Whether a loss that trains was not a finite number, as the first process knows it. Told by who runs steps.
+  bool hasDiverged = false;
+
+  /// The signal that has asked the run to end (StopSignals.h), or `divergence`, the same in all processes between two
+  /// steps; 0: neither.
+  int stopSignal() const;
+  /// No signal has this number.
+  static constexpr int divergence = 1000;
 };
 
 /// What a step says of its batch. In other processes than the first all numbers mean nothing.

@@ -33,8 +33,9 @@ Error failure(const char *what, const fs::path &path, int code) {
 /// Writes a file whose bytes are on the disk when it returns.
 class DurableFile {
 public:
-  explicit DurableFile(fs::path path)
-      : path(std::move(path)), descriptor(::open(this->path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  /// Messages are about `subject`: the file itself is aside until all is written.
+  DurableFile(const fs::path &path, fs::path subject)
+      : subject(std::move(subject)), descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
     if (descriptor < 0)
       code = errno;
   }
@@ -61,22 +62,22 @@ public:
       code = errno;
     if (descriptor >= 0 && ::close(std::exchange(descriptor, -1)) != 0 && code == 0)
       code = errno;
-    return code == 0 ? Error::success() : failure("write", path, code);
+    return code == 0 ? Error::success() : failure("write checkpoint", subject, code);
   }
 
 private:
-  fs::path path;
+  const fs::path subject;
   int descriptor, code = 0;
 };
 
 /// Makes sure that the names in a folder are on the disk.
-Error flushFolder(const fs::path &folder) {
+Error flushFolder(const fs::path &folder, const fs::path &subject) {
   int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0 || ::fsync(descriptor) != 0) {
     int code = errno;
     if (descriptor >= 0)
       ::close(descriptor);
-    return failure("flush", folder, code);
+    return failure("write checkpoint", subject, code);
   }
   ::close(descriptor);
   return Error::success();
@@ -95,8 +96,9 @@ bool lockSoon(int descriptor) {
 }
 
 /// The file of tensors, and the lines of the manifest that say what is where.
-Error writeTensors(const fs::path &path, std::span<const NamedTensor> tensors, Manifest &manifest) {
-  DurableFile file(path);
+Error writeTensors(const fs::path &path, const fs::path &subject, std::span<const NamedTensor> tensors,
+                   Manifest &manifest) {
+  DurableFile file(path, subject);
   Fnv1a sum;
   uint64_t position = 0;
   const std::vector<std::byte> zeros(alignment);
@@ -174,6 +176,11 @@ Expected<CheckpointFolder> CheckpointFolder::open(const fs::path &folder) {
   for (const fs::directory_entry &entry : fs::directory_iterator(folder, code))
     if (entry.path().filename().string().starts_with("." + std::string(prefix)))
       fs::remove_all(entry.path(), code);
+  fs::path attempt = folder / ("." + std::string(prefix) + "attempt");
+  if (!fs::create_directory(attempt, code))
+    return makeError(Status::Failure, "checkpoint folder ", folder, " expects to take new files, got: ", code.message(),
+                     "; choose another folder");
+  fs::remove(attempt, code);
   return opened;
 }
 
@@ -225,19 +232,29 @@ Error CheckpointFolder::removeAside(const fs::path &path) {
 Error CheckpointFolder::write(const TrainPosition &position, std::span<const NamedTensor> tensors) {
   fs::path final = pathOf(folder, position.steps);
   fs::path aside = folder / ("." + final.filename().string() + ".part");
+  Error error = write(position, tensors, aside, final);
+  // On a full disk it would take the room that whoever tries again needs.
+  std::error_code code;
+  if (error)
+    fs::remove_all(aside, code);
+  return error;
+}
+
+Error CheckpointFolder::write(const TrainPosition &position, std::span<const NamedTensor> tensors,
+                              const fs::path &aside, const fs::path &final) {
   std::error_code code;
   fs::remove_all(aside, code);
   if (!fs::create_directory(aside, code))
-    return makeError(Status::Failure, "cannot create ", aside, ": ", code.message());
+    return makeError(Status::Failure, "cannot write checkpoint ", final, ": ", code.message());
   Manifest manifest{position, {}, 0, 0};
-  if (Error error = writeTensors(aside / tensorsName, tensors, manifest))
+  if (Error error = writeTensors(aside / tensorsName, final, tensors, manifest))
     return error;
-  DurableFile file(aside / manifestName);
+  DurableFile file(aside / manifestName, final);
   std::string text = manifest.text();
   file.write(std::as_bytes(std::span(text)));
   if (Error error = file.finish())
     return error;
-  if (Error error = flushFolder(aside))
+  if (Error error = flushFolder(aside, final))
     return error;
   // One of the same step can only be there if it was skipped as damaged.
   if (fs::exists(final, code))
@@ -245,8 +262,8 @@ Error CheckpointFolder::write(const TrainPosition &position, std::span<const Nam
       return error;
   fs::rename(aside, final, code);
   if (code)
-    return makeError(Status::Failure, "cannot rename ", aside, ": ", code.message());
-  if (Error error = flushFolder(folder))
+    return makeError(Status::Failure, "cannot write checkpoint ", final, ": ", code.message());
+  if (Error error = flushFolder(folder, final))
     return error;
   std::vector<uint64_t> all = steps(folder);
   // Later ones have been skipped as damaged.

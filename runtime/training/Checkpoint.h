@@ -51,7 +51,8 @@ Expected<Checkpoint> readCheckpoint(const std::filesystem::path &folder);
 /// The folder in which a run keeps its last checkpoints.
 class CheckpointFolder {
 public:
-  /// Makes the folder if need be. Status::Failure when another process writes into it.
+  /// Makes the folder if need be, and removes what a process that was killed has left there. Status::Failure when
+  /// another process writes into it, or it takes no files.
   static Expected<CheckpointFolder> open(const std::filesystem::path &folder);
   CheckpointFolder(CheckpointFolder &&other) noexcept
       : folder(std::move(other.folder)), descriptor(std::exchange(other.descriptor, -1)) {}
@@ -71,6 +72,9 @@ public:
 
 private:
   CheckpointFolder(std::filesystem::path folder, int descriptor) : folder(std::move(folder)), descriptor(descriptor) {}
+  /// Writes to `aside`, which then becomes `final`.
+  Error write(const TrainPosition &position, std::span<const NamedTensor> tensors, const std::filesystem::path &aside,
+              const std::filesystem::path &final);
   Error removeAside(const std::filesystem::path &path);
 
   std::filesystem::path folder;

@@ -27,7 +27,8 @@ struct Sums {
 
 } // namespace
 
-Expected<EvaluationResult> evaluate(const TrainContext &context, const TrainingData &data, unsigned inFlight) {
+Expected<std::optional<EvaluationResult>> evaluate(const TrainContext &context, const TrainingData &data,
+                                                   unsigned inFlight) {
   auto begin = std::chrono::steady_clock::now();
   auto runner = BatchRunner::create(context, context.evaluating, inFlight);
   if (!runner)
@@ -51,8 +52,11 @@ Expected<EvaluationResult> evaluate(const TrainContext &context, const TrainingD
     return Error::success();
   };
   uint64_t missing = 0;
-  while (loader.left() != 0 || !runner->isIdle()) {
-    if (loader.left() == 0 || runner->isFull()) {
+  for (;;) {
+    bool mayStart = loader.left() != 0 && context.stopSignal() == 0;
+    if (!mayStart && runner->isIdle())
+      break;
+    if (!mayStart || runner->isFull()) {
       if (Error error = finish())
         return error;
       continue;
@@ -63,6 +67,8 @@ Expected<EvaluationResult> evaluate(const TrainContext &context, const TrainingD
     if (Error error = runner->submit(batch))
       return error;
   }
+  if (loader.left() != 0)
+    return std::optional<EvaluationResult>();
   if (missing != 0 && !data.masks()) {
     uint64_t first = data.samples() - (size - missing);
     data.fill(slots.front(), 0, std::span(&first, 1));
@@ -82,7 +88,7 @@ Expected<EvaluationResult> evaluate(const TrainContext &context, const TrainingD
   if (runner->counts())
     result.accuracy = sums.correct / static_cast<double>(std::max<uint64_t>(1, sums.labels));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return result;
+  return std::optional(result);
 }
 
 } // namespace cleave::runtime

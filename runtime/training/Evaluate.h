@@ -20,8 +20,9 @@ struct EvaluationResult {
 /// Runs the entries that evaluate on every sample of the data, each counted once. Samples that do not fill a
 /// batch are followed by the first of them: where the loss is of labels, with labels that count for nothing; elsewhere
 /// a further step, on a batch of that sample alone, gives what to take away, which is exact where a sample's loss does
-/// not depend on the others of its batch.
-Expected<EvaluationResult> evaluate(const TrainContext &context, const TrainingData &data, unsigned inFlight);
+/// not depend on the others of its batch. Nothing where a signal ends the run before (TrainContext::stopSignal).
+Expected<std::optional<EvaluationResult>> evaluate(const TrainContext &context, const TrainingData &data,
+                                                   unsigned inFlight);
 
 } // namespace cleave::runtime
 

@@ -8,6 +8,7 @@
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -65,8 +66,9 @@ Expected<SampleData> SampleData::read(const std::string &file, const Port &port,
     return locate(error);
   if (Error error = data.checkConversion(scale))
     return locate(error);
-  if (Error error = data.checkClasses())
-    return locate(error);
+  for (Error error : {data.checkClasses(), data.checkFinite()})
+    if (error)
+      return locate(error);
   return data;
 }
 
@@ -138,6 +140,30 @@ Error SampleData::checkClasses() const {
                                : makeError(Status::Failure, "expects numbers that ", elementName(port.type.element),
                                            " holds, got ", value, " as element ", i);
   return Error::success();
+}
+
+/// A number that is none, or too large for its new type, makes the loss one that is none, and from then on all
+/// parameters.
+Error SampleData::checkFinite() const {
+  ElementType from = tensor.type().element, to = port.type.element;
+  if (!isFloatingPoint(to) || (from == ElementType::U8 && scale.offset == 0 && scale.factor <= 1))
+    return Error::success();
+  uint64_t all = *tensor.type().elementCount(), wrong = all;
+  if (!converts && from == ElementType::F32) {
+    const auto *values = reinterpret_cast<const float *>(tensor.bytes().data());
+    wrong = std::find_if(values, values + all, [](float value) { return !std::isfinite(value); }) - values;
+  } else {
+    std::array<std::byte, 8> stored{};
+    for (wrong = 0; wrong != all; ++wrong) {
+      storeElement(to, stored.data(), valueAt(wrong) * scale.factor + scale.offset);
+      if (!std::isfinite(loadElement(to, stored.data())))
+        break;
+    }
+  }
+  if (wrong == all)
+    return Error::success();
+  return makeError(Status::Failure, "expects finite numbers that ", elementName(to), " holds, got ", valueAt(wrong),
+                   " in sample ", wrong / elements, ", as element ", wrong, " of all");
 }
 
 uint64_t SampleData::labels(uint64_t sample) const {

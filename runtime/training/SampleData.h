@@ -30,7 +30,7 @@ Expected<HostTensor> readNumbers(const std::string &file);
 class SampleData {
 public:
   /// Reads `file` for an input whose dimension 0 counts samples. Errors name the input and the file; where the input
-  /// has classes, all values must be classes or -1.
+  /// has classes, all values must be classes or -1, and numbers that are to be floating-point must be finite.
   static Expected<SampleData> read(const std::string &file, const Port &port, std::optional<Scale> scale);
 
   uint64_t samples() const { return count; }
@@ -44,6 +44,7 @@ private:
   Error divide(uint64_t shift);
   Error checkConversion(std::optional<Scale> given);
   Error checkClasses() const;
+  Error checkFinite() const;
   double valueAt(uint64_t element) const;
 
   HostTensor tensor;

@@ -6,13 +6,15 @@
 
 #include "runtime/FileReplacement.h"
 #include "runtime/JoinResults.h"
+#include "runtime/OutputCheck.h"
 #include "runtime/Printable.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
-#include "runtime/tensorfile/TensorFile.h"
 #include "runtime/training/Dataset.h"
 #include "runtime/training/KeptParameters.h"
+#include "runtime/training/ParameterExport.h"
 #include "runtime/training/SequenceData.h"
+#include "runtime/training/StopSignals.h"
 #include "runtime/training/TrainReport.h"
 
 #include <algorithm>
@@ -47,8 +49,13 @@ public:
     Error error = train();
     progress.clear();
     if (error)
-      return error;
+      return cannotCheckpoint ? afterFailedCheckpoint(error) : error;
     return finish();
+  }
+
+  /// What the program exits with.
+  int exitCode(const Error &error) const {
+    return !error && stoppedBy != 0 ? StopSignals::exitCodeOf(stoppedBy) : static_cast<int>(error.status());
   }
 
   /// Whether this process reports.
@@ -89,10 +96,22 @@ private:
                                  options.devicesOfRank);
     if (!divided)
       return divided.error();
+    if (isFirst() && !options.exportFile.empty()) {
+      Error error = checkOutput("--export", options.exportFile, OutputKind::Archive);
+      if (Error failed = error ? error : checkRoom(options.exportFile, exportedTypes()))
+        return failed;
+    }
     context.plan = plan;
     context.processes = processes;
     context.rankOfDevice = *divided;
     return readData();
+  }
+
+  std::vector<TensorType> exportedTypes() const {
+    std::vector<TensorType> types;
+    for (uint32_t parameter : modelParameters(*plan, keptParameters(*entries[0])))
+      types.push_back(plan->parameters[parameter].type);
+    return types;
   }
 
   /// The entry of that name, or those for several lengths of sequences, by increasing length.
@@ -279,6 +298,7 @@ private:
       return makeError(Status::Usage, "checkpoint ", checkpoint->folder, " expects its run's --seed ", saved.seed,
                        ", got ", *options.seed);
     position = saved;
+    lastKept = checkpoint->folder;
     report.resumedFrom = saved.steps;
     std::string text;
     if (Error error = restore(*plan, *entries[0], *checkpoint, values, text))
@@ -292,10 +312,19 @@ private:
   Error onCheckpoint(const TrainPosition &at) override {
     if (options.checkpointFolder.empty())
       return Error::success();
+    if (Error error = agree(divergence()))
+      return error;
     auto tensors = readParameters(context, keptParameters(*entries[0]));
     if (!tensors)
       return tensors.error();
-    return agree(folder ? folder->write(at, *tensors) : Error::success());
+    Error error = folder ? folder->write(at, *tensors) : Error::success();
+    if (error && !lastKept.empty())
+      error = makeError(error.status(), error.message(), "; the last whole checkpoint is ", lastKept);
+    else if (!error)
+      lastKept = CheckpointFolder::pathOf(options.checkpointFolder, at.steps);
+    error = agree(error);
+    cannotCheckpoint = static_cast<bool>(error);
+    return error;
   }
 
   //===-- the run -------------------------------------------------------------------------------------------------===//
@@ -323,28 +352,56 @@ private:
   Error train() {
     auto begin = std::chrono::steady_clock::now();
     if (data) {
+      // Without something to keep the run ends at once.
+      if (!options.checkpointFolder.empty() || !options.exportFile.empty())
+        signals.emplace();
       TrainLoop loop(context, *data, evaluation.get(), schedule, *this);
       if (Error error = loop.run(position))
         return error;
+      if (Error error = agree(divergence()))
+        return error;
+      stoppedBy = loop.stopSignal();
+      if (stoppedBy != 0)
+        noticeStop(loop.at());
     }
-    if (report.epochs.empty() && evaluation) {
+    if (report.epochs.empty() && evaluation && stoppedBy == 0) {
       auto result = evaluate(context, *evaluation, options.inFlight);
       if (!result)
         return result.error();
       report.evaluation = *result;
-      if (isFirst())
-        printEvaluation(out, *result);
+      if (isFirst() && *result)
+        printEvaluation(out, **result);
     }
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return Error::success();
+  }
+
+  /// A loss that is no number makes parameters that are none: steps, checkpoints and exports after it are worth
+  /// nothing, and would take the place of good ones. Known to the first process.
+  Error divergence() const {
+    if (!context.hasDiverged)
+      return Error::success();
+    std::string kept = lastKept.empty() ? "" : "; checkpoint " + lastKept.string() + " is from before";
+    return makeError(Status::Failure, "training expects finite losses, got ", divergedTo, " in step ", divergedAt, kept,
+                     "; compile with a smaller --learning-rate, or with --clip-norm");
+  }
+
+  void noticeStop(const TrainPosition &at) {
+    std::string text = StopSignals::nameOf(stoppedBy) + " has ended training after step " + std::to_string(at.steps);
+    if (!options.checkpointFolder.empty())
+      text += "; " + CheckpointFolder::pathOf(options.checkpointFolder, at.steps).string() + " has what --resume needs";
+    if (!options.exportFile.empty())
+      text += "; the parameters so far go to " + options.exportFile;
+    notice(text);
   }
 
   void onStep(const TrainPosition &at, const StepOutcome &outcome, uint64_t stepsOfEpoch) override {
     report.steps += 1;
     if (options.jsonSteps)
       report.losses.push_back(outcome.loss);
-    if (isFirst() && !std::isfinite(outcome.loss) && !std::exchange(warned, true))
-      notice("the loss of step " + std::to_string(at.steps) + " is not a finite number");
+    // No label that counts has no loss.
+    if (isFirst() && !std::isfinite(outcome.loss) && outcome.count != 0u && !std::exchange(context.hasDiverged, true))
+      std::tie(divergedAt, divergedTo) = std::pair(at.steps, outcome.loss);
     progress.onStep(at, outcome, stepsOfEpoch, report.batch);
   }
 
@@ -355,38 +412,40 @@ private:
       printEpoch(out, result);
   }
 
-  /// Brings together what the processes have, and writes what is asked for.
+  /// Brings together what the processes have, and writes what is asked for: all of it, whatever part fails.
   Error finish() {
-    if (!options.exportFile.empty())
-      if (Error error = exportParameters())
-        return error;
+    Error first = options.exportFile.empty() ? Error::success() : exportTrained(lastKept);
     if (processes) {
       report.devices = joinMemory(*processes, plan, entries, context.rankOfDevice, report.devices);
       if (!options.traceFile.empty())
         joinTrace(*processes, plan, entries, trace);
     }
-    if (!isFirst())
-      return Error::success();
-    if (!options.traceFile.empty())
-      if (Error error = replaceTextFile(options.traceFile, [&](std::ostream &file) { trace.write(file); }))
-        return error;
-    if (!options.jsonFile.empty())
-      return replaceTextFile(options.jsonFile, [&](std::ostream &file) { report.writeJson(file); });
-    return Error::success();
+    auto write = [&](const std::string &file, const std::function<void(std::ostream &)> &write) {
+      if (!isFirst() || file.empty())
+        return;
+      Error error = replaceTextFile(file, write);
+      first = first ? first : error;
+    };
+    write(options.traceFile, [&](std::ostream &file) { trace.write(file); });
+    write(options.jsonFile, [&](std::ostream &file) { report.writeJson(file); });
+    return first;
   }
 
-  Error exportParameters() {
+  /// `kept`: a checkpoint that has these parameters, if there is one.
+  Error exportTrained(const std::filesystem::path &kept) {
     auto tensors = readParameters(context, modelParameters(*plan, keptParameters(*entries[0])));
     if (!tensors)
       return tensors.error();
-    Error error;
-    if (isFirst()) {
-      std::vector<ArchiveMember> members;
-      for (const NamedTensor &named : *tensors)
-        members.push_back({named.name, named.tensor});
-      error = writeTensorArchive(options.exportFile, members);
-    }
-    return agree(error);
+    return agree(isFirst() ? exportParameters(options.exportFile, *tensors, kept) : Error::success());
+  }
+
+  /// The parameters are worth more than the last checkpoint's, and may have room where it has none.
+  Error afterFailedCheckpoint(const Error &error) {
+    if (options.exportFile.empty())
+      return error;
+    Error failed = exportTrained({});
+    return makeError(error.status(), error.message(), "; ",
+                     failed ? failed.message() : "the parameters are in \"" + options.exportFile + "\"");
   }
 
   const Plan &plan;
@@ -407,7 +466,13 @@ private:
   std::unique_ptr<Executor> executor;
   TrainReport report;
   TrainProgress progress;
-  bool warned = false;
+  std::optional<StopSignals> signals;
+  int stoppedBy = 0;
+  /// The checkpoint of the last step of which there is one, as the first process knows it.
+  std::filesystem::path lastKept;
+  bool cannotCheckpoint = false;
+  uint64_t divergedAt = 0;
+  double divergedTo = 0;
 };
 
 } // namespace
@@ -417,12 +482,12 @@ int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions 
   TrainCommand command(plan, parameters, options, out, err);
   Error error = command.run();
   if (!command.isFirst())
-    return static_cast<int>(error.status());
+    return command.exitCode(error);
   if (!error)
     command.results().print(out);
   if (error && (!options.processes || options.processes->claimReport()))
     err << error.report();
-  return static_cast<int>(error.status());
+  return command.exitCode(error);
 }
 
 int trainPlan(const Plan &plan, ParameterSource &parameters, TrainOptions options) {

@@ -41,7 +41,8 @@ struct TrainOptions {
 
 /// Trains: verifies the plan, reads the data, goes on from a checkpoint if asked to, and runs epochs, with evaluation
 /// after each and checkpoints. Results go to `out`, progress, notices and errors to `err`. Returns the exit code. Of
-/// several processes rank 0 writes and reports for all.
+/// several processes rank 0 writes and reports for all. With checkpoints or an export a signal that asks to end is
+/// obeyed after the current step (StopSignals.h), with what would be written at the end, and makes the exit code.
 int trainPlan(const Plan &plan, ParameterSource &parameters, const TrainOptions &options, std::ostream &out,
               std::ostream &err);
 

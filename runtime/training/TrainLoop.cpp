@@ -29,13 +29,23 @@ bool TrainLoop::isOver() const {
   return position.epoch >= schedule.epochs || (schedule.steps && position.steps >= *schedule.steps);
 }
 
+/// To be asked where something is left to do, which is not done then.
+bool TrainLoop::isStopped() {
+  if (stoppedBy == 0)
+    stoppedBy = context.stopSignal();
+  return stoppedBy != 0;
+}
+
 Error TrainLoop::run(const TrainPosition &from) {
   position = from;
   // A run that goes on has a checkpoint where it begins.
   lastCheckpoint = from.steps == 0 ? std::nullopt : std::optional(from.steps);
-  while (!isOver())
+  while (!isOver() && !isStopped())
     if (Error error = trainEpoch())
       return error;
+  // The last good checkpoint stays the last one.
+  if (stoppedBy == TrainContext::divergence)
+    return Error::success();
   return lastCheckpoint == position.steps ? Error::success() : checkpoint();
 }
 
@@ -61,11 +71,13 @@ Error TrainLoop::trainEpoch() {
   result.seconds = seconds;
   if (seconds > 0)
     result.samplesPerSecond = static_cast<double>((position.steps - before) * batchSize()) / seconds;
-  if (evaluation) {
+  if (evaluation && !isStopped()) {
     auto evaluated = evaluate(context, *evaluation, schedule.inFlight);
     if (!evaluated)
       return evaluated.error();
     result.evaluation = *evaluated;
+    if (!*evaluated)
+      (void)isStopped();
   }
   observer.onEpoch(result);
   if (!epochIsOver)
@@ -102,7 +114,7 @@ Error TrainLoop::runSteps() {
   Stopwatch stopwatch;
   double paused = 0;
   for (;;) {
-    bool mayStart = loader.left() != 0 && (!schedule.steps || submitted < *schedule.steps);
+    bool mayStart = loader.left() != 0 && (!schedule.steps || submitted < *schedule.steps) && !isStopped();
     // What a checkpoint holds is not to be changed by steps behind it.
     bool waits = !running.empty() && (runner->isFull() || !mayStart || isDue(submitted));
     if (waits) {

@@ -51,11 +51,16 @@ public:
             const TrainSchedule &schedule, TrainObserver &observer)
       : context(context), data(data), evaluation(evaluation), schedule(schedule), observer(observer) {}
 
-  /// Trains to the end of the schedule, and has a checkpoint there.
+  /// Trains to the end of the schedule, or to that of the steps that have begun when a signal asks to end
+  /// (TrainContext::stopSignal), and has a checkpoint there, unless it has diverged.
   Error run(const TrainPosition &from);
+  /// The signal because of which something was left undone; 0: everything was done.
+  int stopSignal() const { return stoppedBy; }
+  const TrainPosition &at() const { return position; }
 
 private:
   bool isOver() const;
+  bool isStopped();
   Error trainEpoch();
   Error runSteps();
   Error finishStep(BatchRunner &runner, const Batch &batch);
@@ -72,7 +77,8 @@ private:
   std::optional<uint64_t> lastCheckpoint; ///< its step
   bool countsCorrect = false, weighsLabels = false;
   bool epochIsOver = false; ///< no batch of it is left
-  double seconds = 0;       ///< in which the epoch's steps ran
+  int stoppedBy = 0;
+  double seconds = 0; ///< in which the epoch's steps ran
 };
 
 } // namespace cleave::runtime

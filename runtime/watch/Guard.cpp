@@ -224,6 +224,15 @@ private:
     }
     if (asked == 0 || exitCode)
       return;
+    // Launchers may pass on a signal that the terminal has sent as well.
+    if (askedAt && now() - *askedAt < second)
+      return;
+    // A process that has something to keep ends by itself; whoever asks again has no time for that.
+    if (!askedAt && asked != SIGQUIT && !processStatus && guarded.book->askToEnd(asked)) {
+      askedAt = now();
+      askedBy = asked;
+      return;
+    }
     // Whoever has started the run ends it: nothing has failed.
     sendToAll(GuardMessageKind::End, 128 + asked);
     endWith(processCode ? *processCode : 128 + asked);
@@ -400,6 +409,8 @@ private:
     isCutOff = status == Status::TimedOut;
     if (processCode)
       return endWith(*processCode);
+    if (askedAt)
+      return endWith(128 + askedBy); // mpirun, which has asked, waits no longer
     if (getppid() != guarded.launcher)
       return endWith(code(Status::Lost)); // mpirun is gone
     if (pending && rank == pending->rank)
@@ -457,11 +468,12 @@ private:
   uint64_t token = 0;
   int control = guarded.control;
 
-  // The own process: since when it is stopped, how it ended and with which code if it was as it should, and when its
-  // death is to be told.
-  std::optional<int64_t> stopped, deathAt;
+  // The own process: since when it is stopped, how it ended and with which code if it was as it should, when its death
+  // is to be told, and when it was asked to end.
+  std::optional<int64_t> stopped, deathAt, askedAt;
   std::optional<int> processStatus, processCode;
   bool toldFailure = false;
+  int askedBy = 0; ///< the signal
 
   // Rank 0's guard has the watch and links to all, the others one to it.
   Listener listener;

@@ -59,6 +59,10 @@ public:
   void leaveBy(const Error &error);
   /// The process ends as the others do.
   void leave() { leaving.store(true); }
+  /// Whether the process ends by itself, in a while, when it is asked to.
+  void setEndsWhenAsked(bool does) { ends.store(does); }
+  /// The signal by which the guard has been asked to end the run; 0: none.
+  int askedToEnd() const { return asked.load(); }
   /// Whether the caller is the first to say what is wrong: rank 0's process or its guard.
   bool claimReport() { return !reported.exchange(true); }
 
@@ -73,6 +77,12 @@ public:
   Error failure() const { return failed.read(); }
   Error lastWords() const { return words.read(); }
   bool hasLeft() const { return leaving.load(); }
+  /// Asks the process to end; false where it would not by itself.
+  bool askToEnd(int bySignal) {
+    if (ends.load())
+      asked.store(bySignal);
+    return ends.load();
+  }
 
 private:
   /// An error, in memory that others read.
@@ -96,7 +106,8 @@ private:
   std::array<Line, 1024> lines;
   std::atomic<int> signal{0};
   std::atomic<uint32_t> crashed{0}; ///< the line's number, from 1
-  std::atomic<bool> leaving{false}, reported{false};
+  std::atomic<bool> leaving{false}, reported{false}, ends{false};
+  std::atomic<int> asked{0};
   Note failed, words;
   std::atomic<uint32_t> end{8};
   std::array<char, textBytes> texts;

@@ -8,6 +8,7 @@
 #include "runtime/RunCommand.h"
 #include "runtime/StandardOutput.h"
 #include "runtime/drivers/cpu/Spinning.h"
+#include "runtime/training/StopSignals.h"
 #if defined(CLEAVE_MPI)
 #include "runtime/communicators/mpi/MpiProcesses.h"
 #endif
@@ -16,11 +17,13 @@
 #include "tools/cleave-run/GpuProbe.h"
 #endif
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <optional>
@@ -130,8 +133,7 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   bool probesGpu = false;
   std::string machineFile;
   CLI::Option *probeFlag = app.add_flag("--probe-gpu", probesGpu, "measure a GPU instead, and write a machine file");
-  app.add_option("-o", machineFile, "where the machine file goes; otherwise to standard output")
-      ->type_name("FILE")
+  cleave::addOutputOption(app, "-o", machineFile, "where the machine file goes; otherwise to standard output")
       ->needs(probeFlag);
   app.add_option("--entry", options.entry, "which entry of the plan to run; not needed when there is one");
   app.add_option("--input", options.inputs, "an input: NAME=FILE, or @0=FILE by position")
@@ -140,7 +142,7 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   app.add_option("--expect", options.expects, "what an output should be")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
-  app.add_option("--output", options.outputs, "where an output goes")->type_name("NAME=FILE")->allow_extra_args(false);
+  cleave::addTensorOutputOption(app, "--output", options.outputs, "where an output goes");
   app.add_option("--rtol", options.rtol, "relative tolerance of --expect")
       ->check(cleave::notNegative)
       ->capture_default_str();
@@ -151,8 +153,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   app.add_option("--in-flight", options.inFlight, "how many steps at the same time")
       ->check(cleave::positive)
       ->capture_default_str();
-  app.add_option("--trace", options.traceFile, "where a trace for Perfetto goes");
-  app.add_option("--json", options.jsonFile, "where the results go as JSON");
+  cleave::addOutputOption(app, "--trace", options.traceFile, "where a trace for Perfetto goes");
+  cleave::addOutputOption(app, "--json", options.jsonFile, "where the results go as JSON");
   cleave::TrainArguments training;
   cleave::addProcessOptions(app, options.devicesOfRank, training.watch);
   CLI::App *trainCommand =
@@ -167,16 +169,20 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
     reportCrashes(processes->rank());
   if (auto code = parse(app, argc, argv, processes.get()))
     return *code;
+  // The first process alone writes.
+  bool isFirst = !processes || processes->rank() == 0;
+  Error unwritable = isFirst ? cleave::checkOutputs(app) : Error::success();
+  if (Error error = processes ? processes->agree(unwritable) : unwritable)
+    return report(error, isFirst);
   if (processes)
     if (Error error = processes->watch(training.watch))
-      return report(error, processes->rank() == 0);
+      return report(error, isFirst);
   if (trainCommand->parsed()) {
     training.options.processes = processes.get();
     return withPlan(training.file, processes.get(), [&](const Plan &plan, ParameterSource &parameters) {
       return trainPlan(plan, parameters, training.options);
     });
   }
-  bool isFirst = !processes || processes->rank() == 0;
   if (planOption->count() + (measuresCollectives ? 1 : 0) + (probesGpu ? 1 : 0) != 1) {
     if (isFirst)
       std::cerr << "error: expected either a plan, --collectives or --probe-gpu\n"
@@ -207,6 +213,8 @@ static int fail(Processes *processes, Status status, const std::string &message)
 
 int main(int argc, char **argv) {
   limitSpinning(argv);
+  // Whoever writes a file that grows beyond the limit gets an error, and says so.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Ends last, after whatever uses it.
   std::unique_ptr<Processes> processes;
   // The runtime throws nothing of its own; the standard library may.
@@ -218,6 +226,7 @@ int main(int argc, char **argv) {
     }
     if (Logbook *book = Logbook::own())
       book->leave();
+    StopSignals::endAsAsked(code);
     return code;
   } catch (const std::bad_alloc &) {
     return fail(processes.get(), Status::Infeasible, "this machine does not have the memory that the run needs");

@@ -5,6 +5,7 @@
 #include "tools/cleave-run/TrainArguments.h"
 
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 
 #include <CLI/CLI.hpp>
 
@@ -57,13 +58,14 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
       ->type_name("N")
       ->check(positive);
   command.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
-  command.add_option("--export", options.exportFile, "where the trained parameters go, as .npz")->type_name("FILE");
+  addOutputOption(command, "--export", options.exportFile, "where the trained parameters go, as .npz",
+                  runtime::OutputKind::Archive);
   command.add_option("--in-flight", options.inFlight, "how many steps at the same time")
       ->check(positive)
       ->capture_default_str();
-  command.add_option("--json", options.jsonFile, "where the results go as JSON")->type_name("FILE");
+  addOutputOption(command, "--json", options.jsonFile, "where the results go as JSON");
   command.add_flag("--json-steps", options.jsonSteps, "with the loss of each step in them");
-  command.add_option("--trace", options.traceFile, "where a trace for Perfetto goes")->type_name("FILE");
+  addOutputOption(command, "--trace", options.traceFile, "where a trace for Perfetto goes");
   addProcessOptions(command, options.devicesOfRank, arguments.watch);
 }
 

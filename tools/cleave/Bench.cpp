@@ -5,6 +5,7 @@
 // other. A result is the median over the rounds' medians. Or, with --collectives, how fast devices exchange.
 
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/BenchPeer.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
@@ -295,7 +296,7 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
   command->add_flag("--reference", options->reference, "measure the plain loops");
   command->add_flag("--no-libraries", options->noLibraries, "measure compiled kernels only");
   command->add_option("--peer-script", options->peerScript, "the script that runs the peer")->type_name("FILE");
-  command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where the results go as JSON");
   addCollectiveOptions(*command, *options);
   CLI::Option *predictions =
       command->add_flag("--predictions", options->predicts,
@@ -306,11 +307,9 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->needs(predictions);
-  command
-      ->add_option("--write", options->markdown,
-                   "where the comparison goes as Markdown; of the file's two sections, inference and training, the "
-                   "other one stays")
-      ->type_name("FILE")
+  addOutputOption(*command, "--write", options->markdown,
+                  "where the comparison goes as Markdown; of the file's two sections, inference and training, the "
+                  "other one stays")
       ->needs(predictions);
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

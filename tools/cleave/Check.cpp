@@ -2,6 +2,7 @@
 //
 // `cleave check`: is a model valid, safe and supported, and what is in it?
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/ModelReader.h"
 #include "tools/cleave/OutputFile.h"
@@ -147,7 +148,7 @@ void addCheckCommand(CLI::App &app, Action &chosen) {
   CLI::App *command =
       app.add_subcommand("check", "Says whether a model is valid, safe and supported, and what it holds.");
   options->model.addTo(*command);
-  command->add_option("--json", options->json, "where the facts go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where the facts go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(check(*options)); }; });
 }
 

@@ -4,7 +4,9 @@
 
 #include "runtime/Processes.h"
 #include "runtime/StandardOutput.h"
+#include "runtime/training/StopSignals.h"
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/OutputFile.h"
@@ -59,6 +61,8 @@ static int runCommand(int argc, char **argv) {
   int code = parse(app, argc, argv);
   if (code != 0 || !chosen)
     return code;
+  if (Error error = checkOutputs(app))
+    return report(error);
   try {
     return chosen();
   } catch (const std::bad_alloc &) {
@@ -75,7 +79,9 @@ int runCommandLine(int argc, char **argv) {
       if (std::strcmp(argv[1], command) == 0)
         return runWithOthers(argv);
   installCrashHandler();
-  return finish(runCommand(argc, argv));
+  int code = finish(runCommand(argc, argv));
+  runtime::StopSignals::endAsAsked(code);
+  return code;
 }
 
 } // namespace cleave::tool

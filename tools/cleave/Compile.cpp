@@ -2,6 +2,7 @@
 //
 // `cleave compile`: a model and a machine to a plan.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
 #include "tools/cleave/OutputFile.h"
@@ -120,15 +121,14 @@ void addCompileCommand(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand("compile", "Decides where every operator of a model runs and makes a plan.");
   options->model.addTo(*command);
   options->target.addTo(*command);
-  command
-      ->add_option("-o,--output", options->output,
-                   "the plan; its parameters go to PLAN.weights beside it, except those in files below its folder")
+  addOutputOption(*command, "-o,--output", options->output,
+                  "the plan; its parameters go to PLAN.weights beside it, except those in files below its folder")
       ->type_name("PLAN");
   std::vector<std::string> stages(std::begin(irStages), std::end(irStages));
   command->add_option("--emit-ir", options->emitIr, "stop after this stage and show the module")
       ->type_name("STAGE")
       ->check(CLI::IsMember(stages));
-  command->add_option("--json", options->json, "where a report goes")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where a report goes");
   command->add_flag("--timing", options->timing, "how long each stage took, on standard error");
   command->callback([options, &chosen] { chosen = [options] { return report(compile(*options)); }; });
 }

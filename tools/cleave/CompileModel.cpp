@@ -21,6 +21,7 @@
 #include "runtime/Plan.h"
 #include "runtime/drivers/cpu/ProcessorFlags.h"
 #include "tools/cleave/ExtraOutputs.h"
+#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/PlanSettings.h"
 #include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Reproducer.h"
@@ -276,6 +277,7 @@ Error ModelCompiler::place() {
     if (shown)
       llvm::errs() << "\r\033[K";
   });
+  options.decision = request.decision;
   placing = options;
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure)))
@@ -407,6 +409,8 @@ Error ModelCompiler::emit() {
   options.strategy = result.strategy;
   options.model = modelFile.string();
   options.settings = settingsOf(request.model, chosenOptions());
+  if (result.report)
+    result.report->prediction.machineFile = machineFileOf(machine);
   options.report = result.report ? &*result.report : nullptr;
   if (!request.planFile.empty()) {
     std::error_code code;

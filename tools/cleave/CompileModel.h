@@ -61,6 +61,8 @@ struct CompileRequest {
   std::string lastStage;
   /// Names of model nodes whose results are to be outputs, too (addOutputs).
   std::vector<std::string> extraOutputs = {};
+  /// With --strategy auto: how the model was placed before, which the search is to take as it is; null: it chooses.
+  const Decision *decision = nullptr;
 };
 
 /// A plan and where its parameters are.

@@ -2,6 +2,7 @@
 //
 // `cleave diff`: what differs between two plans.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanDiff.h"
@@ -46,8 +47,8 @@ void addDiffCommand(CLI::App &app, Action &chosen) {
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
   command->add_option("--entry", options->entry, "which entry of the plans; not needed when there is one");
-  command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
-  command->add_option("--json", options->json, "also write the form json")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "where it goes")->capture_default_str();
+  addOutputOption(*command, "--json", options->json, "also write the form json");
   command->callback([options, &chosen] { chosen = [options] { return report(diff(*options)); }; });
 }
 

@@ -7,6 +7,7 @@
 #include "passes/train/TrainingStep.h"
 #include "runtime/simulator/Simulator.h"
 #include "tools/cleave/HostProfile.h"
+#include "tools/cleave/PlanMachine.h"
 
 namespace cleave::tool {
 
@@ -38,6 +39,7 @@ static InstructionSeconds secondsOf(const runtime::Entry &entry, const runtime::
 Expected<std::vector<EntryTimes>> timeEntries(const runtime::Plan &plan, const Machine &machine) {
   std::vector<EntryTimes> times;
   runtime::Profile profile = readHostProfile();
+  const std::string machineFile = machineFileOf(machine);
   for (const runtime::Entry &entry : plan->entries) {
     auto simulated = runtime::simulate(*plan, entry, *costOf(machine, plan, entry, profile));
     if (!simulated)
@@ -46,6 +48,7 @@ Expected<std::vector<EntryTimes>> timeEntries(const runtime::Plan &plan, const M
     made.seconds = secondsOf(entry, *simulated);
     runtime::Prediction &prediction = made.prediction;
     prediction.machine = machine.name;
+    prediction.machineFile = machineFile;
     prediction.training = isTraining(entry);
     prediction.simulatedSeconds = simulated->stepSeconds();
     // What a step of training computes besides the model, or twice, nobody has told apart from the model's work.

@@ -2,6 +2,7 @@
 //
 // `cleave explain`: shows a plan. Needs no compiler, and makes no MLIR context.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/Explain.h"
@@ -154,8 +155,8 @@ void addExplainCommand(CLI::App &app, Action &chosen) {
           ->capture_default_str();
   command->add_flag("--all", options->all, "text: every operator, device and stage, nothing folded");
   addEntryOption(*command, options->entry);
-  command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
-  command->add_option("--json", options->json, "also write the form json, of the whole entry")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "where it goes")->capture_default_str();
+  addOutputOption(*command, "--json", options->json, "also write the form json, of the whole entry");
   op->excludes(format);
   command->callback([options, &chosen] { chosen = [options] { return report(explain(*options)); }; });
 }

@@ -2,6 +2,7 @@
 //
 // `cleave export`: a plan's decision for other programs. Needs no compiler, and makes no MLIR context.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/ExportedPlan.h"
 #include "tools/cleave/OutputFile.h"
@@ -67,8 +68,8 @@ void addExportCommand(CLI::App &app, Action &chosen) {
       ->check(CLI::IsMember({"torch", "jax", "json"}))
       ->required();
   command->add_option("--entry", options->entry, "which entry of the plan [the first]")->type_name("NAME");
-  command->add_option("-o,--output", options->output, "where it goes")->type_name("FILE")->capture_default_str();
-  command->add_option("--json", options->json, "also write the form json")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "where it goes")->capture_default_str();
+  addOutputOption(*command, "--json", options->json, "also write the form json");
   command->callback([options, &chosen] { chosen = [options] { return report(exportPlan(*options)); }; });
 }
 

@@ -2,6 +2,7 @@
 //
 // `cleave import`: a model as a dfg module.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/ModelReader.h"
 #include "tools/cleave/OutputFile.h"
@@ -77,10 +78,9 @@ void addImportCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ImportCommandOptions>();
   CLI::App *command = app.add_subcommand("import", "Turns a model into a dfg module in text form.");
   options->model.addTo(*command);
-  command->add_option("-o,--output", options->output, "the module; its weights go to FILE.weights beside it")
-      ->type_name("FILE")
+  addOutputOption(*command, "-o,--output", options->output, "the module; its weights go to FILE.weights beside it")
       ->capture_default_str();
-  command->add_option("--json", options->json, "where the facts go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where the facts go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(importModel(*options)); }; });
 }
 

@@ -2,6 +2,7 @@
 //
 // `cleave partition`: stages and replicas from a measured cost graph, or the cost of given ones.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CostFields.h"
 #include "tools/cleave/CostGraphFile.h"
@@ -288,7 +289,7 @@ void addPartitionCommand(CLI::App &app, Action &chosen) {
       ->add_option("--evaluate", options->evaluate,
                    "stages to cost: ranges of the topological order, each with its number of replicas")
       ->type_name("A..B:N,C..D:N");
-  command->add_option("--json", options->json, "also write the result as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "also write the result as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(partition(*options)); }; });
 }
 

@@ -4,6 +4,8 @@
 
 #include "tools/cleave/PlanMachine.h"
 
+#include "passes/cost/MachineFile.h"
+
 namespace cleave::tool {
 
 std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked) {
@@ -19,19 +21,44 @@ std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry
   return first.driver == "cpu" ? "host:" + count + "x" + std::to_string(first.cores) : "null:" + count;
 }
 
-Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name) {
-  if (name.empty())
-    return makeError(Status::Usage,
-                     "a plan for GPUs that was made without a prediction expects --machine, as in "
-                     "cuda:h100:",
-                     plan->devices.size(), "; got none");
-  auto machine = parseMachine(name);
+static Expected<Machine> withDevices(llvm::Expected<Machine> machine, const runtime::Plan &plan,
+                                     const std::string &name) {
   if (!machine)
     return fromLlvm(Status::Usage, machine.takeError());
   if (machine->devices.size() < plan->devices.size())
     return makeError(Status::Usage, "--machine expects at least the plan's ", plan->devices.size(), " devices, got ",
                      machine->devices.size(), " in \"", name, "\"");
   return std::move(*machine);
+}
+
+Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name) {
+  if (name.empty())
+    return makeError(Status::Usage,
+                     "a plan for GPUs that was made without a prediction expects --machine, as in "
+                     "cuda:h100:",
+                     plan->devices.size(), "; got none");
+  return withDevices(parseMachine(name), plan, name);
+}
+
+Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked) {
+  std::string name = machineNameOf(plan, entry, asked);
+  if (!asked.empty() || !entry.prediction || entry.prediction->machineFile.empty())
+    return machineOf(plan, name);
+  return withDevices(parseMachineFile(entry.prediction->machineFile, "the plan's machine \"" + name + "\""), plan,
+                     name);
+}
+
+std::string machineFileOf(const Machine &machine) {
+  auto known = parseMachine(machine.name);
+  if (known && known->kinds == machine.kinds && known->hosts == machine.hosts && known->network == machine.network &&
+      known->devices.size() == machine.devices.size())
+    return "";
+  if (!known)
+    llvm::consumeError(known.takeError());
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  writeMachineFile(machine, stream);
+  return text;
 }
 
 } // namespace cleave::tool

@@ -19,6 +19,13 @@ std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry
 /// The machine of that name. Status::Usage when it has fewer devices than the plan, or there is no name.
 Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name);
 
+/// The machine that machineNameOf names: where nobody asks for one, that of a machine file is as it was when the plan
+/// was made, wherever the file is now.
+Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked);
+
+/// What Prediction::machineFile says of a machine: nothing where its name gives an equal one.
+std::string machineFileOf(const Machine &machine);
+
 } // namespace cleave::tool
 
 #endif // CLEAVE_TOOLS_CLEAVE_PLANMACHINE_H

@@ -38,8 +38,15 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   add("dtype", target.elementType, defaults.elementType);
   if (target.tf32)
     settings.push_back({"tf32", "true"});
-  if (!target.train || target.loss.empty())
+  if (!target.train)
     return settings;
+  if (target.loss.empty()) {
+    // What a plan of decisions is about.
+    settings.push_back({"train", "true"});
+    settings.push_back({"optimizer", target.optimizer});
+    add("batch", target.batch, defaults.batch);
+    return settings;
+  }
   settings.push_back({"loss", target.loss});
   settings.push_back({"optimizer", target.optimizer});
   add("optimizer-options", target.optimizerOptions, defaults.optimizerOptions);
@@ -76,9 +83,10 @@ static Error applyGroups(const runtime::Setting &setting, std::vector<int64_t> &
 }
 
 Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &model, TargetOptions &target) {
-  constexpr const char *names[] = {
-      "dtype",   "loss",  "optimizer",    "optimizer-options", "learning-rate", "lr-schedule", "clip-norm",
-      "buckets", "batch", "microbatches", "batch-norm",        "no-dropout",    "seed",        "tf32"};
+  constexpr const char *names[] = {"dtype",         "loss",         "optimizer",  "optimizer-options",
+                                   "learning-rate", "lr-schedule",  "clip-norm",  "buckets",
+                                   "batch",         "microbatches", "batch-norm", "no-dropout",
+                                   "seed",          "tf32",         "train"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))

@@ -7,6 +7,7 @@
 #include "passes/cost/NvidiaTopology.h"
 #include "passes/cost/YamlValue.h"
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/HostProbe.h"
 #include "tools/cleave/OutputFile.h"
@@ -234,7 +235,7 @@ Error run(ProbeCommandOptions &options) {
 void addProbeCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ProbeCommandOptions>();
   CLI::App *command = app.add_subcommand("probe", "Measures this host for --machine host, or writes a machine file.");
-  command->add_option("-o,--output", options->output, "the machine file; - for standard output")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "the machine file; - for standard output");
   command->add_option("--preset", options->preset, "write the machine of this name instead, as in a100-80g:8x4")
       ->type_name("NAME");
   command
@@ -248,7 +249,7 @@ void addProbeCommand(CLI::App &app, Action &chosen) {
   command->add_option("--cores", options->host.cores, "cores of the devices to measure; otherwise 1, 2, 4, … and all")
       ->delimiter(',')
       ->check(positive);
-  command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where the results go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(run(*options)); }; });
 }
 

@@ -2,6 +2,7 @@
 //
 // `cleave profile`: measures the kernels of plans on this host, so that `cleave simulate` knows them.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
@@ -57,7 +58,7 @@ void addProfileCommand(CLI::App &app, Action &chosen) {
   CLI::App *command =
       app.add_subcommand("profile", "Measures the kernels of plans on this host, for better predictions.");
   command->add_option("PLAN", options->plans, "plans for devices of this host")->required();
-  command->add_option("--json", options->json, "where the result goes as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where the result goes as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(profilePlans(*options)); }; });
 }
 

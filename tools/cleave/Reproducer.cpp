@@ -9,6 +9,7 @@
 #include "llvm/Support/Signals.h"
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -64,7 +65,21 @@ static void crash(void *) {
   ::_exit(internalError);
 }
 
-void installCrashHandler() { llvm::sys::AddSignalHandler(crash, nullptr); }
+/// Ends the process by the signal, with no file left half written.
+static void endBy(int signal) {
+  llvm::sys::RunInterruptHandlers();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+void installCrashHandler() {
+  llvm::sys::AddSignalHandler(crash, nullptr);
+  // LLVM counts these among crashes, but the terminal or the system sends them.
+  for (int signal : {SIGQUIT, SIGXCPU})
+    std::signal(signal, endBy);
+  // Whoever writes a file that grows beyond the limit gets an error, and says so.
+  std::signal(SIGXFSZ, SIG_IGN);
+}
 
 int reportInternalError(llvm::StringRef message) {
   say(("error: internal error: " + message.str() + "\n").c_str());

@@ -10,7 +10,7 @@
 namespace cleave::tool {
 
 /// From now on a crash writes what was kept (below) to a file in the temporary folder, names the file on standard error
-/// and ends the process with exit code 70.
+/// and ends the process with exit code 70. What ends it from outside, as SIGQUIT does, is no crash.
 void installCrashHandler();
 
 /// Keeps the text of a reproducer; replaces what was kept before.

@@ -3,6 +3,7 @@
 // `cleave run`: runs a plan, or compiles a model in memory and runs that.
 
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
 #include "tools/cleave/PlanRunner.h"
@@ -58,15 +59,15 @@ void addRunCommand(CLI::App &app, Action &chosen) {
   };
   addBinding("--input", run.inputs, "an input's tensor, by name or by position as in @0=FILE");
   addBinding("--expect", run.expects, "what an output should be");
-  addBinding("--output", run.outputs, "where an output goes");
+  addTensorOutputOption(*command, "--output", run.outputs, "where an output goes");
   command->add_option("--rtol", run.rtol, "relative tolerance of --expect")->check(notNegative)->capture_default_str();
   command->add_option("--atol", run.atol, "absolute tolerance of --expect")->check(notNegative)->capture_default_str();
   command->add_option("--repeat", run.repeat, "how many steps to run")->check(positive)->capture_default_str();
   command->add_option("--in-flight", run.inFlight, "how many steps at the same time")
       ->check(positive)
       ->capture_default_str();
-  command->add_option("--trace", run.traceFile, "where a trace for Perfetto goes")->type_name("FILE");
-  command->add_option("--json", run.jsonFile, "where the results go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--trace", run.traceFile, "where a trace for Perfetto goes");
+  addOutputOption(*command, "--json", run.jsonFile, "where the results go as JSON");
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
       if (!isPlanFile(options->model.model))

@@ -3,6 +3,7 @@
 // `cleave schedule`: a pipeline schedule from given stage costs: when each stage does what, how long a step takes, how
 // much of it stages are idle, and how many microbatches they keep.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CostFields.h"
 #include "tools/cleave/OutputFile.h"
@@ -131,9 +132,9 @@ void addScheduleCommand(CLI::App &app, Action &chosen) {
   command->add_option("--format", options->format, "the form: text or svg")
       ->check(CLI::IsMember({"text", "svg"}))
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "where it goes")->capture_default_str();
-  command->add_option("--trace", options->trace, "also write trace events for Perfetto")->type_name("FILE");
-  command->add_option("--json", options->json, "also write the result as JSON")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "where it goes")->capture_default_str();
+  addOutputOption(*command, "--trace", options->trace, "also write trace events for Perfetto");
+  addOutputOption(*command, "--json", options->json, "also write the result as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(schedule(*options)); }; });
 }
 

@@ -2,7 +2,9 @@
 //
 // `cleave simulate`: what a plan's steps would take on a machine, without running them.
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
+#include "tools/cleave/DecisionCost.h"
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
@@ -177,10 +179,19 @@ bool isDecision(const runtime::Entry &entry) {
 }
 
 Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, const runtime::Entry &entry) {
-  if (isDecision(entry))
+  if (isDecision(entry) && options.machine.empty())
     return simulateStages(plan, entry, options.trace, options.json);
+  if (isDecision(entry)) {
+    auto compiled = costDecision(plan, entry, options.machine);
+    if (!compiled)
+      return compiled.error();
+    auto costed = openPlan(*compiled);
+    if (!costed)
+      return costed.error();
+    return simulateStages(*costed, (*costed)->entries.front(), options.trace, options.json);
+  }
   std::string name = machineNameOf(plan, entry, options.machine);
-  auto machine = machineOf(plan, name);
+  auto machine = machineOf(plan, entry, options.machine);
   if (!machine)
     return machine.error();
   runtime::Profile profile = readHostProfile();
@@ -232,8 +243,8 @@ void addSimulateCommand(CLI::App &app, Action &chosen) {
   command->add_option("--in-flight", options->simulation.inFlight, "how many of them at a time")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  command->add_option("--trace", options->trace, "where the timeline goes, for Perfetto")->type_name("FILE");
-  command->add_option("--json", options->json, "where the results go as JSON")->type_name("FILE");
+  addOutputOption(*command, "--trace", options->trace, "where the timeline goes, for Perfetto");
+  addOutputOption(*command, "--json", options->json, "where the results go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(simulate(*options)); }; });
 }
 

@@ -86,7 +86,7 @@ private:
 
 Expected<TimelineData> simulatedTimeline(const runtime::Plan &plan, const PlanSummary &summary) {
   std::string name = machineNameOf(plan, summary.entry, "");
-  auto machine = machineOf(plan, name);
+  auto machine = machineOf(plan, summary.entry, "");
   if (!machine)
     return machine.error();
   runtime::Profile profile = readHostProfile();

@@ -5,6 +5,7 @@
 // inside can be compared, too.
 
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
@@ -301,7 +302,7 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
                    "absolute tolerance, times the largest magnitude of an output if that is above 1")
       ->check(notNegative)
       ->capture_default_str();
-  command->add_option("--json", options->json, "where the report goes as JSON")->type_name("FILE");
+  addOutputOption(*command, "--json", options->json, "where the report goes as JSON");
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
       if (isPlanFile(options->subject))

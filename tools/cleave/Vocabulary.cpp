@@ -4,6 +4,7 @@
 
 #include "runtime/training/Vocabulary.h"
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/OutputFile.h"
@@ -66,10 +67,8 @@ void addVocabularyCommand(CLI::App &app, Action &chosen) {
                    "at most so many, the most frequent; all others are <unk>; 0: all that there are")
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("-o,--output", options->output, "the vocabulary, a token a line")
-      ->type_name("FILE")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "also write the tokens as JSON")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "the vocabulary, a token a line")->capture_default_str();
+  addOutputOption(*command, "--json", options->json, "also write the tokens as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(writeVocabulary(*options)); }; });
 }
 

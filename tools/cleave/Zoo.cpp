@@ -4,6 +4,7 @@
 
 #include "passes/zoo/Zoo.h"
 
+#include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/OutputFile.h"
 
@@ -87,8 +88,8 @@ void addZooCommand(CLI::App &app, Action &chosen) {
   command->add_flag("--weights", options->model.weights,
                     "write the weights into the file; without, they are drawn when the model is loaded");
   command->add_option("--seed", options->model.seed, "from which the weights follow")->capture_default_str();
-  command->add_option("-o,--output", options->output, "the model's file")->type_name("FILE")->required();
-  command->add_option("--json", options->json, "what was written, as JSON")->type_name("FILE");
+  addOutputOption(*command, "-o,--output", options->output, "the model's file")->required();
+  addOutputOption(*command, "--json", options->json, "what was written, as JSON");
   command->footer(listModels());
   command->callback([options, &chosen] { chosen = [options] { return report(writeModel(*options)); }; });
 }

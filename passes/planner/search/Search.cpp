@@ -332,6 +332,10 @@ SearchFailure Searcher::infeasible() const {
             ? "no plan keeps to the placement file and the degrees: free some of its groups or splits, or give fewer "
               "of --degrees"
             : "no plan keeps to the placement file: free some of its groups or splits"};
+  if (!request.keeping.empty())
+    return {true, llvm::formatv("the plan does not fit into the memory of machine \"{0}\": it needs {1} on its fullest "
+                                "device, {2} more than the limit of {3}; compile the model for that machine",
+                                machine.name, bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit))};
   std::string message = llvm::formatv(
       "no plan fits into the memory: the best needs {0} on its fullest device, {1} more than the limit of {2}",
       bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit));
@@ -482,7 +486,7 @@ std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const 
   // Devices that only wait for what is pinned to them would be lost to all else.
   bool sharesDevices = !request.training && !request.pinned.empty();
   auto found = search(graph, machine, guarded, sharesDevices);
-  if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any())
+  if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any() && request.considersOthers)
     considerBaselines(graph, machine, request, *plan);
   return found;
 }

@@ -36,6 +36,12 @@ struct OptimizerKind {
 /// sgd, momentum, nesterov, rmsprop, adam, adamw; null where there is none of that name.
 const OptimizerKind *findOptimizer(llvm::StringRef name);
 
+/// What a stage computes again and shares, as FoundStage has it.
+struct Keeping {
+  Recompute recompute = Recompute::None;
+  unsigned zero = 0;
+};
+
 struct SearchRequest {
   bool training = false;
   /// Samples of a step; 0: the model's batch.
@@ -64,6 +70,10 @@ struct SearchRequest {
   /// The meshes of pinned operators, by Operator::pin: what is pinned to one is in a stage of just these devices and
   /// axes. They share no device. For inference other stages may be on their devices, too.
   std::vector<MeshSpec> pinned;
+  /// By mesh of pinned operators: what its stage keeps. Empty: `recompute` and `zero` say it for all stages.
+  std::vector<Keeping> keeping;
+  /// Whether the plan is compared with what people would choose without a search.
+  bool considersOthers = true;
   /// What somebody fixed about the splits of operators; axes are those of the mesh that the operator is pinned to.
   FixedFactors fixed;
   /// Called with a line about the best plan so far, by one thread at a time.

@@ -67,17 +67,23 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
 }
 
 void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
+  std::optional<Recompute> fixedRecompute = request.recompute;
+  std::optional<unsigned> fixedZero = request.zero;
+  if (unsigned pin = runs[choice.kind].pin; pin != none && !request.keeping.empty()) {
+    fixedRecompute = request.keeping[pin].recompute;
+    fixedZero = request.keeping[pin].zero;
+  }
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
-    if ((!request.training && recompute != Recompute::None) || (request.recompute && recompute != *request.recompute))
+    if ((!request.training && recompute != Recompute::None) || (fixedRecompute && recompute != *fixedRecompute))
       continue;
-    if (!request.recompute && recompute != Recompute::None && !memoryBinds)
+    if (!fixedRecompute && recompute != Recompute::None && !memoryBinds)
       continue;
     for (unsigned zero = 0; zero <= 3; ++zero) {
-      if ((!request.training && zero > 0) || (request.zero && zero != *request.zero))
+      if ((!request.training && zero > 0) || (fixedZero && zero != *fixedZero))
         continue;
-      if (!request.zero && zero > 0 && fixedBytes(sums, zero) >= fixedBytes(sums, zero - 1))
+      if (!fixedZero && zero > 0 && fixedBytes(sums, zero) >= fixedBytes(sums, zero - 1))
         continue;
-      if (!request.zero && zero > 0 && !memoryBinds)
+      if (!fixedZero && zero > 0 && !memoryBinds)
         continue;
       choice.recompute = recompute;
       choice.zero = zero;

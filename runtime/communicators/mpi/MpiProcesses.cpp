@@ -37,12 +37,13 @@ public:
 
   Error agree(const Error &error) override {
     // The smallest counts: an own error before one that has come from another process, that before none; and whether
-    // there is a process without an error of its own.
+    // there is a process without an error of its own. Of signals the largest counts.
     bool own = error && !namesRank(error);
-    int smallest[] = {!error ? 2 * size : own ? ownRank : size + ownRank, own ? 1 : 0};
+    int smallest[] = {!error ? 2 * size : own ? ownRank : size + ownRank, own ? 1 : 0, -ownStop};
     MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, smallest, 2, MPI_INT, MPI_MIN, control, &request);
+    MPI_Iallreduce(MPI_IN_PLACE, smallest, 3, MPI_INT, MPI_MIN, control, &request);
     waiter.wait(std::span(&request, 1));
+    commonStop = -smallest[2];
     if (smallest[0] == 2 * size)
       return Error::success();
     int root = smallest[0] % size;

@@ -4,10 +4,12 @@
 
 #include "runtime/training/Manifest.h"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace cleave::runtime::test {
@@ -161,6 +163,36 @@ TEST_F(CheckpointTest, LocksItsFolder) {
   EXPECT_NE(second.error().text().find("another process writes checkpoints into"), std::string::npos);
   replace(folder / "file", "");
   EXPECT_FALSE(CheckpointFolder::open(folder / "file"));
+}
+
+// A folder that takes no files is refused before there is anything to write.
+TEST_F(CheckpointTest, NeedsFolderForFiles) {
+  auto opened = CheckpointFolder::open("/proc/self/task");
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().text().find("checkpoint folder \"/proc/self/task\" expects to take new files, got"),
+            std::string::npos)
+      << opened.error().text();
+}
+
+// Where there is no room nothing stays behind that takes some, and the checkpoint before is still there.
+TEST_F(CheckpointTest, LeavesNothingWithoutRoom) {
+  write(1);
+  add("large", {ElementType::F32, {1000}, std::nullopt});
+  auto opened = CheckpointFolder::open(folder);
+  ASSERT_TRUE(opened) << opened.error().text();
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  auto *handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{1000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  position.steps = 2;
+  Error error = opened->write(position, tensors);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error.text(), "cannot write checkpoint \"" + (folder / "step-2").string() + "\": File too large");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+  EXPECT_TRUE(readCheckpoint(folder / "step-1"));
 }
 
 } // namespace

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <limits>
 #include <numeric>
 #include <unistd.h>
 
@@ -137,6 +138,35 @@ TEST_F(DatasetTest, RefusesWrongNumbers) {
       "expects samples, got none");
 }
 
+// Numbers that are none, or none in the input's type, would be in every parameter after a step.
+TEST_F(DatasetTest, RefusesWhatIsNotFinite) {
+  Port pairs = port(ElementType::F32, {4, 2});
+  auto writeValues = [&](const char *name, std::vector<double> values) {
+    HostTensor tensor = *HostTensor::allocate({ElementType::F64, {static_cast<int64_t>(values.size()) / 2, 2}, {}});
+    std::ranges::copy(values, tensor.as<double>().begin());
+    std::string path = (folder / name).string();
+    EXPECT_FALSE(writeTensorFile(path, tensor));
+    return path;
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::string file = writeValues("infinite.npy", {0, 1, 2, 3, 4, -infinity, 6, 7});
+  expectError(SampleData::read(file, pairs, {}).error(),
+              "data for \"x\" from \"" + file +
+                  "\": expects finite numbers that f32 holds, got -inf in sample 2, as "
+                  "element 5 of all");
+  expectError(
+      SampleData::read(writeValues("nan.npy", {std::numeric_limits<double>::quiet_NaN(), 1}), pairs, {}).error(),
+      "got nan in sample 0");
+  std::string large = writeValues("large.npy", {1, 2, 3, 1e39});
+  expectError(SampleData::read(large, pairs, {}).error(), "got 1e+39 in sample 1, as element 3");
+  EXPECT_TRUE(SampleData::read(large, pairs, Scale{0.1, 0}));
+  EXPECT_TRUE(SampleData::read(large, port(ElementType::F64, {4, 2}), {}));
+  std::vector<float> same = {1, 2, 3, 4, std::numeric_limits<float>::quiet_NaN(), 6};
+  auto tensor = HostTensor::view({ElementType::F32, {3, 2}, {}}, std::as_writable_bytes(std::span(same)));
+  ASSERT_FALSE(writeTensorFile((folder / "same.npy").string(), *tensor));
+  expectError(SampleData::read((folder / "same.npy").string(), pairs, {}).error(), "got nan in sample 2, as element 4");
+}
+
 /// An entry with x f32[4, 2] and labels i64[4] of 10 classes.
 Entry entryOfFour() {
   Entry entry;
@@ -162,8 +192,9 @@ TEST_F(DatasetTest, ChecksInputsTogether) {
               "--data expects NAME=FILE with NAME one of @0 \"x\", @1 \"labels\", got \"y=z\"");
   expectError(read({x, labels}, {"x=fast"}), "--scale expects NAME=FACTOR or NAME=FACTOR,OFFSET, got \"fast\"");
   expectError(read({x, labels}, {"x"}), "--scale expects NAME=FACTOR with NAME one of");
-  expectError(read({x, "labels=" + write("few.npy", ElementType::I64, {5})}),
-              "expects as many samples, got 6 for \"x\" and 5 for \"labels\"");
+  std::string few = write("few.npy", ElementType::I64, {5});
+  expectError(read({x, "labels=" + few}), "expects as many samples, got 6 for \"x\" in \"" + x.substr(2) +
+                                              "\" and 5 for \"labels\" in \"" + few + "\"");
   entry.inputs.clear();
   expectError(read({}), "entry \"train\" expects no inputs");
 }

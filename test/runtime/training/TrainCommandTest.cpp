@@ -6,11 +6,14 @@
 
 #include "runtime/tensorfile/TensorFile.h"
 #include "runtime/training/Checkpoint.h"
+#include "runtime/training/ParameterExport.h"
 #include "runtime/training/RandomOrder.h"
 #include "runtime/training/TrainCommand.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <sstream>
 #include <unistd.h>
@@ -208,6 +211,143 @@ TEST_F(TrainCommandTest, EvaluatesWithoutTraining) {
   EXPECT_EQ(numbers("eval_loss"), std::vector<double>{loss});
   EXPECT_EQ(exported(), weights);
   EXPECT_NE(out.str().find("evaluation: loss "), std::string::npos) << out.str();
+}
+
+/// Does something when it is first written to.
+class Trigger : public std::stringbuf {
+public:
+  explicit Trigger(std::function<void()> action) : action(std::move(action)) {}
+
+protected:
+  std::streamsize xsputn(const char *text, std::streamsize count) override {
+    if (auto first = std::exchange(action, nullptr))
+      first();
+    return std::stringbuf::xsputn(text, count);
+  }
+
+private:
+  std::function<void()> action;
+};
+
+// A folder that goes away while the run trains does not take what was learned with it: that goes to this process's
+// folder, or to the user's; or it is in a checkpoint, from which it can be exported again. Where nothing takes it, that
+// is said.
+TEST_F(TrainCommandTest, KeepsWhatItCannotExport) {
+  ASSERT_EQ(run(options(1)), 0) << err.str();
+  const std::array<float, 2> weights = exported();
+  const fs::path before = fs::current_path();
+  const std::string home = std::getenv("HOME") ? std::getenv("HOME") : "", temporary = fs::temp_directory_path();
+  TrainOptions lost = options(1);
+  lost.exportFile = path("away/w.npz");
+  auto train = [&](bool leavesNone = false) {
+    for (const char *name : {"away", "here", "home"})
+      fs::create_directories(folder / name);
+    fs::current_path(folder / "here");
+    setenv("HOME", path("home").c_str(), 1);
+    Trigger trigger([&] {
+      fs::remove_all(folder / "away");
+      if (!leavesNone)
+        return;
+      fs::remove_all(folder / "here");
+      fs::remove_all(folder / "home");
+      setenv("TMPDIR", path("home").c_str(), 1);
+    });
+    std::ostream lines(&trigger);
+    MemorySource none;
+    err.str("");
+    int code = trainPlan(trainingPlan({}).read(), none, lost, lines, err);
+    fs::current_path(before);
+    setenv("HOME", home.c_str(), 1);
+    setenv("TMPDIR", temporary.c_str(), 1);
+    return code;
+  };
+  EXPECT_EQ(train(), 1);
+  const std::string file = path("here/w-" + std::to_string(getpid()) + ".npz");
+  EXPECT_EQ(err.str(), "error: cannot write " + lost.exportFile +
+                           ": No such file or directory; the parameters are in \"" + file + "\" instead\n");
+  EXPECT_NE(read("run.json").find("\"steps_done\": 10"), std::string::npos);
+  fs::rename(file, folder / "w.npz");
+  EXPECT_EQ(exported(), weights);
+
+  EXPECT_EQ(train(/*leavesNone=*/true), 1);
+  EXPECT_NE(err.str().find(", and no other folder takes the parameters: they are lost\n"), std::string::npos)
+      << err.str();
+
+  lost.checkpointFolder = path("checkpoints");
+  EXPECT_EQ(train(), 1);
+  EXPECT_NE(err.str().find("; the parameters are in checkpoint \"" + path("checkpoints/step-10") +
+                           "\": train again with --resume --epochs 0 and"),
+            std::string::npos)
+      << err.str();
+  EXPECT_TRUE(fs::is_empty(folder / "here"));
+  TrainOptions again = options(0);
+  again.data.clear();
+  again.checkpointFolder = lost.checkpointFolder;
+  again.resume = true;
+  ASSERT_EQ(run(again), 0) << err.str();
+  EXPECT_EQ(exported(), weights);
+}
+
+// A checkpoint that cannot be written ends the run, whose parameters are exported all the same.
+TEST_F(TrainCommandTest, ExportsAfterFailedCheckpoint) {
+  TrainOptions checked = options(2);
+  checked.checkpointFolder = path("checkpoints");
+  checked.checkpointEvery = 10;
+  std::array<float, 2> weights{};
+  // The folder is gone after the first epoch's checkpoint, which is step 10's.
+  Trigger trigger([&] { fs::remove_all(folder / "checkpoints"); });
+  std::ostream lines(&trigger);
+  MemorySource none;
+  EXPECT_EQ(trainPlan(trainingPlan({}).read(), none, checked, lines, err), 1);
+  EXPECT_EQ(err.str(), "error: cannot write checkpoint \"" + path("checkpoints/step-20") +
+                           "\": No such file or directory; the last whole checkpoint is \"" +
+                           path("checkpoints/step-10") + "\"; the parameters are in \"" + path("w.npz") + "\"\n");
+  weights = exported();
+  ASSERT_EQ(run(options(2)), 0) << err.str();
+  EXPECT_EQ(exported(), weights);
+}
+
+// A loss that is no number ends the run at its step; no checkpoint or export of what comes after takes the place of a
+// good one.
+TEST_F(TrainCommandTest, EndsWithLossThatIsNoNumber) {
+  const std::vector<uint64_t> order = randomOrder(42, 5, 0);
+  Samples wild(42);
+  wild.x[order[22]] = 1e25f; // a sample of step 6: its loss is more than f32 holds
+  wild.write(path("train"));
+  for (unsigned inFlight : {1u, 3u}) {
+    TrainOptions checked = options(3);
+    checked.inFlight = inFlight;
+    EXPECT_EQ(run(checked), 1);
+    EXPECT_EQ(err.str(), "error: training expects finite losses, got inf in step 6; compile with a smaller "
+                         "--learning-rate, or with --clip-norm\n");
+    checked.checkpointFolder = path("checkpoints");
+    checked.checkpointEvery = 5;
+    EXPECT_EQ(run(checked), 1);
+    EXPECT_NE(err.str().find("got inf in step 6; checkpoint " + path("checkpoints/step-5") + " is from before; "),
+              std::string::npos)
+        << err.str();
+    EXPECT_EQ(CheckpointFolder::steps(path("checkpoints")), std::vector<uint64_t>{5});
+    fs::remove_all(folder / "checkpoints");
+    // A checkpoint is due in the very step.
+    checked.checkpointEvery = 6;
+    EXPECT_EQ(run(checked), 1);
+    EXPECT_TRUE(CheckpointFolder::steps(path("checkpoints")).empty());
+    fs::remove_all(folder / "checkpoints");
+  }
+  EXPECT_FALSE(fs::exists(folder / "w.npz"));
+}
+
+// An export for which there is no room is refused before the run.
+TEST(ParameterExport, NeedsRoom) {
+  const std::string file = fs::temp_directory_path() / "w.npz";
+  const std::vector<TensorType> few = {{ElementType::F32, {4}, std::nullopt}},
+                                many = {{ElementType::F32, {int64_t(1) << 50}, std::nullopt}};
+  EXPECT_FALSE(checkRoom(file, few));
+  Error error = checkRoom(file, many);
+  EXPECT_EQ(error.status(), Status::Failure);
+  EXPECT_NE(error.message().find("--export expects room for 4503599627370496 bytes of parameters, got "),
+            std::string::npos)
+      << error.message();
 }
 
 // The trace tells the steps of the two entries apart.
