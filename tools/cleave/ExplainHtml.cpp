@@ -100,7 +100,8 @@ private:
     if (auto rate = summary.modelFlopsRate())
       fact("model", decimalText(*rate) + "flop/s a device");
     if (auto gap = summary.gap())
-      fact("proven", "at most " + percentText(*gap, 1) + " above the cost model's optimum");
+      fact("lower bound",
+           secondsText(prediction->lowerBoundSeconds) + " for all plans searched, memory ignored; " + gapText(*gap));
   }
 
   void writeMeshes() {

@@ -52,9 +52,8 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   if (!facts.empty())
     out << join(facts, ", ") << "\n";
   if (auto gap = summary.gap())
-    out << "proven: no plan of the cost model takes less than " << secondsText(prediction->lowerBoundSeconds)
-        << (*gap < 1e-6 ? "; this one is an optimum" : "; this one is at most " + percentText(*gap, 1) + " above")
-        << "\n";
+    out << "lower bound " << secondsText(prediction->lowerBoundSeconds) << " for all plans searched, memory ignored; "
+        << gapText(*gap) << "\n";
 }
 
 static std::string shortMilliseconds(double seconds) { return numberText(seconds * 1e3, 2); }

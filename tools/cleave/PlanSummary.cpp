@@ -130,7 +130,14 @@ std::optional<double> PlanSummary::gap() const {
   const Prediction *expected = prediction();
   if (!expected || expected->stepSeconds < 0 || expected->lowerBoundSeconds <= 0)
     return std::nullopt;
-  return std::max(0.0, expected->stepSeconds / expected->lowerBoundSeconds - 1);
+  return expected->stepSeconds / expected->lowerBoundSeconds - 1;
+}
+
+std::string gapText(double gap) {
+  constexpr double rounding = 1e-6;
+  if (gap < -rounding)
+    return "bound inconsistent: this plan takes " + percentText(-gap, 1) + " less; please report it";
+  return gap < rounding ? "this one is an optimum" : "this one is at most " + percentText(gap, 1) + " above";
 }
 
 std::optional<double> PlanSummary::modelFlopsRate() const {

@@ -64,7 +64,8 @@ public:
   const runtime::Prediction *prediction() const { return entry.prediction ? &*entry.prediction : nullptr; }
   /// Whether a search has made the prediction: it knows stages, degrees, a bound and alternatives then.
   bool isSearched() const { return entry.prediction && entry.prediction->stepSeconds >= 0; }
-  /// How much longer a step takes than the proven bound, as a part of the bound.
+  /// How much longer a step takes than the lower bound, as a part of the bound. Negative, but for rounding, where the
+  /// bound is wrong.
   std::optional<double> gap() const;
   /// Floating-point operations of the model a device and second, at the predicted step time.
   std::optional<double> modelFlopsRate() const;
@@ -115,6 +116,9 @@ std::string shapeText(const std::vector<int64_t> &shape);
 
 /// Adds the summary's keys to the JSON object that `json` has open (docs/formats.md).
 void writeSummary(llvm::json::OStream &json, const PlanSummary &summary);
+
+/// What a gap says of the plan: "this one is at most 2.0 % above"; of a negative one that the bound is inconsistent.
+std::string gapText(double gap);
 
 } // namespace cleave::tool
 

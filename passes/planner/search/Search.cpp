@@ -377,7 +377,8 @@ void Searcher::findLeastBytes() {
 std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
   if (std::optional<SearchFailure> failure = refineStages())
     return *failure;
-  best->lowerBound = std::min(least, best->seconds);
+  // As it was computed: a plan below it shows that the bound is wrong, and must.
+  best->lowerBound = least;
   addExpectations();
   return std::move(*best);
 }

@@ -122,7 +122,8 @@ struct FoundPlan {
   int64_t microbatches = 1;
   stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
   double seconds = -1;
-  /// No plan takes less under this model of costs.
+  /// No plan of those that the search looks among takes less under this model of costs, whatever memory it needs. More
+  /// than `seconds` would contradict that: it is not made to fit.
   double lowerBound = 0;
   double memoryLimit = 0;
   double modelFlops = 0; ///< Of a step, without recomputation.

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The search's lower bound, as it was computed, against every plan that is found when degrees, microbatches and
+// schedules are fixed: none of them may be below it.
+
+#include "ModelGraph.h"
+
+#include "passes/planner/search/Search.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+using namespace cleave::search;
+
+namespace {
+
+struct Case {
+  std::string name;
+  std::map<std::string, int64_t> numbers;
+  std::string machine;
+  bool training;
+};
+
+void PrintTo(const Case &test, std::ostream *out) {
+  *out << test.name << " on " << test.machine << (test.training ? ", training" : "");
+}
+
+class LowerBound : public testing::TestWithParam<Case> {};
+
+TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
+  const Case &test = GetParam();
+  ModelGraph model(test.name, test.numbers);
+  auto machine = parseMachine(test.machine);
+  ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
+  SearchRequest request;
+  request.training = test.training;
+  auto found = findPlan(model.graph, *machine, request);
+  ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
+  const auto &best = std::get<FoundPlan>(found);
+  double least = best.lowerBound * (1 - 1e-9);
+  EXPECT_GT(best.lowerBound, 0);
+  EXPECT_GE(best.seconds, least);
+  unsigned plans = 0;
+  for (int64_t data : {1, 2, 4})
+    for (int64_t sharded : {1, 2, 4})
+      for (int64_t pipeline : {1, 2, 4})
+        for (int64_t microbatches : test.training ? std::vector<int64_t>{1, 2, 4, 8} : std::vector<int64_t>{1}) {
+          request.degrees.data = data;
+          request.degrees.model = sharded;
+          request.degrees.pipeline = pipeline;
+          request.microbatches = test.training ? std::optional(microbatches) : std::nullopt;
+          auto fixed = findPlan(model.graph, *machine, request);
+          auto *plan = std::get_if<FoundPlan>(&fixed);
+          if (!plan)
+            continue;
+          ++plans;
+          EXPECT_GE(plan->seconds, least) << "data " << data << ", model " << sharded << ", pipeline " << pipeline
+                                          << ", " << microbatches << " microbatches";
+          // Its own bound is of fewer plans, and holds for it.
+          EXPECT_GE(plan->seconds, plan->lowerBound * (1 - 1e-9));
+        }
+  EXPECT_GE(plans, test.training ? 12u : 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, LowerBound,
+    testing::Values(
+        Case{"mlp",
+             {{"layers", 4}, {"inputs", 512}, {"hidden", 2048}, {"classes", 64}, {"batch", 64}},
+             "v100-16g:4",
+             true},
+        Case{"mlp", {{"layers", 3}, {"inputs", 64}, {"hidden", 64}, {"classes", 8}, {"batch", 8}}, "host:4x1", false},
+        Case{"lenet", {{"batch", 64}}, "host:4x1", true}, Case{"lenet", {{"batch", 64}}, "v100-16g:4", false},
+        Case{"gpt",
+             {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
+             "a100-80g:4",
+             true},
+        Case{"gpt",
+             {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
+             "v100-16g:2+a100-80g:2",
+             true},
+        Case{"unet", {{"batch", 8}, {"image-size", 32}, {"features", 8}}, "k20:4", true}));
+
+} // namespace
