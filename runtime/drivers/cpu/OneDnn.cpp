@@ -187,10 +187,11 @@ void settle(const std::vector<Binding> &bindings, std::vector<TensorType> &types
   }
 }
 
-/// oneDNN's names for its code: plain loops, and convolution by way of a matrix product. A matrix product by way of one
-/// is no detour.
+/// oneDNN's names for its code: plain loops ("simple_layer_normalization" is not among them), and convolution by way of
+/// a matrix product. A matrix product by way of one is no detour.
 KernelQuality qualityOf(std::string_view family, std::string_view implementation) {
-  if (implementation.starts_with("ref"))
+  if (implementation.starts_with("ref") || implementation.starts_with("simple:") ||
+      implementation.starts_with("simple_n"))
     return KernelQuality::Plain;
   bool isConvolution = family.find("convolution") != std::string_view::npos;
   return isConvolution && implementation.find("gemm") != std::string_view::npos ? KernelQuality::Indirect
