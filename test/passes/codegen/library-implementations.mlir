@@ -10,6 +10,8 @@ dfg.parameter @to16 : tensor<16x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0
 dfg.parameter @to20 : tensor<20x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dfg.parameter @to24 : tensor<24x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dfg.parameter @from40 : tensor<16x40x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @wide : tensor<64x512xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @square : tensor<512x512xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
 dfg.parameter @b : tensor<60x1x1xf32> = #dfg.fill<value = 1.0 : f64>
 
 // A convolution by way of a matrix product takes bias and rectifier, but interprets an addition of two images.
@@ -102,5 +104,18 @@ dist.program @padded(%x: tensor<1x16x8x8xf32>) -> tensor<1x20x8x8xf32> attribute
   %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<20x16x3x3xf32>) -> tensor<1x20x8x8xf32>
   %1 = dfg.cos %0 : (tensor<1x20x8x8xf32>) -> tensor<1x20x8x8xf32>
   dist.return %1 : tensor<1x20x8x8xf32>
+}
+
+// Rows of 2 KiB meet in the cache: the library's product of row-major weights gets them with a cache line in between,
+// once, whether they lie transposed or not.
+// CHECK-LABEL: dist.program @product
+// CHECK-DAG: plan.launch @onednn.reorder.{{[0-9]+}}(%{{.*}}) : (tensor<64x512xf32>) -> tensor<64x512xf32, #plan.layout<"ab", padded = [64, 512], strides = [528, 1]>>
+// CHECK-DAG: plan.launch @onednn.reorder.{{[0-9]+}}(%{{.*}}) : (tensor<512x512xf32, #plan.layout<"ba"{{.*}}>>) -> tensor<512x512xf32, #plan.layout<"ab", padded = [512, 512], strides = [528, 1]>>
+dist.program @product(%x: tensor<4x64xf32>) -> tensor<4x512xf32> attributes {mesh = @d0} {
+  %a = dfg.read @wide : tensor<64x512xf32>
+  %b = dfg.read @square : tensor<512x512xf32>
+  %0 = dfg.dot_general %x, %a {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x64xf32>, tensor<64x512xf32>) -> tensor<4x512xf32>
+  %1 = dfg.dot_general %0, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<4x512xf32>, tensor<512x512xf32>) -> tensor<4x512xf32>
+  dist.return %1 : tensor<4x512xf32>
 }
 }
