@@ -16,6 +16,8 @@ class ConstantValues {
 public:
   /// Whether `value` depends on no input, nothing received, and no parameter that steps write.
   bool contains(mlir::Value value);
+  /// Before an operator of one result is erased: another value may come to lie where its result was.
+  void forget(mlir::Operation *op) { known.erase(op->getResult(0)); }
 
 private:
   llvm::DenseMap<mlir::Value, bool> known;

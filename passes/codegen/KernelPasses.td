@@ -49,7 +49,8 @@ def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::Program
     %0 = dfg.conv %x, %v {…} : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
     %1 = dfg.add %0, %b : (tensor<1x4x6x6xf32>, tensor<4x1x1xf32>) -> tensor<1x4x6x6xf32>
     ```
-    Any other `dfg.batch_norm` with constant statistics becomes a multiplication and an addition.
+    Any other `dfg.batch_norm` with constant statistics becomes a multiplication and an addition. A `dfg.mul` by a
+    constant, of one value a channel or one for all, goes into filter and bias likewise, in float32 and float64.
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }

@@ -21,6 +21,7 @@
 #include "passes/codegen/ReplacedValues.h"
 #include "passes/codegen/SamplesInnermost.h"
 #include "passes/codegen/SequentialReads.h"
+#include "passes/codegen/WholeBlocks.h"
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
@@ -100,6 +101,9 @@ bool ProgramWalk::advance() {
 }
 
 void ProgramWalk::visit(Operation *op) {
+  // Before the library is asked, which has a kernel for each such operator by itself.
+  if (computeOnBlocks(op, values) || joinInOrder(op, values))
+    return;
   if (auto library = dyn_cast<LibraryInterface>(op))
     if (auto call = library.getLibraryCall(); succeeded(call) && select(op, *call))
       return;

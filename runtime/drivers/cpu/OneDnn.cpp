@@ -187,12 +187,21 @@ void settle(const std::vector<Binding> &bindings, std::vector<TensorType> &types
   }
 }
 
-/// oneDNN's names for its code: plain loops, and convolution by way of a matrix product.
-KernelQuality qualityOf(std::string_view implementation) {
-  if (implementation.starts_with("ref"))
+/// oneDNN's names for its code: plain loops ("simple_layer_normalization" is not among them), and convolution by way of
+/// a matrix product. A matrix product by way of one is no detour.
+KernelQuality qualityOf(std::string_view family, std::string_view implementation) {
+  if (implementation.starts_with("ref") || implementation.starts_with("simple:") ||
+      implementation.starts_with("simple_n"))
     return KernelQuality::Plain;
-  bool isIndirect = implementation.starts_with("gemm") || implementation.find(":gemm") != std::string_view::npos;
-  return isIndirect ? KernelQuality::Indirect : KernelQuality::Good;
+  bool isConvolution = family.find("convolution") != std::string_view::npos;
+  return isConvolution && implementation.find("gemm") != std::string_view::npos ? KernelQuality::Indirect
+                                                                                : KernelQuality::Good;
+}
+
+/// Whether such code computes a post operation where it has the result in registers. All other code takes relu and sums
+/// in a pass over the result, and interprets the rest one element after the other: an addition takes 70 ns an element.
+bool fusesPostOp(KernelQuality quality, const LibraryPostOp &postOp) {
+  return quality == KernelQuality::Good || postOp.kind == "relu" || postOp.kind == "sum";
 }
 
 class Library final : public KernelLibrary {
@@ -216,7 +225,11 @@ public:
       onednn::Primitive recorded = build({choice.desc, {}, {}});
       choice.desc.scratchBytes = recorded.desc.scratchpad_desc().get_size();
       choice.desc.implementation = recorded.desc.impl_info_str();
-      choice.quality = qualityOf(choice.desc.implementation);
+      choice.quality = qualityOf(Builder(query).family(), choice.desc.implementation);
+      for (const LibraryPostOp &postOp : query.desc.postOps)
+        if (!fusesPostOp(choice.quality, postOp))
+          refuse(Status::Unsupported, "implementation ", choice.desc.implementation, " computes post operation \"",
+                 postOp.kind, "\" one element after the other");
       return choice;
     });
   }

@@ -92,6 +92,21 @@ dist.program @permuted(%x: tensor<4x1x28x28xf32>) -> tensor<4x20x13x13xf32> attr
   dist.return %3 : tensor<4x20x13x13xf32>
 }
 
+// Values that lie channels-last, as with AVX-512 here, are put side by side as they lie, where what is contiguous is copied.
+// CHECK-LABEL: dist.program @joined
+// AVX512: %[[C:.*]] = plan.launch @onednn.convolution.{{[0-9]+}}{{.*}} -> tensor<4x20x26x26xf32, #plan.layout<"acdb"
+// AVX512: %[[SEEN:.*]] = plan.view %[[C]] : {{.*}} -> tensor<4x26x26x20xf32>
+// AVX512: %[[TWICE:.*]] = dfg.concat %[[SEEN]], %[[SEEN]] {dim = 3 : i64} : {{.*}} -> tensor<4x26x26x40xf32>
+// AVX512: plan.view %[[TWICE]] : tensor<4x26x26x40xf32> -> tensor<4x40x26x26xf32, #plan.layout<"acdb"
+// AVX512: plan.launch @onednn.pooling
+dist.program @joined(%x: tensor<4x1x28x28xf32>) -> tensor<4x40x13x13xf32> attributes {mesh = @d0} {
+  %w = dfg.read @first.weight : tensor<20x1x3x3xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x1x28x28xf32>, tensor<20x1x3x3xf32>) -> tensor<4x20x26x26xf32>
+  %1 = dfg.concat %0, %0 {dim = 1 : i64} : (tensor<4x20x26x26xf32>, tensor<4x20x26x26xf32>) -> tensor<4x40x26x26xf32>
+  %2 = dfg.pool %1 {kind = #dfg.pool_kind<average>, window = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (tensor<4x40x26x26xf32>) -> tensor<4x40x13x13xf32>
+  dist.return %2 : tensor<4x40x13x13xf32>
+}
+
 // Of 18 channels in vectors of 8 the library computes 24, and in vectors of 16 32: a kernel of our own computes the 32 samples side by side, and
 // what follows it, a pooling even, finds them so.
 // CHECK-LABEL: dist.program @samples

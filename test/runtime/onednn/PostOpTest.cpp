@@ -107,6 +107,40 @@ TEST(PostOp, AddsToTheOutput) {
     }
 }
 
+// A convolution by way of a matrix product, as oneDNN computes row-major images, interprets post operations one element
+// after the other, a hundred times slower than a kernel of ours behind it; a rectifier and a sum it does not. A matrix
+// product computes all in its inner loop.
+TEST(PostOp, IsRefusedWhereItIsInterpreted) {
+  std::vector<Tensor> inputs{pseudorandom({1, 64, 14, 14}, 1), pseudorandom({64, 16, 1, 1}, 2)};
+  LibraryKernelQuery query = openQuery("convolution", inputs, {1, 64, 14, 14});
+  query.desc.ints["groups"] = {4};
+  query.anyInputs = {false, true};
+  query.anyOutputs = {};
+  auto plain = oneDnnLibrary().choose(query, 1);
+  ASSERT_TRUE(plain) << plain.error().text();
+  ASSERT_NE(plain->desc.implementation.find("gemm"), std::string::npos) << plain->desc.implementation;
+  query.desc.postOps = {{"relu"}};
+  EXPECT_TRUE(oneDnnLibrary().choose(query, 1));
+  query.desc.inputs.push_back(f32({1, 64, 14, 14}));
+  for (const LibraryPostOp &postOp : {LibraryPostOp{"binary_add", 0, 0, 2}, LibraryPostOp{"sigmoid"}}) {
+    LibraryKernelQuery asked = query;
+    asked.desc.postOps = {postOp};
+    if (postOp.argument < 0)
+      asked.desc.inputs.pop_back();
+    auto choice = oneDnnLibrary().choose(asked, 1);
+    ASSERT_FALSE(choice) << choice->desc.implementation;
+    EXPECT_EQ(choice.error().status(), Status::Unsupported);
+    EXPECT_NE(
+        choice.error().message().find("computes post operation \"" + postOp.kind + "\" one element after the other"),
+        std::string::npos)
+        << choice.error().message();
+  }
+  Base product = matmul();
+  addInput(product, pseudorandom(product.plain.shape, 4));
+  product.query.desc.postOps = {{"binary_add", 0, 0, lastInput(product)}};
+  EXPECT_TRUE(oneDnnLibrary().choose(product.query, 1));
+}
+
 // A buffer of its own for the input of `sum` would lose the addition silently.
 TEST(PostOp, RefusesSumOutsideTheOutput) {
   Base base = matmul();
