@@ -5,6 +5,7 @@
 #include "tools/cleave/PlanSummary.h"
 
 #include "passes/cost/RoundedProducts.h"
+#include "tools/cleave/Figures.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -14,21 +14,21 @@ using namespace cleave::search;
 
 namespace {
 
-struct Case {
+struct BoundedModel {
   std::string name;
   std::map<std::string, int64_t> numbers;
   std::string machine;
   bool training;
 };
 
-void PrintTo(const Case &test, std::ostream *out) {
+void PrintTo(const BoundedModel &test, std::ostream *out) {
   *out << test.name << " on " << test.machine << (test.training ? ", training" : "");
 }
 
-class LowerBound : public testing::TestWithParam<Case> {};
+class LowerBound : public testing::TestWithParam<BoundedModel> {};
 
 TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
-  const Case &test = GetParam();
+  const BoundedModel &test = GetParam();
   ModelGraph model(test.name, test.numbers);
   auto machine = parseMachine(test.machine);
   ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
@@ -65,20 +65,24 @@ TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
 INSTANTIATE_TEST_SUITE_P(
     Models, LowerBound,
     testing::Values(
-        Case{"mlp",
-             {{"layers", 4}, {"inputs", 512}, {"hidden", 2048}, {"classes", 64}, {"batch", 64}},
-             "v100-16g:4",
-             true},
-        Case{"mlp", {{"layers", 3}, {"inputs", 64}, {"hidden", 64}, {"classes", 8}, {"batch", 8}}, "host:4x1", false},
-        Case{"lenet", {{"batch", 64}}, "host:4x1", true}, Case{"lenet", {{"batch", 64}}, "v100-16g:4", false},
-        Case{"gpt",
-             {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
-             "a100-80g:4",
-             true},
-        Case{"gpt",
-             {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
-             "v100-16g:2+a100-80g:2",
-             true},
-        Case{"unet", {{"batch", 8}, {"image-size", 32}, {"features", 8}}, "k20:4", true}));
+        BoundedModel{"mlp",
+                     {{"layers", 4}, {"inputs", 512}, {"hidden", 2048}, {"classes", 64}, {"batch", 64}},
+                     "v100-16g:4",
+                     true},
+        BoundedModel{
+            "mlp", {{"layers", 3}, {"inputs", 64}, {"hidden", 64}, {"classes", 8}, {"batch", 8}}, "host:4x1", false},
+        BoundedModel{"lenet", {{"batch", 64}}, "host:4x1", true},
+        BoundedModel{"lenet", {{"batch", 64}}, "v100-16g:4", false},
+        BoundedModel{
+            "gpt",
+            {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
+            "a100-80g:4",
+            true},
+        BoundedModel{
+            "gpt",
+            {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
+            "v100-16g:2+a100-80g:2",
+            true},
+        BoundedModel{"unet", {{"batch", 8}, {"image-size", 32}, {"features", 8}}, "k20:4", true}));
 
 } // namespace
