@@ -91,9 +91,18 @@ static ImportResults importBatchNorm(NodeImporter &node) {
 static ImportResults importLrn(NodeImporter &node) {
   if (!node.hasAttribute("size"))
     return node.error("expects \"size\"");
-  return oneResult(node.emit<dfg::LrnOp>(
-      node.input(0), {node.attr("size", node.integer("size", 1)), node.real64("alpha", node.real("alpha", 1e-4)),
-                      node.real64("beta", node.real("beta", 0.75)), node.real64("k", node.real("bias", 1.0))}));
+  int64_t size = node.integer("size", 1);
+  double alpha = node.real("alpha", 1e-4);
+  // A window wider than all channels on both sides sums the same elements; only the mean divides by its width. Without
+  // the bound, kernels would pad the channels by whatever number a file gives.
+  int64_t widest = node.rank(0) > 1 ? std::max<int64_t>(2 * node.shape(0)[1] - 1, 1) : 1;
+  if (size > widest) {
+    alpha *= static_cast<double>(widest) / static_cast<double>(size);
+    size = widest;
+  }
+  return oneResult(node.emit<dfg::LrnOp>(node.input(0), {node.attr("size", size), node.real64("alpha", alpha),
+                                                         node.real64("beta", node.real("beta", 0.75)),
+                                                         node.real64("k", node.real("bias", 1.0))}));
 }
 
 SmallVector<int64_t> dimsFrom(int64_t first, int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(first, rank)); }
