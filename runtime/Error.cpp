@@ -36,8 +36,8 @@ std::string Error::text() const {
 std::string Error::report() const {
   if (!detail)
     return "";
-  return printable("error: " + detail->message + "\n" +
-                   (detail->node.empty() ? "" : "note: at node \"" + detail->node + "\"\n"));
+  return printableMessage("error: " + detail->message) + "\n" +
+         (detail->node.empty() ? "" : printableMessage("note: at node \"" + detail->node + "\"") + "\n");
 }
 
 } // namespace cleave::runtime

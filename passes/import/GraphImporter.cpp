@@ -16,8 +16,9 @@ using namespace mlir;
 
 namespace cleave {
 
-/// More nodes than any model has; functions that call functions could make more than memory holds.
-static constexpr uint64_t mostNodes = 4'000'000;
+/// More nodes than any model has, also one whose layers and steps are unrolled; functions that call functions, and
+/// loops in loops, could make more than memory holds and time allows.
+static constexpr uint64_t mostNodes = 250'000;
 
 GraphImporter::GraphImporter(MLIRContext *context, std::shared_ptr<onnx::ModelProto> model, std::string folder,
                              const ImportOptions &options, WeightsStore &weights, ImportReport &report)
@@ -139,7 +140,7 @@ LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &pro
   name = scope.prefix + (name.empty() ? proto.op_type() : name);
   if (++numNodes > mostNodes)
     return fail(ImportFailure::Rejected, "node \"" + name + "\": the model holds more than " + Twine(mostNodes) +
-                                             " nodes once its functions are inlined");
+                                             " nodes once its functions are inlined and its loops unrolled");
   SmallVector<ImportedValue *> inputs;
   for (const std::string &input : proto.input())
     inputs.push_back(input.empty() ? nullptr : scope.find(input));

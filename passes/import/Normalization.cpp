@@ -93,9 +93,10 @@ static ImportResults importLrn(NodeImporter &node) {
     return node.error("expects \"size\"");
   int64_t size = node.integer("size", 1);
   double alpha = node.real("alpha", 1e-4);
-  // A window beyond the first and the last channel sums all channels, however large it is.
-  if (int64_t widest = node.rank(0) > 1 ? 2 * std::max<int64_t>(node.shape(0)[1], 1) - 1 : 1;
-      node.rank(0) > 1 && size > widest + 1) {
+  // A window wider than all channels on both sides sums the same elements; only the mean divides by its width. Without
+  // the bound, kernels would pad the channels by whatever number a file gives.
+  int64_t widest = node.rank(0) > 1 ? std::max<int64_t>(2 * node.shape(0)[1] - 1, 1) : 1;
+  if (size > widest) {
     alpha *= static_cast<double>(widest) / static_cast<double>(size);
     size = widest;
   }

@@ -7,6 +7,7 @@
 #include "passes/import/Positions.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
 
@@ -16,6 +17,9 @@ namespace cleave {
 
 /// Of how many positions, or weights between positions, tables are made at import.
 static constexpr int64_t mostPositions = int64_t(1) << 24;
+
+/// The largest number of a region, in lengths of the input: positions that follow from it stay numbers.
+static constexpr double largestRegion = 1e9;
 
 namespace {
 /// How a tensor is resampled, by the names of ONNX.
@@ -84,12 +88,14 @@ static double kernel(const Method &method, double distance) {
 static SmallVector<Tap> tapsOf(const Method &method, const Resampled &dim, double x) {
   auto atEdge = [&](int64_t position) { return std::clamp<int64_t>(position, 0, dim.from - 1); };
   if (method.mode == "nearest")
-    return {{atEdge(nearestTo(method, std::clamp(x, -1.0, static_cast<double>(dim.from)))), 1.0}};
+    return {{atEdge(nearestTo(method, x)), 1.0}};
   // Where the output is smaller, antialiasing widens the kernel.
   double shrink = method.antialias ? std::min(dim.scale, 1.0) : 1.0;
   double reach = (method.mode == "linear" ? 1.0 : 2.0) / shrink;
-  // Farther out everything is the edge's, too; a region may lie anywhere.
-  x = std::clamp(x, -reach - 1.0, static_cast<double>(dim.from) + reach);
+  // Farther out than the kernel reaches each tap is the edge. A region may lie where doubles are no longer dense enough
+  // to count positions.
+  auto length = static_cast<double>(dim.from);
+  x = std::clamp(x, -reach - 1.0, length + reach);
   SmallVector<Tap> taps;
   double total = 0.0;
   for (auto position = static_cast<int64_t>(std::floor(x - reach)) + 1; static_cast<double>(position) < x + reach;
@@ -324,12 +330,13 @@ static ImportResults importResize(NodeImporter &node) {
       return failure();
     if (region->size() != 2 * axes.size())
       return node.error("expects " + Twine(2 * axes.size()) + " numbers for the region, got " + Twine(region->size()));
-    for (double number : *region)
-      if (!std::isfinite(number))
-        return node.error("expects finite numbers for the region, got " + Twine(std::isnan(number) ? "nan" : "inf"));
     for (auto [index, axis] : llvm::enumerate(axes)) {
       dims[axis].start = (*region)[index];
       dims[axis].end = (*region)[axes.size() + index];
+      for (double number : {dims[axis].start, dims[axis].end})
+        if (!(std::abs(number) <= largestRegion))
+          return node.error("expects numbers of at most " + llvm::formatv("{0:e0}", largestRegion).str() +
+                            " in amount for the region, got " + llvm::formatv("{0:e}", number).str());
     }
   }
   return resampleAll(node, *method, dims);

@@ -60,6 +60,9 @@ std::string onnxTypeName(int onnxType) {
 }
 
 llvm::Expected<RankedTensorType> makeTensorType(ArrayRef<int64_t> shape, Type elementType) {
+  if (shape.size() > largestTensorRank)
+    return llvm::createStringError("has " + std::to_string(shape.size()) + " dimensions, more than the " +
+                                   std::to_string(largestTensorRank) + " that Cleave supports");
   int64_t bytes = (elementType.getIntOrFloatBitWidth() + 7) / 8;
   for (int64_t size : shape) {
     if (size < 0)

@@ -25,7 +25,7 @@ static void print(raw_ostream::Colors color, StringRef kind, const llvm::Twine &
   out << kind << ":";
   if (colored)
     out.resetColor();
-  out << " " << runtime::printable(message.str()) << "\n";
+  out << " " << runtime::printableMessage(message.str()) << "\n";
 }
 
 void printError(const llvm::Twine &message) { print(raw_ostream::RED, "error", message); }
