@@ -13,8 +13,8 @@
 
 namespace cleave {
 
-/// What processors of all these chips can do ("x86-64-v3", "" for the one that compiles); equal ones may occur. Fails for
-/// one that LLVM does not know.
+/// What processors of all these chips can do ("x86-64-v3", "" for the one that compiles); equal ones may occur. Fails
+/// for one that LLVM does not know.
 llvm::Expected<NativeTarget> commonTarget(llvm::ArrayRef<llvm::StringRef> chips);
 
 /// Whether oneDNN multiplies numbers of bfloat16 on a processor; elsewhere our kernels do, which round as they read.

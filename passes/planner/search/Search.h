@@ -59,7 +59,8 @@ struct SearchRequest {
   /// With arithmetic narrower than f32: whether a step keeps parameters in f32 and rounds them where they are read, as
   /// plans that run do; else it keeps narrow ones, and f32 beside the optimizer's state.
   bool roundsParameters = false;
-  /// With roundsParameters: whether what is rounded is kept, for libraries to read; kernels of our own round as they read.
+  /// With roundsParameters: whether what is rounded is kept, for libraries to read; kernels of our own round as they
+  /// read.
   bool keepsRounded = true;
   std::string optimizer = "adam";
   /// Bytes of a device; 0: those of the machine.

@@ -12,8 +12,8 @@
 namespace cleave::runtime {
 
 void limitSpinning(char **argv) {
-  // Iterations of about a nanosecond: longer than threads of a loop with equal parts are apart, shorter than a turn of the
-  // system's scheduler. What was measured is in docs/rationale/waiting-awake.md.
+  // Iterations of about a nanosecond: longer than threads of a loop with equal parts are apart, shorter than a turn of
+  // the system's scheduler. What was measured is in docs/rationale/waiting-awake.md.
   constexpr const char *iterations = "10000";
   if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY"))
     return;

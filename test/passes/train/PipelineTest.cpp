@@ -169,8 +169,8 @@ std::optional<runtime::Program> secondStage(Schedule schedule, unsigned microbat
   return plan ? std::optional((*plan)->entries.front().programs[1]) : std::nullopt;
 }
 
-/// The bytes that it keeps for each further microbatch of a step: what is live at once, of which packing makes the arena
-/// more or less well.
+/// The bytes that it keeps for each further microbatch of a step: what is live at once, of which packing makes the
+/// arena more or less well.
 double growthOf(Schedule schedule) {
   auto more = secondStage(schedule, 16), fewer = secondStage(schedule, 8);
   return more && fewer ? (static_cast<double>(more->liveBytes) - static_cast<double>(fewer->liveBytes)) / 8

@@ -92,7 +92,7 @@ def main():
     if missing:
         raise ValueError(f"no plan has {sorted(missing)}")
     # The check itself notices what is wrong.
-    for wrong in ({"version": 2}, {"version": 1, "surprise": 0}, {"version": 1, "gap": -1}):
+    for wrong in ({"version": 2}, {"version": 1, "surprise": 0}, {"version": 1, "gap": -2}):
         try:
             check(wrong, {**schema, "required": ["version"]}, "wrong", set())
         except ValueError:

@@ -83,6 +83,6 @@ INSTANTIATE_TEST_SUITE_P(
             {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
             "v100-16g:2+a100-80g:2",
             true},
-        BoundedModel{"unet", {{"batch", 8}, {"image-size", 32}, {"features", 8}}, "k20:4", true}));
+        BoundedModel{"unet", {{"batch", 8}, {"image-size", 32}, {"features", 8}}, "k20x8", true}));
 
 } // namespace
