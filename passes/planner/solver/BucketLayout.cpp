@@ -224,9 +224,9 @@ private:
 } // namespace
 
 std::shared_ptr<const BucketLayout> makeBucketLayout(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
-                                                     uint64_t mostEntries, TooLarge tooLarge) {
+                                                     uint64_t mostEntries, TooLarge tooLarge, Drop drop) {
   auto layout = std::make_shared<BucketLayout>();
-  layout->reduction = reduce(problem, kept);
+  layout->reduction = reduce(problem, kept, drop);
   layout->kept = kept;
   if (layout->reduction.isInfeasible)
     return layout;

@@ -54,12 +54,35 @@ BucketTree::BucketTree(std::shared_ptr<const BucketLayout> layout, const Objecti
   setObjective(objective);
 }
 
+BucketTree::BucketTree(std::shared_ptr<const BucketLayout> layout, const std::vector<std::vector<double>> &seconds)
+    : layout(std::move(layout)), numbers(this->layout->entries) {
+  const Reduction &reduction = this->layout->reduction;
+  if (reduction.isInfeasible)
+    return;
+  auto costOf = [&](unsigned variable, unsigned choice) {
+    return seconds[variable][reduction.alive[variable][choice]] + reduction.folded[variable][choice];
+  };
+  for (const BucketLayout::Source &source : this->layout->ownCosts)
+    for (unsigned choice = 0; choice != this->layout->numChoices(source.index); ++choice)
+      numbers[source.offset + choice] = costOf(source.index, choice);
+  for (unsigned variable = 0; variable != reduction.alive.size(); ++variable)
+    if (!reduction.isFree[variable])
+      constant += costOf(variable, 0);
+  fillPairs();
+  computeAll();
+}
+
 void BucketTree::setObjective(const Objective &changed) {
   bool withPairs = changed.seconds != objective.seconds;
   objective = changed;
+  constant = objective.of(layout->reduction.constant);
   if (layout->reduction.isInfeasible)
     return;
   fillSources(withPairs);
+  computeAll();
+}
+
+void BucketTree::computeAll() {
   for (const Bucket &bucket : layout->buckets)
     for (unsigned message = bucket.firstMessage; message != bucket.lastMessage; ++message)
       if (!layout->messages[message].isShared)
@@ -72,8 +95,11 @@ void BucketTree::fillSources(bool withPairs) {
     for (const Choice &choice : layout->reduction.costs[source.index])
       *to++ = objective.of(choice);
   }
-  if (!withPairs)
-    return;
+  if (withPairs)
+    fillPairs();
+}
+
+void BucketTree::fillPairs() {
   for (const BucketLayout::Source &source : layout->pairCosts) {
     const PairTable &table = layout->reduction.pairs[source.index];
     double *to = numbers.data() + source.offset;
@@ -138,7 +164,7 @@ double BucketTree::least() const {
   assert(layout->kept.empty() && "kept variables have keptValues");
   if (layout->reduction.isInfeasible)
     return forbidden;
-  double sum = objective.of(layout->reduction.constant);
+  double sum = constant;
   for (size_t root : layout->roots)
     sum += numbers[root];
   return sum;
@@ -150,10 +176,10 @@ std::vector<double> BucketTree::keptValues() const {
     entries *= layout->numChoices(variable);
   if (layout->reduction.isInfeasible)
     return std::vector<double>(entries, forbidden);
-  double constant = objective.of(layout->reduction.constant);
+  double sum = constant;
   for (size_t root : layout->roots)
-    constant += numbers[root];
-  std::vector<double> values(entries, constant);
+    sum += numbers[root];
+  std::vector<double> values(entries, sum);
   for (const BucketLayout::Rest &rest : layout->rests)
     for (size_t entry = 0; entry != entries; ++entry) {
       size_t left = entry, offset = rest.offset;

@@ -88,12 +88,16 @@ enum class TooLarge {
 
 /// Nothing where all tables together would have more than `mostEntries` entries and the caller gives up then.
 std::shared_ptr<const BucketLayout> makeBucketLayout(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
-                                                     uint64_t mostEntries, TooLarge tooLarge);
+                                                     uint64_t mostEntries, TooLarge tooLarge,
+                                                     Drop drop = Drop::Dominated);
 
 /// The numbers.
 class BucketTree {
 public:
   BucketTree(std::shared_ptr<const BucketLayout> layout, const Objective &objective);
+  /// Minimises the pairs' seconds and these of choices, by variable as the problem counts them. Expects a layout
+  /// without regard to what choices cost (Drop::Forbidden).
+  BucketTree(std::shared_ptr<const BucketLayout> layout, const std::vector<std::vector<double>> &seconds);
 
   /// Computes everything anew for another objective.
   void setObjective(const Objective &objective);
@@ -114,6 +118,8 @@ public:
 
 private:
   void fillSources(bool withPairs);
+  void fillPairs();
+  void computeAll();
   void compute(const Bucket &bucket, const BucketMessage &message);
   double sumAt(const BucketMessage &message, const std::vector<unsigned> &choices) const;
   void addTermsAt(const BucketMessage &message, const std::vector<unsigned> &choices, unsigned numChoices,
@@ -121,6 +127,7 @@ private:
 
   std::shared_ptr<const BucketLayout> layout;
   Objective objective;
+  double constant = 0; ///< Of what is minimised.
   std::vector<double> numbers;
 };
 

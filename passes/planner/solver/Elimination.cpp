@@ -29,6 +29,19 @@ std::optional<Elimination> Elimination::run(const ChoiceProblem &problem, const 
   return Elimination(std::make_unique<State>(State{std::move(tree), std::move(values)}));
 }
 
+std::optional<EliminationPlan> EliminationPlan::make(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
+                                                     uint64_t mostEntries) {
+  EliminationPlan plan;
+  plan.layout = makeBucketLayout(problem, kept, mostEntries, TooLarge::GiveUp, Drop::Forbidden);
+  return plan.layout ? std::optional(plan) : std::nullopt;
+}
+
+Elimination EliminationPlan::run(const std::vector<std::vector<double>> &seconds) const {
+  BucketTree tree(layout, seconds);
+  std::vector<double> values = tree.keptValues();
+  return Elimination(std::make_unique<Elimination::State>(Elimination::State{std::move(tree), std::move(values)}));
+}
+
 void Elimination::setSecondsPerByte(double secondsPerByte) {
   state->tree.setObjective({1, secondsPerByte});
   state->values = state->tree.keptValues();

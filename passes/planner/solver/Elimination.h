@@ -22,6 +22,23 @@ struct EliminationOptions {
   uint64_t mostEntries = 1u << 26;
 };
 
+struct BucketLayout;
+class Elimination;
+
+/// An elimination whose order and tables are found once, for a problem whose choices have several costs.
+class EliminationPlan {
+public:
+  /// Nothing where the tables would have more than `mostEntries` entries. What choices of the problem cost does not
+  /// matter, but for those that are forbidden.
+  static std::optional<EliminationPlan> make(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
+                                             uint64_t mostEntries);
+  /// Minimises the sum of the pairs' seconds and of these, by variable and choice.
+  Elimination run(const std::vector<std::vector<double>> &seconds) const;
+
+private:
+  std::shared_ptr<const BucketLayout> layout;
+};
+
 /// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of
 /// the kept ones.
 class Elimination {
@@ -47,6 +64,7 @@ public:
   std::vector<unsigned> choicesAt(const std::vector<unsigned> &kept) const;
 
 private:
+  friend class EliminationPlan;
   struct State;
   explicit Elimination(std::unique_ptr<State> state);
   std::unique_ptr<State> state;

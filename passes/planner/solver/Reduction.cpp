@@ -28,8 +28,8 @@ constexpr unsigned mostRounds = 4;
 
 class Reducer {
 public:
-  Reducer(const ChoiceProblem &problem, const std::vector<unsigned> &kept)
-      : problem(problem), isKept(problem.variables.size()), sides(problem.variables.size()),
+  Reducer(const ChoiceProblem &problem, const std::vector<unsigned> &kept, Drop drop)
+      : problem(problem), drop(drop), isKept(problem.variables.size()), sides(problem.variables.size()),
         classOf(problem.variables.size()) {
     for (unsigned variable : kept)
       isKept[variable] = true;
@@ -120,7 +120,7 @@ private:
       if (isPossible(variable, choice))
         left.push_back(choice);
     std::vector<bool> isDropped(left.size());
-    for (unsigned i = 0; i != left.size(); ++i)
+    for (unsigned i = 0; i != left.size() && drop == Drop::Dominated; ++i)
       for (unsigned j = 0; j != left.size() && !isDropped[i]; ++j)
         isDropped[i] = i != j && !isDropped[j] && dominates(variable, left[j], left[i]);
     Indices result;
@@ -175,12 +175,16 @@ private:
   void takeOwnCosts(Reduction &result) const {
     for (unsigned variable = 0; variable != classOf.size(); ++variable) {
       std::vector<Choice> &costs = result.costs.emplace_back();
+      std::vector<double> &folded = result.folded.emplace_back();
       for (unsigned choice : aliveOf(variable)) {
         Choice cost = problem.domainOf(variable)[choice];
+        double edges = 0;
         for (const Side &side : sides[variable])
           if (side.other == variable)
-            cost.seconds += problem.pairs[side.table].at(choice, choice);
+            edges += problem.pairs[side.table].at(choice, choice);
+        cost.seconds += edges;
         costs.push_back(cost);
+        folded.push_back(edges);
       }
     }
   }
@@ -267,14 +271,18 @@ private:
       }
       bool toSecond = folds[edge.table] == Fold::Second;
       unsigned target = toSecond ? edge.second : edge.first;
-      for (unsigned i = 0; i != result.costs[target].size(); ++i)
-        result.costs[target][i].seconds += toSecond ? table.at(0, i) : table.at(i, 0);
+      for (unsigned i = 0; i != result.costs[target].size(); ++i) {
+        double seconds = toSecond ? table.at(0, i) : table.at(i, 0);
+        result.costs[target][i].seconds += seconds;
+        result.folded[target][i] += seconds;
+      }
       key[target].insert(key[target].end(), {~0u, edge.table});
     }
     result.edges = std::move(left);
     std::map<Indices, unsigned> known;
     for (unsigned variable = 0; variable != classOf.size(); ++variable) {
-      result.sameCosts.push_back(known.try_emplace(std::move(key[variable]), variable).first->second);
+      result.sameCosts.push_back(
+          drop == Drop::Forbidden ? variable : known.try_emplace(std::move(key[variable]), variable).first->second);
       if (result.isFree[variable])
         continue;
       result.constant.seconds += result.costs[variable][0].seconds;
@@ -283,6 +291,7 @@ private:
   }
 
   const ChoiceProblem &problem;
+  const Drop drop;
   std::vector<bool> isKept;
   std::vector<std::vector<Side>> sides;
   std::vector<unsigned> classOf;
@@ -294,8 +303,8 @@ private:
 
 } // namespace
 
-Reduction reduce(const ChoiceProblem &problem, const std::vector<unsigned> &kept) {
-  return Reducer(problem, kept).run();
+Reduction reduce(const ChoiceProblem &problem, const std::vector<unsigned> &kept, Drop drop) {
+  return Reducer(problem, kept, drop).run();
 }
 
 } // namespace cleave::solver

@@ -10,11 +10,19 @@
 
 namespace cleave::solver {
 
+/// Which choices are dropped.
+enum class Drop {
+  Dominated, ///< What cannot be chosen, or is never better than another choice.
+  Forbidden  ///< What cannot be chosen: right whatever the choices themselves cost.
+};
+
 /// What is left. Choices of a variable are counted anew: choice `i` of `v` is the problem's `alive[v][i]`.
 struct Reduction {
   /// By variable.
   std::vector<std::vector<unsigned>> alive;
   std::vector<std::vector<Choice>> costs;
+  /// By variable and choice: the seconds of edges among `costs`.
+  std::vector<std::vector<double>> folded;
   /// A variable with equal costs and its index among them; the first such variable stands for all.
   std::vector<unsigned> sameCosts;
   /// Joined tables over the remaining choices; edges between variables with several choices left, first < second, at
@@ -32,7 +40,7 @@ struct Reduction {
 
 /// A choice is dropped when another one of its variable costs no more in seconds, bytes and every pair; of equal ones
 /// the first stays. All choices of `kept` variables stay.
-Reduction reduce(const ChoiceProblem &problem, const std::vector<unsigned> &kept = {});
+Reduction reduce(const ChoiceProblem &problem, const std::vector<unsigned> &kept = {}, Drop drop = Drop::Dominated);
 
 } // namespace cleave::solver
 

@@ -77,6 +77,41 @@ TEST(Elimination, CountsBytes) {
   }
 }
 
+// One plan for several costs of choices: each time the least values, and choices that attain them, are those of an
+// elimination of the problem with just these costs.
+TEST(EliminationPlan, ServesAnyCosts) {
+  for (unsigned seed = 0; seed != 200; ++seed) {
+    ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
+    std::vector<unsigned> kept;
+    if (seed % 2 && problem.variables.size() > 1)
+      kept = {static_cast<unsigned>(problem.variables.size()) - 1, 0};
+    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, kept, 1u << 20);
+    ASSERT_TRUE(plan);
+    Random random(seed);
+    for (unsigned round = 0; round != 3; ++round) {
+      ChoiceProblem changed = problem;
+      std::vector<std::vector<double>> seconds;
+      changed.domains.clear();
+      for (unsigned variable = 0; variable != problem.variables.size(); ++variable) {
+        std::vector<Choice> domain = problem.domainOf(variable);
+        seconds.emplace_back();
+        for (Choice &choice : domain) {
+          choice = {choice.seconds + random.below(20), 0};
+          seconds.back().push_back(choice.seconds);
+        }
+        changed.variables[variable] = static_cast<unsigned>(changed.domains.size());
+        changed.domains.push_back(std::move(domain));
+      }
+      Elimination found = plan->run(seconds), expected = *Elimination::run(changed, kept);
+      ASSERT_EQ(found.values(), expected.values()) << "seed " << seed;
+      std::vector<unsigned> first(kept.size(), 0);
+      if (std::vector<unsigned> choices = found.choicesAt(first); !choices.empty()) {
+        ASSERT_EQ(evaluate(changed, choices).seconds, found.values().front()) << "seed " << seed;
+      }
+    }
+  }
+}
+
 // Variables that are kept, up to three, adjacent or not: every entry is the least with them chosen so.
 TEST(Elimination, KeepsVariables) {
   for (unsigned seed = 0; seed != 200; ++seed) {
