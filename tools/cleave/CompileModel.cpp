@@ -352,6 +352,8 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   if (!microbatches)
     return microbatches.error();
   search.microbatches = *microbatches;
+  // A step that runs is written for microbatches of one size.
+  search.unequalMicrobatches = onlyPlans();
   if (target.schedule != "auto")
     search.schedule = stages::findSchedule(target.schedule);
   if (target.recompute != "auto")

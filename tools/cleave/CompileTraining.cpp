@@ -108,7 +108,7 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
     training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
   batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
   int64_t microbatches = given->value_or(1);
-  if (batch % microbatches != 0)
+  if (batch % microbatches != 0 && !(searches && onlyPlans()))
     return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
                      microbatches);
   // The search says how many, and knows what smaller ones cost.

@@ -100,8 +100,7 @@ private:
     if (auto rate = summary.modelFlopsRate())
       fact("model", decimalText(*rate) + "flop/s a device");
     if (auto gap = summary.gap())
-      fact("lower bound",
-           secondsText(prediction->lowerBoundSeconds) + " for all plans searched, memory ignored; " + gapText(*gap));
+      fact("lower bound", secondsText(prediction->lowerBoundSeconds) + " for all plans searched; " + gapText(*gap));
   }
 
   void writeMeshes() {

@@ -52,8 +52,8 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   if (!facts.empty())
     out << join(facts, ", ") << "\n";
   if (auto gap = summary.gap())
-    out << "lower bound " << secondsText(prediction->lowerBoundSeconds) << " for all plans searched, memory ignored; "
-        << gapText(*gap) << "\n";
+    out << "lower bound " << secondsText(prediction->lowerBoundSeconds) << " for all plans searched; " << gapText(*gap)
+        << "\n";
 }
 
 static std::string shortMilliseconds(double seconds) { return numberText(seconds * 1e3, 2); }

@@ -33,21 +33,71 @@ struct Intervals::Table {
         return *known;
     Solved &made = *solved.emplace_back(std::make_unique<Solved>());
     made.weights = weights;
-    solver::EliminationOptions options;
-    options.secondsPerByte = weights.secondsPerByte;
-    made.elimination = weights.reduction == 0 ? solver::Elimination::run(piece->problem, kept, options)
-                                              : solver::Elimination::run(weighted(weights), kept, options);
+    if (!isPlanned) {
+      plan = solver::EliminationPlan::make(piece->problem, kept, mostPlannedEntries);
+      isPlanned = true;
+    }
+    if (plan) {
+      made.elimination = plan->run(secondsUnder(weights));
+      return made;
+    }
+    // Without the choices that are worse in everything it may be small enough.
+    made.elimination = solver::Elimination::run(weighted(weights), kept, {});
     return made;
   }
 
-  /// The piece's problem with the joining of gradients counted.
+  /// By variable of the piece and choice: its seconds with all that weights count, memory included.
+  std::vector<std::vector<double>> secondsUnder(const Weights &weights) const {
+    const solver::ChoiceProblem &problem = piece->problem;
+    std::vector<std::vector<double>> seconds(problem.variables.size());
+    for (unsigned variable = 0; variable != seconds.size(); ++variable) {
+      const std::vector<solver::Choice> &domain = problem.domainOf(variable);
+      for (unsigned choice = 0; choice != domain.size(); ++choice) {
+        const Sums &sums = piece->sumsOf(variable, choice);
+        double memory =
+            weights.relaxed ? cheapestKeeping(sums, weights) : weights.secondsPerByte * domain[choice].bytes;
+        seconds[variable].push_back(domain[choice].seconds + weights.reduction * piece->reductions[variable][choice] -
+                                    weights.delayed * sums.backwardWeights + memory);
+      }
+    }
+    return seconds;
+  }
+
+  /// The piece's problem with these seconds, and no bytes.
   solver::ChoiceProblem weighted(const Weights &weights) const {
     solver::ChoiceProblem problem = piece->problem;
-    for (size_t variable = 0; weights.reduction != 0 && variable != problem.variables.size(); ++variable)
-      for (size_t choice = 0; choice != problem.domainOf(variable).size(); ++choice)
-        problem.domains[problem.variables[variable]][choice].seconds +=
-            weights.reduction * piece->reductions[variable][choice];
+    std::vector<std::vector<double>> seconds = secondsUnder(weights);
+    for (unsigned variable = 0; variable != seconds.size(); ++variable)
+      for (unsigned choice = 0; choice != seconds[variable].size(); ++choice)
+        problem.domains[problem.variables[variable]][choice] = {seconds[variable][choice], 0};
     return problem;
+  }
+
+  /// The least that keeping, recomputing and sharing costs beside a choice's seconds. The optimizer's are counted in
+  /// full there, and may be shared.
+  double cheapestKeeping(const Sums &sums, const Weights &weights) const {
+    const double price = weights.secondsPerByte, repeated = sums.forward - sums.forwardExchange;
+    const PieceOptions &options = piece->getOptions();
+    auto mayBe = [](const auto &fixed, auto value) { return !fixed || *fixed == value; };
+    double activations = solver::forbidden, state = solver::forbidden;
+    if (!options.training)
+      return price * sums.parameters;
+    if (mayBe(weights.relaxed->recompute, Recompute::None))
+      activations = price * sums.saved;
+    if (mayBe(weights.relaxed->recompute, Recompute::Selective))
+      activations = std::min(activations, price * sums.savedProducts + std::max(0.0, repeated - sums.contractions));
+    if (mayBe(weights.relaxed->recompute, Recompute::Full))
+      activations = std::min(activations, repeated);
+    for (unsigned zero = 0; zero <= 3; ++zero) {
+      if (!mayBe(weights.relaxed->zero, zero))
+        continue;
+      double bytes = (zero >= 3 ? sums.parametersShared : sums.parameters) +
+                     (zero >= 2 ? sums.gradientsShared : sums.gradients) +
+                     (zero >= 1 ? sums.optimizerShared : sums.optimizer);
+      state = std::min(state, price * bytes + (zero >= 3 ? 2 * sums.gathering : 0) -
+                                  (zero >= 1 ? sums.update / options.microbatches : 0));
+    }
+    return activations + state;
   }
 
   std::vector<unsigned> choicesAt(const Weights &weights, unsigned entry, unsigned exit) {
@@ -63,7 +113,12 @@ struct Intervals::Table {
     return choices;
   }
 
+  /// A piece with larger tables is made smaller for each weights.
+  static constexpr uint64_t mostPlannedEntries = 1u << 20;
+
   std::unique_ptr<Piece> piece;
+  std::optional<solver::EliminationPlan> plan;
+  bool isPlanned = false;
   std::vector<unsigned> kept;
   unsigned entries = 1, exits = 1;
   std::vector<double> entrySeconds; ///< By state at the entry, also where the piece has none.
@@ -244,6 +299,21 @@ const IntervalSums *Intervals::best(unsigned first, unsigned last, unsigned sett
   return best == none ? nullptr : &sumsAt(node, best, objective);
 }
 
+double Intervals::least(unsigned first, unsigned last, unsigned setting, const Weights &weights) {
+  const Products &products = productsOf(nodeOf(first, last), objectiveOf(setting, weights));
+  return products.best == none ? solver::forbidden : products.values[products.best];
+}
+
+double Intervals::leastInside(unsigned layer, unsigned setting, const Weights &weights) {
+  auto isSingle = [&](unsigned boundary) {
+    return boundary == 0 || boundary == numLayers() || graph.boundaries[boundary].single != none;
+  };
+  if (!isSingle(layer) || !isSingle(layer + 1))
+    return 0;
+  const auto &elimination = tableOf(pieceOf(layer, layer + 1), setting).solve(weights).elimination;
+  return elimination ? *llvm::min_element(elimination->values()) : solver::forbidden;
+}
+
 std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, unsigned setting,
                                                 const Weights &weights) {
   std::vector<Step> steps;
@@ -316,13 +386,11 @@ std::vector<Intervals::OperatorFacts> Intervals::factsOf(Table &table, const std
   for (unsigned end : {piece.entryVariable, piece.exitVariable})
     if (end != none)
       restrict(problem, end, choices[end]);
-  solver::EliminationOptions options;
-  options.secondsPerByte = weights.secondsPerByte;
   for (unsigned variable = 0; variable != choices.size(); ++variable) {
     unsigned op = piece.operatorOf(variable);
     if (op == none || problem.domainOf(variable).size() < 2)
       continue;
-    auto elimination = solver::Elimination::run(problem, {variable}, options);
+    auto elimination = solver::Elimination::run(problem, {variable});
     if (!elimination)
       continue;
     const std::vector<double> &values = elimination->values();

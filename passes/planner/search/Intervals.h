@@ -8,6 +8,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H
 
+#include "passes/planner/search/Keeping.h"
 #include "passes/planner/search/Piece.h"
 #include "passes/planner/solver/Elimination.h"
 
@@ -21,6 +22,12 @@ namespace cleave::search {
 struct Weights {
   double reduction = 0;      ///< For each second of joining gradients.
   double secondsPerByte = 0; ///< For each byte of a device's memory.
+  /// What a second of gradients of weights saves: schedules that delay them fill idle time with them.
+  double delayed = 0;
+  /// A relaxation, for bounds: whatever is fixed here, each operator computes its activations again, and each
+  /// parameter's replicas share its state, just where that is worth it at the price of a byte. No stage's keeping costs
+  /// less.
+  std::optional<FixedKeeping> relaxed = std::nullopt;
   bool operator==(const Weights &) const = default;
 };
 
@@ -54,6 +61,12 @@ public:
 
   /// What the best choices of layers [first, last) amount to; nothing where there are none.
   const IntervalSums *best(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  /// The least seconds of layers [first, last), with what `weights` count, and the optimizer's seconds divided by the
+  /// number of microbatches; `solver::forbidden` where there are no choices.
+  double least(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  /// The least that a layer adds to those of an interval that contains it, whatever is around it: gradients that enter
+  /// it may stay partial. 0 where several tensors enter or leave it.
+  double leastInside(unsigned layer, unsigned setting, const Weights &weights);
   /// By operator of the layers and axis: the factor that is cut by these choices, or none.
   std::vector<std::array<unsigned, mostAxes>> factors(unsigned first, unsigned last, unsigned setting,
                                                       const std::vector<std::vector<unsigned>> &choices);

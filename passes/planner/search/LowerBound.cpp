@@ -1,55 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What no plan of the cost model can be faster than.
+// What no plan of the cost model can be faster than. First whatever memory a plan needs; where that is less than the
+// best plan takes, with a price of memory: by weak duality no plan that fits takes less than the least sum of seconds
+// and of bytes at any price, minus the price of the bytes that there are.
 
 #include "passes/planner/search/Searcher.h"
 
 namespace cleave::search {
 
 /// No plan with these microbatches takes less, whatever memory it needs. One stage by itself is bounded by the weights'
-/// dual value. Several stages do work: the longest takes at least what all take together, times their devices, over all
-/// devices; layer by layer that is at least what the layer takes on the number of devices on which it wastes least.
+/// dual value. Of several stages i, on d_i of N devices, with t_i seconds of a microbatch of which f_i fill the
+/// pipeline, the longest takes no less than any mean of them:
+///
+///   sum of f_i + max s_i (M t_i - f_i)  >=  sum of (f_i + d_i/N s_i (M t_i - f_i))
+///
+/// which is a sum over stages, and so at least the cheapest way to cut the layers into intervals, each on the grid
+/// where its term is least.
 double Searcher::lowerBoundOf(int64_t microbatches) {
   stages::StageProblem problem = problemOf(microbatches);
-  double single = problem.numStages.value_or(1) == 1 ? singleStageBound(microbatches) : solver::forbidden;
-  if (problem.numStages.value_or(2) == 1)
-    return single;
-  std::map<uint64_t, std::pair<double, double>> known;
-  auto leastOf = [&](unsigned first, unsigned last) {
-    auto [entry, isNew] = known.try_emplace(classOf(first, last));
+  double least = solver::forbidden;
+  if (problem.numStages.value_or(2) != 1) {
+    KnownTerms terms;
+    least = severalStagesBound(problem, terms, 0);
+  }
+  if (problem.numStages.value_or(1) == 1)
+    forEachSingleStage(problem, [&](unsigned setting, unsigned) {
+      if (double bound = singleStageBound(problem, setting, 0, least); bound > 0)
+        least = std::min(least, bound);
+    });
+  return least;
+}
+
+/// The greatest value of a concave function of a price, nearly: prices grow while that helps, fast at first. Ends at
+/// `enough`.
+static double greatest(double atNothing, double memory, double enough, llvm::function_ref<double(double)> valueAt) {
+  double best = atNothing, price = atNothing / memory / 16, bestPrice = 0;
+  constexpr unsigned mostPrices = 6;
+  for (unsigned tried = 0; tried != mostPrices && best < enough; ++tried, price *= 4) {
+    double value = valueAt(price);
+    if (value > best) {
+      best = value;
+      bestPrice = price;
+    } else if (bestPrice > 0) {
+      break;
+    }
+  }
+  for (double between : {0.5, 2.0})
+    if (bestPrice > 0 && best < enough)
+      best = std::max(best, valueAt(between * bestPrice));
+  return best;
+}
+
+/// As lowerBoundOf, of plans that fit into memory. No more than `enough` is proven.
+double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
+  stages::StageProblem problem = problemOf(microbatches);
+  double least = solver::forbidden, memory = 0;
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    memory += memoryOf(kind) * runs[kind].count() / static_cast<double>(busy.size());
+  if (problem.numStages.value_or(2) != 1) {
+    KnownTerms terms;
+    least = severalStagesBound(problem, terms, 0);
+    if (std::isfinite(memory) && !sharesDevices)
+      least = greatest(least, memory, enough,
+                       [&](double price) { return severalStagesBound(problem, terms, price) - price * memory; });
+  }
+  if (problem.numStages.value_or(1) == 1)
+    forEachSingleStage(problem, [&](unsigned setting, unsigned kind) {
+      double toReach = std::min(least, enough), bound = singleStageBound(problem, setting, 0, toReach);
+      if (bound <= 0)
+        return;
+      if (double memory = memoryOf(kind); std::isfinite(memory))
+        bound = greatest(bound, memory, toReach, [&](double price) {
+          return singleStageBound(problem, setting, price, toReach + price * memory) - price * memory;
+        });
+      least = std::min(least, bound);
+    });
+  return least;
+}
+
+/// Weights under which choices are best at a price of a byte, for any way of keeping.
+Weights Searcher::weightsAt(double secondsPerByte) const {
+  Weights weights;
+  weights.secondsPerByte = secondsPerByte;
+  if (secondsPerByte > 0)
+    weights.relaxed = request.keeping.empty() ? FixedKeeping{request.recompute, request.zero} : FixedKeeping{};
+  return weights;
+}
+
+/// `price`: of a byte of the mean device, for a step.
+double Searcher::severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price) {
+  std::map<uint64_t, double> leastOf;
+  auto termOf = [&](unsigned first, unsigned last) {
+    uint64_t classOf = this->classOf(first, last);
+    auto [entry, isNew] = leastOf.try_emplace(classOf);
     if (isNew)
-      entry->second = leastOfLayers(first, last, microbatches);
+      entry->second = leastOfInterval(first, last, problem, known[classOf], price);
     return entry->second;
   };
-  unsigned count = intervals.numLayers();
-  double work = 0, latency = 0;
-  for (unsigned layer = 0; layer != count; ++layer) {
-    auto [ofWork, seconds] = leastOf(layer, layer + 1);
-    work += ofWork;
-    latency += seconds;
-  }
-  // Few layers: the stages in a row, each on its fastest grid, exactly.
+  // Of many layers each by itself: what an interval pays is no less than what its layers add.
   constexpr unsigned fewLayers = 40;
-  if (count <= fewLayers) {
-    std::vector<double> until(count + 1, solver::forbidden);
-    until[0] = 0;
-    for (unsigned last = 1; last <= count; ++last)
-      for (unsigned first = 0; first != last; ++first)
-        if (last - first != count)
-          until[last] = std::min(until[last], until[first] + leastOf(first, last).second);
-    latency = std::max(latency, until[count]);
+  unsigned count = intervals.numLayers();
+  if (count > fewLayers || price > 0) {
+    double sum = 0;
+    for (unsigned layer = 0; layer != count; ++layer)
+      sum += termOf(layer, layer + 1);
+    return sum;
   }
-  double longest = work / static_cast<double>(busy.size());
-  // Schedules that put off the weights' gradients hide a part of the first microbatch's way.
-  bool fills = llvm::any_of(schedules(microbatches), [](stages::Schedule schedule) {
-    return schedule != stages::Schedule::GPipe && schedule != stages::Schedule::OneForwardOneBackward;
-  });
-  // The gradients of weights take no longer than the forward pass: the rest is at least half of the way.
-  // What it fills it does not slow down: of M t seconds as they are in the steady state, up to (1 - 1/s) t less.
-  if (fills)
-    return std::min(
-        single, std::max((static_cast<double>(microbatches) - 1 + 1 / mostSlowdowns().steady) * longest, latency / 2));
-  return std::min(single, latency + static_cast<double>(microbatches - 1) * longest);
+  std::vector<double> until(count + 1, solver::forbidden);
+  until[0] = 0;
+  for (unsigned last = 1; last <= count; ++last)
+    for (unsigned first = 0; first != last; ++first)
+      if (last - first != count)
+        until[last] = std::min(until[last], until[first] + termOf(first, last));
+  return until[count];
 }
 
 /// Seconds of a step that the optimizer takes for the parameters of layers where nothing is split: the most that it may
@@ -59,69 +122,112 @@ double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) {
     return 0;
   Precision stored = precision();
   double bytes = 0;
-  for (const Parameter &parameter : graph.parameters)
-    if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
-        parameter.firstUse < graph.boundaries[last].at)
-      bytes += parameter.bytes;
+  for (unsigned index = graph.boundaries[first].at; index != graph.boundaries[last].at; ++index)
+    for (const Operand &operand : graph.operators[index].operands) {
+      const Parameter *parameter = operand.parameter == none ? nullptr : &graph.parameters[operand.parameter];
+      const Tensor *tensor = operand.tensor == none ? nullptr : &graph.tensors[operand.tensor];
+      bool isTrained = parameter ? parameter->firstUse == index && parameter->trained
+                                 : tensor && tensor->firstUse == index && tensor->learns;
+      bytes += isTrained ? operand.bytes : 0;
+    }
   return mostSlowdowns().own *
          operatorCosts.front()->memorySeconds(bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
 }
 
-/// The least device seconds, as slow as in the steady state of a pipeline, and the least seconds that a microbatch of
-/// layers takes on any grid, forward and backward.
-/// The choices that are best with their part of the optimizer take, without it, at most what all of it takes more.
-std::pair<double, double> Searcher::leastOfLayers(unsigned first, unsigned last, int64_t microbatches) {
-  double once = unsplitUpdateSeconds(first, last);
-  std::pair<double, double> least = {solver::forbidden, solver::forbidden};
-  stages::StageProblem problem = problemOf(microbatches);
-  for (unsigned kind = 0; kind != runs.size(); ++kind)
-    for (unsigned devices : problem.runs[kind].stageSizes)
-      for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
-        if (isPlain(shapesOf(kind, devices)[shape]) || !mayBeOn(kind, first, last, /*asPart=*/true))
-          continue;
-        const IntervalSums *sums =
-            intervals.best(first, last, settingOf(kind, devices, shape, microbatches), Weights());
-        if (!sums)
-          continue;
-        double seconds = std::max(0.0, sums->forward + sums->backward +
-                                           std::min(0.0, (sums->update - once) / static_cast<double>(microbatches)));
-        least.first = std::min(least.first, seconds * slowdownsOf(kind, devices).steady * devices);
-        least.second = std::min(least.second, seconds);
-      }
+/// The times that the gradients of weights may be left out of the seconds that fill the pipeline: with more of them the
+/// bound is less, so that it holds for all schedules to choose from.
+unsigned Searcher::mostDelayedWeights(int64_t microbatches) const {
+  unsigned most = 0;
+  for (stages::Schedule schedule : schedules(microbatches))
+    most = std::max(most, stages::delayedWeights(schedule));
+  return most;
+}
+
+/// The term of an interval in the bound of several stages, in a setting. With a = d/N s it is (1 + a (M - 1)) t, less
+/// the gradients of weights that the schedule leaves out of f, (1 - a) k w, and the optimizer's seconds u, which the
+/// longest stage's take as well, a u. The weights are those under which choices are best for just that.
+double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
+                        double price) {
+  double count = problem.fullMicrobatches();
+  double part = in.devices / static_cast<double>(busy.size()),
+         busyPart = part * slowdownsOf(in.kind, in.devices).steady;
+  double alone = std::max(0.0, 1 - busyPart), times = 1 + busyPart * (count - 1);
+  Weights weights = weightsAt(price * part / times);
+  weights.delayed = mostDelayedWeights(problem.microbatches) * alone / times;
+  double seconds = last - first == 1 ? intervals.leastInside(first, in.setting, weights)
+                                     : intervals.least(first, last, in.setting, weights);
+  if (seconds == solver::forbidden)
+    return solver::forbidden;
+  // The choices count the optimizer's u / M, times 1 + a (M - 1): at most (1 - a) u / M more than a u, and all of it
+  // where replicas may share its work. Where keeping is relaxed, that is a choice.
+  bool mayShare = price == 0 && (memoryBinds || request.zero.value_or(0) > 0);
+  double uncounted = (mayShare ? times : alone) * unsplitUpdateSeconds(first, last) / count;
+  return std::max(0.0, times * seconds - uncounted);
+}
+
+/// The least term of an interval. `known`: by setting, at no price; at another price a term is less by no more than
+/// what is left uncounted, so that those that were greater before need not be computed.
+double Searcher::leastOfInterval(unsigned first, unsigned last, const stages::StageProblem &problem,
+                                 std::vector<SettingOfLayers> &known, double price) {
+  if (known.empty()) {
+    for (unsigned kind = 0; kind != runs.size(); ++kind)
+      for (unsigned devices : problem.runs[kind].stageSizes)
+        for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
+          if (!bounds(kind, devices, shapesOf(kind, devices)[shape], problem.microbatches) ||
+              !mayBeOn(kind, first, last, /*asPart=*/true))
+            continue;
+          SettingOfLayers in = {kind, devices, settingOf(kind, devices, shape, problem.microbatches)};
+          in.term = termOf(first, last, problem, in, 0);
+          known.push_back(in);
+        }
+    llvm::stable_sort(known, [](auto &left, auto &right) { return left.term < right.term; });
+  }
+  if (known.empty() || price == 0)
+    return known.empty() ? solver::forbidden : known.front().term;
+  double least = solver::forbidden, counted = unsplitUpdateSeconds(first, last) / problem.fullMicrobatches();
+  for (const SettingOfLayers &in : known) {
+    if (in.term - counted >= least)
+      break;
+    least = std::min(least, termOf(first, last, problem, in, price));
+  }
   return least;
 }
 
-double Searcher::singleStageBound(int64_t microbatches) {
-  double least = solver::forbidden;
-  auto count = static_cast<double>(microbatches);
-  stages::StageProblem problem = problemOf(microbatches);
-  // Replicas that share the optimizer's state save time that the weights do not know of: at most all of it.
-  bool mayShare = memoryBinds || request.zero.value_or(0) > 0;
-  double shared = mayShare ? unsplitUpdateSeconds(0, intervals.numLayers()) : 0;
+void Searcher::forEachSingleStage(const stages::StageProblem &problem,
+                                  llvm::function_ref<void(unsigned setting, unsigned kind)> visit) {
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
-      for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
-        if (isPlain(shapesOf(kind, devices)[shape]) || !mayBeOn(kind, 0, intervals.numLayers(), /*asPart=*/false))
-          continue;
-        unsigned setting = settingOf(kind, devices, shape, microbatches);
-        double bound = 0;
-        for (const Weights &weights : weightsOf(microbatches)) {
-          if (weights.secondsPerByte != 0)
-            continue;
-          const IntervalSums *sums = intervals.best(0, intervals.numLayers(), setting, weights);
-          if (!sums)
-            continue;
-          double value =
-              sums->forward + sums->backward + weights.reduction * sums->reduction + (sums->update - shared) / count;
-          // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is
-          // hidden: at least any mixture of both. The mixture whose weights these are leaves `part` of the step's time.
-          double part = count - std::max(0.0, (weights.reduction * count - hidden) / (1 + weights.reduction));
-          bound = std::max(bound, part * value);
-        }
-        if (bound > 0)
-          least = std::min(least, bound);
-      }
-  return least;
+      for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape)
+        if (bounds(kind, devices, shapesOf(kind, devices)[shape], problem.microbatches) &&
+            mayBeOn(kind, 0, intervals.numLayers(), /*asPart=*/false))
+          visit(settingOf(kind, devices, shape, problem.microbatches), kind);
+}
+
+/// The seconds of a step, and its bytes at a price, that one stage takes at least; nothing where there are no choices.
+/// Where its layers, each by itself, take `enough`, that will do.
+double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough) {
+  double count = problem.fullMicrobatches();
+  // Replicas that share the optimizer's state save time that the weights do not know of: at most all of it.
+  bool mayShare = price == 0 && (memoryBinds || request.zero.value_or(0) > 0);
+  double shared = mayShare ? unsplitUpdateSeconds(0, intervals.numLayers()) : 0, bound = 0;
+  for (const Weights &joining : weightsOf(problem.microbatches)) {
+    if (joining.secondsPerByte != 0)
+      continue;
+    // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is hidden: at
+    // least any mixture of both. The mixture whose weights these are leaves `part` of the step's time.
+    double part = count - std::max(0.0, (joining.reduction * count - hidden) / (1 + joining.reduction));
+    Weights weights = weightsAt(price / part);
+    weights.reduction = joining.reduction;
+    double apart = 0;
+    for (unsigned layer = 0; layer != intervals.numLayers(); ++layer)
+      apart += intervals.leastInside(layer, setting, weights);
+    if (apart != solver::forbidden && part * (apart - shared / count) >= enough)
+      return part * (apart - shared / count);
+    double seconds = intervals.least(0, intervals.numLayers(), setting, weights);
+    if (seconds != solver::forbidden)
+      bound = std::max(bound, part * (seconds - shared / count));
+  }
+  return bound;
 }
 
 } // namespace cleave::search

@@ -661,7 +661,7 @@ private:
 
 Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
              const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
-    : first(first), last(last) {
+    : first(first), last(last), options(options) {
   Builder(*this, graph, entry, exit, grid, cost, options, fixed).run();
 }
 

@@ -120,6 +120,8 @@ public:
     return variables[variable].assignments[choice].factors.front();
   }
 
+  const PieceOptions &getOptions() const { return options; }
+
 private:
   class Builder;
   struct Assignment {
@@ -134,6 +136,7 @@ private:
     std::vector<Sums> sums;
   };
   unsigned first = 0, last = 0;
+  PieceOptions options;
   std::vector<Variable> variables;
   /// By edge: what is exchanged forward, and the operator for which, relative to the piece.
   std::vector<std::vector<double>> forwardTables;

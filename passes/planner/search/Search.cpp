@@ -58,16 +58,44 @@ double FoundPlan::peakBytes() const {
 
 //===-- the search --------------------------------------------------------------------------------------------===//
 
-std::vector<int64_t> Searcher::microbatchNumbers() const {
+/// All numbers that divide the batch. Where the last microbatch may be smaller also those of microbatches of 2^n or
+/// 3 * 2^n samples, or of 2^n for each device of a stage that shares the machine evenly with others, as long as what
+/// is missing of the last one is little.
+std::set<int64_t> Searcher::microbatchNumbers() const {
   if (!request.training)
     return {1};
   if (request.microbatches)
     return {*request.microbatches};
-  std::vector<int64_t> numbers;
-  for (int64_t number = 1; number <= batch(); number *= 2)
+  std::set<int64_t> numbers;
+  for (int64_t number = 1; number * number <= batch(); ++number)
     if (batch() % number == 0)
-      numbers.push_back(number);
+      numbers.insert({number, batch() / number});
+  if (!request.unequalMicrobatches)
+    return numbers;
+  std::set<int64_t> units = {1, 3};
+  for (const Run &run : runs)
+    for (unsigned size : evenSizes(run, intervals.numLayers()))
+      if (run.count() % size == 0)
+        for (unsigned inner = 1; inner <= run.hostSize; ++inner)
+          if (run.hostSize % inner == 0)
+            units.insert(size / inner);
+  for (int64_t unit : units)
+    for (int64_t samples = unit; samples <= batch(); samples *= 2) {
+      int64_t number = (batch() + samples - 1) / samples;
+      if (number * samples - batch() <= batch() / 8)
+        numbers.insert(number);
+    }
   return numbers;
+}
+
+/// The nearest to each power of two.
+std::set<int64_t> Searcher::nearPowersOfTwo(const std::set<int64_t> &all) const {
+  std::set<int64_t> near;
+  for (int64_t power = 1; power <= *all.rbegin(); power *= 2)
+    near.insert(*std::min_element(all.begin(), all.end(), [&](int64_t left, int64_t right) {
+      return std::max(left, power) * std::min(right, power) < std::max(right, power) * std::min(left, power);
+    }));
+  return near;
 }
 
 std::string Searcher::checkRequest() const {
@@ -83,7 +111,9 @@ std::string Searcher::checkRequest() const {
     return llvm::formatv("--train expects a model whose batch can be told, got input \"{0}\" with a batch of one "
                          "sample; build or bind the model with two samples or more (--dim), --batch scales it",
                          graph.singleSample.front());
-  if (request.training && request.microbatches && batch() % *request.microbatches != 0)
+  if (request.training && request.microbatches && *request.microbatches > batch())
+    return llvm::formatv("--microbatches expects at most the batch of {0}, got {1}", batch(), *request.microbatches);
+  if (request.training && request.microbatches && !request.unequalMicrobatches && batch() % *request.microbatches != 0)
     return llvm::formatv("--microbatches expects a divisor of the batch of {0}, got {1}", batch(),
                          *request.microbatches);
   if (request.solver.method == solver::Method::Ilp && !solver::hasIlp())
@@ -104,6 +134,7 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<sta
   stages::StageProblem problem;
   problem.numLayers = intervals.numLayers();
   problem.microbatches = microbatches;
+  problem.lastMicrobatch = fullMicrobatches(microbatches) - static_cast<double>(microbatches - 1);
   problem.training = request.training;
   problem.schedule = schedule.value_or(schedules(microbatches).front());
   problem.sharesDevices = sharesDevices;
@@ -116,7 +147,13 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<sta
     run.reserved = runs[kind].pin != none;
     run.kind = kind;
     run.memory = memoryOf(kind);
-    run.stageSizes = stageSizes(runs[kind]);
+    std::vector<unsigned> sizes = stageSizes(runs[kind]);
+    if (request.training)
+      for (unsigned size : evenSizes(runs[kind], intervals.numLayers()))
+        sizes.push_back(size);
+    llvm::sort(sizes);
+    sizes.erase(llvm::unique(sizes), sizes.end());
+    run.stageSizes = std::move(sizes);
     if (!run.reserved && (degrees.data || degrees.model || degrees.sequence || degrees.expert))
       run.stageSizes = {static_cast<unsigned>(degrees.data.value_or(1) * degrees.model.value_or(1) *
                                               degrees.sequence.value_or(1) * degrees.expert.value_or(1))};
@@ -137,18 +174,17 @@ void Searcher::tryMicrobatches(int64_t microbatches) {
 void Searcher::trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs) {
   stages::SearchOptions options;
   // Without a plan there is nothing to take when the time is over: the first one is waited for.
-  if (best && request.timeBudget > 0)
+  if (std::isfinite(toBeat()) && request.timeBudget > 0)
     options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
   options.explainInfeasible = explains;
-  if (best)
-    options.secondsToBeat = best->seconds;
+  options.secondsToBeat = toBeat();
   stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
   if (explains && !plan.isFeasible())
     leastBytes = std::min(leastBytes, plan.leastBytes);
   if (!plan.isFeasible())
     return;
   FoundPlan found = describe(plan, microbatches, schedule);
-  if ((best && best->seconds <= found.seconds) || (sharesDevices && !hasMemory(found)))
+  if (toBeat() <= found.seconds || (sharesDevices && !hasMemory(found)))
     return;
   best = std::move(found);
   bestChoices = std::move(describedChoices);
@@ -202,7 +238,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
   found.microbatches = microbatches;
   found.schedule = schedule;
   found.seconds = plan.seconds;
-  found.modelFlops = graph.flops() * batchScale(1) * (request.training ? 3 : 1);
+  found.modelFlops = graph.flops() * batchScale() * (request.training ? 3 : 1);
   for (unsigned index = 0; index != plan.stages.size(); ++index) {
     const stages::Stage &from = plan.stages[index];
     Choice choice = choices[from.option.id];
@@ -249,7 +285,7 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
   refining.optionOf = [this, choice](const IntervalSums &sums) { return optionOf(sums, choice); };
   refining.recompute = choice.recompute;
   refining.reduction = choice.weights.reduction;
-  refining.microbatches = static_cast<double>(best->microbatches);
+  refining.microbatches = fullMicrobatches(best->microbatches);
   refining.inFlight = bestPlan.stages[stage].inFlight;
   refining.memoryLimit = memoryOf(choice.kind);
   refining.solver = request.solver;
@@ -348,27 +384,72 @@ SearchFailure Searcher::infeasible() const {
   return {true, message};
 }
 
-void Searcher::explore(unsigned share, unsigned shares) {
-  // The numbers whose bound is least first: they promise most, and rule others out.
-  std::vector<int64_t> all = microbatchNumbers();
-  for (size_t index = share; index < all.size(); index += shares)
-    numbers.emplace_back(lowerBoundOf(all[index]), all[index]);
+/// On machines of so few devices all numbers of microbatches are searched on all grids.
+static constexpr unsigned fewDevices = 8;
+
+void Searcher::explore(unsigned share, unsigned shares, bool isOnAllGrids) {
+  std::set<int64_t> all = microbatchNumbers();
+  std::set<int64_t> near = machine.devices.size() <= fewDevices ? all : nearPowersOfTwo(all);
+  onAllGrids = near;
+  unsigned index = 0;
+  std::vector<std::pair<double, int64_t>> own;
+  for (int64_t number : all)
+    if (near.count(number) == isOnAllGrids && (isOnAllGrids || isPromising(number)) && index++ % shares == share)
+      own.emplace_back(lowerBoundOf(number), number);
   intervals.forget();
-  llvm::stable_sort(numbers, [](auto &left, auto &right) { return left.first < right.first; });
-  for (auto [least, microbatches] : numbers) {
-    bound = std::min(bound, least);
-    if (best && (outOfTime() || best->seconds <= least))
-      break;
-    tryMicrobatches(microbatches);
-    intervals.forget();
-    choices.clear();
+  // The numbers whose bound is least first: they promise most, and rule others out.
+  llvm::stable_sort(own, [](auto &left, auto &right) { return left.first < right.first; });
+  for (auto [least, number] : own)
+    exploreNumber(number, leastSeconds[number] = least);
+}
+
+void Searcher::learnFrom(const Searcher &other) {
+  for (auto [number, least] : other.leastSeconds) {
+    auto [entry, isNew] = leastOnAllGrids.try_emplace(number, least);
+    entry->second = std::min(entry->second, least);
   }
+}
+
+/// Whether one of the two numbers on all grids around this one is not ruled out clearly.
+bool Searcher::isPromising(int64_t microbatches) const {
+  constexpr double clearly = 1.02;
+  auto above = leastOnAllGrids.upper_bound(microbatches);
+  auto mayWin = [&](auto entry) { return entry->second < clearly * toBeat(); };
+  return (above != leastOnAllGrids.end() && mayWin(above)) ||
+         (above != leastOnAllGrids.begin() && mayWin(std::prev(above)));
+}
+
+void Searcher::exploreNumber(int64_t microbatches, double &least) {
+  bool mustEnd = std::isfinite(toBeat()) && outOfTime();
+  if (least < toBeat() && memoryBinds && !mustEnd)
+    least = std::max(least, memoryBoundOf(microbatches, toBeat()));
+  if (least < toBeat() && !mustEnd)
+    tryMicrobatches(microbatches);
+  intervals.forget();
+  choices.clear();
+}
+
+void Searcher::exploreBest() {
+  if (!best || !onAllGrids.insert(best->microbatches).second || outOfTime())
+    return;
+  double &least = leastSeconds[best->microbatches];
+  least = lowerBoundOf(best->microbatches);
+  exploreNumber(best->microbatches, least);
+}
+
+double Searcher::lowerBound() const {
+  double bound = solver::forbidden;
+  for (auto [number, least] : leastSeconds)
+    bound = std::min(bound, least);
+  return bound;
 }
 
 void Searcher::findLeastBytes() {
   explains = true;
-  for (size_t index = 0; explains && index != numbers.size(); ++index) {
-    tryMicrobatches(numbers[index].second);
+  for (auto [number, least] : std::map(leastSeconds)) {
+    if (!explains)
+      break;
+    tryMicrobatches(number);
     intervals.forget();
     choices.clear();
   }
@@ -417,25 +498,37 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     for (std::thread &thread : threads)
       thread.join();
   };
-  together([](Searcher &searcher, unsigned share) { searcher.explore(share, shares); });
   Searcher *winner = nullptr;
-  double bound = solver::forbidden;
-  for (auto &searcher : searchers) {
-    bound = std::min(bound, searcher->bound);
-    if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
-      winner = searcher.get();
+  auto findWinner = [&] {
+    for (auto &searcher : searchers)
+      if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
+        winner = searcher.get();
+    for (auto &searcher : searchers)
+      if (winner)
+        searcher->secondsToBeat = winner->best->seconds;
+  };
+  for (bool onAllGrids : {true, false}) {
+    together([&](Searcher &searcher, unsigned share) { searcher.explore(share, shares, onAllGrids); });
+    findWinner();
+    for (auto &searcher : searchers)
+      for (auto &other : searchers)
+        if (onAllGrids)
+          searcher->learnFrom(*other);
   }
+  double bound = solver::forbidden;
+  if (winner)
+    winner->exploreBest();
+  for (auto &searcher : searchers)
+    bound = std::min(bound, searcher->lowerBound());
   if (winner)
     return winner->finish(bound);
   if (sharesDevices)
     return search(graph, machine, request);
   // How much memory is missing takes longer to find out than that it is.
   together([](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
-  for (auto &searcher : searchers) {
+  for (auto &searcher : searchers)
     searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
-    if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
-      winner = searcher.get();
-  }
+  findWinner();
   return winner ? winner->finish(bound) : searchers.front()->infeasible();
 }
 

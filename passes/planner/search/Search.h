@@ -8,6 +8,7 @@
 
 #include "passes/planner/Degrees.h"
 #include "passes/planner/MeshSpec.h"
+#include "passes/planner/search/Keeping.h"
 #include "passes/planner/search/Piece.h"
 #include "passes/planner/search/SearchGraph.h"
 #include "passes/planner/solver/Solve.h"
@@ -18,16 +19,6 @@
 
 namespace cleave::search {
 
-/// How the backward pass gets activations.
-enum class Recompute {
-  None,      ///< All are kept.
-  Selective, ///< Results of contractions are kept, the rest is computed again.
-  Full       ///< What crosses between layers is kept.
-};
-/// "none", "selective", "full".
-llvm::StringRef recomputeName(Recompute recompute);
-std::optional<Recompute> findRecompute(llvm::StringRef name);
-
 /// How an optimizer changes parameters, as far as planning is concerned.
 struct OptimizerKind {
   llvm::StringLiteral name;
@@ -36,18 +27,15 @@ struct OptimizerKind {
 /// sgd, momentum, nesterov, rmsprop, adam, adamw; null where there is none of that name.
 const OptimizerKind *findOptimizer(llvm::StringRef name);
 
-/// What a stage computes again and shares, as FoundStage has it.
-struct Keeping {
-  Recompute recompute = Recompute::None;
-  unsigned zero = 0;
-};
-
 struct SearchRequest {
   bool training = false;
   /// Samples of a step; 0: the model's batch.
   int64_t batch = 0;
   /// Somebody fixed them; else the search chooses.
   std::optional<int64_t> microbatches;
+  /// Whether the last microbatch may have fewer samples than the others, and take as much less time. Else all are
+  /// equal.
+  bool unequalMicrobatches = false;
   std::optional<stages::Schedule> schedule;
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
@@ -123,8 +111,8 @@ struct FoundPlan {
   int64_t microbatches = 1;
   stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
   double seconds = -1;
-  /// No plan of those that the search looks among takes less under this model of costs, whatever memory it needs. More
-  /// than `seconds` would contradict that: it is not made to fit.
+  /// No plan of those that the search looks among takes less under this model of costs. More than `seconds` would
+  /// contradict that: it is not made to fit.
   double lowerBound = 0;
   double memoryLimit = 0;
   double modelFlops = 0; ///< Of a step, without recomputation.

@@ -91,6 +91,14 @@ std::vector<unsigned> stageSizes(const Run &run) {
   return {sizes.begin(), sizes.end()};
 }
 
+std::vector<unsigned> evenSizes(const Run &run, unsigned mostStages) {
+  std::set<unsigned> sizes;
+  unsigned hosts = run.count() / run.hostSize;
+  for (unsigned stages = 2; stages <= std::min(hosts, mostStages) && run.pin == none; ++stages)
+    sizes.insert(hosts / stages * run.hostSize);
+  return {sizes.begin(), sizes.end()};
+}
+
 //===-- pins ----------------------------------------------------------------------------------------------------===//
 
 void Searcher::findPinnedLayers() {
@@ -224,9 +232,31 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
   return list;
 }
 
+bool Searcher::isOnAllGrids(unsigned kind, unsigned devices, int64_t microbatches) const {
+  return (!request.training || onAllGrids.count(microbatches)) && llvm::is_contained(sizesOnAllGrids[kind], devices);
+}
+
+bool Searcher::mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches,
+                           bool isWhole) const {
+  // What somebody fixed, and a single device.
+  if (!shape.names.empty() || shape.sizes.empty())
+    return true;
+  bool any = isOnAllGrids(kind, devices, microbatches);
+  if (!isPlain(shape))
+    return any;
+  return (isWhole || !any) &&
+         (shape.roles.front() != AxisRole::Batch || shape.sizes.front() <= samplesOf(microbatches));
+}
+
+bool Searcher::bounds(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches) const {
+  return mayBeOnGrid(kind, devices, shape, microbatches, /*isWhole=*/true) &&
+         !(isPlain(shape) && isOnAllGrids(kind, devices, microbatches));
+}
+
 /// The batch along one axis, weights along the other, or one of them alone. What is best for a weighted sum need not be
-/// best where the longer of two things counts: these are what people would do, and no plan that is found is worse. Only
-/// for a stage that holds the whole model: in pipelines little of a step is spent on gradients.
+/// best where the longer of two things counts: these are what people would do, and no plan that is found is worse. With
+/// numbers of microbatches and sizes of stages that are on all grids only for a stage that holds the whole model: in
+/// pipelines little of a step is spent on gradients.
 void Searcher::addPlainShapes(std::vector<Shape> &list) const {
   if (!request.training)
     return;
@@ -265,7 +295,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
                       .first->second;
   setting.options.training = request.training;
   setting.options.batchScale = batchScale(microbatches);
-  setting.options.microbatches = static_cast<double>(microbatches);
+  setting.options.microbatches = fullMicrobatches(microbatches);
   setting.options.precision = precision();
   setting.options.bucketBytes = std::min(largestBucket, trainedBytes() * setting.options.precision.gradient);
   setting.options.roles = known.roles;
@@ -301,7 +331,7 @@ bool Searcher::memoryMayBind() const {
       graph.parameterBytes() * (stored.parameter + (request.training ? stored.gradient + stored.optimizer : 0));
   double activations = 0;
   for (const Tensor &tensor : graph.tensors)
-    activations += tensor.bytes * (tensor.batched ? batchScale(1) : 1) * stored.activation;
+    activations += tensor.bytes * (tensor.batched ? batchScale() : 1) * stored.activation;
   if (request.training)
     bytes += activations;
   return bytes > limit / 2;
@@ -309,7 +339,7 @@ bool Searcher::memoryMayBind() const {
 
 /// The weights under which intervals are solved: joining gradients hidden, or not; memory free, or worth more and more.
 std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
-  double shown = 1.0 / static_cast<double>(microbatches);
+  double shown = 1.0 / fullMicrobatches(microbatches);
   std::vector<Weights> list = {{request.training ? hidden * shown : 0, 0}};
   if (request.training)
     list.push_back({shown, 0});

@@ -14,6 +14,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <set>
 #include <variant>
 
 namespace cleave::search {
@@ -39,9 +40,11 @@ std::vector<std::vector<unsigned>> devicesToTry(const Machine &machine, const Se
                                                 bool sharesDevices);
 /// All of two lists of devices, each once, ascending.
 std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsigned> others);
-/// The numbers of devices that a stage may have: parts of a host and whole hosts; every number where there are few
-/// devices.
+/// The numbers of devices that a stage may have on any grid: parts of a host and powers of two of hosts; every number
+/// where there are few devices.
 std::vector<unsigned> stageSizes(const Run &run);
+/// The numbers of hosts, as devices, of stages that share a run evenly, of at most so many stages.
+std::vector<unsigned> evenSizes(const Run &run, unsigned mostStages);
 
 /// An axis of a grid before it has a name.
 struct Shape {
@@ -96,9 +99,11 @@ public:
       : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), available(std::move(devices)),
         busy(joined(available, devicesOf(request.pinned))), topology(machine), sharing(machine),
         intervals(graph, request.fixed), runs(findRuns(machine, available, request.pinned, sharesDevices)) {
-    for (const Run &run : runs)
+    for (const Run &run : runs) {
       operatorCosts.push_back(
           std::make_unique<OperatorCost>(deviceKindOf(machine, run.devices.front()), request.elementType));
+      sizesOnAllGrids.push_back(stageSizes(run));
+    }
     begin = std::clock();
     hidden = deviceKindOf(machine, runs.front().devices.front()).overlapSlowdown - 1;
     memoryBinds = memoryMayBind();
@@ -108,8 +113,16 @@ public:
 
   /// What makes the request senseless; empty where it is not.
   std::string checkRequest() const;
-  /// Searches with every number of microbatches of a share, and bounds what they can reach.
-  void explore(unsigned share, unsigned shares);
+  /// Searches with every number of microbatches of a share, and bounds what they can reach. First on all grids those
+  /// that are near powers of two; then the others, and more sizes of stages, on plain grids: the batch along one axis,
+  /// weights along the other.
+  void explore(unsigned share, unsigned shares, bool onAllGrids);
+  /// Takes over what another searcher knows of numbers of microbatches.
+  void learnFrom(const Searcher &other);
+  /// Searches again on all grids with the best number of microbatches.
+  void exploreBest();
+  /// What is known of all numbers of microbatches so far: no plan takes less.
+  double lowerBound() const;
   /// Finds out how much memory is missing, where nothing fits.
   void findLeastBytes();
   /// The best plan, with all that is said about it; no plan takes less than `least`. Expects one.
@@ -117,7 +130,9 @@ public:
   SearchFailure infeasible() const;
 
   std::optional<FoundPlan> best;
-  double leastBytes = std::numeric_limits<double>::infinity(), bound = std::numeric_limits<double>::infinity();
+  double leastBytes = std::numeric_limits<double>::infinity();
+  /// Somebody else's plan takes so long: one that takes no less is of no use.
+  double secondsToBeat = std::numeric_limits<double>::infinity();
 
 private:
   friend class Costs;
@@ -128,11 +143,19 @@ private:
       limit = limit > 0 ? std::min(limit, request.memoryLimit) : request.memoryLimit;
     return limit > 0 ? limit : std::numeric_limits<double>::infinity();
   }
-  double batchScale(int64_t microbatches) const {
-    return request.training
-               ? static_cast<double>(batch()) / static_cast<double>(microbatches) / static_cast<double>(graph.batch)
-               : 1;
+  /// Samples of a microbatch, the last one's may be fewer.
+  int64_t samplesOf(int64_t microbatches) const { return (batch() + microbatches - 1) / microbatches; }
+  /// The samples of a step in microbatches of full size.
+  double fullMicrobatches(int64_t microbatches) const {
+    return request.training ? static_cast<double>(batch()) / static_cast<double>(samplesOf(microbatches)) : 1;
   }
+  double batchScale(int64_t microbatches) const {
+    return request.training ? static_cast<double>(samplesOf(microbatches)) / static_cast<double>(graph.batch) : 1;
+  }
+  /// The same where a step is one microbatch.
+  double batchScale() const { return batchScale(1); }
+  /// A plan takes less, or is of no use.
+  double toBeat() const { return std::min(secondsToBeat, best ? best->seconds : secondsToBeat); }
   int64_t batch() const { return request.batch ? request.batch : graph.batch; }
 
   bool hasMemory(const FoundPlan &plan) const;
@@ -150,6 +173,12 @@ private:
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   void addPlainShapes(std::vector<Shape> &list) const;
+  /// Whether stages of so many devices may be on any grid, with so many microbatches.
+  bool isOnAllGrids(unsigned kind, unsigned devices, int64_t microbatches) const;
+  /// Whether a stage may be on a grid; `isWhole`: one that holds the whole model.
+  bool mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches, bool isWhole) const;
+  /// The same, of the grids that no other one includes.
+  bool bounds(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches) const;
   /// One that is among the choices of another shape: it tells nothing about bounds.
   static bool isPlain(const Shape &shape) { return !shape.roles.empty() && shape.names.empty(); }
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
@@ -165,7 +194,10 @@ private:
   bool memoryMayBind() const;
   stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice);
   void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
-  std::vector<int64_t> microbatchNumbers() const;
+  std::set<int64_t> microbatchNumbers() const;
+  std::set<int64_t> nearPowersOfTwo(const std::set<int64_t> &all) const;
+  bool isPromising(int64_t microbatches) const;
+  void exploreNumber(int64_t microbatches, double &least);
   stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
   void tryMicrobatches(int64_t microbatches);
   void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
@@ -176,9 +208,26 @@ private:
   RefineRequest refineRequestOf(unsigned stage);
   std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);
+  double memoryBoundOf(int64_t microbatches, double enough);
+  Weights weightsAt(double secondsPerByte) const;
   double unsplitUpdateSeconds(unsigned first, unsigned last);
-  std::pair<double, double> leastOfLayers(unsigned first, unsigned last, int64_t microbatches);
-  double singleStageBound(int64_t microbatches);
+  unsigned mostDelayedWeights(int64_t microbatches) const;
+  /// A setting in which layers may be, and their term in the bound of several stages at no price of memory.
+  struct SettingOfLayers {
+    unsigned kind, devices, setting;
+    double term = 0;
+  };
+  /// By class of layers.
+  using KnownTerms = std::map<uint64_t, std::vector<SettingOfLayers>>;
+  double severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price);
+  double termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
+                double price);
+  double leastOfInterval(unsigned first, unsigned last, const stages::StageProblem &problem,
+                         std::vector<SettingOfLayers> &known, double price);
+  /// Of the settings in which one stage may hold the whole model.
+  void forEachSingleStage(const stages::StageProblem &problem,
+                          llvm::function_ref<void(unsigned setting, unsigned kind)> visit);
+  double singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough);
   void addExpectations();
   /// Seconds of processor time.
   double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
@@ -199,6 +248,8 @@ private:
   std::map<std::pair<unsigned, PinsOfLayers>, uint64_t> classes;
   /// By kind, while nothing else computes; and as settings have them.
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
+  /// By kind: the numbers of devices of stages on any grid.
+  std::vector<std::vector<unsigned>> sizesOnAllGrids;
   std::map<std::pair<unsigned, unsigned>, OperatorCost> busyCosts;
   std::map<std::pair<unsigned, unsigned>, Slowdowns> slowdowns;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
@@ -207,8 +258,11 @@ private:
   std::map<unsigned, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   std::vector<Choice> choices;
-  /// Numbers of microbatches with their bounds.
-  std::vector<std::pair<double, int64_t>> numbers;
+  /// Numbers of microbatches that were looked at, with what no plan takes less than.
+  std::map<int64_t, double> leastSeconds;
+  /// Numbers of microbatches with which stages may be on any grid; and what is known of them from all searchers.
+  std::set<int64_t> onAllGrids;
+  std::map<int64_t, double> leastOnAllGrids;
   std::vector<Choice> bestChoices, describedChoices;
   stages::StagePlan bestPlan;
   /// By stage of the best plan.

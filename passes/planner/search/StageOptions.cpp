@@ -130,7 +130,7 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
   bool isWhole = last - first == searcher.intervals.numLayers();
   for (unsigned shape = 0; shape != shapes.size(); ++shape) {
-    if (Searcher::isPlain(shapes[shape]) && !isWhole)
+    if (!searcher.mayBeOnGrid(kind, devices, shapes[shape], microbatches, isWhole))
       continue;
     unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
     bool fits = false;

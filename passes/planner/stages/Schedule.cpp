@@ -26,19 +26,23 @@ std::optional<Schedule> findSchedule(std::string_view name) {
   return found == std::end(names) ? std::nullopt : std::optional(found->first);
 }
 
-double fillingSeconds(Schedule schedule, double seconds, double backwardWeight) {
+unsigned delayedWeights(Schedule schedule) {
   switch (schedule) {
   case Schedule::GPipe:
   case Schedule::OneForwardOneBackward:
   case Schedule::Interleaved:
-    return seconds;
+    return 0;
   case Schedule::ZeroBubbleH1:
   case Schedule::ZeroBubbleAutomatic:
-    return std::max(seconds - 2 * backwardWeight, 0.0);
+    return 2;
   case Schedule::ZeroBubbleH2:
-    return std::max(seconds - 3 * backwardWeight, 0.0);
+    return 3;
   }
-  return seconds;
+  return 0;
+}
+
+double fillingSeconds(Schedule schedule, double seconds, double backwardWeight) {
+  return std::max(seconds - delayedWeights(schedule) * backwardWeight, 0.0);
 }
 
 bool keepsEqually(Schedule schedule) {

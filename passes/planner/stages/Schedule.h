@@ -29,6 +29,10 @@ std::optional<Schedule> findSchedule(std::string_view name);
 /// into the gaps: F + B - W under ZB-H1, F + B - 2 W under ZB-H2, and never less than nothing.
 double fillingSeconds(Schedule schedule, double seconds, double backwardWeight);
 
+/// How many times the gradients of weights of a microbatch are left out of the seconds that fill the pipeline: 0 under
+/// GPipe and 1F1B, 2 under ZB-H1, 3 under ZB-H2 (fillingSeconds).
+unsigned delayedWeights(Schedule schedule);
+
 /// Whether all stages keep activations of as many microbatches as the first one does: with zero bubbles, a late stage
 /// puts off gradients of weights for as long as an early one waits for its first backward.
 bool keepsEqually(Schedule schedule);

@@ -123,7 +123,7 @@ private:
     StageWay way;
     way.mostStages = mostStages;
     way.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
-    way.load = option.steadySeconds(problem.microbatches, way.filling);
+    way.load = option.steadySeconds(problem.fullMicrobatches(), way.filling);
     way.option = option;
     return way;
   }

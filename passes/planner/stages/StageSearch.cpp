@@ -21,7 +21,7 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
     stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
     double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
     sum += filling + (i == 0 ? 0 : (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices));
-    longest = std::max(longest, stage.option.steadySeconds(problem.microbatches, filling));
+    longest = std::max(longest, stage.option.steadySeconds(problem.fullMicrobatches(), filling));
     perStep = std::max(perStep, stage.option.perStep);
   }
   return sum + longest + perStep;
@@ -161,7 +161,7 @@ private:
   }
 
   /// A stage that takes longer cannot belong to a better plan: every microbatch passes it.
-  double mostSeconds() const { return best.seconds / problem.microbatches; }
+  double mostSeconds() const { return best.seconds / problem.fullMicrobatches(); }
 
   double findLeastBytes(const std::vector<std::vector<unsigned>> &orders) {
     StageEdges edges = makeEdges(problem, costs, cuts, groups, {infinity, std::nullopt, 0, true});

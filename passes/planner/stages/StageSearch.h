@@ -45,7 +45,7 @@ struct StageOption {
 
   double seconds() const { return forward + backward; }
   /// Seconds of so many microbatches besides the `filling` seconds.
-  double steadySeconds(unsigned microbatches, double filling) const {
+  double steadySeconds(double microbatches, double filling) const {
     return steadySlowdown * (microbatches * seconds() - filling);
   }
 };
@@ -87,6 +87,8 @@ struct StageProblem {
   std::vector<DeviceRun> runs;
   bool anyOrder = true;
   unsigned microbatches = 1;
+  /// The size of the last microbatch as a part of the others', which it takes as much less time.
+  double lastMicrobatch = 1;
   /// What crosses between stages comes back as a gradient: its transfers count twice.
   bool training = true;
   Schedule schedule = Schedule::OneForwardOneBackward;
@@ -100,6 +102,9 @@ struct StageProblem {
   /// No plan has more stages. Where the schedule has all stages keep equally much (`keepsEqually`), they keep as much
   /// as those of a plan of so many.
   std::optional<unsigned> mostStages;
+
+  /// M of the formula: the step's samples in microbatches of full size.
+  double fullMicrobatches() const { return microbatches - 1 + lastMicrobatch; }
 
   /// Microbatches that a stage keeps in flight which has so many stages behind it, itself included: where all keep
   /// equally much and nothing says how many stages there are, no more than it will.

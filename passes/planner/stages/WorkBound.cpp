@@ -32,7 +32,7 @@ static double leastAdded(const std::vector<StageOption> &options, const StagePro
     if (option.fixedBytes + inFlight * option.microbatchBytes > memory || option.seconds() > mostSeconds)
       continue;
     double filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
-    least = std::min(least, filling + option.steadySeconds(problem.microbatches, filling) * share);
+    least = std::min(least, filling + option.steadySeconds(problem.fullMicrobatches(), filling) * share);
   }
   return least;
 }
