@@ -6,6 +6,8 @@
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <set>
+
 using namespace llvm;
 
 namespace cleave {
@@ -22,6 +24,60 @@ DeviceKind deviceKindOf(const Machine &machine, unsigned device) {
   kind.driver = spec.driver;
   kind.cores = spec.cores;
   return kind;
+}
+
+/// The smaller share of two curves at the sizes of both.
+static EfficiencyCurve lowerOf(const EfficiencyCurve &left, const EfficiencyCurve &right) {
+  EfficiencyCurve lower;
+  std::set<double> sizes;
+  for (const EfficiencyCurve *curve : {&left, &right})
+    for (const EfficiencyCurve::Point &point : curve->points)
+      sizes.insert(point.size);
+  for (double size : sizes)
+    lower.points.push_back({size, std::min(left.at(size), right.at(size))});
+  return lower;
+}
+
+/// The curve that a name such as "contraction.f32" stands for.
+static const EfficiencyCurve *curveNamed(const DeviceKind &kind, StringRef name) {
+  auto [costClass, elementType] = name.split('.');
+  return kind.findCurve(costClass, elementType);
+}
+
+static void slowDown(DeviceKind &kind, const DeviceKind &other) {
+  kind.memory = std::min(kind.memory, other.memory);
+  kind.bandwidth = std::min(kind.bandwidth, other.bandwidth);
+  kind.launch = std::max(kind.launch, other.launch);
+  kind.overlapSlowdown = std::max(kind.overlapSlowdown, other.overlapSlowdown);
+  kind.neighbourSlowdown = std::max(kind.neighbourSlowdown, other.neighbourSlowdown);
+  // What one of them lacks, it computes at its rate for f32.
+  std::map<std::string, double> peak;
+  for (const DeviceKind *from : {static_cast<const DeviceKind *>(&kind), &other})
+    for (const auto &[type, rate] : from->peak) {
+      auto rateOf = [&, type = type](const DeviceKind &of) {
+        auto known = of.peak.find(type);
+        known = known == of.peak.end() ? of.peak.find("f32") : known;
+        return known == of.peak.end() ? rate : known->second;
+      };
+      peak[type] = std::min(rateOf(kind), rateOf(other));
+    }
+  std::map<std::string, EfficiencyCurve> efficiency;
+  for (const DeviceKind *from : {static_cast<const DeviceKind *>(&kind), &other})
+    for (const auto &[name, curve] : from->efficiency) {
+      const EfficiencyCurve *left = curveNamed(kind, name), *right = curveNamed(other, name);
+      efficiency[name] = left && right ? lowerOf(*left, *right) : curve;
+    }
+  kind.peak = std::move(peak);
+  kind.efficiency = std::move(efficiency);
+}
+
+DeviceKind slowestKindOf(const Machine &machine, ArrayRef<unsigned> devices) {
+  DeviceKind slowest = deviceKindOf(machine, devices.front());
+  std::set<std::string> seen = {machine.devices[devices.front()].kind};
+  for (unsigned device : devices.drop_front())
+    if (seen.insert(machine.devices[device].kind).second)
+      slowDown(slowest, deviceKindOf(machine, device));
+  return slowest;
 }
 
 StringRef costClassName(CostClass costClass) {

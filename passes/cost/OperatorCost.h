@@ -15,6 +15,10 @@ namespace cleave {
 /// and 10 GB/s each, 2 us a call).
 DeviceKind deviceKindOf(const Machine &machine, unsigned device);
 
+/// A kind that is in nothing faster, and in nothing has more memory, than any of these devices: what equal parts of
+/// work take on all of them. Expects at least one device.
+DeviceKind slowestKindOf(const Machine &machine, llvm::ArrayRef<unsigned> devices);
+
 /// The costs of operators on devices of one kind that compute in one element type ("f32", "bf16", …).
 class OperatorCost {
 public:

@@ -481,7 +481,7 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
                                                      const SearchRequest &request, bool sharesDevices = false) {
   constexpr unsigned shares = 2;
   std::vector<std::unique_ptr<Searcher>> searchers;
-  for (const std::vector<unsigned> &devices : devicesToTry(machine, request, sharesDevices))
+  for (const DevicesToTry &devices : devicesToTry(machine, request, sharesDevices))
     for (unsigned share = 0; share != shares; ++share)
       searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices, devices));
   if (std::string problem = searchers.front()->checkRequest(); !problem.empty())

@@ -38,19 +38,63 @@ std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsig
   return devices;
 }
 
-std::vector<std::vector<unsigned>> devicesToTry(const Machine &machine, const SearchRequest &request,
-                                                bool sharesDevices) {
+/// The devices of the kinds that compute fastest, of the two fastest kinds, and so on up to all.
+static std::vector<DevicesToTry> devicesAsOneKind(const Machine &machine, const SearchRequest &request) {
+  std::vector<unsigned> all = allDevices(machine);
+  std::vector<std::pair<double, std::vector<unsigned>>> kinds;
+  for (unsigned device : all) {
+    auto same = llvm::find_if(
+        kinds, [&](auto &kind) { return alike(machine.devices[kind.second.front()], machine.devices[device]); });
+    if (same == kinds.end()) {
+      OperatorCost cost(deviceKindOf(machine, device), request.elementType);
+      same = kinds.insert(same, {cost.peakFlops(), {}});
+    }
+    same->second.push_back(device);
+  }
+  llvm::stable_sort(kinds, [](auto &left, auto &right) { return left.first > right.first; });
+  std::vector<DevicesToTry> sets;
+  std::vector<unsigned> devices;
+  for (auto &[speed, more] : kinds) {
+    devices = joined(std::move(devices), more);
+    if (devices.size() != more.size())
+      sets.push_back({devices, /*asOneKind=*/true});
+  }
+  return sets;
+}
+
+std::vector<DevicesToTry> devicesToTry(const Machine &machine, const SearchRequest &request, bool sharesDevices) {
   std::vector<unsigned> all = allDevices(machine);
   std::vector<unsigned> pinned = devicesOf(request.pinned);
   std::vector<unsigned> some = HostSharing(machine).devicesWithCores(pinned);
+  std::vector<DevicesToTry> sets;
   // Where a step is one microbatch, stages take turns, and are as slow as their own devices make them.
   if (!request.training || sharesDevices || some == all)
-    return {all};
-  return {some, all};
+    sets = {{all}};
+  else
+    sets = {{some}, {all}};
+  if (request.pinned.empty())
+    llvm::append_range(sets, devicesAsOneKind(machine, request));
+  return sets;
+}
+
+/// Devices of any kinds as a run. Grids lie across hosts as if each had what all have in common.
+static Run runOfAll(const Machine &machine, llvm::ArrayRef<unsigned> devices) {
+  std::map<unsigned, unsigned> onHost;
+  for (unsigned device : devices)
+    ++onHost[machine.devices[device].host];
+  Run run;
+  run.devices.assign(devices.begin(), devices.end());
+  unsigned common = 0;
+  for (auto [host, count] : onHost)
+    common = std::gcd(common, count);
+  run.hostSize = onHost.size() == 1 ? run.count() : common;
+  return run;
 }
 
 std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<MeshSpec> pinned,
-                          bool sharesDevices) {
+                          bool sharesDevices, bool asOneKind) {
+  if (asOneKind)
+    return {runOfAll(machine, devices)};
   std::vector<Run> runs;
   unsigned onHost = 0;
   const DeviceSpec *before = nullptr;
@@ -142,6 +186,14 @@ uint64_t Searcher::classOf(unsigned first, unsigned last) {
   unsigned structure = intervals.classOf(first, last);
   return request.pinned.empty() ? structure
                                 : classes.try_emplace({structure, pinsOf(first, last)}, classes.size()).first->second;
+}
+
+double Searcher::leastMemory(const Run &run) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (unsigned device : run.devices)
+    if (uint64_t limit = machine.devices[device].memoryLimit)
+      least = std::min(least, static_cast<double>(limit));
+  return request.memoryLimit > 0 ? std::min(least, request.memoryLimit) : least;
 }
 
 //===-- grids and settings ------------------------------------------------------------------------------------===//
@@ -290,8 +342,8 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   Setting setting;
   setting.grid = grid.get();
   setting.cost = &busyCosts
-                      .try_emplace({kind, devices}, deviceKindOf(machine, runs[kind].devices.front()),
-                                   request.elementType, slowdownsOf(kind, devices).own)
+                      .try_emplace({kind, devices}, slowestKindOf(machine, runs[kind].devices), request.elementType,
+                                   slowdownsOf(kind, devices).own)
                       .first->second;
   setting.options.training = request.training;
   setting.options.batchScale = batchScale(microbatches);

@@ -29,15 +29,22 @@ struct Run {
 };
 /// Devices of the machine as runs: what nothing is pinned to, or all where devices are shared, then a run for each mesh
 /// of pinned operators. `devices`: ascending; those of the meshes count anyway.
+/// `asOneKind`: all devices are one run, whatever their kinds.
 std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<unsigned> devices,
-                          llvm::ArrayRef<MeshSpec> pinned = {}, bool sharesDevices = false);
+                          llvm::ArrayRef<MeshSpec> pinned = {}, bool sharesDevices = false, bool asOneKind = false);
 std::vector<unsigned> allDevices(const Machine &machine);
 /// The devices of meshes.
 std::vector<unsigned> devicesOf(llvm::ArrayRef<MeshSpec> meshes);
-/// The devices that pipelines may have: where devices share the cores of their host, first as many as there are cores
-/// for, and then all. A pipeline keeps all of them busy, so that each number of them has its own seconds.
-std::vector<std::vector<unsigned>> devicesToTry(const Machine &machine, const SearchRequest &request,
-                                                bool sharesDevices);
+/// Devices that plans may have, ascending.
+struct DevicesToTry {
+  std::vector<unsigned> devices;
+  /// Each takes as long as the slowest of them would: stages may have devices of several kinds, in equal parts.
+  bool asOneKind = false;
+};
+/// Where devices share the cores of their host, first as many as there are cores for, and then all: a pipeline keeps
+/// all of them busy, so that each number of them has its own seconds. Where there are several kinds of them, also the
+/// fastest kinds together, as if they were one.
+std::vector<DevicesToTry> devicesToTry(const Machine &machine, const SearchRequest &request, bool sharesDevices);
 /// All of two lists of devices, each once, ascending.
 std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsigned> others);
 /// The numbers of devices that a stage may have on any grid: parts of a host and powers of two of hosts; every number
@@ -95,17 +102,18 @@ public:
   /// Searches for plans of some of the machine's devices, ascending; pipelines keep them all busy.
   /// `sharesDevices`: a device may belong to several stages.
   Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request, bool sharesDevices,
-           std::vector<unsigned> devices)
-      : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), available(std::move(devices)),
+           const DevicesToTry &devices)
+      : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), available(devices.devices),
         busy(joined(available, devicesOf(request.pinned))), topology(machine), sharing(machine),
-        intervals(graph, request.fixed), runs(findRuns(machine, available, request.pinned, sharesDevices)) {
+        intervals(graph, request.fixed),
+        runs(findRuns(machine, available, request.pinned, sharesDevices, devices.asOneKind)) {
     for (const Run &run : runs) {
-      operatorCosts.push_back(
-          std::make_unique<OperatorCost>(deviceKindOf(machine, run.devices.front()), request.elementType));
+      operatorCosts.push_back(std::make_unique<OperatorCost>(slowestKindOf(machine, run.devices), request.elementType));
       sizesOnAllGrids.push_back(stageSizes(run));
+      memories.push_back(leastMemory(run));
     }
     begin = std::clock();
-    hidden = deviceKindOf(machine, runs.front().devices.front()).overlapSlowdown - 1;
+    hidden = slowestKindOf(machine, runs.front().devices).overlapSlowdown - 1;
     memoryBinds = memoryMayBind();
     sumState();
     findPinnedLayers();
@@ -137,12 +145,9 @@ public:
 private:
   friend class Costs;
 
-  double memoryOf(unsigned kind) const {
-    double limit = static_cast<double>(machine.devices[runs[kind].devices.front()].memoryLimit);
-    if (request.memoryLimit > 0)
-      limit = limit > 0 ? std::min(limit, request.memoryLimit) : request.memoryLimit;
-    return limit > 0 ? limit : std::numeric_limits<double>::infinity();
-  }
+  /// Bytes of each device of a run.
+  double memoryOf(unsigned kind) const { return memories[kind]; }
+  double leastMemory(const Run &run) const;
   /// Samples of a microbatch, the last one's may be fewer.
   int64_t samplesOf(int64_t microbatches) const { return (batch() + microbatches - 1) / microbatches; }
   /// The samples of a step in microbatches of full size.
@@ -248,8 +253,9 @@ private:
   std::map<std::pair<unsigned, PinsOfLayers>, uint64_t> classes;
   /// By kind, while nothing else computes; and as settings have them.
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
-  /// By kind: the numbers of devices of stages on any grid.
+  /// By kind: the numbers of devices of stages on any grid, and the bytes of a device.
   std::vector<std::vector<unsigned>> sizesOnAllGrids;
+  std::vector<double> memories;
   std::map<std::pair<unsigned, unsigned>, OperatorCost> busyCosts;
   std::map<std::pair<unsigned, unsigned>, Slowdowns> slowdowns;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
