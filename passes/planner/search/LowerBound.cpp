@@ -9,10 +9,10 @@
 namespace cleave::search {
 
 /// No plan with these microbatches takes less, whatever memory it needs. One stage by itself is bounded by the weights'
-/// dual value. Of several stages i, on d_i of N devices, with t_i seconds of a microbatch of which f_i fill the
-/// pipeline, the longest takes no less than any mean of them:
+/// dual value. Of several stages i, with t_i seconds of a microbatch of which f_i fill the pipeline, the longest takes
+/// no less than any mean of them. Weighted by the part p_i of the machine's speed that their devices have:
 ///
-///   sum of f_i + max s_i (M t_i - f_i)  >=  sum of (f_i + d_i/N s_i (M t_i - f_i))
+///   sum of f_i + max s_i (M t_i - f_i)  >=  sum of (f_i + p_i s_i (M t_i - f_i))
 ///
 /// which is a sum over stages, and so at least the cheapest way to cut the layers into intervals, each on the grid
 /// where its term is least.
@@ -56,7 +56,7 @@ double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
   stages::StageProblem problem = problemOf(microbatches);
   double least = solver::forbidden, memory = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
-    memory += memoryOf(kind) * runs[kind].count() / static_cast<double>(busy.size());
+    memory += memoryOf(kind) * partOf(kind, runs[kind].count());
   if (problem.numStages.value_or(2) != 1) {
     KnownTerms terms;
     least = severalStagesBound(problem, terms, 0);
@@ -87,7 +87,7 @@ Weights Searcher::weightsAt(double secondsPerByte) const {
   return weights;
 }
 
-/// `price`: of a byte of the mean device, for a step.
+/// `price`: of a byte of the mean device, by the same weights, for a step.
 double Searcher::severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price) {
   std::map<uint64_t, double> leastOf;
   auto termOf = [&](unsigned first, unsigned last) {
@@ -143,14 +143,21 @@ unsigned Searcher::mostDelayedWeights(int64_t microbatches) const {
   return most;
 }
 
-/// The term of an interval in the bound of several stages, in a setting. With a = d/N s it is (1 + a (M - 1)) t, less
+/// The part of all devices' speed that some devices have.
+double Searcher::partOf(unsigned kind, unsigned devices) const {
+  double all = 0;
+  for (unsigned other = 0; other != runs.size(); ++other)
+    all += runs[other].count() * operatorCosts[other]->peakFlops();
+  return devices * operatorCosts[kind]->peakFlops() / all;
+}
+
+/// The term of an interval in the bound of several stages, in a setting. With a = p s it is (1 + a (M - 1)) t, less
 /// the gradients of weights that the schedule leaves out of f, (1 - a) k w, and the optimizer's seconds u, which the
 /// longest stage's take as well, a u. The weights are those under which choices are best for just that.
 double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
                         double price) {
   double count = problem.fullMicrobatches();
-  double part = in.devices / static_cast<double>(busy.size()),
-         busyPart = part * slowdownsOf(in.kind, in.devices).steady;
+  double part = partOf(in.kind, in.devices), busyPart = part * slowdownsOf(in.kind, in.devices).steady;
   double alone = std::max(0.0, 1 - busyPart), times = 1 + busyPart * (count - 1);
   Weights weights = weightsAt(price * part / times);
   weights.delayed = mostDelayedWeights(problem.microbatches) * alone / times;

@@ -259,11 +259,6 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     if (index + 1 != plan.stages.size())
       stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
   }
-  double limit = 0;
-  for (unsigned kind = 0; kind != runs.size(); ++kind)
-    if (std::isfinite(memoryOf(kind)))
-      limit = limit > 0 ? std::min(limit, memoryOf(kind)) : memoryOf(kind);
-  found.memoryLimit = limit;
   return found;
 }
 
@@ -460,6 +455,12 @@ std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
     return *failure;
   // As it was computed: a plan below it shows that the bound is wrong, and must.
   best->lowerBound = least;
+  // Of the fullest device, where kinds differ.
+  std::vector<double> bytes = best->deviceBytes();
+  unsigned fullest = llvm::max_element(bytes) - bytes.begin();
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    if (llvm::is_contained(runs[kind].devices, fullest) && std::isfinite(memoryOf(kind)))
+      best->memoryLimit = memoryOf(kind);
   addExpectations();
   return std::move(*best);
 }
@@ -481,15 +482,16 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
                                                      const SearchRequest &request, bool sharesDevices = false) {
   constexpr unsigned shares = 2;
   std::vector<std::unique_ptr<Searcher>> searchers;
-  for (const DevicesToTry &devices : devicesToTry(machine, request, sharesDevices))
+  std::vector<DevicesToTry> sets = devicesToTry(machine, request, sharesDevices);
+  for (const DevicesToTry &devices : sets)
     for (unsigned share = 0; share != shares; ++share)
       searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices, devices));
   if (std::string problem = searchers.front()->checkRequest(); !problem.empty())
     return SearchFailure{false, problem};
-  auto together = [&](auto work) {
+  auto together = [&](llvm::ArrayRef<std::unique_ptr<Searcher>> some, auto work) {
     auto workOf = [&](unsigned share) {
-      for (size_t index = share; index < searchers.size(); index += shares)
-        work(*searchers[index], share);
+      for (size_t index = share; index < some.size(); index += shares)
+        work(*some[index], share);
     };
     std::vector<std::thread> threads;
     for (unsigned share = 1; share < shares; ++share)
@@ -507,13 +509,17 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
       if (winner)
         searcher->secondsToBeat = winner->best->seconds;
   };
-  for (bool onAllGrids : {true, false}) {
-    together([&](Searcher &searcher, unsigned share) { searcher.explore(share, shares, onAllGrids); });
-    findWinner();
-    for (auto &searcher : searchers)
-      for (auto &other : searchers)
-        if (onAllGrids)
-          searcher->learnFrom(*other);
+  // One set of devices after the other: what is found on one rules out much on the next.
+  for (size_t set = 0; set != sets.size(); ++set) {
+    auto own = llvm::ArrayRef(searchers).slice(set * shares, shares);
+    for (bool onAllGrids : {true, false}) {
+      together(own, [&](Searcher &searcher, unsigned share) { searcher.explore(share, shares, onAllGrids); });
+      findWinner();
+      for (auto &searcher : own)
+        for (auto &other : own)
+          if (onAllGrids)
+            searcher->learnFrom(*other);
+    }
   }
   double bound = solver::forbidden;
   if (winner)
@@ -525,7 +531,7 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
   if (sharesDevices)
     return search(graph, machine, request);
   // How much memory is missing takes longer to find out than that it is.
-  together([](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
+  together(searchers, [](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
   for (auto &searcher : searchers)
     searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
   findWinner();

@@ -216,6 +216,7 @@ private:
   double memoryBoundOf(int64_t microbatches, double enough);
   Weights weightsAt(double secondsPerByte) const;
   double unsplitUpdateSeconds(unsigned first, unsigned last);
+  double partOf(unsigned kind, unsigned devices) const;
   unsigned mostDelayedWeights(int64_t microbatches) const;
   /// A setting in which layers may be, and their term in the bound of several stages at no price of memory.
   struct SettingOfLayers {

@@ -85,12 +85,12 @@ TEST(MixedMachines, LeaveSlowDevicesIdleWhereTheyWouldHoldUpTheRest) {
   auto devicesOn = [&](double slower) {
     Machine machine =
         readMachine("device_kinds:\n"
-                  "  fast: { memory: 16 GiB, bandwidth: 800 GB/s, peak: { f32: 16 TFLOP/s }, launch: 4 us }\n"
-                  "  slow: { memory: 16 GiB, bandwidth: " +
-                  std::to_string(800 / slower) + " GB/s, peak: { f32: " + std::to_string(16 / slower) +
-                  " TFLOP/s }, launch: 4 us }\n"
-                  "hosts:\n  - { devices: [ { kind: slow, count: 2 }, { kind: fast, count: 1 } ], links: [ { "
-                  "between: devices, bandwidth: 200 GB/s, latency: 5 us } ] }\n");
+                    "  fast: { memory: 16 GiB, bandwidth: 800 GB/s, peak: { f32: 16 TFLOP/s }, launch: 4 us }\n"
+                    "  slow: { memory: 16 GiB, bandwidth: " +
+                    std::to_string(800 / slower) + " GB/s, peak: { f32: " + std::to_string(16 / slower) +
+                    " TFLOP/s }, launch: 4 us }\n"
+                    "hosts:\n  - { devices: [ { kind: slow, count: 2 }, { kind: fast, count: 1 } ], links: [ { "
+                    "between: devices, bandwidth: 200 GB/s, latency: 5 us } ] }\n");
     SearchRequest request;
     request.considersOthers = false;
     auto found = findPlan(model.graph, machine, request);
