@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rooflines.
+// Rooflines, and waves of tiles.
 
 #include "passes/cost/OperatorCost.h"
 
 #include "llvm/Support/ErrorHandling.h"
+
+#include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -40,8 +43,28 @@ StringRef costClassName(CostClass costClass) {
   llvm_unreachable("classes are listed above");
 }
 
+std::optional<KernelWork::Extents> KernelWork::extents() const {
+  if (!(lhs > 0 && rhs > 0 && result > 0 && flops > 0))
+    return std::nullopt;
+  double sums = flops / 2;
+  // Sizes that no product of matrices with so many operations has say nothing.
+  constexpr double slack = 0.01;
+  Extents extents;
+  extents.batch = lhs / sums * rhs / sums * result;
+  if (extents.batch < 1 - slack)
+    return std::nullopt;
+  extents.rows = std::max(1.0, sums / rhs);
+  extents.columns = std::max(1.0, sums / lhs);
+  extents.inner = std::max(1.0, sums / result);
+  return extents;
+}
+
+static double bytesOfElement(StringRef elementType) {
+  return elementType == "f64" ? 8 : elementType == "bf16" || elementType == "f16" ? 2 : elementType == "i8" ? 1 : 4;
+}
+
 OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
-    : launch(kind.launch * slowdown) {
+    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");
@@ -55,22 +78,63 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double
     convolution = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("streaming", elementType))
     streaming = *curve;
+  if (const EfficiencyCurve *curve = kind.findCurve("attention", elementType))
+    attention = curve->at(1);
+  if (const TileModel *known = kind.findTiles(elementType))
+    tiles = *known;
 }
 
-double OperatorCost::seconds(CostClass costClass, double flops, double bytes, bool slides) const {
-  if (costClass == CostClass::View)
+static double shareAt(const EfficiencyCurve *curve, double size) {
+  return curve ? std::max(curve->at(std::max(size, 1.0)), 1e-6) : 1;
+}
+
+/// The largest power of two, of those that matter, that divides the bytes of a row.
+static double alignmentOf(double elements, double elementBytes) {
+  constexpr double most = 128;
+  double alignment = elementBytes;
+  double bytes = std::round(elements) * elementBytes;
+  while (alignment < most && std::fmod(bytes, 2 * alignment) == 0)
+    alignment *= 2;
+  return alignment;
+}
+
+/// The tile with which the waves take least: a unit computes a tile at a time, and all begin the next wave together.
+double OperatorCost::tiledSeconds(const KernelWork::Extents &extents) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const TileModel::Tile &tile : tiles->tiles) {
+    double count =
+        std::round(extents.batch) * std::ceil(extents.rows / tile.rows) * std::ceil(extents.columns / tile.columns);
+    double waves = std::ceil(count / tiles->units);
+    least = std::min(least, waves * tile.rows * tile.columns / tile.share);
+  }
+  double rate = peak / tiles->units * tiles->sustained;
+  if (!tiles->alignment.points.empty()) {
+    double alignment = std::min(alignmentOf(extents.inner, elementBytes), alignmentOf(extents.columns, elementBytes));
+    rate *= shareAt(&tiles->alignment, alignment);
+  }
+  return 2 * least * extents.inner / rate;
+}
+
+double OperatorCost::streamSeconds(double bytes) const {
+  auto found = efficiency.find(CostClass::Elementwise);
+  return bytes / (bandwidth * shareAt(found == efficiency.end() ? nullptr : &found->second, bytes));
+}
+
+double OperatorCost::seconds(const KernelWork &work) const {
+  if (work.costClass == CostClass::View)
     return 0;
-  auto shareAt = [](const EfficiencyCurve *curve, double size) {
-    return curve ? std::max(curve->at(std::max(size, 1.0)), 1e-6) : 1;
-  };
-  auto found = efficiency.find(costClass);
+  auto found = efficiency.find(work.costClass);
   const EfficiencyCurve *curve = found == efficiency.end() ? nullptr : &found->second;
-  if (costClass != CostClass::Contraction)
-    return launch + std::max(flops / peak, bytes / (bandwidth * shareAt(curve, bytes)));
-  if (slides && convolution)
-    curve = &*convolution;
-  double reading = shareAt(streaming ? &*streaming : nullptr, bytes);
-  return launch + std::max(flops / (peak * shareAt(curve, flops)), bytes / (bandwidth * reading));
+  if (work.costClass != CostClass::Contraction)
+    return launch + std::max(work.flops / peak, work.bytes / (bandwidth * shareAt(curve, work.bytes)));
+  double reading = work.bytes / (bandwidth * shareAt(streaming ? &*streaming : nullptr, work.bytes));
+  if (work.slides && convolution)
+    return launch + std::max(work.flops / (peak * shareAt(&*convolution, work.flops)), reading);
+  if (tiles && !work.slides)
+    if (auto extents = work.extents())
+      return launch + std::max(tiledSeconds(*extents), reading);
+  double share = curve ? shareAt(curve, work.flops) : tiles ? tiles->sustained : 1;
+  return launch + std::max(work.flops / (peak * share), reading);
 }
 
 } // namespace cleave
