@@ -63,8 +63,7 @@ double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) {
     if (parameter.trained && parameter.firstUse != none && parameter.firstUse >= graph.boundaries[first].at &&
         parameter.firstUse < graph.boundaries[last].at)
       bytes += parameter.bytes;
-  return mostSlowdowns().own *
-         operatorCosts.front()->memorySeconds(bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+  return mostSlowdowns().own * updateSeconds(bytes, *operatorCosts.front(), stored, machine.executor);
 }
 
 /// The least device seconds, as slow as in the steady state of a pipeline, and the least seconds that a microbatch of
@@ -96,7 +95,7 @@ double Searcher::singleStageBound(int64_t microbatches) {
   auto count = static_cast<double>(microbatches);
   stages::StageProblem problem = problemOf(microbatches);
   // Replicas that share the optimizer's state save time that the weights do not know of: at most all of it.
-  bool mayShare = memoryBinds || request.zero.value_or(0) > 0;
+  bool mayShare = request.zero ? *request.zero > 0 : memoryBinds;
   double shared = mayShare ? unsplitUpdateSeconds(0, intervals.numLayers()) : 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     for (unsigned devices : problem.runs[kind].stageSizes)
@@ -105,12 +104,14 @@ double Searcher::singleStageBound(int64_t microbatches) {
           continue;
         unsigned setting = settingOf(kind, devices, shape, microbatches);
         double bound = 0;
+        bool any = false;
         for (const Weights &weights : weightsOf(microbatches)) {
           if (weights.secondsPerByte != 0)
             continue;
           const IntervalSums *sums = intervals.best(0, intervals.numLayers(), setting, weights);
           if (!sums)
             continue;
+          any = true;
           double value =
               sums->forward + sums->backward + weights.reduction * sums->reduction + (sums->update - shared) / count;
           // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is
@@ -118,7 +119,7 @@ double Searcher::singleStageBound(int64_t microbatches) {
           double part = count - std::max(0.0, (weights.reduction * count - hidden) / (1 + weights.reduction));
           bound = std::max(bound, part * value);
         }
-        if (bound > 0)
+        if (any)
           least = std::min(least, bound);
       }
   return least;

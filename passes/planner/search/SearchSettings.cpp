@@ -10,9 +10,6 @@
 
 namespace cleave::search {
 
-/// Bytes of gradients that are joined at once: the buckets of PyTorch's DistributedDataParallel (Li et al., VLDB 2020).
-static constexpr double largestBucket = 25e6;
-
 static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
   return left.kind == right.kind && left.cores == right.cores && left.memoryLimit == right.memoryLimit &&
          left.driver == right.driver;
@@ -267,7 +264,10 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   setting.options.batchScale = batchScale(microbatches);
   setting.options.microbatches = static_cast<double>(microbatches);
   setting.options.precision = precision();
-  setting.options.bucketBytes = std::min(largestBucket, trainedBytes() * setting.options.precision.gradient);
+  setting.options.bucketBytes = trainedBytes() * setting.options.precision.gradient;
+  if (double bucket = machine.executor.bucket; bucket > 0)
+    setting.options.bucketBytes = std::min(bucket, setting.options.bucketBytes);
+  setting.options.executor = machine.executor;
   setting.options.roles = known.roles;
   return entry->second = intervals.addSetting(std::move(setting));
 }
