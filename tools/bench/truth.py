@@ -25,6 +25,7 @@ import statistics
 import subprocess
 import tempfile
 import threading
+import zlib
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
@@ -60,13 +61,20 @@ LLAMAS = {
 # What rows of a source do not say: the software that ran them, and the network of the cluster.
 SOURCES = {
     "SC'21 table 1": {"short": "SC'21", "executor": "megatron-2021"},
-    "MLSys'23 table 5": {"short": "MLSys'23", "executor": "megatron-2021"},
+    # Of 2022, when gradients of weights were added up by the product that makes them (repository, release 3.0).
+    "MLSys'23 table 5": {"short": "MLSys'23",
+                         "executor": "{ base: megatron-2021, name: megatron-2022, bytes: { accumulation: 0 B } }"},
     "ground_truth_multi": {"short": "vTrain, several hosts", "executor": "megatron-2021"},
     "ground_truth_single": {"short": "vTrain, one host", "executor": "eager"},
     "llm-foundry": {"short": "MosaicML", "executor": "fsdp"},
     # Four Omni-Path ports of 100 Gb/s a host of eight GPUs (the chronicle's own description of Jean Zay).
-    "bigscience": {"short": "BLOOM", "executor": "megatron-2021", "network": (11e9, 4)},
-    "torchtitan": {"short": "torchtitan", "executor": "fsdp"},
+    # CUDA_LAUNCH_BLOCKING=1 (the same): the host's time comes on top.
+    "bigscience": {"short": "BLOOM", "executor": "{ base: eager, name: eager that blocks, blocks: true }",
+                   "network": (11e9, 4)},
+    # Compiled by PyTorch, with FlashAttention-2.
+    "torchtitan": {"short": "torchtitan",
+                   "executor": "{ base: fsdp, name: fsdp compiled, fusion: chains, dispatch: 0 us, "
+                               "attention: { streamed: true, skips_masked: true, forward: 0.62, backward: 0.55 } }"},
     "Megatron-Bridge": {"short": "Megatron-Bridge", "executor": "megatron-core"},
 }
 
@@ -137,9 +145,8 @@ def model_of(row):
     if hidden % heads:
         raise NotBuildable("heads do not divide hidden")
     if "mpt" in name:
-        if not has_zoo("mpt"):
-            raise NotBuildable("no such model in the zoo")
-        return ("mpt", ("hidden", hidden), ("layers", layers), ("heads", heads), ("sequence", seq),
+        # The rows' numbers of parameters tell biases and learned positions: the zoo's GPT, which has as many.
+        return ("gpt", ("hidden", hidden), ("layers", layers), ("heads", heads), ("sequence", seq),
                 ("vocabulary", number(row["vocab"]) or 50368))
     shape = ("gpt", ("hidden", hidden), ("layers", layers), ("heads", heads), ("sequence", seq),
              ("vocabulary", number(row["vocab"]) or 51200))
@@ -209,7 +216,7 @@ class Predictor:
             os.replace(path + f".{threading.get_ident()}", path)
         return path
 
-    def machine(self, preset, gpus, network):
+    def machine(self, preset, gpus, network, executor):
         """The preset with so many GPUs and no limit of memory, and the memory of a device."""
         if preset not in self.presets:
             made = run("probe", "--preset", preset, "-o", "-")
@@ -230,9 +237,12 @@ class Predictor:
         if network:
             text = re.sub(r"(?m)^network:.*$",
                           f"network: {{ bandwidth: {network[0] / 1e9} GB/s, latency: 5 us, ports: {network[1]} }}", text)
+        if executors():
+            text += f"executor: {executor}\n"
         if self.ablation:
             text = self.ablation(text)
-        path = os.path.join(self.folder, f"{preset}-{here}x{hosts}-{network[1] if network else 0}.yaml")
+        path = os.path.join(self.folder,
+                            f"{preset}-{here}x{hosts}-{network[1] if network else 0}-{zlib.crc32(executor.encode())}.yaml")
         with open(path + f".{threading.get_ident()}", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(path + f".{threading.get_ident()}", path)
@@ -247,16 +257,16 @@ class Predictor:
 
     def predict_now(self, config):
         model = self.model([config["model"][0], *map(tuple, config["model"][1:])])
-        machine, limit = self.machine(config["machine"], config["gpus"], config["network"])
+        machine, limit = self.machine(config["machine"], config["gpus"], config["network"],
+                                      config["executor"])
         output = tempfile.mktemp(dir=self.folder)
         degrees = f"model={config['tp']},data={config['dp']},pipeline={config['pp']}"
         if config["cp"] > 1:
             degrees += f",sequence={config['cp']}"
-        flags = ["--executor", config["executor"]] if executors() else []
         made = run("compile", model, "--machine", machine, "--train", "--dtype", config["dtype"], "--batch",
                    config["batch"], "--microbatches", config["microbatches"], "--recompute", config["recompute"],
                    "--zero", config["zero"], "--schedule", "1f1b", "--degrees", degrees, "-o", output, "--json",
-                   output + ".json", *flags)
+                   output + ".json")
         if made.returncode:
             raise NotBuildable(f"no plan: {made.stderr.strip().splitlines()[-1] if made.stderr.strip() else '?'}")
         with open(output + ".json", encoding="utf-8") as file:
@@ -302,6 +312,46 @@ class Predictor:
         return {"microbatches": count * compute / total, "communication of operators": exchange / total,
                 "pipeline": max(0.0, 1 - (count * compute + stage["per_step_seconds"]) / total),
                 "gradients and optimizer": stage["per_step_seconds"] / total}
+
+
+def changed_executor(text, key, value):
+    """A machine file whose executor has another value of a key."""
+    def change(found):
+        executor = found.group(1)
+        if not executor.startswith("{"):
+            executor = f"{{ base: {executor} }}"
+        return found.group(0) if f" {key}:" in executor else f"executor: {executor[:-1].rstrip()}, {key}: {value} }}"
+    return re.sub(r"(?m)^executor: (.*)$", change, text)
+
+
+# What is left out, and how the machine file then looks.
+ABLATIONS = {
+    "nothing": lambda text: text,
+    "tiles and waves": lambda text: re.sub(r"(?m)^( +)- \{ rows: 256, columns: 128 \}$",
+                                           r"\1- { rows: 1, columns: 1 }", text),
+    "the clock under load": lambda text: re.sub(r"sustained: [0-9.]+", "sustained: 1", text),
+    "kernels that wait for memory": lambda text: re.sub(r"(?m)^(    bandwidth: )\S+ \S+$", r"\g<1>1000000 GB/s", text),
+    "launches": lambda text: re.sub(r"launch: \S+ us", "launch: 0 us", text),
+    "communication inside of hosts": lambda text: re.sub(
+        r"between: devices, bandwidth: .*? \}", "between: devices, bandwidth: 1000000 GB/s, latency: 0 us }", text),
+    "joining gradients behind the backward pass":
+        lambda text: changed_executor(text, "gradients", "{ overlap: true, bucket: 25 MB }"),
+    "repeated normalizations": lambda text: changed_executor(text, "sequence_split", "true"),
+    "the software's bytes": lambda text: changed_executor(
+        text, "bytes", "{ accumulation: 0 B, update: 0 B, loss: 0 B, kept_loss: 0 B }"),
+    "fusion": lambda text: changed_executor(text, "fusion", "none"),
+}
+
+
+def ablate(rows, arguments):
+    """By what is left out and source: median error and bias."""
+    found = collections.OrderedDict()
+    for name, change in ABLATIONS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            results = compare(rows, arguments, folder, change)
+        found[name] = {source: (made["median"], made["bias"]) if (made := summary(group)) else None
+                       for source, group in by_source(results).items()}
+    return found
 
 
 def rows_of(path, arguments):
@@ -491,7 +541,8 @@ def page(results, ablations, command):
         lines += ["## What is not compared", "", *why, ""]
     if ablations:
         lines += ["## What each effect contributes", "",
-                  "The same with one effect left out: median error and bias.", "",
+                  "The same runs with one effect left out: median error and bias. Effects are not independent, so that they do not add",
+                  "up.", "",
                   "| without | " + " | ".join(next(iter(ablations.values()))) + " |",
                   "|---|" + "---:|" * len(next(iter(ablations.values())))]
         lines += [f"| {name} | " + " | ".join(f"{percent(one[0])}, {percent(one[1], True)}" if one else ""
@@ -513,6 +564,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--save")
+    parser.add_argument("--ablate", action="store_true")
     arguments = parser.parse_args()
     path = arguments.csv or (DEFAULT if os.path.exists(DEFAULT) else None)
     rows = rows_of(path, arguments)
@@ -521,8 +573,12 @@ def main():
     if arguments.save:
         with open(arguments.save, "w", encoding="utf-8") as file:
             json.dump(results, file)
-    command = "python3 tools/bench/truth.py ../shared/truth/throughput.csv --write"
-    text = page(results, {}, command)
+    ablations = {}
+    if arguments.ablate:
+        parts = ("SC'21", "MLSys'23", "ground_truth_multi")
+        ablations = ablate([row for row in rows if any(part in row["source"] for part in parts)], arguments)
+    command = "python3 tools/bench/truth.py ../shared/truth/throughput.csv --ablate --write"
+    text = page(results, ablations, command)
     if arguments.write:
         with open(PAGE, "w", encoding="utf-8") as file:
             file.write(text)
