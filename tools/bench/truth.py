@@ -44,10 +44,11 @@ SC21 = [
     ("529.6B", 20480, 105, 128, 8, 35, 2520, 2520, 163), ("1008B", 25600, 128, 160, 8, 64, 3072, 3072, 163),
 ]
 # Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models (MLSys 2023), table 5, full
-# recomputation: parameters, hidden, layers, heads, tensor and pipeline degrees, chunks of a stage, batch, seconds.
+# recomputation: parameters, hidden, layers, heads, tensor and pipeline degrees, chunks of a stage, microbatch, batch,
+# seconds (microbatches and chunks also in calculon-ai/calculon, validation/seqsel/tab5).
 MLSYS23 = [
-    ("22B", 6144, 48, 64, 8, 1, 1, 4, 1.42), ("175B", 12288, 96, 96, 8, 8, 3, 64, 18.13),
-    ("530B", 20480, 105, 128, 8, 35, 3, 280, 49.05), ("1T", 25600, 128, 160, 8, 64, 1, 512, 94.42),
+    ("22B", 6144, 48, 64, 8, 1, 1, 4, 4, 1.42), ("175B", 12288, 96, 96, 8, 8, 3, 1, 64, 18.13),
+    ("530B", 20480, 105, 128, 8, 35, 3, 1, 280, 49.05), ("1T", 25600, 128, 160, 8, 64, 1, 1, 512, 94.42),
 ]
 
 # Sizes of models that rows name and do not describe (their makers' model cards): hidden, layers, heads, heads of keys,
@@ -369,9 +370,9 @@ def rows_of(path, arguments):
                                 heads=heads, seq=2048, gpu="A100-80GB", gpus=gpus, tp=tp, pp=pp, vpp=vpp,
                                 dp=gpus // tp // pp, mbs=mbs, gbs=batch, precision="fp16", recompute="full",
                                 step_s=flops / (rate * 1e12 * gpus), tflops_per_gpu=rate, note="choice"))
-    for params, hidden, layers, heads, tp, pp, vpp, batch, seconds in MLSYS23:
+    for params, hidden, layers, heads, tp, pp, vpp, mbs, batch, seconds in MLSYS23:
         rows.append(row(source="MLSys'23 table 5", model="GPT", params=params, hidden=hidden, layers=layers, heads=heads,
-                        seq=2048, gpu="A100-80GB", gpus=tp * pp, tp=tp, pp=pp, vpp=vpp, dp=1, mbs=1, gbs=batch,
+                        seq=2048, gpu="A100-80GB", gpus=tp * pp, tp=tp, pp=pp, vpp=vpp, dp=1, mbs=mbs, gbs=batch,
                         precision="fp16", recompute="full", step_s=seconds))
     if path:
         with open(path, encoding="utf-8", newline="") as file:
@@ -576,7 +577,8 @@ def main():
     ablations = {}
     if arguments.ablate:
         parts = ("SC'21", "MLSys'23", "ground_truth_multi")
-        ablations = ablate([row for row in rows if any(part in row["source"] for part in parts)], arguments)
+        chosen = [made["row"] for made in results]
+        ablations = ablate([row for row in chosen if any(part in row["source"] for part in parts)], arguments)
     command = "python3 tools/bench/truth.py ../shared/truth/throughput.csv --ablate --write"
     text = page(results, ablations, command)
     if arguments.write:

@@ -862,7 +862,8 @@ private:
 
 Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
              const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
-    : first(first), last(last) {
+    : first(first), last(last), dispatch(options.executor.dispatch),
+      backwardDispatch(options.executor.backwardDispatch) {
   Builder(*this, graph, entry, exit, grid, cost, options, fixed).run();
 }
 
@@ -871,6 +872,9 @@ Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {
   Sums sums;
   sums.forward = sums.forwardExchange = forwardTables[edge][static_cast<size_t>(a) * table.columns + b];
   sums.backward = sums.backwardExchange = table.at(a, b) - sums.forward;
+  // Nobody waits for a host to find out that there is nothing to send.
+  sums.forwardHost = sums.forward > 0 ? dispatch : 0;
+  sums.backwardHost = sums.backward > 0 ? backwardDispatch : 0;
   return sums;
 }
 

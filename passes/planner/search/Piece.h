@@ -141,6 +141,8 @@ private:
     std::vector<Sums> sums;
   };
   unsigned first = 0, last = 0;
+  /// Seconds of the host for a collective, forward and backward.
+  double dispatch = 0, backwardDispatch = 0;
   std::vector<Variable> variables;
   /// By edge: what is exchanged forward, and the operator for which, relative to the piece.
   std::vector<std::vector<double>> forwardTables;
