@@ -23,7 +23,8 @@ static double numDevices(ArrayRef<LinkLevel> levels) {
 static double slowerRate(double a, double b) { return a && b ? std::min(a, b) : std::max(a, b); }
 
 LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b) {
-  return {std::min(a.bandwidth, b.bandwidth), std::max(a.latency, b.latency), slowerRate(a.combine, b.combine)};
+  return {std::min(a.bandwidth, b.bandwidth), std::max(a.latency, b.latency), slowerRate(a.combine, b.combine),
+          std::max(a.start, b.start)};
 }
 
 LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
@@ -32,7 +33,7 @@ LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
   for (const LinkLevel &level : levels) {
     if (level.ways <= 1)
       continue;
-    ring = slowerOf(ring, {level.link.bandwidth * inside, level.link.latency, level.link.combine});
+    ring = slowerOf(ring, {level.link.bandwidth * inside, level.link.latency, level.link.combine, level.link.start});
     inside *= static_cast<double>(level.ways);
   }
   return ring;
@@ -53,9 +54,9 @@ static double ringReduceScatter(double bytes, double count, const LinkSpec &link
 /// The cheaper of a ring over all and a ring a level: those outside have the part that one inside has.
 static double cheapestRings(double bytes, ArrayRef<LinkLevel> levels,
                             double (*ring)(double bytes, double count, const LinkSpec &link)) {
-  double flat = ring(bytes, numDevices(levels), ringLink(levels)), byLevels = 0;
+  double flat = ring(bytes, numDevices(levels), ringLink(levels)) + ringLink(levels).start, byLevels = 0;
   for (const LinkLevel &level : levels) {
-    byLevels += ring(bytes, static_cast<double>(level.ways), level.link);
+    byLevels += ring(bytes, static_cast<double>(level.ways), level.link) + level.link.start;
     bytes /= static_cast<double>(level.ways);
   }
   return std::min(flat, byLevels);
@@ -81,22 +82,22 @@ double allReduceSeconds(double bytes, ArrayRef<LinkLevel> levels) {
   if (count <= 1)
     return 0;
   LinkSpec link = ringLink(levels);
-  double flat = std::min(ringAllReduce(bytes, count, link), treeAllReduce(bytes, count, link));
+  double flat = std::min(ringAllReduce(bytes, count, link), treeAllReduce(bytes, count, link)) + link.start;
   if (levels.size() < 2)
     return flat;
   const LinkLevel &first = levels.front();
   double inside = static_cast<double>(first.ways);
-  return std::min(flat,
-                  ringAllReduce(bytes, inside, first.link) + allReduceSeconds(bytes / inside, levels.drop_front()));
+  return std::min(flat, ringAllReduce(bytes, inside, first.link) + 2 * first.link.start +
+                            allReduceSeconds(bytes / inside, levels.drop_front()));
 }
 
 double allToAllSeconds(double bytes, ArrayRef<LinkLevel> levels) {
   double count = numDevices(levels), held = bytes / count, inside = 1;
-  double direct = 0, byLevels = 0;
+  double direct = ringLink(levels).start, byLevels = 0;
   for (const LinkLevel &level : levels) {
     double ways = static_cast<double>(level.ways), partners = inside * (ways - 1);
     direct += partners * level.link.latency + held / count * partners / level.link.bandwidth;
-    byLevels += (ways - 1) * level.link.latency + held * (ways - 1) / ways / level.link.bandwidth;
+    byLevels += level.link.start + (ways - 1) * level.link.latency + held * (ways - 1) / ways / level.link.bandwidth;
     inside *= ways;
   }
   return std::min(direct, byLevels);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What collectives cost on a link. S bytes are those of the full tensor; the seconds are those of the cheapest
-// algorithm (Thakur, Rabenseifner, Gropp 2005).
+// algorithm (Thakur, Rabenseifner, Gropp 2005), and LinkSpec::start for every collective that it makes on a link.
 
 #ifndef CLEAVE_PASSES_COST_COLLECTIVECOST_H
 #define CLEAVE_PASSES_COST_COLLECTIVECOST_H

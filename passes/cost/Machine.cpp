@@ -47,6 +47,14 @@ const EfficiencyCurve *DeviceKind::findCurve(StringRef costClass, StringRef elem
   return nullptr;
 }
 
+const TileModel *DeviceKind::findTiles(StringRef elementType) const {
+  std::string own = ("contraction." + elementType).str();
+  if (auto found = tiles.find(own); found != tiles.end())
+    return &found->second;
+  auto found = efficiency.count(own) ? tiles.end() : tiles.find("contraction");
+  return found == tiles.end() ? nullptr : &found->second;
+}
+
 bool isChipName(StringRef name) {
   return name.consume_front("sm_") && (name.size() == 2 || name.size() == 3) && all_of(name, isDigit) &&
          name.front() != '0';

@@ -5,6 +5,8 @@
 #ifndef CLEAVE_PASSES_COST_MACHINE_H
 #define CLEAVE_PASSES_COST_MACHINE_H
 
+#include "passes/cost/Executor.h"
+
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -44,6 +46,24 @@ struct EfficiencyCurve {
   bool operator==(const EfficiencyCurve &) const = default;
 };
 
+/// How a device multiplies matrices: units that each compute one tile of the result at a time, so that the tiles of a
+/// product are done in waves, and what the last wave leaves idle is lost (NVIDIA, Matrix Multiplication Background
+/// User's Guide).
+struct TileModel {
+  struct Tile {
+    double rows = 0, columns = 0;
+    double share = 1; ///< Of the sustained rate that a unit reaches with it.
+    bool operator==(const Tile &) const = default;
+  };
+  unsigned units = 0;   ///< 0: nothing is known.
+  double sustained = 1; ///< Share of the peak that the clock under load leaves.
+  std::vector<Tile> tiles;
+  /// The share that is left, by the bytes to which rows of the operands are aligned: the largest power of two that
+  /// divides them.
+  EfficiencyCurve alignment;
+  bool operator==(const TileModel &) const = default;
+};
+
 /// How fast devices of one kind are.
 struct DeviceKind {
   uint64_t memory = 0;                ///< Bytes.
@@ -52,8 +72,11 @@ struct DeviceKind {
   /// By cost class: for "contraction" the share of the peak by operations; for "elementwise", "reduction" and
   /// "movement" the share of the bandwidth by bytes read and written. Contractions that slide a window have
   /// "convolution", where it is there; "streaming" is the share of the bandwidth at which contractions of few
-  /// operations read their operands. A class may be followed by an element type: see findCurve.
+  /// operations read their operands; "attention" is what attention as one kernel reaches, in terms of what it does on
+  /// an A100 (Executor::attentionForward). A class may be followed by an element type: see findCurve.
   std::map<std::string, EfficiencyCurve> efficiency;
+  /// Products of matrices by their extents, in the place of a curve: keys as those of `efficiency` for contractions.
+  std::map<std::string, TileModel> tiles;
   double launch = 0; ///< Seconds of every call besides its work.
   /// While a device computes and communicates at once, both take this many times as long.
   double overlapSlowdown = 1;
@@ -68,6 +91,9 @@ struct DeviceKind {
   /// The curve of a class for an element type, where there is one for it ("contraction.f32"), else of the class; null
   /// where there is none.
   const EfficiencyCurve *findCurve(llvm::StringRef costClass, llvm::StringRef elementType) const;
+  /// The tiles of contractions of an element type, unless there is a curve for just this type; null where there are
+  /// none.
+  const TileModel *findTiles(llvm::StringRef elementType) const;
   bool operator==(const DeviceKind &) const = default;
 };
 
@@ -77,6 +103,8 @@ struct LinkSpec {
   double latency = 0;   ///< Seconds from end to end.
   /// Bytes a second at which a device combines what arrives with what it has; 0: fast enough not to count.
   double combine = 0;
+  /// Seconds that a collective takes before anything moves: its launch, and finding its partners ready.
+  double start = 0;
   bool operator==(const LinkSpec &) const = default;
 };
 
@@ -132,6 +160,7 @@ struct Machine {
   std::vector<HostSpec> hosts;
   /// Between hosts.
   std::optional<NetworkSpec> network;
+  Executor executor; ///< What runs plans on it.
   /// What the user should know of how the machine was found: warnings, and a hint where `cleave probe` would help.
   std::vector<std::string> warnings, notes;
 };

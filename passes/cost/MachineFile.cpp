@@ -88,8 +88,50 @@ static Error readCurve(const YamlValue &value, StringRef costClass, StringRef su
   return Error::success();
 }
 
-static Error readEfficiency(const YamlValue &kind, StringRef subject,
-                            std::map<std::string, EfficiencyCurve> &efficiency) {
+static Error readTile(const YamlValue &item, StringRef subject, TileModel &model) {
+  std::string inner = (subject + " tile").str();
+  if (Error failure = item.expect(YamlValue::Kind::Map, inner))
+    return failure;
+  if (Error failure = item.expectKeys({"rows", "columns", "share"}, inner))
+    return failure;
+  TileModel::Tile tile;
+  for (auto [key, target] : {std::pair("rows", &tile.rows), {"columns", &tile.columns}}) {
+    if (auto value = requireKey(item, key, inner); !value)
+      return value.takeError();
+    if (Error failure = readPositive(item, key, noUnit, inner, *target))
+      return failure;
+  }
+  if (Error failure = readPositive(item, "share", noUnit, inner, tile.share))
+    return failure;
+  model.tiles.push_back(tile);
+  return Error::success();
+}
+
+/// `contraction: { units: 108, sustained: 0.87, tiles: [ … ], alignment: [ … ] }`.
+static Error readTiles(const YamlValue &value, StringRef subject, TileModel &model) {
+  if (Error failure = value.expectKeys({"units", "sustained", "tiles", "alignment"}, subject))
+    return failure;
+  for (StringRef key : {"units", "tiles"})
+    if (auto found = requireKey(value, key, subject); !found)
+      return found.takeError();
+  if (Error failure = readCount(value, "units", subject, model.units))
+    return failure;
+  if (Error failure = readPositive(value, "sustained", noUnit, subject, model.sustained))
+    return failure;
+  const YamlValue &tiles = *value.find("tiles");
+  if (Error failure = tiles.expect(YamlValue::Kind::List, (subject + " tiles").str()))
+    return failure;
+  for (const YamlValue &item : tiles.items)
+    if (Error failure = readTile(item, subject, model))
+      return failure;
+  if (model.tiles.empty())
+    return tiles.error(subject + " expects at least one tile, found none");
+  const YamlValue *alignment = value.find("alignment");
+  return alignment ? readCurve(*alignment, "alignment", (subject + " alignment").str(), model.alignment)
+                   : Error::success();
+}
+
+static Error readEfficiency(const YamlValue &kind, StringRef subject, DeviceKind &target) {
   const YamlValue *values = kind.find("efficiency");
   if (!values)
     return Error::success();
@@ -100,7 +142,12 @@ static Error readEfficiency(const YamlValue &kind, StringRef subject,
     if (!isEfficiencyKey(name.text))
       return name.error(inner + " expects the keys " + join(ArrayRef(efficiencyClasses), ", ") +
                         ", also followed by an element type as in contraction.f32; got \"" + name.text + "\"");
-    if (Error failure = readCurve(value, name.text, inner + " " + name.text, efficiency[name.text]))
+    if (value.kind == YamlValue::Kind::Map && StringRef(name.text).starts_with("contraction")) {
+      if (Error failure = readTiles(value, inner + " " + name.text, target.tiles[name.text]))
+        return failure;
+      continue;
+    }
+    if (Error failure = readCurve(value, name.text, inner + " " + name.text, target.efficiency[name.text]))
       return failure;
   }
   return Error::success();
@@ -162,7 +209,7 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
     return failure;
   if (Error failure = readPeak(value, subject, kind.peak))
     return failure;
-  if (Error failure = readEfficiency(value, subject, kind.efficiency))
+  if (Error failure = readEfficiency(value, subject, kind))
     return failure;
   if (Error failure = readQuantity(value, "launch", timeUnits, subject, kind.launch))
     return failure;
@@ -190,6 +237,8 @@ static Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link)
   if (Error failure = readPositive(value, "bandwidth", bandwidthUnits, subject, link.bandwidth))
     return failure;
   if (Error failure = readQuantity(value, "latency", timeUnits, subject, link.latency))
+    return failure;
+  if (Error failure = readQuantity(value, "start", timeUnits, subject, link.start))
     return failure;
   for (StringRef key : {"bandwidth", "latency"})
     if (auto found = requireKey(value, key, subject); !found)
@@ -222,7 +271,7 @@ static Error readPair(const YamlValue &between, const LinkSpec &link, HostSpec &
 static Error readHostLink(const YamlValue &item, HostSpec &host) {
   if (Error failure = item.expect(YamlValue::Kind::Map, "a link"))
     return failure;
-  if (Error failure = item.expectKeys({"between", "bandwidth", "latency", "combine"}, "a link"))
+  if (Error failure = item.expectKeys({"between", "bandwidth", "latency", "combine", "start"}, "a link"))
     return failure;
   auto between = requireKey(item, "between", "a link");
   if (!between)
@@ -257,7 +306,8 @@ static Error readLinks(const YamlValue &value, HostSpec &host) {
 static Error readSwitch(const YamlValue &item, HostSpec &host) {
   if (Error failure = item.expect(YamlValue::Kind::Map, "a switch"))
     return failure;
-  if (Error failure = item.expectKeys({"count", "devices", "bandwidth", "latency", "combine", "up"}, "a switch"))
+  if (Error failure =
+          item.expectKeys({"count", "devices", "bandwidth", "latency", "combine", "start", "up"}, "a switch"))
     return failure;
   SwitchSpec spec;
   unsigned count = 1;
@@ -273,7 +323,7 @@ static Error readSwitch(const YamlValue &item, HostSpec &host) {
   if (const YamlValue *up = item.find("up")) {
     if (Error failure = up->expect(YamlValue::Kind::Map, "a switch's up"))
       return failure;
-    if (Error failure = up->expectKeys({"bandwidth", "latency", "combine"}, "a switch's up"))
+    if (Error failure = up->expectKeys({"bandwidth", "latency", "combine", "start"}, "a switch's up"))
       return failure;
     if (Error failure = readLink(*up, "a switch's up", spec.up))
       return failure;
@@ -308,7 +358,7 @@ static Error readNetwork(const YamlValue &value, std::optional<NetworkSpec> &tar
     return Error::success();
   if (Error failure = network->expect(YamlValue::Kind::Map, "\"network\""))
     return failure;
-  if (Error failure = network->expectKeys({"bandwidth", "latency", "combine", "ports"}, "\"network\""))
+  if (Error failure = network->expectKeys({"bandwidth", "latency", "combine", "start", "ports"}, "\"network\""))
     return failure;
   NetworkSpec &spec = target.emplace();
   if (Error failure = readLink(*network, "\"network\"", spec.link))
@@ -387,7 +437,7 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
     return root.takeError();
   if (Error failure = root->expect(YamlValue::Kind::Map, "a machine file"))
     return failure;
-  if (Error failure = root->expectKeys({"name", "device_kinds", "hosts", "network"}, "a machine file"))
+  if (Error failure = root->expectKeys({"name", "device_kinds", "hosts", "network", "executor"}, "a machine file"))
     return failure;
   Machine machine;
   machine.name = file.str();
@@ -410,6 +460,12 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
     return failure;
   if (Error failure = readNetwork(*root, machine.network))
     return failure;
+  if (const YamlValue *executor = root->find("executor")) {
+    auto read = readExecutor(*executor);
+    if (!read)
+      return read.takeError();
+    machine.executor = *read;
+  }
   return machine;
 }
 

@@ -16,6 +16,13 @@
 //
 //       efficiency: { contraction: [ { at: 1 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.8 } ] }
 //
+// Contractions may have tiles instead, which need the extents of a product and not its operations alone:
+//
+//       efficiency: { contraction: { units: 108, sustained: 0.87, tiles: [ { rows: 256, columns: 128, share: 1 } ],
+//                                    alignment: [ { at: 2 B, share: 0.5 }, { at: 128 B, share: 1 } ] } }
+//
+// A link may name the `start` of a collective, besides its `latency` from one device to the next.
+//
 // A host may also say how many `cores` its devices share. It may have switches, links between two of its devices, and a
 // network connection of its own:
 //
@@ -32,8 +39,8 @@
 namespace cleave {
 
 /// The keys of `efficiency`; each also followed by a point and an element type.
-inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction", "convolution", "streaming",
-                                                        "elementwise", "reduction",   "movement"};
+inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction", "convolution", "streaming", "elementwise",
+                                                        "reduction",   "movement",    "attention"};
 /// The keys of `peak`.
 inline constexpr llvm::StringRef elementTypes[] = {"f64", "f32", "tf32", "bf16", "f16", "i8"};
 /// The most switches that a host may have.

@@ -26,7 +26,9 @@ static std::string quoted(StringRef text) {
 static std::string linkText(const LinkSpec &link) {
   std::string text = "bandwidth: " + printQuantity(link.bandwidth, bandwidthUnits) +
                      ", latency: " + printQuantity(link.latency, timeUnits);
-  return link.combine ? text + ", combine: " + printQuantity(link.combine, bandwidthUnits) : text;
+  if (link.combine)
+    text += ", combine: " + printQuantity(link.combine, bandwidthUnits);
+  return link.start ? text + ", start: " + printQuantity(link.start, timeUnits) : text;
 }
 
 static std::string networkText(const NetworkSpec &network) {
@@ -45,6 +47,21 @@ static void writeCurve(StringRef name, const EfficiencyCurve &curve, raw_ostream
   for (const EfficiencyCurve::Point &point : curve.points)
     out << "        - { at: "
         << printQuantity(point.size, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits))
+        << ", share: " << printQuantity(point.share, noUnit) << " }\n";
+}
+
+static void writeTiles(StringRef name, const TileModel &model, raw_ostream &out) {
+  out << "      " << name << ":\n        units: " << model.units
+      << "\n        sustained: " << printQuantity(model.sustained, noUnit) << "\n        tiles:\n";
+  for (const TileModel::Tile &tile : model.tiles)
+    out << "          - { rows: " << printQuantity(tile.rows, noUnit)
+        << ", columns: " << printQuantity(tile.columns, noUnit) << ", share: " << printQuantity(tile.share, noUnit)
+        << " }\n";
+  if (model.alignment.points.empty())
+    return;
+  out << "        alignment:\n";
+  for (const EfficiencyCurve::Point &point : model.alignment.points)
+    out << "          - { at: " << printQuantity(point.size, sizeUnits)
         << ", share: " << printQuantity(point.share, noUnit) << " }\n";
 }
 
@@ -74,9 +91,11 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
     out << "    overlap_slowdown: " << printQuantity(kind.overlapSlowdown, noUnit) << "\n";
   if (kind.neighbourSlowdown != none.neighbourSlowdown)
     out << "    neighbour_slowdown: " << printQuantity(kind.neighbourSlowdown, noUnit) << "\n";
-  if (kind.efficiency.empty())
+  if (kind.efficiency.empty() && kind.tiles.empty())
     return;
   out << "    efficiency:\n";
+  for (auto &[products, model] : kind.tiles)
+    writeTiles(products, model, out);
   for (auto &[costClass, curve] : kind.efficiency)
     writeCurve(costClass, curve, out);
 }
@@ -124,6 +143,8 @@ void writeMachineFile(const Machine &machine, raw_ostream &out, StringRef commen
     writeHost(host, out);
   if (machine.network)
     out << networkText(*machine.network);
+  if (machine.executor != Executor())
+    out << "executor: " << executorText(machine.executor) << "\n";
 }
 
 } // namespace cleave

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rooflines.
+// Rooflines, and waves of tiles.
 
 #include "passes/cost/OperatorCost.h"
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <cmath>
+#include <limits>
 #include <set>
 
 using namespace llvm;
@@ -26,60 +28,6 @@ DeviceKind deviceKindOf(const Machine &machine, unsigned device) {
   return kind;
 }
 
-/// The smaller share of two curves at the sizes of both.
-static EfficiencyCurve lowerOf(const EfficiencyCurve &left, const EfficiencyCurve &right) {
-  EfficiencyCurve lower;
-  std::set<double> sizes;
-  for (const EfficiencyCurve *curve : {&left, &right})
-    for (const EfficiencyCurve::Point &point : curve->points)
-      sizes.insert(point.size);
-  for (double size : sizes)
-    lower.points.push_back({size, std::min(left.at(size), right.at(size))});
-  return lower;
-}
-
-/// The curve that a name such as "contraction.f32" stands for.
-static const EfficiencyCurve *curveNamed(const DeviceKind &kind, StringRef name) {
-  auto [costClass, elementType] = name.split('.');
-  return kind.findCurve(costClass, elementType);
-}
-
-static void slowDown(DeviceKind &kind, const DeviceKind &other) {
-  kind.memory = std::min(kind.memory, other.memory);
-  kind.bandwidth = std::min(kind.bandwidth, other.bandwidth);
-  kind.launch = std::max(kind.launch, other.launch);
-  kind.overlapSlowdown = std::max(kind.overlapSlowdown, other.overlapSlowdown);
-  kind.neighbourSlowdown = std::max(kind.neighbourSlowdown, other.neighbourSlowdown);
-  // What one of them lacks, it computes at its rate for f32.
-  std::map<std::string, double> peak;
-  for (const DeviceKind *from : {static_cast<const DeviceKind *>(&kind), &other})
-    for (const auto &[type, rate] : from->peak) {
-      auto rateOf = [&, type = type](const DeviceKind &of) {
-        auto known = of.peak.find(type);
-        known = known == of.peak.end() ? of.peak.find("f32") : known;
-        return known == of.peak.end() ? rate : known->second;
-      };
-      peak[type] = std::min(rateOf(kind), rateOf(other));
-    }
-  std::map<std::string, EfficiencyCurve> efficiency;
-  for (const DeviceKind *from : {static_cast<const DeviceKind *>(&kind), &other})
-    for (const auto &[name, curve] : from->efficiency) {
-      const EfficiencyCurve *left = curveNamed(kind, name), *right = curveNamed(other, name);
-      efficiency[name] = left && right ? lowerOf(*left, *right) : curve;
-    }
-  kind.peak = std::move(peak);
-  kind.efficiency = std::move(efficiency);
-}
-
-DeviceKind slowestKindOf(const Machine &machine, ArrayRef<unsigned> devices) {
-  DeviceKind slowest = deviceKindOf(machine, devices.front());
-  std::set<std::string> seen = {machine.devices[devices.front()].kind};
-  for (unsigned device : devices.drop_front())
-    if (seen.insert(machine.devices[device].kind).second)
-      slowDown(slowest, deviceKindOf(machine, device));
-  return slowest;
-}
-
 StringRef costClassName(CostClass costClass) {
   switch (costClass) {
   case CostClass::Contraction:
@@ -96,8 +44,28 @@ StringRef costClassName(CostClass costClass) {
   llvm_unreachable("classes are listed above");
 }
 
+std::optional<KernelWork::Extents> KernelWork::extents() const {
+  if (!(lhs > 0 && rhs > 0 && result > 0 && flops > 0))
+    return std::nullopt;
+  double sums = flops / 2;
+  // Sizes that no product of matrices with so many operations has say nothing.
+  constexpr double slack = 0.01;
+  Extents extents;
+  extents.batch = lhs / sums * rhs / sums * result;
+  if (extents.batch < 1 - slack)
+    return std::nullopt;
+  extents.rows = std::max(1.0, sums / rhs);
+  extents.columns = std::max(1.0, sums / lhs);
+  extents.inner = std::max(1.0, sums / result);
+  return extents;
+}
+
+static double bytesOfElement(StringRef elementType) {
+  return elementType == "f64" ? 8 : elementType == "bf16" || elementType == "f16" ? 2 : elementType == "i8" ? 1 : 4;
+}
+
 OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
-    : launch(kind.launch * slowdown) {
+    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");
@@ -111,22 +79,76 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double
     convolution = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("streaming", elementType))
     streaming = *curve;
+  if (const EfficiencyCurve *curve = kind.findCurve("attention", elementType))
+    attention = curve->at(1);
+  if (const TileModel *known = kind.findTiles(elementType))
+    tiles = *known;
 }
 
-double OperatorCost::seconds(CostClass costClass, double flops, double bytes, bool slides) const {
-  if (costClass == CostClass::View)
+static double shareAt(const EfficiencyCurve *curve, double size) {
+  return curve ? std::max(curve->at(std::max(size, 1.0)), 1e-6) : 1;
+}
+
+/// The largest power of two, of those that matter, that divides the bytes of a row.
+static double alignmentOf(double elements, double elementBytes) {
+  constexpr double most = 128;
+  double alignment = elementBytes;
+  double bytes = std::round(elements) * elementBytes;
+  while (alignment < most && std::fmod(bytes, 2 * alignment) == 0)
+    alignment *= 2;
+  return alignment;
+}
+
+/// The tile with which the waves take least: a unit computes a tile at a time, and all begin the next wave together.
+OperatorCost::OperatorCost(const Machine &machine, ArrayRef<unsigned> devices, StringRef elementType, double slowdown)
+    : OperatorCost(deviceKindOf(machine, devices.front()), elementType, slowdown) {
+  std::set<std::string> seen = {machine.devices[devices.front()].kind};
+  for (unsigned device : devices.drop_front())
+    if (seen.insert(machine.devices[device].kind).second)
+      others.emplace_back(deviceKindOf(machine, device), elementType, slowdown);
+}
+
+double OperatorCost::tiledSeconds(const KernelWork::Extents &extents) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const TileModel::Tile &tile : tiles->tiles) {
+    double count =
+        std::round(extents.batch) * std::ceil(extents.rows / tile.rows) * std::ceil(extents.columns / tile.columns);
+    double waves = std::ceil(count / tiles->units);
+    least = std::min(least, waves * tile.rows * tile.columns / tile.share);
+  }
+  double rate = peak / tiles->units * tiles->sustained;
+  if (!tiles->alignment.points.empty()) {
+    double alignment = std::min(alignmentOf(extents.inner, elementBytes), alignmentOf(extents.columns, elementBytes));
+    rate *= shareAt(&tiles->alignment, alignment);
+  }
+  return 2 * least * extents.inner / rate;
+}
+
+double OperatorCost::streamSeconds(double bytes) const {
+  auto found = efficiency.find(CostClass::Elementwise);
+  double own = bytes / (bandwidth * shareAt(found == efficiency.end() ? nullptr : &found->second, bytes));
+  return slowest(own, [&](const OperatorCost &other) { return other.streamSeconds(bytes); });
+}
+
+double OperatorCost::seconds(const KernelWork &work) const {
+  return slowest(ownSeconds(work), [&](const OperatorCost &other) { return other.seconds(work); });
+}
+
+double OperatorCost::ownSeconds(const KernelWork &work) const {
+  if (work.costClass == CostClass::View)
     return 0;
-  auto shareAt = [](const EfficiencyCurve *curve, double size) {
-    return curve ? std::max(curve->at(std::max(size, 1.0)), 1e-6) : 1;
-  };
-  auto found = efficiency.find(costClass);
+  auto found = efficiency.find(work.costClass);
   const EfficiencyCurve *curve = found == efficiency.end() ? nullptr : &found->second;
-  if (costClass != CostClass::Contraction)
-    return launch + std::max(flops / peak, bytes / (bandwidth * shareAt(curve, bytes)));
-  if (slides && convolution)
-    curve = &*convolution;
-  double reading = shareAt(streaming ? &*streaming : nullptr, bytes);
-  return launch + std::max(flops / (peak * shareAt(curve, flops)), bytes / (bandwidth * reading));
+  if (work.costClass != CostClass::Contraction)
+    return launch + std::max(work.flops / peak, work.bytes / (bandwidth * shareAt(curve, work.bytes)));
+  double reading = work.bytes / (bandwidth * shareAt(streaming ? &*streaming : nullptr, work.bytes));
+  if (work.slides && convolution)
+    return launch + std::max(work.flops / (peak * shareAt(&*convolution, work.flops)), reading);
+  if (tiles && !work.slides)
+    if (auto extents = work.extents())
+      return launch + std::max(tiledSeconds(*extents), reading);
+  double share = curve ? shareAt(curve, work.flops) : tiles ? tiles->sustained : 1;
+  return launch + std::max(work.flops / (peak * share), reading);
 }
 
 } // namespace cleave

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How long an operator takes on a device: a roofline (Williams, Waterman, Patterson 2009) under the efficiency of the
-// machine's curves, and the cost of a launch.
+// How long a kernel takes on a device: a roofline (Williams, Waterman, Patterson 2009) under the efficiency of the
+// machine's curves, or for products of matrices the waves of tiles in which a device computes them, and the cost of a
+// launch. The only place that turns work into seconds: planner and simulator both ask here.
 
 #ifndef CLEAVE_PASSES_COST_OPERATORCOST_H
 #define CLEAVE_PASSES_COST_OPERATORCOST_H
@@ -15,28 +16,82 @@ namespace cleave {
 /// and 10 GB/s each, 2 us a call).
 DeviceKind deviceKindOf(const Machine &machine, unsigned device);
 
-/// A kind that is in nothing faster, and in nothing has more memory, than any of these devices: what equal parts of
-/// work take on all of them. Expects at least one device.
-DeviceKind slowestKindOf(const Machine &machine, llvm::ArrayRef<unsigned> devices);
+/// What one call of a kernel does.
+struct KernelWork {
+  CostClass costClass = CostClass::Elementwise;
+  double flops = 0;    ///< Floating-point operations; a multiply-add counts as two.
+  double bytes = 0;    ///< Read and written.
+  bool slides = false; ///< A contraction whose window slides over its operand, a convolution.
+  /// Of a contraction the elements of its two operands and of its result. With its operations they say what is
+  /// multiplied: see extents(). 0: not known.
+  double lhs = 0, rhs = 0, result = 0;
 
-/// The costs of operators on devices of one kind that compute in one element type ("f32", "bf16", …).
+  /// A batch of products of `rows` x `inner` and `inner` x `columns` matrices.
+  struct Extents {
+    double batch = 1, rows = 1, columns = 1, inner = 1;
+  };
+  /// From the sizes B M K, B K N and B M N of the three tensors and the B M N K products that are summed, which hold
+  /// for every contraction whatever its dimensions are called; none where the sizes are not known, or are no product's.
+  std::optional<Extents> extents() const;
+};
+
+/// The costs of kernels on devices of one kind that compute in one element type ("f32", "bf16", …).
 class OperatorCost {
 public:
   /// Where the kind has no peak for the element type, float32's counts; where it has none at all, 1 TFLOP/s.
   /// Everything takes `slowdown` times as long as on a device whose host is idle besides (HostSharing::slowdown).
   OperatorCost(const DeviceKind &kind, llvm::StringRef elementType, double slowdown = 1);
+  /// What equal parts of work take on all of these devices: everything takes as long as on the slowest of them. Expects
+  /// at least one.
+  OperatorCost(const Machine &machine, llvm::ArrayRef<unsigned> devices, llvm::StringRef elementType,
+               double slowdown = 1);
 
-  /// Seconds of a call that does `flops` operations and reads and writes `bytes`. Views are free. `slides`: a
-  /// contraction whose window slides over its operand, a convolution.
-  double seconds(CostClass costClass, double flops, double bytes, bool slides = false) const;
+  /// Seconds of a call. Views are free.
+  double seconds(const KernelWork &work) const;
+  double seconds(CostClass costClass, double flops, double bytes, bool slides = false) const {
+    return seconds({costClass, flops, bytes, slides});
+  }
   /// Seconds to read or write `bytes` of the device's memory.
-  double memorySeconds(double bytes) const { return bytes / bandwidth; }
-  double peakFlops() const { return peak; }
+  double memorySeconds(double bytes) const {
+    return slowest(bytes / bandwidth, [&](const OperatorCost &other) { return other.memorySeconds(bytes); });
+  }
+  /// The same in one kernel of its own, at the rate of elementwise operators and without a launch.
+  double streamSeconds(double bytes) const;
+  double peakFlops() const {
+    return fewest(peak, [](const OperatorCost &other) { return other.peakFlops(); });
+  }
+  /// Operations a second that large products reach for long.
+  double sustainedFlops() const {
+    return fewest(tiles ? peak * tiles->sustained : peak,
+                  [](const OperatorCost &other) { return other.sustainedFlops(); });
+  }
+  double launchSeconds() const {
+    return slowest(launch, [](const OperatorCost &other) { return other.launchSeconds(); });
+  }
+  /// Operations a second of attention as one kernel that reaches `share` of an A100's peak.
+  double attentionFlops(double share) const {
+    return fewest(peak * share * attention, [&](const OperatorCost &other) { return other.attentionFlops(share); });
+  }
 
 private:
-  double peak, bandwidth, launch;
+  template <typename Of> double slowest(double own, Of of) const {
+    for (const OperatorCost &other : others)
+      own = std::max(own, of(other));
+    return own;
+  }
+  template <typename Of> double fewest(double own, Of of) const {
+    for (const OperatorCost &other : others)
+      own = std::min(own, of(other));
+    return own;
+  }
+  double ownSeconds(const KernelWork &work) const;
+  double tiledSeconds(const KernelWork::Extents &extents) const;
+
+  double peak, bandwidth, launch, elementBytes, attention = 1;
   std::map<CostClass, EfficiencyCurve> efficiency;
   std::optional<EfficiencyCurve> convolution, streaming;
+  std::optional<TileModel> tiles;
+  std::vector<OperatorCost> others; ///< Of further kinds of devices.
 };
 
 /// "contraction", "elementwise", "reduction", "movement", "view".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rooflines, and links by their numbers.
+// Rooflines and links by their numbers.
 
 #include "passes/cost/PlanCost.h"
 
@@ -48,20 +48,6 @@ PlanCost::PlanCost(const Machine &machine)
 
 //===-- devices -----------------------------------------------------------------------------------------------===//
 
-/// The part of a peak that is reached at a size.
-static double shareAt(const DeviceKind &kind, StringRef what, double size, StringRef element = "f32") {
-  const EfficiencyCurve *curve = kind.findCurve(what, element);
-  return curve ? std::max(curve->at(size), 1e-6) : 1;
-}
-
-/// The peak for an element type; f32's where nothing is said about it.
-static double peakOf(const DeviceKind &kind, StringRef element) {
-  auto found = kind.peak.find(element.str());
-  if (found == kind.peak.end())
-    found = kind.peak.find("f32");
-  return found == kind.peak.end() ? kind.peak.begin()->second : found->second;
-}
-
 /// As what a kernel multiplies: the type of its operands, or what they are rounded to.
 static StringRef productTypeOf(const runtime::Kernel &kernel) {
   if (roundsProducts(kernel))
@@ -69,21 +55,58 @@ static StringRef productTypeOf(const runtime::Kernel &kernel) {
   return kernel.inputs.empty() ? "f32" : elementName(kernel.inputs.front().element);
 }
 
-double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const {
-  const DeviceKind &kind = this->kind(device);
-  auto moving = [&](const char *what) { return work.bytes / (kind.bandwidth * shareAt(kind, what, work.bytes)); };
-  if (!work.kernel)
-    return kind.launch + moving("movement");
-  const runtime::Kernel &kernel = *work.kernel;
-  const char *name = runtime::costClassName(kernel.costClass);
-  if (kernel.costClass != runtime::CostClass::Contraction)
-    return kind.launch + moving(name);
+static double numElements(const runtime::TensorType &type) {
+  double count = 1;
+  for (int64_t size : type.shape)
+    count *= static_cast<double>(size);
+  return count;
+}
+
+static CostClass classOf(runtime::CostClass costClass) {
+  switch (costClass) {
+  case runtime::CostClass::Contraction:
+    return CostClass::Contraction;
+  case runtime::CostClass::Elementwise:
+    return CostClass::Elementwise;
+  case runtime::CostClass::Reduction:
+    return CostClass::Reduction;
+  case runtime::CostClass::Movement:
+    break;
+  }
+  return CostClass::Movement;
+}
+
+/// What a plan's kernel does. A library's product says what it multiplies by its operands; what our own kernels join
+/// with it does not.
+static KernelWork workOf(const runtime::Kernel &kernel, double bytes) {
+  KernelWork work{classOf(kernel.costClass), kernel.flops, bytes};
   const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
-  StringRef element = productTypeOf(kernel);
-  if (library && StringRef(library->operation).ends_with("convolution") && kind.findCurve("convolution", element))
-    name = "convolution";
-  double computing = kernel.flops / (peakOf(kind, element) * shareAt(kind, name, kernel.flops, element));
-  return kind.launch + std::max(computing, work.bytes / kind.bandwidth);
+  work.slides = library && StringRef(library->operation).ends_with("convolution");
+  if (work.costClass == CostClass::Contraction && kernel.inputs.size() >= 2 && !kernel.outputs.empty()) {
+    work.lhs = numElements(kernel.inputs[0]);
+    work.rhs = numElements(kernel.inputs[1]);
+    work.result = numElements(kernel.outputs.front());
+  }
+  return work;
+}
+
+const OperatorCost &PlanCost::costOf(uint32_t device, StringRef element) const {
+  auto key = std::pair(kindIndices[device], element.str());
+  auto known = costs.find(key);
+  if (known == costs.end())
+    known = costs.emplace(key, OperatorCost(kind(device), element)).first;
+  return known->second;
+}
+
+double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const {
+  if (!work.kernel)
+    return costOf(device, "f32").seconds(CostClass::Movement, 0, work.bytes);
+  bool multiplies = work.kernel->costClass == runtime::CostClass::Contraction;
+  // Other kernels wait for memory: what they compute does not count.
+  KernelWork local = workOf(*work.kernel, work.bytes);
+  if (!multiplies)
+    local.flops = 0;
+  return costOf(device, multiplies ? productTypeOf(*work.kernel) : "f32").seconds(local);
 }
 
 double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }

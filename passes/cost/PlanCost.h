@@ -7,6 +7,7 @@
 #define CLEAVE_PASSES_COST_PLANCOST_H
 
 #include "passes/cost/HostSharing.h"
+#include "passes/cost/OperatorCost.h"
 #include "passes/cost/Topology.h"
 
 #include "runtime/simulator/MachineModel.h"
@@ -35,13 +36,17 @@ protected:
   double coreSlowdown(uint32_t device, double threads) const { return std::max(1.0, threads / sharing.cores(device)); }
 
 private:
+  /// What kernels that compute in an element type cost on a device.
+  const OperatorCost &costOf(uint32_t device, llvm::StringRef element) const;
+
   const Machine machine;
   const Topology topology;
   const HostSharing sharing;
   std::vector<double> hostCores; ///< by host
   std::vector<DeviceKind> kinds;
-  std::vector<uint32_t> kindIndices;          ///< by device
-  mutable std::vector<double> linkBandwidths; ///< of the links of all ways so far
+  std::vector<uint32_t> kindIndices;                                      ///< by device
+  mutable std::map<std::pair<uint32_t, std::string>, OperatorCost> costs; ///< by kind and element type
+  mutable std::vector<double> linkBandwidths;                             ///< of the links of all ways so far
 };
 
 } // namespace cleave

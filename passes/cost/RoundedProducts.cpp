@@ -22,6 +22,10 @@ Machine withRoundedProducts(Machine machine) {
     if (kind.driver != "cuda" || rate == kind.peak.end())
       continue;
     kind.peak["f32"] = rate->second;
+    if (const TileModel *tiles = kind.findTiles("tf32")) {
+      kind.tiles["contraction.f32"] = TileModel(*tiles);
+      kind.efficiency.erase("contraction.f32");
+    }
     for (const char *products : {"contraction", "convolution", "streaming"})
       if (const EfficiencyCurve *curve = kind.findCurve(products, "tf32"))
         kind.efficiency[std::string(products) + ".f32"] = EfficiencyCurve(*curve);

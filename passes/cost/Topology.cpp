@@ -131,7 +131,7 @@ HostShape::HostShape(const HostSpec &spec, ArrayRef<double> memoryBandwidths, co
   for (auto &[key, place] : numbers) {
     auto [switchIndex, memory] = key;
     if (commonSwitch)
-      attach(place, common, 0, {spec.link->bandwidth, spec.link->latency / 2, spec.link->combine});
+      attach(place, common, 0, {spec.link->bandwidth, spec.link->latency / 2, spec.link->combine, spec.link->start});
     if (switches)
       attach(place, firstSwitch + switchIndex, 1, spec.switches[switchIndex].link);
     else if (!commonSwitch)
@@ -344,7 +344,8 @@ public:
     for (const Flow &flow : flows)
       forEachLink(flow, [&](size_t link, double) { loads[link] += flow.share; });
     for (const Flow &flow : flows) {
-      result = slowerOf(result, {flow.link.bandwidth / flow.share, flow.link.latency, flow.link.combine});
+      result =
+          slowerOf(result, {flow.link.bandwidth / flow.share, flow.link.latency, flow.link.combine, flow.link.start});
       forEachLink(flow, [&](size_t link, double bandwidth) {
         result.bandwidth = std::min(result.bandwidth, bandwidth / loads[link]);
       });
@@ -426,7 +427,7 @@ LinkSpec Topology::Graph::pairRing(const HostShape &shape, ArrayRef<unsigned> de
       if (other == reached[next] || !pair)
         continue;
       together += pair->bandwidth;
-      result = slowerOf(result, {unlimited, pair->latency, pair->combine});
+      result = slowerOf(result, {unlimited, pair->latency, pair->combine, pair->start});
       if (!std::exchange(isReached[other], true))
         reached.push_back(other);
     }

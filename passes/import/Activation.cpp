@@ -265,7 +265,7 @@ static ImportResults importTrainingDropout(NodeImporter &node) {
 
 /// At inference dropout passes its input on; the mask, where wanted, is true everywhere.
 static ImportResults importDropout(NodeImporter &node) {
-  if (node.isTraining())
+  if (node.keepsDropout())
     return importTrainingDropout(node);
   if (node.hasInput(2)) {
     FailureOr<double> training = node.knownNumber(2);

@@ -56,6 +56,7 @@ public:
   TensorReader &getReader() { return reader; }
   /// Whether the graph is to be trained.
   bool isTraining() const { return options.training; }
+  bool keepsDropout() const { return options.training || options.keepsDropout; }
 
   /// Where operators are built: at the end of the graph.
   mlir::OpBuilder builderAtEnd();

@@ -45,6 +45,8 @@ struct ImportOptions {
   /// Whether the graph is to be trained: dropout becomes an operator whatever mode the model says, and batch
   /// normalization keeps its running statistics, both for the train stage.
   bool training = false;
+  /// Whether dropout becomes an operator without the rest of that, for plans of training that do not run.
+  bool keepsDropout = false;
 };
 
 /// A node that was imported as `dfg.opaque`.

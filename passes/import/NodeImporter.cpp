@@ -24,6 +24,8 @@ NodeImporter::NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeP
 
 bool NodeImporter::isTraining() const { return graph.isTraining(); }
 
+bool NodeImporter::keepsDropout() const { return graph.keepsDropout(); }
+
 Value NodeImporter::use(ImportedValue &value) {
   if (value.value && !value.isKnown())
     return value.value;

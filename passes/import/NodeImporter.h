@@ -34,6 +34,8 @@ public:
   int64_t getVersion() const { return version; }
   /// Whether the graph is to be trained.
   bool isTraining() const;
+  /// Whether dropout is an operator.
+  bool keepsDropout() const;
   const onnx::NodeProto &getProto() const { return proto; }
 
   //===-- inputs and outputs ---------------------------------------------------------------------------------===//

@@ -146,7 +146,7 @@ private:
       if (!*leaves)
         return success();
     } else {
-      made->graph = search::readGraph(graph);
+      made->graph = search::readGraph(graph, {}, search::mostBoundaries, options.machine.executor);
     }
     if (made->graph.operators.empty())
       return success();
@@ -182,7 +182,7 @@ private:
     bool onlySplits = !pins.leaveNodes() && !request.training;
     if (onlySplits && !request.degrees.any())
       return false;
-    made.graph = search::readGraph(graph, pins.nodes);
+    made.graph = search::readGraph(graph, pins.nodes, search::mostBoundaries, options.machine.executor);
     if (std::string why = whyNoStages(made.graph, pins); !why.empty() || onlySplits) {
       if (request.degrees.any())
         return refuse("--degrees with --place and --strategy auto expects a placement file whose pins are stages of a "

@@ -53,16 +53,18 @@ static Layer attention(ModelBuilder &builder, const std::string &name, const Lay
   std::string root = builder.number(name + "/scale.root", std::sqrt(static_cast<float>(hidden / heads)));
   Layer scores = builder.join(name + "/scale", "Div", builder.matmul(name + "/scores", query, key), root);
   Layer weights = builder.apply(name + "/softmax", "Softmax", mask(name + "/mask", scores));
+  weights = builder.dropout(name + "/dropout", weights);
   Layer context = builder.matmul(name + "/context", weights, value);
   context = builder.transpose(name + "/context.transpose", context, {0, 2, 1, 3});
   context = builder.reshape(name + "/context.merge", context, input.shape);
-  return builder.dense(name + "/output", context, hidden);
+  return builder.dropout(name + "/output.dropout", builder.dense(name + "/output", context, hidden));
 }
 
 static Layer mlp(ModelBuilder &builder, const std::string &name, const Layer &input) {
   int64_t hidden = input.shape[2];
   Layer inner = builder.dense(name + "/fc1", input, 4 * hidden);
-  return builder.dense(name + "/fc2", builder.apply(name + "/gelu", "Gelu", inner), hidden);
+  return builder.dropout(name + "/dropout",
+                         builder.dense(name + "/fc2", builder.apply(name + "/gelu", "Gelu", inner), hidden));
 }
 
 /// A mask under which no query attends to later keys. The positions are compared in the graph: no table of their pairs
@@ -91,7 +93,7 @@ static Mask causalMask(ModelBuilder &builder, int64_t sequence) {
 static Layer embedTokens(ModelBuilder &builder, const Layer &ids) {
   int64_t hidden = builder["hidden"], sequence = builder["sequence"];
   Layer layer = builder.embedding("embedding/tokens", ids, builder["vocabulary"], hidden);
-  return builder.addTable("embedding/positions", layer, {sequence, hidden});
+  return builder.dropout("embedding/dropout", builder.addTable("embedding/positions", layer, {sequence, hidden}));
 }
 
 /// The product with the embedding's table, or with a table of its own.
@@ -126,6 +128,123 @@ onnx::ModelProto buildGpt(ModelBuilder &builder) {
     return mlp(inner, name + "/mlp", input);
   });
 }
+
+//===-- llama -------------------------------------------------------------------------------------------------===//
+
+/// 0, 1, 2, … as float32 of a shape.
+static Layer floatRange(ModelBuilder &builder, const std::string &name, int64_t count, std::vector<int64_t> shape) {
+  std::string first = builder.number(name + ".first", 0.0f), step = builder.number(name + ".step", 1.0f);
+  std::string last = builder.number(name + ".last", static_cast<float>(count));
+  builder.node("Range", name + ".range", {first, last, step});
+  return builder.reshape(name, {name + ".range", {count}}, std::move(shape));
+}
+
+namespace {
+/// Cosines and sines of every position (sequence x 1 x pairs).
+struct RotaryTables {
+  std::string cosine, sine;
+};
+} // namespace
+
+/// Position p turns pair i by p base^(-2i / size) (Su et al.: RoFormer, 2021); computed in the graph: no table of the
+/// positions is in the file.
+static RotaryTables rotaryTables(ModelBuilder &builder, int64_t size) {
+  constexpr float base = 500000.0f;
+  int64_t sequence = builder["sequence"], pairs = size / 2;
+  Layer positions = floatRange(builder, "rotary/position", sequence, {sequence, 1, 1});
+  Layer exponents = floatRange(builder, "rotary/pair", pairs, {1, 1, pairs});
+  builder.node("Mul", "rotary/exponent",
+               {exponents.name, builder.number("rotary/log", -2.0f * std::log(base) / static_cast<float>(size))});
+  builder.node("Exp", "rotary/frequency", {"rotary/exponent"});
+  builder.node("Mul", "rotary/angle", {positions.name, "rotary/frequency"});
+  builder.node("Cos", "rotary/cosine", {"rotary/angle"});
+  builder.node("Sin", "rotary/sine", {"rotary/angle"});
+  return {"rotary/cosine", "rotary/sine"};
+}
+
+/// Turns the pairs of the last dimension, element i and element i + size / 2.
+static Layer rotate(ModelBuilder &builder, const Layer &input, const RotaryTables &tables) {
+  const std::string &name = input.name;
+  std::string first = name + ".first", second = name + ".second";
+  onnx::NodeProto &split = builder.node("Split", first, {name});
+  split.add_output(second);
+  setInt(split, "axis", -1);
+  setInt(split, "num_outputs", 2);
+  auto times = [&](const std::string &part, const std::string &table, const std::string &result) {
+    builder.node("Mul", result, {part, table});
+    return result;
+  };
+  std::string turned = name + ".turned";
+  builder.node("Sub", turned + ".first",
+               {times(first, tables.cosine, turned + ".cc"), times(second, tables.sine, turned + ".ss")});
+  builder.node("Add", turned + ".second",
+               {times(second, tables.cosine, turned + ".cs"), times(first, tables.sine, turned + ".sc")});
+  setInt(builder.node("Concat", turned, {turned + ".first", turned + ".second"}), "axis", -1);
+  return {turned, input.shape};
+}
+
+/// Attention in which several heads of queries share one of keys and values (Ainslie et al.: GQA, 2023). The queries of
+/// a group are rows of one product, so that no key or value is repeated.
+static Layer groupedAttention(ModelBuilder &builder, const std::string &name, const Layer &input,
+                              const RotaryTables &tables, const Mask &mask) {
+  int64_t batch = input.shape[0], sequence = input.shape[1], hidden = input.shape[2];
+  int64_t heads = builder["heads"], groups = builder["kv-heads"], each = heads / groups, size = hidden / heads;
+  auto project = [&](const std::string &what, int64_t count) {
+    Layer flat = builder.dense(name + "/" + what, input, count * size, /*bias=*/false);
+    return builder.reshape(flat.name + ".heads", flat, {batch, sequence, count, size});
+  };
+  Layer query = rotate(builder, project("query", heads), tables);
+  Layer key = rotate(builder, project("key", groups), tables), value = project("value", groups);
+  query = builder.reshape(name + "/query.groups", query, {batch, sequence, groups, each, size});
+  query = builder.transpose(name + "/query.transpose", query, {0, 2, 3, 1, 4});
+  query = builder.reshape(name + "/query.rows", query, {batch, groups, each * sequence, size});
+  key = builder.transpose(name + "/key.transpose", key, {0, 2, 3, 1});
+  value = builder.transpose(name + "/value.transpose", value, {0, 2, 1, 3});
+  Layer scores = builder.matmul(name + "/scores", query, key);
+  scores = builder.reshape(name + "/scores.heads", scores, {batch, groups, each, sequence, sequence});
+  std::string root = builder.number(name + "/scale.root", std::sqrt(static_cast<float>(size)));
+  scores = builder.join(name + "/scale", "Div", scores, root);
+  Layer weights = builder.apply(name + "/softmax", "Softmax", mask(name + "/mask", scores));
+  weights = builder.reshape(name + "/softmax.rows", weights, {batch, groups, each * sequence, sequence});
+  Layer context = builder.matmul(name + "/context", weights, value);
+  context = builder.reshape(name + "/context.heads", context, {batch, groups, each, sequence, size});
+  context = builder.transpose(name + "/context.transpose", context, {0, 3, 1, 2, 4});
+  context = builder.reshape(name + "/context.merge", context, input.shape);
+  return builder.dense(name + "/output", context, hidden, /*bias=*/false);
+}
+
+/// Two products, one of them through SiLU, multiplied (Shazeer: GLU Variants Improve Transformer, 2020).
+static Layer gatedMlp(ModelBuilder &builder, const std::string &name, const Layer &input) {
+  int64_t inner = builder["ffn"];
+  Layer gate = builder.dense(name + "/gate", input, inner, /*bias=*/false);
+  builder.node("Sigmoid", name + "/sigmoid", {gate.name});
+  builder.node("Mul", name + "/silu", {gate.name, name + "/sigmoid"});
+  Layer up = builder.dense(name + "/up", input, inner, /*bias=*/false);
+  Layer gated = builder.join(name + "/gated", "Mul", {name + "/silu", gate.shape}, up.name);
+  return builder.dense(name + "/down", gated, input.shape[2], /*bias=*/false);
+}
+
+/// Touvron et al.: LLaMA, 2023, and Grattafiori et al.: The Llama 3 Herd of Models, 2024.
+onnx::ModelProto buildLlama(ModelBuilder &builder) {
+  builder.setVersion(20, 9);
+  builder.setDeviation(0.02);
+  Layer layer =
+      builder.embedding("embedding/tokens", tokens(builder, "tokens", {builder["batch"], builder["sequence"]}),
+                        builder["vocabulary"], builder["hidden"]);
+  Mask mask = causalMask(builder, builder["sequence"]);
+  RotaryTables tables = rotaryTables(builder, builder["hidden"] / builder["heads"]);
+  for (int64_t i = 0; i < builder["layers"]; ++i) {
+    std::string name = "block" + std::to_string(i);
+    Layer attended =
+        groupedAttention(builder, name + "/attention", builder.rmsNorm(name + "/norm1", layer), tables, mask);
+    layer = builder.join(name + "/attention/residual", "Add", attended, layer.name);
+    Layer changed = gatedMlp(builder, name + "/mlp", builder.rmsNorm(name + "/norm2", layer));
+    layer = builder.join(name + "/residual", "Add", changed, layer.name);
+  }
+  return builder.finish("output", languageHead(builder, builder.rmsNorm("norm", layer)));
+}
+
+//===-- encoders ----------------------------------------------------------------------------------------------===//
 
 /// Devlin et al.: BERT, 2018: post-norm encoder blocks and the pooler over the first token. "mask" is 1 for tokens and
 /// 0 for padding.

@@ -75,6 +75,11 @@ public:
   Layer addTable(const std::string &name, const Layer &input, const std::vector<int64_t> &shape);
   /// Over the last dimension.
   Layer layerNorm(const std::string &name, const Layer &input);
+  /// Divided by the root of the mean square over the last dimension (Zhang, Sennrich: Root Mean Square Layer
+  /// Normalization, 2019).
+  Layer rmsNorm(const std::string &name, const Layer &input);
+  /// A part of 0.1 of the elements is zero in training, where the model has a number "dropout" of 1.
+  Layer dropout(const std::string &name, const Layer &input);
   Layer reshape(const std::string &name, const Layer &input, std::vector<int64_t> shape);
   Layer transpose(const std::string &name, const Layer &input, const std::vector<int64_t> &order);
   /// A stack of matrix products; a first operand of less rank, or with sizes of one, repeats.
@@ -123,6 +128,7 @@ onnx::ModelProto buildResnet(ModelBuilder &builder);
 onnx::ModelProto buildUnet(ModelBuilder &builder);
 onnx::ModelProto buildLstm(ModelBuilder &builder);
 onnx::ModelProto buildGpt(ModelBuilder &builder);
+onnx::ModelProto buildLlama(ModelBuilder &builder);
 onnx::ModelProto buildBert(ModelBuilder &builder);
 onnx::ModelProto buildMoe(ModelBuilder &builder);
 

@@ -26,6 +26,26 @@ Layer ModelBuilder::layerNorm(const std::string &name, const Layer &input) {
   return {name, input.shape};
 }
 
+Layer ModelBuilder::rmsNorm(const std::string &name, const Layer &input) {
+  constexpr float epsilon = 1e-5f;
+  node("Mul", name + ".square", {input.name, input.name});
+  node("ReduceMean", name + ".mean", {name + ".square", integers(name + ".axes", {-1})});
+  node("Add", name + ".shift", {name + ".mean", number(name + ".epsilon", epsilon)});
+  node("Sqrt", name + ".root", {name + ".shift"});
+  node("Div", name + ".scale", {input.name, name + ".root"});
+  node("Mul", name, {name + ".scale", filled(name + ".weight", {input.shape.back()}, 1.0f)});
+  return {name, input.shape};
+}
+
+Layer ModelBuilder::dropout(const std::string &name, const Layer &input) {
+  constexpr float ratio = 0.1f;
+  auto wanted = numbers.find("dropout");
+  if (wanted == numbers.end() || !wanted->second)
+    return input;
+  node("Dropout", name, {input.name, number(name + ".ratio", ratio)});
+  return {name, input.shape};
+}
+
 Layer ModelBuilder::reshape(const std::string &name, const Layer &input, std::vector<int64_t> shape) {
   // In terms of the input, so that the model can be imported with batches of other sizes: what stays, then what follows
   // from the rest.

@@ -34,6 +34,17 @@ static std::string checkUnet(const Numbers &numbers) {
   return size % 16 == 0 ? "" : "image-size to be a multiple of 16, got " + std::to_string(size);
 }
 
+static std::string checkTransformer(const Numbers &numbers);
+
+static std::string checkLlama(const Numbers &numbers) {
+  int64_t hidden = numbers.at("hidden"), heads = numbers.at("heads"), groups = numbers.at("kv-heads");
+  if (std::string problem = checkTransformer(numbers); !problem.empty())
+    return problem;
+  if (heads % groups != 0)
+    return "kv-heads to divide heads (" + std::to_string(heads) + "), got " + std::to_string(groups);
+  return hidden / heads % 2 == 0 ? "" : "heads of an even size, got " + std::to_string(hidden / heads);
+}
+
 static std::string checkTransformer(const Numbers &numbers) {
   int64_t hidden = numbers.at("hidden"), heads = numbers.at("heads");
   if (hidden % heads != 0)
@@ -60,6 +71,7 @@ static llvm::ArrayRef<Entry> entries() {
     numbers.append(more);
     return numbers;
   };
+  static const ZooNumber dropout = {"dropout", 0, "1: dropout of 0.1 in training", 1, 0};
   static const ZooNumber imageSize = {"image-size", 224, "rows and columns of an image", 1 << 14, 32};
   static const std::vector<Entry> all = {
       {{"mlp",
@@ -109,9 +121,16 @@ static llvm::ArrayRef<Entry> entries() {
          {"sequence", 35, "tokens in a sequence", 1 << 14, 1, /*mayBeSymbolic=*/true},
          {"vocabulary", 10000, "different tokens"}}},
        buildLstm},
-      {{"gpt", "pre-norm decoder of GPT-2", with(transformer(12, 768, 12, 1024, 50257), {tied})},
+      {{"gpt", "pre-norm decoder of GPT-2", with(transformer(12, 768, 12, 1024, 50257), {tied, dropout})},
        buildGpt,
        checkTransformer},
+      {{"llama", "decoder of Llama 3",
+        with(transformer(32, 4096, 32, 8192, 128256),
+             {{"kv-heads", 8, "heads of keys and values; they divide the heads"},
+              {"ffn", 14336, "units of the MLP"},
+              {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
+       buildLlama,
+       checkLlama},
       {{"bert", "encoder of BERT, with pooler", transformer(12, 768, 12, 512, 30522)}, buildBert, checkTransformer},
       {{"moe", "decoder with mixtures of experts",
         with(transformer(12, 768, 12, 1024, 50257),

@@ -25,6 +25,7 @@ COUNTS = {
     "unet": (31030658, "Ronneberger 2015: 31,030,593 for one class, 65 more for the second"),
     "lstm": (6500000 + 2 * (4 * 650 * 1300 + 8 * 650) + 6510000, "Zaremba 2014, medium; two biases a gate"),
     "gpt": (124439808, "GPT-2 small"),
+    "llama": (8030261248, "Llama 3 8B"),
     "bert": (109482240, "bert-base-uncased with pooler"),
 }
 
@@ -37,6 +38,9 @@ SMALL = {
     "lstm": {"layers": 2, "hidden": 24, "sequence": 7, "batch": 3, "vocabulary": 50},
     "gpt": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
     "gpt untied": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "tied": 0},
+    "gpt dropout": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "dropout": 1},
+    "llama": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
+              "vocabulary": 50},
     "bert": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
     "moe": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50, "experts": 4},
     "moe top 2": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "experts": 4, "top": 2},

@@ -216,6 +216,15 @@ Error ModelCompiler::place() {
   for (const std::string &warning : machine.warnings)
     printWarning(warning);
   result.machineNotes = machine.notes;
+  if (!target.executor.empty()) {
+    auto executor = findExecutor(target.executor, "--executor");
+    if (!executor)
+      return fromLlvm(Status::Usage, executor.takeError());
+    machine.executor = *executor;
+  }
+  // What was assumed is told wherever the machine is.
+  if (machine.executor != Executor())
+    machine.name += " with " + machine.executor.name;
   if (Error error = chooseChips())
     return error;
   if (Error error = checkRounding())

@@ -14,7 +14,8 @@ namespace cleave::tool {
 /// What the command line says about where and how a model is to run.
 struct TargetOptions {
   std::string machine = "host", strategy, placementFile, degrees;
-  std::string cpu; ///< the processor of devices of the driver cpu; empty: what the machine says, else CLEAVE_CPU
+  std::string executor; ///< what runs training; empty: as the machine says
+  std::string cpu;      ///< the processor of devices of the driver cpu; empty: what the machine says, else CLEAVE_CPU
   bool reference = false, noLibraries = false, noCombine = false;
   bool tf32 = false; ///< libraries of GPUs may round products of float32
   /// What the search takes.

@@ -33,6 +33,7 @@ public:
   explicit ModelCompiler(const CompileRequest &request, std::optional<double> searchedBytes = {})
       : request(request), searchedBytes(searchedBytes), model(request.model) {
     model.training = trains();
+    model.keepsDropout = onlyPlans() && !request.target.noDropout;
     result.context = createContext();
     printer.emplace(result.context.get());
   }

@@ -57,6 +57,7 @@ static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOp
   ImportOptions result;
   result.samples = options.samples;
   result.training = options.training;
+  result.keepsDropout = options.keepsDropout;
   for (const std::string &text : options.dims) {
     auto parts = splitBinding(text, "--dim");
     if (!parts)

@@ -21,6 +21,7 @@ struct ModelOptions {
   std::vector<std::string> dims, bindings; ///< "NAME=N" and "NAME=FILE"
   std::optional<int64_t> samples;          ///< ImportOptions::samples
   bool training = false;                   ///< ImportOptions::training
+  bool keepsDropout = false;               ///< ImportOptions::keepsDropout
 
   /// Adds MODEL and --dim to a command, and --bind.
   void addTo(CLI::App &command);

@@ -17,6 +17,11 @@ void TargetOptions::addTo(CLI::App &command) {
           "hosts of eight), a file; cuda:PRESET or cuda:FILE for devices that are GPUs")
       ->capture_default_str();
   command
+      .add_option("--executor", executor,
+                  "the software that costs of training are predicted for: cleave, megatron-2021, megatron-core, fsdp, "
+                  "eager; default: what a machine file says, else cleave")
+      ->type_name("NAME");
+  command
       .add_option("--cpu", cpu,
                   "the processor that devices of this kind compile for, on whatever machine: native, x86-64-v2, "
                   "x86-64-v3 (AVX2), x86-64-v4 (AVX-512), or another as LLVM names it; default: what a machine file "

@@ -87,15 +87,16 @@ struct Intervals::Table {
     if (mayBe(weights.relaxed->recompute, Recompute::Selective))
       activations = std::min(activations, price * sums.savedProducts + std::max(0.0, repeated - sums.contractions));
     if (mayBe(weights.relaxed->recompute, Recompute::Full))
-      activations = std::min(activations, repeated);
+      activations = std::min(activations, std::max(0.0, repeated - sums.unrepeated));
     for (unsigned zero = 0; zero <= 3; ++zero) {
       if (!mayBe(weights.relaxed->zero, zero))
         continue;
       double bytes = (zero >= 3 ? sums.parametersShared : sums.parameters) +
                      (zero >= 2 ? sums.gradientsShared : sums.gradients) +
                      (zero >= 1 ? sums.optimizerShared : sums.optimizer);
-      state = std::min(state, price * bytes + (zero >= 3 ? 2 * sums.gathering : 0) -
-                                  (zero >= 1 ? sums.update / options.microbatches : 0));
+      state =
+          std::min(state, price * bytes + (zero >= 3 && !options.executor.overlapsGathers ? 2 * sums.gathering : 0) -
+                              (zero >= 1 ? sums.update / options.microbatches : 0));
     }
     return activations + state;
   }

@@ -130,8 +130,10 @@ double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) {
                                  : tensor && tensor->firstUse == index && tensor->learns;
       bytes += isTrained ? operand.bytes : 0;
     }
-  return mostSlowdowns().own *
-         operatorCosts.front()->memorySeconds(bytes * (2 * stored.parameter + stored.gradient + 2 * stored.optimizer));
+  double most = 0;
+  for (const auto &cost : operatorCosts)
+    most = std::max(most, updateSeconds(bytes, *cost, stored, machine.executor));
+  return mostSlowdowns().own * most;
 }
 
 /// The times that the gradients of weights may be left out of the seconds that fill the pipeline: with more of them the

@@ -17,6 +17,9 @@ void Sums::add(const Sums &other) {
   forwardExchange += other.forwardExchange;
   backwardExchange += other.backwardExchange;
   backwardWeights += other.backwardWeights;
+  forwardHost += other.forwardHost;
+  backwardHost += other.backwardHost;
+  unrepeated += other.unrepeated;
   contractions += other.contractions;
   update += other.update;
   reduction += other.reduction;
@@ -30,6 +33,15 @@ void Sums::add(const Sums &other) {
   saved += other.saved;
   savedProducts += other.savedProducts;
   transient = std::max(transient, other.transient);
+}
+
+double updateSeconds(double bytes, const OperatorCost &cost, const Precision &precision, const Executor &executor,
+                     bool isFloat) {
+  if (executor.updateBytes > 0)
+    return cost.streamSeconds(bytes / sizeof(float) * executor.updateBytes);
+  // Parameters and optimizer state are read and written, gradients read.
+  double held = isFloat ? precision.parameter : 1;
+  return cost.memorySeconds(bytes * (2 * held + precision.gradient + 2 * precision.optimizer));
 }
 
 namespace {
@@ -155,6 +167,8 @@ private:
   }
 
   static bool mayPlay(const Operator &op, AxisRole role, unsigned factor) {
+    if (!op.inner.empty() && factor != op.batch && op.cost.costClass != CostClass::Contraction && !op.inner[factor])
+      return false;
     switch (role) {
     case AxisRole::Any:
       return true;
@@ -349,8 +363,20 @@ private:
     for (const Operand &operand : op.operands)
       whole += operand.bytes;
     double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
-    double forward =
-        op.fused ? flops / cost.peakFlops() : cost.seconds(op.cost.costClass, flops, read + resultBytes, op.slides);
+    KernelWork work{op.cost.costClass, flops, read + resultBytes, op.slides};
+    if (op.cost.costClass == CostClass::Contraction && op.operands.size() >= 2 && !op.results.empty()) {
+      work.lhs = localElements(op.operands[0], state.operands[0].state);
+      work.rhs = localElements(op.operands[1], state.operands[1].state);
+      work.result = localElements(graph.tensors[op.results[0]], state.results[0]);
+    }
+    if (op.use) {
+      addKernel(op, work, state, resultBytes, sums);
+      sums.transient = std::max(sums.transient, touchedBytes(op, state, resultBytes));
+      addHalo(op, factors, state, sums);
+      addParameters(index, state, sums);
+      return;
+    }
+    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(work);
     sums.forward += forward;
     if (op.cost.costClass == CostClass::Contraction)
       sums.contractions += forward;
@@ -358,7 +384,181 @@ private:
     addHalo(op, factors, state, sums);
     addParameters(index, state, sums);
     if (options.training)
-      addBackward(op, state, forward, resultBytes, sums);
+      addBackward(op, work, forward, resultBytes, sums);
+  }
+
+  double localElements(const Tensor &tensor, const State &state) const {
+    return grid.localBytes(tensor.bytes * (tensor.batched ? options.batchScale : 1) / sizeof(float), state);
+  }
+  double localElements(const Operand &operand, const State &state) const {
+    return operand.parameter != none ? grid.localBytes(operand.bytes / sizeof(float), state)
+                                     : localElements(graph.tensors[operand.tensor], state);
+  }
+
+  bool learns(const Operand &operand) const {
+    return operand.isFloat && (operand.parameter != none ? graph.parameters[operand.parameter].trained
+                                                         : graph.tensors[operand.tensor].learns);
+  }
+
+  //===-- kernels of an executor ----------------------------------------------------------------------------===//
+
+  /// An operator as part of a kernel: forward, backward, what is kept.
+  void addKernel(const Operator &op, const KernelWork &work, const States &state, double resultBytes,
+                 Sums &sums) const {
+    const KernelUse &use = *op.use;
+    const Executor &executor = options.executor;
+    bool product = op.cost.costClass == CostClass::Contraction;
+    double forward = 0;
+    if (use.isStreamed)
+      forward = streamedSeconds(work, use.forwardProducts, executor.attentionForward);
+    else if (product)
+      forward = productSeconds(work, use.share);
+    else if (!use.isFree)
+      forward = movedSeconds(work.costClass, work.flops, forwardBytes(op, state, resultBytes), use.launches);
+    if (use.launches && !use.isFree)
+      sums.forwardHost += executor.dispatch * use.share;
+    double lossBytes = 0, keptLoss = 0;
+    if (options.training)
+      for (auto [tensor, at] : llvm::zip_equal(op.results, state.results))
+        if (graph.tensors[tensor].isOutput && graph.tensors[tensor].learns) {
+          lossBytes += localElements(graph.tensors[tensor], at) * executor.lossBytes;
+          keptLoss += localElements(graph.tensors[tensor], at) * executor.keptLossBytes;
+        }
+    double loss = lossBytes > 0 ? cost.streamSeconds(lossBytes / 2) : 0;
+    sums.forward += forward + loss;
+    if (llvm::any_of(op.results, [&](unsigned tensor) { return graph.tensors[tensor].isOutput; }))
+      sums.unrepeated += forward + loss;
+    if (product)
+      sums.contractions += forward;
+    if (!options.training)
+      return;
+    sums.backward += loss;
+    sums.saved += keptLoss;
+    addKernelBackward(op, work, state, resultBytes, sums);
+  }
+
+  /// A streamed product has neither scores nor their gradients in memory, so that it is bound by what it computes.
+  double streamedSeconds(const KernelWork &work, double products, double share) const {
+    if (products == 0)
+      return 0;
+    double done = options.executor.skipsMasked ? 0.5 : 1;
+    return cost.launchSeconds() + products * done * work.flops / cost.attentionFlops(share);
+  }
+
+  /// A product's part of the one that it is joined with.
+  double productSeconds(KernelWork work, double share) const {
+    work.flops /= share;
+    work.rhs /= share;
+    work.result /= share;
+    return cost.seconds(work) * share;
+  }
+
+  double movedSeconds(CostClass costClass, double flops, double bytes, bool launches) const {
+    if (bytes <= 0 && !launches)
+      return 0;
+    return cost.seconds(costClass, flops, bytes) - (launches ? 0 : cost.launchSeconds());
+  }
+
+  double forwardBytes(const Operator &op, const States &state, double resultBytes) const {
+    double bytes = 0, whole = 0;
+    for (auto [number, operand] : llvm::enumerate(op.operands)) {
+      whole += operand.bytes;
+      if (op.use->reads[number])
+        bytes += operandBytes(operand, state.operands[number].state);
+    }
+    // Operators that read a part of an operand (a lookup in a table) say so.
+    if (whole > 0)
+      bytes *= std::min(1.0, op.cost.bytesRead / whole);
+    if (op.use->writes)
+      bytes += resultBytes;
+    if (op.use->masks && options.training)
+      bytes += maskBytes(op, state);
+    return bytes;
+  }
+
+  /// What a kernel has in memory while it runs.
+  double touchedBytes(const Operator &op, const States &state, double resultBytes) const {
+    double bytes = op.use->writes || op.use->isEpilogue ? resultBytes : 0;
+    for (auto [number, operand] : llvm::enumerate(op.operands))
+      if (op.use->reads[number])
+        bytes += operandBytes(operand, state.operands[number].state);
+    return bytes;
+  }
+
+  double maskBytes(const Operator &op, const States &state) const {
+    return localElements(graph.tensors[op.results.front()], state.results.front());
+  }
+
+  /// The gradient of an operand of a product is a product itself, of the result's gradient and the other operand.
+  static KernelWork gradientOf(const KernelWork &work, unsigned operand) {
+    KernelWork gradient = work;
+    std::swap(gradient.result, operand == 0 ? gradient.lhs : gradient.rhs);
+    return gradient;
+  }
+
+  void addKernelBackward(const Operator &op, const KernelWork &work, const States &state, double resultBytes,
+                         Sums &sums) const {
+    const KernelUse &use = *op.use;
+    const Executor &executor = options.executor;
+    for (auto [tensor, at] : llvm::zip_equal(op.results, state.results)) {
+      const Tensor &result = graph.tensors[tensor];
+      double bytes = grid.localBytes(bytesOf(result), at);
+      if (result.kept)
+        sums.saved += bytes;
+      if (result.kept && op.cost.costClass == CostClass::Contraction)
+        sums.savedProducts += bytes;
+      if (result.gradientSums > 0)
+        sums.backward += result.gradientSums * cost.seconds(CostClass::Elementwise, 0, 3 * bytes);
+    }
+    if (llvm::none_of(op.operands, [&](const Operand &operand) { return learns(operand); }))
+      return;
+    for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
+      if (operand.parameter != none && learns(operand) && executor.accumulationBytes > 0)
+        sums.backward += cost.streamSeconds(localElements(operand, at.state) * executor.accumulationBytes);
+    if (op.cost.costClass == CostClass::Contraction) {
+      addProductGradients(op, work, resultBytes, sums);
+      return;
+    }
+    if (use.masks)
+      sums.saved += maskBytes(op, state);
+    double bytes = use.gradientReads * resultBytes + (use.readsResultAgain ? resultBytes : 0) +
+                   (use.masks ? maskBytes(op, state) : 0);
+    for (auto [number, operand] : llvm::enumerate(op.operands))
+      bytes +=
+          (use.readsAgain[number] + use.writesGradient[number]) * operandBytes(operand, state.operands[number].state);
+    if (bytes <= 0)
+      return;
+    // The bias of a product is summed by a kernel of its own.
+    bool launches = use.launchesBackward || use.isEpilogue;
+    sums.backward += movedSeconds(op.cost.costClass, work.flops, bytes, launches);
+    sums.backwardHost += launches ? executor.backwardDispatch : 0;
+  }
+
+  void addProductGradients(const Operator &op, const KernelWork &work, double resultBytes, Sums &sums) const {
+    const KernelUse &use = *op.use;
+    const Executor &executor = options.executor;
+    if (use.isStreamed) {
+      sums.backward += streamedSeconds(work, use.backwardProducts, executor.attentionBackward);
+      sums.backwardHost += executor.backwardDispatch;
+      return;
+    }
+    for (auto [number, operand] : llvm::enumerate(op.operands)) {
+      if (number > 1 || !learns(operand))
+        continue;
+      KernelWork gradient = work;
+      // The columns of a joined product are joined in its gradients, too.
+      gradient.flops /= use.share;
+      gradient.rhs /= use.share;
+      gradient.result /= use.share;
+      double seconds = cost.seconds(gradientOf(gradient, number)) * use.share;
+      sums.backward += seconds;
+      sums.backwardHost += executor.backwardDispatch * use.share;
+      if (operand.parameter != none)
+        sums.backwardWeights += seconds;
+    }
+    // Gradients of joined products are put side by side.
+    if (use.share < 1)
+      sums.backward += movedSeconds(CostClass::Movement, 0, 2 * resultBytes, /*launches=*/false);
   }
 
   double operandBytes(const Operand &operand, const State &state) const {
@@ -428,29 +628,30 @@ private:
       sums.optimizerShared += local * precision.optimizer / replicas;
       sums.reduction += joinSeconds(local * precision.gradient, joined);
       sums.gathering += grid.allGather(held, joined);
-      // Parameters and optimizer state are read and written, gradients read.
-      sums.update += cost.memorySeconds(2 * held + local * (precision.gradient + 2 * precision.optimizer));
+      sums.update += updateSeconds(local, cost, precision, options.executor, operand.isFloat);
     }
   }
 
   /// A contraction has a product as large as itself for each operand that learns; other operators read and write about
   /// as much as forward.
-  void addBackward(const Operator &op, const States &state, double forward, double resultBytes, Sums &sums) const {
-    unsigned gradients = 0, weights = 0;
-    for (const Operand &operand : op.operands) {
-      bool isWeight = operand.parameter != none;
-      if (!operand.isFloat ||
-          !(isWeight ? graph.parameters[operand.parameter].trained : graph.tensors[operand.tensor].learns))
+  void addBackward(const Operator &op, const KernelWork &work, double forward, double resultBytes, Sums &sums) const {
+    bool product = op.cost.costClass == CostClass::Contraction;
+    unsigned gradients = 0;
+    for (auto [number, operand] : llvm::enumerate(op.operands)) {
+      if (!learns(operand))
         continue;
       ++gradients;
-      weights += isWeight;
+      if (!product)
+        continue;
+      double seconds = number < 2 && !op.fused ? cost.seconds(gradientOf(work, number)) : forward;
+      sums.backward += seconds;
+      if (operand.parameter != none)
+        sums.backwardWeights += seconds;
     }
     if (!gradients)
       return;
-    bool product = op.cost.costClass == CostClass::Contraction;
-    sums.backward += product ? forward * gradients : forward;
-    if (product)
-      sums.backwardWeights += forward * weights;
+    if (!product)
+      sums.backward += forward;
     bool view = op.cost.costClass == CostClass::View || op.cost.costClass == CostClass::Movement;
     // What is fused is computed again from what it was fused to.
     if (!view && !op.fused)
@@ -670,6 +871,9 @@ Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {
   Sums sums;
   sums.forward = sums.forwardExchange = forwardTables[edge][static_cast<size_t>(a) * table.columns + b];
   sums.backward = sums.backwardExchange = table.at(a, b) - sums.forward;
+  // Nobody waits for a host to find out that there is nothing to send.
+  sums.forwardHost = sums.forward > 0 ? options.executor.dispatch : 0;
+  sums.backwardHost = sums.backward > 0 ? options.executor.backwardDispatch : 0;
   return sums;
 }
 

@@ -55,6 +55,7 @@ struct PieceOptions {
   Precision precision;
   /// Gradients are joined in buckets of so many bytes of a device, several small parameters at once; 0: one by one.
   double bucketBytes = 0;
+  Executor executor;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
@@ -66,6 +67,8 @@ struct Sums {
   double forward = 0, backward = 0;
   double forwardExchange = 0, backwardExchange = 0; ///< Of these, communication.
   double backwardWeights = 0;                       ///< Of `backward`, gradients of parameters.
+  double forwardHost = 0, backwardHost = 0;         ///< Seconds of the host, which a pass takes at least.
+  double unrepeated = 0;                            ///< Of `forward`, what makes the model's outputs.
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.
@@ -79,6 +82,10 @@ struct Sums {
 
   void add(const Sums &other);
 };
+
+/// Seconds of the optimizer for parameters of `bytes` of float32 on a device.
+double updateSeconds(double bytes, const OperatorCost &cost, const Precision &precision, const Executor &executor,
+                     bool isFloat = true);
 
 /// What one operator takes in a microbatch, forward and backward.
 struct OperatorTime {

@@ -229,7 +229,7 @@ void Searcher::setSplits(FoundStage &stage, const stages::Stage &from, const Cho
   stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
   stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
   stage.activations = from.inFlight * from.option.microbatchBytes;
-  stage.transient = transientBytes(sums, choice.recompute);
+  stage.transient = transientBytes(sums, choice.recompute) + machine.executor.memory;
 }
 
 FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches, stages::Schedule schedule) {

@@ -7,6 +7,7 @@
 #include "dialects/interfaces/Interfaces.h"
 #include "passes/planner/NarrowOperators.h"
 #include "passes/planner/SplitByStrategy.h"
+#include "passes/planner/search/Kernels.h"
 #include "passes/planner/search/StageBoundaries.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -278,6 +279,20 @@ double SearchGraph::parameterBytes() const {
   return total;
 }
 
+static void writeKernel(llvm::raw_ostream &out, const Operator &op) {
+  for (bool inner : op.inner)
+    out << inner;
+  if (!op.use)
+    return;
+  const KernelUse &use = *op.use;
+  out << 'k' << use.isFree << use.isEpilogue << use.isStreamed << use.launches << use.launchesBackward << use.writes
+      << use.passesOn << use.readsResultAgain << use.masks << use.gradientReads << ' ' << use.share << ' '
+      << use.forwardProducts << ' ' << use.backwardProducts << ' ';
+  for (auto *flags : {&use.reads, &use.readsAgain, &use.writesGradient})
+    for (bool flag : *flags)
+      out << flag;
+}
+
 static void writeFactors(llvm::raw_ostream &out, const TensorFactors &tensor) {
   for (const DimFactors &dim : tensor) {
     for (unsigned factor : dim)
@@ -297,6 +312,7 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
         << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch)
         << ' ' << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' '
         << (op.leader < first ? -1 : static_cast<int>(op.leader - first)) << ' ';
+    writeKernel(out, op);
     for (const Factor &factor : op.rule.factors)
       out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter
           << ' ';
@@ -317,15 +333,20 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
     for (auto [tensor, factors] : llvm::zip_equal(op.results, op.rule.results)) {
       writeFactors(out, factors);
       const Tensor &value = tensors[tensor];
-      out << 'r' << value.bytes << value.batched << value.learns << value.isOutput << value.uses.size() << ' ';
+      out << 'r' << value.bytes << value.batched << value.learns << value.isOutput << value.uses.size() << value.kept
+          << value.gradientSums << ' ';
     }
     out << '\n';
   }
   return text;
 }
 
-SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned mostBoundaries) {
-  return GraphReader(graph, pins, mostBoundaries).run();
+SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned most, const Executor &executor) {
+  SearchGraph read = GraphReader(graph, pins, most).run();
+  chooseKernels(read, executor);
+  if (!executor.splitsSequence)
+    findInnerFactors(read);
+  return read;
 }
 
 } // namespace cleave::search

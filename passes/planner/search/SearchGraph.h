@@ -7,6 +7,7 @@
 #define CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
 
 #include "dialects/dfg/Dfg.h"
+#include "passes/cost/Executor.h"
 #include "passes/planner/ModelNode.h"
 
 #include <limits>
@@ -32,6 +33,8 @@ struct Tensor {
   /// (operator, operand), in the graph's order.
   llvm::SmallVector<std::pair<unsigned, unsigned>, 2> uses;
   bool isOutput = false;
+  bool kept = false;       ///< The backward pass reads it (Kernels.h).
+  double gradientSums = 0; ///< So many gradients of it are added to the first one.
 };
 
 /// An operand: a tensor, or a parameter or constant, of which every device loads the part that it needs.
@@ -51,6 +54,25 @@ struct Parameter {
   unsigned firstUse = none; ///< The operator that answers for its memory and gradient.
 };
 
+/// An operator's part of a kernel (Kernels.h): what is read and written of tensors in memory.
+struct KernelUse {
+  bool isFree = false;     ///< It costs nothing by itself.
+  bool isEpilogue = false; ///< The bias of a product, added as it is written.
+  bool isStreamed = false; ///< Part of attention as one kernel.
+  bool launches = true, launchesBackward = false;
+  bool writes = true;                        ///< The result.
+  llvm::SmallVector<bool, 3> reads;          ///< By operand.
+  bool passesOn = false;                     ///< Its operands' gradients are its result's.
+  double gradientReads = 0;                  ///< How often the result's gradient is read.
+  llvm::SmallVector<bool, 3> readsAgain;     ///< By operand, backward.
+  llvm::SmallVector<bool, 3> writesGradient; ///< By operand.
+  bool readsResultAgain = false;             ///< Backward.
+  bool masks = false;                        ///< A byte of each element is made, kept and read again.
+  double share = 1;                          ///< Its columns among those of the joined product that it is part of.
+  /// Streamed products: as how many of its own size it counts.
+  double forwardProducts = 1, backwardProducts = 2;
+};
+
 struct Operator {
   mlir::Operation *op = nullptr;
   unsigned node = 0; ///< An index into SearchGraph::nodes.
@@ -68,6 +90,10 @@ struct Operator {
   /// What somebody pinned its node to: a number that the caller of readGraph gave it. None where nobody did, and of
   /// what runs once.
   unsigned pin = none;
+  /// Where the executor's kernels are known; else operators count one by one.
+  std::optional<KernelUse> use;
+  /// By factor: whether it may be cut where only what lies between split products is; empty: all may.
+  llvm::SmallVector<bool, 4> inner;
 };
 
 /// Between operators `at - 1` and `at`.
@@ -98,10 +124,15 @@ struct SearchGraph {
   std::string structureOf(unsigned first, unsigned last) const;
 };
 
-/// Reads a graph whose operators have not been placed. At most `mostBoundaries` boundaries are kept: all single ones
+/// How many boundaries are kept where nothing else is said.
+inline constexpr unsigned mostBoundaries = 128;
+
+/// Reads a graph whose operators have not been placed. At most `most` boundaries are kept: all single ones
 /// that repeat in the same way, and of the others the narrowest. `pins` says by node (of collectModelNodes) what it is
-/// pinned to, if anything is: there are boundaries between what is pinned to one and to another, too.
-SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins = {}, unsigned mostBoundaries = 128);
+/// pinned to, if anything is: there are boundaries between what is pinned to one and to another, too. `executor`: what
+/// decides about kernels.
+SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins = {}, unsigned most = mostBoundaries,
+                      const Executor &executor = Executor());
 
 } // namespace cleave::search
 

@@ -10,9 +10,6 @@
 
 namespace cleave::search {
 
-/// Bytes of gradients that are joined at once: the buckets of PyTorch's DistributedDataParallel (Li et al., VLDB 2020).
-static constexpr double largestBucket = 25e6;
-
 static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
   return left.kind == right.kind && left.cores == right.cores && left.memoryLimit == right.memoryLimit &&
          left.driver == right.driver;
@@ -196,6 +193,15 @@ double Searcher::leastMemory(const Run &run) const {
   return request.memoryLimit > 0 ? std::min(least, request.memoryLimit) : least;
 }
 
+double Searcher::hiddenCost(const Run &run) const {
+  double most = 1;
+  std::set<std::string> seen;
+  for (unsigned device : run.devices)
+    if (seen.insert(machine.devices[device].kind).second)
+      most = std::max(most, deviceKindOf(machine, device).overlapSlowdown);
+  return most - 1;
+}
+
 //===-- grids and settings ------------------------------------------------------------------------------------===//
 
 Precision Searcher::precision() const {
@@ -342,14 +348,17 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   Setting setting;
   setting.grid = grid.get();
   setting.cost = &busyCosts
-                      .try_emplace({kind, devices}, slowestKindOf(machine, runs[kind].devices), request.elementType,
+                      .try_emplace({kind, devices}, machine, runs[kind].devices, request.elementType,
                                    slowdownsOf(kind, devices).own)
                       .first->second;
   setting.options.training = request.training;
   setting.options.batchScale = batchScale(microbatches);
   setting.options.microbatches = fullMicrobatches(microbatches);
   setting.options.precision = precision();
-  setting.options.bucketBytes = std::min(largestBucket, trainedBytes() * setting.options.precision.gradient);
+  setting.options.bucketBytes = trainedBytes() * setting.options.precision.gradient;
+  if (double bucket = machine.executor.bucket; bucket > 0)
+    setting.options.bucketBytes = std::min(bucket, setting.options.bucketBytes);
+  setting.options.executor = machine.executor;
   setting.options.roles = known.roles;
   return entry->second = intervals.addSetting(std::move(setting));
 }

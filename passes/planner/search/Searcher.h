@@ -108,12 +108,12 @@ public:
         intervals(graph, request.fixed),
         runs(findRuns(machine, available, request.pinned, sharesDevices, devices.asOneKind)) {
     for (const Run &run : runs) {
-      operatorCosts.push_back(std::make_unique<OperatorCost>(slowestKindOf(machine, run.devices), request.elementType));
+      operatorCosts.push_back(std::make_unique<OperatorCost>(machine, run.devices, request.elementType));
       sizesOnAllGrids.push_back(stageSizes(run));
       memories.push_back(leastMemory(run));
     }
     begin = std::clock();
-    hidden = slowestKindOf(machine, runs.front().devices).overlapSlowdown - 1;
+    hidden = hiddenCost(runs.front());
     memoryBinds = memoryMayBind();
     sumState();
     findPinnedLayers();
@@ -148,6 +148,8 @@ private:
   /// Bytes of each device of a run.
   double memoryOf(unsigned kind) const { return memories[kind]; }
   double leastMemory(const Run &run) const;
+  /// What a second of hidden communication costs.
+  double hiddenCost(const Run &run) const;
   /// Samples of a microbatch, the last one's may be fewer.
   int64_t samplesOf(int64_t microbatches) const { return (batch() + microbatches - 1) / microbatches; }
   /// The samples of a step in microbatches of full size.

@@ -32,7 +32,7 @@ std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine 
     if (sizes.size() > mostAxes)
       return std::nullopt;
     Grid grid(topology, mesh->devices, sizes);
-    OperatorCost cost(slowestKindOf(machine, mesh->devices), "f32", sharing.slowdown(mesh->devices, mesh->devices));
+    OperatorCost cost(machine, mesh->devices, "f32", sharing.slowdown(mesh->devices, mesh->devices));
     PieceOptions pieceOptions;
     pieceOptions.included = &included;
     Piece piece(graph, 0, graph.operators.size(), none, none, grid, cost, pieceOptions, fixed);

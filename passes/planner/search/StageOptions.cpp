@@ -23,6 +23,11 @@ static double savedBytes(const IntervalSums &sums, Recompute recompute) {
   return sums.saved;
 }
 
+/// Seconds of the host for computing again.
+static double repeatedHost(const IntervalSums &sums, Recompute recompute) {
+  return recompute == Recompute::None ? 0 : sums.forwardHost;
+}
+
 double transientBytes(const IntervalSums &sums, Recompute recompute) {
   return sums.transient + (recompute == Recompute::Full ? sums.largestPiece : 0);
 }
@@ -35,7 +40,7 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
   case Recompute::Selective:
     return std::max(0.0, sums.forward - sums.forwardExchange - sums.contractions);
   case Recompute::Full:
-    return sums.forward;
+    return sums.forward - sums.unrepeated;
   }
   return 0;
 }
@@ -49,18 +54,31 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
     option.steadySlowdown = slowdownsOf(choice.kind, choice.devices).steady;
   option.forward = sums.forward;
   option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
+  const Executor &executor = machine.executor;
   if (zero == 3) {
-    option.forward += sums.gathering;
-    option.backward += sums.gathering;
+    // What is gathered ahead slows down what it hides behind.
+    auto gathered = [&](double seconds) {
+      return executor.overlapsGathers ? std::max(sums.gathering, seconds + hidden * std::min(sums.gathering, seconds))
+                                      : seconds + sums.gathering;
+    };
+    option.forward = gathered(option.forward);
+    option.backward = gathered(option.backward);
   }
+  auto withHost = [&](double seconds, double host) {
+    return executor.blocks ? seconds + host : std::max(seconds, host);
+  };
+  option.forward = withHost(option.forward, sums.forwardHost);
+  if (request.training)
+    option.backward = withHost(option.backward, sums.backwardHost + repeatedHost(sums, recompute));
   double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
   // Stages change their parameters when all of them are nearly done.
   update *= option.steadySlowdown;
   // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
-  option.perStep = request.training ? std::max(0.0, sums.reduction - option.backward) +
-                                          hidden * std::min(sums.reduction, option.backward) + update
-                                    : 0;
-  option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute);
+  double joining = executor.overlapsGradients ? std::max(0.0, sums.reduction - option.backward) +
+                                                    hidden * std::min(sums.reduction, option.backward)
+                                              : sums.reduction;
+  option.perStep = request.training ? joining + update : 0;
+  option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute) + executor.memory;
   option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
   option.backwardWeight = request.training ? std::min(sums.backwardWeights, option.backward) : 0;
   return option;

@@ -17,7 +17,8 @@ Machine machineOf(llvm::StringRef text) {
   return machine ? std::move(*machine) : Machine();
 }
 
-// Data sheets: operations a second by type, memory and its bandwidth, devices of a host.
+// Data sheets: operations a second by type, memory (of A100, H100 and H200 what is left to programs) and its bandwidth,
+// devices of a host.
 TEST(PresetsTest, DataSheets) {
   struct Sheet {
     llvm::StringRef preset, kind, type;
@@ -27,10 +28,14 @@ TEST(PresetsTest, DataSheets) {
   for (const Sheet &sheet : {Sheet{"k20x8", "k20", "f32", 3.52e12, 208e9, 5e9, 8},
                              Sheet{"v100-16g", "v100", "f16", 125e12, 900e9, 16.0 * (1 << 30), 8},
                              Sheet{"v100-16g", "v100", "f32", 15.7e12, 900e9, 16.0 * (1 << 30), 8},
-                             Sheet{"a100-80g", "a100", "f16", 312e12, 2039e9, 80.0 * (1 << 30), 8},
-                             Sheet{"a100-80g", "a100", "tf32", 156e12, 2039e9, 80.0 * (1 << 30), 8},
-                             Sheet{"h100", "h100", "bf16", 989.4e12, 3350e9, 80.0 * (1 << 30), 8},
-                             Sheet{"h200", "h200", "f32", 67e12, 4800e9, 141e9, 8}}) {
+                             Sheet{"a100-80g", "a100", "f16", 312e12, 2039e9, std::floor(79.2 * (1 << 30)), 8},
+                             Sheet{"a100-80g", "a100", "tf32", 156e12, 2039e9, std::floor(79.2 * (1 << 30)), 8},
+                             Sheet{"h100", "h100", "bf16", 989.4e12, 3350e9, std::floor(79.6 * (1 << 30)), 8},
+                             Sheet{"h200", "h200", "f32", 67e12, 4800e9, 140.4e9, 8},
+                             Sheet{"a100-40g", "a100-40g", "bf16", 312e12, 1555e9, std::floor(39.4 * (1 << 30)), 8},
+                             Sheet{"b200", "b200", "bf16", 2250e12, 7700e9, 178.0 * (1 << 30), 8},
+                             Sheet{"gb300", "b300", "bf16", 2500e12, 8000e9, 268.0 * (1 << 30), 72},
+                             Sheet{"mi300x", "mi300x", "bf16", 1307.4e12, 5300e9, 191.0 * (1 << 30), 8}}) {
     Machine machine = machineOf(sheet.preset);
     ASSERT_EQ(machine.devices.size(), sheet.devices);
     const DeviceKind &kind = machine.kinds.at(sheet.kind.str());

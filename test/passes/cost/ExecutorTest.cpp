@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Executors by name and in machine files.
+
+#include "passes/cost/MachineFile.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+
+namespace {
+
+constexpr const char *machineText = "device_kinds: { gpu: { memory: 1 GiB } }\n"
+                                    "hosts: [ { devices: [ { kind: gpu } ] } ]\nexecutor: ";
+
+llvm::Expected<Machine> machineWith(const std::string &executor) {
+  return parseMachineFile(machineText + executor + "\n", "m.yaml");
+}
+
+std::string messageOf(const std::string &executor) {
+  auto machine = machineWith(executor);
+  return machine ? "" : llvm::toString(machine.takeError());
+}
+
+TEST(ExecutorTest, ByName) {
+  EXPECT_EQ(executorNames(),
+            (std::vector<llvm::StringRef>{"cleave", "megatron-2021", "megatron-core", "fsdp", "eager"}));
+  for (llvm::StringRef name : executorNames()) {
+    auto executor = findExecutor(name, "--executor");
+    ASSERT_TRUE(bool(executor)) << llvm::toString(executor.takeError());
+    EXPECT_EQ(executor->name, name);
+  }
+  auto own = findExecutor("cleave", "--executor");
+  ASSERT_TRUE(bool(own));
+  EXPECT_TRUE(*own == Executor());
+  auto none = findExecutor("horovod", "--executor");
+  ASSERT_FALSE(bool(none));
+  EXPECT_EQ(llvm::toString(none.takeError()), "--executor expects one of cleave, megatron-2021, megatron-core, fsdp, "
+                                              "eager, got \"horovod\"");
+}
+
+TEST(ExecutorTest, InMachineFiles) {
+  auto machine = machineWith("{ base: megatron-2021, dispatch: 5 us, bytes: { loss: 4 B } }");
+  ASSERT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
+  const Executor &executor = machine->executor;
+  EXPECT_EQ(executor.name, "megatron-2021 (changed)");
+  EXPECT_EQ(executor.fusion, Fusion::Chains);
+  EXPECT_FALSE(executor.splitsSequence);
+  EXPECT_EQ(executor.dispatch, 5e-6);
+  EXPECT_EQ(executor.backwardDispatch, 5e-6);
+  EXPECT_EQ(executor.lossBytes, 4);
+  EXPECT_EQ(executor.updateBytes, 60);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  writeMachineFile(*machine, stream);
+  auto again = parseMachineFile(text, "again.yaml");
+  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError()) << text;
+  EXPECT_TRUE(again->executor == executor) << text;
+}
+
+TEST(ExecutorTest, Errors) {
+  EXPECT_EQ(messageOf("horovod"),
+            "m.yaml:3:11: \"executor\" expects one of cleave, megatron-2021, megatron-core, fsdp, "
+            "eager, got \"horovod\"");
+  EXPECT_EQ(messageOf("{ fusion: some }"),
+            "m.yaml:3:21: executor fusion expects products, chains or none, got \"some\"");
+  EXPECT_EQ(messageOf("{ attention: { streamed: yes } }"),
+            "m.yaml:3:36: executor attention streamed expects true or false, got \"yes\"");
+  EXPECT_EQ(messageOf("{ attention: { forward: 2 } }"),
+            "m.yaml:3:35: executor attention forward expects more than 0 and at most 1, got \"2\"");
+  EXPECT_NE(messageOf("{ speed: 2 }").find("\"executor\" expects the keys"), std::string::npos);
+}
+
+} // namespace

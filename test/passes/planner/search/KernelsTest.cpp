@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What an executor makes of a transformer: kernels, what they read, what a step keeps.
+
+#include "ModelGraph.h"
+
+#include "passes/planner/search/Kernels.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+using namespace cleave::search;
+
+namespace {
+
+const std::map<std::string, int64_t> numbers = {{"batch", 2}, {"layers", 2},    {"hidden", 64},
+                                                {"heads", 4}, {"sequence", 32}, {"vocabulary", 128}};
+
+/// The one operator of a node whose name ends so and that is of a class.
+Operator &find(SearchGraph &graph, llvm::StringRef node, CostClass costClass) {
+  for (Operator &op : graph.operators)
+    if (llvm::StringRef(graph.nodes[op.node].name) == node && op.cost.costClass == costClass)
+      return op;
+  throw std::runtime_error(("no operator " + node).str());
+}
+
+Executor executorOf(llvm::StringRef name) {
+  auto executor = findExecutor(name, "test");
+  return executor ? *executor : Executor();
+}
+
+double keptBytes(const SearchGraph &graph, llvm::StringRef block) {
+  double bytes = 0;
+  for (const Tensor &tensor : graph.tensors)
+    if (tensor.kept && tensor.producer != none &&
+        llvm::StringRef(graph.nodes[graph.operators[tensor.producer].node].name).starts_with(block))
+      bytes += tensor.bytes;
+  return bytes;
+}
+
+TEST(KernelsTest, OwnExecutorCountsOperators) {
+  ModelGraph model("gpt", numbers);
+  chooseKernels(model.graph, Executor());
+  for (const Operator &op : model.graph.operators)
+    EXPECT_FALSE(op.use);
+}
+
+TEST(KernelsTest, ChainsAreOneKernel) {
+  ModelGraph model("gpt", numbers);
+  chooseKernels(model.graph, executorOf("megatron-2021"));
+  SearchGraph &graph = model.graph;
+  // Scale, mask and softmax: only the first launches, only the last writes.
+  Operator &scale = find(graph, "block1/attention/scale", CostClass::Elementwise);
+  Operator &softmax = find(graph, "block1/attention/softmax", CostClass::Reduction);
+  EXPECT_TRUE(scale.use->launches);
+  EXPECT_FALSE(scale.use->writes);
+  EXPECT_FALSE(softmax.use->launches);
+  EXPECT_TRUE(softmax.use->writes);
+  EXPECT_TRUE(softmax.use->readsResultAgain);
+  // A bias is added as the product is written, and its gradient sums the result's.
+  Operator &bias = find(graph, "block1/mlp/fc1.add", CostClass::Elementwise);
+  EXPECT_TRUE(bias.use->isEpilogue && bias.use->isFree && bias.use->passesOn);
+  EXPECT_EQ(bias.use->gradientReads, 1);
+  // A residual passes its gradient on; what it made has two readers, whose gradients are added.
+  Operator &residual = find(graph, "block1/attention/residual", CostClass::Elementwise);
+  EXPECT_TRUE(residual.use->passesOn);
+  EXPECT_EQ(graph.tensors[residual.results.front()].gradientSums, 1);
+  // Query, key and value are one product.
+  Operator &query = find(graph, "block1/attention/query", CostClass::Contraction);
+  EXPECT_DOUBLE_EQ(query.use->share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(find(graph, "block1/mlp/fc1", CostClass::Contraction).use->share, 1);
+}
+
+// Korthikanti et al. (2022) without dropout: of a layer of b s h elements are kept two inputs of normalizations, two
+// results of them, query, key, value and context, four and four in the MLP: 16 b s h, and a softmax's result of a b s
+// s.
+TEST(KernelsTest, KeptActivations) {
+  constexpr double batch = 2, sequence = 32, hidden = 64, heads = 4, floatBytes = 4;
+  double layer = batch * sequence * hidden * floatBytes, scores = heads * batch * sequence * sequence * floatBytes;
+  ModelGraph model("gpt", numbers);
+  chooseKernels(model.graph, executorOf("megatron-2021"));
+  double products = keptBytes(model.graph, "block1/");
+  // One more where the scale's operand counts, which is not known to be linear.
+  EXPECT_GE(products, 16 * layer + scores - layer);
+  EXPECT_LE(products, 17 * layer + 2 * scores);
+  ModelGraph streamed("gpt", numbers);
+  chooseKernels(streamed.graph, executorOf("megatron-core"));
+  EXPECT_LE(keptBytes(streamed.graph, "block1/"), products - scores);
+}
+
+TEST(KernelsTest, AttentionIsStreamed) {
+  for (const char *name : {"gpt", "llama"}) {
+    std::map<std::string, int64_t> sizes = numbers;
+    if (std::string(name) == "llama") {
+      sizes["kv-heads"] = 2;
+      sizes["ffn"] = 96;
+    }
+    ModelGraph model(name, sizes);
+    chooseKernels(model.graph, executorOf("fsdp"));
+    Operator &scores = find(model.graph, "block1/attention/scores", CostClass::Contraction);
+    Operator &softmax = find(model.graph, "block1/attention/softmax", CostClass::Reduction);
+    Operator &context = find(model.graph, "block1/attention/context", CostClass::Contraction);
+    EXPECT_TRUE(scores.use->isStreamed && softmax.use->isStreamed && context.use->isStreamed) << name;
+    EXPECT_FALSE(scores.use->writes || softmax.use->writes) << name;
+    EXPECT_TRUE(context.use->writes) << name;
+    EXPECT_FALSE(model.graph.tensors[softmax.results.front()].kept) << name;
+  }
+}
+
+// Only heads and the MLP's units lie between a product split by columns and one split by rows.
+TEST(KernelsTest, InnerFactors) {
+  ModelGraph model("gpt", numbers);
+  findInnerFactors(model.graph);
+  auto inner = [&](llvm::StringRef node, CostClass costClass) {
+    return llvm::count(find(model.graph, node, costClass).inner, true);
+  };
+  EXPECT_EQ(inner("block1/norm1", CostClass::Reduction), 0);
+  EXPECT_EQ(inner("block1/residual", CostClass::Elementwise), 0);
+  EXPECT_EQ(inner("block1/mlp/gelu", CostClass::Elementwise), 1);
+  EXPECT_EQ(inner("block1/mlp/fc1.add", CostClass::Elementwise), 1);
+}
+
+} // namespace
