@@ -98,6 +98,21 @@ TEST_F(CleaveRunTest, ReportsFailures) {
   EXPECT_EQ(run("pipeline.plan --input z=x.npy"), 2);
 }
 
+// Whoever does not trust a plan's author runs none of the plan's code, whether or not something calls it.
+TEST_F(CleaveRunTest, RefusesNativeCode) {
+  EXPECT_EQ(run("--no-native pipeline.plan --input x=x.npy"), 4);
+  EXPECT_NE(read("err").find("pipeline.plan: kernel \"twice\" is native code, which --no-native refuses"),
+            std::string::npos)
+      << read("err");
+  EXPECT_EQ(run("--no-native train pipeline.plan --data x.npy"), 4);
+  EXPECT_NE(read("err").find("which --no-native refuses"), std::string::npos) << read("err");
+  PlanBuilder unused = pipelinePlan("null");
+  unused.plan.kernels.clear();
+  writeBytes("unused.plan", unused.bytes());
+  EXPECT_EQ(run("--no-native unused.plan"), 4);
+  EXPECT_NE(read("err").find("an object that no kernel uses is native code"), std::string::npos) << read("err");
+}
+
 // Results that nobody got are a failure, unless something else went wrong first.
 TEST_F(CleaveRunTest, NeedsStandardOutput) {
   const std::string full = "error: cannot write standard output: No space left on device\n";
