@@ -25,8 +25,7 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
   }
   if (problem.numStages.value_or(1) == 1)
     forEachSingleStage(problem, [&](unsigned setting, unsigned) {
-      if (double bound = singleStageBound(problem, setting, 0, least); bound > 0)
-        least = std::min(least, bound);
+      least = std::min(least, singleStageBound(problem, setting, 0, least));
     });
   return least;
 }
@@ -67,7 +66,7 @@ double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
   if (problem.numStages.value_or(1) == 1)
     forEachSingleStage(problem, [&](unsigned setting, unsigned kind) {
       double toReach = std::min(least, enough), bound = singleStageBound(problem, setting, 0, toReach);
-      if (bound <= 0)
+      if (bound >= toReach)
         return;
       if (double memory = memoryOf(kind); std::isfinite(memory))
         bound = greatest(bound, memory, toReach, [&](double price) {
@@ -212,13 +211,14 @@ void Searcher::forEachSingleStage(const stages::StageProblem &problem,
           visit(settingOf(kind, devices, shape, problem.microbatches), kind);
 }
 
-/// The seconds of a step, and its bytes at a price, that one stage takes at least; nothing where there are no choices.
-/// Where its layers, each by itself, take `enough`, that will do.
+/// The seconds of a step, and its bytes at a price, that one stage takes at least; forbidden where there are no
+/// choices. Where its layers, each by itself, take `enough`, that will do.
 double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough) {
   double count = problem.fullMicrobatches();
   // Replicas that share the optimizer's state save time that the weights do not know of: at most all of it.
   bool mayShare = price == 0 && (memoryBinds || request.zero.value_or(0) > 0);
   double shared = mayShare ? unsplitUpdateSeconds(0, intervals.numLayers()) : 0, bound = 0;
+  bool isPossible = false;
   for (const Weights &joining : weightsOf(problem.microbatches)) {
     if (joining.secondsPerByte != 0)
       continue;
@@ -233,10 +233,12 @@ double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned 
     if (apart != solver::forbidden && part * (apart - shared / count) >= enough)
       return part * (apart - shared / count);
     double seconds = intervals.least(0, intervals.numLayers(), setting, weights);
-    if (seconds != solver::forbidden)
-      bound = std::max(bound, part * (seconds - shared / count));
+    if (seconds == solver::forbidden)
+      continue;
+    isPossible = true;
+    bound = std::max(bound, part * (seconds - shared / count));
   }
-  return bound;
+  return isPossible ? bound : solver::forbidden;
 }
 
 } // namespace cleave::search
