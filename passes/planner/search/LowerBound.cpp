@@ -89,17 +89,17 @@ Weights Searcher::weightsAt(double secondsPerByte) const {
 /// `price`: of a byte of the mean device, by the same weights, for a step.
 double Searcher::severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price) {
   std::map<uint64_t, double> leastOf;
+  // Of many layers each by itself: what an interval pays is no less than what its layers add.
+  bool isInside = price > 0 || !hasFewLayers();
   auto termOf = [&](unsigned first, unsigned last) {
     uint64_t classOf = this->classOf(first, last);
     auto [entry, isNew] = leastOf.try_emplace(classOf);
     if (isNew)
-      entry->second = leastOfInterval(first, last, problem, known[classOf], price);
+      entry->second = leastOfInterval(first, last, problem, known[{classOf, isInside}], isInside, price);
     return entry->second;
   };
-  // Of many layers each by itself: what an interval pays is no less than what its layers add.
-  constexpr unsigned fewLayers = 40;
   unsigned count = intervals.numLayers();
-  if (count > fewLayers || price > 0) {
+  if (isInside) {
     double sum = 0;
     for (unsigned layer = 0; layer != count; ++layer)
       sum += termOf(layer, layer + 1);
@@ -162,8 +162,8 @@ double Searcher::termOf(unsigned first, unsigned last, const stages::StageProble
   double alone = std::max(0.0, 1 - busyPart), times = 1 + busyPart * (count - 1);
   Weights weights = weightsAt(price * part / times);
   weights.delayed = mostDelayedWeights(problem.microbatches) * alone / times;
-  double seconds = last - first == 1 ? intervals.leastInside(first, in.setting, weights)
-                                     : intervals.least(first, last, in.setting, weights);
+  double seconds = in.isInside ? intervals.leastInside(first, in.setting, weights)
+                               : intervals.least(first, last, in.setting, weights);
   if (seconds == solver::forbidden)
     return solver::forbidden;
   // The choices count the optimizer's u / M, times 1 + a (M - 1): at most (1 - a) u / M more than a u, and all of it
@@ -176,7 +176,7 @@ double Searcher::termOf(unsigned first, unsigned last, const stages::StageProble
 /// The least term of an interval. `known`: by setting, at no price; at another price a term is less by no more than
 /// what is left uncounted, so that those that were greater before need not be computed.
 double Searcher::leastOfInterval(unsigned first, unsigned last, const stages::StageProblem &problem,
-                                 std::vector<SettingOfLayers> &known, double price) {
+                                 std::vector<SettingOfLayers> &known, bool isInside, double price) {
   if (known.empty()) {
     for (unsigned kind = 0; kind != runs.size(); ++kind)
       for (unsigned devices : problem.runs[kind].stageSizes)
@@ -184,7 +184,7 @@ double Searcher::leastOfInterval(unsigned first, unsigned last, const stages::St
           if (!bounds(kind, devices, shapesOf(kind, devices)[shape], problem.microbatches) ||
               !mayBeOn(kind, first, last, /*asPart=*/true))
             continue;
-          SettingOfLayers in = {kind, devices, settingOf(kind, devices, shape, problem.microbatches)};
+          SettingOfLayers in = {kind, devices, settingOf(kind, devices, shape, problem.microbatches), isInside};
           in.term = termOf(first, last, problem, in, 0);
           known.push_back(in);
         }

@@ -60,16 +60,16 @@ double FoundPlan::peakBytes() const {
 
 /// All numbers that divide the batch. Where the last microbatch may be smaller also those of microbatches of 2^n or
 /// 3 * 2^n samples, or of 2^n for each device of a stage that shares the machine evenly with others, as long as what
-/// is missing of the last one is little.
-std::set<int64_t> Searcher::microbatchNumbers() const {
+/// is missing of the last one is little. More than a plan may have are not asked for.
+std::set<int64_t> Searcher::possibleMicrobatches() const {
   if (!request.training)
     return {1};
   if (request.microbatches)
     return {*request.microbatches};
   std::set<int64_t> numbers;
-  for (int64_t number = 1; number * number <= batch(); ++number)
+  for (int64_t number = 1; number <= std::min(mostMicrobatches, batch()); ++number)
     if (batch() % number == 0)
-      numbers.insert({number, batch() / number});
+      numbers.insert(number);
   if (!request.unequalMicrobatches)
     return numbers;
   std::set<int64_t> units = {1, 3};
@@ -82,20 +82,32 @@ std::set<int64_t> Searcher::microbatchNumbers() const {
   for (int64_t unit : units)
     for (int64_t samples = unit; samples <= batch(); samples *= 2) {
       int64_t number = (batch() + samples - 1) / samples;
-      if (number * samples - batch() <= batch() / 8)
+      if (number <= mostMicrobatches && number * samples - batch() <= batch() / 8)
         numbers.insert(number);
     }
   return numbers;
 }
 
-/// The nearest to each power of two.
-std::set<int64_t> Searcher::nearPowersOfTwo(const std::set<int64_t> &all) const {
+/// Of some numbers the nearest to each power of 2^(1/parts).
+static std::set<int64_t> nearPowers(const std::set<int64_t> &all, unsigned parts) {
   std::set<int64_t> near;
-  for (int64_t power = 1; power <= *all.rbegin(); power *= 2)
-    near.insert(*std::min_element(all.begin(), all.end(), [&](int64_t left, int64_t right) {
-      return std::max(left, power) * std::min(right, power) < std::max(right, power) * std::min(left, power);
+  for (unsigned power = 0;; ++power) {
+    double wanted = std::exp2(static_cast<double>(power) / parts);
+    if (wanted > static_cast<double>(*all.rbegin()))
+      break;
+    near.insert(*llvm::min_element(all, [&](int64_t left, int64_t right) {
+      return std::abs(std::log(static_cast<double>(left) / wanted)) <
+             std::abs(std::log(static_cast<double>(right) / wanted));
     }));
+  }
   return near;
+}
+
+/// All numbers of microbatches to try; where there are too many, such as lie evenly among them.
+std::set<int64_t> Searcher::microbatchNumbers() const {
+  constexpr unsigned manyNumbers = 64;
+  std::set<int64_t> all = possibleMicrobatches();
+  return all.size() <= manyNumbers ? all : nearPowers(all, 4);
 }
 
 std::string Searcher::checkRequest() const {
@@ -379,12 +391,13 @@ SearchFailure Searcher::infeasible() const {
   return {true, message};
 }
 
-/// On machines of so few devices all numbers of microbatches are searched on all grids.
-static constexpr unsigned fewDevices = 8;
+/// On machines of so few devices all numbers of microbatches, if they are so few, are searched on all grids.
+static constexpr unsigned fewDevices = 8, fewNumbers = 16;
 
 void Searcher::explore(unsigned share, unsigned shares, bool isOnAllGrids) {
   std::set<int64_t> all = microbatchNumbers();
-  std::set<int64_t> near = machine.devices.size() <= fewDevices ? all : nearPowersOfTwo(all);
+  bool isSmall = machine.devices.size() <= fewDevices && all.size() <= fewNumbers;
+  std::set<int64_t> near = isSmall ? all : nearPowers(all, 1);
   onAllGrids = near;
   unsigned index = 0;
   std::vector<std::pair<double, int64_t>> own;

@@ -27,6 +27,9 @@ struct OptimizerKind {
 /// sgd, momentum, nesterov, rmsprop, adam, adamw; null where there is none of that name.
 const OptimizerKind *findOptimizer(llvm::StringRef name);
 
+/// The most microbatches of a step.
+inline constexpr int64_t mostMicrobatches = 1 << 16;
+
 struct SearchRequest {
   bool training = false;
   /// Samples of a step; 0: the model's batch.

@@ -201,8 +201,8 @@ private:
   bool memoryMayBind() const;
   stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice);
   void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
+  std::set<int64_t> possibleMicrobatches() const;
   std::set<int64_t> microbatchNumbers() const;
-  std::set<int64_t> nearPowersOfTwo(const std::set<int64_t> &all) const;
   bool isPromising(int64_t microbatches) const;
   void exploreNumber(int64_t microbatches, double &least);
   stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
@@ -218,20 +218,23 @@ private:
   double memoryBoundOf(int64_t microbatches, double enough);
   Weights weightsAt(double secondsPerByte) const;
   double unsplitUpdateSeconds(unsigned first, unsigned last);
+  /// Whether all intervals of layers may be bounded as stages.
+  bool hasFewLayers() const { return intervals.numLayers() <= 40; }
   double partOf(unsigned kind, unsigned devices) const;
   unsigned mostDelayedWeights(int64_t microbatches) const;
   /// A setting in which layers may be, and their term in the bound of several stages at no price of memory.
   struct SettingOfLayers {
     unsigned kind, devices, setting;
+    bool isInside; ///< A layer of a stage that may have others, instead of layers that are a stage.
     double term = 0;
   };
-  /// By class of layers.
-  using KnownTerms = std::map<uint64_t, std::vector<SettingOfLayers>>;
+  /// By class of layers and whether they are inside of a stage.
+  using KnownTerms = std::map<std::pair<uint64_t, bool>, std::vector<SettingOfLayers>>;
   double severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price);
   double termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
                 double price);
   double leastOfInterval(unsigned first, unsigned last, const stages::StageProblem &problem,
-                         std::vector<SettingOfLayers> &known, double price);
+                         std::vector<SettingOfLayers> &known, bool isInside, double price);
   /// Of the settings in which one stage may hold the whole model.
   void forEachSingleStage(const stages::StageProblem &problem,
                           llvm::function_ref<void(unsigned setting, unsigned kind)> visit);

@@ -62,6 +62,27 @@ TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
   EXPECT_GE(plans, test.training ? 12u : 3u);
 }
 
+// One device has nothing to choose but the number of microbatches: the bound is the plan.
+TEST(LowerBoundOfOneDevice, IsThePlan) {
+  std::map<std::string, int64_t> decoder = {{"layers", 4},    {"hidden", 256},     {"heads", 4},
+                                            {"sequence", 64}, {"vocabulary", 512}, {"batch", 2}};
+  for (const BoundedModel &test :
+       {BoundedModel{"gpt", decoder, "a100-80g:1", true}, BoundedModel{"gpt", decoder, "a100-80g:1", false},
+        BoundedModel{"unet", {{"batch", 2}, {"image-size", 32}, {"features", 8}}, "k20x8:1", true},
+        BoundedModel{"lenet", {{"batch", 6}}, "host:1x1", true}}) {
+    ModelGraph model(test.name, test.numbers);
+    auto machine = parseMachine(test.machine);
+    ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
+    SearchRequest request;
+    request.training = test.training;
+    request.considersOthers = false;
+    auto found = findPlan(model.graph, *machine, request);
+    ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
+    const auto &best = std::get<FoundPlan>(found);
+    EXPECT_NEAR(best.lowerBound, best.seconds, 1e-6 * best.seconds) << test.name << ", " << test.training;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, LowerBound,
     testing::Values(
