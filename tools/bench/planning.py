@@ -296,11 +296,13 @@ def search_section(folder, rounds):
     simulated = simulate_large(folder)
     if simulated > 10:
         missed.append(f"simulation of 16,384 devices: {simulated:.1f} s, limit 10 s")
-    lines = [f"Measured on {len(os.sched_getaffinity(0))} cores of {cpu}, medians of {rounds} rounds, by",
+    plural = "s" if rounds > 1 else ""
+    lines = [f"Measured on {len(os.sched_getaffinity(0))} cores of {cpu}, medians of {rounds} round{plural}, by",
              "", "```", f'python3 tools/bench/planning.py --rounds {rounds} --only "Search time" --write', "```", "",
              *models, "",
              "Time may grow no faster than the devices times the logarithm of the number of equal layers (GPT of",
              "GPT-3's width, A100s in hosts of 8):", "", *growth, "",
+             *(["Missed: " + "; ".join(missed_growth) + ".", ""] if missed_growth else []),
              f"A plan for 16,384 devices is simulated in {simulated:.1f} s (`cleave simulate PLAN`).", "",
              "Peers: Alpa takes 2,393 s for GPT 39 B on 64 devices, 805 s of it for profiling; autoparallel 52 s for one",
              "configuration of Llama 8 B (32 layers) on 64 devices."]

@@ -50,7 +50,7 @@ std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsig
 /// The numbers of devices that a stage may have on any grid: parts of a host and powers of two of hosts; every number
 /// where there are few devices.
 std::vector<unsigned> stageSizes(const Run &run);
-/// The numbers of hosts, as devices, of stages that share a run evenly, of at most so many stages.
+/// The numbers of hosts, as devices, of stages that share a run evenly, for every number of stages up to `mostStages`.
 std::vector<unsigned> evenSizes(const Run &run, unsigned mostStages);
 
 /// An axis of a grid before it has a name.
@@ -180,7 +180,7 @@ private:
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   void addPlainShapes(std::vector<Shape> &list) const;
-  /// Whether stages of so many devices may be on any grid, with so many microbatches.
+  /// Whether stages of that size may be on any grid, with that number of microbatches.
   bool isOnAllGrids(unsigned kind, unsigned devices, int64_t microbatches) const;
   /// Whether a stage may be on a grid; `isWhole`: one that holds the whole model.
   bool mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches, bool isWhole) const;
@@ -203,6 +203,7 @@ private:
   void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
   std::set<int64_t> possibleMicrobatches() const;
   std::set<int64_t> microbatchNumbers() const;
+  std::set<int64_t> numbersOnAllGrids(const std::set<int64_t> &all) const;
   bool isPromising(int64_t microbatches) const;
   void exploreNumber(int64_t microbatches, double &least);
   stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;

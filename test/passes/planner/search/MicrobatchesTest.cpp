@@ -101,7 +101,7 @@ TEST(Microbatches, AreEqualUnlessAllowed) {
   EXPECT_EQ(std::get<SearchFailure>(refused).message, "--microbatches expects at most the batch of 31, got 32");
 }
 
-// 45 hosts among stages: as many hosts a stage as there are for so many stages, and whole hosts only.
+// 45 hosts among stages: each number of stages gives the whole hosts that every stage can have.
 TEST(StageSizes, ShareHostsEvenly) {
   Machine machine = machineOf("a100-80g:8x45");
   std::vector<search::Run> runs = findRuns(machine, allDevices(machine));
