@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+import argparse
+import concurrent.futures
+import json
+import os
+import sys
+import threading
+
+import report
+import tree
+import units
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# Hangs are faults that are seen. A test under another's load may take some times what it took alone.
+SLOWER, BESIDE = 6, 20
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="tools/mutate", description="would the tests see a fault?")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
+    parser.add_argument("--count", type=int, default=140, help="faults that are drawn (default 140)")
+    parser.add_argument("--resume", action="store_true", help="go on where the last run stopped")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests that run at a time")
+    parser.add_argument("--seconds", type=float, default=float("inf"),
+                        help="leave out tests that take longer than this without a fault")
+    parser.add_argument("--write", metavar="FILE", help="write the table of the last run, and run nothing")
+    return parser.parse_args()
+
+
+class Record:
+    """What is known so far, on disk after every step."""
+
+    def __init__(self, path, resume):
+        self.path, self.lock = path, threading.Lock()
+        self.content = {"measured": {}, "caught": {}, "survived": {}}
+        if resume and os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                self.content = json.load(file)
+
+    def note(self, part, key, value):
+        with self.lock:
+            self.content[part][key] = value
+            with open(self.path + ".part", "w", encoding="utf-8") as file:
+                json.dump(self.content, file)
+            os.replace(self.path + ".part", self.path)
+
+
+def hunt(fault, candidates, record):
+    """Runs the units that reach a fault until one fails: those named after the fault's area first, then the quick."""
+    measured = record.content["measured"]
+    ordered = sorted(candidates, key=lambda unit: (fault.area not in unit.name, measured[unit.name]["seconds"]))
+    tried = set(record.content["survived"].get(str(fault.number), []))
+    for unit in ordered:
+        if unit.name in tried:
+            continue
+        status, seconds = units.run(unit, SLOWER * measured[unit.name]["seconds"] + BESIDE, fault=fault.number)
+        if status != 0:
+            record.note("caught", str(fault.number), {"unit": unit.name, "status": status, "seconds": seconds})
+            return
+        tried.add(unit.name)
+    record.note("survived", str(fault.number), sorted(tried))
+
+
+def main():
+    options = parse()
+    folder = os.path.join(ROOT, "build/mutate")
+    source, build = os.path.join(folder, "source"), os.path.join(folder, "build")
+    drawn, results = os.path.join(folder, "faults.json"), os.path.join(folder, "results.json")
+    os.makedirs(folder, exist_ok=True)
+    if options.write:
+        report.write(options.write, ROOT, tree.load(drawn), Record(results, True).content)
+        return
+    os.environ.setdefault("CLEAVE_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
+    if not (options.resume and os.path.exists(drawn)):
+        tree.save(tree.draw(ROOT, os.path.join(ROOT, "build"), options.seed, options.count), drawn)
+    faults = tree.build_tree(ROOT, source, build, tree.load(drawn))
+    tree.save(faults, drawn)
+    record = Record(results, options.resume)
+    every = units.read_units(build)
+    print(f"mutate: {len(faults)} faults, {len(every)} units of tests", file=sys.stderr, flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        def measure(unit):
+            if unit.name not in record.content["measured"]:
+                record.note("measured", unit.name, units.measure(unit, folder))
+        for index, _ in enumerate(pool.map(measure, every)):
+            print(f"\rmutate: {index + 1} of {len(every)} units without a fault", end="", file=sys.stderr, flush=True)
+        measured = record.content["measured"]
+        # 77: skipped. What fails without a fault shows nothing.
+        failing = [name for name, entry in measured.items() if entry["status"] not in (0, 77)]
+        for name in failing:
+            print(f"\nmutate: {name} fails without a fault and is left out", file=sys.stderr)
+        usable = [unit for unit in every
+                  if measured[unit.name]["status"] == 0 and measured[unit.name]["seconds"] <= options.seconds]
+
+        def look(fault):
+            if str(fault.number) not in record.content["caught"]:
+                hunt(fault, [u for u in usable if fault.number in measured[u.name]["reached"]], record)
+        for index, _ in enumerate(pool.map(look, faults)):
+            print(f"\rmutate: {index + 1} of {len(faults)} faults, {len(record.content['caught'])} caught", end="",
+                  file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    report.show(faults, record.content, report.read_equivalent(ROOT))
+
+
+main()

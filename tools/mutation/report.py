@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# What a run found: on the terminal, and as a page. Faults that change nothing that anybody could see stand, with the
+# reason, in test/faults/equivalent.txt; they count neither as caught nor as missed.
+
+import collections
+import os
+import subprocess
+import sys
+
+EQUIVALENT = "test/faults/equivalent.txt"
+
+
+def read_equivalent(root):
+    """(file, text, wrong) -> reason. Lines: file | what stands there | what the fault makes of it | reason."""
+    known = {}
+    path = os.path.join(root, EQUIVALENT)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip() or line.startswith("#"):
+                    continue
+                parts = [part.strip() for part in line.split(" | ")]
+                if len(parts) != 4:
+                    sys.exit(f"{EQUIVALENT}:{number}: expected four parts between ' | '")
+                known[tuple(parts[:3])] = parts[3]
+    return known
+
+
+def one_line(text):
+    return " ".join(text.split())
+
+
+def key(fault):
+    return fault.place.file, one_line(fault.place.text), one_line(fault.place.wrong) or "(dropped)"
+
+
+def sort_out(faults, content, equivalent):
+    caught = [fault for fault in faults if str(fault.number) in content["caught"]]
+    rest = [fault for fault in faults if str(fault.number) not in content["caught"]]
+    same = [fault for fault in rest if key(fault) in equivalent]
+    missed = [fault for fault in rest if key(fault) not in equivalent and str(fault.number) in content["survived"]]
+    return caught, same, missed
+
+
+def describe(fault, content):
+    file, text, wrong = key(fault)
+    tests = len(content["survived"].get(str(fault.number), []))
+    return f"{file}:{fault.place.line}: {fault.place.kind}: `{text}` -> `{wrong}` ({tests} units reach it)"
+
+
+def show(faults, content, equivalent):
+    caught, same, missed = sort_out(faults, content, equivalent)
+    for fault in missed:
+        print(f"{fault.number}: {describe(fault, content)}")
+    looked = len(caught) + len(missed)
+    share = 100 * len(caught) / max(1, looked)
+    print(f"{len(caught)} of {looked} faults caught ({share:.1f} %), {len(same)} others change nothing, "
+          f"{len(faults) - looked - len(same)} not looked at")
+
+
+def write(path, root, faults, content):
+    equivalent = read_equivalent(root)
+    caught, same, missed = sort_out(faults, content, equivalent)
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=root, check=True, capture_output=True,
+                            text=True).stdout.strip()
+    rows = collections.defaultdict(lambda: [0, 0, 0])
+    for column, group in enumerate((caught, missed, same)):
+        for fault in group:
+            rows[fault.area][column] += 1
+            rows[fault.place.kind][column] += 1
+    areas = list(dict.fromkeys(fault.area for fault in faults))
+    kinds = sorted({fault.place.kind for fault in faults})
+    seconds = sorted(entry["seconds"] for entry in content["caught"].values())
+    lines = [
+        "# Would the tests see a fault?", "",
+        "Written by `tools/mutate --write docs/results/faults.md`: faults drawn at random in the sources, one at a",
+        "time, each against the tests of every change that reach its place ([testing](../testing.md#planted-faults)).",
+        "", f"At {commit}: **{len(caught)} of {len(caught) + len(missed)} caught, "
+        f"{100 * len(caught) / max(1, len(caught) + len(missed)):.1f} %**; {len(same)} more change nothing that can be seen",
+        f"(test/faults/equivalent.txt says why); {len(faults) - len(caught) - len(missed) - len(same)} were not looked at.", "",
+    ]
+    for title, names in (("sources of", areas), ("kind", kinds)):
+        lines += [f"| {title} | caught | missed | changes nothing |", "|---|---|---|---|"]
+        lines += [f"| {name} | {rows[name][0]} | {rows[name][1]} | {rows[name][2]} |" for name in names] + [""]
+    if seconds:
+        lines += [f"The test that sees a fault takes {seconds[len(seconds) // 2]:.1f} s in the median.", ""]
+    if missed:
+        lines += ["Missed:", ""] + [f"- {describe(fault, content)}" for fault in missed]
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines).rstrip() + "\n")
