@@ -31,6 +31,7 @@ public:
     placeBuffers();
     emitLoops();
     emitEntry();
+    emitDeclaration();
     return scratchBytes;
   }
 
@@ -51,6 +52,7 @@ private:
   void emitLoops();
   void emitChunks(ArrayRef<Value> bases, Value begin, Value end);
   void emitEntry();
+  void emitDeclaration();
   Value constantIndex(int64_t value) { return arith::ConstantIndexOp::create(builder, location, value); }
   Value constantBuffer(const Buffer &buffer, unsigned index);
   LLVM::LLVMFuncOp function(StringRef name, ArrayRef<Type> arguments, LLVM::Linkage linkage);
@@ -196,6 +198,22 @@ void KernelEmitter::emitEntry() {
   LLVM::BrOp::create(builder, location, ValueRange{}, done);
   builder.setInsertionPointToEnd(done);
   LLVM::ReturnOp::create(builder, location, ValueRange{});
+}
+
+/// What the runtime compares a plan's tables with before it calls the kernel (runtime/drivers/cpu/NativeLibrary.h).
+void KernelEmitter::emitDeclaration() {
+  SmallVector<int64_t> numbers = {plan.parallelExtent};
+  for (const Buffer &buffer : storage.getBuffers())
+    if (buffer.kind == Buffer::Input || buffer.kind == Buffer::Output)
+      numbers.push_back(buffer.size * elementBytes(buffer.element));
+  if (scratchBytes > 0)
+    numbers.push_back(static_cast<int64_t>(scratchBytes));
+  numbers.insert(numbers.begin() + 1, static_cast<int64_t>(numbers.size()) - 1);
+  auto type = RankedTensorType::get({static_cast<int64_t>(numbers.size())}, i64);
+  OpBuilder atStart = OpBuilder::atBlockBegin(module.getBody());
+  LLVM::GlobalOp::create(atStart, location, LLVM::LLVMArrayType::get(i64, numbers.size()), /*isConstant=*/true,
+                         LLVM::Linkage::External, (symbol + ".declared").str(),
+                         DenseElementsAttr::get(type, ArrayRef(numbers)), /*alignment=*/8);
 }
 
 uint64_t emitKernel(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage,

@@ -12,7 +12,8 @@
 namespace cleave {
 
 /// Appends to `module` the function `symbol(arguments, begin, end)`, which takes the arguments apart, and the function
-/// that it calls with one pointer a buffer, none aliasing another, which holds the loops. Returns the bytes of scratch
+/// that it calls with one pointer a buffer, none aliasing another, which holds the loops, and the constant
+/// `symbol.declared` that says what the kernel takes (runtime/plan.fbs, NativeObject). Returns the bytes of scratch
 /// memory that the temporaries outside the stack need.
 /// `reassociate`: sums and products along a reduction may be joined in any order.
 uint64_t emitKernel(mlir::ModuleOp module, llvm::StringRef symbol, const NestPlan &plan, const Storage &storage,

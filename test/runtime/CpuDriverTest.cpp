@@ -70,6 +70,40 @@ TEST(CpuDriver, KnowsThisProcessor) {
   EXPECT_TRUE(flags.count("fpu"));
 }
 
+// A kernel of which the plan's tables say something else than its code would write beyond its buffers.
+TEST(CpuDriver, RefusesKernelsThatTheirCodeDoesNotDeclare) {
+  PlanBuilder builder("cpu");
+  uint32_t device = builder.device("a");
+  uint32_t kernel = builder.kernel("fixed", 1, 4);
+  builder.plan.kernels[kernel]->scratch_bytes = 16;
+  uint32_t x = builder.buffer(device, "x", 4), y = builder.buffer(device, "y", 4);
+  uint32_t scratch = builder.buffer(device, "scratch", 4);
+  Point loaded = builder.loadInput(device, builder.input("x", 4), x);
+  Point called = builder.call(device, "fixed", kernel, {x, y, scratch}, {loaded});
+  builder.storeOutput(device, builder.output("y", 4), y, {called});
+  ASSERT_FALSE(verifyPlan(*builder.read()));
+  ASSERT_FALSE(createError(builder)) << createError(builder).message();
+  fb::KernelT &damaged = *builder.plan.kernels[kernel];
+  auto refused = [&](const std::string &reason) {
+    Error error = createError(builder);
+    EXPECT_EQ(error.status(), Status::Rejected);
+    EXPECT_NE(error.message().find("kernel \"fixed\": native code " + reason), std::string::npos) << error.message();
+  };
+  auto &native = *damaged.body.AsNativeKernel();
+  native.parallel_extent = 5;
+  refused("\"fixed\" expects a parallel extent of 4, got 5; the plan is damaged");
+  native.parallel_extent = 4;
+  damaged.scratch_bytes = 15;
+  refused("\"fixed\" expects 16 bytes as argument 2, got 15; the plan is damaged");
+  damaged.scratch_bytes = 0;
+  refused("\"fixed\" expects 3 arguments, scratch memory included, got 2; the plan is damaged");
+  damaged.scratch_bytes = 16;
+  damaged.inputs[0]->shape[0] = 3;
+  refused("\"fixed\" expects 16 bytes as argument 0, got 12; the plan is damaged");
+  native.symbol = "undeclared";
+  refused("does not declare what \"undeclared\" takes; compile the model again with this version of Cleave");
+}
+
 // A symbol that the object lacks, and a library that this build lacks.
 TEST(CpuDriver, RefusesUnknownKernels) {
   PlanBuilder builder = pipelinePlan("cpu");

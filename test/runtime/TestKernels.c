@@ -1,10 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Native kernels for the runtime's tests, with the calling convention of plan.fbs. All tensors are f32 vectors.
+// Native kernels for the runtime's tests, with the calling convention of plan.fbs. All tensors are f32 vectors, of any
+// length but for `fixed`'s.
 
 #include <signal.h>
 #include <stdint.h>
 #include <time.h>
+
+#define TAKES(symbol, ...) const int64_t symbol##Takes[] __asm__(#symbol ".declared") = {__VA_ARGS__}
+#define TAKES_ANY(symbol) TAKES(symbol, -1)
+TAKES_ANY(twice);
+TAKES_ANY(add);
+TAKES_ANY(nap);
+TAKES_ANY(rangeLength);
+TAKES_ANY(crash);
+TAKES_ANY(score4);
+TAKES_ANY(score2);
+TAKES_ANY(judge);
+TAKES_ANY(learn);
+
+/// out = in, of four elements, with 16 bytes of scratch memory
+TAKES(fixed, 4, 3, 16, 16, 16);
+void fixed(void **arguments, int64_t begin, int64_t end) {
+  const float *in = arguments[0];
+  float *out = arguments[1], *scratch = arguments[2];
+  for (int64_t i = begin; i < end; ++i)
+    out[i] = scratch[i] = in[i];
+}
+
+/// declares nothing
+void undeclared(void **arguments, int64_t begin, int64_t end) {
+  (void)arguments;
+  (void)begin;
+  (void)end;
+}
 
 /// out = 2 * in
 void twice(void **arguments, int64_t begin, int64_t end) {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 namespace cleave::tool {
 
@@ -73,7 +74,10 @@ static void endBy(int signal) {
 }
 
 void installCrashHandler() {
-  llvm::sys::AddSignalHandler(crash, nullptr);
+  // LLVM keeps few handlers, and processes that run many command lines need one.
+  static bool isInstalled = false;
+  if (!std::exchange(isInstalled, true))
+    llvm::sys::AddSignalHandler(crash, nullptr);
   // LLVM counts these among crashes, but the terminal or the system sends them.
   for (int signal : {SIGQUIT, SIGXCPU})
     std::signal(signal, endBy);

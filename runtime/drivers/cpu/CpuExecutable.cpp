@@ -27,11 +27,12 @@ Expected<std::shared_ptr<NativeLibrary>> NativeLibraries::get(uint32_t object) {
 
 Error NativeLibraries::checkPlan() const { return checkProcessor(plan->processor, flags); }
 
-Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const NativeKernel &native, NativeLibraries &libraries) {
+Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const Kernel &kernel, NativeLibraries &libraries) {
+  const auto &native = std::get<NativeKernel>(kernel.body);
   auto library = libraries.get(native.object);
   if (!library)
     return library.error();
-  auto function = (*library)->find(native.symbol);
+  auto function = (*library)->find(kernel);
   if (!function)
     return function.error();
   Loaded loaded;
@@ -83,7 +84,7 @@ Error CpuExecutable::load(const Plan &plan, const Program &program, NativeLibrar
           [&](const auto &body) -> Expected<Loaded> {
             using Body = std::remove_cvref_t<decltype(body)>;
             if constexpr (std::is_same_v<Body, NativeKernel>)
-              return loadNative(body, libraries);
+              return loadNative(kernel, libraries);
             else if constexpr (std::is_same_v<Body, LibraryKernel>)
               return loadLibrary(plan, kernel, body, threads);
             else

@@ -47,7 +47,7 @@ private:
   };
   explicit CpuExecutable(unsigned threads) : threads(threads) {}
   Error load(const Plan &plan, const Program &program, NativeLibraries &libraries);
-  static Expected<Loaded> loadNative(const NativeKernel &native, NativeLibraries &libraries);
+  static Expected<Loaded> loadNative(const Kernel &kernel, NativeLibraries &libraries);
   static Expected<Loaded> loadLibrary(const Plan &plan, const Kernel &kernel, const LibraryKernel &library,
                                       unsigned threads);
 

@@ -48,10 +48,43 @@ NativeLibrary::~NativeLibrary() {
   close(descriptor);
 }
 
-Expected<NativeFunction> NativeLibrary::find(const std::string &symbol) const {
+/// Whether the tables say of a kernel what its code declares: the extent, the number of arguments, and their bytes.
+static Error checkDeclared(const int64_t *declared, const Kernel &kernel) {
+  static constexpr int64_t takesAny = -1;
+  const auto &native = std::get<NativeKernel>(kernel.body);
+  if (declared[0] == takesAny)
+    return Error::success();
+  if (declared[0] != native.parallelExtent)
+    return makeError(Status::Rejected, "native code \"", native.symbol, "\" expects a parallel extent of ", declared[0],
+                     ", got ", native.parallelExtent, "; the plan is damaged");
+  std::vector<uint64_t> bytes;
+  for (const auto *types : {&kernel.inputs, &kernel.outputs})
+    for (const TensorType &type : *types)
+      bytes.push_back(*type.byteSize());
+  if (kernel.scratchBytes > 0)
+    bytes.push_back(kernel.scratchBytes);
+  if (static_cast<uint64_t>(declared[1]) != bytes.size())
+    return makeError(Status::Rejected, "native code \"", native.symbol, "\" expects ", declared[1],
+                     " arguments, scratch memory included, got ", bytes.size(), "; the plan is damaged");
+  for (size_t i = 0; i != bytes.size(); ++i)
+    if (static_cast<uint64_t>(declared[2 + i]) != bytes[i])
+      return makeError(Status::Rejected, "native code \"", native.symbol, "\" expects ", declared[2 + i],
+                       " bytes as argument ", i, ", got ", bytes[i], "; the plan is damaged");
+  return Error::success();
+}
+
+Expected<NativeFunction> NativeLibrary::find(const Kernel &kernel) const {
+  const std::string &symbol = std::get<NativeKernel>(kernel.body).symbol;
+  // The loader also looks into the libraries that the object needs, where nothing is declared.
   void *address = dlsym(handle, symbol.c_str());
   if (!address)
     return makeError(Status::Rejected, "native code has no symbol \"", symbol, "\"");
+  const auto *declared = static_cast<const int64_t *>(dlsym(handle, (symbol + ".declared").c_str()));
+  if (!declared)
+    return makeError(Status::Rejected, "native code does not declare what \"", symbol,
+                     "\" takes; compile the model again with this version of Cleave");
+  if (Error error = checkDeclared(declared, kernel))
+    return error;
   return reinterpret_cast<NativeFunction>(address);
 }
 

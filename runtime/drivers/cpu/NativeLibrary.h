@@ -21,8 +21,10 @@ public:
   NativeLibrary(const NativeLibrary &) = delete;
   NativeLibrary &operator=(const NativeLibrary &) = delete;
 
-  /// The kernel of that name. Status::Rejected when the object has none.
-  Expected<NativeFunction> find(const std::string &symbol) const;
+  /// The code of a kernel. Status::Rejected when the object has none of its symbol, or when the kernel's extent,
+  /// arguments or scratch memory are not what the code declares (plan.fbs, NativeObject): it would read or write beyond
+  /// its buffers. `kernel` has passed verifyPlan and has a native body.
+  Expected<NativeFunction> find(const Kernel &kernel) const;
 
 private:
   NativeLibrary(int descriptor, void *handle) : descriptor(descriptor), handle(handle) {}
