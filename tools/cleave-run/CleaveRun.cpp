@@ -19,6 +19,7 @@
 #endif
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
+#include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
@@ -63,28 +64,13 @@ static int probeGpus(const std::string &machineFile, bool isFirst) {
 #endif
 }
 
-/// Status::Rejected where the plan holds code, for a processor or a GPU, even if nothing calls it.
-static Error refuseCode(const Plan &plan, const std::string &file) {
-  if (plan->objects.empty())
-    return Error::success();
-  std::string holder = "an object that no kernel uses";
-  for (const Kernel &kernel : plan->kernels)
-    if (!std::holds_alternative<LibraryKernel>(kernel.body)) {
-      holder = "kernel \"" + printable(kernel.name) + "\"";
-      break;
-    }
-  return makeError(Status::Rejected, file, ": ", holder,
-                   " is native code, which --no-native refuses; compile the model yourself, or leave --no-native out "
-                   "where you trust whoever made the plan");
-}
-
-/// Reads a plan in all processes, refuses it where it holds code that is not allowed, and does `work` with it and its
+/// Reads a plan in all processes, refuses it where its code is not trusted, and does `work` with it and its
 /// parameters.
 template <typename Work>
-static int withPlan(const std::string &file, bool refusesCode, Processes *processes, const Work &work) {
+static int withPlan(const std::string &file, const cleave::PlanTrust &trust, Processes *processes, const Work &work) {
   bool isFirst = !processes || processes->rank() == 0;
   auto plan = Plan::read(file);
-  Error refusal = !plan ? plan.error() : refusesCode ? refuseCode(*plan, file) : Error::success();
+  Error refusal = plan ? trust.check(*plan, file) : plan.error();
   if (Error error = processes ? processes->agree(refusal) : refusal)
     return report(error, isFirst);
   FolderSource parameters(plan->folder());
@@ -174,9 +160,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       ->capture_default_str();
   cleave::addOutputOption(app, "--trace", options.traceFile, "where a trace for Perfetto goes");
   cleave::addOutputOption(app, "--json", options.jsonFile, "where the results go as JSON");
-  bool refusesCode = false;
-  app.add_flag("--no-native", refusesCode,
-               "refuse a plan that holds native code, which can do whatever you can; before train, for training, too");
+  cleave::PlanTrust trust;
+  trust.addTo(app);
   cleave::TrainArguments training;
   cleave::addProcessOptions(app, options.devicesOfRank, training.watch);
   CLI::App *trainCommand =
@@ -200,8 +185,11 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
     if (Error error = processes->watch(training.watch))
       return report(error, isFirst);
   if (trainCommand->parsed()) {
+    // Either place of the options counts.
+    training.trust.refusesCode |= trust.refusesCode;
+    training.trust.acceptsAny |= trust.acceptsAny;
     training.options.processes = processes.get();
-    return withPlan(training.file, refusesCode, processes.get(), [&](const Plan &plan, ParameterSource &parameters) {
+    return withPlan(training.file, training.trust, processes.get(), [&](const Plan &plan, ParameterSource &parameters) {
       return trainPlan(plan, parameters, training.options);
     });
   }
@@ -221,7 +209,7 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
     return runCollectiveBench(collectives, std::cout, std::cerr);
   }
   options.processes = processes.get();
-  return withPlan(file, refusesCode, processes.get(),
+  return withPlan(file, trust, processes.get(),
                   [&](const Plan &plan, ParameterSource &parameters) { return runPlan(plan, parameters, options); });
 }
 

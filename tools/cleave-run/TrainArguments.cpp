@@ -34,6 +34,7 @@ void addProcessOptions(CLI::App &command, std::vector<std::string> &devicesOfRan
 void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
   runtime::TrainOptions &options = arguments.options;
   command.add_option("PLAN", arguments.file, "a plan that was compiled with --train")->required();
+  arguments.trust.addTo(command);
   auto addBinding = [&](const char *name, std::vector<std::string> &bindings, const char *type, const char *help) {
     command.add_option(name, bindings, help)->type_name(type)->allow_extra_args(false);
   };

@@ -7,6 +7,7 @@
 
 #include "runtime/training/TrainCommand.h"
 #include "runtime/watch/Watch.h"
+#include "tools/cleave-run/PlanTrust.h"
 
 namespace CLI {
 class App;
@@ -17,6 +18,7 @@ namespace cleave {
 /// What the command line says: the plan's file and the options.
 struct TrainArguments {
   std::string file;
+  PlanTrust trust;
   runtime::TrainOptions options;
   runtime::WatchOptions watch;
 };

@@ -228,7 +228,12 @@ private:
     return name.substr(name.rfind('/') + 1);
   }
 
-  /// Chooses other first values for floats that are not the model's.
+  /// The least that a tensor's state is filled with, in parts of the largest of its kind. A gradient that is zero but
+  /// for rounding is about 1e-7 of the model's largest; filled by its own size, its state would make a step of noise.
+  static constexpr double leastShare = 0.01;
+
+  /// Chooses other first values for floats that are not the model's: of each tensor's own size, so that they drown no
+  /// small gradient, and other ones for each element, so that an element that reads another's state shows.
   void fillState(const Tensors &state) {
     std::set<uint32_t> kept;
     for (const runtime::Entry &entry : expected.plan->entries)
@@ -236,16 +241,35 @@ private:
     for (uint32_t index : runtime::modelParameters(*expected.plan, kept))
       models.insert(expected.plan->parameters[index].name);
     std::map<std::string, double> largest;
-    for (const auto &[name, tensor] : state)
-      largest[kindOf(name)] = std::max(largest[kindOf(name)], runtime::largestMagnitude(tensor));
+    std::set<std::string> withSign;
     for (const auto &[name, tensor] : state) {
       if (!isFloatingPoint(tensor.type().element) || models.contains(name))
         continue;
-      runtime::GeneratedSource source;
-      source.a = largest[kindOf(name)];
+      largest[kindOf(name)] = std::max(largest[kindOf(name)], runtime::largestMagnitude(tensor));
+      if (hasNegative(tensor))
+        withSign.insert(kindOf(name));
+    }
+    uint64_t seed = 0;
+    for (const auto &[name, tensor] : state) {
+      if (!isFloatingPoint(tensor.type().element) || models.contains(name))
+        continue;
+      // A kind without a sign holds means of squares: its floor is the square of that of gradients.
+      bool isSigned = withSign.contains(kindOf(name));
+      double least = (isSigned ? leastShare : leastShare * leastShare) * largest[kindOf(name)];
+      double size = std::max(runtime::largestMagnitude(tensor), least);
+      runtime::GeneratedSource source{runtime::Distribution::Uniform, isSigned ? -size : size / 2, size, ++seed};
       runtime::generate(source, tensor.type().element, tensor.bytes());
       filled.emplace(name, tensor);
     }
+  }
+
+  static bool hasNegative(const HostTensor &tensor) {
+    runtime::ElementType type = tensor.type().element;
+    unsigned width = elementBytes(type);
+    for (size_t at = 0; at < tensor.bytes().size(); at += width)
+      if (loadElement(type, tensor.bytes().data() + at) < 0)
+        return true;
+    return false;
   }
 
   /// `steps`: the plan's, the reference's and, where there is one, those of other arithmetic.

@@ -40,7 +40,8 @@ struct TensorDifference {
 /// Two rounds of all entries run from the parameters' own first values, and their outputs are compared. Then two run
 /// with other inputs on optimizer state that is no longer zero, and changes are compared, too: a step that divides by
 /// the root of squares of gradients (Adam) says nothing where these are zero but for rounding. Each tensor of the state
-/// is filled with the largest number that the first rounds left in any of its kind ("adam_v"). The expected plan does
+/// is filled with random numbers, another one for each element, up to the largest that the first rounds left in it, or
+/// to 1 % of the largest of its kind ("adam_m"; of means of squares 0.01 %) where that is more. The expected plan does
 /// each step from where the actual one was before it.
 ///
 /// A change may be off by rtol of itself, by atol of the largest change in its tensor, or in the median tensor of its

@@ -4,6 +4,7 @@
 
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
+#include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
 #include "tools/cleave/PlanRunner.h"
@@ -20,12 +21,15 @@ struct RunCommandOptions {
   ModelOptions model;
   TargetOptions target;
   runtime::RunOptions run;
+  PlanTrust trust;
 };
 
 int runPlanFile(const RunCommandOptions &options) {
   auto plan = runtime::Plan::read(options.model.model);
   if (!plan)
     return report(plan.error());
+  if (Error error = options.trust.check(*plan, options.model.model))
+    return report(error);
   runtime::FolderSource parameters(plan->folder());
   return runPlan(*plan, parameters, options.run);
 }
@@ -53,6 +57,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
       ->required();
   options->model.addDimTo(*command);
   options->target.addTo(*command);
+  options->trust.addTo(*command);
   runtime::RunOptions &run = options->run;
   auto addBinding = [&](const char *name, std::vector<std::string> &bindings, const char *help) {
     command->add_option(name, bindings, help)->type_name("NAME=FILE")->allow_extra_args(false);
@@ -70,8 +75,12 @@ void addRunCommand(CLI::App &app, Action &chosen) {
   addOutputOption(*command, "--json", run.jsonFile, "where the results go as JSON");
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
-      if (!isPlanFile(options->model.model))
+      if (!isPlanFile(options->model.model)) {
+        for (const char *name : {"--no-native", "--trust-plan"})
+          if (command->count(name) != 0)
+            return report(makeError(Status::Usage, name, " expects a plan; a model's code is made on the spot"));
         return runModel(*options);
+      }
       if (const char *name = TargetOptions::findGiven(*command, {"--dim"}))
         return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
       return runPlanFile(*options);

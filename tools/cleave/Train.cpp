@@ -20,6 +20,8 @@ void addTrainCommand(CLI::App &app, Action &chosen) {
       auto plan = runtime::Plan::read(arguments->file);
       if (!plan)
         return report(plan.error());
+      if (Error error = arguments->trust.check(*plan, arguments->file))
+        return report(error);
       runtime::FolderSource parameters(plan->folder());
       return trainPlan(*plan, parameters, arguments->options);
     };

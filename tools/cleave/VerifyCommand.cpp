@@ -6,6 +6,7 @@
 
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
+#include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
@@ -29,6 +30,7 @@ struct VerifyOptions {
   TargetOptions target;
   std::vector<std::string> inputs, tensors;
   bool numeric = false;
+  PlanTrust trust; ///< with `numeric`, which runs the plan
   double rtol = 1e-3, atol = 1e-5;
 };
 
@@ -101,6 +103,9 @@ Expected<VerifiedPlan> openSubject(const VerifyOptions &options) {
     auto plan = runtime::Plan::read(options.subject);
     if (!plan)
       return plan.error();
+    if (options.numeric)
+      if (Error error = options.trust.check(*plan, options.subject))
+        return error;
     subject.plan = std::move(*plan);
     subject.parameters = std::make_unique<runtime::FolderSource>(subject.plan->folder());
     return subject;
@@ -289,6 +294,7 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->needs(numeric);
+  options->trust.addTo(*command);
   options->target.addTo(*command);
   options->model.addDimTo(*command);
   options->model.addBindTo(*command);
