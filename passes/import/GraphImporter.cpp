@@ -11,14 +11,14 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <fstream>
+#include <unistd.h>
 
 using namespace mlir;
 
 namespace cleave {
-
-/// More nodes than any model has, also one whose layers and steps are unrolled; functions that call functions, and
-/// loops in loops, could make more than memory holds and time allows.
-static constexpr uint64_t mostNodes = 250'000;
 
 GraphImporter::GraphImporter(MLIRContext *context, std::shared_ptr<onnx::ModelProto> model, std::string folder,
                              const ImportOptions &options, WeightsStore &weights, ImportReport &report)
@@ -133,14 +133,40 @@ std::string GraphImporter::groupOf(const Scope &scope, const onnx::NodeProto &pr
   return found == groups.end() ? scope.group : found->second;
 }
 
+/// What the process holds in memory now; 0 where the system does not say.
+static uint64_t residentBytes() {
+  uint64_t size = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+LogicalResult GraphImporter::countNode(const std::string &name) {
+  const ImportLimits &limits = options.limits;
+  auto exceeded = [&](const Twine &what, const char *flag) {
+    return fail(ImportFailure::Rejected, "node \"" + name + "\": " + what + "; " + flag + " allows more");
+  };
+  if (++numNodes > limits.nodes)
+    return exceeded("the model holds more than " + Twine(limits.nodes) +
+                        " nodes once its functions are inlined and its loops unrolled",
+                    "--max-nodes");
+  if (limits.seconds > 0) {
+    std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (taken.count() > limits.seconds)
+      return exceeded("the import takes more than " + llvm::formatv("{0}", limits.seconds).str() + " s",
+                      "--max-seconds");
+  }
+  if (limits.bytes != 0 && residentBytes() > limits.bytes)
+    return exceeded("the import takes more than " + Twine(limits.bytes) + " bytes of memory", "--max-memory");
+  return success();
+}
+
 LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &proto) {
   std::string name = proto.name();
   for (int i = 0; name.empty() && i < proto.output_size(); ++i)
     name = proto.output(i);
   name = scope.prefix + (name.empty() ? proto.op_type() : name);
-  if (++numNodes > mostNodes)
-    return fail(ImportFailure::Rejected, "node \"" + name + "\": the model holds more than " + Twine(mostNodes) +
-                                             " nodes once its functions are inlined and its loops unrolled");
+  if (failed(countNode(name)))
+    return failure();
   SmallVector<ImportedValue *> inputs;
   for (const std::string &input : proto.input())
     inputs.push_back(input.empty() ? nullptr : scope.find(input));

@@ -14,6 +14,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <chrono>
 #include <deque>
 
 namespace cleave {
@@ -142,6 +143,10 @@ private:
   llvm::StringMap<const onnx::FunctionProto *> functions;
   llvm::StringSet<> warned;
   bool failureNoted = false;
+  /// Counts a node; an error that names it where that is more than the limits allow.
+  mlir::LogicalResult countNode(const std::string &name);
+
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   uint64_t numNodes = 0, foldedBytes = 0;
 };
 

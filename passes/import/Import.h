@@ -27,6 +27,16 @@ enum class ImportFailure {
   Rejected = 4     ///< The model is malformed or unsafe.
 };
 
+/// What an import may take, looked at before each node; more is Rejected.
+struct ImportLimits {
+  /// Nodes, once functions are inlined and loops unrolled: more than any model has.
+  uint64_t nodes = 250'000;
+  /// Bytes that the process holds in memory, files that are mapped included; 0: any number.
+  uint64_t bytes = 0;
+  /// Seconds since the import began; 0: any time.
+  double seconds = 0;
+};
+
 /// What the user says about a model besides its file.
 struct ImportOptions {
   /// Sizes of symbolic dimensions by their names; `INPUT.N` is the dimension N of an input that has no name.
@@ -47,6 +57,7 @@ struct ImportOptions {
   bool training = false;
   /// Whether dropout becomes an operator without the rest of that, for plans of training that do not run.
   bool keepsDropout = false;
+  ImportLimits limits;
 };
 
 /// A node that was imported as `dfg.opaque`.

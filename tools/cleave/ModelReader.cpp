@@ -8,6 +8,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
 #include "runtime/tensorfile/TensorFile.h"
+#include "tools/cleave-run/NumberOptions.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -30,6 +31,18 @@ void ModelOptions::addDimTo(CLI::App &command) {
   command.add_option("--dim", dims, "the size of a symbolic dimension; INPUT.N where it has no name")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
+  command.add_option("--max-nodes", limits.nodes, "nodes that a model may hold, functions inlined and loops unrolled")
+      ->type_name("N")
+      ->check(positive)
+      ->capture_default_str();
+  command
+      .add_option("--max-memory", limits.bytes,
+                  "bytes of memory that reading a model may take, as 4GiB; any without it")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  command.add_option("--max-seconds", limits.seconds, "how long reading a model may take; any time without it")
+      ->type_name("SECONDS")
+      ->check(positive);
 }
 
 void ModelOptions::addBindTo(CLI::App &command) {
@@ -56,6 +69,7 @@ Operation *findGraph(ModuleOp module) {
 static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOptions &options, InputFiles *inputs) {
   ImportOptions result;
   result.samples = options.samples;
+  result.limits = options.limits;
   result.training = options.training;
   result.keepsDropout = options.keepsDropout;
   for (const std::string &text : options.dims) {

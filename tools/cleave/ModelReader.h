@@ -23,7 +23,9 @@ struct ModelOptions {
   bool training = false;                   ///< ImportOptions::training
   bool keepsDropout = false;               ///< ImportOptions::keepsDropout
 
-  /// Adds MODEL and --dim to a command, and --bind.
+  ImportLimits limits; ///< --max-nodes, --max-memory, --max-seconds
+
+  /// Adds MODEL and --dim to a command, and --bind; with --dim come the limits of an import.
   void addTo(CLI::App &command);
   void addDimTo(CLI::App &command);
   void addBindTo(CLI::App &command);
