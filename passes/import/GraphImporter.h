@@ -91,6 +91,8 @@ private:
 
   // Nodes (GraphImporter.cpp, Functions.cpp, Subgraphs.cpp, OpaqueNodes.cpp).
   mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
+  /// Counts a node; an error that names it where that is more than the limits allow.
+  mlir::LogicalResult countNode(const std::string &name);
   mlir::LogicalResult importNode(Scope &scope, const onnx::NodeProto &proto);
   mlir::LogicalResult importKnownKind(Scope &scope, NodeImporter &node, llvm::StringRef kind);
   mlir::LogicalResult importOpaque(Scope &scope, NodeImporter &node, llvm::StringRef reason);
@@ -143,9 +145,6 @@ private:
   llvm::StringMap<const onnx::FunctionProto *> functions;
   llvm::StringSet<> warned;
   bool failureNoted = false;
-  /// Counts a node; an error that names it where that is more than the limits allow.
-  mlir::LogicalResult countNode(const std::string &name);
-
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   uint64_t numNodes = 0, foldedBytes = 0;
 };
