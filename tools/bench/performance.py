@@ -184,8 +184,9 @@ python3 tools/bench/performance.py --write
 
 ## Against ONNX Runtime and PyTorch
 
-One device, batch 1, float32. Ours and the peer take turns, each round in a process of its own that
-ends before the other begins, because ONNX Runtime's threads spin. Alone:
+One device, batch 1, float32. Rounds of the two take turns. Ours is prepared once and waits while the peer runs; the
+peer starts anew for each round, through ONNX Runtime's package for Node, and ends before ours goes on, because its
+threads spin. Both are warmed up before the clock starts. Alone:
 `cleave bench MODEL --against onnxruntime --threads 1,2`, and `--against torch`.
 
 {onnxruntime}

@@ -5,6 +5,7 @@
 # epoch and its mean loss.
 #
 #   python3 tools/bench/torch_lenet.py IMAGES LABELS [--threads N] [--memory contiguous|channels_last] [--jit]
+#       [--microbatches M]
 
 import argparse
 import gzip
@@ -36,17 +37,19 @@ def lenet():
     return model
 
 
-def epoch(model, optimizer, images, labels, batch):
-    """One pass over the shuffled samples, the last incomplete batch left out; returns the mean loss."""
+def epoch(model, optimizer, images, labels, batch, microbatches):
+    """One pass over the shuffled samples, the last incomplete batch left out; returns the mean loss. The gradients of a
+    batch are summed over `microbatches` equal parts of it."""
     order = torch.randperm(len(images))
     measure, total, batches = nn.CrossEntropyLoss(), 0.0, len(images) // batch
     for step in range(batches):
         chosen = order[step * batch:(step + 1) * batch]
         optimizer.zero_grad(set_to_none=True)
-        loss = measure(model(images[chosen]), labels[chosen])
-        loss.backward()
+        for part in chosen.chunk(microbatches):
+            loss = measure(model(images[part]), labels[part]) * (len(part) / batch)
+            loss.backward()
+            total += loss.item()
         optimizer.step()
-        total += loss.item()
     return total / batches
 
 
@@ -65,6 +68,7 @@ def main():
     parser.add_argument("--memory", choices=["contiguous", "channels_last"], default="contiguous")
     parser.add_argument("--jit", action="store_true")
     parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--microbatches", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
     options = parser.parse_args()
 
@@ -79,7 +83,7 @@ def main():
     step = torch.jit.script(model) if options.jit else model
     for _ in range(options.epochs):
         begin = time.perf_counter()
-        loss = epoch(step, optimizer, images, labels, options.batch)
+        loss = epoch(step, optimizer, images, labels, options.batch, options.microbatches)
         seconds = time.perf_counter() - begin
     print(json.dumps({"seconds": seconds, "loss": loss, "version": torch.__version__, "blas": blas(),
                       "threads": torch.get_num_threads()}))

@@ -15,6 +15,8 @@ import statistics
 import sys
 import time
 
+import openblas
+
 
 def fail(message, code):
     print(f"error: {message}", file=sys.stderr)
@@ -22,11 +24,8 @@ def fail(message, code):
 
 
 def best_environment(threads):
-    """Must run before PyTorch is loaded: Debian's OpenBLAS takes some processors for lesser ones."""
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        if "avx512f" in file.read():
-            os.environ.setdefault("OPENBLAS_CORETYPE", "SKYLAKEX")
+    """Must run before PyTorch is loaded."""
+    os.environ.update({**openblas.settings(), **os.environ, "OMP_NUM_THREADS": str(threads)})
 
 
 def read_request():

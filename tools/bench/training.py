@@ -23,6 +23,8 @@ import tempfile
 
 import numpy
 
+import openblas
+
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
 DATA = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "data", "fashion-mnist")
@@ -127,16 +129,18 @@ def lenet_training(folder, name, machine, *flags, samples=SAMPLES):
 
 
 def peer_variants():
-    """The ways in which PyTorch is given a chance: memory format, and compiled by torch.jit or not."""
-    return [(memory, jit) for memory in ("contiguous", "channels_last") for jit in (False, True)]
+    """The ways in which PyTorch is given a chance: memory format, compiled by torch.jit or not, and a batch whole or in
+    microbatches, as ours."""
+    return [(memory, jit, microbatches) for memory in ("contiguous", "channels_last") for jit in (False, True)
+            for microbatches in (1, BATCH // 32)]
 
 
-def peer_seconds(folder, threads, memory, jit):
+def peer_seconds(folder, threads, memory, jit, microbatches):
     files, _ = training_data(folder)
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
-    environment.setdefault("OPENBLAS_CORETYPE", "SKYLAKEX")
+    environment = {**openblas.settings(), **os.environ, "OMP_NUM_THREADS": str(threads),
+                   "OPENBLAS_NUM_THREADS": str(threads)}
     done = subprocess.run(["/usr/bin/python3", PEER, *files, "--threads", str(threads), "--memory", memory, "--batch",
-                           str(BATCH), *(["--jit"] if jit else [])], capture_output=True, text=True, env=environment)
+                           str(BATCH), "--microbatches", str(microbatches), *(["--jit"] if jit else [])], capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(f"PyTorch's LeNet failed: {done.stderr[-2000:]}")
     return json.loads(done.stdout)
@@ -158,13 +162,14 @@ def against_peer(folder, rounds):
             theirs.append(peer_seconds(folder, threads, *best)["seconds"])
         ratio = statistics.median(b / a for a, b in zip(ours, theirs))
         rows.append(f"| {threads} | {statistics.median(ours):.2f} | {statistics.median(theirs):.2f} | {ratio:.2f} | "
-                    f"{best[0]}{', torch.jit' if best[1] else ''} |")
+                    f"{best[0]}{', torch.jit' if best[1] else ''}{f', {best[2]} microbatches' if best[2] > 1 else ''} |")
     _, data = training_data(folder)
     return "\n".join(rows) + f"""
 
 One epoch of {data} ({SAMPLES // BATCH} batches of {BATCH}), the second of a process. PyTorch {about['version']}
 with oneDNN and {about['blas']}, its data decoded and in memory before the clock starts; of its variants (memory
-format, torch.jit) the one that was fastest in a trial of its own."""
+format, torch.jit, {BATCH // 32} microbatches) the one that was fastest in a trial of its own. Ours runs {BATCH // 32}
+microbatches of 32."""
 
 
 SCALING = ["| what | one device s | two devices s | ceiling s | reached | rounds | reached in all rounds |",
@@ -225,27 +230,29 @@ def pipeline(folder, rounds):
 
 def utilisations_of(trace):
     """Of each of the trace's steps, but for the first three, in which the devices' work took equally long (within 5 %):
-    the part of the longest span of a device, from its first kernel to its last, that devices work on average. And the
-    number of all steps."""
+    the part of the longest span of a device, from its first kernel to its last, that devices work on average. And the same
+    of all steps."""
     steps = {}
     for event in read(trace)["traceEvents"]:
         if event["ph"] == "X" and event["cat"] == "call" and event["args"]["phase"] == "body":
             steps.setdefault(event["args"]["step"], {}).setdefault(event["pid"], []).append(
                 (event["ts"], event["ts"] + event["dur"]))
-    shares = []
+    shares, all_shares = [], []
     for _, devices in sorted(steps.items())[3:]:
         span = max(max(end for _, end in calls) - min(begin for begin, _ in calls) for calls in devices.values())
         work = [sum(end - begin for begin, end in calls) for calls in devices.values()]
+        all_shares.append(statistics.mean(work) / span)
         if max(work) <= 1.05 * min(work):
-            shares.append(statistics.mean(work) / span)
-    return shares, max(0, len(steps) - 3)
+            shares.append(all_shares[-1])
+    return shares, all_shares
 
 
 def utilisation(folder, rounds):
     """Two stages of eight equal dense layers, on a core each. Only steps in which they took equally long say anything of
     the schedule: cores of a virtual machine are not always equally fast."""
     width, samples, steps = 512, 64, 60
-    rows = ["| schedule | microbatches | steps of equal stages | utilisation | formula |", "|---|---:|---:|---:|---:|"]
+    rows = ["| schedule | microbatches | steps of equal stages | utilisation | formula | utilisation in all steps |",
+            "|---|---:|---:|---:|---:|---:|"]
     for schedule in ("gpipe", "1f1b"):
         for microbatches in (2, 4, 8, 16):
             model, plan, trace = (os.path.join(folder, f"mlp.{kind}") for kind in ("onnx", "plan", "json"))
@@ -254,16 +261,16 @@ def utilisation(folder, rounds):
             finish(run(CLEAVE, "compile", model, "--train", "--loss", "cross-entropy", "--optimizer", "sgd", "--machine",
                        "host:2x1", "--strategy", "pipeline", "--degrees", "pipeline=2", "--microbatches", microbatches,
                        "--schedule", schedule, "--recompute", "none", "-o", plan))
-            shares, total = [], 0
+            shares, all_shares = [], []
             for _ in range(rounds):
                 finish(run(CLEAVE, "run", plan, "--repeat", steps, "--trace", trace))
-                equal, ran = utilisations_of(trace)
+                equal, every = utilisations_of(trace)
                 shares += equal
-                total += ran
+                all_shares += every
             work = 3 * microbatches
             measured = f"{statistics.median(shares):.0%}" if shares else "-"
-            rows.append(f"| {schedule} | {microbatches} | {len(shares)} of {total} | {measured} | "
-                        f"{work / (work + 2):.0%} |")
+            rows.append(f"| {schedule} | {microbatches} | {len(shares)} of {len(all_shares)} | {measured} | "
+                        f"{work / (work + 2):.0%} | {statistics.median(all_shares):.0%} |")
     return "\n".join(rows)
 
 
