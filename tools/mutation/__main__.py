@@ -66,16 +66,24 @@ def main():
     options = parse()
     folder = os.path.join(ROOT, "build/mutate")
     source, build = os.path.join(folder, "source"), os.path.join(folder, "build")
-    drawn, results = os.path.join(folder, "faults.json"), os.path.join(folder, "results.json")
+    drawn, results, built = (os.path.join(folder, name) for name in ("faults.json", "results.json", "built"))
     os.makedirs(folder, exist_ok=True)
     if options.write:
-        report.write(options.write, ROOT, tree.load(drawn), Record(results, True).content)
+        with open(built, encoding="utf-8") as file:
+            report.write(options.write, ROOT, file.read(), tree.load(drawn), Record(results, True).content)
         return
     os.environ.setdefault("CLEAVE_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
     if not (options.resume and os.path.exists(drawn)):
         tree.save(tree.draw(ROOT, os.path.join(ROOT, "build"), options.seed, options.count), drawn)
-    faults = tree.build_tree(ROOT, source, build, tree.load(drawn))
-    tree.save(faults, drawn)
+        if os.path.exists(built):
+            os.remove(built)
+    faults = tree.load(drawn)
+    # A run that goes on keeps the sources that it was built from.
+    if not (options.resume and os.path.exists(built)):
+        faults = tree.build_tree(ROOT, source, build, faults)
+        tree.save(faults, drawn)
+        with open(built, "w", encoding="utf-8") as file:
+            file.write(tree.commit_of(ROOT))
     record = Record(results, options.resume)
     every = units.read_units(build)
     print(f"mutate: {len(faults)} faults, {len(every)} units of tests", file=sys.stderr, flush=True)

@@ -5,7 +5,6 @@
 
 import collections
 import os
-import subprocess
 import sys
 
 EQUIVALENT = "test/faults/equivalent.txt"
@@ -59,11 +58,9 @@ def show(faults, content, equivalent):
           f"{len(faults) - looked - len(same)} not looked at")
 
 
-def write(path, root, faults, content):
+def write(path, root, commit, faults, content):
     equivalent = read_equivalent(root)
     caught, same, missed = sort_out(faults, content, equivalent)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=root, check=True, capture_output=True,
-                            text=True).stdout.strip()
     rows = collections.defaultdict(lambda: [0, 0, 0])
     for column, group in enumerate((caught, missed, same)):
         for fault in group:

@@ -67,6 +67,12 @@ def draw(root, build, seed, count):
     return faults
 
 
+def commit_of(root):
+    """The commit of the sources, short."""
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=root, check=True, capture_output=True,
+                          text=True).stdout.strip()
+
+
 def save(faults, path):
     with open(path, "w", encoding="utf-8") as file:
         json.dump([dataclasses.asdict(fault) for fault in faults], file, indent=1)
