@@ -25,6 +25,11 @@ config.environment["GOMP_SPINCOUNT"] = "10000"
 # Diagnostics and dumps without colour.
 config.environment["NO_COLOR"] = "1"
 
+# Faults that tools/mutate plants are chosen by these; lit hands on no variable by itself.
+for variable in ("CLEAVE_FAULT", "CLEAVE_FAULTS_REACHED"):
+    if variable in os.environ:
+        config.environment[variable] = os.environ[variable]
+
 # What a probe has measured on this machine does not change what tests see.
 config.environment["CLEAVE_CACHE"] = os.path.join(config.cleave_build, "test", "no-cache")
 

@@ -4,6 +4,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import re
 import sys
 import threading
 
@@ -22,8 +23,8 @@ def parse():
     parser.add_argument("--count", type=int, default=140, help="faults that are drawn (default 140)")
     parser.add_argument("--resume", action="store_true", help="go on where the last run stopped")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests that run at a time")
-    parser.add_argument("--seconds", type=float, default=float("inf"),
-                        help="leave out tests that take longer than this without a fault")
+    parser.add_argument("--only", metavar="REGEX", default="",
+                        help="tests whose names match: 'lit|:' for lit and GoogleTest, before the rest with --resume")
     parser.add_argument("--write", metavar="FILE", help="write the table of the last run, and run nothing")
     return parser.parse_args()
 
@@ -85,7 +86,7 @@ def main():
         with open(built, "w", encoding="utf-8") as file:
             file.write(tree.commit_of(ROOT))
     record = Record(results, options.resume)
-    every = units.read_units(build)
+    every = [unit for unit in units.read_units(build) if re.search(options.only, unit.name)]
     print(f"mutate: {len(faults)} faults, {len(every)} units of tests", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         def measure(unit):
@@ -95,11 +96,11 @@ def main():
             print(f"\rmutate: {index + 1} of {len(every)} units without a fault", end="", file=sys.stderr, flush=True)
         measured = record.content["measured"]
         # 77: skipped. What fails without a fault shows nothing.
-        failing = [name for name, entry in measured.items() if entry["status"] not in (0, 77)]
+        failing = [unit.name for unit in every if measured[unit.name]["status"] not in (0, 77)]
         for name in failing:
             print(f"\nmutate: {name} fails without a fault and is left out", file=sys.stderr)
         usable = [unit for unit in every
-                  if measured[unit.name]["status"] == 0 and measured[unit.name]["seconds"] <= options.seconds]
+                  if measured[unit.name]["status"] == 0]
 
         def look(fault):
             if str(fault.number) not in record.content["caught"]:
