@@ -15,6 +15,8 @@ import units
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Hangs are faults that are seen. A test under another's load may take some times what it took alone.
 SLOWER, BESIDE = 6, 20
+# The share of faults that the tests must see.
+LEAST_CAUGHT = 0.95
 
 
 def parse():
@@ -27,6 +29,14 @@ def parse():
                         help="tests whose names match: 'lit|:' for lit and GoogleTest, before the rest with --resume")
     parser.add_argument("--write", metavar="FILE", help="write the table of the last run, and run nothing")
     return parser.parse_args()
+
+
+def read(path):
+    """A file's text, or none where there is no file."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 class Record:
@@ -70,22 +80,26 @@ def main():
     drawn, results, built = (os.path.join(folder, name) for name in ("faults.json", "results.json", "built"))
     os.makedirs(folder, exist_ok=True)
     if options.write:
-        with open(built, encoding="utf-8") as file:
-            report.write(options.write, ROOT, file.read(), tree.load(drawn), Record(results, True).content)
+        content = Record(results, True).content
+        missing = len(units.read_units(build)) - len(content["measured"])
+        if missing:
+            sys.exit(f"mutate: {missing} units of tests have not run; go on by tools/mutate --resume")
+        report.write(options.write, ROOT, read(built), tree.load(drawn), content)
         return
     os.environ.setdefault("CLEAVE_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
-    if not (options.resume and os.path.exists(drawn)):
+    # Other sources, or other tests, want a tree of their own.
+    goes_on = options.resume and os.path.exists(drawn) and read(built) in ("", tree.commit_of(ROOT))
+    if not goes_on:
         tree.save(tree.draw(ROOT, os.path.join(ROOT, "build"), options.seed, options.count), drawn)
         if os.path.exists(built):
             os.remove(built)
     faults = tree.load(drawn)
-    # A run that goes on keeps the sources that it was built from.
-    if not (options.resume and os.path.exists(built)):
+    if not (goes_on and read(built)):
         faults = tree.build_tree(ROOT, source, build, faults)
         tree.save(faults, drawn)
         with open(built, "w", encoding="utf-8") as file:
             file.write(tree.commit_of(ROOT))
-    record = Record(results, options.resume)
+    record = Record(results, goes_on)
     every = [unit for unit in units.read_units(build) if re.search(options.only, unit.name)]
     print(f"mutate: {len(faults)} faults, {len(every)} units of tests", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -99,8 +113,7 @@ def main():
         failing = [unit.name for unit in every if measured[unit.name]["status"] not in (0, 77)]
         for name in failing:
             print(f"\nmutate: {name} fails without a fault and is left out", file=sys.stderr)
-        usable = [unit for unit in every
-                  if measured[unit.name]["status"] == 0]
+        usable = [unit for unit in every if measured[unit.name]["status"] == 0]
 
         def look(fault):
             if str(fault.number) not in record.content["caught"]:
@@ -109,7 +122,8 @@ def main():
             print(f"\rmutate: {index + 1} of {len(faults)} faults, {len(record.content['caught'])} caught", end="",
                   file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    report.show(faults, record.content, report.read_equivalent(ROOT))
+    if report.show(faults, record.content, report.read_equivalent(ROOT)) < LEAST_CAUGHT:
+        sys.exit(1)
 
 
 main()

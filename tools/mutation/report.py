@@ -49,13 +49,15 @@ def describe(fault, content):
 
 
 def show(faults, content, equivalent):
+    """Prints what was missed and the sum; returns the share that was caught."""
     caught, same, missed = sort_out(faults, content, equivalent)
     for fault in missed:
         print(f"{fault.number}: {describe(fault, content)}")
     looked = len(caught) + len(missed)
-    share = 100 * len(caught) / max(1, looked)
-    print(f"{len(caught)} of {looked} faults caught ({share:.1f} %), {len(same)} others change nothing, "
+    share = len(caught) / max(1, looked)
+    print(f"{len(caught)} of {looked} faults caught ({100 * share:.1f} %), {len(same)} others change nothing, "
           f"{len(faults) - looked - len(same)} not looked at")
+    return share
 
 
 def write(path, root, commit, faults, content):
