@@ -36,7 +36,7 @@ static runtime::Error refuseCode(const Plan &plan, const std::string &file) {
                    "where you trust whoever made the plan");
 }
 
-/// Whether the group has the user's name and nobody else in it: with umask 002, all that such a user writes is
+/// Whether the group has the user's name and no other member: with umask 002, all that such a user writes is
 /// writable by this group.
 static bool isPrivateGroup(gid_t group) {
   const passwd *user = getpwuid(geteuid());
@@ -52,7 +52,7 @@ static bool isPrivateGroup(gid_t group) {
   return true;
 }
 
-/// Who besides the user and root could have written the file, and what to do about it; none where nobody could.
+/// Which other users could have written the file, and what to do about it; none if only the user and root could.
 static std::optional<std::string> otherWriters(const struct stat &status) {
   if (status.st_uid != geteuid() && status.st_uid != 0)
     return "belongs to user " + std::to_string(status.st_uid) + ", neither you nor root; copy it";

@@ -39,7 +39,9 @@ void ModelOptions::addDimTo(CLI::App &command) {
       .add_option("--max-memory", limits.bytes,
                   "bytes of memory that reading a model may take, as 4GiB; any without it")
       ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      // A negative number has become one beyond this.
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 60, "1 to 2^60 bytes"));
   command.add_option("--max-seconds", limits.seconds, "how long reading a model may take; any time without it")
       ->type_name("SECONDS")
       ->check(positive);
