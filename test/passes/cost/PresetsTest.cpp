@@ -35,7 +35,17 @@ TEST(PresetsTest, DataSheets) {
                              Sheet{"a100-40g", "a100-40g", "bf16", 312e12, 1555e9, std::floor(39.4 * (1 << 30)), 8},
                              Sheet{"b200", "b200", "bf16", 2250e12, 7700e9, 178.0 * (1 << 30), 8},
                              Sheet{"gb300", "b300", "bf16", 2500e12, 8000e9, 268.0 * (1 << 30), 72},
-                             Sheet{"mi300x", "mi300x", "bf16", 1307.4e12, 5300e9, 191.0 * (1 << 30), 8}}) {
+                             Sheet{"mi300x", "mi300x", "bf16", 1307.4e12, 5300e9, 191.0 * (1 << 30), 8},
+                             // f16 with sums in f32: half of the sheet's rate on GeForce cards.
+                             Sheet{"titan-rtx", "titan-rtx", "f16", 130.5e12, 672e9, std::floor(23.6 * (1 << 30)), 8},
+                             Sheet{"rtx-2080ti", "rtx-2080ti", "f16", 107.6e12 / 2, 616e9,
+                                   std::floor(10.6 * (1 << 30)), 8},
+                             Sheet{"rtx-3090", "rtx-3090", "f16", 142e12 / 2, 936e9, std::floor(23.7 * (1 << 30)), 8},
+                             Sheet{"rtx-4090", "rtx-4090", "bf16", 330.4e12 / 2, 1008e9, 23.5 * (1 << 30), 8},
+                             Sheet{"gh200", "gh200", "tf32", 494.7e12, 4000e9, 94.5 * (1 << 30), 4},
+                             Sheet{"t4", "t4", "f16", 65e12, 320e9, std::floor(14.6 * (1 << 30)), 4},
+                             Sheet{"l4", "l4", "bf16", 121e12, 300e9, 22.0 * (1 << 30), 8},
+                             Sheet{"a10g", "a10g", "bf16", 70e12, 600e9, std::floor(22.1 * (1 << 30)), 8}}) {
     Machine machine = machineOf(sheet.preset);
     ASSERT_EQ(machine.devices.size(), sheet.devices);
     const DeviceKind &kind = machine.kinds.at(sheet.kind.str());
@@ -49,7 +59,10 @@ TEST(PresetsTest, DataSheets) {
 // NVIDIA's table of compute capabilities; processors have none.
 TEST(PresetsTest, Chips) {
   for (auto [name, chip] : {std::pair("cpu", ""), std::pair("k20x8", "sm_35"), std::pair("v100-16g", "sm_70"),
-                            std::pair("a100-80g", "sm_80"), std::pair("h100", "sm_90"), std::pair("h200", "sm_90")})
+                            std::pair("a100-80g", "sm_80"), std::pair("h100", "sm_90"), std::pair("h200", "sm_90"),
+                            std::pair("titan-rtx", "sm_75"), std::pair("rtx-2080ti", "sm_75"), std::pair("t4", "sm_75"),
+                            std::pair("rtx-3090", "sm_86"), std::pair("a10g", "sm_86"), std::pair("rtx-4090", "sm_89"),
+                            std::pair("l4", "sm_89"), std::pair("gh200", "sm_90")})
     EXPECT_EQ(machineOf(name).kinds.begin()->second.chip, chip) << name;
 }
 
