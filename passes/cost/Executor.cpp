@@ -128,8 +128,8 @@ Expected<Executor> readExecutor(const YamlValue &value) {
   if (Error failure = value.expect(YamlValue::Kind::Map, "\"executor\""))
     return failure;
   if (Error failure =
-          value.expectKeys({"name", "base", "fusion", "attention", "joins_products", "sequence_split", "gradients",
-                            "gathers", "dispatch", "blocks", "backward_dispatch", "bytes", "memory"},
+          value.expectKeys({"name", "base", "fusion", "attention", "tf32", "joins_products", "sequence_split",
+                            "gradients", "gathers", "dispatch", "blocks", "backward_dispatch", "bytes", "memory"},
                            "\"executor\""))
     return failure;
   Executor executor;
@@ -144,6 +144,8 @@ Expected<Executor> readExecutor(const YamlValue &value) {
   else
     executor.name += " (changed)";
   if (Error failure = readFusion(value, executor.fusion))
+    return failure;
+  if (Error failure = readFlag(value, "tf32", "executor", executor.roundsProducts))
     return failure;
   if (Error failure = readFlag(value, "joins_products", "executor", executor.joinsProducts))
     return failure;
@@ -179,12 +181,12 @@ std::string executorText(const Executor &executor) {
   auto number = [](double value, ArrayRef<Unit> units) { return printQuantity(value, units); };
   return ("{ name: '" + executor.name +
           "', fusion: " + find_if(fusionNames, [&](auto &entry) { return entry.first == executor.fusion; })->second +
-          ", joins_products: " + flag(executor.joinsProducts) + ", sequence_split: " + flag(executor.splitsSequence) +
-          ",\n    attention: { streamed: " + flag(executor.streamsAttention) + ", forward: " +
-          number(executor.attentionForward, noUnit) + ", backward: " + number(executor.attentionBackward, noUnit) +
-          ", skips_masked: " + flag(executor.skipsMasked) + " },\n    gradients: { overlap: " +
-          flag(executor.overlapsGradients) + ", bucket: " + number(executor.bucket, sizeUnits) +
-          " }, gathers: { overlap: " + flag(executor.overlapsGathers) +
+          ", tf32: " + flag(executor.roundsProducts) + ", joins_products: " + flag(executor.joinsProducts) +
+          ", sequence_split: " + flag(executor.splitsSequence) + ",\n    attention: { streamed: " +
+          flag(executor.streamsAttention) + ", forward: " + number(executor.attentionForward, noUnit) + ", backward: " +
+          number(executor.attentionBackward, noUnit) + ", skips_masked: " + flag(executor.skipsMasked) +
+          " },\n    gradients: { overlap: " + flag(executor.overlapsGradients) + ", bucket: " +
+          number(executor.bucket, sizeUnits) + " }, gathers: { overlap: " + flag(executor.overlapsGathers) +
           " },\n    dispatch: " + number(executor.dispatch, timeUnits) + ", backward_dispatch: " +
           number(executor.backwardDispatch, timeUnits) + ", blocks: " + flag(executor.blocks) +
           ",\n    bytes: { accumulation: " + number(executor.accumulationBytes, sizeUnits) +

@@ -35,7 +35,8 @@ struct Executor {
   bool streamsAttention = false;
   double attentionForward = 1, attentionBackward = 1; ///< Shares of the peak that this kernel reaches on an A100.
   bool skipsMasked = false;                           ///< It leaves out what a causal mask hides, half of the work.
-  bool joinsProducts = false;                         ///< Products of one tensor with several weights are one product.
+  bool roundsProducts = false; ///< Products of f32 are rounded to TF32 where a kind of device has a rate for it.
+  bool joinsProducts = false;  ///< Products of one tensor with several weights are one product.
   /// Operators between the products of a tensor group may be split along any dimension; else along those alone that lie
   /// between a product split by columns and one split by rows, and all others are repeated.
   bool splitsSequence = true;

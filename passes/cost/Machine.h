@@ -61,6 +61,9 @@ struct TileModel {
   /// The share that is left, by the bytes to which rows of the operands are aligned: the largest power of two that
   /// divides them.
   EfficiencyCurve alignment;
+  /// What is left of the rate by how many terms an element sums, as a tile's beginning and end take their time; and by
+  /// the smaller of rows and columns.
+  EfficiencyCurve depth, width;
   bool operator==(const TileModel &) const = default;
 };
 
@@ -151,6 +154,13 @@ struct HostSpec {
   bool operator==(const HostSpec &) const = default;
 };
 
+/// What measured steps said: everything takes `step` times as long as the rest of the machine says (Calibration.h).
+struct StepCalibration {
+  double step = 1;
+  unsigned steps = 0; ///< How many were measured.
+  bool operator==(const StepCalibration &) const = default;
+};
+
 /// Devices in the order of their indices, and what a machine file says of their speed.
 struct Machine {
   std::string name;
@@ -161,6 +171,7 @@ struct Machine {
   /// Between hosts.
   std::optional<NetworkSpec> network;
   Executor executor; ///< What runs plans on it.
+  StepCalibration calibration;
   /// What the user should know of how the machine was found: warnings, and a hint where `cleave probe` would help.
   std::vector<std::string> warnings, notes;
 };

@@ -73,9 +73,10 @@ static Error readCurvePoint(const YamlValue &item, ArrayRef<Unit> units, StringR
 static Error readCurve(const YamlValue &value, StringRef costClass, StringRef subject, EfficiencyCurve &curve) {
   if (value.kind == YamlValue::Kind::List) {
     bool byWork = costClass.starts_with("contraction") || costClass.starts_with("convolution");
+    bool byExtent = costClass == "depth" || costClass == "width";
+    ArrayRef<Unit> units = byExtent ? ArrayRef<Unit>(noUnit) : byWork ? ArrayRef<Unit>(workUnits) : sizeUnits;
     for (const YamlValue &item : value.items)
-      if (Error failure =
-              readCurvePoint(item, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits), subject, curve))
+      if (Error failure = readCurvePoint(item, units, subject, curve))
         return failure;
     return curve.points.empty() ? value.error(subject + " expects at least one point, found none") : Error::success();
   }
@@ -107,9 +108,9 @@ static Error readTile(const YamlValue &item, StringRef subject, TileModel &model
   return Error::success();
 }
 
-/// `contraction: { units: 108, sustained: 0.87, tiles: [ … ], alignment: [ … ] }`.
+/// `contraction: { units: 108, sustained: 0.87, tiles: [ … ], alignment: [ … ], depth: [ … ], width: [ … ] }`.
 static Error readTiles(const YamlValue &value, StringRef subject, TileModel &model) {
-  if (Error failure = value.expectKeys({"units", "sustained", "tiles", "alignment"}, subject))
+  if (Error failure = value.expectKeys({"units", "sustained", "tiles", "alignment", "depth", "width"}, subject))
     return failure;
   for (StringRef key : {"units", "tiles"})
     if (auto found = requireKey(value, key, subject); !found)
@@ -126,9 +127,11 @@ static Error readTiles(const YamlValue &value, StringRef subject, TileModel &mod
       return failure;
   if (model.tiles.empty())
     return tiles.error(subject + " expects at least one tile, found none");
-  const YamlValue *alignment = value.find("alignment");
-  return alignment ? readCurve(*alignment, "alignment", (subject + " alignment").str(), model.alignment)
-                   : Error::success();
+  for (auto [key, curve] : {std::pair("alignment", &model.alignment), {"depth", &model.depth}, {"width", &model.width}})
+    if (const YamlValue *found = value.find(key))
+      if (Error failure = readCurve(*found, key, (subject + " " + key).str(), *curve))
+        return failure;
+  return Error::success();
 }
 
 static Error readEfficiency(const YamlValue &kind, StringRef subject, DeviceKind &target) {
@@ -431,13 +434,30 @@ static Error readHosts(const YamlValue &hosts, Machine &machine) {
   return Error::success();
 }
 
+/// `calibration: { step: 1.07, steps: 3 }`.
+static Error readCalibration(const YamlValue &root, StepCalibration &calibration) {
+  const YamlValue *value = root.find("calibration");
+  if (!value)
+    return Error::success();
+  if (Error failure = value->expect(YamlValue::Kind::Map, "\"calibration\""))
+    return failure;
+  if (Error failure = value->expectKeys({"step", "steps"}, "\"calibration\""))
+    return failure;
+  if (auto step = requireKey(*value, "step", "\"calibration\""); !step)
+    return step.takeError();
+  if (Error failure = readPositive(*value, "step", noUnit, "\"calibration\"", calibration.step))
+    return failure;
+  return readCount(*value, "steps", "\"calibration\"", calibration.steps);
+}
+
 Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
   Expected<YamlValue> root = parseYaml(text, file);
   if (!root)
     return root.takeError();
   if (Error failure = root->expect(YamlValue::Kind::Map, "a machine file"))
     return failure;
-  if (Error failure = root->expectKeys({"name", "device_kinds", "hosts", "network", "executor"}, "a machine file"))
+  if (Error failure =
+          root->expectKeys({"name", "device_kinds", "hosts", "network", "executor", "calibration"}, "a machine file"))
     return failure;
   Machine machine;
   machine.name = file.str();
@@ -466,6 +486,8 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
       return read.takeError();
     machine.executor = *read;
   }
+  if (Error failure = readCalibration(*root, machine.calibration))
+    return failure;
   return machine;
 }
 

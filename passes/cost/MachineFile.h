@@ -19,7 +19,13 @@
 // Contractions may have tiles instead, which need the extents of a product and not its operations alone:
 //
 //       efficiency: { contraction: { units: 108, sustained: 0.87, tiles: [ { rows: 256, columns: 128, share: 1 } ],
-//                                    alignment: [ { at: 2 B, share: 0.5 }, { at: 128 B, share: 1 } ] } }
+//                                    alignment: [ { at: 2 B, share: 0.5 }, { at: 128 B, share: 1 } ],
+//                                    depth: [ { at: 128, share: 0.8 }, { at: 512, share: 1 } ] } }
+//
+// `depth` is by the number of terms of a sum, `width` by the smaller of rows and columns.
+//
+// `calibration: { step: 1.07, steps: 3 }` says that everything takes 1.07 times as long as the rest of the file says,
+// which three measured steps told (`cleave calibrate`).
 //
 // A link may name the `start` of a collective, besides its `latency` from one device to the next.
 //

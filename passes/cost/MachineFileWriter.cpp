@@ -57,12 +57,17 @@ static void writeTiles(StringRef name, const TileModel &model, raw_ostream &out)
     out << "          - { rows: " << printQuantity(tile.rows, noUnit)
         << ", columns: " << printQuantity(tile.columns, noUnit) << ", share: " << printQuantity(tile.share, noUnit)
         << " }\n";
-  if (model.alignment.points.empty())
-    return;
-  out << "        alignment:\n";
-  for (const EfficiencyCurve::Point &point : model.alignment.points)
-    out << "          - { at: " << printQuantity(point.size, sizeUnits)
-        << ", share: " << printQuantity(point.share, noUnit) << " }\n";
+  for (auto [key, curve] :
+       {std::pair("alignment", &model.alignment), {"depth", &model.depth}, {"width", &model.width}}) {
+    if (curve->points.empty())
+      continue;
+    bool inBytes = curve == &model.alignment;
+    out << "        " << key << ":\n";
+    for (const EfficiencyCurve::Point &point : curve->points)
+      out << "          - { at: "
+          << printQuantity(point.size, inBytes ? ArrayRef<Unit>(sizeUnits) : ArrayRef<Unit>(noUnit))
+          << ", share: " << printQuantity(point.share, noUnit) << " }\n";
+  }
 }
 
 static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) {
@@ -145,6 +150,9 @@ void writeMachineFile(const Machine &machine, raw_ostream &out, StringRef commen
     out << networkText(*machine.network);
   if (machine.executor != Executor())
     out << "executor: " << executorText(machine.executor) << "\n";
+  if (const StepCalibration &calibration = machine.calibration; calibration != StepCalibration())
+    out << "calibration: { step: " << printQuantity(calibration.step, noUnit)
+        << (calibration.steps ? ", steps: " + std::to_string(calibration.steps) : "") << " }\n";
 }
 
 } // namespace cleave

@@ -60,7 +60,7 @@ std::optional<KernelWork::Extents> KernelWork::extents() const {
   return extents;
 }
 
-static double bytesOfElement(StringRef elementType) {
+double bytesOfElement(StringRef elementType) {
   return elementType == "f64" ? 8 : elementType == "bf16" || elementType == "f16" ? 2 : elementType == "i8" ? 1 : 4;
 }
 
@@ -145,8 +145,12 @@ double OperatorCost::ownSeconds(const KernelWork &work) const {
   if (work.slides && convolution)
     return launch + std::max(work.flops / (peak * shareAt(&*convolution, work.flops)), reading);
   if (tiles && !work.slides)
-    if (auto extents = work.extents())
-      return launch + std::max(tiledSeconds(*extents), reading);
+    if (auto extents = work.extents()) {
+      // Tiles that begin and end often hide little of their reading and writing.
+      double share =
+          shareAt(&tiles->depth, extents->inner) * shareAt(&tiles->width, std::min(extents->rows, extents->columns));
+      return launch + std::max(tiledSeconds(*extents), reading) / share;
+    }
   double share = curve ? shareAt(curve, work.flops) : tiles ? tiles->sustained : 1;
   return launch + std::max(work.flops / (peak * share), reading);
 }

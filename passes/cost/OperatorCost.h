@@ -94,6 +94,9 @@ private:
   std::vector<OperatorCost> others; ///< Of further kinds of devices.
 };
 
+/// Bytes of an element of a type that machine files name ("f16": 2); 4 of unknown ones.
+double bytesOfElement(llvm::StringRef elementType);
+
 /// "contraction", "elementwise", "reduction", "movement", "view".
 llvm::StringRef costClassName(CostClass costClass);
 

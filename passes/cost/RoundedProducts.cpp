@@ -16,10 +16,11 @@ bool canRoundProducts(const Machine &machine) {
   return any_of(machine.devices, [](const DeviceSpec &device) { return device.driver == "cuda"; });
 }
 
-Machine withRoundedProducts(Machine machine) {
+Machine withRoundedProducts(Machine machine, bool simulated) {
   for (auto &[name, kind] : machine.kinds) {
     auto rate = kind.peak.find("tf32");
-    if (kind.driver != "cuda" || rate == kind.peak.end())
+    bool isGpu = kind.driver == "cuda" || (simulated && kind.driver == "null");
+    if (!isGpu || rate == kind.peak.end())
       continue;
     kind.peak["f32"] = rate->second;
     if (const TileModel *tiles = kind.findTiles("tf32")) {

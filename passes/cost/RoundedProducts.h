@@ -17,9 +17,10 @@ struct Kernel;
 bool canRoundProducts(const Machine &machine);
 
 /// The machine as it computes float32 with rounded products: what its kinds of GPUs say of "tf32" takes the place of
-/// what they say of "f32", where they say it. Exact for products alone: of other operators it raises the rate of
+/// what they say of "f32", where they say it; with `simulated` that of GPUs which the driver "null" stands for, too, as
+/// other software than Cleave computes on them. Exact for products alone: of other operators it raises the rate of
 /// computing, which on GPUs is not what they wait for.
-Machine withRoundedProducts(Machine machine);
+Machine withRoundedProducts(Machine machine, bool simulated = false);
 
 /// Whether a plan's kernel rounds what it multiplies.
 bool roundsProducts(const runtime::Kernel &kernel);

@@ -595,8 +595,11 @@ def main():
     command = "python3 tools/bench/truth.py ../shared/truth/throughput.csv --ablate --write"
     text = page(results, ablations, command)
     if arguments.write:
+        # The sections of tools/bench/truth_kinds.py stay.
+        with open(PAGE, encoding="utf-8") as file:
+            others = file.read().partition("<!-- kinds: begin -->")
         with open(PAGE, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write("\n\n".join([text.rstrip("\n"), others[1] + others[2]]) if others[1] else text)
     print("\n".join(summary_table(results)))
     small = [made for made in results if "seconds" in made and "table" in made["row"]["source"]]
     print("\n".join(row_table(small)))

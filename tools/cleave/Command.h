@@ -22,6 +22,7 @@ int runCommandLine(int argc, char **argv);
 /// Each adds one command to `app`. Parsing the command line with it puts its action into `chosen`, which must live as
 /// long as `app`.
 void addBenchCommand(CLI::App &app, Action &chosen);
+void addCalibrateCommand(CLI::App &app, Action &chosen);
 void addCheckCommand(CLI::App &app, Action &chosen);
 void addCompileCommand(CLI::App &app, Action &chosen);
 void addDiffCommand(CLI::App &app, Action &chosen);

@@ -9,6 +9,7 @@
 #include "dialects/plan/Plan.h"
 #include "passes/codegen/ChooseProcessor.h"
 #include "passes/codegen/Pipeline.h"
+#include "passes/cost/Calibration.h"
 #include "passes/cost/Quantity.h"
 #include "passes/cost/RoundedProducts.h"
 #include "passes/distribute/Pipeline.h"
@@ -230,7 +231,8 @@ Error ModelCompiler::place() {
   if (Error error = checkRounding())
     return error;
   PlaceOptions options;
-  options.machine = target.tf32 ? withRoundedProducts(machine) : machine;
+  bool others = machine.executor.roundsProducts;
+  options.machine = withCalibration(target.tf32 || others ? withRoundedProducts(machine, others) : machine);
   if (target.placementFile.empty()) {
     Placement groups = groupsInOrder(*module, options.machine.devices.size());
     if (target.strategy == "place" && groups.groups.empty())

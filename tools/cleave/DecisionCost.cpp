@@ -49,6 +49,15 @@ static Error checkWork(const CompiledModel &compiled, const runtime::Entry &entr
   return Error::success();
 }
 
+bool isDecision(const runtime::Entry &entry) {
+  bool computes = llvm::any_of(entry.programs, [](const runtime::Program &program) {
+    return llvm::any_of(program.body, [](const runtime::Instruction &instruction) {
+      return std::holds_alternative<runtime::Call>(instruction.action);
+    });
+  });
+  return entry.programs.empty() || (entry.prediction && entry.prediction->training && !computes);
+}
+
 Expected<CompiledModel> costDecision(const runtime::Plan &plan, const runtime::Entry &entry,
                                      const std::string &machine) {
   if (auto known = machineOf(plan, machine); !known)

@@ -10,6 +10,9 @@
 
 namespace cleave::tool {
 
+/// Whether nothing in the entry computes, as what is to be computed was only decided.
+bool isDecision(const runtime::Entry &entry);
+
 /// Reads the plan's model again, and compiles it for the first devices of `machine` with the stages, splits and
 /// microbatches of the entry, which has no programs: a plan whose prediction is the search's of that machine.
 /// Status::Usage where the machine has fewer devices, or where the plan or its model do not say enough;

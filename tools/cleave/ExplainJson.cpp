@@ -3,6 +3,7 @@
 // A plan's summary as JSON, version 1: keys are added, never renamed or removed.
 
 #include "tools/cleave/Explain.h"
+#include "tools/cleave/PlanMachine.h"
 
 using namespace llvm;
 
@@ -149,6 +150,11 @@ static void writePrediction(json::OStream &json, const PlanSummary &summary) {
     json.attribute("predicted_step_seconds", prediction->bestSeconds());
   if (prediction->stepSeconds >= 0)
     json.attribute("searched_step_seconds", prediction->stepSeconds);
+  if (StepCalibration calibration = calibrationOf(*prediction); calibration.step != 1) {
+    json.attribute("calibration_factor", calibration.step);
+    if (prediction->bestSeconds() >= 0)
+      json.attribute("uncalibrated_step_seconds", prediction->bestSeconds() / calibration.step);
+  }
   if (prediction->lowerBoundSeconds >= 0)
     json.attribute("lower_bound_seconds", prediction->lowerBoundSeconds);
   if (auto gap = summary.gap())

@@ -5,6 +5,7 @@
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Figures.h"
+#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -34,7 +35,12 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     // The two together are often too long for a line.
     line += (line.size() + 2 + rateText.size() > lineWidth ? "\n" : ", ") + rateText;
   }
-  out << line << "\n" << "peak memory " << bytesText(summary.peakBytes()) << " a device";
+  out << line << "\n";
+  if (StepCalibration calibration = calibrationOf(*prediction); calibration.step != 1 && prediction->bestSeconds() > 0)
+    out << "of it a factor of " << fixedText(calibration.step, 3) << " by "
+        << (calibration.steps ? countText(calibration.steps, "measured step") : "calibration") << "; "
+        << secondsText(prediction->bestSeconds() / calibration.step) << " without\n";
+  out << "peak memory " << bytesText(summary.peakBytes()) << " a device";
   if (prediction->memoryLimit > 0)
     out << " of " << bytesText(prediction->memoryLimit) << " ("
         << percentText(summary.peakBytes(), prediction->memoryLimit) << ")";

@@ -4,6 +4,7 @@
 
 #include "tools/cleave/HostProfile.h"
 
+#include "passes/cost/Calibration.h"
 #include "runtime/profile/HostTimer.h"
 #include "runtime/profile/KernelTimer.h"
 
@@ -59,8 +60,8 @@ std::unique_ptr<PlanCost> costOf(const Machine &machine, const runtime::Plan &pl
                                  const runtime::Profile &profile) {
   bool isHere = isHostPlan(plan) && !machine.devices.empty() && machine.devices.front().driver == "cpu";
   if (isHere)
-    return std::make_unique<ProfiledCost>(machine, *plan, entry, profile);
-  return std::make_unique<PlanCost>(machine);
+    return std::make_unique<ProfiledCost>(withCalibration(machine), *plan, entry, profile);
+  return std::make_unique<PlanCost>(withCalibration(machine));
 }
 
 } // namespace cleave::tool

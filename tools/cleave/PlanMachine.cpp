@@ -48,10 +48,21 @@ Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &ent
                      name);
 }
 
+StepCalibration calibrationOf(const runtime::Prediction &prediction) {
+  auto machine = prediction.machineFile.empty() ? parseMachine(prediction.machine)
+                                                : parseMachineFile(prediction.machineFile, prediction.machine);
+  if (machine)
+    return machine->calibration;
+  // A machine that is not there any more said nothing that could be shown.
+  llvm::consumeError(machine.takeError());
+  return {};
+}
+
 std::string machineFileOf(const Machine &machine) {
   auto known = parseMachine(machine.name);
   if (known && known->kinds == machine.kinds && known->hosts == machine.hosts && known->network == machine.network &&
-      known->executor == machine.executor && known->devices.size() == machine.devices.size())
+      known->executor == machine.executor && known->calibration == machine.calibration &&
+      known->devices.size() == machine.devices.size())
     return "";
   if (!known)
     llvm::consumeError(known.takeError());

@@ -23,6 +23,9 @@ Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name);
 /// was made, wherever the file is now.
 Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked);
 
+/// What measured steps had said of the machine for which a prediction was made; a step of 1 where they said nothing.
+StepCalibration calibrationOf(const runtime::Prediction &prediction);
+
 /// What Prediction::machineFile says of a machine: nothing where its name gives an equal one.
 std::string machineFileOf(const Machine &machine);
 

@@ -168,16 +168,6 @@ Error writeFiles(const Simulated &simulated) {
   return writeJson(simulated.options.json, [&](llvm::json::OStream &json) { writeResults(json, simulated); });
 }
 
-/// Whether nothing in the entry computes, as what is to be computed was only decided.
-bool isDecision(const runtime::Entry &entry) {
-  bool computes = llvm::any_of(entry.programs, [](const runtime::Program &program) {
-    return llvm::any_of(program.body, [](const runtime::Instruction &instruction) {
-      return std::holds_alternative<runtime::Call>(instruction.action);
-    });
-  });
-  return entry.programs.empty() || (entry.prediction && entry.prediction->training && !computes);
-}
-
 Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, const runtime::Entry &entry) {
   if (isDecision(entry) && options.machine.empty())
     return simulateStages(plan, entry, options.trace, options.json);

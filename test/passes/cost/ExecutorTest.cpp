@@ -42,12 +42,13 @@ TEST(ExecutorTest, ByName) {
 }
 
 TEST(ExecutorTest, InMachineFiles) {
-  auto machine = machineWith("{ base: megatron-2021, dispatch: 5 us, bytes: { loss: 4 B } }");
+  auto machine = machineWith("{ base: megatron-2021, tf32: true, dispatch: 5 us, bytes: { loss: 4 B } }");
   ASSERT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
   const Executor &executor = machine->executor;
   EXPECT_EQ(executor.name, "megatron-2021 (changed)");
   EXPECT_EQ(executor.fusion, Fusion::Chains);
   EXPECT_FALSE(executor.splitsSequence);
+  EXPECT_TRUE(executor.roundsProducts);
   EXPECT_EQ(executor.dispatch, 5e-6);
   EXPECT_EQ(executor.backwardDispatch, 5e-6);
   EXPECT_EQ(executor.lossBytes, 4);

@@ -25,27 +25,27 @@ TEST(PresetsTest, DataSheets) {
     double peak, bandwidth, memory;
     unsigned devices;
   };
-  for (const Sheet &sheet : {Sheet{"k20x8", "k20", "f32", 3.52e12, 208e9, 5e9, 8},
-                             Sheet{"v100-16g", "v100", "f16", 125e12, 900e9, 16.0 * (1 << 30), 8},
-                             Sheet{"v100-16g", "v100", "f32", 15.7e12, 900e9, 16.0 * (1 << 30), 8},
-                             Sheet{"a100-80g", "a100", "f16", 312e12, 2039e9, std::floor(79.2 * (1 << 30)), 8},
-                             Sheet{"a100-80g", "a100", "tf32", 156e12, 2039e9, std::floor(79.2 * (1 << 30)), 8},
-                             Sheet{"h100", "h100", "bf16", 989.4e12, 3350e9, std::floor(79.6 * (1 << 30)), 8},
-                             Sheet{"h200", "h200", "f32", 67e12, 4800e9, 140.4e9, 8},
-                             Sheet{"a100-40g", "a100-40g", "bf16", 312e12, 1555e9, std::floor(39.4 * (1 << 30)), 8},
-                             Sheet{"b200", "b200", "bf16", 2250e12, 7700e9, 178.0 * (1 << 30), 8},
-                             Sheet{"gb300", "b300", "bf16", 2500e12, 8000e9, 268.0 * (1 << 30), 72},
-                             Sheet{"mi300x", "mi300x", "bf16", 1307.4e12, 5300e9, 191.0 * (1 << 30), 8},
-                             // f16 with sums in f32: half of the sheet's rate on GeForce cards.
-                             Sheet{"titan-rtx", "titan-rtx", "f16", 130.5e12, 672e9, std::floor(23.6 * (1 << 30)), 8},
-                             Sheet{"rtx-2080ti", "rtx-2080ti", "f16", 107.6e12 / 2, 616e9,
-                                   std::floor(10.6 * (1 << 30)), 8},
-                             Sheet{"rtx-3090", "rtx-3090", "f16", 142e12 / 2, 936e9, std::floor(23.7 * (1 << 30)), 8},
-                             Sheet{"rtx-4090", "rtx-4090", "bf16", 330.4e12 / 2, 1008e9, 23.5 * (1 << 30), 8},
-                             Sheet{"gh200", "gh200", "tf32", 494.7e12, 4000e9, 94.5 * (1 << 30), 4},
-                             Sheet{"t4", "t4", "f16", 65e12, 320e9, std::floor(14.6 * (1 << 30)), 4},
-                             Sheet{"l4", "l4", "bf16", 121e12, 300e9, 22.0 * (1 << 30), 8},
-                             Sheet{"a10g", "a10g", "bf16", 70e12, 600e9, std::floor(22.1 * (1 << 30)), 8}}) {
+  for (const Sheet &sheet :
+       {Sheet{"k20x8", "k20", "f32", 3.52e12, 208e9, 5e9, 8},
+        Sheet{"v100-16g", "v100", "f16", 125e12, 900e9, 16.0 * (1 << 30), 8},
+        Sheet{"v100-16g", "v100", "f32", 15.7e12, 900e9, 16.0 * (1 << 30), 8},
+        Sheet{"a100-80g", "a100", "f16", 312e12, 2039e9, std::floor(79.2 * (1 << 30)), 8},
+        Sheet{"a100-80g", "a100", "tf32", 156e12, 2039e9, std::floor(79.2 * (1 << 30)), 8},
+        Sheet{"h100", "h100", "bf16", 989.4e12, 3350e9, std::floor(79.6 * (1 << 30)), 8},
+        Sheet{"h200", "h200", "f32", 67e12, 4800e9, 140.4e9, 8},
+        Sheet{"a100-40g", "a100-40g", "bf16", 312e12, 1555e9, std::floor(39.4 * (1 << 30)), 8},
+        Sheet{"b200", "b200", "bf16", 2250e12, 7700e9, 178.0 * (1 << 30), 8},
+        Sheet{"gb300", "b300", "bf16", 2500e12, 8000e9, 268.0 * (1 << 30), 72},
+        Sheet{"mi300x", "mi300x", "bf16", 1307.4e12, 5300e9, 191.0 * (1 << 30), 8},
+        // f16 with sums in f32: half of the sheet's rate on GeForce cards.
+        Sheet{"titan-rtx", "titan-rtx", "f16", 130.5e12, 672e9, std::floor(23.6 * (1 << 30)), 8},
+        Sheet{"rtx-2080ti", "rtx-2080ti", "f16", 107.6e12 / 2, 616e9, std::floor(10.6 * (1 << 30)), 8},
+        Sheet{"rtx-3090", "rtx-3090", "f16", 142e12 / 2, 936e9, std::floor(23.7 * (1 << 30)), 8},
+        Sheet{"rtx-4090", "rtx-4090", "bf16", 330.4e12 / 2, 1008e9, 23.5 * (1 << 30), 8},
+        Sheet{"gh200", "gh200", "tf32", 494.7e12, 4000e9, 94.5 * (1 << 30), 4},
+        Sheet{"t4", "t4", "f16", 65e12, 320e9, std::floor(14.6 * (1 << 30)), 4},
+        Sheet{"l4", "l4", "bf16", 121e12, 300e9, 22.0 * (1 << 30), 8},
+        Sheet{"a10g", "a10g", "bf16", 70e12, 600e9, std::floor(22.1 * (1 << 30)), 8}}) {
     Machine machine = machineOf(sheet.preset);
     ASSERT_EQ(machine.devices.size(), sheet.devices);
     const DeviceKind &kind = machine.kinds.at(sheet.kind.str());

@@ -68,6 +68,9 @@ TEST(RoundedProducts, NeedGpusThatSaySo) {
     EXPECT_FALSE(canRoundProducts(machine)) << exact.str();
     EXPECT_EQ(withRoundedProducts(machine).kinds, machine.kinds) << exact.str();
   }
+  // Other software rounds on GPUs that are only simulated here: an H100 has 494.7 instead of 67 Tflop/s.
+  EXPECT_EQ(withRoundedProducts(roundingMachine("h100:1"), true).kinds.at("h100").peak.at("f32"), 494.7e12);
+  EXPECT_EQ(withRoundedProducts(roundingMachine("host:1x1"), true).kinds, roundingMachine("host:1x1").kinds);
   Machine silent = roundingMachine("cuda:h100:1");
   silent.kinds.begin()->second.peak.erase("tf32");
   EXPECT_EQ(withRoundedProducts(silent).kinds, silent.kinds);

@@ -1,0 +1,253 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Predicted operators beside measured ones of several kinds of GPU, and calibration of one model's operators by another's:
+#
+#   python3 tools/bench/truth_kinds.py [FOLDER] [--write]
+#
+# FOLDER (default ../shared/truth/kinds) has ops.csv: seconds of a transformer layer's operators in eager Megatron, by kind,
+# precision, model, tensor degree and microbatch (Strati et al., Sailor, SOSP 2025, artifact). --write puts the tables into
+# docs/truth.md. Which kernels an operator is made of, `kernels_of` says: by reading Megatron-LM's layers, not by
+# fitting; what their numbers are, the presets.
+
+import argparse
+import collections
+import csv
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
+PAGE = os.path.join(REPOSITORY, "docs", "truth.md")
+DEFAULT = os.path.join(REPOSITORY, "..", "shared", "truth", "kinds")
+BEGIN, END = "<!-- kinds: begin -->", "<!-- kinds: end -->"
+
+# The preset and its kind of a GPU of the file; whether its products of f32 were rounded to TF32.
+GPUS = {"A100-40": ("a100-40g", "a100-40g", True), "GH-96": ("gh200", "gh200", True), "V100-16": ("v100-16g", "v100", False),
+        "Titan-RTX": ("titan-rtx", "titan-rtx", False), "RTX-3090": ("rtx-3090", "rtx-3090", True),
+        "RTX-2080": ("rtx-2080ti", "rtx-2080ti", False)}
+# What runs them: PyTorch, called operator by operator.
+EXECUTOR = "{ base: eager, name: eager operators, dispatch: 40 us }"
+LEAST_WORK = 10e9
+PRODUCTS = ("enc-attention-qkv", "enc-attention-score", "enc-attention-context", "enc-attention-dense", "enc-MLP-GEMM-1",
+            "enc-MLP-GEMM-2", "gpt-post-process")
+WEIGHTS = ("enc-attention-qkv", "enc-attention-dense", "enc-MLP-GEMM-1", "enc-MLP-GEMM-2")
+# Row-parallel products, and what is joined behind them: with a tensor degree their times have an all-reduce.
+JOINED = ("enc-attention-dense", "enc-MLP-GEMM-2", "gpt-post-process", "encoder-embedding")
+
+
+def kernels_of(row):
+    """The kernels of an operator as lists (class, sizes): products batch, rows, columns, inner; else bytes."""
+    hidden, heads, seq, tp, batch = (int(row[name]) for name in ("hidden", "heads", "seq", "tp", "microbatch"))
+    size = 2 if row["precision"] == "fp16" else 4
+    units, scores = batch * seq * hidden, batch * (heads // tp) * seq * seq
+    tokens, head = batch * seq, hidden // heads
+    operator = row["op"]
+    if operator == "enc-attention-qkv":  # and query, key and value apart from each other
+        return [("product", 1, tokens, 3 * hidden // tp, hidden)] + 3 * [("movement", 2 * size * units // tp)]
+    if operator == "enc-attention-score":
+        return [("product", batch * heads // tp, seq, seq, head)]
+    if operator == "enc-attention-softmax":
+        if size == 2:  # one kernel, which reads no more than the causal mask leaves
+            return [("reduction", 3 * size * scores // 2)]
+        return [("movement", 2 * size * scores), ("elementwise", 2 * size * scores), ("reduction", 2 * size * scores)]
+    if operator == "enc-attention-dropout":
+        return [("elementwise", (2 * size + 1) * scores)]
+    if operator == "enc-attention-context":  # and heads beside each other
+        return [("product", batch * heads // tp, seq, head, seq), ("movement", 2 * size * units // tp)]
+    if operator == "enc-attention-dense":
+        return [("product", 1, tokens, hidden, hidden // tp)]
+    if operator == "enc-MLP-GEMM-1":
+        return [("product", 1, tokens, 4 * hidden // tp, hidden)]
+    if operator == "enc-MLP-GEMM-2":
+        return [("product", 1, tokens, hidden, 4 * hidden // tp)]
+    if operator == "enc-MLP-gelu":
+        return [("elementwise", 2 * size * 4 * units // tp)]
+    if operator in ("enc-post-attention-dropout", "enc-post-MLP-dropout"):  # bias, dropout, residual
+        return [("elementwise", 2 * size * units), ("elementwise", (2 * size + 1) * units), ("elementwise", 3 * size * units)]
+    if operator in ("enc-1st-layernorm", "enc-2nd-layernorm"):
+        return [("reduction", 2 * size * units)]
+    if operator == "final-layernorm":  # of the transposed tensor
+        return [("movement", 2 * size * units), ("reduction", 2 * size * units)]
+    if operator == "encoder-embedding":  # words, positions, their sum, its transpose, dropout
+        return [("movement", 2 * size * units), ("movement", 2 * size * units), ("elementwise", 3 * size * units),
+                ("movement", 2 * size * units), ("elementwise", (2 * size + 1) * units)]
+    # The head and the loss: logits, in f32 their largest, differences, exponentials, sums, quotients.
+    # What is kept of them says how large the vocabulary was.
+    vocabulary = int(float(row["activation_mib"]) * 2**20 / 4 / tokens) // 64 * 64
+    logits = tokens * vocabulary
+    kernels = [("product", 1, tokens, vocabulary, hidden)]
+    if size == 2:
+        kernels.append(("elementwise", 6 * logits))
+    return kernels + [("reduction", 4 * logits), ("elementwise", 8 * logits), ("elementwise", 8 * logits),
+                      ("reduction", 4 * logits), ("elementwise", 8 * logits)]
+
+
+def text_of(kernels):
+    return " + ".join(f"product {'x'.join(map(str, one[1:]))}" if one[0] == "product" else f"{one[0]} {one[1]} B"
+                      for one in kernels)
+
+
+def is_product(row):
+    return row["op"] in PRODUCTS
+
+
+def has_collective(row):
+    return row["op"] in JOINED and row["tp"] != "1"
+
+
+def work_of(kernels):
+    return sum(2 * one[1] * one[2] * one[3] * one[4] for one in kernels if one[0] == "product")
+
+
+def machine_of(gpu, folder):
+    preset, _, _ = GPUS[gpu]
+    text = subprocess.run([CLEAVE, "probe", "--preset", preset, "-o", "-"], check=True, capture_output=True, text=True).stdout
+    path = os.path.join(folder, preset + ".yaml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text + f"executor: {EXECUTOR}\n")
+    return path
+
+
+def calibrate(gpu, rows, machine, folder, output=None):
+    """What `cleave calibrate` says of rows, by the command itself."""
+    table, results = os.path.join(folder, "operators.csv"), os.path.join(folder, "operators.json")
+    with open(table, "w", encoding="utf-8") as file:
+        file.write("operator,kind,dtype,kernels,seconds\n")
+        for row in rows:
+            dtype = "f16" if row["precision"] == "fp16" else "tf32" if GPUS[gpu][2] else "f32"
+            file.write(f"{row['op']},{GPUS[gpu][1]},{dtype},{text_of(kernels_of(row))},{float(row['forward_us']) * 1e-6}\n")
+    command = [CLEAVE, "calibrate", "--operators", table, "--machine", machine, "--json", results]
+    subprocess.run(command + (["-o", output] if output else []), check=True, stdout=subprocess.DEVNULL)
+    with open(results, encoding="utf-8") as file:
+        return json.load(file)["operators"]
+
+
+def compare(rows, folder):
+    """Every row that has no collective, with its prediction from the preset and after calibrating on the other models."""
+    found = []
+    for gpu in GPUS:
+        machine = machine_of(gpu, folder)
+        mine = [row for row in rows if row["gpu"] == gpu and not has_collective(row)]
+        models = sorted({row["model"] for row in mine})
+        for model in models:
+            tested = [row for row in mine if row["model"] == model]
+            learnt = os.path.join(folder, f"{gpu}-{model}.yaml")
+            calibrate(gpu, [row for row in mine if row["model"] != model], machine, folder, learnt)
+            before = calibrate(gpu, tested, machine, folder)
+            after = calibrate(gpu, tested, learnt, folder)
+            for row, one, other in zip(tested, before, after):
+                found.append({"row": row, "measured": one["measured_seconds"], "preset": one["predicted_seconds"],
+                              "calibrated": other["predicted_seconds"]})
+    return found
+
+
+FLOOR = 40e-6
+
+
+def is_counted(one):
+    """Products of some size; other operators that take longer than the host's calls."""
+    kernels = kernels_of(one["row"])
+    return work_of(kernels) >= LEAST_WORK if is_product(one["row"]) else one["preset"] > 1.3 * FLOOR * len(kernels)
+
+
+def median_error(group, which):
+    errors = [one[which] / one["measured"] - 1 for one in group]
+    return statistics.median(map(abs, errors)), statistics.median(errors)
+
+
+def percent(value, signed=False):
+    return f"{100 * value:{'+' if signed else ''}.1f} %"
+
+
+def cells_of(group, with_bias=True):
+    if not group:
+        return [""] * (4 if with_bias else 3)
+    error, bias = median_error(group, "preset")
+    return ([str(len(group)), percent(error)] + ([percent(bias, True)] if with_bias else []) +
+            [percent(median_error(group, "calibrated")[0])])
+
+
+def tables(found):
+    summary = ["| GPU | precision | products | preset | bias | calibrated | of weights | preset | calibrated | others | preset "
+               "| bias | calibrated |", "|---|---|" + "---:|" * 11]
+    for gpu in GPUS:
+        for precision in ("fp16", "fp32"):
+            mine = [one for one in found if one["row"]["gpu"] == gpu and one["row"]["precision"] == precision and
+                    is_counted(one)]
+            products = [one for one in mine if is_product(one["row"])]
+            summary.append("| " + " | ".join(
+                [gpu, precision] + cells_of(products) +
+                cells_of([one for one in products if one["row"]["op"] in WEIGHTS], False) +
+                cells_of([one for one in mine if not is_product(one["row"])])) + " |")
+    groups = collections.defaultdict(list)
+    for one in found:
+        if is_counted(one):
+            groups[(one["row"]["gpu"], one["row"]["precision"], one["row"]["op"])].append(one)
+    worst = ["| GPU | precision | operator | rows | preset | bias | calibrated |", "|---|---|---|---:|---:|---:|---:|"]
+    for (gpu, precision, operator), group in sorted(groups.items(),
+                                                   key=lambda entry: -median_error(entry[1], "preset")[0])[:10]:
+        worst.append("| " + " | ".join([gpu, precision, operator] + cells_of(group)) + " |")
+    return summary, worst
+
+
+TEXT = """## Operators of six kinds of GPU
+
+Operators of a transformer layer, called one by one from eager PyTorch (Strati et al., Sailor, SOSP 2025, artifact): what
+`cleave calibrate --operators` predicts from a preset, and from a preset calibrated on the operators of the *other* models. By
+
+```
+python3 tools/bench/truth_kinds.py ../shared/truth/kinds --write
+```
+
+Columns are numbers of operators, median errors, and the median of the signed error. Products have at least 10 Gflop; other
+operators take clearly longer than the host's calls (40 us each). Row-parallel products with a tensor degree are left out:
+their times have an all-reduce in them. Which kernels an operator has was read in Megatron-LM's layers. Numbers of presets that
+were taken from this artifact say so there (Titan RTX's and RTX 2080 Ti's shares of the peak, GH200's f16 elementwise).
+"""
+AFTER = """
+Calibration changes one number for each kind, precision and class of kernels: products, shallow products (attention's
+scores), narrow ones, elementwise, reductions. What it leaves is which kernels libraries choose: heads of 64 and of 80
+elements, as the two models have, are multiplied by other ones, and GH200's smallest products wait for the host.
+The largest groups of error:
+"""
+
+
+def page(found):
+    summary, worst = tables(found)
+    return "\n".join([TEXT, *summary, AFTER, *worst, ""])
+
+
+def write(text):
+    """Puts the section between its marks; at the end of the page where there are none."""
+    with open(PAGE, encoding="utf-8") as file:
+        old = file.read()
+    section = f"{BEGIN}\n{text}{END}\n"
+    if BEGIN in old:
+        old = old[:old.index(BEGIN)] + section + old[old.index(END) + len(END) + 1:]
+    else:
+        old = old.rstrip("\n") + "\n\n" + section
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(old)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", default=DEFAULT)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    with open(os.path.join(arguments.folder, "ops.csv"), encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with tempfile.TemporaryDirectory() as folder:
+        found = compare(rows, folder)
+    text = page(found)
+    if arguments.write:
+        write(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
