@@ -77,7 +77,8 @@ static Error readFusion(const YamlValue &map, Fusion &target) {
 }
 
 static Error readParts(const YamlValue &value, Executor &executor) {
-  auto attention = findPart(value, "attention", {"streamed", "forward", "backward", "skips_masked"});
+  auto attention = findPart(
+      value, "attention", {"streamed", "forward", "backward", "skips_masked", "score_passes", "backward_score_passes"});
   if (!attention)
     return attention.takeError();
   if (const YamlValue *part = *attention) {
@@ -88,6 +89,11 @@ static Error readParts(const YamlValue &value, Executor &executor) {
     if (Error failure = readShare(*part, "forward", "executor attention", executor.attentionForward))
       return failure;
     if (Error failure = readShare(*part, "backward", "executor attention", executor.attentionBackward))
+      return failure;
+    if (Error failure = readQuantity(*part, "score_passes", noUnit, "executor attention", executor.scorePasses))
+      return failure;
+    if (Error failure =
+            readQuantity(*part, "backward_score_passes", noUnit, "executor attention", executor.backwardScorePasses))
       return failure;
   }
   auto gradients = findPart(value, "gradients", {"overlap", "bucket"});
@@ -183,8 +189,10 @@ std::string executorText(const Executor &executor) {
           "', fusion: " + find_if(fusionNames, [&](auto &entry) { return entry.first == executor.fusion; })->second +
           ", tf32: " + flag(executor.roundsProducts) + ", joins_products: " + flag(executor.joinsProducts) +
           ", sequence_split: " + flag(executor.splitsSequence) + ",\n    attention: { streamed: " +
-          flag(executor.streamsAttention) + ", forward: " + number(executor.attentionForward, noUnit) + ", backward: " +
-          number(executor.attentionBackward, noUnit) + ", skips_masked: " + flag(executor.skipsMasked) +
+          flag(executor.streamsAttention) + ", forward: " + number(executor.attentionForward, noUnit) +
+          ", backward: " + number(executor.attentionBackward, noUnit) +
+          ", skips_masked: " + flag(executor.skipsMasked) + ", score_passes: " + number(executor.scorePasses, noUnit) +
+          ", backward_score_passes: " + number(executor.backwardScorePasses, noUnit) +
           " },\n    gradients: { overlap: " + flag(executor.overlapsGradients) + ", bucket: " +
           number(executor.bucket, sizeUnits) + " }, gathers: { overlap: " + flag(executor.overlapsGathers) +
           " },\n    dispatch: " + number(executor.dispatch, timeUnits) + ", backward_dispatch: " +

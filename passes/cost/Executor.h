@@ -34,7 +34,10 @@ struct Executor {
   /// neither written nor kept.
   bool streamsAttention = false;
   double attentionForward = 1, attentionBackward = 1; ///< Shares of the peak that this kernel reaches on an A100.
-  bool skipsMasked = false;                           ///< It leaves out what a causal mask hides, half of the work.
+  /// Where attention is not one kernel: how often its scores are read or written between the two products, in the place
+  /// of what the model's operators say; its probabilities are all that is kept. 0: as the operators say.
+  double scorePasses = 0, backwardScorePasses = 0;
+  bool skipsMasked = false;    ///< It leaves out what a causal mask hides, half of the work.
   bool roundsProducts = false; ///< Products of f32 are rounded to TF32 where a kind of device has a rate for it.
   bool joinsProducts = false;  ///< Products of one tensor with several weights are one product.
   /// Operators between the products of a tensor group may be split along any dimension; else along those alone that lie
@@ -55,7 +58,7 @@ struct Executor {
   bool operator==(const Executor &) const = default;
 };
 
-/// cleave, megatron-2021, megatron-core, fsdp, eager: the files of passes/cost/executors.
+/// cleave, megatron-2021, megatron-core, fsdp, eager, eager-split: the files of passes/cost/executors.
 std::vector<llvm::StringRef> executorNames();
 /// The error names `subject` and the names there are.
 llvm::Expected<Executor> findExecutor(llvm::StringRef name, llvm::StringRef subject);

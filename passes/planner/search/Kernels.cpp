@@ -23,6 +23,9 @@ public:
     if (executor.streamsAttention)
       for (unsigned index = 0; index != graph.operators.size(); ++index)
         streamFrom(index);
+    else if (executor.scorePasses > 0)
+      for (unsigned index = 0; index != graph.operators.size(); ++index)
+        countFrom(index);
     for (Operator &op : graph.operators)
       join(op);
     if (executor.joinsProducts)
@@ -105,35 +108,64 @@ private:
            llvm::all_of(op.operands, [](const Operand &operand) { return operand.tensor != none; });
   }
 
-  /// Marks attention that begins with this product.
-  void streamFrom(unsigned first) {
+  /// The operators between the two products of attention that begins with this one, the second product last; empty
+  /// where it begins none.
+  llvm::SmallVector<unsigned> attentionFrom(unsigned first) const {
     if (!isAttending(graph.operators[first]) || graph.operators[first].results.size() != 1)
-      return;
-    llvm::SmallVector<unsigned> between;
+      return {};
+    llvm::SmallVector<unsigned> found;
     bool reduces = false;
     unsigned at = graph.operators[first].results.front();
     while (true) {
       const Tensor &tensor = graph.tensors[at];
       if (tensor.uses.size() != 1 || tensor.isOutput)
-        return;
+        return {};
       unsigned next = tensor.uses.front().first;
       const Operator &op = graph.operators[next];
-      if (isAttending(op) && reduces) {
-        for (unsigned index : between)
-          setStreamed(graph.operators[index], 0, 0);
-        // The backward pass makes the scores once more.
-        setStreamed(graph.operators[first], 1, 3);
-        setStreamed(graph.operators[next], 1, 2);
-        graph.operators[first].use->writes = false;
-        graph.operators[next].use->reads[tensor.uses.front().second] = false;
-        return;
-      }
+      found.push_back(next);
+      if (isAttending(op) && reduces)
+        return found;
       if (op.results.size() != 1 || isProduct(op))
-        return;
+        return {};
       reduces |= op.cost.costClass == CostClass::Reduction;
-      between.push_back(next);
       at = op.results.front();
     }
+  }
+
+  /// Marks attention that begins with this product as one kernel.
+  void streamFrom(unsigned first) {
+    llvm::SmallVector<unsigned> found = attentionFrom(first);
+    if (found.empty())
+      return;
+    unsigned second = found.pop_back_val();
+    for (unsigned index : found)
+      setStreamed(graph.operators[index], 0, 0);
+    // The backward pass makes the scores once more.
+    setStreamed(graph.operators[first], 1, 3);
+    setStreamed(graph.operators[second], 1, 2);
+    unsigned probabilities = graph.operators[found.back()].results.front();
+    graph.operators[first].use->writes = false;
+    graph.operators[second].use->reads[graph.tensors[probabilities].uses.front().second] = false;
+  }
+
+  /// Counts what lies between the products of attention by the executor's passes over the scores.
+  void countFrom(unsigned first) {
+    llvm::SmallVector<unsigned> found = attentionFrom(first);
+    if (found.empty())
+      return;
+    found.pop_back();
+    for (unsigned index : found) {
+      KernelUse &use = *graph.operators[index].use;
+      use.isCounted = use.isFree = true;
+      use.writes = use.launches = false;
+      use.reads.assign(use.reads.size(), false);
+    }
+    // Of the size of the scores: what reads them first.
+    KernelUse &use = *graph.operators[found.front()].use;
+    use.isFree = false;
+    use.launches = use.launchesBackward = true;
+    use.passes = executor.scorePasses;
+    use.backwardPasses = executor.backwardScorePasses;
   }
 
   static void setStreamed(Operator &op, double forward, double backward) {
@@ -150,7 +182,7 @@ private:
 
   /// Puts an operator into the kernel of what it reads, if it belongs there.
   void join(Operator &op) {
-    if (op.once || op.use->isStreamed || op.use->isFree)
+    if (op.once || op.use->isStreamed || op.use->isFree || op.use->isCounted)
       return;
     if (op.cost.costClass == CostClass::Movement) {
       skipMovement(op);
@@ -161,7 +193,8 @@ private:
       return;
     for (auto [number, operand] : llvm::enumerate(op.operands)) {
       Operator *producer = producerOf(operand);
-      if (!producer || producer->use->isStreamed || producer->cost.costClass == CostClass::View)
+      if (!producer || producer->use->isStreamed || producer->use->isCounted ||
+          producer->cost.costClass == CostClass::View)
         continue;
       bool adjusts = elementwise && onlyData(op) == number;
       bool ownsBias = adjusts && hasParameters(op) && (isProduct(*producer) ? isSum(op) && !producer->slides : true);
@@ -251,7 +284,7 @@ private:
     for (auto [number, operand] : llvm::enumerate(op.operands))
       if (operand.parameter != none && learns(operand))
         use.gradientReads += 1; // summed over all that it was broadcast to
-    if (use.isStreamed || op.cost.costClass == CostClass::View)
+    if (use.isStreamed || use.isCounted || op.cost.costClass == CostClass::View)
       return;
     if (op.cost.costClass == CostClass::Movement) {
       use.gradientReads += use.isFree ? 0 : 1;

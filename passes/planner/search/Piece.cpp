@@ -473,7 +473,7 @@ private:
       bytes += resultBytes;
     if (op.use->masks && options.training)
       bytes += maskBytes(op, state);
-    return bytes;
+    return bytes + op.use->passes * resultBytes;
   }
 
   /// What a kernel has in memory while it runs.
@@ -521,7 +521,7 @@ private:
     }
     if (use.masks)
       sums.saved += maskBytes(op, state);
-    double bytes = use.gradientReads * resultBytes + (use.readsResultAgain ? resultBytes : 0) +
+    double bytes = (use.gradientReads + use.backwardPasses) * resultBytes + (use.readsResultAgain ? resultBytes : 0) +
                    (use.masks ? maskBytes(op, state) : 0);
     for (auto [number, operand] : llvm::enumerate(op.operands))
       bytes +=

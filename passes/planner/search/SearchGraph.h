@@ -69,6 +69,9 @@ struct KernelUse {
   bool readsResultAgain = false;             ///< Backward.
   bool masks = false;                        ///< A byte of each element is made, kept and read again.
   double share = 1;                          ///< Its columns among those of the joined product that it is part of.
+  /// Between the products of attention: what its kernels read and write together, in tensors of this one's result.
+  double passes = 0, backwardPasses = 0;
+  bool isCounted = false; ///< It is part of such kernels, which these passes say all of.
   /// Streamed products: as how many of its own size it counts.
   double forwardProducts = 1, backwardProducts = 2;
 };

@@ -26,7 +26,7 @@ std::string messageOf(const std::string &executor) {
 
 TEST(ExecutorTest, ByName) {
   EXPECT_EQ(executorNames(),
-            (std::vector<llvm::StringRef>{"cleave", "megatron-2021", "megatron-core", "fsdp", "eager"}));
+            (std::vector<llvm::StringRef>{"cleave", "megatron-2021", "megatron-core", "fsdp", "eager", "eager-split"}));
   for (llvm::StringRef name : executorNames()) {
     auto executor = findExecutor(name, "--executor");
     ASSERT_TRUE(bool(executor)) << llvm::toString(executor.takeError());
@@ -38,7 +38,7 @@ TEST(ExecutorTest, ByName) {
   auto none = findExecutor("horovod", "--executor");
   ASSERT_FALSE(bool(none));
   EXPECT_EQ(llvm::toString(none.takeError()), "--executor expects one of cleave, megatron-2021, megatron-core, fsdp, "
-                                              "eager, got \"horovod\"");
+                                              "eager, eager-split, got \"horovod\"");
 }
 
 TEST(ExecutorTest, InMachineFiles) {
@@ -64,7 +64,7 @@ TEST(ExecutorTest, InMachineFiles) {
 TEST(ExecutorTest, Errors) {
   EXPECT_EQ(messageOf("horovod"),
             "m.yaml:3:11: \"executor\" expects one of cleave, megatron-2021, megatron-core, fsdp, "
-            "eager, got \"horovod\"");
+            "eager, eager-split, got \"horovod\"");
   EXPECT_EQ(messageOf("{ fusion: some }"),
             "m.yaml:3:21: executor fusion expects products, chains or none, got \"some\"");
   EXPECT_EQ(messageOf("{ attention: { streamed: yes } }"),

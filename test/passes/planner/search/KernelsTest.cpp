@@ -88,6 +88,35 @@ TEST(KernelsTest, KeptActivations) {
   EXPECT_LE(keptBytes(streamed.graph, "block1/"), products - scores);
 }
 
+// Kernels between the products of attention that only an executor knows: so many passes over a b s s scores, and
+// nothing of them kept but the probabilities.
+TEST(KernelsTest, AttentionIsCountedInPasses) {
+  constexpr double scores = 4 * 2 * 32 * 32 * 4;
+  ModelGraph plain("gpt", numbers), counted("gpt", numbers);
+  Executor executor = executorOf("eager");
+  chooseKernels(plain.graph, executor);
+  executor.scorePasses = 6;
+  executor.backwardScorePasses = 20;
+  chooseKernels(counted.graph, executor);
+  Operator &softmax = find(counted.graph, "block1/attention/softmax", CostClass::Reduction);
+  EXPECT_TRUE(softmax.use->isCounted);
+  EXPECT_TRUE(counted.graph.tensors[softmax.results.front()].kept);
+  double forward = 0, backward = 0;
+  for (const Operator &op : counted.graph.operators) {
+    if (!op.use->isCounted)
+      continue;
+    double bytes = counted.graph.tensors[op.results.front()].bytes;
+    forward += op.use->passes * bytes;
+    backward += op.use->backwardPasses * bytes;
+    EXPECT_EQ(op.use->gradientReads, 0);
+    for (size_t operand = 0; operand != op.operands.size(); ++operand)
+      EXPECT_FALSE(op.use->reads[operand] || op.use->readsAgain[operand] || op.use->writesGradient[operand]);
+  }
+  EXPECT_EQ(forward, static_cast<double>(numbers.at("layers")) * 6 * scores);
+  EXPECT_EQ(backward, static_cast<double>(numbers.at("layers")) * 20 * scores);
+  EXPECT_LE(keptBytes(counted.graph, "block1/"), keptBytes(plain.graph, "block1/"));
+}
+
 TEST(KernelsTest, AttentionIsStreamed) {
   for (const char *name : {"gpt", "llama"}) {
     std::map<std::string, int64_t> sizes = numbers;
