@@ -28,7 +28,7 @@ LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b) {
 }
 
 LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
-  LinkSpec ring{std::numeric_limits<double>::infinity(), 0};
+  LinkSpec ring{levels.empty() ? std::numeric_limits<double>::infinity() : levels.front().ring, 0};
   double inside = 1;
   for (const LinkLevel &level : levels) {
     if (level.ways <= 1)

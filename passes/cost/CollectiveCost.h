@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <limits>
+
 namespace cleave {
 
 /// A level of a hierarchy of links, the fastest first: `ways` groups are joined over `link`, which is that of a device
@@ -17,13 +19,17 @@ namespace cleave {
 struct LinkLevel {
   int64_t ways = 1;
   LinkSpec link;
+  /// Bytes a second that a ring over this level and those after it passes on at most. Levels alone do not tell where
+  /// each two hosts have a link of their own: one ring crosses one of them, counterparts all of them.
+  double ring = std::numeric_limits<double>::infinity();
 };
 
 /// What a path over one link and then another is: the narrower bandwidth, the slower combining, the larger latency.
 LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b);
 
-/// A ring over all levels: the largest latency, and the bandwidth of the narrowest level. Of a group of g devices only
-/// one passes to the next group, so that it has what the g have together; but no more than a device has inside.
+/// A ring over all levels: the largest latency, and the bandwidth of the narrowest level, or what `ring` says. Of a
+/// group of g devices only one passes to the next group, so that it has what the g have together; but no more than a
+/// device has inside.
 LinkSpec ringLink(llvm::ArrayRef<LinkLevel> levels);
 
 /// Over n devices and S bytes the cheapest of

@@ -35,6 +35,27 @@ MachineGraph::MachineGraph(const Machine &machine) {
     shapes.push_back(std::make_unique<HostShape>(HostSpec(), bandwidths, machine.network));
     addHost(bandwidths.size());
   }
+  nextLink = firstLinks.back();
+  addZoneLinks(machine);
+}
+
+/// Links of one direction go before those of both.
+void MachineGraph::addZoneLinks(const Machine &machine) {
+  zoneOfShape = zoneNumbers(machine);
+  zoneOfShape.resize(shapes.size());
+  std::map<StringRef, unsigned> zones;
+  for (auto [host, zone] : zip(machine.hosts, zoneOfShape))
+    zones.try_emplace(host.zone, zone);
+  for (bool bothWays : {false, true})
+    for (const ZoneLinkSpec &spec : machine.links) {
+      if (spec.bothWays != bothWays)
+        continue;
+      unsigned from = zones.at(spec.from), to = zones.at(spec.to);
+      for (auto ends : {std::pair(from, to), std::pair(to, from)})
+        if (ends == std::pair(from, to) || bothWays)
+          if (zoneLinks.try_emplace(ends, ZoneLink{spec.link, spec.isShared, nextLink}).second)
+            nextLink += spec.isShared;
+    }
 }
 
 LinkSpec MachineGraph::memory(unsigned device) const {
@@ -57,9 +78,24 @@ MachineGraph::Flow MachineGraph::find(unsigned from, unsigned to) {
   }
   const LinkSpec &mine = shape.network().link, &theirs = other.network().link;
   const Route &out = shape.upwards(local), &in = other.downwards(otherLocal);
-  LinkSpec link = slowerOf(slowerOf(mine, theirs), slowerOf(out.link, in.link));
-  link.latency = out.link.latency + in.link.latency + (mine.latency + theirs.latency) / 2;
-  return {from, to, link, &out, &in};
+  Flow flow{from, to, slowerOf(slowerOf(mine, theirs), slowerOf(out.link, in.link)), &out, &in};
+  double latency = (mine.latency + theirs.latency) / 2;
+  if (auto found = zoneLinks.find({zoneOf(from), zoneOf(to)}); found != zoneLinks.end()) {
+    flow.across = &found->second;
+    flow.acrossNumber = numberBetween(found->second, hosts[from], hosts[to]);
+    flow.link = slowerOf(flow.link, found->second.link);
+    latency = found->second.link.latency;
+  }
+  flow.link.latency = out.link.latency + in.link.latency + latency;
+  return flow;
+}
+
+size_t MachineGraph::numberBetween(const ZoneLink &link, unsigned host, unsigned other) {
+  if (link.isShared)
+    return link.number;
+  auto [found, isNew] = linksBetween.try_emplace({host, other}, nextLink);
+  nextLink += isNew;
+  return found->second;
 }
 
 size_t MachineGraph::linkOf(unsigned device, const Hop &hop) const {
@@ -80,6 +116,8 @@ void MachineGraph::forEachLink(const Flow &flow, function_ref<void(size_t, doubl
     const NetworkSpec &network = shapeOf(device).network();
     visit(firstLinks[hosts[device]] + (device == flow.from), network.link.bandwidth * network.ports);
   }
+  if (flow.across)
+    visit(flow.acrossNumber, flow.across->link.bandwidth);
 }
 
 //===-- transfers at once -------------------------------------------------------------------------------------===//

@@ -29,8 +29,17 @@ public:
   size_t switchOf(unsigned device) const {
     return firstLinks[hosts[device]] + shapeOf(device).switchOf(localOf(device));
   }
-  /// Numbers of links are below this.
-  size_t numLinks() const { return firstLinks.back(); }
+  /// Tells zones between which there are links apart; 0: there are none of this host.
+  unsigned zoneOf(unsigned device) const { return zoneOfShape[shapeNumberOf(device)]; }
+  /// Numbers of links that found transfers cross are below this.
+  size_t numLinks() const { return nextLink; }
+
+  /// A direction of what lies between the hosts of two zones.
+  struct ZoneLink {
+    LinkSpec link;
+    bool isShared = false;
+    size_t number = 0; ///< Where it is shared.
+  };
 
   /// The way of a transfer while there is no other.
   struct Flow {
@@ -38,12 +47,17 @@ public:
     LinkSpec link;
     const Route *out = nullptr; ///< to the other device, or to the own host
     const Route *in = nullptr;  ///< from the other host
+    /// Between the hosts, besides their ports.
+    const ZoneLink *across = nullptr;
+    size_t acrossNumber = 0;
   };
   Flow find(unsigned from, unsigned to);
   /// Visits the links that a transfer crosses, each with its number and its bandwidth for all that cross it.
   void forEachLink(const Flow &flow, llvm::function_ref<void(size_t, double)> visit) const;
 
 private:
+  void addZoneLinks(const Machine &machine);
+  size_t numberBetween(const ZoneLink &link, unsigned host, unsigned other);
   /// The number of a direction of a link of a device or its host.
   size_t linkOf(unsigned device, const Hop &hop) const;
 
@@ -51,6 +65,11 @@ private:
   std::vector<unsigned> hosts;                     ///< by device
   std::vector<unsigned> shapeOfHost, firstDevices; ///< by host
   std::vector<size_t> firstLinks = {0};            ///< by host, and the end
+  size_t nextLink = 0;
+  std::vector<unsigned> zoneOfShape;
+  std::map<std::pair<unsigned, unsigned>, ZoneLink> zoneLinks; ///< by zones
+  /// Where each two hosts have a link of their own: of those that a transfer was found for, as all would be too many.
+  std::map<std::pair<unsigned, unsigned>, size_t> linksBetween;
 };
 
 /// Transfers that happen at once. A link serves those that cross it by what they bring.

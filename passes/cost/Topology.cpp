@@ -202,10 +202,16 @@ SmallVector<LinkLevel> Topology::Graph::levels(const Groups &groups) {
     onSwitch = evenRun(groups, [&](unsigned device) { return switchOf(device); });
   if (!onSwitch || inHost % onSwitch)
     onSwitch = inHost;
+  size_t inZone = evenRun(groups, [&](unsigned device) { return zoneOf(device); });
+  if (!inZone)
+    inZone = groups.size;
   size_t step = 1;
-  for (size_t whole : {onSwitch, inHost, groups.size}) {
-    if (whole > step)
+  for (size_t whole : {onSwitch, inHost, inZone, groups.size}) {
+    if (whole > step) {
       result.push_back({static_cast<int64_t>(whole / step), rings(everyNth(groups, whole, step))});
+      if (inZone < groups.size)
+        result.back().ring = rings(everyNth(groups, groups.size, step)).bandwidth;
+    }
     step = whole;
   }
   return result;
@@ -291,7 +297,10 @@ Topology::Way Topology::way(unsigned from, unsigned to) const {
   return graph->way(from, to);
 }
 
-size_t Topology::numLinks() const { return graph->numLinks(); }
+size_t Topology::numLinks() const {
+  std::lock_guard lock(graph->mutex);
+  return graph->numLinks();
+}
 
 LinkSpec Topology::along(ArrayRef<unsigned> devices, ArrayRef<int64_t> sizes, ArrayRef<unsigned> axes) const {
   std::lock_guard lock(graph->mutex);

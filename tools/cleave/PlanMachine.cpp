@@ -51,7 +51,8 @@ Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &ent
 std::string machineFileOf(const Machine &machine) {
   auto known = parseMachine(machine.name);
   if (known && known->kinds == machine.kinds && known->hosts == machine.hosts && known->network == machine.network &&
-      known->executor == machine.executor && known->devices.size() == machine.devices.size())
+      known->links == machine.links && known->executor == machine.executor &&
+      known->devices.size() == machine.devices.size())
     return "";
   if (!known)
     llvm::consumeError(known.takeError());
