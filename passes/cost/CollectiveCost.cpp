@@ -28,7 +28,7 @@ LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b) {
 }
 
 LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
-  LinkSpec ring{levels.empty() ? std::numeric_limits<double>::infinity() : levels.front().ring, 0};
+  LinkSpec ring{std::numeric_limits<double>::infinity(), 0};
   double inside = 1;
   for (const LinkLevel &level : levels) {
     if (level.ways <= 1)
@@ -36,6 +36,8 @@ LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
     ring = slowerOf(ring, {level.link.bandwidth * inside, level.link.latency, level.link.combine, level.link.start});
     inside *= static_cast<double>(level.ways);
   }
+  if (!levels.empty() && levels.front().ring > 0)
+    ring.bandwidth = levels.front().ring;
   return ring;
 }
 

@@ -10,8 +10,6 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
-#include <limits>
-
 namespace cleave {
 
 /// A level of a hierarchy of links, the fastest first: `ways` groups are joined over `link`, which is that of a device
@@ -19,9 +17,9 @@ namespace cleave {
 struct LinkLevel {
   int64_t ways = 1;
   LinkSpec link;
-  /// Bytes a second that a ring over this level and those after it passes on at most. Levels alone do not tell where
-  /// each two hosts have a link of their own: one ring crosses one of them, counterparts all of them.
-  double ring = std::numeric_limits<double>::infinity();
+  /// Bytes a second that a ring over this level and those after it passes on, where levels alone do not tell: where
+  /// each two hosts have a link of their own, one ring crosses one of them, and counterparts all. 0: they do.
+  double ring = 0;
 };
 
 /// What a path over one link and then another is: the narrower bandwidth, the slower combining, the larger latency.
