@@ -203,6 +203,8 @@ Machine withCalibration(Machine machine) {
     slowNetwork(host.network);
   }
   slowNetwork(machine.network);
+  for (ZoneLinkSpec &link : machine.links)
+    slow(link.link, factor);
   machine.executor.dispatch *= factor;
   machine.executor.backwardDispatch *= factor;
   return machine;

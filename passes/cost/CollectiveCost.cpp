@@ -36,6 +36,8 @@ LinkSpec ringLink(ArrayRef<LinkLevel> levels) {
     ring = slowerOf(ring, {level.link.bandwidth * inside, level.link.latency, level.link.combine, level.link.start});
     inside *= static_cast<double>(level.ways);
   }
+  if (!levels.empty() && levels.front().ring > 0)
+    ring.bandwidth = levels.front().ring;
   return ring;
 }
 

@@ -17,13 +17,17 @@ namespace cleave {
 struct LinkLevel {
   int64_t ways = 1;
   LinkSpec link;
+  /// Bytes a second that a ring over this level and those after it passes on, where levels alone do not tell: where
+  /// each two hosts have a link of their own, one ring crosses one of them, and counterparts all. 0: they do.
+  double ring = 0;
 };
 
 /// What a path over one link and then another is: the narrower bandwidth, the slower combining, the larger latency.
 LinkSpec slowerOf(const LinkSpec &a, const LinkSpec &b);
 
-/// A ring over all levels: the largest latency, and the bandwidth of the narrowest level. Of a group of g devices only
-/// one passes to the next group, so that it has what the g have together; but no more than a device has inside.
+/// A ring over all levels: the largest latency, and the bandwidth of the narrowest level, or what `ring` says. Of a
+/// group of g devices only one passes to the next group, so that it has what the g have together; but no more than a
+/// device has inside.
 LinkSpec ringLink(llvm::ArrayRef<LinkLevel> levels);
 
 /// Over n devices and S bytes the cheapest of

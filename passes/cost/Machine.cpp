@@ -82,9 +82,23 @@ std::string whyNotCuda(const DeviceKind &kind) {
   return "";
 }
 
+std::vector<unsigned> zoneNumbers(const Machine &machine) {
+  std::map<StringRef, unsigned> numbers;
+  for (const ZoneLinkSpec &link : machine.links)
+    for (StringRef zone : {StringRef(link.from), StringRef(link.to)})
+      numbers.try_emplace(zone, numbers.size() + 1);
+  std::vector<unsigned> result;
+  for (const HostSpec &host : machine.hosts) {
+    auto named = numbers.find(host.zone);
+    result.push_back(named == numbers.end() ? 0 : named->second);
+  }
+  return result;
+}
+
 void addDevices(Machine &machine) {
   unsigned host = 0;
-  for (const HostSpec &spec : machine.hosts)
+  std::vector<unsigned> zones = zoneNumbers(machine);
+  for (auto [spec, zone] : zip_equal(machine.hosts, zones))
     for (unsigned i = 0; i < spec.count; ++i, ++host)
       for (const HostSpec::Devices &devices : spec.devices) {
         const DeviceKind &kind = machine.kinds.at(devices.kind);
@@ -93,7 +107,7 @@ void addDevices(Machine &machine) {
           chip = oldestChip.str();
         for (unsigned j = 0; j < devices.count; ++j)
           machine.devices.push_back({devices.kind + "." + std::to_string(machine.devices.size()), kind.driver,
-                                     kind.cores, kind.memory, devices.kind, host, chip});
+                                     kind.cores, kind.memory, devices.kind, host, chip, zone});
       }
 }
 

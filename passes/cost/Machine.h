@@ -29,6 +29,8 @@ struct DeviceSpec {
   /// What code is compiled for: with the driver "cuda" an architecture, as "sm_90"; with "cpu" a processor, as
   /// "x86-64-v3", or empty for the one that compiles.
   std::string chip = {};
+  /// Tells zones apart between which there are links; 0: no link names the zone of its host.
+  unsigned zone = 0;
 };
 
 /// The part of a peak rate that is reached, by the size of the work: points in ascending order of size, between which
@@ -133,6 +135,16 @@ struct NetworkSpec {
   bool operator==(const NetworkSpec &) const = default;
 };
 
+/// What lies between the hosts of two zones, or between those of one, in the place of the network: it is crossed on the
+/// way from a host's port to the other's, and its latency is that between two hosts.
+struct ZoneLinkSpec {
+  std::string from, to;  ///< Zones of hosts.
+  bool bothWays = true;  ///< Each way has the bandwidth; else it is for this direction alone, which goes before both.
+  bool isShared = false; ///< By all transfers of a direction, within a zone by all; else each two hosts have their own.
+  LinkSpec link;
+  bool operator==(const ZoneLinkSpec &) const = default;
+};
+
 /// Hosts that are alike.
 struct HostSpec {
   struct Devices {
@@ -149,6 +161,7 @@ struct HostSpec {
   std::vector<PairSpec> pairs;
   /// Where it is not the machine's.
   std::optional<NetworkSpec> network;
+  std::string zone; ///< What links between hosts call these; empty: none names them.
 
   unsigned numDevices() const;
   bool operator==(const HostSpec &) const = default;
@@ -170,6 +183,8 @@ struct Machine {
   std::vector<HostSpec> hosts;
   /// Between hosts.
   std::optional<NetworkSpec> network;
+  /// Between hosts where it is not the network alone.
+  std::vector<ZoneLinkSpec> links;
   Executor executor; ///< What runs plans on it.
   StepCalibration calibration;
   /// What the user should know of how the machine was found: warnings, and a hint where `cleave probe` would help.
@@ -192,6 +207,9 @@ bool isProcessorName(llvm::StringRef name);
 /// Why the driver "cuda" cannot run devices of a kind: the cores of a processor, or an architecture older than
 /// `oldestChip`; empty where it can.
 std::string whyNotCuda(const DeviceKind &kind);
+
+/// By entry of `hosts` the number of its zone, as devices have it.
+std::vector<unsigned> zoneNumbers(const Machine &machine);
 
 /// Adds the devices of `hosts` to a machine that has none: "KIND.INDEX", with the driver, cores and memory of the kind.
 void addDevices(Machine &machine);

@@ -4,7 +4,7 @@
 
 #include "passes/cost/MachineFile.h"
 
-#include "passes/cost/Quantity.h"
+#include "passes/cost/MachineFileLinks.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -12,19 +12,6 @@
 using namespace llvm;
 
 namespace cleave {
-
-//===-- values ------------------------------------------------------------------------------------------------===//
-
-/// As readQuantity, for what is divided by.
-static Error readPositive(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
-                          double &target) {
-  if (Error failure = readQuantity(map, key, units, subject, target))
-    return failure;
-  const YamlValue *value = map.find(key);
-  if (value && !(target > 0))
-    return value->error(subject + " " + key + " expects more than 0, got \"" + value->text + "\"");
-  return Error::success();
-}
 
 //===-- sections ----------------------------------------------------------------------------------------------===//
 
@@ -233,22 +220,6 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
 
 //===-- hosts -------------------------------------------------------------------------------------------------===//
 
-/// Bandwidth and latency must be there.
-static Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link) {
-  if (Error failure = readPositive(value, "combine", bandwidthUnits, subject, link.combine))
-    return failure;
-  if (Error failure = readPositive(value, "bandwidth", bandwidthUnits, subject, link.bandwidth))
-    return failure;
-  if (Error failure = readQuantity(value, "latency", timeUnits, subject, link.latency))
-    return failure;
-  if (Error failure = readQuantity(value, "start", timeUnits, subject, link.start))
-    return failure;
-  for (StringRef key : {"bandwidth", "latency"})
-    if (auto found = requireKey(value, key, subject); !found)
-      return found.takeError();
-  return Error::success();
-}
-
 /// "between: [0, 1]".
 static Error readPair(const YamlValue &between, const LinkSpec &link, HostSpec &host) {
   PairSpec pair{0, 0, link};
@@ -396,9 +367,11 @@ static Error readDevices(const YamlValue &list, uint64_t numBefore, const Machin
 static Error readHost(const YamlValue &value, uint64_t numDevices, const Machine &machine, HostSpec &host) {
   if (Error failure = value.expect(YamlValue::Kind::Map, "a host"))
     return failure;
-  if (Error failure = value.expectKeys({"count", "cores", "devices", "links", "switches", "network"}, "a host"))
+  if (Error failure = value.expectKeys({"count", "zone", "cores", "devices", "links", "switches", "network"}, "a host"))
     return failure;
   if (Error failure = readCount(value, "count", "a host's", host.count))
+    return failure;
+  if (Error failure = readZone(value, host))
     return failure;
   if (Error failure = readCount(value, "cores", "a host's", host.cores))
     return failure;
@@ -430,7 +403,6 @@ static Error readHosts(const YamlValue &hosts, Machine &machine) {
   }
   if (!numDevices)
     return hosts.error("\"hosts\" expects at least one device, found none");
-  addDevices(machine);
   return Error::success();
 }
 
@@ -456,8 +428,8 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
     return root.takeError();
   if (Error failure = root->expect(YamlValue::Kind::Map, "a machine file"))
     return failure;
-  if (Error failure =
-          root->expectKeys({"name", "device_kinds", "hosts", "network", "executor", "calibration"}, "a machine file"))
+  if (Error failure = root->expectKeys({"name", "device_kinds", "hosts", "network", "links", "executor", "calibration"},
+                                       "a machine file"))
     return failure;
   Machine machine;
   machine.name = file.str();
@@ -480,6 +452,9 @@ Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
     return failure;
   if (Error failure = readNetwork(*root, machine.network))
     return failure;
+  if (Error failure = readZoneLinks(*root, machine))
+    return failure;
+  addDevices(machine);
   if (const YamlValue *executor = root->find("executor")) {
     auto read = readExecutor(*executor);
     if (!read)

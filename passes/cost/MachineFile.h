@@ -36,6 +36,8 @@
 //       switches: [ { count: 2, devices: 4, bandwidth: 6 GB/s, latency: 5 us, up: { bandwidth: 12 GB/s, latency: 5 us }
 //       } ], links: [ { between: [0, 1], bandwidth: 50 GB/s, latency: 2 us } ], network: { bandwidth: 200 Gb/s,
 //       latency: 5 us, ports: 8 } }
+//
+// Hosts may have a `zone`, and `links` of the machine say what is between zones (MachineFileLinks.h).
 
 #ifndef CLEAVE_PASSES_COST_MACHINEFILE_H
 #define CLEAVE_PASSES_COST_MACHINEFILE_H

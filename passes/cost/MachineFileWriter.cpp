@@ -3,7 +3,7 @@
 // Writes machine files, in the order in which people read them: a line a property, a map in braces for small things.
 
 #include "passes/cost/MachineFile.h"
-#include "passes/cost/Quantity.h"
+#include "passes/cost/MachineFileLinks.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -34,6 +34,12 @@ static std::string linkText(const LinkSpec &link) {
 static std::string networkText(const NetworkSpec &network) {
   std::string ports = network.ports == 1 ? "" : ", ports: " + std::to_string(network.ports);
   return "network: { " + linkText(network.link) + ports + " }\n";
+}
+
+std::string zoneLinkText(const ZoneLinkSpec &link) {
+  std::string from = quoted(link.from), to = quoted(link.to);
+  return "{ " + (link.bothWays ? "between: [" + from + ", " + to + "]" : "from: " + from + ", to: " + to) + ", " +
+         linkText(link.link) + (link.isShared ? ", shared: true }" : " }");
 }
 
 static void writeCurve(StringRef name, const EfficiencyCurve &curve, raw_ostream &out) {
@@ -107,6 +113,8 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
 
 static void writeHost(const HostSpec &host, raw_ostream &out) {
   out << "  - count: " << host.count << "\n";
+  if (!host.zone.empty())
+    out << "    zone: " << quoted(host.zone) << "\n";
   if (host.cores)
     out << "    cores: " << host.cores << "\n";
   out << "    devices: [";
@@ -148,6 +156,10 @@ void writeMachineFile(const Machine &machine, raw_ostream &out, StringRef commen
     writeHost(host, out);
   if (machine.network)
     out << networkText(*machine.network);
+  if (!machine.links.empty())
+    out << "links:\n";
+  for (const ZoneLinkSpec &link : machine.links)
+    out << "  - " << zoneLinkText(link) << "\n";
   if (machine.executor != Executor())
     out << "executor: " << executorText(machine.executor) << "\n";
   if (const StepCalibration &calibration = machine.calibration; calibration != StepCalibration())

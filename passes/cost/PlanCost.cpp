@@ -121,6 +121,7 @@ void PlanCost::findWay(uint32_t from, uint32_t to, double, runtime::Way &way) co
   Topology::Way found = topology.way(from, to);
   way.latency = found.link.latency;
   way.bandwidth = found.link.bandwidth;
+  linkBandwidths.resize(std::max(linkBandwidths.size(), topology.numLinks()), 1.0);
   for (const Topology::Way::Part &part : found.parts) {
     way.links.push_back(static_cast<uint32_t>(part.number));
     linkBandwidths[part.number] = part.bandwidth;

@@ -9,6 +9,7 @@
 //   device ── host                 devices that have none of these: half the memory's bandwidth, as a copy reads and
 //                                  writes, and 5 us from device to device; 10 GB/s where the memory is not known either
 //   host ── network                10 Gb/s and 50 us between hosts where nothing is said
+//   network ── zone ── network     a machine's `links` between the hosts of two zones, or of one
 //
 // The common switch is the host where a host has no other switches.
 
@@ -42,9 +43,9 @@ public:
   /// `axes` are ascending indices into it.
   LinkSpec along(llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<unsigned> axes) const;
 
-  /// The same groups as a hierarchy, for CollectiveCost: devices on one switch, switches of one host, hosts. Each
-  /// level's link is that of a device while all devices of all groups use it at once. One level where groups are not
-  /// spread evenly; none for groups of one device.
+  /// The same groups as a hierarchy, for CollectiveCost: devices on one switch, switches of one host, hosts,
+  /// zones. Each level's link is that of a device while all devices of all groups use it at once. One level where
+  /// groups are not spread evenly; none for groups of one device.
   llvm::SmallVector<LinkLevel> levels(llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes,
                                       llvm::ArrayRef<unsigned> axes) const;
 
@@ -59,7 +60,7 @@ public:
     llvm::SmallVector<Part, 6> parts;
   };
   Way way(unsigned from, unsigned to) const;
-  /// Numbers of links are below this.
+  /// Numbers of links of the ways so far are below this.
   size_t numLinks() const;
 
   /// The way from the devices of one mesh to those of another, each device of the larger one exchanging with its

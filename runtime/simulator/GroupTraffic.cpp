@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rings, trees and two-level rings, and the choice among them.
+// Rings, trees and rings of several levels, and the choice among them.
 
 #include "runtime/simulator/GroupTraffic.h"
 
@@ -60,24 +60,10 @@ public:
     return Phases{sum.take(2 * depth * latency)};
   }
 
-  /// Inside hosts, then between them on what each device has then, then inside hosts again.
-  std::optional<Phases> hierarchical(const Group &group) const {
-    std::vector<Group> inside = byHost(group);
-    size_t size = inside.front().size();
-    if (inside.size() < 2 || size < 2)
-      return std::nullopt;
-    std::vector<Group> across(size);
-    for (const Group &host : inside) {
-      if (host.size() != size)
-        return std::nullopt;
-      for (size_t i = 0; i != size; ++i)
-        across[i].push_back(host[i]);
-    }
-    double part = bytes / static_cast<double>(size);
-    TrafficPhase inner = ringPhase(inside, 1, bytes), outer = ringPhase(across, rounds(), part);
-    if (kind == GroupWork::Kind::AllReduce)
-      return Phases{inner, outer, inner};
-    return kind == GroupWork::Kind::AllGather ? Phases{outer, inner} : Phases{inner, outer};
+  std::optional<Phases> byHosts(const Group &group) const { return nested({group}, bytes, {&MachineModel::hostOf}); }
+  std::optional<Phases> byZones(const Group &group) const { return nested({group}, bytes, {&MachineModel::zoneOf}); }
+  std::optional<Phases> byHostsAndZones(const Group &group) const {
+    return nested({group}, bytes, {&MachineModel::hostOf, &MachineModel::zoneOf});
   }
 
 private:
@@ -104,12 +90,47 @@ private:
     return sum.take(latency);
   }
 
-  std::vector<Group> byHost(const Group &group) const {
-    std::map<uint32_t, Group> hosts;
+  /// A device's place on a level.
+  using PlaceOf = uint32_t (MachineModel::*)(uint32_t) const;
+
+  /// Inside the places of the first level, then between them on what each device has then, where the other levels
+  /// follow, then inside again. Nothing unless each ring has several places of several devices, equally many.
+  std::optional<Phases> nested(const std::vector<Group> &rings, double ringBytes,
+                               const std::vector<PlaceOf> &levels) const {
+    if (levels.empty())
+      return Phases{ringPhase(rings, rounds(), ringBytes)};
+    std::vector<Group> inside, across;
+    size_t size = 0;
+    for (const Group &ring : rings) {
+      std::vector<Group> places = byPlace(ring, levels.front());
+      if (size == 0)
+        size = places.front().size();
+      if (places.size() < 2 || size < 2 || std::ranges::any_of(places, [&](auto &at) { return at.size() != size; }))
+        return std::nullopt;
+      for (size_t i = 0; i != size; ++i) {
+        Group &counterparts = across.emplace_back();
+        for (const Group &place : places)
+          counterparts.push_back(place[i]);
+      }
+      inside.insert(inside.end(), places.begin(), places.end());
+    }
+    TrafficPhase inner = ringPhase(inside, 1, ringBytes);
+    auto phases = nested(across, ringBytes / static_cast<double>(size), {levels.begin() + 1, levels.end()});
+    if (!phases)
+      return std::nullopt;
+    if (kind != GroupWork::Kind::AllGather)
+      phases->insert(phases->begin(), inner);
+    if (kind != GroupWork::Kind::ReduceScatter)
+      phases->push_back(inner);
+    return phases;
+  }
+
+  std::vector<Group> byPlace(const Group &group, PlaceOf placeOf) const {
+    std::map<uint32_t, Group> places;
     for (uint32_t device : group)
-      hosts[model.hostOf(device)].push_back(device);
+      places[(model.*placeOf)(device)].push_back(device);
     std::vector<Group> list;
-    for (auto &[host, devices] : hosts)
+    for (auto &[place, devices] : places)
       list.push_back(std::move(devices));
     return list;
   }
@@ -158,7 +179,8 @@ std::vector<std::vector<TrafficPhase>> groupPhases(const MachineModel &model, Gr
   GroupRouter router(model, kind, bytes);
   std::vector<Phases> best;
   double least = std::numeric_limits<double>::infinity();
-  for (auto route : {&GroupRouter::ring, &GroupRouter::hierarchical, &GroupRouter::tree}) {
+  for (auto route : {&GroupRouter::ring, &GroupRouter::byHosts, &GroupRouter::byZones, &GroupRouter::byHostsAndZones,
+                     &GroupRouter::tree}) {
     std::vector<Phases> list;
     for (const Group &group : groups) {
       auto phases = (router.*route)(group);

@@ -47,6 +47,8 @@ public:
   virtual uint32_t kindOf(uint32_t device) const = 0;
   /// The host that a device is part of; numbers from 0 on.
   virtual uint32_t hostOf(uint32_t device) const = 0;
+  /// The group of hosts that its host is part of, where links between hosts differ; any numbers.
+  virtual uint32_t zoneOf(uint32_t /*device*/) const { return 0; }
   /// Seconds of the work on a device while nothing else runs.
   virtual double seconds(uint32_t device, const LocalWork &work) const = 0;
 

@@ -61,8 +61,8 @@ StepCalibration calibrationOf(const runtime::Prediction &prediction) {
 std::string machineFileOf(const Machine &machine) {
   auto known = parseMachine(machine.name);
   if (known && known->kinds == machine.kinds && known->hosts == machine.hosts && known->network == machine.network &&
-      known->executor == machine.executor && known->calibration == machine.calibration &&
-      known->devices.size() == machine.devices.size())
+      known->links == machine.links && known->executor == machine.executor &&
+      known->calibration == machine.calibration && known->devices.size() == machine.devices.size())
     return "";
   if (!known)
     llvm::consumeError(known.takeError());

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `cleave probe`: makes machine files, from measurements of this host, from a preset, or from what nvidia-smi says.
+// `cleave probe`: makes machine files, from measurements of this host, from a preset, from what nvidia-smi says, or
+// from a table of transfers between hosts.
 
 #include "passes/cost/HostCache.h"
 #include "passes/cost/MachineFile.h"
+#include "passes/cost/MachineFileLinks.h"
 #include "passes/cost/NvidiaTopology.h"
+#include "passes/cost/TransferTable.h"
 #include "passes/cost/YamlValue.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
@@ -24,7 +27,7 @@ namespace {
 
 struct ProbeCommandOptions {
   HostProbeOptions host;
-  std::string output, json, preset, topologyFile, kind;
+  std::string output, json, preset, topologyFile, kind, transferFile, machine;
 };
 
 /// Writes a machine file to a path, or to standard output.
@@ -218,7 +221,73 @@ Error convertTopology(const ProbeCommandOptions &options) {
                       "nvidia-smi topo -m, devices as in preset " + options.kind);
 }
 
+/// The links that explain measured transfers, and how far they are from them.
+void printLinks(llvm::raw_ostream &out, const std::vector<MeasuredLink> &table) {
+  using Align = TextTable::Align;
+  TextTable rows({{"from", Align::Left},
+                  {"to", Align::Left},
+                  {"transfers", Align::Right},
+                  {"bandwidth", Align::Right},
+                  {"latency", Align::Right},
+                  {"worst error", Align::Right},
+                  {"at", Align::Right}});
+  for (const MeasuredLink &link : table)
+    rows.addRow({link.from.empty() ? "-" : link.from, link.to.empty() ? "-" : link.to,
+                 std::to_string(link.samples.size()), printQuantity(link.link.bandwidth, bandwidthUnits),
+                 printQuantity(link.link.latency, timeUnits), formatted("%.1f %%", link.worst * 100),
+                 printQuantity(link.worstAt, sizeUnits)});
+  out << "latency + bytes / bandwidth, by least squares of relative errors\n\n";
+  rows.print(out);
+  for (const MeasuredLink &link : table)
+    if (link.worst > 0.25)
+      out << "\nwarning: " << (link.from.empty() ? "the link" : link.from + " to " + link.to) << " is off by "
+          << formatted("%.0f", link.worst * 100)
+          << " %: one latency and one bandwidth do not explain these transfers; measure again, or fewer sizes\n";
+}
+
+/// As lines of a machine file.
+void writeLinks(llvm::raw_ostream &out, const std::vector<MeasuredLink> &table) {
+  if (table.front().from.empty()) {
+    const LinkSpec &link = table.front().link;
+    out << "network: { bandwidth: " << printQuantity(link.bandwidth, bandwidthUnits)
+        << ", latency: " << printQuantity(link.latency, timeUnits) << " }\n";
+    return;
+  }
+  out << "links:\n";
+  for (const ZoneLinkSpec &link : zoneLinksOf(table))
+    out << "  - " << zoneLinkText(link) << "\n";
+}
+
+Error importLinks(const ProbeCommandOptions &options) {
+  auto text = readTextFile(options.transferFile);
+  if (!text)
+    return fromLlvm(Status::Failure, text.takeError());
+  auto table = parseTransferTable(*text, options.transferFile);
+  if (!table)
+    return fromLlvm(Status::Failure, table.takeError());
+  if (options.machine.empty()) {
+    printLinks(llvm::errs(), *table);
+    llvm::errs() << "\n";
+    return writeOutput(options.output.empty() ? "-" : options.output,
+                       [&](llvm::raw_ostream &out) { writeLinks(out, *table); });
+  }
+  auto machine = readMachineFile(options.machine);
+  if (!machine)
+    return fromLlvm(Status::Failure, machine.takeError());
+  if (llvm::Error failure = setLinks(*machine, *table))
+    return fromLlvm(Status::Failure, std::move(failure));
+  printLinks(llvm::errs(), *table);
+  return writeMachine(options.output.empty() ? "-" : options.output, *machine,
+                      "links by cleave probe --links " + options.transferFile);
+}
+
 Error run(ProbeCommandOptions &options) {
+  if (options.transferFile.empty() && !options.machine.empty())
+    return makeError(Status::Usage, "--machine expects --links");
+  if (!options.transferFile.empty() && (!options.preset.empty() || !options.topologyFile.empty()))
+    return makeError(Status::Usage, "expected one of --links, --preset and --nvidia-topology, got several");
+  if (!options.transferFile.empty())
+    return importLinks(options);
   if (!options.preset.empty() && !options.topologyFile.empty())
     return makeError(Status::Usage, "expected either --preset or --nvidia-topology, got both");
   if (options.topologyFile.empty() != options.kind.empty())
@@ -243,6 +312,13 @@ void addProbeCommand(CLI::App &app, Action &chosen) {
                    "write a machine connected as this output of nvidia-smi topo -m says instead")
       ->type_name("FILE");
   command->add_option("--kind", options->kind, "the preset whose devices these are")->type_name("NAME");
+  command
+      ->add_option("--links", options->transferFile,
+                   "write the links that explain this table of transfers between hosts instead: bytes,seconds or "
+                   "from,to,bytes,seconds")
+      ->type_name("FILE");
+  command->add_option("--machine", options->machine, "with --links: write this machine file with them")
+      ->type_name("FILE");
   command->add_option("--seconds", options->host.seconds, "how long to measure each of the models")
       ->check(notNegative)
       ->capture_default_str();

@@ -12,7 +12,7 @@ namespace cleave::search {
 
 static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
   return left.kind == right.kind && left.cores == right.cores && left.memoryLimit == right.memoryLimit &&
-         left.driver == right.driver;
+         left.driver == right.driver && left.zone == right.zone;
 }
 
 std::vector<unsigned> allDevices(const Machine &machine) {
@@ -35,7 +35,20 @@ std::vector<unsigned> joined(std::vector<unsigned> devices, llvm::ArrayRef<unsig
   return devices;
 }
 
-/// The devices of the kinds that compute fastest, of the two fastest kinds, and so on up to all.
+/// Of devices that are as fast as the next ones, those that the others reach best come next.
+static void moveNearestToFront(const Topology &topology, llvm::ArrayRef<unsigned> devices,
+                               llvm::MutableArrayRef<std::pair<double, std::vector<unsigned>>> next) {
+  auto asFast = next.take_while([&](auto &kind) { return kind.first == next.front().first; });
+  auto rankOf = [&](auto &kind) {
+    LinkSpec link = topology.between(devices.front(), kind.second.front());
+    return std::pair(-link.bandwidth, link.latency);
+  };
+  auto nearest = std::ranges::min_element(asFast, {}, rankOf);
+  std::rotate(asFast.begin(), nearest, nearest + 1);
+}
+
+/// The devices of the kinds that compute fastest, of the two fastest kinds, and so on up to all; devices of several
+/// zones are of several kinds.
 static std::vector<DevicesToTry> devicesAsOneKind(const Machine &machine, const SearchRequest &request) {
   std::vector<unsigned> all = allDevices(machine);
   std::vector<std::pair<double, std::vector<unsigned>>> kinds;
@@ -51,10 +64,53 @@ static std::vector<DevicesToTry> devicesAsOneKind(const Machine &machine, const 
   llvm::stable_sort(kinds, [](auto &left, auto &right) { return left.first > right.first; });
   std::vector<DevicesToTry> sets;
   std::vector<unsigned> devices;
-  for (auto &[speed, more] : kinds) {
+  std::optional<Topology> topology;
+  if (!machine.links.empty())
+    topology.emplace(machine);
+  for (size_t index = 0; index != kinds.size(); ++index) {
+    if (topology && index != 0)
+      moveNearestToFront(*topology, devices, llvm::MutableArrayRef(kinds).drop_front(index));
+    const std::vector<unsigned> &more = kinds[index].second;
     devices = joined(std::move(devices), more);
     if (devices.size() != more.size())
       sets.push_back({devices, /*asOneKind=*/true});
+  }
+  return sets;
+}
+
+/// The devices of each zone, where there are several: what crosses zones is costed for the slowest of their links, and
+/// a plan in one of them crosses none. Of zones that are alike the first one.
+static std::vector<DevicesToTry> devicesOfZones(const Machine &machine) {
+  std::map<unsigned, std::vector<unsigned>> zones;
+  for (unsigned device : allDevices(machine))
+    zones[machine.devices[device].zone].push_back(device);
+  std::vector<DevicesToTry> sets;
+  if (zones.size() == 1)
+    return sets;
+  using Zone = std::pair<std::vector<HostSpec>, const ZoneLinkSpec *>;
+  std::vector<Zone> seen;
+  std::vector<unsigned> numbers = zoneNumbers(machine);
+  for (auto &[zone, devices] : zones) {
+    Zone own;
+    std::string name;
+    for (auto [host, number] : llvm::zip_equal(machine.hosts, numbers))
+      if (number == zone) {
+        name = host.zone;
+        own.first.push_back(host);
+        own.first.back().zone.clear();
+      }
+    for (const ZoneLinkSpec &link : machine.links)
+      if (zone != 0 && link.from == name && link.to == name)
+        own.second = &link;
+    bool isNew = llvm::none_of(seen, [&](const Zone &other) {
+      bool sameLink = own.second && other.second
+                          ? own.second->link == other.second->link && own.second->isShared == other.second->isShared
+                          : own.second == other.second;
+      return sameLink && own.first == other.first;
+    });
+    if (isNew && devices.size() > 1)
+      sets.push_back({devices});
+    seen.push_back(std::move(own));
   }
   return sets;
 }
@@ -69,8 +125,10 @@ std::vector<DevicesToTry> devicesToTry(const Machine &machine, const SearchReque
     sets = {{all}};
   else
     sets = {{some}, {all}};
-  if (request.pinned.empty())
+  if (request.pinned.empty()) {
+    llvm::append_range(sets, devicesOfZones(machine));
     llvm::append_range(sets, devicesAsOneKind(machine, request));
+  }
   return sets;
 }
 
@@ -85,6 +143,8 @@ static Run runOfAll(const Machine &machine, llvm::ArrayRef<unsigned> devices) {
   for (auto [host, count] : onHost)
     common = std::gcd(common, count);
   run.hostSize = onHost.size() == 1 ? run.count() : common;
+  run.spansZones = llvm::any_of(
+      devices, [&](unsigned device) { return machine.devices[device].zone != machine.devices[devices.front()].zone; });
   return run;
 }
 
@@ -119,7 +179,7 @@ std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<unsigned> devic
 
 std::vector<unsigned> stageSizes(const Run &run) {
   std::set<unsigned> sizes = {run.count()};
-  if (run.pin != none)
+  if (run.pin != none || run.spansZones)
     return {run.count()};
   for (unsigned size = 1; size <= run.count(); ++size)
     if (run.count() <= 16)
@@ -135,7 +195,7 @@ std::vector<unsigned> stageSizes(const Run &run) {
 std::vector<unsigned> evenSizes(const Run &run, unsigned mostStages) {
   std::set<unsigned> sizes;
   unsigned hosts = run.count() / run.hostSize;
-  for (unsigned stages = 2; stages <= std::min(hosts, mostStages) && run.pin == none; ++stages)
+  for (unsigned stages = 2; stages <= std::min(hosts, mostStages) && run.pin == none && !run.spansZones; ++stages)
     sizes.insert(hosts / stages * run.hostSize);
   return {sizes.begin(), sizes.end()};
 }
@@ -336,6 +396,22 @@ double Searcher::trainedBytes() const {
   return bytes;
 }
 
+/// The devices for which grids of a run are costed: any are like the first ones, but over several zones, where they are
+/// those whose ring is slowest.
+llvm::ArrayRef<unsigned> Searcher::membersOf(const Run &run, unsigned count) const {
+  auto all = llvm::ArrayRef(run.devices), slowest = all.take_front(count);
+  if (!run.spansZones)
+    return slowest;
+  auto rankOf = [&](llvm::ArrayRef<unsigned> devices) {
+    LinkSpec link = topology.along(devices, {static_cast<int64_t>(count)}, {0});
+    return std::pair(link.bandwidth, -link.latency);
+  };
+  for (size_t first = count; first + count <= all.size(); first += count)
+    if (auto next = all.slice(first, count); rankOf(next) < rankOf(slowest))
+      slowest = next;
+  return slowest;
+}
+
 unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches) {
   auto [entry, isNew] = settingNumbers.try_emplace({kind, devices, shape, microbatches}, 0);
   if (!isNew)
@@ -343,7 +419,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   std::unique_ptr<Grid> &grid = grids[{kind, devices, shape}];
   const Shape &known = shapesOf(kind, devices)[shape];
   if (!grid) {
-    grid = std::make_unique<Grid>(topology, llvm::ArrayRef(runs[kind].devices).take_front(devices), known.sizes);
+    grid = std::make_unique<Grid>(topology, membersOf(runs[kind], devices), known.sizes);
   }
   Setting setting;
   setting.grid = grid.get();

@@ -24,6 +24,8 @@ struct Run {
   std::vector<unsigned> devices;
   unsigned hostSize = 1;
   unsigned pin = none; ///< It is for what is pinned there: an index into SearchRequest::pinned.
+  /// Where in it a stage stands matters: one stage has all of it, unless degrees say how many.
+  bool spansZones = false;
 
   unsigned count() const { return devices.size(); }
 };
@@ -172,6 +174,8 @@ private:
   bool mayBeOn(unsigned kind, unsigned first, unsigned last, bool asPart) const;
   uint64_t classOf(unsigned first, unsigned last);
   const LinkSpec &linkOf(unsigned lanes);
+  LinkSpec linkOverZones(unsigned lanes) const;
+  llvm::ArrayRef<unsigned> membersOf(const Run &run, unsigned count) const;
   Precision precision() const;
   double trainedBytes() const;
   /// Bytes of parameters, gradients and optimizer state of layers, all devices together.

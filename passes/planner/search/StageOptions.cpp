@@ -181,6 +181,8 @@ const LinkSpec &Searcher::linkOf(unsigned lanes) {
   auto [entry, isNew] = links.try_emplace(lanes);
   if (!isNew)
     return entry->second;
+  if (!machine.links.empty())
+    return entry->second = linkOverZones(lanes);
   unsigned count = machine.devices.size(), apart = lanes;
   if (Run all = findRuns(machine, allDevices(machine)).front(); all.count() > all.hostSize)
     apart = std::min(std::max(lanes, all.hostSize), count - lanes);
@@ -189,6 +191,25 @@ const LinkSpec &Searcher::linkOf(unsigned lanes) {
   std::iota(members.begin() + lanes, members.end(), apart);
   return entry->second = lanes == 1 ? topology.between(members.front(), members.back())
                                     : topology.along(members, {2, static_cast<int64_t>(lanes)}, {0});
+}
+
+/// The slowest between any two stages: within a zone between neighbours, and between zones.
+LinkSpec Searcher::linkOverZones(unsigned lanes) const {
+  LinkSpec slowest{std::numeric_limits<double>::infinity(), 0};
+  std::vector<Run> zones = findRuns(machine, busy);
+  for (auto [index, zone] : llvm::enumerate(zones)) {
+    llvm::ArrayRef<unsigned> devices = zone.devices;
+    if (unsigned some = std::min(lanes, zone.count() / 2); some != 0) {
+      unsigned apart =
+          zone.count() > zone.hostSize ? std::min(std::max(some, zone.hostSize), zone.count() - some) : some;
+      slowest = slowerOf(slowest, topology.across(devices.take_front(some), devices.slice(apart, some)));
+    }
+    for (auto [other, to] : llvm::enumerate(zones))
+      if (index != other)
+        slowest =
+            slowerOf(slowest, topology.across(devices.take_front(lanes), llvm::ArrayRef(to.devices).take_front(lanes)));
+  }
+  return slowest;
 }
 
 } // namespace cleave::search

@@ -26,8 +26,9 @@ device_kinds:
       elementwise: 0.8
       reduction: [ { at: 1 MB, share: 0.4 }, { at: 1 GB, share: 0.6 } ]
 hosts:
-  - { count: 2, devices: [ { kind: fast, count: 2 } ], links: [ { between: devices, bandwidth: 50 GB/s, latency: 3 us } ] }
+  - { count: 2, zone: here, devices: [ { kind: fast, count: 2 } ], links: [ { between: devices, bandwidth: 50 GB/s, latency: 3 us } ] }
 network: { bandwidth: 10 GB/s, latency: 20 us }
+links: [ { between: [here, here], bandwidth: 5 GB/s, latency: 30 us } ]
 executor: eager
 )";
 

@@ -34,11 +34,12 @@ void expectEqual(const Machine &a, const Machine &b) {
   EXPECT_TRUE(a.kinds == b.kinds);
   EXPECT_TRUE(a.hosts == b.hosts);
   EXPECT_TRUE(a.network == b.network);
+  EXPECT_TRUE(a.links == b.links);
   ASSERT_EQ(a.devices.size(), b.devices.size());
   for (size_t i = 0; i < a.devices.size(); ++i)
     EXPECT_TRUE(a.devices[i].name == b.devices[i].name && a.devices[i].host == b.devices[i].host &&
                 a.devices[i].memoryLimit == b.devices[i].memoryLimit && a.devices[i].driver == b.devices[i].driver &&
-                a.devices[i].chip == b.devices[i].chip);
+                a.devices[i].chip == b.devices[i].chip && a.devices[i].zone == b.devices[i].zone);
 }
 
 constexpr llvm::StringLiteral everything = R"(
@@ -66,8 +67,14 @@ hosts:
       switches: [ { devices: 1, bandwidth: 6 GB/s, latency: 2 us },
                   { count: 3, devices: 1, bandwidth: 5 GB/s, latency: 2 us, up: { bandwidth: 1 GB/s, latency: 0 s } } ],
       network: { bandwidth: 200 Gb/s, latency: 5 us, ports: 8 } }
-  - { cores: 6, devices: [ { kind: big }, { kind: "odd name", count: 2 }, { kind: known }, { kind: gpu }, { kind: plain gpu } ] }
+  - { cores: 6, zone: "far, away", devices: [ { kind: big }, { kind: "odd name", count: 2 }, { kind: known }, { kind: gpu }, { kind: plain gpu } ] }
+  - { zone: near, devices: [ { kind: known } ] }
+  - { zone: unlinked, devices: [ { kind: known } ] }
 network: { bandwidth: 25 Gb/s, latency: 20 us }
+links:
+  - { between: [near, "far, away"], bandwidth: 0.115 GB/s, latency: 30 ms, combine: 1 GB/s, shared: true }
+  - { from: near, to: "far, away", bandwidth: 1 GB/s, latency: 20 ms, start: 1 ms, shared: false }
+  - { between: [near, near], bandwidth: 2 GB/s, latency: 0 s }
 )";
 
 // Every key reaches its place, in units of bytes, operations and seconds.
@@ -82,7 +89,7 @@ TEST(MachineFileTest, Everything) {
   EXPECT_EQ(big.overlapSlowdown, 1.1);
   EXPECT_EQ(big.neighbourSlowdown, 1.25);
   EXPECT_EQ(big.driver, "null");
-  ASSERT_EQ(machine.hosts.size(), 2u);
+  ASSERT_EQ(machine.hosts.size(), 4u);
   const HostSpec &host = machine.hosts[0];
   EXPECT_EQ(host.count, 2u);
   EXPECT_EQ(*host.link, (LinkSpec{130e9, 3e-6, 2e9}));
@@ -97,8 +104,21 @@ TEST(MachineFileTest, Everything) {
   EXPECT_EQ(host.network->link.bandwidth, 25e9);
   EXPECT_EQ(host.network->ports, 8u);
   EXPECT_EQ(machine.network->link, (LinkSpec{3.125e9, 20e-6}));
+  ASSERT_EQ(machine.links.size(), 3u);
+  EXPECT_EQ(machine.links[0], (ZoneLinkSpec{"near", "far, away", true, true, {0.115e9, 30e-3, 1e9}}));
+  EXPECT_EQ(machine.links[1], (ZoneLinkSpec{"near", "far, away", false, false, {1e9, 20e-3, 0, 1e-3}}));
+  EXPECT_EQ(machine.links[2], (ZoneLinkSpec{"near", "near", true, false, {2e9, 0}}));
+  // Devices of one zone have one number, those of zones that no link names none.
+  EXPECT_EQ(machine.hosts[0].zone, "");
+  EXPECT_EQ(machine.hosts[1].zone, "far, away");
+  EXPECT_EQ(machine.devices[0].zone, 0u);
+  EXPECT_NE(machine.devices[8].zone, 0u);
+  EXPECT_EQ(machine.devices[8].zone, machine.devices[13].zone);
+  EXPECT_NE(machine.devices[14].zone, machine.devices[8].zone);
+  EXPECT_NE(machine.devices[14].zone, 0u);
+  EXPECT_EQ(machine.devices[15].zone, 0u);
   // Devices stand host by host.
-  ASSERT_EQ(machine.devices.size(), 14u);
+  ASSERT_EQ(machine.devices.size(), 16u);
   EXPECT_EQ(machine.devices[4].host, 1u);
   EXPECT_EQ(machine.devices[10].name, "odd name.10");
   EXPECT_EQ(machine.devices[10].driver, "cpu");
