@@ -69,6 +69,11 @@ public:
         }
     }
     Builder builder(graph.getContext());
+    if (ArrayAttr attributes = graph.getArgAttrsAttr()) {
+      SmallVector<Attribute> all(attributes.begin(), attributes.end());
+      all.resize(body.getNumArguments(), builder.getDictionaryAttr({}));
+      graph.setArgAttrsAttr(builder.getArrayAttr(all));
+    }
     graph.setFunctionType(builder.getFunctionType(body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
     return std::move(probe);
   }
