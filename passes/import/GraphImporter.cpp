@@ -167,6 +167,11 @@ LogicalResult GraphImporter::importNode(Scope &scope, const onnx::NodeProto &pro
   name = scope.prefix + (name.empty() ? proto.op_type() : name);
   if (failed(countNode(name)))
     return failure();
+  auto operands = static_cast<uint64_t>(proto.input_size()) + static_cast<uint64_t>(proto.output_size());
+  if (operands > options.limits.operands)
+    return fail(ImportFailure::Rejected, "node \"" + name + "\": " + Twine(operands) +
+                                             " operands and results, expected at most " +
+                                             Twine(options.limits.operands) + "; --max-operands allows more");
   SmallVector<ImportedValue *> inputs;
   for (const std::string &input : proto.input())
     inputs.push_back(input.empty() ? nullptr : scope.find(input));

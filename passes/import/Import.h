@@ -31,6 +31,8 @@ enum class ImportFailure {
 struct ImportLimits {
   /// Nodes, once functions are inlined and loops unrolled: more than any model has.
   uint64_t nodes = 250'000;
+  /// Operands and results of one node together: compilation takes time with their square.
+  uint64_t operands = 2'000;
   /// Bytes that the process holds in memory, files that are mapped included; 0: any number.
   uint64_t bytes = 0;
   /// Seconds since the import began; 0: any time.

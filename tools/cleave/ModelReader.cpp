@@ -35,6 +35,10 @@ void ModelOptions::addDimTo(CLI::App &command) {
       ->type_name("N")
       ->check(positive)
       ->capture_default_str();
+  command.add_option("--max-operands", limits.operands, "operands and results that one node may have")
+      ->type_name("N")
+      ->check(positive)
+      ->capture_default_str();
   command
       .add_option("--max-memory", limits.bytes,
                   "bytes of memory that reading a model may take, as 4GiB; any without it")

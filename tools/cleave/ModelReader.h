@@ -23,7 +23,7 @@ struct ModelOptions {
   bool training = false;                   ///< ImportOptions::training
   bool keepsDropout = false;               ///< ImportOptions::keepsDropout
 
-  ImportLimits limits; ///< --max-nodes, --max-memory, --max-seconds
+  ImportLimits limits; ///< --max-nodes, --max-operands, --max-memory, --max-seconds
 
   /// Adds MODEL and --dim to a command, and --bind; with --dim come the limits of an import.
   void addTo(CLI::App &command);

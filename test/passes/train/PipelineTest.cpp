@@ -122,7 +122,12 @@ TEST_P(Utilisation, FollowsTheFormula) {
   ASSERT_TRUE(plan);
   double work = test.microbatches * test.seconds.sum() * (static_cast<double>(test.meshes.size()) / layers.numMeshes());
   double expected = work / (work + idleSeconds(test));
-  EXPECT_NEAR(utilisationOf(*plan, test.seconds, layers.width), expected, 0.1 * expected);
+  double found = utilisationOf(*plan, test.seconds, layers.width);
+  // Nothing but products takes time, so the formula holds to rounding. Interleaved steps lose up to a tenth of it:
+  // gradients that are ready wait for activations that go the other way.
+  double lost = test.schedule == Schedule::Interleaved ? 0.1 : 0;
+  EXPECT_LE(found, expected + 1e-9);
+  EXPECT_GE(found, (1 - lost) * expected - 1e-9);
 }
 
 const std::vector<unsigned> four = {0, 1, 2, 3};

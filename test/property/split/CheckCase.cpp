@@ -6,6 +6,7 @@
 
 #include "test/property/split/GraphBuilder.h"
 #include "test/property/split/Placements.h"
+#include "test/property/split/RoundingProbe.h"
 #include "test/property/split/RunGraph.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -79,12 +80,9 @@ Tensor inF64(const Tensor &tensor) {
   return wide;
 }
 
-/// The accepted difference, relative to the largest magnitude in a tensor.
-double toleranceOf(const std::string &element) {
-  if (element == "f32")
-    return 1e-4;
-  return element == "f64" ? 1e-9 : std::ldexp(16.0, -precisionOf(element));
-}
+/// The accepted difference of what is computed in f64, or else in f32, relative to the largest magnitude in a tensor.
+/// Roundings to narrower types come on top.
+double toleranceOf(const std::string &element) { return element == "f64" ? 1e-9 : 1e-4; }
 
 double largestMagnitude(const Tensor &tensor) {
   double largest = 0;
@@ -124,7 +122,9 @@ public:
       double scale = std::max(largestMagnitude(b), options.optimized ? leastScale : 0.0);
       double accepted = b.isFloat() ? toleranceOf(b.getElement()) * scale : 0;
       std::string found = difference(a, b, 0, accepted);
-      if (!found.empty() && b.isFloat())
+      if (!found.empty() && b.isFloat() && hasNarrowFloats(module))
+        found = differenceBeyondRounding(index, a, b, accepted);
+      else if (!found.empty() && b.isFloat())
         found = difference(a, b, 0, std::max(accepted, 8 * roundingOf(index, b)));
       if (!found.empty())
         return "output " + std::to_string(index) + ": " + found;
@@ -133,6 +133,39 @@ public:
   }
 
 private:
+  /// Elements may be off by twice what other roundings to narrow types move them, the whole by no more than that.
+  std::string differenceBeyondRounding(size_t output, const Tensor &got, const Tensor &want, double accepted) {
+    if (probed.empty()) {
+      RoundingProbe probe = probeRounding(module, inputs);
+      OwningOpRef<ModuleOp> wide = onOneDevice(*probe.module);
+      computeInF64(*wide);
+      for (std::vector<Tensor> &run : probe.runs)
+        llvm::transform(run, run.begin(), inF64);
+      auto results = runGraphOften(*wide, probe.runs, false);
+      if (!results)
+        return "probes in f64, " + llvm::toString(results.takeError());
+      probed = std::move(*results);
+    }
+    std::vector<double> moves = largestMoves(probed, output);
+    double squares = 0, acceptedSquares = 0;
+    for (int64_t i = 0; i < want.size(); ++i) {
+      double off = got.real(i) == want.real(i) ? 0 : std::fabs(got.real(i) - want.real(i));
+      bool bothNan = std::isnan(got.real(i)) && std::isnan(want.real(i));
+      double move = moves[static_cast<size_t>(i)];
+      if (!bothNan && !(off <= accepted + 2 * move))
+        return "element " + std::to_string(i) + " of " + want.type() + ": got " + std::to_string(got.real(i)) +
+               ", want " + std::to_string(want.real(i)) + ", which rounding moves by " + std::to_string(move);
+      if (std::isfinite(off)) {
+        squares += off * off;
+        acceptedSquares += (accepted + move) * (accepted + move);
+      }
+    }
+    if (squares <= acceptedSquares)
+      return {};
+    return want.type() + " is off by " + std::to_string(std::sqrt(squares)) + " in all, which rounding moves by " +
+           std::to_string(std::sqrt(acceptedSquares));
+  }
+
   /// How far rounding moves an output.
   double roundingOf(size_t output, const Tensor &have) {
     if (exact.empty()) {
@@ -154,6 +187,7 @@ private:
   ModuleOp module;
   const CheckOptions &options;
   std::vector<Tensor> inputs, exact;
+  std::vector<std::vector<Tensor>> probed;
 };
 
 } // namespace

@@ -19,9 +19,10 @@ struct CheckOptions {
 /// Why the module does not do what it must; empty where it does. A difference begins with "output", a stage that fails
 /// with its name.
 ///
-/// Outputs of floats may differ by 1e-4 times the largest magnitude in the tensor in f32, by 1e-9 of it in f64, and by
-/// 16 roundings of it in narrower types; where rounding alone moves the graph on one device further than that (which is
-/// found by computing it in f64) by eight times what it moves. Optimized code is not held to less than 0.05 of these.
+/// Outputs of floats may differ by 1e-4 times the largest magnitude in the tensor, by 1e-9 of it in f64; where rounding
+/// alone moves the graph on one device further than that (which is found by computing it in f64) by eight times what it
+/// moves. Optimized code is not held to less than 0.05 of these. Where values have narrower types, each element may
+/// differ by twice, and the tensor as a whole by once, what rounding them otherwise moves it (RoundingProbe.h).
 /// Others must be equal.
 std::string checkCase(mlir::ModuleOp module, const CheckOptions &options);
 

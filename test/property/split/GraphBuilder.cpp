@@ -4,6 +4,8 @@
 
 #include "test/property/split/GraphBuilder.h"
 
+#include "test/property/split/RoundingProbe.h"
+
 using namespace mlir;
 
 namespace cleave::test {
@@ -69,6 +71,8 @@ Value GraphBuilder::note(Operation *op, Rounding rounding, Bounds bounds) {
   bool isExact = !isa<FloatType>(elementOf(result)) || rounding == Rounding::Exact;
   for (Value operand : op->getOperands())
     isExact = isExact && this->isExact(operand);
+  if (isExact)
+    op->setAttr(exactAttrName, builder.getUnitAttr());
   return remember(result, bounds, isExact);
 }
 

@@ -130,7 +130,8 @@ llvm::Expected<std::vector<runtime::HostTensor>> runTwice(runtime::Executor &exe
 
 } // namespace
 
-llvm::Expected<std::vector<Tensor>> runGraph(ModuleOp module, const std::vector<Tensor> &inputs, bool optimized) {
+llvm::Expected<std::vector<std::vector<Tensor>>>
+runGraphOften(ModuleOp module, const std::vector<std::vector<Tensor>> &inputs, bool optimized) {
   SmallVector<RankedTensorType> types;
   for (Type type : graphOf(module).getResultTypes())
     types.push_back(cast<RankedTensorType>(type));
@@ -149,18 +150,28 @@ llvm::Expected<std::vector<Tensor>> runGraph(ModuleOp module, const std::vector<
   auto given = allocate((*executor)->entry().inputs);
   if (!given)
     return given.takeError();
-  for (auto [tensor, input] : llvm::zip_equal(*given, inputs))
-    std::memcpy(tensor.bytes().data(), input.getBytes().data(), input.getBytes().size());
-  auto results = runTwice(**executor, *given);
-  if (!results)
-    return results.takeError();
-  std::vector<Tensor> outputs;
-  for (auto [type, result] : llvm::zip_equal(types, *results)) {
-    Tensor &output =
-        outputs.emplace_back(elementName(type.getElementType()), Shape(type.getShape().begin(), type.getShape().end()));
-    std::memcpy(output.data(), result.bytes().data(), result.bytes().size());
+  std::vector<std::vector<Tensor>> outputs;
+  for (const std::vector<Tensor> &run : inputs) {
+    for (auto [tensor, input] : llvm::zip_equal(*given, run))
+      std::memcpy(tensor.bytes().data(), input.getBytes().data(), input.getBytes().size());
+    auto results = runTwice(**executor, *given);
+    if (!results)
+      return results.takeError();
+    auto &made = outputs.emplace_back();
+    for (auto [type, result] : llvm::zip_equal(types, *results)) {
+      Tensor &output =
+          made.emplace_back(elementName(type.getElementType()), Shape(type.getShape().begin(), type.getShape().end()));
+      std::memcpy(output.data(), result.bytes().data(), result.bytes().size());
+    }
   }
   return outputs;
+}
+
+llvm::Expected<std::vector<Tensor>> runGraph(ModuleOp module, const std::vector<Tensor> &inputs, bool optimized) {
+  auto outputs = runGraphOften(module, {inputs}, optimized);
+  if (!outputs)
+    return outputs.takeError();
+  return std::move(outputs->front());
 }
 
 } // namespace cleave::test

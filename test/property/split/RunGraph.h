@@ -24,6 +24,10 @@ llvm::Expected<std::vector<char>> compileGraph(mlir::ModuleOp module, bool optim
 /// bits. The error begins with the stage that failed.
 llvm::Expected<std::vector<Tensor>> runGraph(mlir::ModuleOp module, const std::vector<Tensor> &inputs, bool optimized);
 
+/// The same, once for each set of inputs.
+llvm::Expected<std::vector<std::vector<Tensor>>>
+runGraphOften(mlir::ModuleOp module, const std::vector<std::vector<Tensor>> &inputs, bool optimized);
+
 } // namespace cleave::test
 
 #endif // CLEAVE_TEST_PROPERTY_SPLIT_RUNGRAPH_H
