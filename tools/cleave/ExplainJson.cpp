@@ -11,7 +11,7 @@ namespace cleave::tool {
 using runtime::Operator;
 using runtime::PlanDevice;
 
-static void writeOperator(json::OStream &json, const PlanSummary &summary, const Operator &op) {
+static void writeOperator(JsonStream &json, const PlanSummary &summary, const Operator &op) {
   json.object([&] {
     json.attribute("name", op.name);
     json.attribute("kind", op.kind);
@@ -51,7 +51,7 @@ static void writeOperator(json::OStream &json, const PlanSummary &summary, const
   });
 }
 
-static void writeDevice(json::OStream &json, const PlanDevice &device, const DeviceSummary &sums) {
+static void writeDevice(JsonStream &json, const PlanDevice &device, const DeviceSummary &sums) {
   json.object([&] {
     json.attribute("name", device.name);
     json.attribute("driver", device.driver);
@@ -66,7 +66,7 @@ static void writeDevice(json::OStream &json, const PlanDevice &device, const Dev
   });
 }
 
-static void writeMesh(json::OStream &json, const PlanSummary &summary, const runtime::Mesh &mesh) {
+static void writeMesh(JsonStream &json, const PlanSummary &summary, const runtime::Mesh &mesh) {
   json.object([&] {
     json.attribute("name", mesh.name);
     json.attributeArray("axes", [&] {
@@ -83,7 +83,7 @@ static void writeMesh(json::OStream &json, const PlanSummary &summary, const run
   });
 }
 
-static void writeDeviceNames(json::OStream &json, const PlanSummary &summary, uint32_t mesh) {
+static void writeDeviceNames(JsonStream &json, const PlanSummary &summary, uint32_t mesh) {
   json.attribute("mesh", summary.plan.meshes[mesh].name);
   json.attributeArray("devices", [&] {
     for (uint32_t device : summary.plan.meshes[mesh].devices)
@@ -91,7 +91,7 @@ static void writeDeviceNames(json::OStream &json, const PlanSummary &summary, ui
   });
 }
 
-static void writeMemory(json::OStream &json, const runtime::MemoryUse &memory) {
+static void writeMemory(JsonStream &json, const runtime::MemoryUse &memory) {
   json.attribute("parameters", memory.parameters);
   json.attribute("gradients", memory.gradients);
   json.attribute("optimizer", memory.optimizer);
@@ -100,7 +100,7 @@ static void writeMemory(json::OStream &json, const runtime::MemoryUse &memory) {
   json.attribute("total", memory.total());
 }
 
-static void writePredictedStage(json::OStream &json, const runtime::PlanStage &stage) {
+static void writePredictedStage(JsonStream &json, const runtime::PlanStage &stage) {
   json.attribute("forward_seconds", stage.forward);
   json.attribute("backward_input_seconds", stage.backwardInput);
   json.attribute("backward_weight_seconds", stage.backwardWeight);
@@ -113,7 +113,7 @@ static void writePredictedStage(json::OStream &json, const runtime::PlanStage &s
 }
 
 /// The planner's stages; where nobody planned any, a stage is what one mesh computes.
-static void writeStages(json::OStream &json, const PlanSummary &summary) {
+static void writeStages(JsonStream &json, const PlanSummary &summary) {
   auto writeOps = [&](function_ref<bool(const Operator &)> belongs) {
     json.attributeArray("ops", [&] {
       for (const Operator &op : summary.entry.operators)
@@ -139,7 +139,7 @@ static void writeStages(json::OStream &json, const PlanSummary &summary) {
 }
 
 /// What is known of the whole plan when somebody predicted it.
-static void writePrediction(json::OStream &json, const PlanSummary &summary) {
+static void writePrediction(JsonStream &json, const PlanSummary &summary) {
   const runtime::Prediction *prediction = summary.prediction();
   if (!prediction)
     return;
@@ -179,7 +179,7 @@ static void writePrediction(json::OStream &json, const PlanSummary &summary) {
   });
 }
 
-static void writeCuts(json::OStream &json, const PlanSummary &summary) {
+static void writeCuts(JsonStream &json, const PlanSummary &summary) {
   for (const MeshCut &cut : summary.cuts)
     json.object([&] {
       json.attribute("from_stage", cut.fromStage);
@@ -194,7 +194,7 @@ static void writeCuts(json::OStream &json, const PlanSummary &summary) {
     });
 }
 
-static void writeCommunication(json::OStream &json, const PlanSummary &summary) {
+static void writeCommunication(JsonStream &json, const PlanSummary &summary) {
   json.attributeArray("collectives", [&] {
     for (const CollectiveSummary &collective : summary.collectives)
       json.object([&] {
@@ -221,7 +221,7 @@ static void writeCommunication(json::OStream &json, const PlanSummary &summary) 
   json.attributeArray("cuts", [&] { writeCuts(json, summary); });
 }
 
-void writeSummary(json::OStream &json, const PlanSummary &summary) {
+void writeSummary(JsonStream &json, const PlanSummary &summary) {
   json.attribute("version", 1);
   json.attribute("producer", summary.plan.producer);
   json.attribute("model", summary.plan.model);
