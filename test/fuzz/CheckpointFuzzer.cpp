@@ -99,10 +99,27 @@ public:
 
 private:
   void resume() {
-    int code = runCommand({"train", scratch.file("mlp.plan"), "--trust-plan", "--data", "@0=" + scratch.file("input.idx"),
-                           "--data", "@1=" + scratch.file("labels.idx"), "--eval", "@0=" + scratch.file("input.idx"),
-                           "--eval", "@1=" + scratch.file("labels.idx"), "--epochs", "3", "--steps", "5", "--checkpoint",
-                           scratch.file("run"), "--resume", "--json", scratch.file("train.json"), "--json-steps"});
+    int code = runCommand({"train",
+                           scratch.file("mlp.plan"),
+                           "--trust-plan",
+                           "--data",
+                           "@0=" + scratch.file("input.idx"),
+                           "--data",
+                           "@1=" + scratch.file("labels.idx"),
+                           "--eval",
+                           "@0=" + scratch.file("input.idx"),
+                           "--eval",
+                           "@1=" + scratch.file("labels.idx"),
+                           "--epochs",
+                           "3",
+                           "--steps",
+                           "5",
+                           "--checkpoint",
+                           scratch.file("run"),
+                           "--resume",
+                           "--json",
+                           scratch.file("train.json"),
+                           "--json-steps"});
     if (code == static_cast<int>(runtime::Status::Internal))
       fail("internal error");
     std::string json = scratch.read("train.json");

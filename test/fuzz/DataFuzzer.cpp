@@ -22,9 +22,7 @@ namespace {
 constexpr uint64_t classes = 300;
 constexpr int64_t samplesOfBatch = 2;
 
-TensorType typeOf(ElementType element, std::vector<int64_t> shape) {
-  return {element, std::move(shape), std::nullopt};
-}
+TensorType typeOf(ElementType element, std::vector<int64_t> shape) { return {element, std::move(shape), std::nullopt}; }
 
 /// A step of tokens and their labels; of numbers and labels, where `numbers`.
 Entry entryFor(int64_t length, bool numbers) {

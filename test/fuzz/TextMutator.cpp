@@ -17,12 +17,34 @@ using namespace cleave::fuzz;
 namespace {
 
 /// At which readers, and what computes with what they read, go wrong.
-constexpr std::string_view strangeNumbers[] = {
-    "0",    "1",   "2",    "3",    "1e300", "1e-300", "1e-320",     "1e400",                "-1",
-    "0.5",  "inf", "nan",  "1e18", "1e9",   "65536",  "4294967296", "18446744073709551616", "1048576",
-    "0x10", "99",  "1e12", "7",    "1e-9",  "100000"};
-constexpr std::string_view strangeWords[] = {"~",   "\"\"",  "true",  "[]",    "{}", "\"*\"", "\"[\"",
-                                             "all", "a b", "<eos>", "<unk>", "B",  "TB",    "ns"};
+constexpr std::string_view strangeNumbers[] = {"0",
+                                               "1",
+                                               "2",
+                                               "3",
+                                               "1e300",
+                                               "1e-300",
+                                               "1e-320",
+                                               "1e400",
+                                               "-1",
+                                               "0.5",
+                                               "inf",
+                                               "nan",
+                                               "1e18",
+                                               "1e9",
+                                               "65536",
+                                               "4294967296",
+                                               "18446744073709551615",
+                                               "18446744073709551616",
+                                               "9223372036854775807",
+                                               "1048576",
+                                               "0x10",
+                                               "99",
+                                               "1e12",
+                                               "7",
+                                               "1e-9",
+                                               "100000"};
+constexpr std::string_view strangeWords[] = {"~",   "\"\"", "true",  "[]",    "{}", "\"*\"", "\"[\"",
+                                             "all", "a b",  "<eos>", "<unk>", "B",  "TB",    "ns"};
 
 std::vector<std::string> linesOf(std::string_view text) {
   std::vector<std::string> lines;

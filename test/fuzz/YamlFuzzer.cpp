@@ -127,9 +127,8 @@ private:
   }
 
   void planFor(std::vector<std::string> options) {
-    std::vector<std::string> words = {"compile",   scratch.file("mlp.onnx"),
-                                      "-o",        scratch.file("fuzzed.plan"),
-                                      "--json",    scratch.file("compile.json")};
+    std::vector<std::string> words = {"compile", scratch.file("mlp.onnx"),    "-o", scratch.file("fuzzed.plan"),
+                                      "--json",  scratch.file("compile.json")};
     words.insert(words.end(), options.begin(), options.end());
     if (!runForJson(words, "compile.json"))
       return countOutcome("read; no plan");
@@ -161,7 +160,8 @@ private:
     std::string file = scratch.file("placement.yaml");
     if (isRead(readPlacementFile(file), file)) {
       planFor({"--machine", "null:4", "--strategy", "place", "--place", file});
-      planFor({"--machine", "v100-16g:4", "--strategy", "auto", "--train", "--batch", "16", "--place", file, "--search-seconds", "0.5"});
+      planFor({"--machine", "v100-16g:4", "--strategy", "auto", "--train", "--batch", "16", "--place", file,
+               "--search-seconds", "0.5"});
     }
     std::filesystem::remove(file);
   }
