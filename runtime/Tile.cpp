@@ -21,9 +21,9 @@ bool isWindow(const TileDim &dim) { return dim.step != 1 || dim.before != 0 || d
 
 static Error checkRanges(const TileDim &dim) {
   if (dim.size < 0 || dim.size >= sizeLimit || dim.length < 0 || dim.length >= sizeLimit)
-    return reject("expects a size and a length from 0 to 2^40, got ", dim.size, " and ", dim.length);
+    return reject("expects a size and a length from 0 to less than 2^40, got ", dim.size, " and ", dim.length);
   if (dim.step < 1 || dim.step >= stepLimit || dim.before <= -sizeLimit || dim.before >= sizeLimit)
-    return reject("expects a step from 1 to 2^16 and less than 2^40 elements before, got ", dim.step, " and ",
+    return reject("expects a step from 1 to less than 2^16 and less than 2^40 elements before, got ", dim.step, " and ",
                   dim.before);
   return Error::success();
 }

@@ -74,7 +74,8 @@ PARTS = {
     "fuzz": Part("a million runs of each fuzzer",
                  [configure("build/fuzz", *CLANG, "-DCLEAVE_SANITIZE=address,undefined", "-DCLEAVE_FUZZ=ON",
                             "-DCLEAVE_UNITY=ON", "-DCLEAVE_TESTS=ON"),
-                  build("build/fuzz", "plan-fuzz", "model-fuzz", "tensor-fuzz"),
+                  build("build/fuzz", "plan-fuzz", "model-fuzz", "yaml-fuzz", "data-fuzz",
+                        "checkpoint-fuzz", "tensor-fuzz"),
                   test("build/fuzz", "-R", "^fuzz[.].*[.]long$")], ASAN),
     "faults": Part("faults in the sources, against the tests of every change", [["tools/mutate", "--resume"]]),
 }

@@ -71,6 +71,8 @@ llvm::Expected<RankedTensorType> makeTensorType(ArrayRef<int64_t> shape, Type el
       return llvm::createStringError(
           "has dimensions whose product is too large (" +
           llvm::join(llvm::map_range(shape, [](int64_t n) { return std::to_string(n); }), " x ") + ")");
+    if (size >= dimensionLimit)
+      return llvm::createStringError("has the dimension " + std::to_string(size) + ", expected less than 2^40");
   }
   return RankedTensorType::get(shape, elementType);
 }

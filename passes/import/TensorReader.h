@@ -20,12 +20,15 @@ namespace cleave {
 /// The largest tensor that the importer accepts, in bytes: sums and products of sizes below it cannot overflow.
 inline constexpr int64_t largestTensorBytes = int64_t(1) << 46;
 
+/// No dimension reaches this: plans describe what devices hold of a dimension up to there (runtime/Tile.h).
+inline constexpr int64_t dimensionLimit = int64_t(1) << 40;
+
 /// The most dimensions that the importer accepts: as many as tensor files may have, so that each input can be given and
 /// each output be kept.
 inline constexpr size_t largestTensorRank = 64;
 
-/// The type of a tensor of `shape`; an error where a size is negative, the tensor is larger than `largestTensorBytes`
-/// or its dimensions are more than `largestTensorRank`.
+/// The type of a tensor of `shape`; an error where a size is negative or reaches `dimensionLimit`, the tensor is larger
+/// than `largestTensorBytes` or its dimensions are more than `largestTensorRank`.
 llvm::Expected<mlir::RankedTensorType> makeTensorType(llvm::ArrayRef<int64_t> shape, mlir::Type elementType);
 
 /// A tensor whose type Cleave does not have (strings, complex numbers): not malformed, but of no use.

@@ -73,7 +73,8 @@ private:
   bool lastsAt(const Call &call, size_t argument) const { return lasts[rootOf(program, call.arguments[argument])]; }
 
   /// Goes back through the body, and on at its end as the step before did, until it has seen as many bytes as the
-  /// caches hold. An argument is warm when half of it has been seen.
+  /// caches hold, or all arguments are warm: plans of many calls on few bytes would else be read from end to end for
+  /// each. An argument is warm when half of it has been seen.
   void findWarm(size_t position, KernelUse &use) const {
     std::vector<uint64_t> covered(use.arguments.size());
     std::set<uint32_t> seen;
@@ -88,6 +89,8 @@ private:
         if (bytes > caches && !isFirst)
           return;
         cover(buffer, use, covered);
+        if (std::ranges::all_of(use.arguments, &KernelUse::Argument::isWarm))
+          return;
       }
   }
 

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::string_view heading = "cleave checkpoint 1", sumWord = "checksum ";
 
+/// No run counts so far; sums of counts below it fit in 64 bits.
+constexpr uint64_t countLimit = uint64_t(1) << 62;
+
 struct Count {
   const char *word;
   uint64_t TrainPosition::*value;
@@ -115,8 +118,10 @@ private:
 /// Whether the line says something of a checkpoint, which goes into the manifest.
 bool parseLine(Line line, Manifest &manifest) {
   for (const Count &count : counts)
-    if (line.word(count.word))
-      return line.number(manifest.position.*count.value) && line.ends();
+    if (line.word(count.word)) {
+      uint64_t &value = manifest.position.*count.value;
+      return line.number(value) && line.ends() && (value < countLimit || count.value == &TrainPosition::seed);
+    }
   if (line.word("loss_sum"))
     return line.number(manifest.position.lossSum, std::chars_format::hex) && line.ends();
   if (line.word("tensors"))

@@ -140,6 +140,7 @@ Expected<std::string> Vocabulary::make(std::string_view text, TokenKind kind, ui
     return failed;
   counts.erase(endToken);
   counts.erase(unknownToken);
+  counts.erase("\r"); // alone in a line it would be part of the line's end
   std::vector<std::pair<std::string_view, uint64_t>> sorted(counts.begin(), counts.end());
   std::ranges::stable_sort(sorted, std::greater(), &std::pair<std::string_view, uint64_t>::second);
   std::string file = std::string(endToken) + "\n" + std::string(unknownToken) + "\n";

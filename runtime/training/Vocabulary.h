@@ -44,7 +44,8 @@ public:
   /// is empty, or that no line of a text can hold.
   static Expected<Vocabulary> read(const std::string &file, TokenKind kind);
   /// The tokens of a text as a file of that kind: endToken, unknownToken, then the others, the most frequent first and
-  /// equally frequent ones by their bytes; at most `size` in all if that is not 0. Status::Rejected as splitLine.
+  /// equally frequent ones by their bytes; at most `size` in all if that is not 0. A carriage return within a line has
+  /// no line of its own, and is unknownToken. Status::Rejected as splitLine.
   static Expected<std::string> make(std::string_view text, TokenKind kind, uint64_t size);
 
   uint64_t size() const { return count; }

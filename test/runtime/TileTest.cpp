@@ -225,9 +225,9 @@ TEST(Tile, IsChecked) {
   Mesh mesh = meshOf({2, 3});
   const int64_t huge = int64_t(1) << 62;
   const BrokenTile broken[] = {
-      {{-1, {}, -1}, "expects a size and a length from 0 to 2^40, got -1 and -1"},
-      {{huge, {}, huge}, "expects a size and a length from 0 to 2^40"},
-      {{4, {}, 4, 0}, "expects a step from 1 to 2^16"},
+      {{-1, {}, -1}, "expects a size and a length from 0 to less than 2^40, got -1 and -1"},
+      {{huge, {}, huge}, "expects a size and a length from 0 to less than 2^40"},
+      {{4, {}, 4, 0}, "expects a step from 1 to less than 2^16"},
       {{4, {}, 4, 1, huge}, "less than 2^40 elements before"},
       {{4, {{2, 2}}, 2}, "is cut along axis 2, but mesh \"m\" has 2"},
       {{4, {{0, 2}, {0, 1}}, 1}, "is cut along axis \"axis0\", which cuts another dimension or this one already"},

@@ -191,7 +191,7 @@ void printResults(llvm::raw_ostream &out, const BenchOptions &options, const std
   table.print(out);
 }
 
-void writeResults(llvm::json::OStream &json, const BenchOptions &options, const std::vector<BenchResult> &results,
+void writeResults(JsonStream &json, const BenchOptions &options, const std::vector<BenchResult> &results,
                   const std::string &peerVersion) {
   if (!options.against.empty()) {
     json.attribute("peer", options.against);
@@ -237,7 +237,7 @@ Error bench(const BenchOptions &options) {
     return error;
   if (options.json.empty())
     return Error::success();
-  return writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json, options, results, peerVersion); });
+  return writeJson(options.json, [&](JsonStream &json) { writeResults(json, options, results, peerVersion); });
 }
 
 int run(BenchOptions &options) {

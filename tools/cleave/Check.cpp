@@ -94,7 +94,7 @@ void printFacts(llvm::raw_ostream &out, const CheckOptions &options, const Model
   unsupported.print(out);
 }
 
-void writePorts(llvm::json::OStream &json, const std::vector<Port> &ports) {
+void writePorts(JsonStream &json, const std::vector<Port> &ports) {
   for (const Port &port : ports)
     json.object([&] {
       json.attribute("name", port.name);
@@ -102,7 +102,7 @@ void writePorts(llvm::json::OStream &json, const std::vector<Port> &ports) {
     });
 }
 
-void writeFacts(llvm::json::OStream &json, const CheckOptions &options, const ModelFacts &facts) {
+void writeFacts(JsonStream &json, const CheckOptions &options, const ModelFacts &facts) {
   json.attribute("model", options.model.model);
   json.attribute("supported", facts.import.unsupported.empty());
   json.attribute("ir_version", facts.import.irVersion);
@@ -136,7 +136,7 @@ Error check(const CheckOptions &options) {
   if (Error error = writeText(options.json, [&](llvm::raw_ostream &out) { printFacts(out, options, facts); }))
     return error;
   if (!options.json.empty())
-    if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writeFacts(json, options, facts); }))
+    if (Error error = writeJson(options.json, [&](JsonStream &json) { writeFacts(json, options, facts); }))
       return error;
   return checkSupported(*model->module, import);
 }

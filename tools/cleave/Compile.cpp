@@ -43,7 +43,7 @@ Error writeReport(const CompileOptions &options, const CompiledModel &compiled) 
   if (!plan)
     return plan.error();
   PlanSummary summary(**plan, (*plan)->entries.front());
-  return writeJson(options.json, [&](llvm::json::OStream &json) {
+  return writeJson(options.json, [&](JsonStream &json) {
     writeSummary(json, summary);
     json.attribute("machine", options.target.machine);
     json.attribute("plan_bytes", static_cast<int64_t>(compiled.plan.size()));

@@ -27,7 +27,7 @@ Error diff(const DiffOptions &options) {
     return firstEntry ? secondEntry.error() : firstEntry.error();
   PlanSummary before(**first, **firstEntry), after(**second, **secondEntry);
   PlanDiff difference(before, after);
-  auto write = [&](llvm::json::OStream &json) { writeDiff(json, difference); };
+  auto write = [&](JsonStream &json) { writeDiff(json, difference); };
   if (!options.json.empty())
     if (Error error = writeJson(options.json, write); error || options.json == "-")
       return error;

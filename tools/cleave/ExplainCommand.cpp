@@ -119,7 +119,7 @@ Error explain(const ExplainOptions &options) {
     return explainAll(options, *plan, *entries);
   const runtime::Entry &entry = *entries->front();
   PlanSummary summary(**plan, entry);
-  auto write = [&](llvm::json::OStream &json) { writeSummary(json, summary); };
+  auto write = [&](JsonStream &json) { writeSummary(json, summary); };
   if (!options.json.empty())
     if (Error error = writeJson(options.json, write); error || options.json == "-")
       return error;

@@ -27,7 +27,7 @@ namespace {
 /// Writes what page/*.js read. Names are short where there is one an operator; numbers are seconds and bytes.
 class PageData {
 public:
-  PageData(json::OStream &json, const PlanSummary &summary, const TimelineData &timeline)
+  PageData(JsonStream &json, const PlanSummary &summary, const TimelineData &timeline)
       : json(json), summary(summary), timeline(timeline) {}
 
   void run() {
@@ -245,7 +245,7 @@ private:
     });
   }
 
-  json::OStream &json;
+  JsonStream &json;
   const PlanSummary &summary;
   const TimelineData &timeline;
 };
@@ -255,7 +255,7 @@ private:
 void explainAsHtml(raw_ostream &out, const PlanSummary &summary, const TimelineData &timeline) {
   std::string data;
   raw_string_ostream stream(data);
-  json::OStream json(stream);
+  JsonStream json(stream);
   PageData(json, summary, timeline).run();
   json.flush();
   out << pageBegin;

@@ -12,7 +12,7 @@ namespace cleave::tool {
 using runtime::Operator;
 using runtime::PlanDevice;
 
-static void writeOperator(json::OStream &json, const PlanSummary &summary, const Operator &op) {
+static void writeOperator(JsonStream &json, const PlanSummary &summary, const Operator &op) {
   json.object([&] {
     json.attribute("name", op.name);
     json.attribute("kind", op.kind);
@@ -52,7 +52,7 @@ static void writeOperator(json::OStream &json, const PlanSummary &summary, const
   });
 }
 
-static void writeDevice(json::OStream &json, const PlanDevice &device, const DeviceSummary &sums) {
+static void writeDevice(JsonStream &json, const PlanDevice &device, const DeviceSummary &sums) {
   json.object([&] {
     json.attribute("name", device.name);
     json.attribute("driver", device.driver);
@@ -67,7 +67,7 @@ static void writeDevice(json::OStream &json, const PlanDevice &device, const Dev
   });
 }
 
-static void writeMesh(json::OStream &json, const PlanSummary &summary, const runtime::Mesh &mesh) {
+static void writeMesh(JsonStream &json, const PlanSummary &summary, const runtime::Mesh &mesh) {
   json.object([&] {
     json.attribute("name", mesh.name);
     json.attributeArray("axes", [&] {
@@ -84,7 +84,7 @@ static void writeMesh(json::OStream &json, const PlanSummary &summary, const run
   });
 }
 
-static void writeDeviceNames(json::OStream &json, const PlanSummary &summary, uint32_t mesh) {
+static void writeDeviceNames(JsonStream &json, const PlanSummary &summary, uint32_t mesh) {
   json.attribute("mesh", summary.plan.meshes[mesh].name);
   json.attributeArray("devices", [&] {
     for (uint32_t device : summary.plan.meshes[mesh].devices)
@@ -92,7 +92,7 @@ static void writeDeviceNames(json::OStream &json, const PlanSummary &summary, ui
   });
 }
 
-static void writeMemory(json::OStream &json, const runtime::MemoryUse &memory) {
+static void writeMemory(JsonStream &json, const runtime::MemoryUse &memory) {
   json.attribute("parameters", memory.parameters);
   json.attribute("gradients", memory.gradients);
   json.attribute("optimizer", memory.optimizer);
@@ -101,7 +101,7 @@ static void writeMemory(json::OStream &json, const runtime::MemoryUse &memory) {
   json.attribute("total", memory.total());
 }
 
-static void writePredictedStage(json::OStream &json, const runtime::PlanStage &stage) {
+static void writePredictedStage(JsonStream &json, const runtime::PlanStage &stage) {
   json.attribute("forward_seconds", stage.forward);
   json.attribute("backward_input_seconds", stage.backwardInput);
   json.attribute("backward_weight_seconds", stage.backwardWeight);
@@ -114,7 +114,7 @@ static void writePredictedStage(json::OStream &json, const runtime::PlanStage &s
 }
 
 /// The planner's stages; where nobody planned any, a stage is what one mesh computes.
-static void writeStages(json::OStream &json, const PlanSummary &summary) {
+static void writeStages(JsonStream &json, const PlanSummary &summary) {
   auto writeOps = [&](function_ref<bool(const Operator &)> belongs) {
     json.attributeArray("ops", [&] {
       for (const Operator &op : summary.entry.operators)
@@ -140,7 +140,7 @@ static void writeStages(json::OStream &json, const PlanSummary &summary) {
 }
 
 /// What is known of the whole plan when somebody predicted it.
-static void writePrediction(json::OStream &json, const PlanSummary &summary) {
+static void writePrediction(JsonStream &json, const PlanSummary &summary) {
   const runtime::Prediction *prediction = summary.prediction();
   if (!prediction)
     return;
@@ -185,7 +185,7 @@ static void writePrediction(json::OStream &json, const PlanSummary &summary) {
   });
 }
 
-static void writeCuts(json::OStream &json, const PlanSummary &summary) {
+static void writeCuts(JsonStream &json, const PlanSummary &summary) {
   for (const MeshCut &cut : summary.cuts)
     json.object([&] {
       json.attribute("from_stage", cut.fromStage);
@@ -200,7 +200,7 @@ static void writeCuts(json::OStream &json, const PlanSummary &summary) {
     });
 }
 
-static void writeCommunication(json::OStream &json, const PlanSummary &summary) {
+static void writeCommunication(JsonStream &json, const PlanSummary &summary) {
   json.attributeArray("collectives", [&] {
     for (const CollectiveSummary &collective : summary.collectives)
       json.object([&] {
@@ -227,7 +227,7 @@ static void writeCommunication(json::OStream &json, const PlanSummary &summary) 
   json.attributeArray("cuts", [&] { writeCuts(json, summary); });
 }
 
-void writeSummary(json::OStream &json, const PlanSummary &summary) {
+void writeSummary(JsonStream &json, const PlanSummary &summary) {
   json.attribute("version", 1);
   json.attribute("producer", summary.plan.producer);
   json.attribute("model", summary.plan.model);

@@ -43,7 +43,7 @@ Error exportPlan(const ExportOptions &options) {
                      "\" is what was decided about a training step; compile with "
                      "--loss, or use --format json");
   ExportedPlan exported(**plan, **entry);
-  auto write = [&](llvm::json::OStream &json) { writeExport(json, exported); };
+  auto write = [&](JsonStream &json) { writeExport(json, exported); };
   std::vector<Inexpressible> inexpressible;
   if (options.json == "-" && options.output == "-")
     return writeJson("-", write);

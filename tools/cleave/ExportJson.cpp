@@ -19,7 +19,7 @@ namespace {
 /// Writes the parts that a plan has several of.
 class ExportJson {
 public:
-  ExportJson(json::OStream &json, const ExportedPlan &exported) : json(json), exported(exported), plan(exported.plan) {}
+  ExportJson(JsonStream &json, const ExportedPlan &exported) : json(json), exported(exported), plan(exported.plan) {}
 
   void device(const PlanDevice &device) {
     json.object([&] {
@@ -150,14 +150,14 @@ private:
     }
   }
 
-  json::OStream &json;
+  JsonStream &json;
   const ExportedPlan &exported;
   const PlanContents &plan;
 };
 
 } // namespace
 
-void writeExport(json::OStream &json, const ExportedPlan &exported) {
+void writeExport(JsonStream &json, const ExportedPlan &exported) {
   const PlanContents &plan = exported.plan;
   ExportJson parts(json, exported);
   json.attribute("version", 1);

@@ -5,9 +5,9 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_EXPORTEDPLAN_H
 #define CLEAVE_TOOLS_CLEAVE_EXPORTEDPLAN_H
 
+#include "tools/cleave/JsonStream.h"
 #include "tools/cleave/PlacedTensors.h"
 
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace cleave::tool {
@@ -36,7 +36,7 @@ struct ExportedPlan {
 };
 
 /// Adds the keys of docs/formats.md to the JSON object that `json` has open.
-void writeExport(llvm::json::OStream &json, const ExportedPlan &plan);
+void writeExport(JsonStream &json, const ExportedPlan &plan);
 
 /// The frameworks for which there are files in Python.
 enum class Framework { Jax, Torch };

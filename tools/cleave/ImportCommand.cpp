@@ -21,7 +21,7 @@ struct ImportCommandOptions {
   std::string output = "-", json;
 };
 
-void writeImport(llvm::json::OStream &json, const ImportCommandOptions &options, const std::string &weights,
+void writeImport(JsonStream &json, const ImportCommandOptions &options, const std::string &weights,
                  const ImportReport &import) {
   json.attribute("model", options.model.model);
   if (options.output != "-")
@@ -62,7 +62,7 @@ Error importModel(const ImportCommandOptions &options) {
   for (const UnsupportedNode &node : import.unsupported)
     printWarning(node.kind + " at node \"" + node.name + "\" cannot run: " + node.reason);
   if (!options.json.empty()) {
-    auto write = [&](llvm::json::OStream &json) { writeImport(json, options, written, import); };
+    auto write = [&](JsonStream &json) { writeImport(json, options, written, import); };
     if (Error error = writeJson(options.json, write); error || (options.json == "-" && !toFile))
       return error;
   }

@@ -82,10 +82,10 @@ runtime::Error writeText(StringRef json, function_ref<void(raw_ostream &)> write
   return json == "-" ? runtime::Error::success() : writeOutput("-", write);
 }
 
-runtime::Error writeJson(StringRef path, function_ref<void(json::OStream &)> write) {
+runtime::Error writeJson(StringRef path, function_ref<void(JsonStream &)> write) {
   // JSON has escapes of its own, and none with an x.
   return writeBinary(path, [&](raw_ostream &out) {
-    json::OStream json(out, /*IndentSize=*/2);
+    JsonStream json(out, /*IndentSize=*/2);
     json.objectBegin();
     write(json);
     json.objectEnd();

@@ -6,9 +6,9 @@
 #define CLEAVE_TOOLS_CLEAVE_OUTPUTFILE_H
 
 #include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/JsonStream.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace cleave::tool {
@@ -31,7 +31,7 @@ Error writeText(llvm::StringRef json, llvm::function_ref<void(llvm::raw_ostream 
 Error flushStandardOutput();
 
 /// Writes one JSON object, indented, whose attributes `write` adds.
-Error writeJson(llvm::StringRef path, llvm::function_ref<void(llvm::json::OStream &)> write);
+Error writeJson(llvm::StringRef path, llvm::function_ref<void(JsonStream &)> write);
 
 } // namespace cleave::tool
 

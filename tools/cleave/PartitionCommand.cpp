@@ -208,8 +208,8 @@ void printResult(llvm::raw_ostream &out, const PartitionOptions &options, const 
   out << "\n" << stageRangesText(result.stages, graph) << "\n";
 }
 
-void writeResult(llvm::json::OStream &json, const PartitionOptions &options, const CostGraph &graph,
-                 ReplicatedStages &costs, const PartitionResult &result) {
+void writeResult(JsonStream &json, const PartitionOptions &options, const CostGraph &graph, ReplicatedStages &costs,
+                 const PartitionResult &result) {
   json.attribute("version", 1);
   json.attribute("mode", options.microbatches ? "step" : "steady");
   if (options.microbatches)
@@ -254,9 +254,8 @@ Error partition(const PartitionOptions &options) {
   if (!result)
     return result.error();
   if (!options.json.empty()) {
-    Error error = writeJson(options.json, [&](llvm::json::OStream &json) {
-      writeResult(json, options, *graph, partitioner.stageCosts(), *result);
-    });
+    Error error = writeJson(
+        options.json, [&](JsonStream &json) { writeResult(json, options, *graph, partitioner.stageCosts(), *result); });
     // JSON on standard output stands there alone.
     if (error || options.json == "-")
       return error;

@@ -151,7 +151,7 @@ void drawPipeline(raw_ostream &out, const PipelineReport &report) {
 
 //===-- programs ----------------------------------------------------------------------------------------------===//
 
-void writePipeline(json::OStream &json, const PipelineReport &report) {
+void writePipeline(JsonStream &json, const PipelineReport &report) {
   json.attribute("version", 1);
   json.attribute("schedule", StringRef(stages::scheduleName(report.schedule.schedule)));
   json.attribute("microbatches", report.schedule.microbatches);
@@ -172,7 +172,7 @@ void writePipeline(json::OStream &json, const PipelineReport &report) {
   });
 }
 
-static void writeName(json::OStream &json, StringRef kind, size_t thread, std::string name) {
+static void writeName(JsonStream &json, StringRef kind, size_t thread, std::string name) {
   json.object([&] {
     json.attribute("ph", "M");
     json.attribute("name", kind);
@@ -182,7 +182,7 @@ static void writeName(json::OStream &json, StringRef kind, size_t thread, std::s
   });
 }
 
-void tracePipeline(json::OStream &json, const PipelineReport &report) {
+void tracePipeline(JsonStream &json, const PipelineReport &report) {
   json.attribute("displayTimeUnit", "ns");
   json.attributeArray("traceEvents", [&] {
     writeName(json, "process_name", 0, "pipeline " + std::string(stages::scheduleName(report.schedule.schedule)));

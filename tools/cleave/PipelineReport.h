@@ -6,8 +6,8 @@
 #define CLEAVE_TOOLS_CLEAVE_PIPELINEREPORT_H
 
 #include "passes/planner/stages/PipelineSimulator.h"
+#include "tools/cleave/JsonStream.h"
 
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <vector>
@@ -26,9 +26,9 @@ void printPipeline(llvm::raw_ostream &out, const PipelineReport &report);
 /// The drawing as SVG: a row a stage, microbatches numbered where there is room.
 void drawPipeline(llvm::raw_ostream &out, const PipelineReport &report);
 /// Attributes of the JSON object: docs/formats.md.
-void writePipeline(llvm::json::OStream &json, const PipelineReport &report);
+void writePipeline(JsonStream &json, const PipelineReport &report);
 /// Trace events for Perfetto and Chrome: a thread a stage.
-void tracePipeline(llvm::json::OStream &json, const PipelineReport &report);
+void tracePipeline(JsonStream &json, const PipelineReport &report);
 
 } // namespace cleave::tool
 

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_PLANDIFF_H
 #define CLEAVE_TOOLS_CLEAVE_PLANDIFF_H
 
+#include "tools/cleave/JsonStream.h"
 #include "tools/cleave/PlanSummary.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -57,7 +58,7 @@ private:
 void printDiff(llvm::raw_ostream &out, const PlanDiff &diff);
 
 /// Adds the keys of docs/formats.md to the JSON object that `json` has open.
-void writeDiff(llvm::json::OStream &json, const PlanDiff &diff);
+void writeDiff(JsonStream &json, const PlanDiff &diff);
 
 } // namespace cleave::tool
 

@@ -10,7 +10,7 @@ using namespace llvm;
 
 namespace cleave::tool {
 
-static void writeTexts(json::OStream &json, StringRef key, ArrayRef<TextChange> changes) {
+static void writeTexts(JsonStream &json, StringRef key, ArrayRef<TextChange> changes) {
   json.attributeArray(key, [&] {
     for (const TextChange &change : changes)
       json.object([&] {
@@ -22,7 +22,7 @@ static void writeTexts(json::OStream &json, StringRef key, ArrayRef<TextChange> 
 }
 
 /// A number that one plan has not is left out.
-static void writeNumbers(json::OStream &json, StringRef key, ArrayRef<NumberChange> changes) {
+static void writeNumbers(JsonStream &json, StringRef key, ArrayRef<NumberChange> changes) {
   json.attributeArray(key, [&] {
     for (const NumberChange &change : changes)
       json.object([&] {
@@ -35,7 +35,7 @@ static void writeNumbers(json::OStream &json, StringRef key, ArrayRef<NumberChan
   });
 }
 
-void writeDiff(json::OStream &json, const PlanDiff &diff) {
+void writeDiff(JsonStream &json, const PlanDiff &diff) {
   json.attribute("version", 1);
   json.attribute("equal", diff.isEqual());
   writeTexts(json, "plan", diff.plan);

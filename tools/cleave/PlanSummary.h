@@ -6,9 +6,9 @@
 #define CLEAVE_TOOLS_CLEAVE_PLANSUMMARY_H
 
 #include "runtime/Plan.h"
+#include "tools/cleave/JsonStream.h"
 
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/JSON.h"
 
 #include <optional>
 
@@ -115,7 +115,7 @@ std::string meshText(const runtime::Mesh &mesh);
 std::string shapeText(const std::vector<int64_t> &shape);
 
 /// Adds the summary's keys to the JSON object that `json` has open (docs/formats.md).
-void writeSummary(llvm::json::OStream &json, const PlanSummary &summary);
+void writeSummary(JsonStream &json, const PlanSummary &summary);
 
 /// What a gap says of the plan: "this one is at most 2.0 % above"; of a negative one that the bound is inconsistent.
 std::string gapText(double gap);

@@ -106,7 +106,7 @@ private:
   void print(llvm::raw_ostream &out) const;
   Error writeMarkdown() const;
   void printSection(llvm::raw_ostream &out) const;
-  void writeResults(llvm::json::OStream &json) const;
+  void writeResults(JsonStream &json) const;
 
   void show(const llvm::Twine &what) const {
     if (llvm::sys::Process::StandardErrIsDisplayed())
@@ -334,7 +334,7 @@ void Predictions::printSection(llvm::raw_ostream &out) const {
   out << "\n";
 }
 
-void Predictions::writeResults(llvm::json::OStream &json) const {
+void Predictions::writeResults(JsonStream &json) const {
   Summary sums = summary();
   json.attribute("processor", hostProcessor());
   json.attribute("median_error", sums.medianError);
@@ -357,7 +357,7 @@ void Predictions::writeResults(llvm::json::OStream &json) const {
 
 Error Predictions::finish() const {
   if (!options.json.empty())
-    if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json); }))
+    if (Error error = writeJson(options.json, [&](JsonStream &json) { writeResults(json); }))
       return error;
   if (!options.markdown.empty())
     if (Error error = writeMarkdown())

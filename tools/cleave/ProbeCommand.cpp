@@ -75,7 +75,7 @@ void printMeasurement(llvm::raw_ostream &out, const HostMeasurement &measured) {
       << " % apart in the median\n";
 }
 
-void writeKind(llvm::json::OStream &json, const std::string &name, const DeviceKind &kind) {
+void writeKind(JsonStream &json, const std::string &name, const DeviceKind &kind) {
   json.attribute("name", name);
   json.attribute("cores", kind.cores);
   json.attribute("flops_per_second", kind.peak.at("f32"));
@@ -95,7 +95,7 @@ void writeKind(llvm::json::OStream &json, const std::string &name, const DeviceK
   });
 }
 
-void writeMeasurement(llvm::json::OStream &json, const HostMeasurement &measured, const std::string &file) {
+void writeMeasurement(JsonStream &json, const HostMeasurement &measured, const std::string &file) {
   json.attribute("processor", hostProcessor());
   json.attribute("cores", hostCores());
   json.attribute("file", file);
@@ -174,8 +174,7 @@ Error probeThisHost(ProbeCommandOptions &options) {
     if (Error error = writeMachine(options.output, measured->machine, comment))
       return error;
   if (!options.json.empty())
-    if (Error error =
-            writeJson(options.json, [&](llvm::json::OStream &json) { writeMeasurement(json, *measured, *file); }))
+    if (Error error = writeJson(options.json, [&](JsonStream &json) { writeMeasurement(json, *measured, *file); }))
       return error;
   if (options.output == "-")
     return Error::success();

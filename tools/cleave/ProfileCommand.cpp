@@ -44,7 +44,7 @@ Error profilePlans(const ProfileOptions &options) {
   });
   if (error || options.json.empty())
     return error;
-  return writeJson(options.json, [&](llvm::json::OStream &json) {
+  return writeJson(options.json, [&](JsonStream &json) {
     json.attribute("measured", measured);
     json.attribute("kernels", profile.numKernels());
     json.attribute("file", hostProfileFile());

@@ -92,10 +92,10 @@ Error schedule(const ScheduleOptions &options) {
   if (!report)
     return report.error();
   if (!options.trace.empty())
-    if (Error error = writeJson(options.trace, [&](llvm::json::OStream &json) { tracePipeline(json, *report); }))
+    if (Error error = writeJson(options.trace, [&](JsonStream &json) { tracePipeline(json, *report); }))
       return error;
   if (!options.json.empty())
-    if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writePipeline(json, *report); }))
+    if (Error error = writeJson(options.json, [&](JsonStream &json) { writePipeline(json, *report); }))
       return error;
   // JSON on standard output stands there alone.
   if (options.json == "-" && options.output == "-")

@@ -114,7 +114,7 @@ void printText(llvm::raw_ostream &out, const Simulated &simulated) {
   printCriticalPath(out, simulated);
 }
 
-void writeDevices(llvm::json::OStream &json, const Simulated &simulated) {
+void writeDevices(JsonStream &json, const Simulated &simulated) {
   for (uint32_t index = 0; index != simulated.result.devices.size(); ++index) {
     const runtime::SimulatedDevice &device = simulated.result.devices[index];
     json.object([&] {
@@ -133,7 +133,7 @@ void writeDevices(llvm::json::OStream &json, const Simulated &simulated) {
   }
 }
 
-void writeResults(llvm::json::OStream &json, const Simulated &simulated) {
+void writeResults(JsonStream &json, const Simulated &simulated) {
   const runtime::SimulationResult &result = simulated.result;
   json.attribute("machine", simulated.machine);
   json.attribute("steps", static_cast<int64_t>(result.steps.size()));
@@ -165,7 +165,7 @@ Error writeFiles(const Simulated &simulated) {
   }
   if (simulated.options.json.empty())
     return Error::success();
-  return writeJson(simulated.options.json, [&](llvm::json::OStream &json) { writeResults(json, simulated); });
+  return writeJson(simulated.options.json, [&](JsonStream &json) { writeResults(json, simulated); });
 }
 
 Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, const runtime::Entry &entry) {

@@ -41,7 +41,7 @@ double stepSeconds(const runtime::Prediction &prediction, const stages::Pipeline
   return seconds;
 }
 
-void writeStages(llvm::json::OStream &json, const runtime::Plan &plan, const runtime::Prediction &prediction,
+void writeStages(JsonStream &json, const runtime::Plan &plan, const runtime::Prediction &prediction,
                  const PipelineReport &report) {
   json.attribute("machine", prediction.machine);
   json.attribute("predicted_step_seconds", stepSeconds(prediction, report.timeline));
@@ -71,11 +71,10 @@ Error simulateStages(const runtime::Plan &plan, const runtime::Entry &entry, con
   if (report.timeline.stages.empty())
     return makeError(Status::Rejected, "entry \"", entry.name, "\": the tasks of its schedule wait for each other");
   if (!traceFile.empty())
-    if (Error error = writeJson(traceFile, [&](llvm::json::OStream &json) { tracePipeline(json, report); }))
+    if (Error error = writeJson(traceFile, [&](JsonStream &json) { tracePipeline(json, report); }))
       return error;
   if (!jsonFile.empty())
-    if (Error error =
-            writeJson(jsonFile, [&](llvm::json::OStream &json) { writeStages(json, plan, prediction, report); }))
+    if (Error error = writeJson(jsonFile, [&](JsonStream &json) { writeStages(json, plan, prediction, report); }))
       return error;
   return writeText(jsonFile, [&](llvm::raw_ostream &out) {
     out << plan->model << "\n"

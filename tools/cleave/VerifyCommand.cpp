@@ -211,7 +211,7 @@ void printDifferences(llvm::raw_ostream &out, const std::vector<TensorDifference
     out << "changes of " << countText(count, "tensor") << " by entry \"" << entry << "\" and one device's: equal\n";
 }
 
-void writeDifference(llvm::json::OStream &json, const TensorDifference &difference) {
+void writeDifference(JsonStream &json, const TensorDifference &difference) {
   if (!difference.entry.empty())
     json.attribute("entry", difference.entry);
   json.attribute("name", difference.name);
@@ -220,7 +220,7 @@ void writeDifference(llvm::json::OStream &json, const TensorDifference &differen
   json.attribute("max_error", difference.comparison.maxError);
 }
 
-void writeReport(llvm::json::OStream &json, const runtime::PlanContents &plan,
+void writeReport(JsonStream &json, const runtime::PlanContents &plan,
                  const std::vector<TensorDifference> &differences) {
   json.attributeArray("proven", [&] {
     for (const char *property : {"structure", "deadlock", "memory", "races"})
@@ -265,7 +265,7 @@ Error verify(const VerifyOptions &options) {
     printDifferences(out, differences);
   });
   if (!error && !options.json.empty())
-    error = writeJson(options.json, [&](llvm::json::OStream &json) { writeReport(json, *plan, differences); });
+    error = writeJson(options.json, [&](JsonStream &json) { writeReport(json, *plan, differences); });
   if (error)
     return error;
   for (const TensorDifference &difference : differences)

@@ -22,7 +22,7 @@ struct VocabularyOptions {
 };
 
 /// `made`: a token a line.
-void writeTokens(llvm::json::OStream &json, const VocabularyOptions &options, llvm::StringRef made) {
+void writeTokens(JsonStream &json, const VocabularyOptions &options, llvm::StringRef made) {
   llvm::SmallVector<llvm::StringRef> tokens;
   made.split(tokens, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   json.attribute("kind", options.tokens);
@@ -46,7 +46,7 @@ Error writeVocabulary(const VocabularyOptions &options) {
   if (!made)
     return Error(made.error().status(), "\"" + options.text + "\": " + made.error().message());
   if (!options.json.empty()) {
-    auto write = [&](llvm::json::OStream &json) { writeTokens(json, options, *made); };
+    auto write = [&](JsonStream &json) { writeTokens(json, options, *made); };
     if (Error error = writeJson(options.json, write); error || (options.json == "-" && options.output == "-"))
       return error;
   }

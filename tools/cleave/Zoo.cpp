@@ -32,7 +32,7 @@ std::string serialize(const onnx::ModelProto &model) {
   return bytes;
 }
 
-void writeFile(llvm::json::OStream &json, const ZooCommandOptions &options, size_t bytes) {
+void writeFile(JsonStream &json, const ZooCommandOptions &options, size_t bytes) {
   json.attribute("name", options.name);
   json.attribute("file", options.output);
   json.attribute("bytes", bytes);
@@ -51,7 +51,7 @@ Error writeModel(const ZooCommandOptions &options) {
   Error error = writeBinary(options.output, [&](llvm::raw_ostream &out) { out << bytes; });
   if (error || options.json.empty())
     return error;
-  return writeJson(options.json, [&](llvm::json::OStream &json) { writeFile(json, options, bytes.size()); });
+  return writeJson(options.json, [&](JsonStream &json) { writeFile(json, options, bytes.size()); });
 }
 
 /// The models with their numbers and defaults, for the help text.

@@ -145,7 +145,9 @@ TEST_F(CheckpointTest, RefusesOtherManifests) {
   for (const char *line :
        {"cleave checkpoint 2\n", "cleave checkpoint 1\ncolour blue\n", "cleave checkpoint 1\nsteps -1\n",
         "cleave checkpoint 1\nsteps 1 2\n", "cleave checkpoint 1\ntensor 0 f31 [1] w\n",
-        "cleave checkpoint 1\ntensor 0 f32 [1;2] w\n", "cleave checkpoint 1\ntensor 0 f32 1 w\n"}) {
+        "cleave checkpoint 1\ntensor 0 f32 [1;2] w\n", "cleave checkpoint 1\ntensor 0 f32 1 w\n",
+        // A batch behind so many samples would begin at one that wraps around.
+        "cleave checkpoint 1\nsample 18446744073709551608\n", "cleave checkpoint 1\nepoch 4611686018427387904\n"}) {
     auto wrong = Manifest::parse(seal(line));
     ASSERT_FALSE(wrong) << line;
     EXPECT_NE(wrong.error().text().find("of its manifest expects what this version writes"), std::string::npos);

@@ -90,6 +90,12 @@ TEST(Vocabulary, IsMadeOfText) {
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(*read->encode("b c d"), (std::vector<int64_t>{3, 1, 1}));
   EXPECT_FALSE(Vocabulary::make("a\n\xff", TokenKind::Characters, 0));
+  // A carriage return is a character of a line, but a line of its own would be an empty one.
+  std::string withReturn = *Vocabulary::make("a\rb\n", TokenKind::Characters, 0);
+  EXPECT_EQ(withReturn, "<eos>\n<unk>\na\nb\n");
+  auto characters = Vocabulary::read(writeFile(withReturn), TokenKind::Characters);
+  ASSERT_TRUE(characters) << characters.error().message();
+  EXPECT_EQ(*characters->encode("a\rb"), (std::vector<int64_t>{2, 1, 3}));
 }
 
 } // namespace
