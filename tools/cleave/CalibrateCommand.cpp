@@ -197,7 +197,7 @@ void printSteps(llvm::raw_ostream &out, const Calibrated &calibrated) {
   out << "everything takes " << fixedText(calibrated.machine.calibration.step, 3) << " times as long\n";
 }
 
-void writeResults(llvm::json::OStream &json, const Calibrated &calibrated) {
+void writeResults(JsonStream &json, const Calibrated &calibrated) {
   json.attribute("machine", calibrated.machine.name);
   json.attribute("step_factor", calibrated.machine.calibration.step);
   json.attributeArray("classes", [&] {
@@ -276,7 +276,7 @@ Error calibrateMachine(const CalibrateOptions &options) {
         }))
       return error;
   if (!options.json.empty())
-    if (Error error = writeJson(options.json, [&](llvm::json::OStream &json) { writeResults(json, calibrated); }))
+    if (Error error = writeJson(options.json, [&](JsonStream &json) { writeResults(json, calibrated); }))
       return error;
   bool toStandardOutput = options.output == "-" || options.json == "-";
   return writeText(toStandardOutput ? "-" : "", [&](llvm::raw_ostream &out) {
