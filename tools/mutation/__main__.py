@@ -24,7 +24,7 @@ def parse():
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
     parser.add_argument("--count", type=int, default=140, help="faults that are drawn (default 140)")
     parser.add_argument("--resume", action="store_true", help="go on where the last run stopped")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests that run at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers, and tests, that run at a time")
     parser.add_argument("--only", metavar="REGEX", default="",
                         help="tests whose names match: 'lit|:' for lit and GoogleTest, before the rest with --resume")
     parser.add_argument("--write", metavar="FILE", help="write the table of the last run, and run nothing")
@@ -76,7 +76,8 @@ def hunt(fault, candidates, record):
 def main():
     options = parse()
     folder = os.path.join(ROOT, "build/mutate")
-    source, build = os.path.join(folder, "source"), os.path.join(folder, "build")
+    # The build lies in the tree as build/ does in the project: what ccache knows from there need not be compiled again.
+    source, build = os.path.join(folder, "source"), os.path.join(folder, "source/build")
     drawn, results, built = (os.path.join(folder, name) for name in ("faults.json", "results.json", "built"))
     os.makedirs(folder, exist_ok=True)
     if options.write:
@@ -95,7 +96,7 @@ def main():
             os.remove(built)
     faults = tree.load(drawn)
     if not (goes_on and read(built)):
-        faults = tree.build_tree(ROOT, source, build, faults)
+        faults = tree.build_tree(ROOT, source, build, faults, options.jobs)
         tree.save(faults, drawn)
         with open(built, "w", encoding="utf-8") as file:
             file.write(tree.commit_of(ROOT))

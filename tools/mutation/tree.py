@@ -113,7 +113,7 @@ def plant(root, source, faults):
         shutil.copymode(original, copy)
 
 
-def build_tree(root, source, build, faults):
+def build_tree(root, source, build, faults, jobs):
     """Plants and builds; faults that do not compile, of constants that a type needs, are left out. Returns the rest."""
     for _ in range(8):
         plant(root, source, faults)
@@ -124,7 +124,7 @@ def build_tree(root, source, build, faults):
                 os.symlink(packages, os.path.join(build, "node"))
             subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCLEAVE_TESTS=ON",
                             "-DCLEAVE_UNITY=ON"], check=True, stdout=sys.stderr)
-        run = subprocess.run(["ninja", "-C", build, "-k0"], capture_output=True, text=True)
+        run = subprocess.run(["ninja", "-C", build, "-k0", f"-j{jobs}"], capture_output=True, text=True)
         if run.returncode == 0:
             return faults
         wrong = {(file, int(line)) for file, line in re.findall(r"^(?:\S*/)?((?:passes|dialects|runtime)/\S+?):(\d+):\d+: "
