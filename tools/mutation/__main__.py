@@ -52,9 +52,25 @@ class Record:
     def note(self, part, key, value):
         with self.lock:
             self.content[part][key] = value
-            with open(self.path + ".part", "w", encoding="utf-8") as file:
-                json.dump(self.content, file)
-            os.replace(self.path + ".part", self.path)
+            self.save()
+
+    def save(self):
+        with open(self.path + ".part", "w", encoding="utf-8") as file:
+            json.dump(self.content, file)
+        os.replace(self.path + ".part", self.path)
+
+    def forget_changed(self, versions):
+        """Forgets what was found by units that are gone, or whose tests are not what they were."""
+        measured = self.content["measured"]
+        changed = {name for name in measured if measured[name]["version"] != versions.get(name)}
+        for name in changed:
+            del measured[name]
+        self.content["caught"] = {fault: entry for fault, entry in self.content["caught"].items()
+                                  if entry["unit"] not in changed}
+        self.content["survived"] = {fault: [name for name in names if name not in changed]
+                                    for fault, names in self.content["survived"].items()}
+        self.save()
+        return len(changed)
 
 
 def hunt(fault, candidates, record):
@@ -88,25 +104,33 @@ def main():
         report.write(options.write, ROOT, read(built), tree.load(drawn), content)
         return
     os.environ.setdefault("CLEAVE_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
-    # Other sources, or other tests, want a tree of their own.
-    goes_on = options.resume and os.path.exists(drawn) and read(built) in ("", tree.commit_of(ROOT))
+    # Other sources want another draw, other tests do not.
+    goes_on = options.resume and os.path.exists(drawn)
+    if goes_on and read(built):
+        changed = tree.changed_since(ROOT, read(built))
+        if changed:
+            print(f"mutate: {changed[0]} has changed since {read(built)}: draws anew", file=sys.stderr)
+            goes_on = False
     if not goes_on:
         tree.save(tree.draw(ROOT, os.path.join(ROOT, "build"), options.seed, options.count), drawn)
         if os.path.exists(built):
             os.remove(built)
-    faults = tree.load(drawn)
-    if not (goes_on and read(built)):
-        faults = tree.build_tree(ROOT, source, build, faults, options.jobs)
-        tree.save(faults, drawn)
+    faults = tree.build_tree(ROOT, source, build, tree.load(drawn), options.jobs)
+    tree.save(faults, drawn)
+    if not read(built):
         with open(built, "w", encoding="utf-8") as file:
             file.write(tree.commit_of(ROOT))
     record = Record(results, goes_on)
-    every = [unit for unit in units.read_units(build) if re.search(options.only, unit.name)]
+    every = units.read_units(build)
+    versions = {unit.name: units.version(unit, source, build) for unit in every}
+    if forgotten := record.forget_changed(versions):
+        print(f"mutate: {forgotten} units have changed and run again", file=sys.stderr)
+    every = [unit for unit in every if re.search(options.only, unit.name)]
     print(f"mutate: {len(faults)} faults, {len(every)} units of tests", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         def measure(unit):
             if unit.name not in record.content["measured"]:
-                record.note("measured", unit.name, units.measure(unit, folder))
+                record.note("measured", unit.name, {**units.measure(unit, folder), "version": versions[unit.name]})
         for index, _ in enumerate(pool.map(measure, every)):
             print(f"\rmutate: {index + 1} of {len(every)} units without a fault", end="", file=sys.stderr, flush=True)
         measured = record.content["measured"]

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # The tests of every change as units: one command each, a suite of GoogleTest being one. A first run without a fault
-# says how long each takes and which faults' places it reaches.
+# says how long each takes and which faults' places it reaches. A unit whose files have changed since is one that has
+# not run.
 
 import dataclasses
+import functools
+import hashlib
 import json
 import mmap
 import os
@@ -42,6 +45,39 @@ def read_units(build):
         units.setdefault(name, Unit(name, command, properties["WORKING_DIRECTORY"], environment,
                                     float(properties.get("TIMEOUT", 1500))))
     return list(units.values())
+
+
+@functools.cache
+def digest(path):
+    """Of a file; of a folder, of the files below it."""
+    content = hashlib.sha256()
+    if os.path.isdir(path):
+        for folder, folders, files in os.walk(path):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            for name in sorted(files):
+                content.update(f"{name} {digest(os.path.join(folder, name))} ".encode())
+    elif os.path.isfile(path):
+        with open(path, "rb") as file:
+            content.update(file.read())
+    return content.hexdigest()
+
+
+def files_of(unit, source, build):
+    """What of the unit is test, and not what it tests: GoogleTest's program, the folder of a script or of lit's tests,
+    the tool that lit's tests run passes with."""
+    for word in unit.command:
+        if word.startswith(os.path.join(build, "bin")):
+            yield word
+        elif word.startswith(build):
+            yield source + word[len(build):]
+            yield os.path.join(build, "bin/cleave-opt")
+        elif word.startswith(source):
+            yield os.path.dirname(word) if word.endswith(".py") else word
+
+
+def version(unit, source, build):
+    """Changes with the files of the unit."""
+    return hashlib.sha256(" ".join(map(digest, files_of(unit, source, build))).encode()).hexdigest()
 
 
 def run(unit, limit, fault=None, reached=None):
