@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import re
+import signal
 import sys
 import threading
 
@@ -26,7 +27,9 @@ def parse():
     parser.add_argument("--resume", action="store_true", help="go on where the last run stopped")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers, and tests, that run at a time")
     parser.add_argument("--only", metavar="REGEX", default="",
-                        help="tests whose names match: 'lit|:' for lit and GoogleTest, before the rest with --resume")
+                        help="tests whose names match: '^lit|:' for lit and GoogleTest, before the rest with --resume")
+    parser.add_argument("--within", metavar="SECONDS", type=float, default=float("inf"),
+                        help="tests that take no longer without a fault, before the rest with --resume")
     parser.add_argument("--write", metavar="FILE", help="write the table of the last run, and run nothing")
     return parser.parse_args()
 
@@ -89,6 +92,11 @@ def hunt(fault, candidates, record):
     record.note("survived", str(fault.number), sorted(tried))
 
 
+def end(number, frame):
+    units.stop()
+    os._exit(128 + number)
+
+
 def main():
     options = parse()
     folder = os.path.join(ROOT, "build/mutate")
@@ -103,6 +111,8 @@ def main():
             sys.exit(f"mutate: {missing} units of tests have not run; go on by tools/mutate --resume")
         report.write(options.write, ROOT, read(built), tree.load(drawn), content)
         return
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
     os.environ.setdefault("CLEAVE_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
     # Other sources want another draw, other tests do not.
     goes_on = options.resume and os.path.exists(drawn)
@@ -138,7 +148,8 @@ def main():
         failing = [unit.name for unit in every if measured[unit.name]["status"] not in (0, 77)]
         for name in failing:
             print(f"\nmutate: {name} fails without a fault and is left out", file=sys.stderr)
-        usable = [unit for unit in every if measured[unit.name]["status"] == 0]
+        usable = [unit for unit in every
+                  if measured[unit.name]["status"] == 0 and measured[unit.name]["seconds"] <= options.within]
 
         def look(fault):
             if str(fault.number) not in record.content["caught"]:

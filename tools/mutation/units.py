@@ -41,6 +41,8 @@ def read_units(build):
             name = f"{os.path.basename(command[0])}:{name.split('.')[0]}"
             command = [command[0], f"--gtest_filter={filters[0].split('=', 1)[1].split('.')[0]}.*",
                        "--gtest_fail_fast", "--gtest_brief=1"]
+        elif name.startswith("lit."):
+            command[1:1] = ["--max-failures=1"]
         environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
         units.setdefault(name, Unit(name, command, properties["WORKING_DIRECTORY"], environment,
                                     float(properties.get("TIMEOUT", 1500))))
@@ -80,6 +82,18 @@ def version(unit, source, build):
     return hashlib.sha256(" ".join(map(digest, files_of(unit, source, build))).encode()).hexdigest()
 
 
+# Groups of processes that run, so that none is left when the tool is stopped.
+running = set()
+
+
+def stop():
+    for group in list(running):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
 def run(unit, limit, fault=None, reached=None):
     """Runs a unit; returns its exit status (None: past `limit` seconds) and its seconds."""
     environment = {**os.environ, **unit.environment}
@@ -90,6 +104,7 @@ def run(unit, limit, fault=None, reached=None):
     start = time.monotonic()
     process = subprocess.Popen(unit.command, cwd=unit.folder, env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    running.add(process.pid)
     try:
         status = process.wait(limit)
     except subprocess.TimeoutExpired:
@@ -100,6 +115,7 @@ def run(unit, limit, fault=None, reached=None):
         except ProcessLookupError:
             pass
         process.wait()
+        running.discard(process.pid)
     return status, time.monotonic() - start
 
 
