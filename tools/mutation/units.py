@@ -38,9 +38,10 @@ def read_units(build):
         name, command = test["name"], list(test["command"])
         filters = [word for word in command if word.startswith("--gtest_filter=")]
         if filters:
-            name = f"{os.path.basename(command[0])}:{name.split('.')[0]}"
-            command = [command[0], f"--gtest_filter={filters[0].split('=', 1)[1].split('.')[0]}.*",
-                       "--gtest_fail_fast", "--gtest_brief=1"]
+            # ctest's name may have a prefix, the filter has none.
+            suite = filters[0].split("=", 1)[1].split(".")[0]
+            name = f"{os.path.basename(command[0])}:{suite}"
+            command = [command[0], f"--gtest_filter={suite}.*", "--gtest_fail_fast", "--gtest_brief=1"]
         elif name.startswith("lit."):
             command[1:1] = ["--max-failures=1"]
         environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
