@@ -97,6 +97,10 @@ def end(number, frame):
     os._exit(128 + number)
 
 
+def finished(pool, work, items):
+    return concurrent.futures.as_completed([pool.submit(work, item) for item in items])
+
+
 def main():
     options = parse()
     folder = os.path.join(ROOT, "build/mutate")
@@ -141,7 +145,9 @@ def main():
         def measure(unit):
             if unit.name not in record.content["measured"]:
                 record.note("measured", unit.name, {**units.measure(unit, folder), "version": versions[unit.name]})
-        for index, _ in enumerate(pool.map(measure, every)):
+        # Results are read so that what went wrong is known.
+        for index, job in enumerate(finished(pool, measure, every)):
+            job.result()
             print(f"\rmutate: {index + 1} of {len(every)} units without a fault", end="", file=sys.stderr, flush=True)
         measured = record.content["measured"]
         # 77: skipped. What fails without a fault shows nothing.
@@ -154,7 +160,8 @@ def main():
         def look(fault):
             if str(fault.number) not in record.content["caught"]:
                 hunt(fault, [u for u in usable if fault.number in measured[u.name]["reached"]], record)
-        for index, _ in enumerate(pool.map(look, faults)):
+        for index, job in enumerate(finished(pool, look, faults)):
+            job.result()
             print(f"\rmutate: {index + 1} of {len(faults)} faults, {len(record.content['caught'])} caught", end="",
                   file=sys.stderr, flush=True)
     print(file=sys.stderr)
