@@ -110,10 +110,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     if options.write:
         content = Record(results, True).content
-        missing = len(units.read_units(build)) - len(content["measured"])
-        if missing:
-            sys.exit(f"mutate: {missing} units of tests have not run; go on by tools/mutate --resume")
-        report.write(options.write, ROOT, read(built), tree.load(drawn), content)
+        missing = [unit.name for unit in units.read_units(build) if unit.name not in content["measured"]]
+        report.write(options.write, ROOT, read(built), tree.load(drawn), content, missing)
         return
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
@@ -160,6 +158,9 @@ def main():
         def look(fault):
             if str(fault.number) not in record.content["caught"]:
                 hunt(fault, [u for u in usable if fault.number in measured[u.name]["reached"]], record)
+        # Those that nothing should see come last.
+        equivalent = report.read_equivalent(ROOT)
+        faults.sort(key=lambda fault: report.key(fault) in equivalent)
         for index, job in enumerate(finished(pool, look, faults)):
             job.result()
             print(f"\rmutate: {index + 1} of {len(faults)} faults, {len(record.content['caught'])} caught", end="",
