@@ -110,8 +110,12 @@ def main():
     os.makedirs(folder, exist_ok=True)
     if options.write:
         content = Record(results, True).content
-        missing = [unit.name for unit in units.read_units(build) if unit.name not in content["measured"]]
-        report.write(options.write, ROOT, read(built), tree.load(drawn), content, missing)
+        measured = content["measured"]
+        missing = [unit.name for unit in units.read_units(build)
+                   if measured.get(unit.name, {}).get("version") != units.version(unit, source, build)]
+        sources, tests = read(built), tree.commit_of(ROOT)
+        commit = sources if sources == tests else f"{sources}, with the tests of {tests}"
+        report.write(options.write, ROOT, commit, tree.load(drawn), content, missing)
         return
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
