@@ -89,7 +89,9 @@ def write(path, root, commit, faults, content, missing):
         "time, each against the tests of every change that reach its place ([testing](../testing.md#planted-faults)).",
         "", f"At {commit}: **{len(caught)} of {len(caught) + len(missed)} caught, "
         f"{100 * len(caught) / max(1, len(caught) + len(missed)):.1f} %**; {len(same)} more change nothing that can be seen",
-        f"(test/faults/equivalent.txt says why); {len(faults) - len(caught) - len(missed) - len(same)} were not looked at.", "",
+        f"(test/faults/equivalent.txt says why); {len(faults) - len(caught) - len(missed) - len(same)} were not looked at.",
+        "Tests that were written for faults of this draw count, too: a draw with another seed says how many of those are seen",
+        "that no test was written for.", "",
     ]
     if missing:
         lines += [f"{len(content['measured'])} units of tests have run, {len(missing)} have not: with them, no fewer are caught.",
