@@ -232,6 +232,29 @@ void addConstant(PlanBuilder &b, uint64_t offset) {
   b.plan.entries.push_back(std::move(look));
 }
 
+// An entry may keep nothing, as one that looks at an input alone: it leaves room for what others keep.
+TEST(SharingPlan, HasEntriesThatKeepNothing) {
+  PlanBuilder builder = sharingPlan();
+  builder.plan.entries.pop_back();
+  builder.addEntry("look", length);
+  Tile half;
+  half.dims = {{length, {{0, length / 2}}, length / 2}};
+  int32_t tile = builder.tile(half);
+  builder.input("x", length);
+  builder.output("same", length);
+  fb::LoadInputT load;
+  load.buffer = builder.bufferAt(0, "x", length / 2, 64);
+  load.tile = tile;
+  fb::StoreOutputT store;
+  store.buffer = builder.bufferAt(0, "same", length / 2, 128);
+  store.tile = tile;
+  Point loaded = builder.act(0, "x", load, {}, HostQueue);
+  Point done = builder.copy(0, "show", load.buffer, store.buffer, {loaded});
+  builder.act(0, "same", store, {done}, HostQueue);
+  Error error = verifyPlan(builder.read());
+  EXPECT_FALSE(error) << error.text();
+}
+
 constexpr BrokenSharing rules[] = {
     {"Parameter", [](PlanBuilder &b) { b.program(0).state[0]->parameter = 9; },
      "keeps parameter 9, but the plan has 1"},

@@ -22,6 +22,25 @@ TEST(Verify, AcceptsPipeline) {
   EXPECT_FALSE(error) << error.text();
 }
 
+// The limits of CUDA's programming guide for every GPU since compute capability 3.0.
+TEST(Verify, LimitsGpuLaunches) {
+  auto isAccepted = [](uint32_t blocks, uint32_t threads) {
+    PlanBuilder builder = pipelinePlan("cuda");
+    fb::GpuLaunchT &launch = *builder.plan.kernels[0]->body.AsGpuKernel()->launches[0];
+    launch.blocks = blocks;
+    launch.threads = threads;
+    Error error = verifyPlan(builder.read());
+    EXPECT_TRUE(!error || error.text().find("1 to 1024 threads") != std::string::npos) << error.text();
+    return !error;
+  };
+  EXPECT_TRUE(isAccepted(1, 1));
+  EXPECT_TRUE(isAccepted(2147483647, 1024));
+  EXPECT_FALSE(isAccepted(0, 1));
+  EXPECT_FALSE(isAccepted(1, 0));
+  EXPECT_FALSE(isAccepted(2147483648, 1));
+  EXPECT_FALSE(isAccepted(1, 1025));
+}
+
 /// A plan with one rule broken, and a part of the message that says so.
 struct Broken {
   const char *name;
@@ -186,6 +205,7 @@ constexpr Broken structure[] = {
     {"MemoryLimit", [](PlanBuilder &b) { b.plan.devices[0]->memory_limit = 100; }, "has a memory limit of 100 bytes"},
     {"ViewIndex", [](PlanBuilder &b) { b.program(0).buffers[0]->view_of = 9; }, "is a view of buffer 9"},
     {"ViewOutside", [](PlanBuilder &b) { b.program(0).buffers[0]->view_of = 1; }, "expects to lie inside \"h\""},
+    {"ViewOutsideOfTheFirst", [](PlanBuilder &b) { b.bufferAt(0, "v", 4, 64, 0); }, "expects to lie inside \"x\""},
     {"ViewOfView",
      [](PlanBuilder &b) {
        b.bufferAt(0, "v", 4, 0, 0);

@@ -20,8 +20,14 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <atomic>
 
 static void registerPasses() {
   mlir::registerTransformsPasses();
@@ -36,11 +42,59 @@ static void registerPasses() {
   cleave::registerTrainPasses();
 }
 
+namespace {
+
+/// Reports a pass that succeeds after it has emitted an error. `--verify-diagnostics` compares diagnostics alone:
+/// without this, a test of what a pass refuses would pass as well if the pass went on.
+class ErrorsFail : public mlir::PassInstrumentation {
+public:
+  explicit ErrorsFail(mlir::MLIRContext *context)
+      : handler(context, [this](mlir::Diagnostic &diagnostic) {
+          errors += diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
+          return mlir::failure(); // The handler below reports it.
+        }) {}
+
+  void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override {
+    if (errors.exchange(0) == 0)
+      return;
+    mlir::emitError(op->getLoc()) << "pass '" << pass->getName() << "' has emitted an error but did not fail";
+    errors = 0;
+  }
+
+private:
+  std::atomic<int> errors = 0;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+} // namespace
+
+static mlir::LogicalResult run(int argc, char **argv, mlir::DialectRegistry &registry) {
+  auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Cleave's optimizer driver\n", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return mlir::MlirOptMain(argc, argv, input, output, registry);
+  config.setPassPipelineSetupFn([given = config](mlir::PassManager &manager) {
+    manager.addInstrumentation(std::make_unique<ErrorsFail>(manager.getContext()));
+    return given.setupPassPipeline(manager);
+  });
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> text = mlir::openInputFile(input, &message);
+  std::unique_ptr<llvm::ToolOutputFile> file = text ? mlir::openOutputFile(output, &message) : nullptr;
+  if (!file) {
+    llvm::errs() << message << "\n";
+    return mlir::failure();
+  }
+  if (failed(mlir::MlirOptMain(file->os(), std::move(text), registry, config)))
+    return mlir::failure();
+  file->keep();
+  return mlir::success();
+}
+
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<cleave::dfg::DfgDialect, cleave::dist::DistDialect, cleave::plan::PlanDialect,
                   mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::tensor::TensorDialect>();
   registerPasses();
-  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Cleave's optimizer driver\n", registry));
+  return mlir::asMainReturnCode(run(argc, argv, registry));
 }

@@ -5,6 +5,7 @@ import concurrent.futures
 import json
 import os
 import re
+import signal
 import sys
 import threading
 
@@ -24,9 +25,11 @@ def parse():
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
     parser.add_argument("--count", type=int, default=140, help="faults that are drawn (default 140)")
     parser.add_argument("--resume", action="store_true", help="go on where the last run stopped")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="tests that run at a time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers, and tests, that run at a time")
     parser.add_argument("--only", metavar="REGEX", default="",
-                        help="tests whose names match: 'lit|:' for lit and GoogleTest, before the rest with --resume")
+                        help="tests whose names match: '^lit|:' for lit and GoogleTest, before the rest with --resume")
+    parser.add_argument("--within", metavar="SECONDS", type=float, default=float("inf"),
+                        help="tests that take no longer without a fault, before the rest with --resume")
     parser.add_argument("--write", metavar="FILE", help="write the table of the last run, and run nothing")
     return parser.parse_args()
 
@@ -52,9 +55,25 @@ class Record:
     def note(self, part, key, value):
         with self.lock:
             self.content[part][key] = value
-            with open(self.path + ".part", "w", encoding="utf-8") as file:
-                json.dump(self.content, file)
-            os.replace(self.path + ".part", self.path)
+            self.save()
+
+    def save(self):
+        with open(self.path + ".part", "w", encoding="utf-8") as file:
+            json.dump(self.content, file)
+        os.replace(self.path + ".part", self.path)
+
+    def forget_changed(self, versions):
+        """Forgets what was found by units that are gone, or whose tests are not what they were."""
+        measured = self.content["measured"]
+        changed = {name for name in measured if measured[name]["version"] != versions.get(name)}
+        for name in changed:
+            del measured[name]
+        self.content["caught"] = {fault: entry for fault, entry in self.content["caught"].items()
+                                  if entry["unit"] not in changed}
+        self.content["survived"] = {fault: [name for name in names if name not in changed]
+                                    for fault, names in self.content["survived"].items()}
+        self.save()
+        return len(changed)
 
 
 def hunt(fault, candidates, record):
@@ -73,52 +92,81 @@ def hunt(fault, candidates, record):
     record.note("survived", str(fault.number), sorted(tried))
 
 
+def end(number, frame):
+    units.stop()
+    os._exit(128 + number)
+
+
+def finished(pool, work, items):
+    return concurrent.futures.as_completed([pool.submit(work, item) for item in items])
+
+
 def main():
     options = parse()
     folder = os.path.join(ROOT, "build/mutate")
-    source, build = os.path.join(folder, "source"), os.path.join(folder, "build")
+    # The build lies in the tree as build/ does in the project: what ccache knows from there need not be compiled again.
+    source, build = os.path.join(folder, "source"), os.path.join(folder, "source/build")
     drawn, results, built = (os.path.join(folder, name) for name in ("faults.json", "results.json", "built"))
     os.makedirs(folder, exist_ok=True)
     if options.write:
         content = Record(results, True).content
-        missing = len(units.read_units(build)) - len(content["measured"])
-        if missing:
-            sys.exit(f"mutate: {missing} units of tests have not run; go on by tools/mutate --resume")
-        report.write(options.write, ROOT, read(built), tree.load(drawn), content)
+        measured = content["measured"]
+        missing = [unit.name for unit in units.read_units(build)
+                   if measured.get(unit.name, {}).get("version") != units.version(unit, source, build)]
+        sources, tests = read(built), tree.commit_of(ROOT)
+        commit = sources if sources == tests else f"{sources}, with the tests of {tests}"
+        report.write(options.write, ROOT, commit, tree.load(drawn), content, missing)
         return
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
     os.environ.setdefault("CLEAVE_SHARED", os.path.join(os.path.dirname(ROOT), "shared"))
-    # Other sources, or other tests, want a tree of their own.
-    goes_on = options.resume and os.path.exists(drawn) and read(built) in ("", tree.commit_of(ROOT))
+    # Other sources want another draw, other tests do not.
+    goes_on = options.resume and os.path.exists(drawn)
+    if goes_on and read(built):
+        changed = tree.changed_since(ROOT, read(built))
+        if changed:
+            print(f"mutate: {changed[0]} has changed since {read(built)}: draws anew", file=sys.stderr)
+            goes_on = False
     if not goes_on:
         tree.save(tree.draw(ROOT, os.path.join(ROOT, "build"), options.seed, options.count), drawn)
         if os.path.exists(built):
             os.remove(built)
-    faults = tree.load(drawn)
-    if not (goes_on and read(built)):
-        faults = tree.build_tree(ROOT, source, build, faults)
-        tree.save(faults, drawn)
+    faults = tree.build_tree(ROOT, source, build, tree.load(drawn), options.jobs)
+    tree.save(faults, drawn)
+    if not read(built):
         with open(built, "w", encoding="utf-8") as file:
             file.write(tree.commit_of(ROOT))
     record = Record(results, goes_on)
-    every = [unit for unit in units.read_units(build) if re.search(options.only, unit.name)]
+    every = units.read_units(build)
+    versions = {unit.name: units.version(unit, source, build) for unit in every}
+    if forgotten := record.forget_changed(versions):
+        print(f"mutate: {forgotten} units have changed and run again", file=sys.stderr)
+    every = [unit for unit in every if re.search(options.only, unit.name)]
     print(f"mutate: {len(faults)} faults, {len(every)} units of tests", file=sys.stderr, flush=True)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         def measure(unit):
             if unit.name not in record.content["measured"]:
-                record.note("measured", unit.name, units.measure(unit, folder))
-        for index, _ in enumerate(pool.map(measure, every)):
+                record.note("measured", unit.name, {**units.measure(unit, folder), "version": versions[unit.name]})
+        # Results are read so that what went wrong is known.
+        for index, job in enumerate(finished(pool, measure, every)):
+            job.result()
             print(f"\rmutate: {index + 1} of {len(every)} units without a fault", end="", file=sys.stderr, flush=True)
         measured = record.content["measured"]
         # 77: skipped. What fails without a fault shows nothing.
         failing = [unit.name for unit in every if measured[unit.name]["status"] not in (0, 77)]
         for name in failing:
             print(f"\nmutate: {name} fails without a fault and is left out", file=sys.stderr)
-        usable = [unit for unit in every if measured[unit.name]["status"] == 0]
+        usable = [unit for unit in every
+                  if measured[unit.name]["status"] == 0 and measured[unit.name]["seconds"] <= options.within]
 
         def look(fault):
             if str(fault.number) not in record.content["caught"]:
                 hunt(fault, [u for u in usable if fault.number in measured[u.name]["reached"]], record)
-        for index, _ in enumerate(pool.map(look, faults)):
+        # Those that nothing should see come last.
+        equivalent = report.read_equivalent(ROOT)
+        faults.sort(key=lambda fault: report.key(fault) in equivalent)
+        for index, job in enumerate(finished(pool, look, faults)):
+            job.result()
             print(f"\rmutate: {index + 1} of {len(faults)} faults, {len(record.content['caught'])} caught", end="",
                   file=sys.stderr, flush=True)
     print(file=sys.stderr)

@@ -7,6 +7,7 @@ import collections
 import os
 import sys
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EQUIVALENT = "test/faults/equivalent.txt"
 
 
@@ -30,8 +31,19 @@ def one_line(text):
     return " ".join(text.split())
 
 
+def shown(place):
+    """What stands there; of a number, which occurs often, the line, with the number in brackets."""
+    if not place.text.isdigit():
+        return one_line(place.text)
+    with open(os.path.join(ROOT, place.file), "rb") as file:
+        content = file.read()
+    begin, end = content.rfind(b"\n", 0, place.start) + 1, content.find(b"\n", place.end)
+    line = content[begin:place.start] + b"[" + content[place.start:place.end] + b"]" + content[place.end:end]
+    return one_line(line.decode("utf-8"))
+
+
 def key(fault):
-    return fault.place.file, one_line(fault.place.text), one_line(fault.place.wrong) or "(dropped)"
+    return fault.place.file, shown(fault.place), one_line(fault.place.wrong) or "(dropped)"
 
 
 def sort_out(faults, content, equivalent):
@@ -60,7 +72,7 @@ def show(faults, content, equivalent):
     return share
 
 
-def write(path, root, commit, faults, content):
+def write(path, root, commit, faults, content, missing):
     equivalent = read_equivalent(root)
     caught, same, missed = sort_out(faults, content, equivalent)
     rows = collections.defaultdict(lambda: [0, 0, 0])
@@ -77,8 +89,13 @@ def write(path, root, commit, faults, content):
         "time, each against the tests of every change that reach its place ([testing](../testing.md#planted-faults)).",
         "", f"At {commit}: **{len(caught)} of {len(caught) + len(missed)} caught, "
         f"{100 * len(caught) / max(1, len(caught) + len(missed)):.1f} %**; {len(same)} more change nothing that can be seen",
-        f"(test/faults/equivalent.txt says why); {len(faults) - len(caught) - len(missed) - len(same)} were not looked at.", "",
+        f"(test/faults/equivalent.txt says why); {len(faults) - len(caught) - len(missed) - len(same)} were not looked at.",
+        "Tests that were written for faults of this draw count, too: a draw with another seed says how many of those are seen",
+        "that no test was written for.", "",
     ]
+    if missing:
+        lines += [f"{len(content['measured'])} units of tests have run, {len(missing)} have not: with them, no fewer are caught.",
+                  "What has not run: " + ", ".join(f"`{name}`" for name in sorted(missing)) + ".", ""]
     for title, names in (("sources of", areas), ("kind", kinds)):
         lines += [f"| {title} | caught | missed | changes nothing |", "|---|---|---|---|"]
         lines += [f"| {name} | {rows[name][0]} | {rows[name][1]} | {rows[name][2]} |" for name in names] + [""]

@@ -23,6 +23,8 @@ AREAS = {
     "planner": ["passes/planner/**/*.cpp"],
     "verifier": ["runtime/Verify*.cpp", "runtime/HappensBefore.cpp", "runtime/BufferUse.cpp", "dialects/plan/*.cpp"],
 }
+# What asks, and not what is asked: commits that change nothing else go on with the faults that are planted.
+TESTS = ("test/", "docs/", "tools/cleave-opt/", "tools/lint/", "tools/mutat")
 # Places of one file that are drawn at most, so that no file stands for its area.
 MOST_OF_A_FILE = 3
 
@@ -73,6 +75,15 @@ def commit_of(root):
                           text=True).stdout.strip()
 
 
+def changed_since(root, commit):
+    """Files that git tracks, other than tests, that are not what they were at `commit`."""
+    listed = subprocess.run(["git", "diff", "--name-only", "--no-renames", commit], cwd=root, capture_output=True,
+                            text=True)
+    if listed.returncode != 0:
+        return [f"(git knows no commit {commit})"]
+    return [name for name in listed.stdout.splitlines() if not name.startswith(TESTS)]
+
+
 def save(faults, path):
     with open(path, "w", encoding="utf-8") as file:
         json.dump([dataclasses.asdict(fault) for fault in faults], file, indent=1)
@@ -91,7 +102,9 @@ def plant(root, source, faults):
     for fault in faults:
         planted.setdefault(fault.place.file, []).append(fault)
     header = os.path.join(root, "tools/mutation/Fault.h")
-    for name in filter(None, map(os.fsdecode, listed)):
+    names = set(filter(None, map(os.fsdecode, listed)))
+    remove_others(source, names)
+    for name in sorted(names):
         original, copy = os.path.join(root, name), os.path.join(source, name)
         if not os.path.isfile(original):
             continue
@@ -113,7 +126,17 @@ def plant(root, source, faults):
         shutil.copymode(original, copy)
 
 
-def build_tree(root, source, build, faults):
+def remove_others(source, names):
+    """Removes from the copy what the project no longer has: lit and scripts run what lies in a folder."""
+    for folder, folders, files in os.walk(source):
+        if folder == source:
+            folders[:] = [name for name in folders if name != "build"]
+        for name in files:
+            if os.path.relpath(os.path.join(folder, name), source) not in names:
+                os.remove(os.path.join(folder, name))
+
+
+def build_tree(root, source, build, faults, jobs):
     """Plants and builds; faults that do not compile, of constants that a type needs, are left out. Returns the rest."""
     for _ in range(8):
         plant(root, source, faults)
@@ -124,7 +147,7 @@ def build_tree(root, source, build, faults):
                 os.symlink(packages, os.path.join(build, "node"))
             subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCLEAVE_TESTS=ON",
                             "-DCLEAVE_UNITY=ON"], check=True, stdout=sys.stderr)
-        run = subprocess.run(["ninja", "-C", build, "-k0"], capture_output=True, text=True)
+        run = subprocess.run(["ninja", "-C", build, "-k0", f"-j{jobs}"], capture_output=True, text=True)
         if run.returncode == 0:
             return faults
         wrong = {(file, int(line)) for file, line in re.findall(r"^(?:\S*/)?((?:passes|dialects|runtime)/\S+?):(\d+):\d+: "

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # The tests of every change as units: one command each, a suite of GoogleTest being one. A first run without a fault
-# says how long each takes and which faults' places it reaches.
+# says how long each takes and which faults' places it reaches. A unit whose files have changed since is one that has
+# not run.
 
 import dataclasses
+import functools
+import hashlib
 import json
 import mmap
 import os
@@ -35,13 +38,61 @@ def read_units(build):
         name, command = test["name"], list(test["command"])
         filters = [word for word in command if word.startswith("--gtest_filter=")]
         if filters:
-            name = f"{os.path.basename(command[0])}:{name.split('.')[0]}"
-            command = [command[0], f"--gtest_filter={filters[0].split('=', 1)[1].split('.')[0]}.*",
-                       "--gtest_fail_fast", "--gtest_brief=1"]
+            # ctest's name may have a prefix, the filter has none.
+            suite = filters[0].split("=", 1)[1].split(".")[0]
+            name = f"{os.path.basename(command[0])}:{suite}"
+            command = [command[0], f"--gtest_filter={suite}.*", "--gtest_fail_fast", "--gtest_brief=1"]
+        elif name.startswith("lit."):
+            command[1:1] = ["--max-failures=1"]
         environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
         units.setdefault(name, Unit(name, command, properties["WORKING_DIRECTORY"], environment,
                                     float(properties.get("TIMEOUT", 1500))))
     return list(units.values())
+
+
+@functools.cache
+def digest(path):
+    """Of a file; of a folder, of the files below it."""
+    content = hashlib.sha256()
+    if os.path.isdir(path):
+        for folder, folders, files in os.walk(path):
+            folders[:] = sorted(name for name in folders if name != "__pycache__")
+            for name in sorted(files):
+                content.update(f"{name} {digest(os.path.join(folder, name))} ".encode())
+    elif os.path.isfile(path):
+        with open(path, "rb") as file:
+            content.update(file.read())
+    return content.hexdigest()
+
+
+def files_of(unit, source, build):
+    """What of the unit is test, and not what it tests: GoogleTest's program, the folder of a script or of lit's tests,
+    the tool that lit's tests run passes with."""
+    for word in unit.command:
+        if word.startswith(os.path.join(build, "bin")):
+            yield word
+        elif word.startswith(build):
+            yield source + word[len(build):]
+            yield os.path.join(build, "bin/cleave-opt")
+        elif word.startswith(source):
+            yield os.path.dirname(word) if word.endswith(".py") else word
+
+
+def version(unit, source, build):
+    """Changes with the files of the unit."""
+    return hashlib.sha256(" ".join(map(digest, files_of(unit, source, build))).encode()).hexdigest()
+
+
+# Groups of processes that run, so that none is left when the tool is stopped.
+running = set()
+
+
+def stop():
+    for group in list(running):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def run(unit, limit, fault=None, reached=None):
@@ -54,6 +105,7 @@ def run(unit, limit, fault=None, reached=None):
     start = time.monotonic()
     process = subprocess.Popen(unit.command, cwd=unit.folder, env=environment, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    running.add(process.pid)
     try:
         status = process.wait(limit)
     except subprocess.TimeoutExpired:
@@ -64,6 +116,7 @@ def run(unit, limit, fault=None, reached=None):
         except ProcessLookupError:
             pass
         process.wait()
+        running.discard(process.pid)
     return status, time.monotonic() - start
 
 

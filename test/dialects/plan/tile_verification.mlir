@@ -99,6 +99,30 @@ plan.program @p on @pair queues ["compute"] arena 192 live 0 {
 
 // -----
 
+// However far apart.
+dist.mesh @cube <["m" = 2, "n" = 2], devices = [0, 1, 2, 3]>
+plan.program @p on @cube queues ["compute"] arena 128 live 0 {
+  %y = plan.buffer "y" offset 64 bytes 16 : !plan.buffer<tensor<4xf32>>
+  plan.body {
+    // expected-error @+1 {{expects different axes of mesh 'cube', which has 2, got [0, 1, 0]}}
+    plan.all_reduce "sum" over [0, 1, 0] %y -> %y {channel = 0 : i64, order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<4xf32>>
+  }
+}
+
+// -----
+
+// And all of the mesh, in whatever order.
+dist.mesh @cube <["m" = 2, "n" = 2], devices = [0, 1, 2, 3]>
+plan.program @p on @cube queues ["compute"] arena 128 live 0 {
+  %y = plan.buffer "y" offset 64 bytes 16 : !plan.buffer<tensor<4xf32>>
+  plan.body {
+    // expected-error @+1 {{expects different axes of mesh 'cube', which has 2, got [0, 2, 1]}}
+    plan.all_reduce "sum" over [0, 2, 1] %y -> %y {channel = 0 : i64, order = 0 : i64, queue = 0 : i64} : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<4xf32>>
+  }
+}
+
+// -----
+
 // Over axes of the mesh.
 dist.mesh @pair <["m" = 2], devices = [0, 1]>
 plan.program @p on @pair queues ["compute"] arena 192 live 0 {

@@ -26,3 +26,11 @@ module attributes {plan.processor = {features = ["avx"], name = "mine"}, dist.de
 // CHECK: module
 // CHECK-NOT: plan.processor
 module attributes {dist.devices = [{name = "gpu0", driver = "cuda", cores = 1 : i64, memory = 0 : i64, chip = "sm_90"}]} {}
+
+// -----
+
+// A device without a chip is the machine that compiles, which LLVM calls native; beside another one it needs that name.
+// CHECK: module attributes {{.*}}plan.processor = {features = ["cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"], name = "x86-64-v2+native"}
+module attributes {dist.devices = [
+  {name = "old", driver = "cpu", cores = 1 : i64, memory = 0 : i64, chip = "x86-64-v2"},
+  {name = "own", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {}

@@ -199,3 +199,25 @@ dist.program @kernels(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {dist.ord
 // CHECK: plan.launch @softmax_sub(%[[W:.*]], %{{.*}})
 // CHECK-NEXT: %[[U:.*]] = plan.launch @softmax_sub(%{{.*}}, %[[W]])
 // CHECK-NEXT: dist.write @w <[4]>, %[[U]]
+
+// -----
+
+// Behind the last message there is no other one to wait for: its update comes at the end, when the sum has had the most
+// time to arrive.
+dist.mesh @pair <["data" = 2], devices = [0, 1]>
+dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 0.0>
+dist.program @last(%x: tensor<4xf32>) -> (tensor<4xf32>) attributes {dist.ordered, mesh = @pair} {
+  %w = dfg.read @w {dist.changes} : tensor<4xf32>
+  %r = dist.all_reduce %x from <[4], partial sum ["data"]> to <[4]> : tensor<4xf32> -> tensor<4xf32>
+  %u = dfg.sub %w, %r : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  dist.write @w <[4]>, %u : tensor<4xf32>
+  %0 = dfg.softmax %x {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = dfg.softmax %0 {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  dist.return %1 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @last(
+// CHECK: dist.all_reduce
+// CHECK-NEXT: dfg.softmax
+// CHECK-NEXT: dfg.softmax
+// CHECK-NEXT: dfg.sub
+// CHECK-NEXT: dist.write

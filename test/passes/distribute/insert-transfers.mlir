@@ -208,3 +208,26 @@ dfg.graph @fusion(%x: tensor<4xf32>) -> tensor<4xf32> {
   }
   dfg.return %b : tensor<4xf32>
 }
+
+// -----
+
+// Programs that are there already keep their channels: new transfers take the next one.
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+dist.program @early.d0(%x: tensor<4xf32>) attributes {mesh = @d0} {
+  dist.send %x to @d1 channel 0 : tensor<4xf32>
+  dist.return
+}
+dist.program @early.d1() attributes {mesh = @d1} {
+  %0 = dist.receive from @d0 channel 0 : tensor<4xf32>
+  dist.return
+}
+dfg.graph @later(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = dfg.exp %x {dist.place = #dist.place<@d0, by = "test">} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = dfg.neg %0 {dist.place = #dist.place<@d1, by = "test">} : (tensor<4xf32>) -> tensor<4xf32>
+  dfg.return %1 : tensor<4xf32>
+}
+// CHECK-LABEL: dist.program @later.d0(
+// CHECK: dist.send %{{.*}} to @d1 channel 1 :
+// CHECK-LABEL: dist.program @later.d1(
+// CHECK: dist.receive from @d0 channel 1 :

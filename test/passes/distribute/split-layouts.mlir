@@ -116,3 +116,19 @@ dfg.graph @stages(%x: tensor<7x4xf32>) -> tensor<7x4xf32> {
 // CHECK: dist.send %{{.*}} to @back channel 0 from <[7 by ["x"], 4]> to <[7 by ["y"], 4]> : tensor<4x4xf32>
 // CHECK-LABEL: dist.program @stages.back(
 // CHECK: dist.receive from @front channel 0 from <[7 by ["x"], 4]> to <[7 by ["y"], 4]> : tensor<3x4xf32>
+
+// -----
+
+// What a collective moves arrives with zeros for padding, whatever the operand had there: a sum needs no mask.
+dist.mesh @three <["x" = 3], devices = [0, 1, 2]>
+dfg.graph @moved(%x: tensor<7x10xf32>) -> tensor<7xf32> {
+  %0 = dfg.exp %x {dist.place = #dist.place<@three, by = "test", split = <{d0 = ["x"]}>>} : (tensor<7x10xf32>) -> tensor<7x10xf32>
+  %1 = dfg.reduce %0 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>,
+      dist.place = #dist.place<@three, by = "test", split = <{d1 = ["x"]}>>} : (tensor<7x10xf32>) -> tensor<7xf32>
+  dfg.return %1 : tensor<7xf32>
+}
+// CHECK-LABEL: dist.program @moved.three(
+// CHECK: dfg.exp
+// CHECK: dist.all_to_all
+// CHECK-NOT: dfg.mask
+// CHECK: dfg.reduce

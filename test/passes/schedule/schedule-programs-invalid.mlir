@@ -107,6 +107,16 @@ dist.program @main(%x: tensor<4x8xf32>) -> tensor<8x2xf32> attributes {mesh = @g
 
 // -----
 
+// Nor does it cut along an axis that it does not join.
+dist.mesh @grid <["x" = 2, "y" = 2], devices = [0, 1, 2, 3]>
+dist.program @main(%x: tensor<8xf32>) -> tensor<2xf32> attributes {mesh = @grid} {
+  // expected-error @+1 {{'dist.reduce_scatter' op expects its result to cut the blocks of its operand along the axes that it joins, got #dist.layout<[8], partial sum ["x"]> and #dist.layout<[8 by ["x", "y"]]>}}
+  %0 = dist.reduce_scatter %x from <[8], partial sum ["x"]> to <[8 by ["x", "y"]]> : tensor<8xf32> -> tensor<2xf32>
+  dist.return %0 : tensor<2xf32>
+}
+
+// -----
+
 // Bytes in a padded layout are not the same tensor under another shape.
 dist.mesh @d0 <[], devices = [0]>
 #padded = #plan.layout<"aB16b", padded = [1, 16], strides = [16, 16], blocks = [16], dims = [1]>

@@ -20,15 +20,15 @@ using stages::Schedule;
 using stages::TaskKind;
 
 /// A stage of a graph: its mesh, its depth and the stages whose results it reads.
-struct Node {
+struct TaskNode {
   unsigned mesh, depth;
   std::vector<unsigned> inputs;
 };
 
 class Graph {
 public:
-  explicit Graph(const std::vector<Node> &nodes) {
-    for (const Node &node : nodes) {
+  explicit Graph(const std::vector<TaskNode> &nodes) {
+    for (const TaskNode &node : nodes) {
       Stage &stage = stages.emplace_back();
       stage.mesh = FlatSymbolRefAttr::get(&context, "m" + std::to_string(node.mesh));
       stage.depth = node.depth;
@@ -108,7 +108,7 @@ private:
   std::vector<StageTask> order;
 };
 
-const std::vector<Node> chain = {{0, 0, {}}, {1, 1, {0}}, {2, 2, {1}}, {3, 3, {2}}};
+const std::vector<TaskNode> chain = {{0, 0, {}}, {1, 1, {0}}, {2, 2, {1}}, {3, 3, {2}}};
 
 // Figure 2 of GPipe (Huang et al. 2019), the microbatches of the backward pass in order of their numbers.
 TEST(TaskOrder, RunsGPipe) {
@@ -156,7 +156,7 @@ class AnyGraph : public testing::TestWithParam<Schedule> {};
 // Microbatches that the meshes do not divide, stages that return without being asked to interleave, branches, skips,
 // and stages that nobody waits for: every schedule gives an order, and keeps no more than depths are behind a stage.
 TEST_P(AnyGraph, HasAnOrder) {
-  std::vector<std::vector<Node>> graphs = {
+  std::vector<std::vector<TaskNode>> graphs = {
       {{0, 0, {}}},
       {{0, 0, {}}, {1, 1, {0}}, {0, 2, {1}}, {1, 3, {2}}},
       {{0, 0, {}}, {1, 1, {0}}, {0, 2, {1}}},

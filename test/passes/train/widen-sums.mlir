@@ -53,3 +53,32 @@ dfg.graph @others(%x: tensor<4x4xbf16>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>
   %5 = dfg.cast %4 {to = f32} : (tensor<4x4xbf16>) -> tensor<4x4xf32>
   dfg.return %1, %0, %3, %5 : tensor<4x4xf32>, tensor<4x4xbf16>, tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// A view shows the product's sums as they are; what comes from outside, or is rounded in other places, stays, with or
+// without a move.
+// CHECK: dfg.graph @views(%[[X:[^:]*]]: tensor<8x4xbf16>
+// CHECK: %[[W:.*]] = dfg.dot_general {{.*}}wide{{.*}} -> tensor<4x4xf32>
+// CHECK: %[[V:.*]] = dfg.reshape %[[W]] : (tensor<4x4xf32>) -> tensor<16xf32>
+// CHECK: %[[A:.*]] = dfg.cast %[[X]] {to = f32}
+// CHECK: %[[M:.*]] = dfg.reshape %{{.*}} : (tensor<8x4xbf16>) -> tensor<32xbf16>
+// CHECK: %[[B:.*]] = dfg.cast %[[M]] {to = f32}
+// CHECK: %[[N:.*]] = dfg.neg %{{.*}} -> tensor<8x4xbf16>
+// CHECK: %[[R:.*]] = dfg.reshape %[[N]] : (tensor<8x4xbf16>) -> tensor<32xbf16>
+// CHECK: %[[C:.*]] = dfg.cast %[[R]] {to = f32}
+// CHECK: dfg.return %[[V]], %[[A]], %[[B]], %[[C]]
+dfg.graph @views(%x: tensor<8x4xbf16>, %y: tensor<8x4xbf16>, %z: tensor<8x4xbf16>)
+    -> (tensor<16xf32>, tensor<8x4xf32>, tensor<32xf32>, tensor<32xf32>) {
+  %0 = dfg.dot_general %z, %z {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 0>,
+      rhs_contracting = array<i64: 0>} : (tensor<8x4xbf16>, tensor<8x4xbf16>) -> tensor<4x4xbf16>
+  %1 = dfg.reshape %0 : (tensor<4x4xbf16>) -> tensor<16xbf16>
+  %2 = dfg.cast %1 {to = f32} : (tensor<16xbf16>) -> tensor<16xf32>
+  %3 = dfg.cast %x {to = f32} : (tensor<8x4xbf16>) -> tensor<8x4xf32>
+  %4 = dfg.reshape %y : (tensor<8x4xbf16>) -> tensor<32xbf16>
+  %5 = dfg.cast %4 {to = f32} : (tensor<32xbf16>) -> tensor<32xf32>
+  %6 = dfg.neg %z : (tensor<8x4xbf16>) -> tensor<8x4xbf16>
+  %7 = dfg.reshape %6 : (tensor<8x4xbf16>) -> tensor<32xbf16>
+  %8 = dfg.cast %7 {to = f32} : (tensor<32xbf16>) -> tensor<32xf32>
+  dfg.return %2, %3, %5, %8 : tensor<16xf32>, tensor<8x4xf32>, tensor<32xf32>, tensor<32xf32>
+}

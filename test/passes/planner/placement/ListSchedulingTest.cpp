@@ -79,6 +79,24 @@ TEST(FavouriteChildren, AreAMatching) {
   EXPECT_EQ(favouriteChildren(problem, *TaskGraph::make(problem)), (std::vector<unsigned>{3, 2, 4, 4}));
 }
 
+// A device waits for a favourite child as long as what it needs would take to the next device, and not as long as
+// something takes from there: the third task's input takes 10 s that way, and a tenth of a second back. The fourth,
+// which takes long, comes after it.
+TEST(EarliestStart, WaitsAsLongAsTheWayToOthersTakes) {
+  PlacementProblem problem;
+  problem.tasks = {{{1}}, {{3}}, {{1}}, {{5}}};
+  for (auto [task, device] : {std::pair(0, 0), std::pair(1, 1), std::pair(3, 0)})
+    problem.tasks[task].pinned = device;
+  problem.edges = {{0, 2, 100}, {1, 2, 0}};
+  problem.devices.resize(2);
+  problem.links = {{}, {0, 10}, {0, 1000}, {}};
+  Placement placement = placeByEarliestStart(problem, *TaskGraph::make(problem), true);
+  ASSERT_TRUE(placement.isFeasible());
+  EXPECT_EQ(placement.devices[2], 0u);
+  EXPECT_EQ(placement.spans[2].start, 3);
+  EXPECT_EQ(placement.spans[3].start, 4);
+}
+
 // Every method gives schedules that hold, and none is better than the best.
 TEST(ListScheduling, IsValidAndNoBetterThanTheBest) {
   for (unsigned seed = 0; seed != 60; ++seed) {

@@ -71,6 +71,45 @@ TEST(KernelsTest, ChainsAreOneKernel) {
   EXPECT_DOUBLE_EQ(find(graph, "block1/mlp/fc1", CostClass::Contraction).use->share, 1);
 }
 
+// Of a tensor that is read by a product with weights and by something else with a parameter, only the product is one of
+// products that share a kernel: it has that alone. What is kept for its gradient is the input that the view shows.
+TEST(KernelsTest, OneProductAndAnotherReader) {
+  ModelGraph model(std::string(R"(
+dfg.parameter @w : tensor<8x16xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @b : tensor<8xf32> = #dfg.fill<value = 1.0>
+dfg.graph @main(%x: tensor<2x2x8xf32> {dfg.name = "x"})
+    -> (tensor<4x16xf32> {dfg.name = "y"}, tensor<4x8xf32> {dfg.name = "z"}) {
+  %w = dfg.read @w : tensor<8x16xf32>
+  %b = dfg.read @b : tensor<8xf32>
+  %v = dfg.reshape %x : (tensor<2x2x8xf32>) -> tensor<4x8xf32> loc("view")
+  %0 = dfg.dot_general %v, %w {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
+      rhs_contracting = array<i64: 0>} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("product")
+  %1 = dfg.add %v, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> loc("shifted")
+  dfg.return %0, %1 : tensor<4x16xf32>, tensor<4x8xf32>
+}
+)"));
+  SearchGraph &graph = model.graph;
+  chooseKernels(graph, executorOf("megatron-2021"));
+  Operator &product = find(graph, "product", CostClass::Contraction), &view = find(graph, "view", CostClass::View);
+  EXPECT_EQ(product.use->share, 1);
+  EXPECT_TRUE(graph.tensors[view.operands.front().tensor].kept);
+  EXPECT_FALSE(graph.tensors[view.results.front()].kept);
+}
+
+// The batch is what two devices would cut: where rows are seen as three by four, the four.
+TEST(KernelsTest, TheBatchIsWhatCanBeHalved) {
+  ModelGraph model(std::string(R"(
+dfg.graph @main(%x: tensor<12x8xf32> {dfg.name = "x"}) -> (tensor<3x4x8xf32> {dfg.name = "y"}) {
+  %v = dfg.reshape %x : (tensor<12x8xf32>) -> tensor<3x4x8xf32> loc("view")
+  %0 = dfg.exp %v : (tensor<3x4x8xf32>) -> tensor<3x4x8xf32> loc("exp")
+  dfg.return %0 : tensor<3x4x8xf32>
+}
+)"));
+  Operator &exp = find(model.graph, "exp", CostClass::Elementwise);
+  ASSERT_NE(exp.batch, none);
+  EXPECT_EQ(exp.rule.factors[exp.batch].size, 4);
+}
+
 // Korthikanti et al. (2022) without dropout: of a layer of b s h elements are kept two inputs of normalizations, two
 // results of them, query, key, value and context, four and four in the MLP: 16 b s h, and a softmax's result of a b s
 // s.

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What shares a launch on a GPU, what is computed twice, and which launches run at the same time. Numbers are the same
+// either way, so that no test of kernels' results sees it.
+
+#include "passes/codegen/GpuLaunches.h"
+#include "dialects/dfg/Dfg.h"
+#include "passes/codegen/GpuOperators.h"
+#include "passes/codegen/NativeFusion.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+
+namespace {
+
+class GpuLaunches : public testing::Test {
+protected:
+  GpuLaunches() {
+    context.loadDialect<dfg::DfgDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                        mlir::linalg::LinalgDialect, mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  }
+
+  /// Plans the body of the one fusion in the text of a graph.
+  const GpuKernelPlan &plan(const std::string &text) {
+    source = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+    tensors = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+    if (source)
+      source->walk([&](dfg::FusionOp fusion) {
+        auto function = lowerToFunction(*tensors, "kernel", fusion.getBody(), lowerGpuOperator);
+        if (failed(function))
+          return;
+        fuseLinalgOperations(*function);
+        mlir::Block &block = function->getBody().front();
+        made = planLaunches(block, Storage(block), /*plain=*/false);
+      });
+    EXPECT_FALSE(made.launches.empty()) << text;
+    return made;
+  }
+
+  /// A softmax over rows too long for registers, of what `body` makes of %a, %b and %c as %0.
+  const GpuKernelPlan &planSoftmax(const std::string &types, const std::string &arguments, const std::string &outer,
+                                   const std::string &body) {
+    const std::string rows = "tensor<2x40000xf32>";
+    return plan("dfg.graph @main(" + outer + ") -> " + rows + " {\n%f = dfg.fusion %x, %y, %z : (" + types + ") -> " +
+                rows + " {\n^bb0(" + arguments + "):\n" + body + "\n%1 = dfg.softmax %0 {dim = 1 : i64} : (" + rows +
+                ") -> " + rows + "\ndfg.yield %1 : " + rows + "\n}\ndfg.return %f : " + rows + "\n}\n");
+  }
+
+  size_t repeatedSteps() const {
+    size_t count = 0;
+    for (const GpuLaunch &launch : made.launches)
+      count += llvm::count_if(launch.steps, [](const GpuStep &step) { return step.isRepeated; });
+    return count;
+  }
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> source, tensors;
+  GpuKernelPlan made;
+};
+
+// To write a value of four bytes and to read it moves eight: as much as two operands that are read again.
+TEST_F(GpuLaunches, ComputeAgainWhatReadsNoMore) {
+  planSoftmax("tensor<2x40000xf32>, tensor<2x40000xf32>, tensor<2x1xf32>",
+              "%a: tensor<2x40000xf32>, %b: tensor<2x40000xf32>, %c: tensor<2x1xf32>",
+              "%x: tensor<2x40000xf32>, %y: tensor<2x40000xf32>, %z: tensor<2x1xf32>",
+              // What all of a row share is read once, and not again for every element.
+              "%p = dfg.mul %a, %b : (tensor<2x40000xf32>, tensor<2x40000xf32>) -> tensor<2x40000xf32>\n"
+              "%0 = dfg.sub %p, %c : (tensor<2x40000xf32>, tensor<2x1xf32>) -> tensor<2x40000xf32>");
+  EXPECT_GT(repeatedSteps(), 0u);
+  EXPECT_LT(made.scratchBytes, 2u * 40000 * 4);
+}
+
+TEST_F(GpuLaunches, KeepWhatReadsMore) {
+  const std::string rows = "tensor<2x40000xf32>", three = rows + ", " + rows + ", " + rows;
+  planSoftmax(three, "%a: " + rows + ", %b: " + rows + ", %c: " + rows,
+              "%x: " + rows + ", %y: " + rows + ", %z: " + rows,
+              "%p = dfg.mul %a, %b : (" + rows + ", " + rows + ") -> " + rows + "\n%0 = dfg.mul %p, %c : (" + rows +
+                  ", " + rows + ") -> " + rows);
+  EXPECT_EQ(repeatedSteps(), 0u);
+  EXPECT_GE(made.scratchBytes, 2u * 40000 * 4);
+}
+
+// Both read the same and write something else; the second has its own iterations, of which no block may be missing:
+// seven rows of a column are divided among blocks.
+TEST_F(GpuLaunches, RunBesideOthersWithAllTheirBlocks) {
+  plan(R"(
+dfg.graph @main(%x: tensor<3000xf32>, %y: tensor<7x3000xf32>) -> (tensor<1000xf32>, tensor<7x3000xf32>) {
+  %f:2 = dfg.fusion %x, %y : (tensor<3000xf32>, tensor<7x3000xf32>) -> (tensor<1000xf32>, tensor<7x3000xf32>) {
+  ^bb0(%a: tensor<3000xf32>, %b: tensor<7x3000xf32>):
+    %0 = dfg.slice %a {limits = array<i64: 1000>, starts = array<i64: 0>, strides = array<i64: 1>} : (tensor<3000xf32>) -> tensor<1000xf32>
+    %1 = dfg.neg %0 : (tensor<1000xf32>) -> tensor<1000xf32>
+    %2 = dfg.exp %a : (tensor<3000xf32>) -> tensor<3000xf32>
+    %3 = dfg.mul %b, %2 : (tensor<7x3000xf32>, tensor<3000xf32>) -> tensor<7x3000xf32>
+    dfg.yield %1, %3 : tensor<1000xf32>, tensor<7x3000xf32>
+  }
+  dfg.return %f#0, %f#1 : tensor<1000xf32>, tensor<7x3000xf32>
+}
+)");
+  ASSERT_EQ(made.launches.size(), 2u);
+  EXPECT_FALSE(made.launches[0].isBeside);
+  EXPECT_TRUE(made.launches[1].isBeside);
+  EXPECT_GT(made.launches[1].splits, 1);
+  for (const GpuLaunch &launch : made.launches)
+    EXPECT_GE(launch.blocks * launch.groups, launch.outerUnits() * launch.splits);
+}
+
+} // namespace
