@@ -8,7 +8,8 @@
 #   tools/long_tier.py asan fuzz       these parts
 #   tools/long_tier.py --resume        those that have not passed at this commit
 #   tools/long_tier.py --list          what the parts are
-#   tools/long_tier.py --table FILE    writes the table of what the parts found, and runs nothing
+#   tools/long_tier.py --table FILE    writes the table of what the parts found, and runs nothing; a part that has not run
+#                                      in this folder keeps the line that FILE has of it
 #
 # Expects the programs of `tools/setup --long`, and build/ as tools/test makes it. Ends with 1 if a part fails.
 
@@ -140,14 +141,24 @@ def run(name):
     return status == 0
 
 
+def rows_of(path):
+    """The lines of a table that was written before, by part."""
+    if not os.path.exists(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return {line.split("|")[1].strip(): line.rstrip("\n") for line in file if line.startswith("| ")}
+
+
 def write_table(path):
+    """Parts that did not run here keep what the table said of them: each line has its commit, machine and date."""
+    before = rows_of(path)
     lines = ["# The long tier", "", "Written by `tools/long_tier.py --table docs/results/long-tier.md`; what the parts are:",
              "[testing](../testing.md#the-long-tier).", "",
              "| part | what runs | result | found | minutes | commit | on | date |", "|---|---|---|---|---:|---|---|---|"]
     for name, part in PARTS.items():
         result = read(name)
         if not result:
-            lines.append(f"| {name} | {part.what} | not run | | | | | |")
+            lines.append(before.get(name, f"| {name} | {part.what} | not run | | | | | |"))
             continue
         lines.append(f"| {name} | {part.what} | {'passed' if result['status'] == 0 else 'failed'} | {result['found']} | "
                      f"{result['minutes']:.0f} | {result['commit']} | {result['processor']}, {result['cores']} cores | "
