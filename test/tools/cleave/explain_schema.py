@@ -75,9 +75,12 @@ def documents(folder):
     report = os.path.join(folder, "compile.json")
     run("cleave", "compile", model, "--machine", "host:2x1", "--strategy", "tensor", "-o", split, "--json", report)
     run("cleave", "compile", model, "--machine", "host:2x1", "--place", place, "-o", stages)
-    for plan in (predicted, split, stages):
+    machine, calibrated = os.path.join(folder, "twice.yaml"), os.path.join(folder, "calibrated.plan")
+    run("cleave", "calibrate", split + "=1", "-o", machine)
+    run("cleave", "compile", model, "--machine", machine, "-o", calibrated)
+    for plan in (predicted, split, stages, calibrated):
         run("cleave", "explain", plan, "--format", "json", "-o", plan + ".json")
-    return [report, predicted + ".json", split + ".json", stages + ".json"]
+    return [report] + [plan + ".json" for plan in (predicted, split, stages, calibrated)]
 
 
 def main():
