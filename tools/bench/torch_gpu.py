@@ -12,11 +12,15 @@
 #   python3 tools/bench/torch_gpu.py gpt --parameters        # how many parameters the model has
 #   python3 tools/bench/torch_gpu.py gpt --device cpu --tiny # small sizes, to test this script
 #
+# Images have the layout, channels first or last, in which a training step takes less; on GPUs the optimizer is one
+# kernel where PyTorch has one ("layout", "fused").
+#
 # A time is the median of single steps: "ms" with the data on the GPU, between CUDA events; "ms_with_copies" by the
 # clock, from inputs in the host's memory to results there, as a step of a plan is measured.
 
 import argparse
 import collections
+import inspect
 import json
 import statistics
 import sys
@@ -114,7 +118,8 @@ class Lstm(nn.Module):
 #===-- what is measured -------------------------------------------------------------------------------------------===#
 
 # `batch`: the inputs' shape; `values`: below what number the inputs are, 0 for any; `classes`: labels are below it;
-# `perStep`: whether each position of the input has a label; `optimizer`: that of tools/gpu_test/cases.py.
+# `perStep`: whether each position of the input has a label; `optimizer`: that of tools/gpu_test/cases.py, and what it is
+# made with.
 Workload = collections.namedtuple("Workload", "make batch values classes perStep optimizer")
 
 
@@ -123,14 +128,19 @@ def workload(name, tiny):
     if name == "resnet50":
         sizes = (10, (1, 1, 1, 1)) if tiny else (1000, (3, 4, 6, 3))
         return Workload(lambda: resnet50(*sizes), (2, 3, 32, 32) if tiny else (32, 3, 224, 224), 0,
-                        sizes[0], False, lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9))
+                        sizes[0], False, (torch.optim.SGD, {"lr": 0.01, "momentum": 0.9}))
     if name == "gpt":
         sizes = (2, 32, 4, 16, 50) if tiny else (12, 768, 12, 1024, 50257)
         return Workload(lambda: Gpt(*sizes), (2 if tiny else 8, sizes[3]), sizes[4], sizes[4], True,
-                        lambda p: torch.optim.Adam(p, lr=1e-4))
+                        (torch.optim.Adam, {"lr": 1e-4}))
     sizes = (2, 16, 50) if tiny else (2, 650, 10000)
     return Workload(lambda: Lstm(*sizes), (2, 7) if tiny else (20, 35), sizes[2], sizes[2], True,
-                    lambda p: torch.optim.SGD(p, lr=0.1))
+                    (torch.optim.SGD, {"lr": 0.1}))
+
+
+def one_kernel(optimizer, device):
+    """How an optimizer is asked to be one kernel, where this PyTorch has it for the device."""
+    return {"fused": True} if device == "cuda" and "fused" in inspect.signature(optimizer).parameters else {}
 
 
 # Through torch.compile, then also with CUDA's graphs, as it calls "reduce-overhead".
@@ -148,12 +158,14 @@ class Peer:
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
         self.model.to(device)
-        self.optimizer = self.load.optimizer(self.model.parameters())
+        kind, settings = self.load.optimizer
+        fused = one_kernel(kind, device)
+        self.optimizer = kind(self.model.parameters(), **settings, **fused)
         models = {"eager": self.model}
         if hasattr(torch, "compile"):
             models["compiled"] = torch.compile(self.model)
             models["graphs"] = torch.compile(self.model, mode="reduce-overhead")
-        self.models = {variant: models[variant] for variant in variants if variant in models}
+        self.models, self.wanted = models, [variant for variant in variants if variant in models]
         shape = self.load.batch
         if self.load.values:
             self.inputs = torch.randint(self.load.values, shape)
@@ -162,9 +174,30 @@ class Peer:
         self.labels = torch.randint(self.load.classes, shape if self.load.perStep else shape[:1])
         if device == "cuda":
             self.inputs, self.labels = self.inputs.pin_memory(), self.labels.pin_memory()
+        self.about = {"fused": bool(fused)}
+        if len(shape) == 4:
+            self.about["layout"] = self.choose_layout()
+
+    def choose_layout(self):
+        """Lays the model's images and filters as the faster of eager training steps has them, and names it."""
+        layouts = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
+        taken = {}
+        for name, layout in layouts.items():
+            self.lay(layout)
+            taken[name] = self.measure("train", "eager", 5)["ms"]
+        best = min(taken, key=taken.get)
+        self.lay(layouts[best])
+        return best
+
+    def lay(self, layout):
+        self.model.to(memory_format=layout)
+        pinned = self.inputs.is_pinned()
+        self.inputs = self.inputs.contiguous(memory_format=layout)
+        if pinned:
+            self.inputs = self.inputs.pin_memory()
 
     def variants(self):
-        return list(self.models)
+        return self.wanted
 
     def step(self, work, variant, inputs, labels):
         """What a plan's step gives: logits of images; of texts, whose logits nobody wants to copy, the loss; in training
@@ -206,7 +239,7 @@ class Peer:
             result = self.step(work, variant, *moved).to("cpu")
             with_copies.append(1e3 * (time.perf_counter() - begin))
         return {"work": work, "variant": variant, "ms": statistics.median(on_device),
-                "ms_with_copies": statistics.median(with_copies), "result": float(result.double().mean())}
+                "ms_with_copies": statistics.median(with_copies), "result": float(result.double().mean()), **self.about}
 
     def time_on_device(self, work, variant, data):
         if self.device != "cuda":

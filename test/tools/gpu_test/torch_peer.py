@@ -59,6 +59,23 @@ def check_errors():
     check(json.loads(said.getvalue()) == wanted, f"an error without text: {said.getvalue().strip()}")
 
 
+def check_layouts():
+    """Channels last is another order of the same numbers, in what goes in and in filters."""
+    import torch
+    import torch_gpu
+    images = torch_gpu.Peer("resnet50", "cpu", True)
+    check(images.about["layout"] in ("channels first", "channels last"), f"layout: {images.about}")
+    images.model.eval()
+    logits = []
+    for layout in (torch.contiguous_format, torch.channels_last):
+        images.lay(layout)
+        filters = [p for p in images.model.parameters() if p.dim() == 4]
+        check(all(p.is_contiguous(memory_format=layout) for p in [images.inputs, *filters]), f"laid as {layout}")
+        logits.append(images.step("inference", "eager", images.inputs, images.labels))
+    off = float((logits[0] - logits[1]).abs().max() / logits[0].abs().max())
+    check(off < 1e-5, f"logits by layout: off by {off}")
+
+
 def main():
     try:
         import torch  # noqa: F401
@@ -66,6 +83,7 @@ def main():
         print("skipped: no PyTorch")
         sys.exit(77)
     check_errors()
+    check_layouts()
     counts = peer("resnet50", "gpt", "lstm", "--parameters")[0]
     check(counts == COUNTS, f"parameters: {counts}")
     for model in COUNTS:
