@@ -5,8 +5,12 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import lit.formats
+
+sys.path.insert(0, os.path.dirname(__file__))
+from host_processor import LEVELS, host_macros
 
 config.name = "cleave"
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -52,14 +56,9 @@ if shutil.which("mpirun"):
     config.available_features.add("mpirun")
 
 # What this machine's processor can run, by the levels of x86-64: `%if x86-64-v4 %{ … %}`.
-with open("/proc/cpuinfo", encoding="ascii", errors="replace") as cpuinfo:
-    flags = next((line.split(":")[1].split() for line in cpuinfo if line.startswith("flags")), [])
-levels = {
-    "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"},
-    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
-}
-for level, needed in levels.items():
-    if needed <= set(flags):
+macros = host_macros()
+for level, needed in LEVELS.items():
+    if needed <= macros:
         config.available_features.add(level)
 
 # Models and reference outputs that lie beside the repository: `REQUIRES: shared`, `%shared`.

@@ -7,23 +7,19 @@
 
 import json
 import os
+import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from cleave_process import DONE, INFEASIBLE, Checks, cleave, program
+from host_processor import LEVELS, host_macros
 
-# From the oldest. What each adds, by the flags of /proc/cpuinfo, and a feature of it by LLVM's name.
-LEVELS = {"x86-64-v2": ({"ssse3", "sse4_1", "sse4_2", "popcnt", "cx16"}, "sse4.2"),
-          "x86-64-v3": ({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}, "avx2"),
-          "x86-64-v4": ({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, "avx512f")}
+# Of each level of x86-64 a feature that it adds, by LLVM's name.
+FEATURES = {"x86-64-v2": "sse4.2", "x86-64-v3": "avx2", "x86-64-v4": "avx512f"}
 # What names of oneDNN's routines and blocks of layouts are only found with the instructions of a level.
 ONLY_WITH = {"x86-64-v3": ["avx2"], "x86-64-v4": ["avx512", "16b"]}
-# Of processors with instructions that few machines have, and the flags that stand for them.
-RARE = {"sapphirerapids": ({"amx_tile"}, "amx-tile"), "znver4": ({"avx512_bf16"}, "avx512bf16")}
-
-
-def flags():
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
-        return set(next((line.split(":")[1] for line in file if line.startswith("flags")), "").split())
+# Of processors with instructions that few machines have, and the macros that stand for them.
+RARE = {"sapphirerapids": ({"__AMX_TILE__"}, "amx-tile"), "znver4": ({"__AVX512BF16__"}, "avx512bf16")}
 
 
 def compiled(checks, folder, model, level):
@@ -34,8 +30,8 @@ def compiled(checks, folder, model, level):
     return plan, json.loads(cleave("explain", plan, "--format", "json").output)
 
 
-def check_level(checks, folder, model, expected, level, here):
-    needed, feature = LEVELS[level]
+def check_level(checks, folder, model, expected, level, is_here):
+    feature = FEATURES[level]
     plan, explained = compiled(checks, folder, model, level)
     processor = explained["processor"]
     text = json.dumps(explained)
@@ -43,12 +39,12 @@ def check_level(checks, folder, model, expected, level, here):
                cleave("explain", plan))
     names = list(LEVELS)
     for other in names[names.index(level) + 1:]:
-        checks.add(LEVELS[other][1] not in processor["features"], f"{level}: needs nothing of {other}",
+        checks.add(FEATURES[other] not in processor["features"], f"{level}: needs nothing of {other}",
                    cleave("explain", plan))
         for word in ONLY_WITH[other]:
             checks.add(word not in text, f'{level}: no routine or layout with "{word}"', cleave("explain", plan))
     result = cleave("run", plan, "--expect", f"@0={expected}", "--rtol", "1e-3", "--atol", "1e-5")
-    if needed <= here:
+    if is_here:
         checks.add(result.code == DONE, f"{level}: computes the same", result)
         if level in ONLY_WITH:
             checks.add(any(word in text for word in ONLY_WITH[level]), f"{level}: uses what it has", result)
@@ -59,7 +55,7 @@ def check_level(checks, folder, model, expected, level, here):
 
 def main():
     program()
-    here, checks = flags(), Checks()
+    here, checks = host_macros(), Checks()
     with tempfile.TemporaryDirectory() as folder:
         model, expected = os.path.join(folder, "model.onnx"), os.path.join(folder, "expected.npy")
         cleave("zoo", "resnet50", "--weights", "--batch", "2", "--image-size", "32", "--classes", "10", "-o", model)
@@ -68,9 +64,9 @@ def main():
                         f"@0={expected}")
         checks.add(result.code == DONE, "plain loops for x86-64 run", result)
         needed = set()
-        for level, (more, _) in LEVELS.items():
+        for level, more in LEVELS.items():
             needed |= more
-            check_level(checks, folder, model, expected, level, here)
+            check_level(checks, folder, model, expected, level, needed <= here)
         for name, (more, feature) in RARE.items():
             if more <= here:
                 continue

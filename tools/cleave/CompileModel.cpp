@@ -20,7 +20,7 @@
 #include "passes/schedule/Pipeline.h"
 #include "runtime/HostTopology.h"
 #include "runtime/Plan.h"
-#include "runtime/drivers/cpu/ProcessorFlags.h"
+#include "runtime/drivers/cpu/HostFeatures.h"
 #include "tools/cleave/ExtraOutputs.h"
 #include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/PlanSettings.h"
@@ -386,7 +386,7 @@ Error ModelCompiler::generate() {
     return fromLlvm(Status::Usage, std::move(error));
   if (auto processor = plan::getProcessor(*module)) {
     std::string lacking =
-        runtime::missingFeatures({processor->features.begin(), processor->features.end()}, runtime::processorFlags());
+        runtime::missingFeatures({processor->features.begin(), processor->features.end()}, runtime::hostFeatures());
     if (!lacking.empty())
       result.machineNotes.push_back("the plan is for \"" + processor->name.str() +
                                     "\" and does not run here, for lack of " + lacking +

@@ -11,13 +11,13 @@
 namespace cleave::runtime {
 
 NativeLibraries::NativeLibraries(const Plan &plan)
-    : plan(plan), flags(processorFlags()), loaded(plan->objects.size()) {}
+    : plan(plan), features(hostFeatures()), loaded(plan->objects.size()) {}
 
 Expected<std::shared_ptr<NativeLibrary>> NativeLibraries::get(uint32_t object) {
   std::lock_guard lock(mutex);
   if (loaded[object])
     return loaded[object];
-  if (Error error = checkProcessor(plan->objects[object], flags))
+  if (Error error = checkProcessor(plan->objects[object], features))
     return error;
   auto library = NativeLibrary::load(plan->objects[object]);
   if (library)
@@ -25,7 +25,7 @@ Expected<std::shared_ptr<NativeLibrary>> NativeLibraries::get(uint32_t object) {
   return library;
 }
 
-Error NativeLibraries::checkPlan() const { return checkProcessor(plan->processor, flags); }
+Error NativeLibraries::checkPlan() const { return checkProcessor(plan->processor, features); }
 
 Expected<CpuExecutable::Loaded> CpuExecutable::loadNative(const Kernel &kernel, NativeLibraries &libraries) {
   const auto &native = std::get<NativeKernel>(kernel.body);

@@ -24,7 +24,7 @@ public:
 
 private:
   const Plan plan;
-  const std::set<std::string> flags;
+  const std::set<std::string> features;
   std::mutex mutex;
   std::vector<std::shared_ptr<NativeLibrary>> loaded;
 };

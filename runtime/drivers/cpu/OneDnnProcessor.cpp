@@ -3,7 +3,7 @@
 // Which instructions oneDNN may use. Its limit can be set once a process, before it was asked for anything.
 
 #include "runtime/drivers/cpu/OneDnn.h"
-#include "runtime/drivers/cpu/ProcessorFlags.h"
+#include "runtime/drivers/cpu/HostFeatures.h"
 
 #include <dnnl.h>
 
@@ -52,12 +52,12 @@ template <typename Has> const InstructionSet *largestSet(const Has &has) {
 } // namespace
 
 Error limitOneDnn(const std::vector<std::string> &features) {
-  static const std::set<std::string> flags = processorFlags();
+  static const std::set<std::string> offered = hostFeatures();
   static std::mutex mutex;
   static const InstructionSet *limit = nullptr; // as it was set by this function
   const InstructionSet *wanted =
       largestSet([&](const std::string &feature) { return std::ranges::count(features, feature) != 0; });
-  const InstructionSet *here = largestSet([&](const std::string &feature) { return hasFeature(flags, feature); });
+  const InstructionSet *here = largestSet([&](const std::string &feature) { return hasFeature(offered, feature); });
   if (!wanted)
     return makeError(Status::Unsupported, "oneDNN expects a processor with SSE4.1 or more to be limited to, got one "
                                           "without; compile for x86-64-v2 or newer, or with --no-libraries");
