@@ -93,6 +93,8 @@ private:
   mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   /// Counts a node; an error that names it where that is more than the limits allow.
   mlir::LogicalResult countNode(const std::string &name);
+  /// Counts an operator that a node becomes; false where that is more than the limits allow.
+  bool countOperator() { return ++numOperators <= options.limits.nodes; }
   mlir::LogicalResult importNode(Scope &scope, const onnx::NodeProto &proto);
   mlir::LogicalResult importKnownKind(Scope &scope, NodeImporter &node, llvm::StringRef kind);
   mlir::LogicalResult importOpaque(Scope &scope, NodeImporter &node, llvm::StringRef reason);
@@ -146,7 +148,7 @@ private:
   llvm::StringSet<> warned;
   bool failureNoted = false;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-  uint64_t numNodes = 0, foldedBytes = 0;
+  uint64_t numNodes = 0, numOperators = 0, foldedBytes = 0;
 };
 
 } // namespace cleave

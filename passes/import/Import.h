@@ -29,7 +29,8 @@ enum class ImportFailure {
 
 /// What an import may take, looked at before each node; more is Rejected.
 struct ImportLimits {
-  /// Nodes, once functions are inlined and loops unrolled: more than any model has.
+  /// Nodes, once functions are inlined and loops unrolled, and operators that nodes become, as recurrent ones do for
+  /// every step: more than any model has.
   uint64_t nodes = 250'000;
   /// Operands and results of one node together: compilation takes time with their square.
   uint64_t operands = 2'000;

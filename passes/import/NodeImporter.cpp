@@ -255,6 +255,12 @@ Value NodeImporter::fail() {
 //===-- building ----------------------------------------------------------------------------------------------===//
 
 Value NodeImporter::create(StringRef operation, ValueRange operands, Type type, ArrayRef<NamedAttribute> attributes) {
+  if (!graph.countOperator()) {
+    if (!hasError)
+      (void)error("is one operator too many: with it the model becomes more than " + Twine(graph.options.limits.nodes) +
+                  " operators; --max-nodes allows more");
+    return {};
+  }
   auto tensor = llvm::cast<RankedTensorType>(type);
   if (auto checked = makeTensorType(tensor.getShape(), tensor.getElementType()); !checked) {
     (void)error("gives a tensor that " + llvm::toString(checked.takeError()));

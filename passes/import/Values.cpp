@@ -222,13 +222,17 @@ FailureOr<HostTensor> GraphImporter::bindValue(Value value, SmallVectorImpl<std:
 //===-- parameters and constants ------------------------------------------------------------------------------===//
 
 void GraphImporter::useAtRunTime(NodeImporter &node) {
+  // Only where there is one: to compare places, a block that has changed is numbered anew.
+  bool hasSubgraph = llvm::any_of(node.getProto().attribute(), [](const onnx::AttributeProto &attribute) {
+    return attribute.has_g() || attribute.graphs_size() != 0;
+  });
   for (auto [placeholder, value] : node.getPlaceholders()) {
     if (placeholder.use_empty())
       continue;
     OpBuilder builder(placeholder.getDefiningOp());
     Value placed = materialize(*value, builder);
     // A subgraph of the node may have placed it further down.
-    if (Operation *op = placed.getDefiningOp(); op && placeholder.getDefiningOp()->isBeforeInBlock(op))
+    if (Operation *op = placed.getDefiningOp(); hasSubgraph && op && placeholder.getDefiningOp()->isBeforeInBlock(op))
       op->moveBefore(placeholder.getDefiningOp());
     Value(placeholder).replaceAllUsesWith(placed);
   }
@@ -297,17 +301,28 @@ LogicalResult GraphImporter::finish(Scope &scope) {
       return fail(ImportFailure::Rejected,
                   "the output \"" + output.name() + "\" is listed twice; give each output of the model once");
     ImportedValue *value = scope.values.lookup(output.name());
-    if (!value)
+    // What only the body of a loop computes is not there any more.
+    bool isThere = value && (value->value || value->known || value->init || !value->file.empty());
+    if (!isThere)
       return fail(ImportFailure::Rejected, "the output \"" + output.name() + "\" is not computed by any node");
     outputs.push_back(materialize(*value, builder));
     types.push_back(value->type);
   }
   dfg::ReturnOp::create(builder, graph.getLoc(), outputs);
   graph.setFunctionType(builder.getFunctionType(graph.getBody().getArgumentTypes(), types));
+  // All at once: one by one, each would copy those of all others.
+  auto named = [&](DictionaryAttr known, const std::string &name) {
+    NamedAttrList list(known);
+    list.set("dfg.name", builder.getStringAttr(name));
+    return list.getDictionary(context);
+  };
+  SmallVector<DictionaryAttr> ofArguments, ofResults;
   for (auto [index, argument] : llvm::enumerate(graph.getBody().getArguments()))
-    graph.setArgAttr(index, "dfg.name", builder.getStringAttr(graphInputs.lookup(argument)->name));
+    ofArguments.push_back(named(graph.getArgAttrDict(index), graphInputs.lookup(argument)->name));
   for (auto [index, output] : llvm::enumerate(model->graph().output()))
-    graph.setResultAttr(index, "dfg.name", builder.getStringAttr(output.name()));
+    ofResults.push_back(named(graph.getResultAttrDict(index), output.name()));
+  graph.setAllArgAttrs(ofArguments);
+  graph.setAllResultAttrs(ofResults);
   removeUnused();
   placeParameters();
   if (failed(verify(*module))) {

@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace cleave {
@@ -200,6 +202,43 @@ bool GraphSplits::followOperands(OperatorSplit &split) {
     for (const ValueCut &value : cutsOf(split.op->getOperand(operand)))
       changed |= follow(split, split.rule.operands[operand], value, /*onlyOpen=*/false);
   return changed;
+}
+
+bool GraphSplits::followFrom(Value value, llvm::function_ref<bool(OperatorSplit &split)> visit) {
+  std::set<unsigned> left;
+  auto addUsers = [&](Value read) {
+    for (Operation *user : read.getUsers())
+      if (auto index = indices.find(user); index != indices.end())
+        left.insert(index->second);
+  };
+  for (addUsers(value); !left.empty();) {
+    OperatorSplit &split = operators[*left.begin()];
+    left.erase(left.begin());
+    if (!visit(split))
+      return false;
+    if (followOperands(split))
+      for (Value result : split.op->getResults())
+        addUsers(result);
+  }
+  return true;
+}
+
+bool GraphSplits::tryInput(Value input, unsigned dim, StringRef axis,
+                           llvm::function_ref<bool(OperatorSplit &split)> visit) {
+  static const SplitDecision trial;
+  std::vector<std::pair<OperatorSplit *, OperatorSplit>> before;
+  cutInput(input, dim, axis, &trial);
+  bool all = followFrom(input, [&](OperatorSplit &split) {
+    before.emplace_back(&split, split);
+    return visit(split);
+  });
+  // An operator that was seen several times is at last as it was first.
+  for (auto &[split, was] : llvm::reverse(before))
+    *split = std::move(was);
+  inputCuts[input].pop_back();
+  if (inputCuts[input].empty())
+    inputCuts.erase(input);
+  return all;
 }
 
 bool GraphSplits::followUsers(OperatorSplit &split) {

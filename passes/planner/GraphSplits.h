@@ -105,6 +105,14 @@ public:
                                           int64_t ways, llvm::function_ref<bool(unsigned factor)> mayFollow);
   /// Lets an operator follow its operands. Returns whether it did.
   bool followOperands(OperatorSplit &split);
+  /// Lets what reads a value follow it, and what reads that, forward in the graph's order as far as anything changes,
+  /// after `visit` has seen it. Ends where `visit` returns false, and returns whether it did not.
+  bool followFrom(
+      mlir::Value value, llvm::function_ref<bool(OperatorSplit &split)> visit = [](OperatorSplit &) { return true; });
+  /// The same for an input that comes in parts along `dim`, but only to see what would follow: leaves everything as it
+  /// was.
+  bool tryInput(mlir::Value input, unsigned dim, llvm::StringRef axis,
+                llvm::function_ref<bool(OperatorSplit &split)> visit);
   /// Lets all operators follow, forward and backward, until nothing changes.
   void propagate();
 

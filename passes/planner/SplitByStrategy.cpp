@@ -13,9 +13,8 @@ namespace cleave {
 //===-- data --------------------------------------------------------------------------------------------------===//
 
 /// Whether everything that a dimension of an input reaches computes its parts by themselves.
-static bool reachesOnlyParallel(GraphSplits splits, BlockArgument input, unsigned dim, StringRef axis) {
-  splits.cutInput(input, dim, axis, splits.decide(""));
-  for (OperatorSplit &split : splits.getOperators()) {
+static bool reachesOnlyParallel(GraphSplits &splits, BlockArgument input, unsigned dim, StringRef axis) {
+  return splits.tryInput(input, dim, axis, [&](OperatorSplit &split) {
     for (auto [operand, tensor] : llvm::zip_equal(split.op->getOperands(), split.rule.operands))
       for (const ValueCut &cut : splits.cutsOf(operand)) {
         if (!llvm::is_contained(cut.axes, axis))
@@ -25,9 +24,8 @@ static bool reachesOnlyParallel(GraphSplits splits, BlockArgument input, unsigne
         if (factor && split.rule.factors[*factor].kind != FactorKind::Parallel)
           return false;
       }
-    splits.followOperands(split);
-  }
-  return true;
+    return true;
+  });
 }
 
 /// Whether a value goes, by way of operators that are whole so far, into one that the axis cuts.
@@ -45,13 +43,13 @@ static bool meetsCut(GraphSplits &splits, Value value, StringRef axis) {
 
 SmallVector<BlockArgument> splitBatch(GraphSplits &splits, dfg::GraphOp graph, StringRef axis) {
   SmallVector<BlockArgument> single;
+  // What users that are cut want of an input follows from them.
+  for (OperatorSplit &split : splits.getOperators())
+    splits.followOperands(split);
   for (BlockArgument input : graph.getBody().getArguments()) {
     auto type = cast<RankedTensorType>(input.getType());
     if (type.getRank() == 0)
       continue;
-    // What users that are cut want of this input follows from them.
-    for (OperatorSplit &split : splits.getOperators())
-      splits.followOperands(split);
     if (meetsCut(splits, input, axis))
       continue;
     unsigned batch = 0;
@@ -68,9 +66,8 @@ SmallVector<BlockArgument> splitBatch(GraphSplits &splits, dfg::GraphOp graph, S
     std::string text =
         "strategy data: batch of " + (name.empty() ? "input " + std::to_string(input.getArgNumber()) : name.str());
     splits.cutInput(input, batch, axis, splits.decide(std::move(text)));
+    splits.followFrom(input);
   }
-  for (OperatorSplit &split : splits.getOperators())
-    splits.followOperands(split);
   return single;
 }
 

@@ -26,6 +26,10 @@ uint32_t rootOf(const Program &program, uint32_t buffer) {
 /// What a core has for itself; where nobody says so, no more than what a kernel has just touched.
 uint64_t ownCacheBytes() { return hostTopology().ownCacheBytes; }
 
+/// Each instruction touches code and tables of its own beside its buffers, some kilobytes: after so many, nothing that
+/// came before is in a core's own caches, however small the buffers are.
+constexpr size_t mostBack = 1000;
+
 class UseReader {
 public:
   UseReader(const PlanContents &plan, const Program &program, unsigned cores)
@@ -73,13 +77,13 @@ private:
   bool lastsAt(const Call &call, size_t argument) const { return lasts[rootOf(program, call.arguments[argument])]; }
 
   /// Goes back through the body, and on at its end as the step before did, until it has seen as many bytes as the
-  /// caches hold, or all arguments are warm: plans of many calls on few bytes would else be read from end to end for
-  /// each. An argument is warm when half of it has been seen.
+  /// caches hold, or all arguments are warm, and no more than `mostBack` instructions: plans of many calls on few bytes
+  /// would else be read from end to end for each. An argument is warm when half of it has been seen.
   void findWarm(size_t position, KernelUse &use) const {
     std::vector<uint64_t> covered(use.arguments.size());
     std::set<uint32_t> seen;
     uint64_t bytes = 0;
-    for (size_t back = 1; back <= touched.size(); ++back)
+    for (size_t back = 1; back <= std::min(touched.size(), mostBack); ++back)
       for (uint32_t number : std::views::reverse(touched[(position + touched.size() - back) % touched.size()])) {
         const PlanBuffer &buffer = program.buffers[number];
         bool isFirst = seen.empty();

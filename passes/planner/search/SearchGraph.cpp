@@ -11,6 +11,9 @@
 #include "passes/planner/search/StageBoundaries.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
+
+#include <cstring>
 
 using namespace mlir;
 
@@ -302,22 +305,44 @@ static void writeFactors(llvm::raw_ostream &out, const TensorFactors &tensor) {
   out << ';';
 }
 
+static std::string digestOf(llvm::StringRef text) {
+  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
+  std::string digest(sizeof hash, '\0');
+  std::memcpy(digest.data(), &hash, sizeof hash);
+  return digest;
+}
+
+/// What `Operator::digest` is made of.
+static std::string describe(const SearchGraph &graph, const Operator &op) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
+      << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
+      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' ';
+  writeKernel(out, op);
+  for (const Factor &factor : op.rule.factors)
+    out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter
+        << ' ';
+  for (const TensorFactors &factors : op.rule.operands)
+    writeFactors(out, factors);
+  for (auto [tensor, factors] : llvm::zip_equal(op.results, op.rule.results)) {
+    writeFactors(out, factors);
+    const Tensor &value = graph.tensors[tensor];
+    out << 'r' << value.bytes << value.batched << value.learns << value.isOutput << value.uses.size() << value.kept
+        << value.gradientSums << ' ';
+  }
+  return text;
+}
+
 std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
   std::string text;
   llvm::raw_string_ostream out(text);
   llvm::DenseMap<unsigned, unsigned> outside;
   for (unsigned index = first; index != last; ++index) {
     const Operator &op = operators[index];
-    out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
-        << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch)
-        << ' ' << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' '
+    out << (op.digest.empty() ? digestOf(describe(*this, op)) : op.digest)
         << (op.leader < first ? -1 : static_cast<int>(op.leader - first)) << ' ';
-    writeKernel(out, op);
-    for (const Factor &factor : op.rule.factors)
-      out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter
-          << ' ';
-    for (auto [operand, factors] : llvm::zip_equal(op.operands, op.rule.operands)) {
-      writeFactors(out, factors);
+    for (const Operand &operand : op.operands) {
       if (operand.parameter != none) {
         const Parameter &parameter = parameters[operand.parameter];
         out << 'p' << parameter.bytes << parameter.trained << (parameter.firstUse == index) << ' ';
@@ -330,15 +355,8 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
         out << 'x' << outside.try_emplace(operand.tensor, outside.size()).first->second << '.' << tensor.bytes
             << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index) << ' ';
     }
-    for (auto [tensor, factors] : llvm::zip_equal(op.results, op.rule.results)) {
-      writeFactors(out, factors);
-      const Tensor &value = tensors[tensor];
-      out << 'r' << value.bytes << value.batched << value.learns << value.isOutput << value.uses.size() << value.kept
-          << value.gradientSums << ' ';
-    }
-    out << '\n';
   }
-  return text;
+  return digestOf(text);
 }
 
 SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned most, const Executor &executor) {
@@ -346,6 +364,8 @@ SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigne
   chooseKernels(read, executor);
   if (!executor.splitsSequence)
     findInnerFactors(read);
+  for (Operator &op : read.operators)
+    op.digest = digestOf(describe(read, op));
   return read;
 }
 

@@ -97,6 +97,8 @@ struct Operator {
   std::optional<KernelUse> use;
   /// By factor: whether it may be cut where only what lies between split products is; empty: all may.
   llvm::SmallVector<bool, 4> inner;
+  /// What it computes and what that costs, as a digest, without how it is connected; empty until all of it is known.
+  std::string digest;
 };
 
 /// Between operators `at - 1` and `at`.
@@ -123,7 +125,8 @@ struct SearchGraph {
   /// Floating-point operations of a step, forward, on the model's batch.
   double flops() const;
   double parameterBytes() const;
-  /// What operators [first, last) compute and how they are connected, as text: equal for equal layers.
+  /// What operators [first, last) compute and how they are connected, as a digest of 16 bytes (XXH3): equal for equal
+  /// layers.
   std::string structureOf(unsigned first, unsigned last) const;
 };
 
