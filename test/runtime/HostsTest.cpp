@@ -87,10 +87,10 @@ TEST_F(HostsTest, HostIsCutOff) {
   MpiRun run(folder, arguments({"--repeat", "1000000", "--rank-timeout", "2"}), "", hosts->onAlpha());
   settle(run);
   hosts->cut();
-  EXPECT_EQ(run.wait(seconds(10)), 8) << run.errors();
+  EXPECT_EQ(run.wait(seconds(60)), 8) << run.errors();
   EXPECT_EQ(countOf(run.errors(), "error: rank "), 1u) << run.errors();
-  EXPECT_EQ(countOf(run.errors(), " on host \"beta\" has not answered for 2"), 1u) << run.errors();
-  EXPECT_TRUE(run.leavesNothing(seconds(10)));
+  EXPECT_EQ(countOf(run.errors(), " on host \"beta\" has not answered for "), 1u) << run.errors();
+  EXPECT_TRUE(run.leavesNothing(seconds(60)));
 }
 
 } // namespace

@@ -30,8 +30,9 @@ TwoHosts::TwoHosts(const fs::path &folder) : folder(folder) {
                "ip -n cleave-alpha addr add 10.99.0.1/24 dev cleave-a && "
                "ip -n cleave-beta addr add 10.99.0.2/24 dev cleave-b && "
                // mpirun tells its daemon on the other host to end, and without a cable waits until TCP gives up: for a
-               // quarter of an hour if it is not told otherwise.
-               "ip netns exec cleave-alpha sh -c 'echo 2 > /proc/sys/net/ipv4/tcp_retries2' && "
+               // quarter of an hour if it is not told otherwise. Four times are 6.2 s, of 200 ms that double. Fewer
+               // would end the guards' connections about when ranks have been silent for two seconds.
+               "ip netns exec cleave-alpha sh -c 'echo 4 > /proc/sys/net/ipv4/tcp_retries2' && "
                "ip -n cleave-alpha link set lo up && ip -n cleave-beta link set lo up && "
                "ip -n cleave-alpha link set cleave-a up && ip -n cleave-beta link set cleave-b up && "
                "mkdir -p /etc/netns/cleave-alpha /etc/netns/cleave-beta && "
