@@ -43,7 +43,7 @@ TEST(KernelCostTest, TilesAreDoneInWaves) {
   DeviceKind kind;
   kind.peak["f16"] = 64;
   kind.bandwidth = 1e12;
-  kind.tiles["contraction"] = {4, 0.5, {{2, 2, 1}}, {}};
+  kind.tiles["contraction"] = {4, 0.5, {{2, 2, 1}}, {}, {}, {}};
   OperatorCost cost(kind, "f16");
   EXPECT_DOUBLE_EQ(cost.seconds(product(1, 8, 8, 4)), 16);
   EXPECT_DOUBLE_EQ(cost.seconds(product(2, 4, 8, 4)), 16);
@@ -56,7 +56,7 @@ TEST(KernelCostTest, RowsAreAligned) {
   DeviceKind kind;
   kind.peak["f16"] = 64;
   kind.bandwidth = 1e12;
-  kind.tiles["contraction"] = {1, 1, {{2, 2, 1}}, {{{4, 0.5}, {128, 1}}}};
+  kind.tiles["contraction"] = {1, 1, {{2, 2, 1}}, {{{4, 0.5}, {128, 1}}}, {}, {}};
   OperatorCost cost(kind, "f16");
   EXPECT_DOUBLE_EQ(cost.seconds(product(1, 2, 64, 6)), 2 * 2 * 64 * 6 / 32.0);
   EXPECT_DOUBLE_EQ(cost.seconds(product(1, 2, 64, 64)), 2 * 2 * 64 * 64 / 64.0);

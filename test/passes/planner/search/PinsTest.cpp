@@ -118,8 +118,9 @@ TEST(Pins, GoTogetherWithDegrees) {
       EXPECT_GE(plan.seconds, free * (1 - 1e-9));
       for (const FoundStage &stage : plan.stages)
         EXPECT_TRUE(stage.pin != none || stage.axes == (std::vector<MeshAxis>{{"data", 2}}));
-      if (stages)
+      if (stages) {
         EXPECT_EQ(plan.stages.size(), 2u);
+      }
     }
   }
 }
