@@ -66,8 +66,8 @@ const char *nameOf(runtime::Status status) {
 tool::ModelOptions modelOptions(const std::string &file) {
   tool::ModelOptions options;
   options.model = file;
-  // Loops are unrolled, and a few lines of them become as many nodes as one likes.
-  options.limits.nodes = 500;
+  // Loops and recurrent operators are unrolled: a few lines become any number of operators.
+  options.limits.nodes = 2000;
   return options;
 }
 

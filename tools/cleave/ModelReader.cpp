@@ -31,7 +31,9 @@ void ModelOptions::addDimTo(CLI::App &command) {
   command.add_option("--dim", dims, "the size of a symbolic dimension; INPUT.N where it has no name")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
-  command.add_option("--max-nodes", limits.nodes, "nodes that a model may hold, functions inlined and loops unrolled")
+  command
+      .add_option("--max-nodes", limits.nodes,
+                  "nodes that a model may hold, functions inlined and loops unrolled, and operators that they become")
       ->type_name("N")
       ->check(positive)
       ->capture_default_str();
