@@ -268,8 +268,9 @@ LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node, S
     value->known = result.known;
     if (result.known && !takeFoldedBytes(static_cast<uint64_t>(result.known.getNumBytes())))
       return node.error("makes the model's constants larger than memory should hold");
-    if (folded && result.value) {
-      value->known = (*folded)[index];
+    // What a subgraph computes at run time is not among what was evaluated.
+    if (HostTensor evaluated = folded ? (*folded)[index] : HostTensor(); evaluated && result.value) {
+      value->known = evaluated;
       value->isFolded = true;
       value->isWeight = isWeight && isa<FloatType>(type.getElementType());
     } else {

@@ -301,9 +301,7 @@ LogicalResult GraphImporter::finish(Scope &scope) {
       return fail(ImportFailure::Rejected,
                   "the output \"" + output.name() + "\" is listed twice; give each output of the model once");
     ImportedValue *value = scope.values.lookup(output.name());
-    // What only the body of a loop computes is not there any more.
-    bool isThere = value && (value->value || value->known || value->init || !value->file.empty());
-    if (!isThere)
+    if (!value)
       return fail(ImportFailure::Rejected, "the output \"" + output.name() + "\" is not computed by any node");
     outputs.push_back(materialize(*value, builder));
     types.push_back(value->type);
