@@ -51,6 +51,9 @@ def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::Program
     ```
     Any other `dfg.batch_norm` with constant statistics becomes a multiplication and an addition. A `dfg.mul` by a
     constant, of one value a channel or one for all, goes into filter and bias likewise, in float32 and float64.
+    Requires: programs on local shapes; statistics that depend on parameters alone are what counts as constant.
+    Guarantees: the program's inputs, results and messages keep their types; what is folded depends on parameters alone and
+    is computed once.
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }
@@ -73,6 +76,9 @@ def NormalizeContractionsPass : Pass<"codegen-normalize-contractions", "::cleave
          : (tensor<197x768xf32>, tensor<768x3072xf32>) -> tensor<197x3072xf32>
     %0 = dfg.reshape %2 : (tensor<197x3072xf32>) -> tensor<1x197x3072xf32>
     ```
+    Requires: programs on local shapes.
+    Guarantees: every `dfg.dot_general` has at most one batch dimension, one free dimension a side and one contracting
+    dimension; values that other operators read keep their types.
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }
@@ -97,7 +103,9 @@ def SelectLibraryKernelsPass : Pass<"codegen-select-library-kernels", "::mlir::M
     %b = plan.launch @onednn.reorder.1(%w) : (tensor<16x16x3x3xf32>) -> tensor<16x16x3x3xf32, #OIhw16i16o>
     %1 = plan.launch @onednn.convolution.2(%a, %b) : … -> tensor<1x16x6x6xf32, #nChw16c>
     ```
-    Requires `dist.devices` on the module: a device's cores are the library's team. With `tf32`, kernels of contractions
+    Requires: `dist.devices` on the module: a device's cores are the library's team; `plan.processor` where CPU devices
+    compute; normalized contractions, since others are left to kernels of our own.
+    Guarantees: results of programs are row-major; a launch's operands have the types of its kernel's arguments. With `tf32`, kernels of contractions
     of float32 on GPUs get the attribute `tf32 = array<i64: 1>`: the library may round what it multiplies to the 10 bits
     of mantissa that TF32 has. On GPUs, epilogues also join behind reshapes, and the operators that multiply with the
     derivative of GELU's form with tanh join as one.
@@ -126,6 +134,9 @@ def FuseElementwisePass : Pass<"codegen-fuse-elementwise", "::cleave::dist::Prog
       dfg.yield %r : tensor<8xf32>
     }
     ```
+    Requires: runs after `codegen-select-library-kernels`: what libraries fuse is theirs.
+    Guarantees: every value that several operators read is computed once; a fusion computes what its operators did, in the
+    same order of operands.
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }
@@ -147,6 +158,8 @@ def FuseGpuKernelsPass : Pass<"codegen-fuse-gpu-kernels", "::mlir::ModuleOp"> {
     ```mlir
     %0:2 = dfg.fusion %x, %m : … { … both; one launch in which a row is read once … }
     ```
+    Requires: `dist.devices` on the module. Programs of other drivers stay as they are.
+    Guarantees: values that are known when a plan is loaded are not computed in every step.
   }];
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
@@ -166,6 +179,8 @@ def OutlineNativeKernelsPass : Pass<"codegen-outline-native-kernels", "::mlir::M
     plan.native_kernel @native.relu.0 { … }
     %0 = plan.launch @native.relu.0(%x) : (tensor<8xf32>) -> tensor<8xf32>
     ```
+    Requires: operators with a LowerInterface, or library launches.
+    Guarantees: programs hold launches, views, communication, and reads and writes of parameters alone.
   }];
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
@@ -184,6 +199,8 @@ def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::M
     plan.object @native triple = "x86_64-pc-linux-gnu" cpu = "…" features = […] image = "…"
     plan.native_kernel @native.relu.0 attributes {object = @native, parallel_extent = 8 : i64} { … }
     ```
+    Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
+    Guarantees: every kernel of a processor refers to the object, which needs no instructions but those of the processor.
   }];
   let options = [
     Option<"reference", "reference", "bool", "false", "plain loops: no fusion of operators, no reassociation">,
@@ -211,6 +228,8 @@ def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleO
     ```
     Functions such as `exp` come from CUDA's libdevice, which is found where the toolkit was when Cleave was built, or in
     CUDA_PATH.
+    Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
+    Guarantees: every kernel of the driver `cuda` refers to the object and names its launches, in order.
   }];
   let options = [
     Option<"reference", "reference", "bool", "false", "every operation by itself, one thread an element">,

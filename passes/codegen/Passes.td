@@ -29,6 +29,9 @@ def LowerToLinalgPass : Pass<"codegen-lower-to-linalg"> {
       linalg.yield %1 : f32
     } -> tensor<8xf32>
     ```
+    Requires: operators of the dfg dialect on static shapes.
+    Guarantees: no operator of the dfg dialect is left in functions, or the pass fails and names the one that has no
+    reference meaning.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];

@@ -26,6 +26,9 @@ def DecomposeSplitPass : Pass<"dist-decompose-split", "::mlir::ModuleOp"> {
     %3 = dfg.reduce %2 {kind = sum, …} …
     %4 = dfg.div %2, %3 …
     ```
+    Requires: `dist.place` on the operators, as of `dist-insert-transfers`.
+    Guarantees: no operator is left whose split names a factor that it cannot be cut along but its parts can; every new
+    operator is placed as the one that it comes from.
   }];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }

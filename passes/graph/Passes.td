@@ -27,6 +27,9 @@ def NarrowResultsPass : Pass<"graph-narrow-results", "::cleave::dfg::GraphOp"> {
     %1 = dfg.pool %0 {window = array<i64: 2, 2>, strides = array<i64: 2, 2>, ...}
            : (tensor<1x50x8x8xf32>) -> tensor<1x50x4x4xf32>
     ```
+    Requires: a graph that is not placed yet; the slices have no `dist.place`.
+    Guarantees: inputs, parameters and results of the graph keep their types; every element that a result depends on is
+    computed from the same operands as before.
   }];
 }
 
@@ -50,7 +53,8 @@ def RemoveUnusedParametersPass : Pass<"graph-remove-unused-parameters", "::mlir:
       dfg.return %0 : tensor<4xf32>
     }
     ```
-    Run it after dead operators are gone, whose reads count. Any mention of a parameter's name keeps it.
+    Requires: dead operators are gone; their reads count as uses.
+    Guarantees: every parameter whose symbol is mentioned anywhere in the module stays.
   }];
 }
 

@@ -30,8 +30,9 @@ def AddLossPass : Pass<"train-add-loss", "::mlir::ModuleOp"> {
       dfg.return %5 : tensor<f32>
     }
     ```
-    Run it before operators are placed. The graph's only outputs are the loss and, for cross-entropy, the number of right
-    answers; what only other outputs needed is removed.
+    Requires: one `dfg.graph`, not placed yet. Cross-entropy expects real scores of samples (dimension 0) by classes.
+    Guarantees: the first result is the loss, a scalar; for cross-entropy the number of right answers follows. Inputs keep
+    their positions, the loss's own input is the last one. Operators that only other results needed are removed.
   }];
   let options = [Option<"loss", "loss", "std::string", [{"cross-entropy"}],
                         "cross-entropy, mse or an output's name, then ,output=NAME ,labels=NAME ,classes=DIM">];
@@ -63,6 +64,9 @@ def ExpandDropoutPass : Pass<"train-expand-dropout", "::mlir::ModuleOp"> {
       dfg.return %0 : tensor<2x3xf32>
     }
     ```
+    Requires: a graph that is not placed yet, with its whole batch in the dimensions of its tensors.
+    Guarantees: no `dfg.dropout` is left. The random numbers follow from the seed, the node and the position of an element in
+    the run, so they do not depend on how the step is split.
   }];
   let options = [Option<"seed", "seed", "uint64_t", "0", "what the random numbers follow from">];
 }
@@ -95,6 +99,8 @@ def NormalizeByBatchPass : Pass<"train-normalize-by-batch", "::mlir::ModuleOp"> 
     }
     ```
     With several groups the samples are seen as groups by samples, and only the samples are reduced.
+    Requires: a graph that is not placed yet, whose running statistics are read from parameters.
+    Guarantees: no `dfg.batch_norm` is left; the graph writes each running statistic once.
   }];
   let options = [Option<"groups", "groups", "int64_t", "1", "the groups of samples with statistics of their own">];
 }
@@ -174,7 +180,8 @@ def NarrowArithmeticPass : Pass<"train-narrow-arithmetic", "::mlir::ModuleOp"> {
       dfg.return %5 : tensor<f32>
     }
     ```
-    Run it before differentiation. Guarantees: inputs, outputs and parameters keep their types; new operators of a placed
+    Requires: a forward graph, not differentiated yet; placed or not.
+    Guarantees: inputs, outputs and parameters keep their types; new operators of a placed
     graph are placed (see MixedPrecision.h).
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
@@ -196,7 +203,8 @@ def WidenSumsPass : Pass<"train-widen-sums", "::mlir::ModuleOp"> {
     %2 = dfg.cast %dy {to = f32} : (tensor<8x4xbf16>) -> tensor<8x4xf32>
     %3 = dfg.reduce %2 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<8x4xf32>) -> tensor<4xf32>
     ```
-    Run it behind differentiation, where the gradients of rounded parameters are such sums.
+    Requires: nothing. It is worthwhile after differentiation, where gradients of rounded parameters are such sums.
+    Guarantees: no result is rounded more often than before; operators of a placed graph stay placed.
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
 }
