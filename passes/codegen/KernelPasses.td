@@ -105,8 +105,9 @@ def SelectLibraryKernelsPass : Pass<"codegen-select-library-kernels", "::mlir::M
     ```
     Requires: `dist.devices` on the module: a device's cores are the library's team; `plan.processor` where CPU devices
     compute; normalized contractions, since others are left to kernels of our own.
-    Guarantees: results of programs are row-major; a launch's operands have the types of its kernel's arguments. With `tf32`, kernels of contractions
-    of float32 on GPUs get the attribute `tf32 = array<i64: 1>`: the library may round what it multiplies to the 10 bits
+    Guarantees: results of programs are row-major; a launch's operands have the types of its kernel's arguments.
+
+    With `tf32`, kernels of contractions of float32 on GPUs get the attribute `tf32 = array<i64: 1>`: the library may round what it multiplies to the 10 bits
     of mantissa that TF32 has. On GPUs, epilogues also join behind reshapes, and the operators that multiply with the
     derivative of GELU's form with tanh join as one.
   }];
