@@ -122,6 +122,24 @@ TEST_F(ProfileTest, KnowsWhatIsWarm) {
   EXPECT_GT(uses[2].passingDistance, 0u);
 }
 
+// However few bytes calls touch, a thousand of them push out what came before: a step of many small calls is not read
+// from end to end for each.
+TEST_F(ProfileTest, ForgetsAfterManyCalls) {
+  for (unsigned calls : {900u, 1100u}) {
+    PlanBuilder builder("cpu");
+    uint32_t d = builder.device("d"), x = builder.input("x", 4), kernel = builder.kernel("twice", 1, 4);
+    uint32_t a = builder.buffer(d, "a", 4), b = builder.buffer(d, "b", 4), c = builder.buffer(d, "c", 4);
+    builder.into(Phase::Body);
+    Point last = builder.call(d, "forward", kernel, {a, b}, {builder.loadInput(d, x, a)});
+    for (unsigned i = 0; i != calls; ++i)
+      last = builder.call(d, "between", kernel, {b, c}, {last});
+    builder.call(d, "backward", kernel, {a, c}, {last});
+    Plan plan = builder.read();
+    auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0], 1);
+    EXPECT_EQ(uses.back().arguments[0].isWarm, calls < 1000) << calls;
+  }
+}
+
 // Every distinct use is measured once, alone and with a second device.
 TEST_F(ProfileTest, MeasuresKernels) {
   Plan plan = callsPlan().read();
