@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
+#include "mlir/IR/DialectInterface.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/Interfaces/CallInterfaces.h"
@@ -77,6 +78,21 @@ Device getDeviceOf(ProgramOp program);
 
 /// Writes the module's `dist.devices`.
 void setDevices(mlir::ModuleOp module, llvm::ArrayRef<Device> devices);
+
+/// The module's machine; null where it has none.
+MachineOp getMachine(mlir::ModuleOp module);
+
+/// Gives a module the devices, the machine and the meshes of another, which it must not have yet.
+void copyTarget(mlir::ModuleOp from, mlir::ModuleOp to);
+
+/// Verifies what a dist.machine says, for the dialect, which knows its form alone. Whoever reads machines attaches one
+/// to the dialect (registerMachineReader in passes/cost); without it, contents are not verified.
+class MachineReaderInterface : public mlir::DialectInterface::Base<MachineReaderInterface> {
+public:
+  explicit MachineReaderInterface(mlir::Dialect *dialect) : Base(dialect) {}
+  /// Reports the first mistake at the operation.
+  virtual llvm::LogicalResult verify(MachineOp machine) const = 0;
+};
 
 } // namespace cleave::dist
 

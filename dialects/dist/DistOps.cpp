@@ -78,6 +78,49 @@ static void printLayouts(OpAsmPrinter &printer, Operation *, ArrayAttr layouts) 
   llvm::interleaveComma(layouts.getAsRange<LayoutAttr>(), printer, [&](LayoutAttr layout) { layout.print(printer); });
 }
 
+static ParseResult parseMachineDescription(OpAsmParser &parser, DictionaryAttr &description) {
+  return parser.parseAttribute(description);
+}
+
+/// A line where it is short enough, else a line an entry or item.
+static void printInLines(OpAsmPrinter &printer, Attribute value) {
+  static constexpr size_t longestLine = 100;
+  std::string line;
+  llvm::raw_string_ostream(line) << value;
+  auto list = dyn_cast<ArrayAttr>(value);
+  auto map = dyn_cast<DictionaryAttr>(value);
+  if (line.size() <= longestLine || (!list && !map)) {
+    printer << line;
+    return;
+  }
+  auto printLines = [&](auto entries, auto print) {
+    printer.increaseIndent();
+    llvm::interleave(
+        entries,
+        [&](auto entry) {
+          printer.printNewline();
+          print(entry);
+        },
+        [&] { printer << ','; });
+    printer.decreaseIndent();
+    printer.printNewline();
+  };
+  printer << (map ? '{' : '[');
+  if (map)
+    printLines(map.getValue(), [&](NamedAttribute entry) {
+      printer.printKeywordOrString(entry.getName().getValue());
+      printer << " = ";
+      printInLines(printer, entry.getValue());
+    });
+  else
+    printLines(list.getValue(), [&](Attribute item) { printInLines(printer, item); });
+  printer << (map ? '}' : ']');
+}
+
+static void printMachineDescription(OpAsmPrinter &printer, Operation *, DictionaryAttr description) {
+  printInLines(printer, description);
+}
+
 #include "dialects/dist/DistOpsDialect.cpp.inc"
 #include "dialects/dist/DistOpsInterfaces.cpp.inc"
 
@@ -96,6 +139,48 @@ void DistDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/dist/DistOps.cpp.inc"
       >();
+}
+
+//===-- the machine -------------------------------------------------------------------------------------------===//
+
+/// The first part of a description that is no text, list or dictionary; null where there is none.
+static Attribute findOtherThanText(Attribute value) {
+  if (auto map = dyn_cast<DictionaryAttr>(value)) {
+    for (NamedAttribute entry : map)
+      if (Attribute found = findOtherThanText(entry.getValue()))
+        return found;
+    return {};
+  }
+  if (auto list = dyn_cast<ArrayAttr>(value)) {
+    for (Attribute item : list)
+      if (Attribute found = findOtherThanText(item))
+        return found;
+    return {};
+  }
+  return isa<StringAttr>(value) ? Attribute() : value;
+}
+
+LogicalResult MachineOp::verify() {
+  if (MachineOp first = getMachine((*this)->getParentOfType<ModuleOp>()); first != *this)
+    return emitOpError("expects to be the module's only machine, found '") << first.getSymName() << "' before it";
+  if (Attribute other = findOtherThanText(getDescription()))
+    return emitOpError("expects texts in lists and dictionaries, as in bandwidth = \"900 GB/s\"; got ") << other;
+  auto *reader = (*this)->getDialect()->getRegisteredInterface<MachineReaderInterface>();
+  return reader ? reader->verify(*this) : success();
+}
+
+MachineOp cleave::dist::getMachine(ModuleOp module) {
+  auto machines = module.getOps<MachineOp>();
+  return machines.empty() ? MachineOp() : *machines.begin();
+}
+
+void cleave::dist::copyTarget(ModuleOp from, ModuleOp to) {
+  OpBuilder builder = OpBuilder::atBlockBegin(to.getBody());
+  if (MachineOp machine = getMachine(from))
+    builder.clone(*machine);
+  for (auto mesh : from.getOps<MeshOp>())
+    builder.clone(*mesh);
+  setDevices(to, getDevices(from));
 }
 
 //===-- devices -----------------------------------------------------------------------------------------------===//

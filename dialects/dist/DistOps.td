@@ -24,7 +24,7 @@ def Dist_Dialect : Dialect {
     Operators on single devices are the case of meshes of one device each.
 
     The module lists the machine's devices in the attribute `dist.devices`; meshes name them by their indices. `memory`
-    is the number of bytes that a plan may use, 0 for no limit.
+    is the number of bytes that a plan may use, 0 for no limit. `dist.machine` says how fast they and their links are.
 
     ```mlir
     module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
@@ -120,6 +120,31 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let assemblyFormat = [{
     $sym_name `<` custom<Axes>($axis_names, $axis_sizes) `,` `devices` `=` custom<Devices>($devices) `>` attr-dict
   }];
+  let hasVerifier = 1;
+}
+
+def Dist_MachineOp : Dist_Op<"machine", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "the machine that the module is compiled for";
+  let description = [{
+    What a machine file says (docs/formats.md), as dictionaries and lists whose leaves are the file's texts, quantities
+    with their units: kinds of devices with their rates and curves, hosts, links, cores, the executor, and what measured
+    steps have said. Device i of the machine, host by host, is device i of `dist.devices`, which says by which names and
+    drivers the runtime opens them, and of meshes.
+
+    The analysis `CostAnalysis` reads it for every stage that asks how long something takes. A module has at most one;
+    without one, stages assume the default machine (passes/cost/defaults/default.yaml).
+
+    ```mlir
+    dist.machine @machine {
+      device_kinds = {v100 = {bandwidth = "900 GB/s", memory = "16 GiB", peak = {f32 = "15.7 TFLOP/s"}}},
+      hosts = [{devices = [{count = "8", kind = "v100"} ],
+                links = [{bandwidth = "130 GB/s", between = "devices", latency = "3 us"} ]} ],
+      name = "one-host"
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, DictionaryAttr:$description);
+  let assemblyFormat = "$sym_name custom<MachineDescription>($description) attr-dict-with-keyword";
   let hasVerifier = 1;
 }
 

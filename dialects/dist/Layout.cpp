@@ -193,6 +193,32 @@ Axes joinedAxes(Collective collective, unsigned index, const MeshShape &mesh) {
   return joined;
 }
 
+/// Where an axis cuts a layout, in terms of elements of the dimension: all that decides which of them its coordinate
+/// selects. Nothing where it cuts none.
+static std::optional<std::tuple<size_t, int64_t, Part>> cutBy(const Layout &layout, StringAttr axis) {
+  for (auto [dim, parts] : llvm::enumerate(layout.dims)) {
+    int64_t slower = 1;
+    for (const Part &part : parts) {
+      if (auto found = llvm::find(part.axes, axis); found != part.axes.end()) {
+        Part upToAxis = part;
+        upToAxis.axes.truncate(found - part.axes.begin() + 1);
+        return std::tuple(dim, slower, std::move(upToAxis));
+      }
+      slower *= part.size;
+    }
+  }
+  return std::nullopt;
+}
+
+Axes movedAxes(const Layout &from, const Layout &to, const MeshShape &mesh) {
+  Axes moved;
+  for (StringAttr axis : mesh.getAxes())
+    if (llvm::is_contained(from.partial, axis) != llvm::is_contained(to.partial, axis) ||
+        cutBy(from, axis) != cutBy(to, axis))
+      moved.push_back(axis);
+  return moved;
+}
+
 MeshOp getMesh(Operation *op) {
   auto program = op->getParentOfType<ProgramOp>();
   return program ? SymbolTable::lookupNearestSymbolFrom<MeshOp>(program, program.getMeshAttr()) : MeshOp();

@@ -95,6 +95,10 @@ struct Layout {
 /// operand is partial and the result is not, and those that cut the operand and not the result.
 Axes joinedAxes(Collective collective, unsigned index, const MeshShape &mesh);
 
+/// The axes of the mesh that do not divide a tensor in the same way in two layouts: devices that differ in the others
+/// alone give each other nothing on the way from one to the other.
+Axes movedAxes(const Layout &from, const Layout &to, const MeshShape &mesh);
+
 /// The mesh of the program around an operation of it; null where there is none.
 MeshOp getMesh(mlir::Operation *op);
 

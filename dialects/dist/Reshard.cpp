@@ -14,8 +14,8 @@ namespace {
 
 class ReshardSearch {
 public:
-  ReshardSearch(const Layout &to, RankedTensorType type, const MeshShape &mesh, const LinkCost &link)
-      : target(to), type(type), mesh(mesh), link(link), context(type.getContext()), goal(to.toAttribute(context)) {}
+  ReshardSearch(const Layout &to, RankedTensorType type, const MeshShape &mesh, const ReshardCost &cost)
+      : target(to), type(type), mesh(mesh), cost(cost), context(type.getContext()), goal(to.toAttribute(context)) {}
 
   ReshardPath run(const Layout &from);
 
@@ -30,20 +30,19 @@ private:
 
   void expand(const Layout &layout, double seconds, LayoutAttr at);
   /// A state reached from the one that is expanded.
-  void reach(Layout layout, StepKind kind, double cost);
+  void reach(Layout layout, StepKind kind, double seconds);
+  /// The end, straight from devices that have what others need.
+  void reachTarget(const Layout &from);
   /// Where the target has the axis, if that is the next axis to cut there.
   bool push(Layout &layout, StringAttr axis) const;
   /// Writes a dimension with the target's factors where that says the same.
   void align(Layout &layout) const;
-  double move(int64_t ways, double bytes) const {
-    return static_cast<double>(ways - 1) * (link.latency + bytes / static_cast<double>(ways) / link.bandwidth);
-  }
   double bytesOf(const Layout &layout) const { return static_cast<double>(layout.localBytes(type, mesh)); }
 
   const Layout &target;
   RankedTensorType type;
   const MeshShape &mesh;
-  LinkCost link;
+  const ReshardCost &cost;
   MLIRContext *context;
   LayoutAttr goal, current;
   double reached = 0;
@@ -112,10 +111,10 @@ bool ReshardSearch::push(Layout &layout, StringAttr axis) const {
   return false;
 }
 
-void ReshardSearch::reach(Layout layout, StepKind kind, double cost) {
+void ReshardSearch::reach(Layout layout, StepKind kind, double seconds) {
   layout.canonicalize(mesh);
   LayoutAttr key = layout.toAttribute(context);
-  double seconds = reached + cost;
+  seconds += reached;
   auto [found, isNew] = states.try_emplace(key);
   State &state = found->second;
   if (!isNew && state.seconds <= seconds)
@@ -138,19 +137,18 @@ void ReshardSearch::expand(const Layout &from, double seconds, LayoutAttr at) {
   if (!joined.empty()) {
     Layout reduced = from;
     llvm::erase_if(reduced.partial, [&](StringAttr axis) { return llvm::is_contained(joined, axis); });
-    reach(reduced, StepKind::AllReduce, 2 * move(mesh.ways(joined), bytes));
+    reach(reduced, StepKind::AllReduce, cost.allReduce(joined, bytes));
     for (StringAttr axis : joined) {
       Layout scattered = layout;
       llvm::erase(scattered.partial, axis);
       if (push(scattered, axis))
-        reach(scattered, StepKind::ReduceScatter, move(mesh.ways(axis), bytes));
+        reach(scattered, StepKind::ReduceScatter, cost.reduceScatter(axis, bytes));
     }
   }
-  // Slices read what they keep: nearly nothing beside any message, but not nothing.
   for (StringAttr axis : mesh.getAxes()) {
     Layout sliced = layout;
     if (!from.uses(axis) && push(sliced, axis))
-      reach(sliced, StepKind::Slice, bytesOf(sliced) / link.bandwidth / 16);
+      reach(sliced, StepKind::Slice, cost.slice(bytesOf(sliced)));
   }
   for (size_t dim = 0; dim != layout.dims.size(); ++dim) {
     for (size_t index = 0; index != layout.dims[dim].size(); ++index) {
@@ -159,27 +157,33 @@ void ReshardSearch::expand(const Layout &from, double seconds, LayoutAttr at) {
       Axes popped;
       while (!axes.empty()) {
         popped.push_back(axes.pop_back_val());
-        int64_t ways = mesh.ways(popped);
-        reach(gathered, StepKind::AllGather, move(ways, bytesOf(gathered)));
+        reach(gathered, StepKind::AllGather, cost.allGather(popped, bytesOf(gathered)));
         Layout exchanged = gathered;
         align(exchanged);
         if (popped.size() == 1 && push(exchanged, popped.front()))
-          reach(exchanged, StepKind::AllToAll, move(ways, bytes));
+          reach(exchanged, StepKind::AllToAll, cost.allToAll(popped, bytes * static_cast<double>(mesh.ways(popped))));
       }
     }
   }
-  if (joined.empty() && from.partial == target.partial) {
-    bool overlaps = llvm::any_of(target.dims, [](const DimParts &parts) {
-      return llvm::any_of(parts, [](const Part &part) { return part.reach.has_value(); });
-    });
-    Axes used;
-    for (StringAttr axis : mesh.getAxes())
-      if (from.uses(axis) || target.uses(axis))
-        used.push_back(axis);
-    double peers = static_cast<double>(mesh.ways(used) - 1);
+  if (joined.empty() && from.partial == target.partial)
+    reachTarget(from);
+}
+
+void ReshardSearch::reachTarget(const Layout &from) {
+  Layout plain = target;
+  bool overlaps = false;
+  for (DimParts &parts : plain.dims)
+    for (Part &part : parts)
+      overlaps |= std::exchange(part.reach, std::nullopt).has_value();
+  plain.canonicalize(mesh);
+  Axes moved = movedAxes(from, target, mesh);
+  double bytes = bytesOf(target);
+  // Blocks that neighbours hold already, but for what windows read beyond them.
+  if (overlaps && plain == from)
+    reach(target, StepKind::HaloExchange, cost.exchangeHalo(moved, std::max(0.0, bytes - bytesOf(from))));
+  else
     reach(target, overlaps ? StepKind::HaloExchange : StepKind::Permute,
-          peers * link.latency + bytesOf(target) / link.bandwidth);
-  }
+          cost.exchange(moved, bytes, mesh.ways(moved) - 1));
 }
 
 ReshardPath ReshardSearch::run(const Layout &from) {
@@ -209,10 +213,10 @@ ReshardPath ReshardSearch::run(const Layout &from) {
 } // namespace
 
 ReshardPath findReshard(const Layout &from, const Layout &to, RankedTensorType type, const MeshShape &mesh,
-                        const LinkCost &link) {
+                        const ReshardCost &cost) {
   if (from == to)
     return {};
-  return ReshardSearch(to, type, mesh, link).run(from);
+  return ReshardSearch(to, type, mesh, cost).run(from);
 }
 
 } // namespace cleave::dist

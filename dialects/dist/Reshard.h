@@ -18,14 +18,25 @@ struct ReshardStep {
   Layout to;
 };
 
-/// What a message costs on a mesh: `latency` seconds and `bandwidth` bytes a second.
-struct LinkCost {
-  double latency = 5e-6, bandwidth = 1e10;
+/// What steps take on a mesh, in seconds. `axes` are those along which the devices of a group differ; `bytes` are those
+/// of a group's full tensor: what a device has before an all-reduce or a reduce-scatter and after an all-gather, and
+/// what all devices of the group have together around an all-to-all.
+class ReshardCost {
+public:
+  virtual ~ReshardCost() = default;
+  virtual double allReduce(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const = 0;
+  virtual double reduceScatter(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const = 0;
+  virtual double allGather(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const = 0;
+  virtual double allToAll(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const = 0;
+  /// A device keeps `bytes` of what it has. More than nothing, so that no way has slices that lead nowhere.
+  virtual double slice(double bytes) const = 0;
+  /// Every device receives `bytes` from up to `peers` others.
+  virtual double exchange(llvm::ArrayRef<mlir::StringAttr> axes, double bytes, int64_t peers) const = 0;
+  /// Every device receives `bytes` from its neighbours along the axes.
+  virtual double exchangeHalo(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const = 0;
 };
 
-/// The way from one layout to another and its estimated time. Collectives are costed as rings: over n devices and S
-/// bytes on each, an all-reduce takes 2(n-1) messages and 2(n-1)/n S bytes of each device, the others half of it
-/// (Thakur, Rabenseifner, Gropp 2005).
+/// The way from one layout to another and its estimated time.
 struct ReshardPath {
   double seconds = 0;
   llvm::SmallVector<ReshardStep, 2> steps;
@@ -34,7 +45,7 @@ struct ReshardPath {
 /// The cheapest path from `from` to `to`, both canonical, of a tensor of `type` (the whole tensor's). `to` may be
 /// partial over axes over which `from` is, too. Parts with a reach can only be the end.
 ReshardPath findReshard(const Layout &from, const Layout &to, mlir::RankedTensorType type, const MeshShape &mesh,
-                        const LinkCost &link = {});
+                        const ReshardCost &cost);
 
 } // namespace cleave::dist
 

@@ -5,6 +5,7 @@
 #include "passes/codegen/GpuKernels.h"
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/KernelPasses.h"
+#include "passes/cost/CostAnalysis.h"
 
 using namespace mlir;
 
@@ -22,17 +23,17 @@ static std::optional<unsigned> versionOf(StringRef chip) {
 }
 
 /// The oldest architecture among the machine's GPUs: code for it runs on all of them.
-static std::string oldestChip(ModuleOp module) {
+static std::string oldestChipOf(ModuleOp module) {
   StringRef oldest;
   for (const dist::Device &device : dist::getDevices(module)) {
     if (device.driver != "cuda")
       continue;
-    StringRef chip = device.chip.empty() ? StringRef("sm_80") : device.chip;
+    StringRef chip = device.chip.empty() ? StringRef(oldestChip) : device.chip;
     // What is no architecture stays, and is refused by name.
     if (oldest.empty() || !versionOf(chip) || (versionOf(oldest) && *versionOf(chip) < *versionOf(oldest)))
       oldest = chip;
   }
-  return oldest.empty() ? "sm_80" : oldest.str();
+  return oldest.empty() ? oldestChip.str() : oldest.str();
 }
 
 /// The parameter that a value is, as it was before the step; null for what is none.
@@ -89,7 +90,8 @@ private:
       byName[kernel.getSymNameAttr()] = &source;
     findOverwritten(byName);
     GpuOptions options;
-    options.chip = chip.empty() ? oldestChip(getOperation()) : chip;
+    options.chip = chip.empty() ? oldestChipOf(getOperation()) : chip;
+    options.processors = getAnalysis<CostAnalysis>().gpuModel().processors;
     options.reference = reference;
     options.threads = threads;
     auto object = compileGpuKernels(getContext(), sources, options);

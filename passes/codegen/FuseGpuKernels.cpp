@@ -44,9 +44,21 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
   }
 
   void runOnOperation() override {
-    for (auto program : getOperation().getOps<dist::ProgramOp>())
-      if (dist::getDeviceOf(program).driver == "cuda")
-        fuseProgram(program.getBody().front());
+    auto &costs = getAnalysis<CostAnalysis>();
+    for (auto program : getOperation().getOps<dist::ProgramOp>()) {
+      if (dist::getDeviceOf(program).driver != "cuda")
+        continue;
+      auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(program, program.getMeshAttr());
+      setGpu(costs.gpuModel(mesh));
+      fuseProgram(program.getBody().front());
+    }
+  }
+
+  /// What is known of kernels is of one kind of GPU.
+  void setGpu(GpuModel next) {
+    if (gpu && !(*gpu == next))
+      known.clear();
+    gpu = std::move(next);
   }
 
   void fuseProgram(Block &block) {
@@ -223,9 +235,9 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     return text;
   }
 
-  static std::optional<double> estimate(Operation *op) {
+  std::optional<double> estimate(Operation *op) const {
     if (auto fusion = dyn_cast<dfg::FusionOp>(op))
-      return estimateSeconds(fusion.getBody());
+      return estimateSeconds(fusion.getBody(), *gpu);
     Region region;
     OpBuilder builder(op->getContext());
     Block *body = builder.createBlock(&region);
@@ -235,12 +247,13 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
         mapping.map(operand, body->addArgument(operand.getType(), operand.getLoc()));
     Operation *copy = builder.clone(*op, mapping);
     dfg::YieldOp::create(builder, op->getLoc(), copy->getResults());
-    return estimateSeconds(region);
+    return estimateSeconds(region, *gpu);
   }
 
   /// Of the kernels of a program: whether they compute what is known when the plan is loaded.
   DenseMap<Operation *, bool> isConstant;
   llvm::StringMap<std::optional<double>> known;
+  std::optional<GpuModel> gpu; ///< Of the program at hand.
 };
 
 } // namespace

@@ -15,11 +15,6 @@ using namespace mlir;
 
 namespace cleave {
 
-namespace {
-/// Of an A100 and newer: what a launch in a captured graph costs, what the memory gives, and threads that it takes.
-constexpr double launchSeconds = 2.5e-6, bytesPerSecond = 1.5e12, threadsForMemory = 32 * 1024;
-} // namespace
-
 /// The bytes that an access touches.
 static double bytesOf(const GpuLaunch &launch, const Access &access, const Buffer &buffer) {
   if (buffer.kind == Buffer::Constant)
@@ -40,7 +35,7 @@ static double extractedBytes(linalg::LinalgOp op) {
   return bytes;
 }
 
-static double secondsOf(const GpuLaunch &launch, ArrayRef<Buffer> buffers) {
+static double secondsOf(const GpuLaunch &launch, ArrayRef<Buffer> buffers, const GpuModel &gpu) {
   double bytes = 0;
   // Read from memory: once, or, where threads keep nothing, once a loop.
   llvm::SmallSet<std::pair<unsigned, unsigned>, 16> read;
@@ -64,18 +59,19 @@ static double secondsOf(const GpuLaunch &launch, ArrayRef<Buffer> buffers) {
     if (!step.joinsPartials)
       bytes += extractedBytes(op);
   }
-  double busy = std::min(1.0, static_cast<double>(launch.blocks * launch.threads) / threadsForMemory);
-  return launchSeconds + bytes / (bytesPerSecond * busy);
+  auto enough = static_cast<double>(gpu.processors * threadsForMemory);
+  double busy = std::min(1.0, static_cast<double>(launch.blocks * launch.threads) / enough);
+  return gpu.cost.launchSeconds() + gpu.cost.streamSeconds(bytes) / busy;
 }
 
-double estimateSeconds(const GpuKernelPlan &plan) {
+double estimateSeconds(const GpuKernelPlan &plan, const GpuModel &gpu) {
   double seconds = 0;
   for (const GpuLaunch &launch : plan.launches)
-    seconds += secondsOf(launch, plan.buffers);
+    seconds += secondsOf(launch, plan.buffers, gpu);
   return seconds;
 }
 
-std::optional<double> estimateSeconds(Region &body) {
+std::optional<double> estimateSeconds(Region &body, const GpuModel &gpu) {
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(UnknownLoc::get(body.front().getTerminator()->getContext()));
   auto function = lowerToFunction(*tensors, "kernel", body, lowerGpuOperator);
   if (failed(function))
@@ -83,7 +79,7 @@ std::optional<double> estimateSeconds(Region &body) {
   fuseLinalgOperations(*function);
   Block &block = function->getBody().front();
   Storage storage(block);
-  return estimateSeconds(planLaunches(block, storage, /*plain=*/false));
+  return estimateSeconds(planLaunches(block, storage, gpu.processors, /*plain=*/false), gpu);
 }
 
 } // namespace cleave

@@ -6,15 +6,16 @@
 #define CLEAVE_PASSES_CODEGEN_GPUCOST_H
 
 #include "passes/codegen/GpuLaunches.h"
+#include "passes/cost/CostAnalysis.h"
 
 namespace cleave {
 
-/// Seconds on a GPU of today: a launch costs something, the rest is memory, which few threads do not keep busy.
-double estimateSeconds(const GpuKernelPlan &plan);
+/// Seconds on a GPU: a launch costs something, the rest is memory, which few threads do not keep busy.
+double estimateSeconds(const GpuKernelPlan &plan, const GpuModel &gpu);
 
-/// The same of what `body` computes; none where an operator in it has no reference meaning. Its dialects, and those
-/// that it is lowered to, must be loaded.
-std::optional<double> estimateSeconds(mlir::Region &body);
+/// The same of what `body` computes, mapped for that GPU; none where an operator in it has no reference meaning. Its
+/// dialects, and those that it is lowered to, must be loaded.
+std::optional<double> estimateSeconds(mlir::Region &body, const GpuModel &gpu);
 
 } // namespace cleave
 

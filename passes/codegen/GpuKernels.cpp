@@ -47,7 +47,9 @@ constexpr size_t gpuKernelsPerPart = 6;
 
 } // namespace
 
-static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source, bool reference, GpuKernelInfo &info) {
+static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source, const GpuOptions &options,
+                                 GpuKernelInfo &info) {
+  bool reference = options.reference;
   OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
   auto function = lowerToFunction(*tensors, source.symbol, *source.body, reference ? lowerOperator : lowerGpuOperator);
   if (failed(function))
@@ -56,7 +58,7 @@ static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source,
     fuseLinalgOperations(*function);
   Block &block = function->getBody().front();
   Storage storage(block);
-  GpuKernelPlan plan = planLaunches(block, storage, reference);
+  GpuKernelPlan plan = planLaunches(block, storage, options.processors, reference);
   for (Buffer &buffer : plan.buffers)
     buffer.isShared = llvm::any_of(source.overwrites, [&](auto pair) {
       return (buffer.kind == Buffer::Input && buffer.index == pair.first) ||
@@ -77,11 +79,11 @@ static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source,
   return success();
 }
 
-static llvm::Error compile(MLIRContext &context, GpuPart &part, const GpuTarget &target, bool reference) {
+static llvm::Error compile(MLIRContext &context, GpuPart &part, const GpuTarget &target, const GpuOptions &options) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   part.infos.resize(part.sources.size());
   for (auto [source, info] : llvm::zip(part.sources, part.infos))
-    if (failed(buildKernel(*module, source, reference, info)))
+    if (failed(buildKernel(*module, source, options, info)))
       return llvm::createStringError("kernel '" + source.symbol + "' expects operators with a reference meaning");
   std::string name = "kernel '" + part.sources.front().symbol + "' or one after it";
   if (failed(lowerToNvvmDialect(*module)))
@@ -117,7 +119,7 @@ static void compileParts(MLIRContext &context, MutableArrayRef<GpuPart> parts, c
   std::atomic<size_t> next = 0;
   auto work = [&] {
     for (size_t i = next++; i < parts.size(); i = next++)
-      if (llvm::Error error = compile(context, parts[i], target, options.reference))
+      if (llvm::Error error = compile(context, parts[i], target, options))
         parts[i].error = llvm::toString(std::move(error));
   };
   // A context without threads has no locks.

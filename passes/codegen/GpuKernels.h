@@ -25,6 +25,8 @@ struct GpuKernelInfo {
 struct GpuOptions {
   /// The oldest GPU that the code has to run on, as "sm_90".
   std::string chip = "sm_80";
+  /// Multiprocessors of the GPUs that are to be kept busy, at least one (GpuModel).
+  int64_t processors = 1;
   /// Plain: every operation by itself, one thread an element, sums in the order of the elements.
   bool reference = false;
   /// Threads that compile; the text does not depend on it.

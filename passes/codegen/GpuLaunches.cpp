@@ -15,7 +15,8 @@ namespace {
 
 class LaunchPlanner {
 public:
-  LaunchPlanner(Block &block, const Storage &storage, bool plain) : block(block), storage(storage), plain(plain) {}
+  LaunchPlanner(Block &block, const Storage &storage, int64_t processors, bool plain)
+      : block(block), storage(storage), processors(processors), plain(plain) {}
 
   GpuKernelPlan run() {
     plan.buffers.assign(storage.getBuffers().begin(), storage.getBuffers().end());
@@ -38,6 +39,7 @@ private:
 
   Block &block;
   const Storage &storage;
+  int64_t processors;
   bool plain;
   std::vector<Nest> nests;
   GpuKernelPlan plan;
@@ -73,7 +75,7 @@ void LaunchPlanner::groupNests() {
       continue;
     if (group)
       finishLaunch(*group);
-    group.emplace(storage, plan.buffers, plain);
+    group.emplace(storage, plan.buffers, processors, plain);
     bool isAdded = group->add(nest);
     (void)isAdded;
     assert(isAdded && "every nest can have a launch of its own");
@@ -95,6 +97,7 @@ void LaunchPlanner::finishLaunch(const StepGroup &group) {
 /// One launch that leaves partial results of each split in memory, and one that joins them and goes on.
 void LaunchPlanner::splitLaunch(GpuLaunch launch, const SmallVector<bool> &isInner) {
   GpuLaunch second;
+  second.processors = launch.processors;
   Access position;
   position.coefficients.assign(launch.sizes.size(), 0);
   int64_t stride = 1;
@@ -269,8 +272,8 @@ void LaunchPlanner::placeTemporaries() {
   }
 }
 
-GpuKernelPlan planLaunches(Block &block, const Storage &storage, bool plain) {
-  return LaunchPlanner(block, storage, plain).run();
+GpuKernelPlan planLaunches(Block &block, const Storage &storage, int64_t processors, bool plain) {
+  return LaunchPlanner(block, storage, processors, plain).run();
 }
 
 } // namespace cleave

@@ -67,6 +67,8 @@ struct GpuStep {
 };
 
 struct GpuLaunch {
+  /// Multiprocessors that are to be kept busy.
+  int64_t processors = 1;
   /// Sizes of the dimensions.
   llvm::SmallVector<int64_t, 6> sizes;
   std::vector<GpuStep> steps;
@@ -123,9 +125,12 @@ struct GpuKernelPlan {
   uint64_t scratchBytes = 0;
 };
 
-/// Decides the launches of the operations in `block`. `plain`: one launch an operation, one thread an iteration of its
-/// parallel loops.
-GpuKernelPlan planLaunches(mlir::Block &block, const Storage &storage, bool plain);
+/// Threads on a multiprocessor that keep the memory busy.
+inline constexpr int64_t threadsForMemory = 256;
+
+/// Decides the launches of the operations in `block` on a GPU of that many multiprocessors. `plain`: one launch an
+/// operation, one thread an iteration of its parallel loops.
+GpuKernelPlan planLaunches(mlir::Block &block, const Storage &storage, int64_t processors, bool plain);
 
 /// Whether all accesses of `steps` move along `outer` as if it continued `inner`, so that both can be one level.
 bool canJoin(llvm::ArrayRef<GpuStep> steps, const GpuLevel &outer, const GpuLevel &inner);
@@ -133,7 +138,8 @@ bool canJoin(llvm::ArrayRef<GpuStep> steps, const GpuLevel &outer, const GpuLeve
 /// The dimension's index is asked for by a body.
 bool isIndexed(llvm::ArrayRef<GpuStep> steps, unsigned dim);
 
-/// Decides levels, threads and blocks of a launch whose steps are known; `isInner` has one flag a dimension.
+/// Decides levels, threads and blocks of a launch whose steps and processors are known; `isInner` has one flag a
+/// dimension.
 void chooseMapping(GpuLaunch &launch, llvm::ArrayRef<bool> isInner, llvm::ArrayRef<Buffer> buffers, bool plain);
 
 /// Lets later phases of a launch compute again what is cheap, where threads cannot keep it from phase to phase.

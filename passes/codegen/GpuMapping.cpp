@@ -13,8 +13,8 @@ namespace cleave {
 
 namespace {
 
-/// Multiprocessors of the GPUs that we compile for (an A100 has 108, an H100 132), and threads that keep one busy.
-constexpr int64_t processors = 128, threadsPerProcessor = 512;
+/// Threads that keep a multiprocessor busy.
+constexpr int64_t threadsPerProcessor = 512;
 constexpr int64_t warpThreads = 32, usualBlock = 256, largestBlock = 1024;
 /// Bytes that a thread loads at once, at most.
 constexpr int64_t vectorBytes = 16;
@@ -155,7 +155,7 @@ static void chooseWidth(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
   int64_t width = vectorBytes / bytes;
   bool isWide = launch.innerFast || launch.innerSize > 1;
   while (width > 1 &&
-         (fast->size % width != 0 || (!isWide && launch.outerSize / width < processors * threadsPerProcessor) ||
+         (fast->size % width != 0 || (!isWide && launch.outerSize / width < launch.processors * threadsPerProcessor) ||
           (isWide && !launch.innerFast && launch.outerSize / width < warpThreads)))
     width /= 2;
   launch.width = width;
@@ -208,7 +208,7 @@ static void chooseLanesOfRows(GpuLaunch &launch) {
     return iterations <= writtenIterations && iterations * keptTensors(launch) <= keptValues;
   };
   if (fits(llvm::divideCeil(units, warpThreads)) &&
-      launch.outerSize >= processors * threadsPerProcessor / warpThreads) {
+      launch.outerSize >= launch.processors * threadsPerProcessor / warpThreads) {
     launch.lanes = warpThreads;
     launch.groups = smallBlock / warpThreads;
     return;
@@ -230,10 +230,10 @@ static void chooseLanesOfRows(GpuLaunch &launch) {
 /// As many groups side by side as a warpThreads has threads, and several lanes where there are few groups.
 static void chooseLanesOfColumns(GpuLaunch &launch) {
   int64_t units = launch.outerUnits(), longest = launch.innerSize;
-  bool isParallel = units >= processors * threadsPerProcessor || longest < 8 || hasSequence(launch);
+  bool isParallel = units >= launch.processors * threadsPerProcessor || longest < 8 || hasSequence(launch);
   if (isParallel) {
     launch.lanes = 1;
-    launch.groups = units >= processors * usualBlock ? usualBlock : usualBlock / 2;
+    launch.groups = units >= launch.processors * usualBlock ? usualBlock : usualBlock / 2;
     return;
   }
   launch.groups =
@@ -261,15 +261,15 @@ static void chooseSplits(GpuLaunch &launch) {
   if (launch.inner.empty() || hasSequence(launch) || !isOnePhase(launch) || joinsPartials)
     return;
   if (!hasJoin(launch)) {
-    if (!overwritesWhatItReads(launch) && blocks < 8 * processors)
-      launch.splits = std::min<int64_t>(llvm::divideCeil(units, launch.lanes * 4), 8 * processors / blocks);
+    if (!overwritesWhatItReads(launch) && blocks < 8 * launch.processors)
+      launch.splits = std::min<int64_t>(llvm::divideCeil(units, launch.lanes * 4), 8 * launch.processors / blocks);
     launch.splits = llvm::divideCeil(units, launch.unitsPerSplit());
     return;
   }
   constexpr int64_t worthwhile = 64 * 1024, unitsPerLane = 8;
-  if (launch.outerSize * launch.innerSize < worthwhile || blocks >= 2 * processors)
+  if (launch.outerSize * launch.innerSize < worthwhile || blocks >= 2 * launch.processors)
     return;
-  launch.splits = std::max<int64_t>(1, std::min(4 * processors / blocks, units / (launch.lanes * unitsPerLane)));
+  launch.splits = std::max<int64_t>(1, std::min(4 * launch.processors / blocks, units / (launch.lanes * unitsPerLane)));
   // No split may be empty.
   launch.splits = llvm::divideCeil(units, launch.unitsPerSplit());
 }
@@ -323,7 +323,7 @@ void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> b
   if (!plain) {
     chooseWidth(launch, buffers);
     if (launch.inner.empty())
-      launch.groups = launch.outerUnits() >= processors * threadsPerProcessor ? usualBlock : usualBlock / 2;
+      launch.groups = launch.outerUnits() >= launch.processors * threadsPerProcessor ? usualBlock : usualBlock / 2;
     else if (launch.innerFast)
       chooseLanesOfRows(launch);
     else

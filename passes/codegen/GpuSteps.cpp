@@ -12,9 +12,6 @@ using namespace mlir;
 
 namespace cleave {
 
-/// Threads that keep a GPU busy; where a launch would have fewer, its parts are better as launches of their own.
-static constexpr int64_t enoughThreads = 32 * 1024;
-
 //===-- operations --------------------------------------------------------------------------------------------===//
 
 /// The operation that joins the element of the init with something else, where that is all that becomes of it.
@@ -149,7 +146,9 @@ bool StepGroup::tryAdd(const Nest &nest) {
   if (!classify() || !choosePhases())
     return false;
   chooseMapping(launch, isInner, buffers, plain);
-  // Several phases need a group's threads in one block.
+  // Several phases need a group's threads in one block. Where these are too few to keep the GPU busy, the parts are
+  // better as launches of their own.
+  int64_t enoughThreads = launch.processors * threadsForMemory;
   bool hasLaterLoops =
       llvm::any_of(launch.steps, [](const GpuStep &other) { return other.isInner() && other.phase > 0; });
   return !hasLaterLoops || launch.blocks * launch.threads >= enoughThreads ||

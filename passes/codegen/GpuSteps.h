@@ -24,8 +24,11 @@ const Access *writeAccess(const GpuStep &step, unsigned buffer);
 /// Steps that may share a launch, and their dimensions.
 class StepGroup {
 public:
-  StepGroup(const Storage &storage, llvm::ArrayRef<Buffer> buffers, bool plain)
-      : storage(storage), buffers(buffers), plain(plain) {}
+  /// For a GPU of that many multiprocessors.
+  StepGroup(const Storage &storage, llvm::ArrayRef<Buffer> buffers, int64_t processors, bool plain)
+      : storage(storage), buffers(buffers), plain(plain) {
+    launch.processors = processors;
+  }
 
   bool isEmpty() const { return launch.steps.empty(); }
   /// Adds a nest; false, and no change, where it must not share the launch.

@@ -215,7 +215,7 @@ def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleO
   let summary = "Compile kernels for GPUs to PTX";
   let description = [{
     All `plan.native_kernel`s of the driver `cuda` become one `plan.object` of PTX; each learns its launches and scratch
-    memory.
+    memory. Blocks and threads are for as many multiprocessors as the largest GPU of the module's `dist.machine` has.
 
     Before:
     ```mlir

@@ -6,6 +6,8 @@
 
 #include "passes/codegen/KernelPasses.h"
 
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
@@ -43,6 +45,29 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
   compileGpu.reference = options.reference;
   compileGpu.threads = options.threads;
   manager.addPass(createCompileGpuKernelsPass(compileGpu));
+}
+
+namespace {
+
+/// CodegenOptions as options of a pipeline.
+struct CodegenPipelineOptions : PassPipelineOptions<CodegenPipelineOptions> {
+  static inline const CodegenOptions defaults;
+  Option<bool> reference{*this, "reference", llvm::cl::desc("plain loops for every operator by itself"),
+                         llvm::cl::init(defaults.reference)};
+  Option<bool> libraries{*this, "libraries", llvm::cl::desc("use library kernels"), llvm::cl::init(defaults.libraries)};
+  Option<bool> tf32{*this, "tf32", llvm::cl::desc("let libraries of GPUs round products of float32 to TF32"),
+                    llvm::cl::init(defaults.tf32)};
+  Option<unsigned> threads{*this, "threads", llvm::cl::desc("threads that compile"), llvm::cl::init(defaults.threads)};
+};
+
+} // namespace
+
+void registerCodegenPipeline() {
+  static PassPipelineRegistration<CodegenPipelineOptions> registration(
+      "codegen", "Operators of programs to launches of kernels",
+      [](OpPassManager &manager, const CodegenPipelineOptions &options) {
+        buildCodegenPipeline(manager, {options.reference, options.libraries, options.tf32, options.threads});
+      });
 }
 
 } // namespace cleave

@@ -25,6 +25,9 @@ struct CodegenOptions {
 /// Appends the stage's passes. Input: dist.program with dfg operators; output: the same with plan.launch only.
 void buildCodegenPipeline(mlir::OpPassManager &manager, const CodegenOptions &options);
 
+/// Makes the pipeline known to cleave-opt as `--codegen`, with the options above.
+void registerCodegenPipeline();
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_CODEGEN_PIPELINE_H

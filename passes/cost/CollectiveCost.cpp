@@ -105,6 +105,15 @@ double allToAllSeconds(double bytes, ArrayRef<LinkLevel> levels) {
   return std::min(direct, byLevels);
 }
 
+double exchangeSeconds(double bytes, double peers, ArrayRef<LinkLevel> levels) {
+  if (levels.empty() || peers <= 0)
+    return 0;
+  LinkSpec link = levels.front().link;
+  for (const LinkLevel &level : levels.drop_front())
+    link = slowerOf(link, level.link);
+  return link.start + peers * link.latency + bytes / link.bandwidth;
+}
+
 double sendSeconds(double bytes, const LinkSpec &link) { return link.latency + bytes / link.bandwidth; }
 
 } // namespace cleave

@@ -44,6 +44,9 @@ double reduceScatterSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
 /// (n-1) latency + (n-1)/n^2 S/B. Over several levels the cheaper of each pair directly, the pairs of one level after
 /// those of the other, and one exchange a level, in which what leaves a group goes through the counterparts.
 double allToAllSeconds(double bytes, llvm::ArrayRef<LinkLevel> levels);
+/// Every device receives S bytes from some others, one after the other: peers latency + S/B on the slowest level; no
+/// bytes from nobody take nothing.
+double exchangeSeconds(double bytes, double peers, llvm::ArrayRef<LinkLevel> levels);
 /// latency + S/B.
 double sendSeconds(double bytes, const LinkSpec &link);
 

@@ -55,6 +55,13 @@ const TileModel *DeviceKind::findTiles(StringRef elementType) const {
   return found == tiles.end() ? nullptr : &found->second;
 }
 
+unsigned DeviceKind::processors() const {
+  unsigned most = 0;
+  for (auto &[products, model] : tiles)
+    most = std::max(most, model.units);
+  return most;
+}
+
 bool isChipName(StringRef name) {
   return name.consume_front("sm_") && (name.size() == 2 || name.size() == 3) && all_of(name, isDigit) &&
          name.front() != '0';

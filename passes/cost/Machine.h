@@ -99,6 +99,9 @@ struct DeviceKind {
   /// The tiles of contractions of an element type, unless there is a curve for just this type; null where there are
   /// none.
   const TileModel *findTiles(llvm::StringRef elementType) const;
+  /// Processors that work independently of each other, as far as the tiles of its products tell: multiprocessors of a
+  /// GPU. 0: nothing is known.
+  unsigned processors() const;
   bool operator==(const DeviceKind &) const = default;
 };
 

@@ -186,6 +186,8 @@ static Error readChip(const YamlValue &value, StringRef subject, DeviceKind &kin
 
 static Error readKind(const YamlValue &name, const YamlValue &value, Machine &machine) {
   std::string subject = "device kind \"" + name.text + "\"";
+  if (name.text.empty())
+    return name.error("a device kind expects a name, got none");
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
   if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown",
@@ -422,48 +424,52 @@ static Error readCalibration(const YamlValue &root, StepCalibration &calibration
   return readCount(*value, "steps", "\"calibration\"", calibration.steps);
 }
 
-Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
-  Expected<YamlValue> root = parseYaml(text, file);
-  if (!root)
-    return root.takeError();
-  if (Error failure = root->expect(YamlValue::Kind::Map, "a machine file"))
+Expected<Machine> readMachine(const YamlValue &root, StringRef name) {
+  if (Error failure = root.expect(YamlValue::Kind::Map, "a machine file"))
     return failure;
-  if (Error failure = root->expectKeys({"name", "device_kinds", "hosts", "network", "links", "executor", "calibration"},
-                                       "a machine file"))
+  if (Error failure = root.expectKeys({"name", "device_kinds", "hosts", "network", "links", "executor", "calibration"},
+                                      "a machine file"))
     return failure;
   Machine machine;
-  machine.name = file.str();
-  if (const YamlValue *name = root->find("name")) {
-    if (Error failure = name->expect(YamlValue::Kind::Text, "\"name\""))
+  machine.name = name.str();
+  if (const YamlValue *given = root.find("name")) {
+    if (Error failure = given->expect(YamlValue::Kind::Text, "\"name\""))
       return failure;
-    machine.name = name->text;
+    machine.name = given->text;
   }
-  if (const YamlValue *kinds = root->find("device_kinds")) {
+  if (const YamlValue *kinds = root.find("device_kinds")) {
     if (Error failure = kinds->expect(YamlValue::Kind::Map, "\"device_kinds\""))
       return failure;
-    for (auto &[name, value] : kinds->entries)
-      if (Error failure = readKind(name, value, machine))
+    for (auto &[kind, value] : kinds->entries)
+      if (Error failure = readKind(kind, value, machine))
         return failure;
   }
-  auto hosts = requireKey(*root, "hosts", "a machine file");
+  auto hosts = requireKey(root, "hosts", "a machine file");
   if (!hosts)
     return hosts.takeError();
   if (Error failure = readHosts(**hosts, machine))
     return failure;
-  if (Error failure = readNetwork(*root, machine.network))
+  if (Error failure = readNetwork(root, machine.network))
     return failure;
-  if (Error failure = readZoneLinks(*root, machine))
+  if (Error failure = readZoneLinks(root, machine))
     return failure;
   addDevices(machine);
-  if (const YamlValue *executor = root->find("executor")) {
+  if (const YamlValue *executor = root.find("executor")) {
     auto read = readExecutor(*executor);
     if (!read)
       return read.takeError();
     machine.executor = *read;
   }
-  if (Error failure = readCalibration(*root, machine.calibration))
+  if (Error failure = readCalibration(root, machine.calibration))
     return failure;
   return machine;
+}
+
+Expected<Machine> parseMachineFile(StringRef text, StringRef file) {
+  Expected<YamlValue> root = parseYaml(text, file);
+  if (!root)
+    return root.takeError();
+  return readMachine(*root, file);
 }
 
 Expected<Machine> readMachineFile(StringRef path) {

@@ -43,6 +43,7 @@
 #define CLEAVE_PASSES_COST_MACHINEFILE_H
 
 #include "passes/cost/Machine.h"
+#include "passes/cost/YamlValue.h"
 
 namespace cleave {
 
@@ -53,6 +54,10 @@ inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction", "convolut
 inline constexpr llvm::StringRef elementTypes[] = {"f64", "f32", "tf32", "bf16", "f16", "i8"};
 /// The most switches that a host may have.
 inline constexpr unsigned mostSwitches = 64;
+
+/// Reads what a machine file says; `name` is the machine's where it says none. Errors are as parseMachineFile's, with
+/// the positions of the values.
+llvm::Expected<Machine> readMachine(const YamlValue &root, llvm::StringRef name);
 
 /// Parses a machine file; `file` is its name in messages. Every quantity has a unit: B, kB, KiB, … for sizes, the same
 /// a second or Kb/s, Mb/s, … for bandwidths, FLOP/s to PFLOP/s, ns to s. Unknown keys, missing units, negative and

@@ -4,6 +4,8 @@
 
 #include "passes/cost/OperatorCost.h"
 
+#include "passes/cost/DefaultMachine.h"
+
 #include "llvm/Support/ErrorHandling.h"
 
 #include <cmath>
@@ -18,13 +20,8 @@ DeviceKind deviceKindOf(const Machine &machine, unsigned device) {
   const DeviceSpec &spec = machine.devices[device];
   if (auto known = machine.kinds.find(spec.kind); known != machine.kinds.end())
     return known->second;
-  DeviceKind kind;
-  kind.peak["f32"] = 4e10 * spec.cores;
-  kind.bandwidth = 1e10 * spec.cores;
-  kind.launch = 2e-6;
+  DeviceKind kind = defaultKind(spec.driver, spec.cores);
   kind.memory = spec.memoryLimit;
-  kind.driver = spec.driver;
-  kind.cores = spec.cores;
   return kind;
 }
 
@@ -58,6 +55,13 @@ std::optional<KernelWork::Extents> KernelWork::extents() const {
   extents.columns = std::max(1.0, sums / lhs);
   extents.inner = std::max(1.0, sums / result);
   return extents;
+}
+
+KernelWork workOfCall(CostClass costClass, double flops, double bytes, bool slides, double lhs, double rhs,
+                      double result) {
+  if (costClass != CostClass::Contraction)
+    return {costClass, 0, bytes};
+  return {costClass, flops, bytes, slides, lhs, rhs, result};
 }
 
 double bytesOfElement(StringRef elementType) {

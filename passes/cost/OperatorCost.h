@@ -12,8 +12,7 @@
 
 namespace cleave {
 
-/// The kind of a device. Where the machine says nothing of it: an ordinary processor core times its cores (40 GFLOP/s
-/// and 10 GB/s each, 2 us a call).
+/// The kind of a device; where the machine says nothing of it, the default one (DefaultMachine.h).
 DeviceKind deviceKindOf(const Machine &machine, unsigned device);
 
 /// What one call of a kernel does.
@@ -34,6 +33,12 @@ struct KernelWork {
   /// for every contraction whatever its dimensions are called; none where the sizes are not known, or are no product's.
   std::optional<Extents> extents() const;
 };
+
+/// The work of a call of a plan's kernel, by what the plan says of it: of a contraction what multiplies the elements of
+/// `lhs` and `rhs` to those of `result` (0: not known). Other kernels wait for memory: what they compute does not
+/// count.
+KernelWork workOfCall(CostClass costClass, double flops, double bytes, bool slides, double lhs, double rhs,
+                      double result);
 
 /// The costs of kernels on devices of one kind that compute in one element type ("f32", "bf16", …).
 class OperatorCost {
@@ -72,6 +77,9 @@ public:
   double attentionFlops(double share) const {
     return fewest(peak * share * attention, [&](const OperatorCost &other) { return other.attentionFlops(share); });
   }
+
+  /// Whether both give the same answers.
+  bool operator==(const OperatorCost &) const = default;
 
 private:
   template <typename Of> double slowest(double own, Of of) const {

@@ -4,6 +4,7 @@
 
 #include "passes/cost/PlanCost.h"
 
+#include "passes/cost/DefaultMachine.h"
 #include "passes/cost/RoundedProducts.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -14,14 +15,6 @@
 using namespace llvm;
 
 namespace cleave {
-
-static DeviceKind ordinaryKind(unsigned cores) {
-  DeviceKind kind;
-  kind.bandwidth = 1e10;
-  kind.peak["f32"] = 4e10 * cores;
-  kind.launch = 2e-6;
-  return kind;
-}
 
 PlanCost::PlanCost(const Machine &machine)
     : machine(machine), topology(this->machine), sharing(this->machine), linkBandwidths(topology.numLinks(), 1.0) {
@@ -36,9 +29,8 @@ PlanCost::PlanCost(const Machine &machine)
     kindIndices.push_back(entry->second);
     if (!isNew)
       continue;
-    auto known = this->machine.kinds.find(device.kind);
-    DeviceKind ordinary = ordinaryKind(device.cores);
-    DeviceKind &kind = kinds.emplace_back(known == this->machine.kinds.end() ? ordinary : known->second);
+    DeviceKind &kind = kinds.emplace_back(deviceKindOf(this->machine, static_cast<unsigned>(number)));
+    DeviceKind ordinary = defaultKind(device.driver, device.cores);
     if (kind.bandwidth <= 0)
       kind.bandwidth = ordinary.bandwidth;
     if (kind.peak.empty())
@@ -79,15 +71,12 @@ static CostClass classOf(runtime::CostClass costClass) {
 /// What a plan's kernel does. A library's product says what it multiplies by its operands; what our own kernels join
 /// with it does not.
 static KernelWork workOf(const runtime::Kernel &kernel, double bytes) {
-  KernelWork work{classOf(kernel.costClass), kernel.flops, bytes};
   const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
-  work.slides = library && StringRef(library->operation).ends_with("convolution");
-  if (work.costClass == CostClass::Contraction && kernel.inputs.size() >= 2 && !kernel.outputs.empty()) {
-    work.lhs = numElements(kernel.inputs[0]);
-    work.rhs = numElements(kernel.inputs[1]);
-    work.result = numElements(kernel.outputs.front());
-  }
-  return work;
+  bool slides = library && StringRef(library->operation).ends_with("convolution");
+  bool isProduct = kernel.inputs.size() >= 2 && !kernel.outputs.empty();
+  return workOfCall(classOf(kernel.costClass), kernel.flops, bytes, slides,
+                    isProduct ? numElements(kernel.inputs[0]) : 0, isProduct ? numElements(kernel.inputs[1]) : 0,
+                    isProduct ? numElements(kernel.outputs.front()) : 0);
 }
 
 const OperatorCost &PlanCost::costOf(uint32_t device, StringRef element) const {
@@ -102,11 +91,7 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
   if (!work.kernel)
     return costOf(device, "f32").seconds(CostClass::Movement, 0, work.bytes);
   bool multiplies = work.kernel->costClass == runtime::CostClass::Contraction;
-  // Other kernels wait for memory: what they compute does not count.
-  KernelWork local = workOf(*work.kernel, work.bytes);
-  if (!multiplies)
-    local.flops = 0;
-  return costOf(device, multiplies ? productTypeOf(*work.kernel) : "f32").seconds(local);
+  return costOf(device, multiplies ? productTypeOf(*work.kernel) : "f32").seconds(workOf(*work.kernel, work.bytes));
 }
 
 double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }

@@ -14,8 +14,8 @@
 
 namespace cleave {
 
-/// Device i of a plan is device i of the machine. Where the machine does not say how fast a kind is, it is an ordinary
-/// processor: 40 Gflop/s a core, 10 GB/s, 2 us a call.
+/// Device i of a plan is device i of the machine. Where the machine does not say how fast a kind is, it is the default
+/// one (DefaultMachine.h).
 class PlanCost : public runtime::MachineModel {
 public:
   explicit PlanCost(const Machine &machine);

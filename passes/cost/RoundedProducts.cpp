@@ -4,6 +4,7 @@
 
 #include "passes/cost/RoundedProducts.h"
 
+#include "passes/cost/Calibration.h"
 #include "runtime/Plan.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -32,6 +33,13 @@ Machine withRoundedProducts(Machine machine, bool simulated) {
         kind.efficiency[std::string(products) + ".f32"] = EfficiencyCurve(*curve);
   }
   return machine;
+}
+
+Machine costedMachine(Machine machine, bool libraries) {
+  bool others = machine.executor.roundsProducts;
+  if (libraries || others)
+    machine = withRoundedProducts(std::move(machine), others);
+  return withCalibration(std::move(machine));
 }
 
 bool roundsProducts(const runtime::Kernel &kernel) {

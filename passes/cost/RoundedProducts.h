@@ -22,6 +22,10 @@ bool canRoundProducts(const Machine &machine);
 /// computing, which on GPUs is not what they wait for.
 Machine withRoundedProducts(Machine machine, bool simulated = false);
 
+/// The machine that a search or an analysis costs with: rounded products where its executor, or `libraries`, round
+/// them, and what measured steps have said (Calibration.h).
+Machine costedMachine(Machine machine, bool libraries = false);
+
 /// Whether a plan's kernel rounds what it multiplies.
 bool roundsProducts(const runtime::Kernel &kernel);
 

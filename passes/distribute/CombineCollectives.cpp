@@ -8,7 +8,7 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Accumulation.h"
 #include "dialects/dist/Layout.h"
-#include "passes/cost/Topology.h"
+#include "passes/cost/CostAnalysis.h"
 #include "passes/distribute/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -331,62 +331,16 @@ private:
   llvm::DenseSet<Value> changing, received;
 };
 
-/// Along the axes of a mesh, by the formulas of CollectiveCost. Without a machine all links are alike.
-class LinkSeconds {
-public:
-  LinkSeconds(LinkSpec otherwise, const Machine *machine) : otherwise(otherwise) {
-    if (machine) {
-      numDevices = machine->devices.size();
-      topology = std::make_shared<Topology>(*machine);
-    }
-  }
-
-  double operator()(dist::Collective collective, double bytes) const {
-    SmallVector<LinkLevel> levels = levelsOf(dist::getMesh(collective), collective);
-    dist::LayoutAttr from = collective.getFromLayout(0), to = collective.getToLayout(0);
-    if (from.getPartial() == to.getPartial())
-      return allGatherSeconds(bytes, levels);
-    return from.getDims() == to.getDims() ? allReduceSeconds(bytes, levels) : reduceScatterSeconds(bytes, levels);
-  }
-
-private:
-  SmallVector<LinkLevel> levelsOf(dist::MeshOp mesh, dist::Collective collective) const {
-    dist::MeshShape shape(mesh);
-    dist::Axes joined = dist::joinedAxes(collective, 0, shape);
-    SmallVector<unsigned> devices(mesh.getDevices()), axes;
-    for (auto [index, axis] : llvm::enumerate(shape.getAxes()))
-      if (llvm::is_contained(joined, axis))
-        axes.push_back(static_cast<unsigned>(index));
-    if (!topology || llvm::any_of(devices, [&](unsigned device) { return device >= numDevices; }))
-      return {{shape.ways(joined), otherwise}};
-    return topology->levels(devices, shape.getSizes(), axes);
-  }
-
-  LinkSpec otherwise;
-  size_t numDevices = 0;
-  std::shared_ptr<Topology> topology;
-};
-
 class CombineCollectives : public impl::CombineCollectivesPassBase<CombineCollectives> {
-public:
-  using CombineCollectivesPassBase::CombineCollectivesPassBase;
-  CombineCollectives() = default;
-  explicit CombineCollectives(const Machine &machine) : machine(&machine) {}
-
-private:
   void runOnOperation() override {
-    Seconds seconds = LinkSeconds({bandwidth, latency, 0}, machine);
+    auto &costs = getAnalysis<CostAnalysis>();
+    Seconds seconds = [&](dist::Collective collective, double bytes) {
+      return costs.collectiveSeconds(collective, bytes);
+    };
     for (auto program : getOperation().getOps<dist::ProgramOp>())
       ProgramCombiner(program, seconds).run();
   }
-
-  const Machine *machine = nullptr;
 };
 
 } // namespace
-
-std::unique_ptr<Pass> createCombineCollectivesPass(const Machine &machine) {
-  return std::make_unique<CombineCollectives>(machine);
-}
-
 } // namespace cleave

@@ -5,17 +5,9 @@
 #ifndef CLEAVE_PASSES_DISTRIBUTE_COMBINECOLLECTIVES_H
 #define CLEAVE_PASSES_DISTRIBUTE_COMBINECOLLECTIVES_H
 
-#include "passes/cost/Machine.h"
-
-#include "mlir/Pass/Pass.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-#include <memory>
-
 namespace cleave {
-
-/// The pass --dist-combine-collectives with the links of a machine, which must outlive it.
-std::unique_ptr<mlir::Pass> createCombineCollectivesPass(const Machine &machine);
 
 /// The bytes at which a bucket is full, of `bytes` that are communicated in a step; `seconds` is what one collective of
 /// so many bytes takes, L + b S for S bytes. Every bucket costs its latency L, and the bytes of the last one are moved

@@ -17,9 +17,10 @@ namespace {
 class InsertTransfers : public impl::InsertTransfersPassBase<InsertTransfers> {
   void runOnOperation() override {
     SmallVector<dfg::GraphOp> graphs(getOperation().getOps<dfg::GraphOp>());
+    auto &costs = getAnalysis<CostAnalysis>();
     int64_t channel = firstFreeChannel();
     for (dfg::GraphOp graph : graphs) {
-      ProgramWriter writer(graph, channel);
+      ProgramWriter writer(graph, channel, costs);
       if (failed(checkPlaces(graph)) || failed(writer.write()))
         return signalPassFailure();
       channel = writer.getNextChannel();

@@ -76,7 +76,7 @@ Value LocalProgram::reshard(Value value, const Layout &layout, double fill) {
   Held best;
   dist::ReshardPath path;
   for (const Held &known : held[value]) {
-    dist::ReshardPath other = dist::findReshard(known.layout, layout, type, shape);
+    dist::ReshardPath other = dist::findReshard(known.layout, layout, type, shape, *cost);
     if (!best.part || other.seconds < path.seconds) {
       best = known;
       path = std::move(other);

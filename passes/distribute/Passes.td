@@ -42,7 +42,8 @@ def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
     stays: it is the record that explanations are made from.
 
     On a mesh of several devices the program computes on parts of tensors, as the operators' splits say, and collectives
-    bring values from the layout in which they are to that in which they are needed (see ProgramWriter.h).
+    bring values from the layout in which they are to that in which they are needed, on the way that is the cheapest by
+    the links of the module's `dist.machine` (see ProgramWriter.h).
 
     Before:
     ```mlir
@@ -85,7 +86,7 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
 
     A bucket is full at S = sqrt(G L / b) bytes. L is what a collective takes without any bytes and b what a byte adds,
     both by the formulas of `CollectiveCost` (Thakur, Rabenseifner, Gropp 2005) for the devices that it joins, with the
-    latency and bandwidth of their links; G is the bytes of all of a program's
+    latency and bandwidth of their links on the module's machine; G is the bytes of all of a program's
     collectives of this kind. Every bucket costs L, and the last one can begin only when the last gradient is there, when there is nothing left that would hide its S bytes:
     G/S L + S b is least then. So latencies take sqrt(L / (G b)) of the time of the transfers, little where there is
     much to reduce, and where a transfer of everything takes less than L there is one bucket.
@@ -118,9 +119,6 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
     ```
     Guarantees: every element is combined from the same values in the same order as before.
   }];
-  let options = [
-    Option<"latency", "latency", "double", "5e-6", "seconds from device to device, where no machine is known">,
-    Option<"bandwidth", "bandwidth", "double", "1e10", "bytes a second from device to device, likewise">];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 

@@ -4,7 +4,6 @@
 
 #include "passes/distribute/Pipeline.h"
 
-#include "passes/distribute/CombineCollectives.h"
 #include "passes/distribute/Passes.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -21,7 +20,7 @@ void buildDistributePipeline(OpPassManager &manager, const DistributeOptions &op
   manager.addPass(createInsertTransfersPass());
   // After the collectives are there. Before kernels are made: where a result is needed decides what is fused with what.
   if (options.combine)
-    manager.addPass(options.machine ? createCombineCollectivesPass(*options.machine) : createCombineCollectivesPass());
+    manager.addPass(createCombineCollectivesPass());
   // After the messages are known that updates wait for.
   manager.addPass(createAdvanceUpdatesPass());
 }

@@ -5,8 +5,6 @@
 #ifndef CLEAVE_PASSES_DISTRIBUTE_PIPELINE_H
 #define CLEAVE_PASSES_DISTRIBUTE_PIPELINE_H
 
-#include "passes/cost/Machine.h"
-
 #include "mlir/Pass/PassManager.h"
 
 namespace cleave {
@@ -14,12 +12,10 @@ namespace cleave {
 struct DistributeOptions {
   /// Whether collectives may share messages.
   bool combine = true;
-  /// Whose links they use; null: ordinary ones. It must outlive the passes.
-  const Machine *machine = nullptr;
 };
 
-/// Appends the stage's passes, on a module. Input: graphs with `dist.place` on their operators; output: the same, and
-/// one dist.program a mesh in use.
+/// Appends the stage's passes, on a module. Input: graphs with `dist.place` on their operators, and the `dist.machine`
+/// that they were placed for; output: the same, and one dist.program a mesh in use.
 void buildDistributePipeline(mlir::OpPassManager &manager, const DistributeOptions &options);
 
 /// Makes the pipeline known to cleave-opt as `--distribute`.

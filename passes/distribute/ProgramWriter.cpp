@@ -48,7 +48,7 @@ LogicalResult ProgramWriter::collectMeshes() {
   for (auto mesh : module.getOps<dist::MeshOp>()) {
     auto name = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
     if (used.contains(name) || (empty && programs.empty()))
-      programs[name] = std::make_unique<Program>(mesh);
+      programs[name] = std::make_unique<Program>(mesh, costs);
   }
   if (programs.empty())
     return graph.emitOpError("expects a 'dist.mesh' in the module, found none");

@@ -4,10 +4,10 @@
 //
 // The operators' splits say in which layouts they take their operands and leave their results (OperatorLayouts.h). In
 // a program a value is held in one or more layouts; an operator that wants another gets it by the cheapest path from
-// one of those (dist::findReshard), which is then held, too. So no communication happens before somebody needs it, none
-// happens twice, and a reduction and a slice after it are one reduce-scatter. Partial sums stay partial through
-// operators that are linear in them where that makes what must be joined no larger. Parameters and inputs are loaded in
-// whatever layout is wanted.
+// one of those on the module's machine (dist::findReshard), which is then held, too. So no communication happens before
+// somebody needs it, none happens twice, and a reduction and a slice after it are one reduce-scatter. Partial sums stay
+// partial through operators that are linear in them where that makes what must be joined no larger. Parameters and
+// inputs are loaded in whatever layout is wanted.
 //
 // One walk over the graph's operators, in order. Each is appended to its mesh's program; a value that other meshes use
 // is sent to each of them right after its producer, under the next channel numbers, and waits there until its first
@@ -38,6 +38,7 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Layout.h"
 #include "dialects/dist/Reshard.h"
+#include "passes/cost/CostAnalysis.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -53,7 +54,8 @@ bool showsParameter(dfg::BarrierOp barrier);
 /// A program in the making: what it holds of the graph's values, in which layouts.
 class LocalProgram {
 public:
-  LocalProgram(dist::MeshOp mesh) : mesh(mesh), shape(mesh) {}
+  /// `costs` must outlive it.
+  LocalProgram(dist::MeshOp mesh, CostAnalysis &costs) : mesh(mesh), shape(mesh), cost(costs.reshardCost(mesh)) {}
 
   /// An input of the graph, or an output, in one layout.
   struct Port {
@@ -95,6 +97,7 @@ private:
 
   dist::MeshOp mesh;
   dist::MeshShape shape;
+  std::unique_ptr<dist::ReshardCost> cost;
   llvm::DenseMap<mlir::Value, std::vector<Held>> held;
   llvm::DenseSet<mlir::Value> zeroPadded;
   /// Starts and extents by the layout of their factor.
@@ -104,8 +107,10 @@ private:
 /// Writes the programs of one graph. The operators must be placed (checkPlaces).
 class ProgramWriter {
 public:
-  /// `firstChannel`: the first free channel number of the module.
-  ProgramWriter(dfg::GraphOp graph, int64_t firstChannel) : graph(graph), nextChannel(firstChannel) {}
+  /// `firstChannel`: the first free channel number of the module. `costs`, which must outlive the writer, say which way
+  /// from layout to layout is the cheapest.
+  ProgramWriter(dfg::GraphOp graph, int64_t firstChannel, CostAnalysis &costs)
+      : graph(graph), nextChannel(firstChannel), costs(costs) {}
 
   /// Appends the programs to the module, meshes in the module's order. Fails, with a diagnostic, where a split does not
   /// fit its operator, a program's name is taken or the module has no mesh.
@@ -160,6 +165,7 @@ private:
 
   dfg::GraphOp graph;
   int64_t nextChannel;
+  CostAnalysis &costs;
   /// By mesh, in the module's order.
   llvm::MapVector<mlir::Attribute, std::unique_ptr<Program>> programs;
   llvm::DenseMap<mlir::Operation *, OperatorLayouts> layoutsOf;

@@ -8,8 +8,9 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Layout.h"
 #include "dialects/plan/Plan.h"
+#include "passes/cost/CostAnalysis.h"
+#include "passes/schedule/KernelWork.h"
 #include "passes/schedule/NodeNames.h"
-#include "passes/schedule/WorkEstimate.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -154,11 +155,22 @@ private:
            plan::withoutLayout(signature.inputs[0]) == plan::withoutLayout(signature.outputs[0]);
   }
 
+  /// What a call takes on the devices of a mesh.
+  double secondsOf(Operation *kernel, StringRef mesh) {
+    // Decisions alone have no programs, and ask nothing.
+    if (!costs)
+      costs.emplace(graph->getParentOfType<ModuleOp>());
+    auto [known, isNew] = calls.try_emplace(kernel);
+    if (isNew)
+      known->second = getKernelCall(kernel);
+    return costs->callSeconds(symbols.lookup<dist::MeshOp>(mesh), known->second.work, known->second.elementType);
+  }
+
   void addInstruction(Operation &instruction, bool inBody, StringRef mesh) {
     if (auto call = dyn_cast<plan::CallOp>(instruction)) {
       SmallVector<StringRef> names = getNodeNames(call.getLoc());
       Operation *kernel = symbols.lookup(call.getKernel());
-      double seconds = work.callSeconds(kernel, 1);
+      double seconds = secondsOf(kernel, mesh);
       bool computes = !isLayoutChange(getKernelSignature(kernel));
       for (StringRef name : names) {
         Candidate candidate{inBody, computes, name == names.front(), seconds, call.getKernel(), names.front()};
@@ -265,7 +277,8 @@ private:
   SymbolTable symbols;
   const InstructionSeconds &seconds;
   const bool isDecision = programsOf(graph).empty();
-  WorkEstimate work;
+  std::optional<CostAnalysis> costs;
+  llvm::DenseMap<Operation *, KernelCall> calls; ///< By kernel.
   std::vector<OperatorRow> rows;
   llvm::StringMap<uint32_t> indices;
   /// The work of the operator that speaks for a node.

@@ -33,6 +33,7 @@ def PlaceOperatorsPass : Pass<"dist-place-operators", "::mlir::ModuleOp"> {
     ```mlir
     module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
                                        {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64} ]} {
+      dist.machine @machine {device_kinds = {…}, hosts = […], name = "host:2x1"}
       dist.mesh @d0 <[], devices = [0]>
       dist.mesh @d1 <[], devices = [1]>
       dfg.graph @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -56,8 +57,8 @@ def PlaceOperatorsPass : Pass<"dist-place-operators", "::mlir::ModuleOp"> {
     Requires: graphs that are not placed yet, or that may be placed anew. Run it after graph simplification, which
     removes operators.
     Guarantees: every operator but `dfg.read`, `dfg.constant` and the terminator has a `dist.place`, whose split
-    names factors of the operator's rule and axes of its mesh, each axis once; the module has `dist.devices`, and a
-    `dist.mesh` for device 0 and every other device or grid in use. A pattern that fits no operator is a warning.
+    names factors of the operator's rule and axes of its mesh, each axis once; the module has the machine as
+    `dist.machine`, its `dist.devices`, and a `dist.mesh` for device 0 and every other device or grid in use. A pattern that fits no operator is a warning.
   }];
   let options = [
     Option<"strategy", "strategy", "::cleave::PlaceStrategy", "::cleave::PlaceStrategy::Single",

@@ -6,6 +6,8 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "passes/cost/ModuleMachine.h"
+#include "passes/cost/RoundedProducts.h"
 #include "passes/planner/GraphSplits.h"
 #include "passes/planner/MeshTable.h"
 #include "passes/planner/Passes.h"
@@ -416,13 +418,11 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optiona
     return module.emitError("degrees expect strategy data or tensor, got " + strategyName(options.strategy));
   if (options.placement && failed(fitToMachine(*options.placement, options.machine, module)))
     return failure();
+  Machine given = options.machine;
+  options.machine = costedMachine(std::move(options.machine), options.roundsProducts);
   if (failed(Placer(module, options, report, failureTo).run()))
     return failure();
-  SmallVector<dist::Device> devices;
-  for (const DeviceSpec &device : options.machine.devices)
-    devices.push_back(
-        {device.name, device.driver, device.cores, static_cast<int64_t>(device.memoryLimit), device.chip});
-  dist::setDevices(module, devices);
+  setMachine(module, given);
   return success();
 }
 

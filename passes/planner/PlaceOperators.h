@@ -38,7 +38,10 @@ std::optional<PlaceStrategy> findStrategy(llvm::StringRef name);
 
 struct PlaceOptions {
   PlaceStrategy strategy = PlaceStrategy::Single;
+  /// As it was given: what measured steps have said of it, and what libraries round, is applied where it is costed.
   Machine machine;
+  /// Libraries of its GPUs may round the float32 that they multiply to TF32.
+  bool roundsProducts = false;
   /// What PlaceStrategy::Place asks for, and what PlaceStrategy::Auto has to keep to; nothing else takes it.
   std::optional<Placement> placement;
   /// Into how many parts Data and Tensor split; nothing else takes it. Auto has its own in `search`.
@@ -52,12 +55,11 @@ struct PlaceOptions {
 /// Why nothing was placed, where the search says so: a request that makes no sense, or that nothing fits.
 enum class PlaceFailure { Diagnosed, Usage, Infeasible };
 
-/// Writes `dist.place` on every operator of the module's graphs, `dist.devices` on the module, a `dist.mesh @dK` for
-/// every single device K in use, and a `dist.mesh` for every grid of several. All operators of one model node are on
-/// one mesh; splits are the operators' own. Reads of parameters and constants get none: they are copied to whoever
-/// needs them. Errors are diagnostics at the module or at the placement file's line.
-/// With PlaceStrategy::Auto, `report` (which may be null) is set to what the search expects, and `failure` to why it
-/// failed.
+/// Writes `dist.place` on every operator of the module's graphs, `dist.machine` and `dist.devices` for later stages, a
+/// `dist.mesh @dK` for every single device K in use, and a `dist.mesh` for every grid of several. All operators of one
+/// model node are on one mesh; splits are the operators' own. Reads of parameters and constants get none: they are
+/// copied to whoever needs them. Errors are diagnostics at the module or at the placement file's line. With
+/// PlaceStrategy::Auto, `report` (which may be null) is set to what the search expects, and `failure` to why it failed.
 llvm::LogicalResult placeOperators(mlir::ModuleOp module, PlaceOptions options,
                                    std::optional<PlanReport> *report = nullptr, PlaceFailure *failure = nullptr);
 

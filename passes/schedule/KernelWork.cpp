@@ -167,4 +167,33 @@ OpCost getKernelWork(Operation *kernel) {
   return libraryWork(cast<plan::LibraryKernelOp>(kernel), signature);
 }
 
+//===-- calls -------------------------------------------------------------------------------------------------===//
+
+static bool roundsToTf32(plan::LibraryKernelOp library) {
+  auto rounds = library.getParameters().getAs<DenseI64ArrayAttr>("tf32");
+  return rounds && rounds.asArrayRef() == ArrayRef<int64_t>{1};
+}
+
+KernelCall getKernelCall(Operation *kernel) {
+  KernelSignature signature = getKernelSignature(kernel);
+  OpCost cost = getKernelWork(kernel);
+  auto library = dyn_cast<plan::LibraryKernelOp>(kernel);
+  bool slides = library && library.getRoutine().ends_with("convolution");
+  bool isProduct = signature.inputs.size() >= 2 && !signature.outputs.empty();
+  KernelCall call{workOfCall(cost.costClass, cost.flops, cost.bytesRead + cost.bytesWritten, slides,
+                             isProduct ? elements(signature.inputs[0]) : 0,
+                             isProduct ? elements(signature.inputs[1]) : 0,
+                             isProduct ? elements(signature.outputs[0]) : 0),
+                  "f32"};
+  if (cost.costClass != CostClass::Contraction)
+    return call;
+  if (library && roundsToTf32(library)) {
+    call.elementType = "tf32";
+  } else if (!signature.inputs.empty()) {
+    call.elementType.clear();
+    llvm::raw_string_ostream(call.elementType) << signature.inputs.front().getElementType();
+  }
+  return call;
+}
+
 } // namespace cleave

@@ -9,6 +9,7 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/plan/Plan.h"
+#include "passes/cost/OperatorCost.h"
 
 namespace cleave {
 
@@ -21,6 +22,13 @@ KernelSignature getKernelSignature(mlir::Operation *kernel);
 
 /// The work of one call. Bytes are those of the kernel's own types: blocked layouts count with their padding.
 OpCost getKernelWork(mlir::Operation *kernel);
+
+/// A call of a kernel as CostAnalysis asks for it, and as the simulator will see it.
+struct KernelCall {
+  KernelWork work;
+  std::string elementType; ///< What it multiplies: "f32", or "tf32" where a library rounds that.
+};
+KernelCall getKernelCall(mlir::Operation *kernel);
 
 } // namespace cleave
 

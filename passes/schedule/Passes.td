@@ -52,7 +52,7 @@ def ScheduleProgramsPass : Pass<"plan-schedule", "::mlir::ModuleOp"> {
     `plan.launch`, views (`plan.view`, `dfg.reshape`), `dist.send`, `dist.receive`, collectives and `dist.return`;
     anything else is an error that names it.
     Guarantees that the queues cannot deadlock, also where a send waits for its receive. Leaves everything else in the
-    module as it is. Uses `dist.devices`, if it is there, for estimates only.
+    module as it is. Times are those of the module's `dist.machine`; they decide what is urgent and nothing else.
   }];
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }

@@ -7,6 +7,8 @@
 #include "passes/distribute/Passes.h"
 #include "passes/schedule/Passes.h"
 
+#include "mlir/Pass/PassRegistry.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -16,6 +18,11 @@ void buildSchedulePipeline(OpPassManager &manager) {
   manager.addPass(createAdvanceUpdatesPass());
   // One pass: order decides live ranges, live ranges places, and places the waits for values that others replace.
   manager.addPass(createScheduleProgramsPass());
+}
+
+void registerSchedulePipeline() {
+  static PassPipelineRegistration<> registration("schedule", "Programs of launches to queues and places in memory",
+                                                 buildSchedulePipeline);
 }
 
 } // namespace cleave

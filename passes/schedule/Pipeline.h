@@ -13,6 +13,9 @@ namespace cleave {
 /// their place.
 void buildSchedulePipeline(mlir::OpPassManager &manager);
 
+/// Makes the pipeline known to cleave-opt as `--schedule`.
+void registerSchedulePipeline();
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_SCHEDULE_PIPELINE_H

@@ -17,18 +17,16 @@ static int64_t bytesOf(Value value) { return plan::storageBytes(cast<RankedTenso
 /// Whether a value shows the bytes of another.
 static bool isView(Value value) { return isa_and_present<dfg::ReshapeOp, plan::ViewOp>(value.getDefiningOp()); }
 
-FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module) {
-  ProgramTasks tasks(module);
-  SmallVector<dist::Device> devices = dist::getDevices(module);
+FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module, CostAnalysis &costs) {
+  ProgramTasks tasks(module, costs);
   llvm::MapVector<Attribute, unsigned> arenas;
   for (auto program : module.getOps<dist::ProgramOp>()) {
     auto arena = static_cast<unsigned>(arenas.size());
     tasks.problem.arenas.push_back(arenas.try_emplace(program.getMeshAttr(), arena).first->second);
     auto mesh = tasks.symbols.lookup<dist::MeshOp>(program.getMesh());
-    auto first = static_cast<size_t>(mesh.getDevices().front());
     tasks.programs.push_back(program);
+    tasks.meshOps.push_back(mesh);
     tasks.meshes.emplace_back(mesh);
-    tasks.cores.push_back(first < devices.size() ? devices[first].cores : 1);
     tasks.problem.standsForSeveral.push_back(mesh.getDevices().size() > 1);
     tasks.problem.ordered.push_back(program->hasAttr(dist::orderedAttrName));
   }
@@ -114,6 +112,17 @@ schedule::Task &ProgramTasks::addTask(unsigned device, TaskSource source, double
   return task;
 }
 
+double ProgramTasks::callSeconds(unsigned device, Operation *kernel) {
+  auto [known, isNew] = calls.try_emplace(kernel);
+  if (isNew)
+    known->second = getKernelCall(kernel);
+  return costs->callSeconds(meshOps[device], known->second.work, known->second.elementType);
+}
+
+double ProgramTasks::copySeconds(unsigned device, Value value) {
+  return costs->copySeconds(meshOps[device], static_cast<double>(bytesOf(value)));
+}
+
 plan::TileAttr ProgramTasks::tileOf(unsigned device, Attribute layout) {
   auto attribute = cast_if_present<dist::LayoutAttr>(layout);
   if (!attribute)
@@ -147,8 +156,8 @@ void ProgramTasks::addInputs(unsigned device) {
     unsigned value = addValue(device, argument);
     unsigned number = argument.getArgNumber();
     plan::TileAttr tile = tileOf(device, program.getArgAttr(number, dist::layoutAttrName));
-    schedule::Task &task = addTask(device, InputTask{argument, program.getInputIndex(number), tile},
-                                   WorkEstimate::copySeconds(bytesOf(argument)));
+    schedule::Task &task =
+        addTask(device, InputTask{argument, program.getInputIndex(number), tile}, copySeconds(device, argument));
     task.everyStep = task.early = true;
     task.writes = {value};
   }
@@ -159,14 +168,14 @@ void ProgramTasks::addOutput(unsigned device, OpOperand &operand) {
   unsigned number = operand.getOperandNumber();
   plan::TileAttr tile = tileOf(device, program.getResultAttr(number, dist::layoutAttrName));
   schedule::Task &task = addTask(device, OutputTask{operand.get(), program.getOutputIndex(number), tile},
-                                 WorkEstimate::copySeconds(bytesOf(operand.get())));
+                                 copySeconds(device, operand.get()));
   task.everyStep = task.early = true;
   task.reads = {getValue(operand.get())};
 }
 
 void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
   Operation *kernel = symbols.lookup(launch.getKernel());
-  schedule::Task &task = addTask(device, launch, work.callSeconds(kernel, cores[device]));
+  schedule::Task &task = addTask(device, launch, callSeconds(device, kernel));
   for (Value operand : launch.getOperands())
     task.reads.push_back(getValue(operand));
   for (Value output : launch.getOutputs())
@@ -256,7 +265,7 @@ LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
   }
   unsigned value = addBytes(device, bytesOf(read));
   problem.values[value].inPlaceOf = parameter;
-  schedule::Task &task = addTask(device, WriteTask{write, read}, WorkEstimate::copySeconds(bytesOf(read)));
+  schedule::Task &task = addTask(device, WriteTask{write, read}, copySeconds(device, read));
   task.reads = {next, parameter};
   task.writes = {value};
   task.everyStep = true;
@@ -279,7 +288,8 @@ void ProgramTasks::addTransfer(dist::SendOp send) {
   unsigned value = found != values.end() ? found->second : addValue(channel.to, channel.receive.getResult());
   plan::TileAttr source = tileOf(channel.from, send.getFromAttr()), target = tileOf(channel.to, send.getToAttr());
   schedule::Task &task = addTask(channel.from, TransferTask{send, channel.receive, source, target},
-                                 WorkEstimate::transferSeconds(bytesOf(channel.receive.getResult())));
+                                 costs->transferSeconds(meshOps[channel.from], meshOps[channel.to],
+                                                        static_cast<double>(bytesOf(channel.receive.getResult()))));
   task.target = channel.to;
   task.reads = {getValue(send.getValue())};
   task.writes = {value};
@@ -287,7 +297,7 @@ void ProgramTasks::addTransfer(dist::SendOp send) {
 
 schedule::Task &ProgramTasks::addLoad(unsigned device, Value value, TaskSource source) {
   unsigned index = addValue(device, value);
-  schedule::Task &task = addTask(device, std::move(source), WorkEstimate::copySeconds(bytesOf(value)));
+  schedule::Task &task = addTask(device, std::move(source), copySeconds(device, value));
   task.writes = {index};
   return task;
 }
@@ -350,7 +360,10 @@ LogicalResult ProgramTasks::addReduction(unsigned device, dist::Collective op) {
       problem.values[writes.back()].inPlaceOf = reads.back();
     bytes += bytesOf(operand);
   }
-  double seconds = WorkEstimate::reductionSeconds(bytes, mesh.ways(joined), scatters);
+  const MeshCost &cost = costs->meshCost(meshOps[device]);
+  SmallVector<unsigned> axes = axisNumbers(joined, mesh);
+  double seconds = scatters ? cost.reduceScatter(static_cast<double>(bytes), axes)
+                            : cost.allReduce(static_cast<double>(bytes), axes);
   schedule::Task &made = addTask(device, std::move(task), seconds);
   made.collective = true;
   made.reads = std::move(reads);
@@ -363,6 +376,7 @@ void ProgramTasks::addExchange(unsigned device, dist::Collective op) {
   std::vector<unsigned> reads, writes;
   double bytes = 0;
   int64_t peers = 0;
+  dist::Axes moved;
   for (auto [index, operand, result] : llvm::enumerate(op->getOperands(), op->getResults())) {
     from.push_back(dist::Layout::of(op.getFromLayout(index)));
     to.push_back(dist::Layout::of(op.getToLayout(index)));
@@ -373,9 +387,16 @@ void ProgramTasks::addExchange(unsigned device, dist::Collective op) {
     auto type = cast<RankedTensorType>(result.getType());
     bytes += traffic.elements * static_cast<double>((type.getElementTypeBitWidth() + 7) / 8);
     peers = std::max(peers, traffic.peers);
+    for (StringAttr axis : dist::movedAxes(from.back(), to.back(), meshes[device]))
+      if (!llvm::is_contained(moved, axis))
+        moved.push_back(axis);
   }
+  // Who receives nothing copies.
+  SmallVector<unsigned> axes = axisNumbers(moved, meshes[device]);
+  double seconds =
+      peers ? costs->meshCost(meshOps[device]).exchange(bytes, peers, axes) : copySeconds(device, op->getResult(0));
   ExchangeTask task{op, nextChannel++, tilesOf(device, from), tilesOf(device, to)};
-  schedule::Task &made = addTask(device, std::move(task), WorkEstimate::exchangeSeconds(bytes, peers));
+  schedule::Task &made = addTask(device, std::move(task), seconds);
   made.collective = true;
   made.reads = std::move(reads);
   made.writes = std::move(writes);

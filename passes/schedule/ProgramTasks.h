@@ -7,8 +7,9 @@
 #define CLEAVE_PASSES_SCHEDULE_PROGRAMTASKS_H
 
 #include "dialects/dist/Layout.h"
+#include "passes/cost/CostAnalysis.h"
+#include "passes/schedule/KernelWork.h"
 #include "passes/schedule/Problem.h"
-#include "passes/schedule/WorkEstimate.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -70,9 +71,10 @@ using TaskSource = std::variant<InputTask, OutputTask, TransferTask, ParameterTa
 
 class ProgramTasks {
 public:
-  /// The tasks of all programs. Errors name the operation that a program may not hold, or the channel that does not
-  /// fit; they are the compiler's own, as earlier stages make the programs.
-  static llvm::FailureOr<ProgramTasks> read(mlir::ModuleOp module);
+  /// The tasks of all programs, with the seconds that `costs` say; these must live until this returns. Errors name the
+  /// operation that a program may not hold, or the channel that does not fit; they are the compiler's own, as earlier
+  /// stages make the programs.
+  static llvm::FailureOr<ProgramTasks> read(mlir::ModuleOp module, CostAnalysis &costs);
 
   const schedule::Problem &getProblem() const { return problem; }
   /// Devices of the problem are programs, each of which stands for all devices of its mesh.
@@ -91,7 +93,7 @@ public:
   std::optional<unsigned> getScratch(unsigned task) const;
 
 private:
-  explicit ProgramTasks(mlir::ModuleOp module) : module(module), symbols(module) {}
+  ProgramTasks(mlir::ModuleOp module, CostAnalysis &costs) : module(module), symbols(module), costs(&costs) {}
 
   struct Channel {
     dist::SendOp send;
@@ -119,6 +121,8 @@ private:
   void addParameter(unsigned device, mlir::Value value, mlir::FlatSymbolRefAttr name, plan::TileAttr tile);
   schedule::Task &addLoad(unsigned device, mlir::Value value, TaskSource source);
   schedule::Task &addTask(unsigned device, TaskSource source, double seconds);
+  double callSeconds(unsigned device, mlir::Operation *kernel);
+  double copySeconds(unsigned device, mlir::Value value);
   unsigned addValue(unsigned device, mlir::Value value);
   unsigned addBytes(unsigned device, int64_t bytes);
   mlir::LogicalResult addView(mlir::Operation &op);
@@ -127,12 +131,13 @@ private:
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
-  WorkEstimate work;
+  CostAnalysis *costs;
+  llvm::DenseMap<mlir::Operation *, KernelCall> calls; ///< By kernel.
   schedule::Problem problem;
   llvm::SmallVector<dist::ProgramOp> programs;
   /// By device.
+  llvm::SmallVector<dist::MeshOp> meshOps;
   llvm::SmallVector<dist::MeshShape> meshes;
-  llvm::SmallVector<int64_t> cores;
   std::vector<TaskSource> sources;
   llvm::DenseMap<mlir::Value, unsigned> values;
   llvm::MapVector<int64_t, Channel> channels;

@@ -17,7 +17,7 @@ namespace {
 
 class SchedulePrograms : public impl::ScheduleProgramsPassBase<SchedulePrograms> {
   void runOnOperation() override {
-    FailureOr<ProgramTasks> tasks = ProgramTasks::read(getOperation());
+    FailureOr<ProgramTasks> tasks = ProgramTasks::read(getOperation(), getAnalysis<CostAnalysis>());
     if (failed(tasks))
       return signalPassFailure();
     // Transfers stand in the order of their channels in every program (dist.program verifies it), so there is an order.

@@ -74,7 +74,7 @@ LogicalResult joinSteps(ModuleOp whole, ModuleOp part) {
     } else if (auto mesh = dyn_cast<dist::MeshOp>(op)) {
       if (failed(joinMesh(symbols, whole, mesh)))
         return failure();
-    } else {
+    } else if (!isa<dist::MachineOp>(op)) {
       op.moveBefore(whole.getBody(), whole.getBody()->end());
     }
   }

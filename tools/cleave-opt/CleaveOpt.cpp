@@ -7,12 +7,15 @@
 #include "dialects/plan/Plan.h"
 #include "passes/codegen/KernelPasses.h"
 #include "passes/codegen/Passes.h"
+#include "passes/codegen/Pipeline.h"
+#include "passes/cost/ModuleMachine.h"
 #include "passes/distribute/Passes.h"
 #include "passes/distribute/Pipeline.h"
 #include "passes/graph/Passes.h"
 #include "passes/graph/Pipeline.h"
 #include "passes/planner/Passes.h"
 #include "passes/schedule/Passes.h"
+#include "passes/schedule/Pipeline.h"
 #include "passes/train/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -38,7 +41,9 @@ static void registerPasses() {
   cleave::registerDistributePipeline();
   cleave::registerCodegenPasses();
   cleave::registerKernelPasses();
+  cleave::registerCodegenPipeline();
   cleave::registerSchedulePasses();
+  cleave::registerSchedulePipeline();
   cleave::registerTrainPasses();
 }
 
@@ -95,6 +100,7 @@ int main(int argc, char **argv) {
   registry.insert<cleave::dfg::DfgDialect, cleave::dist::DistDialect, cleave::plan::PlanDialect,
                   mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  cleave::registerMachineReader(registry);
   registerPasses();
   return mlir::asMainReturnCode(run(argc, argv, registry));
 }

@@ -89,9 +89,7 @@ Error ModelCompiler::importBucket(int64_t size, ModuleOp placed) {
     });
     return succeeded(placeOperators(*module, placing)) ? Error::success() : alreadyPrinted(Status::Failure);
   }
-  for (auto mesh : placed.getOps<dist::MeshOp>())
-    OpBuilder::atBlockBegin(module->getBody()).clone(*mesh);
-  dist::setDevices(*module, dist::getDevices(placed));
+  dist::copyTarget(placed, *module);
   return succeeded(placeLike(graphOf(*module), graphOf(placed))) ? Error::success()
                                                                  : alreadyPrinted(Status::Unsupported);
 }

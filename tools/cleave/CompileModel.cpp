@@ -9,7 +9,6 @@
 #include "dialects/plan/Plan.h"
 #include "passes/codegen/ChooseProcessor.h"
 #include "passes/codegen/Pipeline.h"
-#include "passes/cost/Calibration.h"
 #include "passes/cost/Quantity.h"
 #include "passes/cost/RoundedProducts.h"
 #include "passes/distribute/Pipeline.h"
@@ -100,7 +99,9 @@ Expected<CompiledModel> ModelCompiler::run() {
     }
     if (name == request.lastStage) {
       llvm::raw_string_ostream stream(result.ir);
-      module->print(stream, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/true));
+      // So that it parses, for who goes on with it in cleave-opt: with all locations, each at its operation.
+      module->print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
+      stream << '\n';
       break;
     }
   }
@@ -117,7 +118,7 @@ Error ModelCompiler::runStage(StringRef stage, llvm::function_ref<void(OpPassMan
 }
 
 Error ModelCompiler::distribute() {
-  DistributeOptions options{!request.target.noCombine, &machine};
+  DistributeOptions options{!request.target.noCombine};
   return runStage("distribute", [&](OpPassManager &manager) { buildDistributePipeline(manager, options); });
 }
 
@@ -231,8 +232,8 @@ Error ModelCompiler::place() {
   if (Error error = checkRounding())
     return error;
   PlaceOptions options;
-  bool others = machine.executor.roundsProducts;
-  options.machine = withCalibration(target.tf32 || others ? withRoundedProducts(machine, others) : machine);
+  options.machine = machine;
+  options.roundsProducts = target.tf32;
   if (target.placementFile.empty()) {
     Placement groups = groupsInOrder(*module, options.machine.devices.size());
     if (target.strategy == "place" && groups.groups.empty())

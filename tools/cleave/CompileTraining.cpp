@@ -129,9 +129,7 @@ static Error copyPlaces(ModuleOp from, ModuleOp to) {
       next->setAttr(dist::placeAttrName, place);
     ++next;
   }
-  for (auto mesh : from.getOps<dist::MeshOp>())
-    OpBuilder::atBlockBegin(to.getBody()).clone(*mesh);
-  dist::setDevices(to, dist::getDevices(from));
+  dist::copyTarget(from, to);
   return Error::success();
 }
 

@@ -7,6 +7,7 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
+#include "passes/cost/ModuleMachine.h"
 #include "runtime/tensorfile/TensorFile.h"
 #include "tools/cleave-run/NumberOptions.h"
 
@@ -62,6 +63,7 @@ void ModelOptions::addBindTo(CLI::App &command) {
 std::unique_ptr<MLIRContext> createContext() {
   DialectRegistry registry;
   registry.insert<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
+  registerMachineReader(registry);
   auto context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
   // Messages are for people who have a model, not its operators in text form; reproducers hold those.

@@ -13,16 +13,9 @@
 
 namespace cleave::search {
 
-Grid::Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes) : sizes(sizes) {
-  for (unsigned axis = 0; axis != sizes.size(); ++axis)
-    links.push_back(topology.along(devices, sizes, {axis}));
-  for (size_t set = 0; set != size_t(1) << sizes.size(); ++set) {
-    llvm::SmallVector<unsigned, 3> axes;
-    for (unsigned axis = 0; axis != sizes.size(); ++axis)
-      if (set >> axis & 1)
-        axes.push_back(axis);
-    hierarchies.push_back(axes.empty() ? llvm::SmallVector<LinkLevel>() : topology.levels(devices, sizes, axes));
-  }
+Grid::Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes)
+    : sizes(sizes), cost(topology, devices, sizes) {
+  cost.prepare();
   llvm::SmallVector<unsigned, 3> order(sizes.size());
   std::iota(order.begin(), order.end(), 0u);
   do
@@ -41,24 +34,11 @@ double Grid::localBytes(double bytes, const State &state) const {
   return bytes;
 }
 
-llvm::ArrayRef<LinkLevel> Grid::levels(llvm::ArrayRef<unsigned> axes) const {
-  size_t set = 0;
-  for (unsigned axis : axes)
-    set |= size_t(1) << axis;
-  return hierarchies[set];
-}
+double Grid::allReduce(double bytes, llvm::ArrayRef<unsigned> axes) const { return cost.allReduce(bytes, axes); }
 
-double Grid::allReduce(double bytes, llvm::ArrayRef<unsigned> axes) const {
-  return axes.empty() ? 0 : allReduceSeconds(bytes, levels(axes));
-}
+double Grid::allGather(double bytes, llvm::ArrayRef<unsigned> axes) const { return cost.allGather(bytes, axes); }
 
-double Grid::allGather(double bytes, llvm::ArrayRef<unsigned> axes) const {
-  return axes.empty() ? 0 : allGatherSeconds(bytes, levels(axes));
-}
-
-double Grid::exchangeHalo(double bytes, unsigned axis) const {
-  return 2 * links[axis].latency + bytes / links[axis].bandwidth;
-}
+double Grid::exchangeHalo(double bytes, unsigned axis) const { return cost.exchangeHalo(bytes, {axis}); }
 
 double Grid::convert(double bytes, const State &from, const State &to) const {
   llvm::SmallVector<unsigned, 3> changed, reduced;
@@ -88,15 +68,15 @@ double Grid::convert(double bytes, const State &from, const State &to) const {
           seconds += allReduce(local, reduced);
         reducedDone = true;
       } else if (from[axis] == AxisState::partial) {
-        seconds += reduceScatterSeconds(local, levels({axis}));
+        seconds += cost.reduceScatter(local, {axis});
         local /= ways;
       } else if (from[axis] == AxisState::whole) {
         local /= ways;
       } else if (to[axis] == AxisState::whole) {
         local *= ways;
-        seconds += allGatherSeconds(local, levels({axis}));
+        seconds += cost.allGather(local, {axis});
       } else {
-        seconds += allToAllSeconds(local * ways, levels({axis}));
+        seconds += cost.allToAll(local * ways, {axis});
       }
     }
     best = std::min(best, seconds);

@@ -6,8 +6,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_GRID_H
 
-#include "passes/cost/CollectiveCost.h"
-#include "passes/cost/Topology.h"
+#include "passes/cost/MeshCost.h"
 
 #include "llvm/ADT/SmallVector.h"
 
@@ -58,13 +57,8 @@ public:
   double exchangeHalo(double bytes, unsigned axis) const;
 
 private:
-  /// The hierarchy of links along some axes, the fastest first.
-  llvm::ArrayRef<LinkLevel> levels(llvm::ArrayRef<unsigned> axes) const;
-
   llvm::SmallVector<int64_t, 3> sizes;
-  llvm::SmallVector<LinkSpec, 3> links; ///< By axis, the slowest.
-  /// By set of axes, a bit each.
-  std::vector<llvm::SmallVector<LinkLevel>> hierarchies;
+  MeshCost cost;
   /// Every order of axes.
   std::vector<llvm::SmallVector<unsigned, 3>> orders;
 };

@@ -16,6 +16,37 @@ using namespace cleave::dist;
 
 namespace {
 
+/// Rings on one link for all axes (Thakur, Rabenseifner, Gropp 2005), written apart from those of passes/cost. Slices
+/// take a sixteenth of what a message of theirs would.
+class RingCost : public ReshardCost {
+public:
+  RingCost(const MeshShape &mesh, double latency, double bandwidth)
+      : mesh(mesh), latency(latency), bandwidth(bandwidth) {}
+
+  double allReduce(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const override { return 2 * ring(axes, bytes); }
+  double reduceScatter(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const override { return ring(axes, bytes); }
+  double allGather(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const override { return ring(axes, bytes); }
+  double allToAll(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const override {
+    return ring(axes, bytes / static_cast<double>(mesh.ways(axes)));
+  }
+  double slice(double bytes) const override { return bytes / bandwidth / 16; }
+  double exchange(llvm::ArrayRef<mlir::StringAttr> axes, double bytes, int64_t peers) const override {
+    return static_cast<double>(peers) * latency + bytes / bandwidth;
+  }
+  double exchangeHalo(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const override {
+    return 2 * latency + bytes / bandwidth;
+  }
+
+private:
+  double ring(llvm::ArrayRef<mlir::StringAttr> axes, double bytes) const {
+    auto n = static_cast<double>(mesh.ways(axes));
+    return (n - 1) * (latency + bytes / n / bandwidth);
+  }
+
+  const MeshShape &mesh;
+  double latency, bandwidth;
+};
+
 /// Two axes of sizes that are told apart in every formula, and a link that is neither all latency nor all bandwidth.
 class Reshard : public testing::Test {
 protected:
@@ -35,7 +66,7 @@ protected:
   ReshardPath path(const std::string &from, const std::string &to, std::vector<int64_t> shape = {360, 600}) {
     auto type = mlir::RankedTensorType::get(shape, mlir::Float32Type::get(&context));
     MeshShape mesh(*module->getOps<MeshOp>().begin());
-    return findReshard(layout(from), layout(to), type, mesh, {latency, bandwidth});
+    return findReshard(layout(from), layout(to), type, mesh, RingCost(mesh, latency, bandwidth));
   }
 
   static std::vector<StepKind> kinds(const ReshardPath &path) {
@@ -101,10 +132,23 @@ TEST_F(Reshard, PermuteBringsWhatADeviceHolds) {
   expectPath(found, kinds(found), {StepKind::Permute}, (a * b - 1) * latency + whole / (a * b) / bandwidth);
 }
 
-// A window of 3 reads one row on each side of what a device computes: 120 rows and two more.
-TEST_F(Reshard, HaloExchangeBringsWhatADeviceHolds) {
+// A window of 3 reads one row on each side of the 120 that a device computes: two rows come from neighbours.
+TEST_F(Reshard, HaloExchangeBringsWhatNeighboursHave) {
   ReshardPath found = path(R"([360 by ["b"], 600])", R"([360 by ["b"] reach (360 step 1 before 1 extent 3), 600])");
-  expectPath(found, kinds(found), {StepKind::HaloExchange}, (b - 1) * latency + (120 + 2) * 600 * 4 / bandwidth);
+  expectPath(found, kinds(found), {StepKind::HaloExchange}, 2 * latency + 2 * 600 * 4 / bandwidth);
+}
+
+// Where blocks lie elsewhere before, all of what a device holds comes, from anybody. Of a small tensor that is faster
+// than an all-to-all and a halo: fewer messages.
+TEST_F(Reshard, HaloExchangeOfOtherBlocksBringsAll) {
+  ReshardPath found = path(R"([6, 3 by ["b"]])", R"([6 by ["b"] reach (6 step 1 before 1 extent 3), 3])", {6, 3});
+  expectPath(found, kinds(found), {StepKind::HaloExchange}, (b - 1) * latency + (2 + 2) * 3 * 4 / bandwidth);
+}
+
+// Devices that differ in an axis alone that cuts both alike give each other nothing: messages come from b - 1 others.
+TEST_F(Reshard, ExchangesAlongWhatMovesAlone) {
+  ReshardPath found = path(R"([360 by ["a"], 20 * 30 by ["b"]])", R"([360 by ["a"], 600 by ["b"]])");
+  expectPath(found, kinds(found), {StepKind::Permute}, (b - 1) * latency + whole / (a * b) / bandwidth);
 }
 
 // A device adds only what it keeps.

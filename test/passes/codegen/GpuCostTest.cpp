@@ -6,6 +6,7 @@
 #include "passes/codegen/GpuCost.h"
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "passes/cost/Presets.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,8 +24,16 @@ namespace {
 class GpuCost : public testing::Test {
 protected:
   GpuCost() {
+    use("a100-40g");
     context.loadDialect<dfg::DfgDialect, dist::DistDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
                         mlir::linalg::LinalgDialect, mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  }
+
+  /// Asks of another GPU from now on.
+  void use(const std::string &preset) {
+    Machine machine = llvm::cantFail(parsePreset(preset));
+    const DeviceKind &kind = machine.kinds.begin()->second;
+    gpu = {kind.processors(), OperatorCost(kind, "f32")};
   }
 
   /// Of a kernel with the arguments `%a`, `%b`, … of these types, which yields `%r`.
@@ -46,7 +55,7 @@ protected:
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     std::optional<double> estimate;
     if (module)
-      module->walk([&](dfg::FusionOp fusion) { estimate = estimateSeconds(fusion.getBody()); });
+      module->walk([&](dfg::FusionOp fusion) { estimate = estimateSeconds(fusion.getBody(), gpu); });
     EXPECT_TRUE(estimate) << text;
     return estimate.value_or(0);
   }
@@ -61,6 +70,7 @@ protected:
   double rate() { return 3 * 4.0 * 4096 * 1024 / (sum(8192, 1024) - sum(4096, 1024)); }
 
   mlir::MLIRContext context;
+  GpuModel gpu{1, OperatorCost(DeviceKind(), "f32")};
 };
 
 // An A100's memory gives 1555 GB/s at most (NVIDIA's data sheet), and kernels come near that.
@@ -98,6 +108,14 @@ TEST_F(GpuCost, WhatIsFusedIsNotMoved) {
 TEST_F(GpuCost, FewThreadsAreSlow) {
   double launch = 2 * sum(4096, 1024) - sum(8192, 1024);
   EXPECT_GE((sum(8, 1024) - launch) * rate(), 1.5 * 3 * 4 * 8 * 1024);
+}
+
+// NVIDIA's data sheets give an H100 3350 GB/s and a T4 320: what is bound by memory takes ten times as long.
+TEST_F(GpuCost, RatesAreThoseOfTheMachine) {
+  use("h100");
+  double fast = rate();
+  use("t4");
+  EXPECT_NEAR(fast / rate(), 3350.0 / 320, 0.1 * 3350 / 320);
 }
 
 } // namespace

@@ -29,8 +29,8 @@ protected:
                         mlir::linalg::LinalgDialect, mlir::math::MathDialect, mlir::tensor::TensorDialect>();
   }
 
-  /// Plans the body of the one fusion in the text of a graph.
-  const GpuKernelPlan &plan(const std::string &text) {
+  /// Plans the body of the one fusion in the text of a graph; an A100 has 108 multiprocessors.
+  const GpuKernelPlan &plan(const std::string &text, int64_t processors = 108) {
     source = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     tensors = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
     if (source)
@@ -40,7 +40,7 @@ protected:
           return;
         fuseLinalgOperations(*function);
         mlir::Block &block = function->getBody().front();
-        made = planLaunches(block, Storage(block), /*plain=*/false);
+        made = planLaunches(block, Storage(block), processors, /*plain=*/false);
       });
     EXPECT_FALSE(made.launches.empty()) << text;
     return made;
@@ -111,6 +111,26 @@ dfg.graph @main(%x: tensor<3000xf32>, %y: tensor<7x3000xf32>) -> (tensor<1000xf3
   EXPECT_GT(made.launches[1].splits, 1);
   for (const GpuLaunch &launch : made.launches)
     EXPECT_GE(launch.blocks * launch.groups, launch.outerUnits() * launch.splits);
+}
+
+// A sum over each of four rows is divided among as many blocks as keep the GPU's processors busy: on one with
+// more processors it has more of them.
+TEST_F(GpuLaunches, DivideSumsByProcessors) {
+  const std::string text = R"(
+dfg.graph @main(%x: tensor<4x4000000xf32>) -> tensor<4xf32> {
+  %f = dfg.fusion %x : (tensor<4x4000000xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4x4000000xf32>):
+    %0 = dfg.reduce %a {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<4x4000000xf32>) -> tensor<4xf32>
+    dfg.yield %0 : tensor<4xf32>
+  }
+  dfg.return %f : tensor<4xf32>
+}
+)";
+  for (int64_t processors : {20, 40, 132}) {
+    int64_t blocks = plan(text, processors).launches.front().blocks;
+    EXPECT_GE(blocks, processors) << processors;
+    EXPECT_LE(blocks, 8 * processors) << processors;
+  }
 }
 
 } // namespace
