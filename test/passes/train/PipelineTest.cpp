@@ -123,11 +123,11 @@ TEST_P(Utilisation, FollowsTheFormula) {
   double work = test.microbatches * test.seconds.sum() * (static_cast<double>(test.meshes.size()) / layers.numMeshes());
   double expected = work / (work + idleSeconds(test));
   double found = utilisationOf(*plan, test.seconds, layers.width);
-  // Nothing but products takes time, so the formula holds to rounding. Interleaved steps lose up to a tenth of it:
-  // gradients that are ready wait for activations that go the other way.
-  double lost = test.schedule == Schedule::Interleaved ? 0.1 : 0;
+  // Nothing but products takes time, so the formula holds to rounding. Interleaved stages may be late by a product once
+  // a step, where a gradient that is there has to wait for bytes that are still in use.
+  double late = test.schedule == Schedule::Interleaved && layers.numMeshes() > 2 ? test.seconds.forward : 0;
   EXPECT_LE(found, expected + 1e-9);
-  EXPECT_GE(found, (1 - lost) * expected - 1e-9);
+  EXPECT_GE(found, work / (work / expected + late) - 1e-9);
 }
 
 const std::vector<unsigned> four = {0, 1, 2, 3};
