@@ -298,6 +298,8 @@ struct Prediction {
   double stepSeconds = -1, lowerBoundSeconds = -1, modelFlops = 0;
   uint32_t microbatches = 1;
   std::string schedule;
+  /// The chunks of each stage, under `schedule`; `inFlight` of stages counts them.
+  uint32_t chunks = 1;
   std::vector<Degree> degrees;
   std::vector<PlanStage> stages;
   std::vector<Alternative> alternatives;

@@ -268,6 +268,7 @@ Prediction Reader::prediction(const fb::Prediction &from) {
   to.modelFlops = from.model_flops();
   to.microbatches = from.microbatches();
   to.schedule = text(from.schedule());
+  to.chunks = std::max(from.chunks(), 1u);
   to.degrees = list<Degree>(from.degrees(),
                             [&](const fb::Degree *degree) { return Degree{text(degree->name()), degree->ways()}; });
   to.stages = list<PlanStage>(from.stages(), [&](const fb::Stage *element) { return stage(*element); });

@@ -359,7 +359,7 @@ private:
     auto peaks = builder.CreateVector(from.peakBytes);
     return fb::CreatePrediction(builder, machine, from.training, from.stepSeconds, from.lowerBoundSeconds,
                                 from.modelFlops, from.microbatches, schedule, degreeList, stageList, alternativeList,
-                                from.memoryLimit, peaks, from.simulatedSeconds, machineFile);
+                                from.memoryLimit, peaks, from.simulatedSeconds, machineFile, from.chunks);
   }
 
   /// `isFirst`: what a search expects is said of the first entry. `times`: what the simulator says of this one, or

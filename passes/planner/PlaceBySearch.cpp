@@ -4,6 +4,8 @@
 
 #include "passes/planner/PlaceBySearch.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace cleave {
@@ -25,7 +27,8 @@ std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan, ArrayRef<MeshSpec>
 static std::vector<unsigned> stagesOf(const search::SearchGraph &graph, const search::FoundPlan &plan) {
   std::vector<unsigned> stages(graph.operators.size(), 0);
   for (auto [index, stage] : llvm::enumerate(plan.stages))
-    std::fill(stages.begin() + stage.first, stages.begin() + stage.last, index);
+    for (unsigned position = stage.first; position != stage.last; ++position)
+      stages[plan.operatorAt(position)] = index;
   return stages;
 }
 
@@ -49,7 +52,7 @@ void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const 
   };
   for (const search::FoundStage &stage : plan.stages)
     for (unsigned index = stage.first; index != stage.last; ++index) {
-      OperatorSplit &split = *splits.find(graph.operators[index].op);
+      OperatorSplit &split = *splits.find(graph.operators[plan.operatorAt(index)].op);
       for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
         if (unsigned factor = stage.factors[index - stage.first][axis];
             factor != search::none && !split.rule.factors.empty() && !split.uses(split.mesh->axes[axis].name))
@@ -81,7 +84,8 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
   to.modelFlops = plan.modelFlops;
   to.microbatches = static_cast<uint32_t>(plan.microbatches);
   if (plan.stages.size() > 1 && request.training)
-    to.schedule = stages::scheduleName(plan.schedule);
+    to.schedule = plan.schedule->name;
+  to.chunks = plan.chunks;
   to.memoryLimit = plan.memoryLimit;
   to.peakBytes = plan.deviceBytes();
   to.peakBytes.resize(machine.devices.size(), 0.0);
@@ -101,7 +105,7 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
     made.backwardInput = stage.backward - stage.backwardWeights;
     made.send = stage.send;
     made.perStep = stage.perStep;
-    made.inFlight = stage.inFlight;
+    made.inFlight = static_cast<uint32_t>(std::lround(stage.inFlight * plan.chunks));
     made.memory = {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.transient};
     made.recompute = recomputeName(stage.recompute);
     made.zero = stage.zero;
@@ -112,7 +116,7 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
   double microbatches = static_cast<double>(plan.microbatches);
   for (auto [number, stage] : llvm::enumerate(plan.stages))
     for (unsigned index = stage.first; index != stage.last; ++index) {
-      const search::Operator &op = graph.operators[index];
+      const search::Operator &op = graph.operators[plan.operatorAt(index)];
       const search::OperatorExpectation &expected = stage.operators[index - stage.first];
       OperatorReport &made = report.operators[graph.nodes[op.node].name];
       made.stage = number;

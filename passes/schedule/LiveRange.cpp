@@ -32,7 +32,7 @@ constexpr unsigned nowhere = std::numeric_limits<unsigned>::max();
 class Positions {
 public:
   Positions(const Problem &problem, const PhaseOrders &orders)
-      : tasks(problem.tasks), finish(orders.body.finish), devices(problem.numDevices),
+      : tasks(problem.tasks), ready(orders.body.ready), finish(orders.body.finish), devices(problem.numDevices),
         onDevice(problem.tasks.size(), nowhere), onTarget(problem.tasks.size(), nowhere) {
     for (unsigned task : orders.prepare)
       append(task, -std::numeric_limits<double>::infinity());
@@ -48,6 +48,15 @@ public:
   }
   bool isInPrepare(unsigned position, unsigned device) const { return position < devices[device].numPrepare; }
   unsigned last(unsigned device) const { return size(devices[device]) - 1; }
+  /// The first position that is expected to start since the task is ready, up to the task's own.
+  unsigned firstSinceReady(unsigned task, unsigned device) const {
+    unsigned position = of(task, device), numPrepare = devices[device].numPrepare;
+    if (isInPrepare(position, device))
+      return position;
+    const std::vector<double> &starts = devices[device].starts;
+    auto since = std::lower_bound(starts.begin() + numPrepare, starts.begin() + position, ready[task]);
+    return static_cast<unsigned>(since - starts.begin());
+  }
   /// The last position that is expected to start before the task has finished.
   unsigned lastDuring(unsigned task, unsigned device) const {
     unsigned position = of(task, device);
@@ -78,7 +87,7 @@ private:
   }
 
   const std::vector<Task> &tasks;
-  const std::vector<double> &finish;
+  const std::vector<double> &ready, &finish;
   std::vector<Device> devices;
   std::vector<unsigned> onDevice, onTarget;
 };
@@ -95,6 +104,8 @@ std::vector<std::optional<LiveRange>> liveRanges(const Problem &problem, const P
     if (first == nowhere)
       continue;
     LiveRange range{problem.values[value].bytes, first, positions.lastDuring(uses[value].writer, device)};
+    if (const Task &writer = problem.tasks[uses[value].writer]; writer.target == device)
+      range.first = positions.firstSinceReady(uses[value].writer, device);
     for (unsigned reader : uses[value].readers) {
       unsigned position = positions.of(reader, device);
       if (position == nowhere)

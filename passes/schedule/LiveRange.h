@@ -34,8 +34,9 @@ struct PhaseOrders {
 /// The range of every value; nothing for a value that no task of the orders writes. Positions count the instructions
 /// of the value's device: those of prepare first, then those of the body.
 /// A value is live from its writer to the last instruction that starts before its last reader is expected to finish,
-/// so that what another queue still reads is not waited for at once. A value that prepare writes and the body reads is
-/// live to the end.
+/// so that what another queue still reads is not waited for at once. A value that is received is live from when the
+/// sender is expected to have it: where transfers are faster than expected, it has its bytes, and does not wait for
+/// what is still in them. A value that prepare writes and the body reads is live to the end.
 std::vector<std::optional<LiveRange>> liveRanges(const Problem &problem, const PhaseOrders &orders);
 
 } // namespace cleave::schedule

@@ -5,6 +5,7 @@
 #include "passes/schedule/Order.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
 
@@ -57,11 +58,14 @@ namespace {
 class Simulation {
 public:
   Simulation(const Problem &problem, const std::vector<unsigned> &topological, const std::vector<bool> &prepare)
-      : tasks(problem.tasks), ready(2 * problem.numDevices, TaskSet(Before{this})), readyTransfers(Before{this}),
-        free(ready.size(), true), sendFree(problem.numDevices, true), receiveFree(problem.numDevices, true) {
+      : tasks(problem.tasks) {
+    findQueues(problem);
+    for (const ValueUses &uses : usesOf(problem))
+      writers.push_back(uses.writer);
     dependents = invert(dependenciesOf(problem, usesOf(problem)));
     addOrder(problem, prepare);
     missing.resize(tasks.size());
+    timetable.ready.resize(tasks.size());
     timetable.start.resize(tasks.size());
     timetable.finish.resize(tasks.size());
     rate(topological);
@@ -96,13 +100,31 @@ private:
   };
   using TaskSet = std::set<unsigned, Before>;
 
-  /// Where a compute queue keeps the order of the tasks, each follows the one before. A collective could begin with the
-  /// step if it carries what lasts from step to step, and its result would wait for its readers all the time: it
+  /// A device's compute queue, its collective queue, and a queue for each pair of devices of which one sends to the
+  /// other: its transfers use the send queue of the one and the receive queue of the other, and no others do.
+  void findQueues(const Problem &problem) {
+    std::map<std::pair<unsigned, unsigned>, unsigned> pairs;
+    for (const Task &task : tasks) {
+      unsigned queue = 2 * task.device + task.collective;
+      if (task.target) {
+        auto next = static_cast<unsigned>(2 * problem.numDevices + pairs.size());
+        queue = pairs.try_emplace({task.device, *task.target}, next).first->second;
+      }
+      queueOf.push_back(queue);
+    }
+    ready.assign(2 * problem.numDevices + pairs.size(), TaskSet(Before{this}));
+    free.assign(ready.size(), true);
+  }
+
+  /// Where a compute queue keeps the order of the tasks, each follows the one before, and what is sent to a device
+  /// follows what was sent there before: it is there in that order, whatever tasks take. A collective could begin with
+  /// the step if it carries what lasts from step to step, and its result would wait for its readers all the time: it
   /// follows what stands before the collective before it, so that one is on its way while the device works with
   /// another.
   void addOrder(const Problem &problem, const std::vector<bool> &prepare) {
     std::vector<ValueUses> uses = usesOf(problem);
     std::vector<std::optional<unsigned>> last(problem.numDevices), beforeCollective(problem.numDevices);
+    std::vector<std::optional<unsigned>> sent(ready.size());
     auto follow = [&](std::optional<unsigned> before, unsigned task) {
       if (before &&
           std::find(dependents[*before].begin(), dependents[*before].end(), task) == dependents[*before].end())
@@ -110,8 +132,14 @@ private:
     };
     for (unsigned task = 0; task != tasks.size(); ++task) {
       unsigned device = tasks[task].device;
-      if (prepare[task] || tasks[task].target || tasks[task].early)
+      if (prepare[task] || tasks[task].early)
         continue;
+      if (tasks[task].target) {
+        if (problem.isOrdered(device))
+          follow(sent[queueOf[task]], task);
+        sent[queueOf[task]] = task;
+        continue;
+      }
       if (!tasks[task].collective) {
         if (problem.isOrdered(device))
           follow(last[device], task);
@@ -141,10 +169,15 @@ private:
     }
   }
 
-  /// A device's compute queue and its collective queue.
-  static unsigned queueOf(const Task &task) { return 2 * task.device + task.collective; }
-
-  void makeReady(unsigned task) { (tasks[task].target ? readyTransfers : ready[queueOf(tasks[task])]).insert(task); }
+  void makeReady(unsigned task) {
+    ready[queueOf[task]].insert(task);
+    double &time = timetable.ready[task];
+    // What waits for nothing but its turn among what is sent is ready since it was made.
+    time = now;
+    for (unsigned value : tasks[task].target ? tasks[task].reads : std::vector<unsigned>())
+      if (writers[value] < tasks.size())
+        time = std::min(time, timetable.finish[writers[value]]);
+  }
 
   void begin(unsigned task) {
     timetable.order.push_back(task);
@@ -160,36 +193,26 @@ private:
         ready[queue].erase(ready[queue].begin());
         free[queue] = false;
       }
-    for (auto next = readyTransfers.begin(); next != readyTransfers.end();) {
-      const Task &transfer = tasks[*next];
-      if (!sendFree[transfer.device] || !receiveFree[*transfer.target]) {
-        ++next;
-        continue;
-      }
-      begin(*next);
-      sendFree[transfer.device] = receiveFree[*transfer.target] = false;
-      next = readyTransfers.erase(next);
-    }
   }
 
   void end(unsigned task) {
-    if (tasks[task].target)
-      sendFree[tasks[task].device] = receiveFree[*tasks[task].target] = true;
-    else
-      free[queueOf(tasks[task])] = true;
+    free[queueOf[task]] = true;
     for (unsigned later : dependents[task])
       if (--missing[later] == 0)
         makeReady(later);
   }
 
   const std::vector<Task> &tasks;
+  /// By value.
+  std::vector<unsigned> writers;
   std::vector<std::vector<unsigned>> dependents;
   std::vector<double> urgency;
   std::vector<size_t> missing;
-  /// By queueOf.
+  /// By task: its queue.
+  std::vector<unsigned> queueOf;
+  /// By queue.
   std::vector<TaskSet> ready;
-  TaskSet readyTransfers;
-  std::vector<bool> free, sendFree, receiveFree;
+  std::vector<bool> free;
   std::priority_queue<std::pair<double, unsigned>, std::vector<std::pair<double, unsigned>>, std::greater<>> running;
   Timetable timetable;
   double now = 0;

@@ -21,16 +21,17 @@ std::vector<bool> tasksOfPrepare(const Problem &problem, const std::vector<unsig
 struct Timetable {
   /// Sorted by start.
   std::vector<unsigned> order;
-  /// By task; of meaning only for tasks of `order`.
-  std::vector<double> start, finish;
+  /// By task; of meaning only for tasks of `order`. `ready` is when all is done that it waits for, other tasks of its
+  /// queue aside.
+  std::vector<double> ready, start, finish;
 };
 
 /// Orders the tasks that are not in `prepare`. List scheduling (Graham 1969) on a simulated clock: whenever a queue is
 /// free, the most urgent task that is ready starts on it. Urgency is the longest way, in seconds, from the next
 /// transfer or collective that the task leads to, to the end of the step. Tasks that lead to none, and tasks that lead
 /// to the same one, keep the model's order, in which intermediate values die soonest. On ordered devices all tasks keep
-/// it that do not communicate. A collective of what lasts from step to step begins behind what stands before the
-/// collective before it. Time: O(n log n).
+/// it that do not communicate, and so do those that send to the same device. A collective of what lasts from step to
+/// step begins behind what stands before the collective before it. Time: O(n log n).
 Timetable scheduleBody(const Problem &problem, const std::vector<unsigned> &topological,
                        const std::vector<bool> &prepare);
 

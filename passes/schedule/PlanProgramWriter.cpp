@@ -11,7 +11,7 @@ using namespace mlir;
 namespace cleave {
 namespace {
 
-using schedule::Queue;
+using schedule::QueueKind;
 
 class PlanProgramWriter {
 public:
@@ -38,14 +38,14 @@ private:
   /// The compute queue is there always, the others where they have something to do.
   void numberQueues() {
     static constexpr StringLiteral names[] = {"compute", "send", "receive", "collective"};
-    for (unsigned queue = 0; queue != schedule::numQueues; ++queue) {
-      auto isUsed = [&](const schedule::Instruction &instruction) {
-        return static_cast<unsigned>(instruction.queue) == queue;
-      };
-      if (queue != 0 && llvm::none_of(instructions.prepare, isUsed) && llvm::none_of(instructions.body, isUsed))
+    queueNumbers.resize(instructions.queues.size());
+    for (auto [queue, known] : llvm::enumerate(instructions.queues)) {
+      auto isUsed = [queue = queue](const schedule::Instruction &instruction) { return instruction.queue == queue; };
+      if (queue != schedule::computeQueue && llvm::none_of(instructions.prepare, isUsed) &&
+          llvm::none_of(instructions.body, isUsed))
         continue;
       queueNumbers[queue] = static_cast<int64_t>(queueNames.size());
-      queueNames.push_back(names[queue]);
+      queueNames.push_back(names[static_cast<unsigned>(known.kind)]);
     }
   }
 
@@ -67,7 +67,7 @@ private:
   //===-- instructions ----------------------------------------------------------------------------------------===//
 
   IntegerAttr queueOf(const schedule::Instruction &instruction) {
-    return builder.getI64IntegerAttr(queueNumbers[static_cast<unsigned>(instruction.queue)]);
+    return builder.getI64IntegerAttr(queueNumbers[instruction.queue]);
   }
   IntegerAttr orderOf(const schedule::Instruction &instruction) { return builder.getI64IntegerAttr(instruction.order); }
   ArrayAttr waitsOf(const schedule::Instruction &instruction) {
@@ -90,7 +90,7 @@ private:
                                 waitsOf(at));
   }
   void writeInstruction(TransferTask task, const schedule::Instruction &at) {
-    if (at.queue == Queue::Send)
+    if (instructions.queues[at.queue].kind == QueueKind::Send)
       plan::SendOp::create(builder, task.send.getLoc(), bufferOf(task.send.getValue()), task.send.getTargetAttr(),
                            task.send.getChannelAttr(), task.source, task.target, queueOf(at), orderOf(at), waitsOf(at));
     else
@@ -202,7 +202,8 @@ private:
   /// `builder` is at the end of a section, `buffers` before the sections.
   OpBuilder builder, buffers;
   SmallVector<StringRef> queueNames;
-  int64_t queueNumbers[schedule::numQueues] = {};
+  /// By queue of the schedule.
+  SmallVector<int64_t> queueNumbers;
   llvm::DenseMap<std::pair<unsigned, Type>, Value> buffersOfTypes;
   llvm::DenseMap<unsigned, Value> wholes;
 };

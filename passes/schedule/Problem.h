@@ -28,7 +28,8 @@ struct Value {
 };
 
 /// A kernel or host action on the compute queue of `device`, or a collective on its collective queue, or, with a
-/// `target`, a transfer: a send on the send queue of `device` that meets a receive on the receive queue of `target`.
+/// `target`, a transfer: a send that meets a receive. A device has a send queue for each device that it sends to, and a
+/// receive queue for each that it receives from: what one peer has ready never waits for what another has not.
 struct Task {
   unsigned device = 0;
   std::optional<unsigned> target;

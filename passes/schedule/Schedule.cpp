@@ -9,8 +9,28 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace cleave::schedule {
+
+/// The queue of a task, or of one end of a transfer, on `device`.
+static Queue queueOf(const Task &task, unsigned device) {
+  if (!task.target)
+    return {task.collective ? QueueKind::Collective : QueueKind::Compute};
+  return device == task.device ? Queue{QueueKind::Send, *task.target} : Queue{QueueKind::Receive, task.device};
+}
+
+std::vector<std::vector<Queue>> queuesOf(const Problem &problem) {
+  std::vector<std::set<Queue>> queues(problem.numDevices, {Queue()});
+  for (const Task &task : problem.tasks)
+    for (unsigned device : {task.device, task.target.value_or(task.device)})
+      queues[device].insert(queueOf(task, device));
+  std::vector<std::vector<Queue>> lists;
+  for (const std::set<Queue> &own : queues)
+    lists.emplace_back(own.begin(), own.end());
+  return lists;
+}
+
 namespace {
 
 /// Gives the range of a value to the one whose bytes it takes over: from the first to the last of such values.
@@ -104,29 +124,42 @@ void planArenas(const Problem &problem, const PhaseOrders &orders, const std::ve
 class PhaseBuilder {
 public:
   PhaseBuilder(const Problem &problem, const Schedule &schedule, unsigned firstOrder)
-      : problem(problem), schedule(schedule), past(problem.numDevices * numQueues), arenas(problem.numDevices),
-        usesSoFar(problem.values.size()), writers(problem.values.size()), order(firstOrder) {}
+      : problem(problem), schedule(schedule), firstQueues(firstQueuesOf(schedule)), past(firstQueues.back()),
+        arenas(problem.numDevices), usesSoFar(problem.values.size()), writers(problem.values.size()),
+        order(firstOrder) {}
 
   /// Appends a task; `list` gives the list of a device.
   template <typename List> void append(unsigned index, List list) {
     const Task &task = problem.tasks[index];
     if (!task.target) {
-      Queue queue = task.collective ? Queue::Collective : Queue::Compute;
-      list(task.device).push_back(instruction(index, task.device, queue, task.reads, task.writes));
+      list(task.device).push_back(instruction(index, task.device, task.reads, task.writes));
     } else {
-      list(task.device).push_back(instruction(index, task.device, Queue::Send, task.reads, {}));
-      list(*task.target).push_back(instruction(index, *task.target, Queue::Receive, {}, task.writes));
+      list(task.device).push_back(instruction(index, task.device, task.reads, {}));
+      list(*task.target).push_back(instruction(index, *task.target, {}, task.writes));
       // Of several devices, the one that got something from here need not be the one that gave something back.
       if (!problem.isSeveral(task.device) && !problem.isSeveral(*task.target))
-        past.meet(queueOf(task.device, Queue::Send), queueOf(*task.target, Queue::Receive));
+        past.meet(numberOf(task, task.device), numberOf(task, *task.target));
     }
     ++order;
   }
 
 private:
-  static unsigned queueOf(unsigned device, Queue queue) { return device * numQueues + static_cast<unsigned>(queue); }
+  /// By device: the number of its first queue among those of all devices; at last, how many there are.
+  static std::vector<unsigned> firstQueuesOf(const Schedule &schedule) {
+    std::vector<unsigned> first = {0};
+    for (const DeviceSchedule &device : schedule.devices)
+      first.push_back(first.back() + static_cast<unsigned>(device.queues.size()));
+    return first;
+  }
 
-  Instruction instruction(unsigned index, unsigned device, Queue queue, const std::vector<unsigned> &reads,
+  /// The number of a task's queue on a device.
+  unsigned numberOf(const Task &task, unsigned device) const {
+    const std::vector<Queue> &queues = schedule.devices[device].queues;
+    auto found = std::lower_bound(queues.begin(), queues.end(), queueOf(task, device));
+    return firstQueues[device] + static_cast<unsigned>(found - queues.begin());
+  }
+
+  Instruction instruction(unsigned index, unsigned device, const std::vector<unsigned> &reads,
                           const std::vector<unsigned> &writes) {
     std::vector<TimelinePoint> needed;
     auto needUsesOf = [&](unsigned value) {
@@ -142,10 +175,11 @@ private:
     for (unsigned value : writes)
       for (unsigned previous : arenas[device].take(value, *schedule.offsets[value], problem.values[value].bytes))
         needUsesOf(previous);
-    Instruction result{index, queue, {}, order};
-    for (TimelinePoint wait : past.append(queueOf(device, queue), needed))
-      result.waits.push_back({wait.queue - device * numQueues, wait.value});
-    TimelinePoint now = past.last(queueOf(device, queue));
+    unsigned queue = numberOf(problem.tasks[index], device);
+    Instruction result{index, queue - firstQueues[device], {}, order};
+    for (TimelinePoint wait : past.append(queue, needed))
+      result.waits.push_back({wait.queue - firstQueues[device], wait.value});
+    TimelinePoint now = past.last(queue);
     for (unsigned value : reads)
       usesSoFar[value].push_back(now);
     for (unsigned value : writes) {
@@ -157,6 +191,7 @@ private:
 
   const Problem &problem;
   const Schedule &schedule;
+  std::vector<unsigned> firstQueues;
   HappensBefore past;
   std::vector<Occupancy> arenas;
   /// By value, the instructions of this phase that use it, in order.
@@ -178,7 +213,8 @@ std::optional<Schedule> solve(const Problem &problem) {
   orders.prepare = orderPrepare(problem, orders.body.order, prepare);
 
   Schedule schedule;
-  schedule.devices.resize(problem.numDevices);
+  for (std::vector<Queue> &queues : queuesOf(problem))
+    schedule.devices.push_back({std::move(queues), {}, {}});
   schedule.offsets.resize(problem.values.size());
   planArenas(problem, orders, *topological, prepare, schedule);
 

@@ -11,14 +11,28 @@
 
 namespace cleave::schedule {
 
-/// A device's queues. Their values are the queue numbers in a TimelinePoint.
-enum class Queue : unsigned { Compute, Send, Receive, Collective };
-inline constexpr unsigned numQueues = 4;
+/// What a queue is for.
+enum class QueueKind : unsigned { Compute, Send, Receive, Collective };
+
+/// A queue of a device. There is a send queue for each device that something is sent to, and a receive queue for each
+/// that something comes from, `peer`; the others have none.
+struct Queue {
+  QueueKind kind = QueueKind::Compute;
+  unsigned peer = 0;
+
+  auto operator<=>(const Queue &) const = default;
+};
+
+/// The first queue of every device.
+inline constexpr unsigned computeQueue = 0;
+
+/// By device: its queues, ascending. The first is the compute queue; the others are those that tasks need.
+std::vector<std::vector<Queue>> queuesOf(const Problem &problem);
 
 /// A task, or one end of a transfer, on a queue of a device.
 struct Instruction {
   unsigned task = 0;
-  Queue queue = Queue::Compute;
+  unsigned queue = computeQueue; ///< An index into DeviceSchedule::queues.
   /// Points on the device's other queues. Values count the instructions of the same list and queue, from 1.
   std::vector<TimelinePoint> waits;
   /// The position in the global order; the two ends of a transfer share it.
@@ -26,6 +40,7 @@ struct Instruction {
 };
 
 struct DeviceSchedule {
+  std::vector<Queue> queues;
   /// Runs once, before the first step.
   std::vector<Instruction> prepare;
   /// Runs in every step, when all queues of the device have ended the step before.

@@ -25,7 +25,7 @@ private:
     options.microbatches = microbatches;
     options.zero = zero;
     options.optimizer.learningRate.rate = learningRate;
-    auto known = stages::findSchedule(schedule);
+    auto known = pipeline::findSchedule(schedule);
     auto kept = findKept(recompute);
     auto graphs = getOperation().getOps<dfg::GraphOp>();
     if (!known || !kept || !llvm::hasSingleElement(graphs)) {

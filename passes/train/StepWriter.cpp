@@ -13,7 +13,7 @@ using namespace mlir;
 namespace cleave {
 
 using dist::Layout;
-using stages::TaskKind;
+using pipeline::TaskKind;
 
 Location partOf(Location location, StringRef part) {
   StringRef name = dfg::getNodeName(location);
@@ -40,14 +40,20 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   return step;
 }
 
+/// What a schedule expects of stages.
+static StringRef wantedStages(pipeline::Schedule schedule) {
+  if (!schedule.hasChunks())
+    return "form one chain over the devices";
+  return schedule->chunkOrder == pipeline::ChunkOrder::Turns ? "pass over the devices and come back, as by --place"
+                                                             : "pass over the devices several times, as by --place";
+}
+
 LogicalResult StepWriter::check() {
   // A prediction of the wish would not come true: whoever has it is told.
-  if (stages::Schedule possible = possibleSchedule(stages, options.schedule); possible != options.schedule)
-    forward.emitWarning("schedule ") << stages::scheduleName(options.schedule) << " expects stages that "
-                                     << (options.schedule == stages::Schedule::Interleaved
-                                             ? "pass over the devices several times, as by --place"
-                                             : "form one chain over the devices")
-                                     << "; these are worked on in the order of " << stages::scheduleName(possible);
+  if (pipeline::Schedule possible = possibleSchedule(stages, options.schedule); possible != options.schedule)
+    forward.emitWarning("schedule ") << options.schedule->name << " expects stages that "
+                                     << wantedStages(options.schedule) << "; these are worked on in the order of "
+                                     << possible->name;
   if (forward.getResultTypes().empty())
     return forward.emitError("training expects the model to return a loss, got no results");
   auto loss = cast<RankedTensorType>(forward.getResultTypes().front());

@@ -4,49 +4,85 @@
 
 #include "passes/train/TaskOrder.h"
 
-#include "passes/planner/stages/PipelineSimulator.h"
+#include "passes/pipeline/PipelineSimulator.h"
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <queue>
 
 using namespace mlir;
 
 namespace cleave {
 
-using stages::Schedule;
-using stages::TaskKind;
+using pipeline::ChunkOrder;
+using pipeline::Schedule;
+using pipeline::TaskKind;
 
-/// How many times the stages pass over the meshes in the same order, each depth being one stage; 0 where they do not.
-static unsigned findChunks(const std::vector<Stage> &graph) {
+namespace {
+
+/// How the stages of a graph are the parts of a pipeline.
+struct Chain {
+  unsigned stages = 0, chunks = 0;
+  ChunkOrder order = ChunkOrder::Rounds;
+
+  unsigned numParts() const { return stages * chunks; }
+  /// The stage of the graph that a part is. Parts next to each other on one mesh, where a round comes back, are one.
+  unsigned at(unsigned part) const { return order == ChunkOrder::Turns ? part - part / stages : part; }
+  /// Whether the part after it belongs to the same stage of the graph.
+  bool joinsNext(unsigned part) const { return part + 1 != numParts() && at(part) == at(part + 1); }
+};
+
+} // namespace
+
+/// The pipeline that a graph's stages form if chunks lie in that order; nothing where they form none.
+static std::optional<Chain> findChain(const std::vector<Stage> &graph, ChunkOrder order) {
   llvm::SmallVector<Attribute> meshes;
   for (auto [index, stage] : llvm::enumerate(graph)) {
     if (stage.depth != index)
-      return 0;
-    if (meshes.empty() || !llvm::is_contained(meshes, stage.mesh))
+      return std::nullopt;
+    if (!llvm::is_contained(meshes, stage.mesh))
       meshes.push_back(stage.mesh);
   }
-  if (meshes.empty() || graph.size() % meshes.size() != 0)
-    return 0;
-  for (auto [index, stage] : llvm::enumerate(graph))
-    if (stage.mesh != meshes[index % meshes.size()])
-      return 0;
-  return static_cast<unsigned>(graph.size() / meshes.size());
+  if (meshes.empty())
+    return std::nullopt;
+  Chain chain{static_cast<unsigned>(meshes.size()), 1, order};
+  while (chain.at(chain.numParts() - 1) + 1 < graph.size())
+    ++chain.chunks;
+  if (chain.at(chain.numParts() - 1) + 1 != graph.size())
+    return std::nullopt;
+  for (unsigned part = 0; part != chain.numParts(); ++part)
+    if (graph[chain.at(part)].mesh != meshes[pipeline::stageOf(order, part, chain.stages)])
+      return std::nullopt;
+  return chain;
+}
+
+/// The pipeline whose stages have chunks as the schedule wants them.
+static std::optional<Chain> findChain(const std::vector<Stage> &graph, Schedule schedule) {
+  std::optional<Chain> chain = findChain(graph, schedule->chunkOrder);
+  bool fits = chain && schedule->fewestChunks <= chain->chunks && chain->chunks <= schedule->mostChunks;
+  return fits ? chain : std::nullopt;
 }
 
 /// Forward, gradient of the input and gradient of the weights take as long as each other: only their order counts.
-static std::vector<StageTask> orderChain(unsigned numStages, unsigned chunks, Schedule schedule,
-                                         unsigned microbatches) {
-  std::vector<stages::StageTimes> times(numStages, {1, 1, 1, 0});
-  stages::PipelineTimeline timeline = stages::simulatePipeline(times, {schedule, microbatches, chunks, {}});
+static std::vector<StageTask> orderChain(const Chain &chain, Schedule schedule, unsigned microbatches) {
+  std::vector<pipeline::StageTimes> times(chain.stages, {1, 1, 1, 0});
+  pipeline::PipelineTimeline timeline = pipeline::simulatePipeline(times, {schedule, microbatches, chain.chunks, {}});
   struct Begin {
     double seconds;
     StageTask task;
   };
   std::vector<Begin> begins;
   for (unsigned stage = 0; stage != timeline.stages.size(); ++stage)
-    for (const stages::TimedTask &task : timeline.stages[stage].tasks)
-      begins.push_back({task.begin, {task.kind, task.microbatch, task.chunk * numStages + stage}});
+    for (const pipeline::TimedTask &task : timeline.stages[stage].tasks) {
+      unsigned part = pipeline::partOf(chain.order, stage, task.chunk, chain.stages);
+      // Of parts that are one stage, forward and gradient of the input are done where the later one has its turn, and
+      // gradients of weights where the earlier one has.
+      bool isOther =
+          task.kind == TaskKind::BackwardWeight ? part > 0 && chain.joinsNext(part - 1) : chain.joinsNext(part);
+      if (!isOther)
+        begins.push_back({task.begin, {task.kind, task.microbatch, chain.at(part)}});
+    }
   std::stable_sort(begins.begin(), begins.end(),
                    [](const Begin &left, const Begin &right) { return left.seconds < right.seconds; });
   std::vector<StageTask> order;
@@ -61,7 +97,7 @@ namespace {
 class ListOrder {
 public:
   ListOrder(const std::vector<Stage> &graph, Schedule schedule, unsigned microbatches)
-      : graph(graph), forwardsFirst(schedule == Schedule::GPipe), microbatches(microbatches), users(graph.size()),
+      : graph(graph), forwardsFirst(schedule->forwardsFirst), microbatches(microbatches), users(graph.size()),
         inFlight(graph.size()), missing(microbatches * graph.size()) {
     unsigned depth = 0;
     for (auto [index, stage] : llvm::enumerate(graph)) {
@@ -173,18 +209,13 @@ private:
 } // namespace
 
 Schedule possibleSchedule(const std::vector<Stage> &graph, Schedule schedule) {
-  unsigned chunks = findChunks(graph);
-  bool isPossible = schedule == Schedule::GPipe || schedule == Schedule::OneForwardOneBackward ||
-                    (schedule == Schedule::Interleaved ? chunks > 1 : chunks == 1);
-  return isPossible ? schedule : Schedule::OneForwardOneBackward;
+  return !schedule->needsChain || findChain(graph, schedule) ? schedule : Schedule();
 }
 
 std::vector<StageTask> orderTasks(const std::vector<Stage> &graph, Schedule schedule, unsigned microbatches) {
-  unsigned chunks = findChunks(graph);
-  auto numStages = static_cast<unsigned>(chunks ? graph.size() / chunks : 0);
   schedule = possibleSchedule(graph, schedule);
-  if (chunks == 1 || (chunks > 1 && schedule == Schedule::Interleaved))
-    if (std::vector<StageTask> order = orderChain(numStages, chunks, schedule, microbatches); !order.empty())
+  if (std::optional<Chain> chain = findChain(graph, schedule))
+    if (std::vector<StageTask> order = orderChain(*chain, schedule, microbatches); !order.empty())
       return order;
   return ListOrder(graph, schedule, microbatches).run();
 }

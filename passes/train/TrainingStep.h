@@ -15,7 +15,7 @@
 #ifndef CLEAVE_PASSES_TRAIN_TRAININGSTEP_H
 #define CLEAVE_PASSES_TRAIN_TRAININGSTEP_H
 
-#include "passes/planner/stages/Schedule.h"
+#include "passes/pipeline/Schedule.h"
 #include "passes/train/Optimizer.h"
 
 #include "dialects/dfg/Dfg.h"
@@ -44,7 +44,7 @@ struct StageOptions {
 
 struct TrainingOptions : StageOptions {
   unsigned microbatches = 1;
-  stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
+  pipeline::Schedule schedule;
   /// By the symbol of a mesh, where it differs.
   llvm::StringMap<StageOptions> byMesh;
   OptimizerOptions optimizer;

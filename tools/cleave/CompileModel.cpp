@@ -14,8 +14,8 @@
 #include "passes/distribute/Pipeline.h"
 #include "passes/emit/EmitPlan.h"
 #include "passes/graph/Pipeline.h"
+#include "passes/pipeline/Schedule.h"
 #include "passes/planner/PlaceOperators.h"
-#include "passes/planner/stages/Schedule.h"
 #include "passes/schedule/Pipeline.h"
 #include "runtime/HostTopology.h"
 #include "runtime/Plan.h"
@@ -314,6 +314,7 @@ const char *ModelCompiler::findSearchOption() const {
       {"--batch", decides && target.batch != 0},
       {"--microbatches", decides && target.microbatches != defaults.microbatches},
       {"--schedule", decides && target.schedule != defaults.schedule},
+      {"--chunks", target.chunks != defaults.chunks},
       {"--recompute", decides && target.recompute != defaults.recompute},
       {"--zero", decides && target.zero != defaults.zero},
       {"--dtype", onlyPlans() && target.elementType != defaults.elementType},
@@ -356,6 +357,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   for (auto [flag, value] : {std::pair("--batch", target.batch != 0),
                              {"--microbatches", target.microbatches != "auto"},
                              {"--schedule", target.schedule != "auto"},
+                             {"--chunks", target.chunks != 0},
                              {"--recompute", target.recompute != "auto"},
                              {"--zero", target.zero != "auto"}})
     if (value && !target.train)
@@ -367,7 +369,13 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   // A step that runs is written for microbatches of one size.
   search.unequalMicrobatches = onlyPlans();
   if (target.schedule != "auto")
-    search.schedule = stages::findSchedule(target.schedule);
+    search.schedule = pipeline::findSchedule(target.schedule);
+  if (target.chunks != 0) {
+    if (!search.schedule || !search.schedule->hasChunks())
+      return makeError(Status::Usage, "--chunks expects a --schedule whose stages have several parts, got ",
+                       target.schedule);
+    search.chunks = target.chunks;
+  }
   if (target.recompute != "auto")
     search.recompute = search::findRecompute(target.recompute);
   if (target.zero != "auto")
@@ -465,7 +473,7 @@ Expected<std::vector<EntryTimes>> ModelCompiler::simulateSteps() {
       continue;
     made.prediction.microbatches = training.microbatches;
     if (training.microbatches > 1 && entry.programs.size() > 1)
-      made.prediction.schedule = stages::scheduleName(training.schedule);
+      made.prediction.schedule = training.schedule->name;
   }
   if (result.report) {
     const runtime::Prediction &first = times->front().prediction;

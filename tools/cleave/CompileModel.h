@@ -21,6 +21,7 @@ struct TargetOptions {
   /// What the search takes.
   bool train = false;
   int64_t batch = 0;
+  unsigned chunks = 0;
   std::string microbatches = "auto", schedule = "auto", recompute = "auto", zero = "auto", elementType = "f32",
               optimizer = "adam", memory, solver = "elimination";
   /// What a training step computes besides; without a loss a plan for training holds decisions alone.

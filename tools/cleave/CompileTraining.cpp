@@ -101,7 +101,7 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
   if (!given)
     return given.error();
   if (request.target.schedule != "auto")
-    training.schedule = *stages::findSchedule(request.target.schedule);
+    training.schedule = *pipeline::findSchedule(request.target.schedule);
   if (request.target.recompute != "auto")
     training.kept = *findKept(request.target.recompute);
   if (request.target.zero != "auto")
@@ -137,7 +137,7 @@ static Error copyPlaces(ModuleOp from, ModuleOp to) {
 Error ModelCompiler::followSearch() {
   const runtime::Prediction &found = result.report->prediction;
   training.microbatches = found.microbatches;
-  if (auto schedule = stages::findSchedule(found.schedule))
+  if (auto schedule = pipeline::findSchedule(found.schedule))
     training.schedule = *schedule;
   for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
     training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};

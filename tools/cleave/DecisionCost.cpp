@@ -62,6 +62,10 @@ Expected<CompiledModel> costDecision(const runtime::Plan &plan, const runtime::E
                                      const std::string &machine) {
   if (auto known = machineOf(plan, machine); !known)
     return known.error();
+  // Stages that stand in turns are none for the search.
+  if (entry.prediction->chunks > 1)
+    return makeError(Status::Unsupported, "costing a plan on another machine expects stages of one chunk, got ",
+                     entry.prediction->chunks, " chunks a stage; compile the model for that machine");
   auto decision = decisionOf(plan, entry);
   if (!decision)
     return decision.error();

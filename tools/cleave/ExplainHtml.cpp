@@ -5,6 +5,7 @@
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/GraphView.h"
+#include "tools/cleave/ScheduleNames.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -96,7 +97,7 @@ private:
       fact("by the search", secondsText(prediction->stepSeconds) + " a step");
     if (summary.isSearched() || prediction->microbatches != 1)
       fact("microbatches", std::to_string(prediction->microbatches));
-    fact("schedule", prediction->schedule);
+    fact("schedule", scheduleText(*prediction));
     if (auto rate = summary.modelFlopsRate())
       fact("model", decimalText(*rate) + "flop/s a device");
     if (auto gap = summary.gap())
@@ -177,7 +178,7 @@ private:
       json.attribute("weights", stage.backwardWeight);
       json.attribute("send", stage.send);
       json.attribute("step", stage.perStep);
-      json.attribute("inFlight", stage.inFlight);
+      json.attribute("inFlight", static_cast<double>(stage.inFlight) / summary.prediction()->chunks);
       json.attribute("recompute", text(stage.recompute));
       json.attribute("zero", stage.zero);
       const runtime::MemoryUse &memory = stage.memory;

@@ -165,6 +165,7 @@ static void writePrediction(JsonStream &json, const PlanSummary &summary) {
     json.attribute("model_flops_per_device_per_second", *rate);
   json.attribute("microbatches", prediction->microbatches);
   json.attribute("schedule", prediction->schedule);
+  json.attribute("chunks", prediction->chunks);
   if (prediction->memoryLimit > 0)
     json.attribute("memory_limit_bytes", prediction->memoryLimit);
   if (!summary.isSearched())

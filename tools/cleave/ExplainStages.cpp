@@ -6,6 +6,7 @@
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/ScheduleNames.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -54,12 +55,17 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     facts.push_back(std::to_string(prediction->microbatches) +
                     (prediction->microbatches == 1 ? " microbatch" : " microbatches"));
   if (!prediction->schedule.empty())
-    facts.push_back("schedule " + prediction->schedule);
+    facts.push_back("schedule " + scheduleText(*prediction));
   if (!facts.empty())
     out << join(facts, ", ") << "\n";
   if (auto gap = summary.gap())
     out << "lower bound " << secondsText(prediction->lowerBoundSeconds) << " for all plans searched; " << gapText(*gap)
         << "\n";
+}
+
+/// Microbatches: a chunk of a stage keeps a part of one.
+static std::string inFlightText(const Prediction &prediction, const PlanStage &stage) {
+  return fixedText(static_cast<double>(stage.inFlight) / prediction.chunks, stage.inFlight % prediction.chunks ? 2 : 0);
 }
 
 static std::string shortMilliseconds(double seconds) { return numberText(seconds * 1e3, 2); }
@@ -117,7 +123,7 @@ static void printTimes(raw_ostream &out, const PlanSummary &summary, Detail deta
       cells.insert(cells.end(), {shortMilliseconds(stage.backwardInput), shortMilliseconds(stage.backwardWeight)});
     cells.insert(cells.end(), {shortMilliseconds(stage.send), shortMilliseconds(stage.perStep)});
     if (prediction.training)
-      cells.insert(cells.end(), {std::to_string(stage.inFlight), stage.recompute, std::to_string(stage.zero)});
+      cells.insert(cells.end(), {inFlightText(prediction, stage), stage.recompute, std::to_string(stage.zero)});
     return cells;
   });
 }

@@ -202,7 +202,7 @@ void printResult(llvm::raw_ostream &out, const PartitionOptions &options, const 
   for (const Stage &stage : result.stages)
     table.addRow({graph.ops[stage.first].name, graph.ops[stage.last - 1].name, std::to_string(stage.devices),
                   fixedText(stage.option.seconds() * 1e3, 3), bytesText(costs.parameterBytes(stage.first, stage.last)),
-                  bytesText(costs.entering(stage.first, stage.last)), std::to_string(stage.inFlight),
+                  bytesText(costs.entering(stage.first, stage.last)), fixedText(stage.inFlight, 0),
                   bytesText(stage.bytes())});
   table.print(out);
   out << "\n" << stageRangesText(result.stages, graph) << "\n";

@@ -18,9 +18,9 @@ using namespace llvm;
 
 namespace cleave::tool {
 
-using stages::StageTimeline;
-using stages::TaskKind;
-using stages::TimedTask;
+using pipeline::StageTimeline;
+using pipeline::TaskKind;
+using pipeline::TimedTask;
 
 namespace {
 
@@ -107,7 +107,7 @@ static void printDrawing(raw_ostream &out, const PipelineReport &report) {
 }
 
 void printPipeline(raw_ostream &out, const PipelineReport &report) {
-  out << stages::scheduleName(report.schedule.schedule) << ", " << report.timeline.stages.size() << " stages, "
+  out << report.schedule.schedule->name << ", " << report.timeline.stages.size() << " stages, "
       << report.schedule.microbatches << " microbatches";
   if (report.schedule.chunks > 1)
     out << ", " << report.schedule.chunks << " chunks a stage";
@@ -126,7 +126,7 @@ void drawPipeline(raw_ostream &out, const PipelineReport &report) {
   double height = top + row * report.timeline.stages.size() + 10;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << format("%.0f", left + width + 10) << "\" height=\""
       << format("%.0f", height) << "\" font-family=\"sans-serif\" font-size=\"10\">\n"
-      << "<text x=\"4\" y=\"16\" font-size=\"12\">" << stages::scheduleName(report.schedule.schedule) << ", "
+      << "<text x=\"4\" y=\"16\" font-size=\"12\">" << report.schedule.schedule->name << ", "
       << report.schedule.microbatches << " microbatches: " << millisecondsText(report.timeline.longestSpan())
       << " ms, bubble rate " << fixedText(report.timeline.bubbleRate(), 4) << "</text>\n";
   for (auto [i, stage] : enumerate(report.timeline.stages)) {
@@ -153,7 +153,7 @@ void drawPipeline(raw_ostream &out, const PipelineReport &report) {
 
 void writePipeline(JsonStream &json, const PipelineReport &report) {
   json.attribute("version", 1);
-  json.attribute("schedule", StringRef(stages::scheduleName(report.schedule.schedule)));
+  json.attribute("schedule", StringRef(report.schedule.schedule->name));
   json.attribute("microbatches", report.schedule.microbatches);
   json.attribute("chunks", report.schedule.chunks);
   json.attribute("makespan_ms", report.timeline.longestSpan() * 1e3);
@@ -185,7 +185,7 @@ static void writeName(JsonStream &json, StringRef kind, size_t thread, std::stri
 void tracePipeline(JsonStream &json, const PipelineReport &report) {
   json.attribute("displayTimeUnit", "ns");
   json.attributeArray("traceEvents", [&] {
-    writeName(json, "process_name", 0, "pipeline " + std::string(stages::scheduleName(report.schedule.schedule)));
+    writeName(json, "process_name", 0, "pipeline " + std::string(report.schedule.schedule->name));
     for (auto [i, stage] : enumerate(report.timeline.stages)) {
       writeName(json, "thread_name", i, "stage " + std::to_string(i));
       for (const TimedTask &task : stage.tasks)

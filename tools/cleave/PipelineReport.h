@@ -5,7 +5,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_PIPELINEREPORT_H
 #define CLEAVE_TOOLS_CLEAVE_PIPELINEREPORT_H
 
-#include "passes/planner/stages/PipelineSimulator.h"
+#include "passes/pipeline/PipelineSimulator.h"
 #include "tools/cleave/JsonStream.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -15,8 +15,8 @@
 namespace cleave::tool {
 
 struct PipelineReport {
-  stages::PipelineSchedule schedule;
-  stages::PipelineTimeline timeline;
+  pipeline::PipelineSchedule schedule;
+  pipeline::PipelineTimeline timeline;
   /// By stage: the bytes of a microbatch's activations; 0 where unknown.
   std::vector<double> activations;
 };

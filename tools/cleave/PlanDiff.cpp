@@ -4,6 +4,8 @@
 
 #include "tools/cleave/PlanDiff.h"
 
+#include "tools/cleave/ScheduleNames.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
@@ -69,7 +71,7 @@ void PlanDiff::comparePlans() {
   };
   compareText(plan, "stages", stagesText(before), stagesText(after));
   compareText(plan, "microbatches", std::to_string(before.microbatches), std::to_string(after.microbatches));
-  compareText(plan, "schedule", before.schedule, after.schedule);
+  compareText(plan, "schedule", scheduleText(before), scheduleText(after));
   compareSeconds(totals, "seconds", before.bestSeconds(), after.bestSeconds());
   compareNumbers(totals, "peak bytes", first.peakBytes(), second.peakBytes());
   compareNumbers(totals, "transferred bytes", transferredBytes(first), transferredBytes(second));

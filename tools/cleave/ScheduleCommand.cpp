@@ -8,6 +8,7 @@
 #include "tools/cleave/CostFields.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PipelineReport.h"
+#include "tools/cleave/ScheduleNames.h"
 #include "tools/cleave/StageFile.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -18,8 +19,6 @@
 
 namespace cleave::tool {
 namespace {
-
-using stages::Schedule;
 
 struct ScheduleOptions {
   std::string stages, schedule, memoryLimit, format = "text", output = "-", trace, json;
@@ -55,17 +54,37 @@ Expected<std::vector<unsigned>> readLimits(const std::string &text, const StageF
   return limits;
 }
 
+/// The names of schedules, as a user may choose among them.
+template <typename Predicate> std::string namesWhere(Predicate predicate) {
+  std::vector<llvm::StringRef> names;
+  for (const pipeline::ScheduleRow &row : pipeline::scheduleTable())
+    if (predicate(row))
+      names.push_back(row.name);
+  return llvm::join(names, " or ");
+}
+
+Error checkChunks(const pipeline::ScheduleRow &row, std::optional<unsigned> chunks) {
+  if (!chunks || (row.fewestChunks <= *chunks && *chunks <= row.mostChunks))
+    return Error::success();
+  if (row.mostChunks == 1)
+    return makeError(Status::Usage, "--chunks expects --schedule ",
+                     namesWhere([](const auto &other) { return other.mostChunks > 1; }), ", got ", row.name);
+  return makeError(Status::Usage, "--chunks expects ", row.fewestChunks, " to ", row.mostChunks, " with --schedule ",
+                   row.name, ", got ", *chunks);
+}
+
 Expected<PipelineReport> makeReport(const ScheduleOptions &options) {
   PipelineReport report;
-  stages::PipelineSchedule &schedule = report.schedule;
-  schedule.schedule = *stages::findSchedule(options.schedule);
+  pipeline::PipelineSchedule &schedule = report.schedule;
+  schedule.schedule = *pipeline::findSchedule(options.schedule);
   schedule.microbatches = options.microbatches;
-  bool isInterleaved = schedule.schedule == Schedule::Interleaved;
-  if (options.chunks && !isInterleaved)
-    return makeError(Status::Usage, "--chunks expects --schedule interleaved, got ", options.schedule);
-  schedule.chunks = isInterleaved ? options.chunks.value_or(2) : 1;
-  if (!options.memoryLimit.empty() && schedule.schedule != Schedule::ZeroBubbleAutomatic)
-    return makeError(Status::Usage, "--memory-limit expects --schedule zb-auto, got ", options.schedule);
+  const pipeline::ScheduleRow &row = *schedule.schedule;
+  if (Error error = checkChunks(row, options.chunks))
+    return error;
+  schedule.chunks = options.chunks.value_or(row.fewestChunks);
+  if (!options.memoryLimit.empty() && !row.takesLimits)
+    return makeError(Status::Usage, "--memory-limit expects --schedule ",
+                     namesWhere([](const auto &other) { return other.takesLimits; }), ", got ", options.schedule);
   auto file = readStageFile(options.stages);
   if (!file)
     return fromLlvm(Status::Failure, file.takeError());
@@ -79,7 +98,7 @@ Expected<PipelineReport> makeReport(const ScheduleOptions &options) {
     schedule.memoryLimits = *limits;
   }
   report.activations = file->activations;
-  report.timeline = stages::simulatePipeline(file->times, schedule);
+  report.timeline = pipeline::simulatePipeline(file->times, schedule);
   if (report.timeline.stages.empty())
     return makeError(Status::Internal, "tasks of schedule ", options.schedule, " wait for each other");
   if (!std::isfinite(report.timeline.end()))
@@ -115,13 +134,13 @@ void addScheduleCommand(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand("schedule", "Times a pipeline schedule from given costs of its stages.");
   command->add_option("--stages", options->stages, "the stages' costs, a YAML file")->type_name("FILE")->required();
   command->add_option("--schedule", options->schedule, "the order of tasks")
-      ->check(CLI::IsMember({"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto"}))
+      ->check(CLI::IsMember(scheduleNames()))
       ->required();
   command->add_option("--microbatches", options->microbatches, "the parts of a batch")
       ->check(CLI::Range(1u, 1000000u))
       ->type_name("N")
       ->required();
-  command->add_option("--chunks", options->chunks, "interleaved: the parts of each stage [2]")
+  command->add_option("--chunks", options->chunks, "where stages have several parts: how many [as few as there may be]")
       ->check(CLI::Range(1u, 1024u))
       ->type_name("V");
   command

@@ -11,6 +11,17 @@
 #include "llvm/Support/FormatVariadic.h"
 
 namespace cleave::tool {
+
+pipeline::PipelineSchedule scheduleOf(const runtime::Prediction &prediction) {
+  pipeline::PipelineSchedule schedule;
+  schedule.schedule = pipeline::findSchedule(prediction.schedule).value_or(pipeline::Schedule());
+  schedule.microbatches = prediction.microbatches;
+  schedule.chunks = prediction.chunks;
+  for (const runtime::PlanStage &stage : prediction.stages)
+    schedule.memoryLimits.push_back(std::max(1u, stage.inFlight));
+  return schedule;
+}
+
 namespace {
 
 /// Tasks that are timed in a moment and fit into memory.
@@ -18,23 +29,21 @@ constexpr uint64_t mostTimedTasks = 50'000'000;
 
 PipelineReport reportOf(const runtime::Prediction &prediction) {
   PipelineReport report;
-  std::vector<stages::StageTimes> times;
+  std::vector<pipeline::StageTimes> times;
   for (const runtime::PlanStage &stage : prediction.stages) {
     times.push_back({stage.forward, stage.backwardInput, stage.backwardWeight, stage.send});
-    report.activations.push_back(stage.memory.activations / std::max(1u, stage.inFlight));
-    report.schedule.memoryLimits.push_back(std::max(1u, stage.inFlight));
+    report.activations.push_back(stage.memory.activations * prediction.chunks / std::max(1u, stage.inFlight));
   }
-  report.schedule.schedule = stages::findSchedule(prediction.schedule).value_or(stages::Schedule::GPipe);
-  report.schedule.microbatches = prediction.microbatches;
-  report.timeline = stages::simulatePipeline(times, report.schedule);
+  report.schedule = scheduleOf(prediction);
+  report.timeline = pipeline::simulatePipeline(times, report.schedule);
   return report;
 }
 
 /// The pipeline, and what a stage does besides before its next step can begin.
-double stepSeconds(const runtime::Prediction &prediction, const stages::PipelineTimeline &timeline) {
+double stepSeconds(const runtime::Prediction &prediction, const pipeline::PipelineTimeline &timeline) {
   double seconds = 0;
   for (size_t i = 0; i != timeline.stages.size(); ++i) {
-    const stages::StageTimeline &stage = timeline.stages[i];
+    const pipeline::StageTimeline &stage = timeline.stages[i];
     double end = stage.tasks.empty() ? 0 : stage.tasks.back().end;
     seconds = std::max(seconds, end + prediction.stages[i].perStep);
   }
@@ -64,7 +73,7 @@ Error simulateStages(const runtime::Plan &plan, const runtime::Entry &entry, con
     return makeError(Status::Usage, "entry \"", entry.name,
                      "\" expects programs or predicted stages to simulate, got neither");
   const runtime::Prediction &prediction = *entry.prediction;
-  if (prediction.stages.size() * uint64_t(prediction.microbatches) * 3 > mostTimedTasks)
+  if (prediction.stages.size() * uint64_t(prediction.microbatches) * prediction.chunks * 3 > mostTimedTasks)
     return makeError(Status::Infeasible, "simulating expects at most ", mostTimedTasks, " tasks of stages, got ",
                      prediction.stages.size(), " stages with ", prediction.microbatches, " microbatches");
   PipelineReport report = reportOf(prediction);

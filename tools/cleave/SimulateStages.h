@@ -7,9 +7,13 @@
 
 #include "tools/cleave/Diagnostics.h"
 
+#include "passes/pipeline/Schedule.h"
 #include "runtime/Plan.h"
 
 namespace cleave::tool {
+
+/// The schedule that a prediction is of.
+pipeline::PipelineSchedule scheduleOf(const runtime::Prediction &prediction);
 
 /// Prints the pipeline and its devices' memory, and writes the files that are asked for ("": none). Status::Usage where
 /// the entry predicts no stages.

@@ -26,7 +26,7 @@ static Error readStage(const YamlValue &value, StageFile &file) {
   if (Error failure =
           value.expectKeys({"forward", "backward_input", "backward_weight", "send", "activation", "count"}, "a stage"))
     return failure;
-  stages::StageTimes times;
+  pipeline::StageTimes times;
   double activation = 0;
   if (Error failure = take(quantityOf(value, "forward", timeUnits, "a stage"), times.forward))
     return failure;

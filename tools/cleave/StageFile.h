@@ -9,7 +9,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_STAGEFILE_H
 #define CLEAVE_TOOLS_CLEAVE_STAGEFILE_H
 
-#include "passes/planner/stages/PipelineOrder.h"
+#include "passes/pipeline/PipelineOrder.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -19,7 +19,7 @@
 namespace cleave::tool {
 
 struct StageFile {
-  std::vector<stages::StageTimes> times;
+  std::vector<pipeline::StageTimes> times;
   /// By stage: the bytes of a microbatch's activations; 0 where the file says nothing.
   std::vector<double> activations;
 };

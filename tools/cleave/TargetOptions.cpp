@@ -4,6 +4,7 @@
 
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave/CompileModel.h"
+#include "tools/cleave/ScheduleNames.h"
 
 #include <CLI/CLI.hpp>
 
@@ -59,7 +60,13 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
       ->capture_default_str();
   command.add_option("--schedule", schedule, "the order of microbatches in a pipeline")
-      ->check(CLI::IsMember({"auto", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto"}))
+      ->check(CLI::IsMember(scheduleNames("auto")))
+      ->capture_default_str();
+  command
+      .add_option("--chunks", chunks,
+                  "parts of each stage, where the schedule has several; 0: as the search or the placement has it")
+      ->check(CLI::Range(0u, 1024u))
+      ->type_name("V")
       ->capture_default_str();
   command.add_option("--recompute", recompute, "which activations the backward pass computes again")
       ->check(CLI::IsMember({"auto", "none", "selective", "full"}))
@@ -110,36 +117,13 @@ void TargetOptions::addTo(CLI::App &command) {
 }
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
-  std::vector<const char *> names = {"--machine",
-                                     "--cpu",
-                                     "--strategy",
-                                     "--place",
-                                     "--degrees",
-                                     "--reference",
-                                     "--no-libraries",
-                                     "--train",
-                                     "--batch",
-                                     "--microbatches",
-                                     "--schedule",
-                                     "--recompute",
-                                     "--zero",
-                                     "--loss",
-                                     "--learning-rate",
-                                     "--lr-schedule",
-                                     "--optimizer-options",
-                                     "--clip-norm",
-                                     "--dtype",
-                                     "--batch-norm",
-                                     "--no-dropout",
-                                     "--seed",
-                                     "--optimizer",
-                                     "--memory",
-                                     "--solver",
-                                     "--search-seconds",
-                                     "--compile-threads",
-                                     "--buckets",
-                                     "--no-combine",
-                                     "--tf32"};
+  std::vector<const char *> names = {
+      "--machine",      "--cpu",    "--strategy",       "--place",           "--degrees",     "--reference",
+      "--no-libraries", "--train",  "--batch",          "--microbatches",    "--schedule",    "--chunks",
+      "--recompute",    "--zero",   "--loss",           "--learning-rate",   "--lr-schedule", "--optimizer-options",
+      "--clip-norm",    "--dtype",  "--batch-norm",     "--no-dropout",      "--seed",        "--optimizer",
+      "--memory",       "--solver", "--search-seconds", "--compile-threads", "--buckets",     "--no-combine",
+      "--tf32"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

@@ -4,7 +4,9 @@
 
 #include "tools/cleave/TimelineData.h"
 
-#include "passes/planner/stages/PipelineSimulator.h"
+#include "passes/pipeline/PipelineSimulator.h"
+#include "tools/cleave/ScheduleNames.h"
+#include "tools/cleave/SimulateStages.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -12,11 +14,11 @@ using namespace llvm;
 
 namespace cleave::tool {
 
+using pipeline::TaskKind;
+using pipeline::TimedTask;
 using runtime::Operator;
 using runtime::PlanStage;
 using runtime::Prediction;
-using stages::TaskKind;
-using stages::TimedTask;
 using Kind = TimelineData::Kind;
 
 /// Rows that a page can show.
@@ -48,14 +50,16 @@ public:
       : timeline(timeline), summary(summary), prediction(*summary.prediction()) {}
 
   void run() {
-    stages::PipelineTimeline simulated = simulate();
+    pipeline::PipelineTimeline simulated = simulate();
     size_t shown = std::min(prediction.stages.size(), trackLimit);
     for (uint32_t stage = 0; stage != shown; ++stage)
       addStage(stage, simulated.stages[stage].tasks);
     timeline.source = "the predicted times of the stages";
     if (prediction.microbatches > 1)
-      timeline.source = "the schedule " + (prediction.schedule.empty() ? "gpipe" : prediction.schedule) + " of " +
-                        std::to_string(prediction.microbatches) + " microbatches, with " + timeline.source;
+      timeline.source =
+          "the schedule " +
+          (prediction.schedule.empty() ? std::string(pipeline::Schedule()->name) : scheduleText(prediction)) + " of " +
+          std::to_string(prediction.microbatches) + " microbatches, with " + timeline.source;
     if (shown != prediction.stages.size())
       note("the first " + std::to_string(shown) + " of " + std::to_string(prediction.stages.size()) + " stages");
     timeline.memoryTracks = timeline.tracks;
@@ -65,18 +69,11 @@ public:
   }
 
 private:
-  stages::PipelineTimeline simulate() {
-    std::vector<stages::StageTimes> times;
+  pipeline::PipelineTimeline simulate() {
+    std::vector<pipeline::StageTimes> times;
     for (const PlanStage &stage : prediction.stages)
       times.push_back({stage.forward, stage.backwardInput, stage.backwardWeight, stage.send});
-    stages::PipelineSchedule schedule;
-    schedule.schedule = stages::findSchedule(prediction.schedule).value_or(stages::Schedule::GPipe);
-    if (schedule.schedule == stages::Schedule::Interleaved)
-      note("each stage drawn as one part, where the schedule has several");
-    schedule.microbatches = prediction.microbatches;
-    for (const PlanStage &stage : prediction.stages)
-      schedule.memoryLimits.push_back(std::max(1u, stage.inFlight));
-    return stages::simulatePipeline(times, schedule);
+    return pipeline::simulatePipeline(times, scheduleOf(prediction));
   }
 
   void note(const std::string &text) { timeline.note += (timeline.note.empty() ? "" : "; ") + text; }
@@ -103,16 +100,19 @@ private:
   void addTask(uint32_t index, const TimedTask &task) {
     const PlanStage &stage = prediction.stages[index];
     std::string label = "microbatch " + std::to_string(task.microbatch);
+    if (prediction.chunks > 1)
+      label += ", chunk " + std::to_string(task.chunk);
+    double part = 1.0 / prediction.chunks, input = stage.backwardInput * part, weight = stage.backwardWeight * part;
     switch (task.kind) {
     case TaskKind::Forward:
-      return add(index, Kind::Forward, task.begin, stage.forward, label);
+      return add(index, Kind::Forward, task.begin, stage.forward * part, label);
     case TaskKind::BackwardInput:
-      return add(index, Kind::BackwardInput, task.begin, stage.backwardInput, label);
+      return add(index, Kind::BackwardInput, task.begin, input, label);
     case TaskKind::BackwardWeight:
-      return add(index, Kind::BackwardWeight, task.begin, stage.backwardWeight, label);
+      return add(index, Kind::BackwardWeight, task.begin, weight, label);
     case TaskKind::Backward:
-      add(index, Kind::BackwardInput, task.begin, stage.backwardInput, label);
-      return add(index, Kind::BackwardWeight, task.begin + stage.backwardInput, stage.backwardWeight, label);
+      add(index, Kind::BackwardInput, task.begin, input, label);
+      return add(index, Kind::BackwardWeight, task.begin + input, weight, label);
     }
   }
 

@@ -135,13 +135,22 @@ double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) {
   return mostSlowdowns().own * most;
 }
 
-/// The times that the gradients of weights may be left out of the seconds that fill the pipeline: with more of them the
-/// bound is less, so that it holds for all schedules to choose from.
-unsigned Searcher::mostDelayedWeights(int64_t microbatches) const {
-  unsigned most = 0;
-  for (stages::Schedule schedule : schedules(microbatches))
-    most = std::max(most, stages::delayedWeights(schedule));
-  return most;
+/// Of the schedules to choose from those whose ramp no other one's is less than, whatever the gradients of weights
+/// take: the least of them holds for all.
+std::vector<Searcher::LeastRamp> Searcher::leastRamps(int64_t microbatches) const {
+  std::vector<LeastRamp> all, least;
+  for (ScheduleChoice choice : schedules(microbatches))
+    all.push_back({choice.schedule->delayedWeights, 1.0 / choice.chunks});
+  for (auto [index, ramp] : llvm::enumerate(all)) {
+    bool isNeeded = true;
+    for (auto [otherIndex, other] : llvm::enumerate(all))
+      if (other.delayed >= ramp.delayed && other.share <= ramp.share &&
+          (otherIndex < index || other.delayed != ramp.delayed || other.share != ramp.share))
+        isNeeded = false;
+    if (isNeeded)
+      least.push_back(ramp);
+  }
+  return least;
 }
 
 /// The part of all devices' speed that some devices have.
@@ -152,22 +161,30 @@ double Searcher::partOf(unsigned kind, unsigned devices) const {
   return devices * operatorCosts[kind]->peakFlops() / all;
 }
 
-/// The term of an interval in the bound of several stages, in a setting. With a = p s it is (1 + a (M - 1)) t, less
-/// the gradients of weights that the schedule leaves out of f, (1 - a) k w, and the optimizer's seconds u, which the
-/// longest stage's take as well, a u. The weights are those under which choices are best for just that.
 double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
                         double price) {
+  double least = solver::forbidden;
+  for (LeastRamp ramp : leastRamps(problem.microbatches))
+    least = std::min(least, termOf(first, last, problem, in, price, ramp));
+  return least;
+}
+
+/// The term of an interval in the bound of several stages, in a setting, where f is a share r of t - k w, with w the
+/// gradients of weights. With a = p s it is (r (1 - a) + a M) t, less r (1 - a) k w, and the optimizer's seconds u,
+/// which the longest stage's take as well, a u. The weights are those under which choices are best for just that.
+double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
+                        double price, LeastRamp ramp) {
   double count = problem.fullMicrobatches();
   double part = partOf(in.kind, in.devices), busyPart = part * slowdownsOf(in.kind, in.devices).steady;
-  double alone = std::max(0.0, 1 - busyPart), times = 1 + busyPart * (count - 1);
+  double alone = ramp.share * std::max(0.0, 1 - busyPart), times = alone + busyPart * count;
   Weights weights = weightsAt(price * part / times);
-  weights.delayed = mostDelayedWeights(problem.microbatches) * alone / times;
+  weights.delayed = ramp.delayed * alone / times;
   double seconds = in.isInside ? intervals.leastInside(first, in.setting, weights)
                                : intervals.least(first, last, in.setting, weights);
   if (seconds == solver::forbidden)
     return solver::forbidden;
-  // The choices count the optimizer's u / M, times 1 + a (M - 1): at most (1 - a) u / M more than a u, and all of it
-  // where replicas may share its work. Where keeping is relaxed, that is a choice.
+  // The choices count the optimizer's u / M as they do t: at most r (1 - a) u / M more than a u, and all of it where
+  // replicas may share its work. Where keeping is relaxed, that is a choice.
   bool mayShare = price == 0 && (memoryBinds || request.zero.value_or(0) > 0);
   double uncounted = (mayShare ? times : alone) * unsplitUpdateSeconds(first, last) / count;
   return std::max(0.0, times * seconds - uncounted);

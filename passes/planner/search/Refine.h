@@ -32,7 +32,7 @@ struct RefineRequest {
   /// What a second of joining gradients is worth, as in Weights.
   double reduction = 0;
   double microbatches = 1;
-  unsigned inFlight = 1;
+  double inFlight = 1;
   double memoryLimit = 0; ///< Bytes of a device.
   solver::SolveOptions solver;
 };

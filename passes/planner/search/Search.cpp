@@ -81,22 +81,20 @@ std::string Searcher::checkRequest() const {
   return "";
 }
 
-/// The schedules to choose from. Interleaving needs several chunks a device, which stages here are not.
-std::vector<stages::Schedule> Searcher::schedules(int64_t microbatches) const {
-  if (request.schedule)
-    return {*request.schedule};
-  if (!request.training || microbatches == 1)
-    return {stages::Schedule::OneForwardOneBackward};
-  return {stages::Schedule::OneForwardOneBackward, stages::Schedule::ZeroBubbleH1};
+stages::StageProblem Searcher::problemOf(int64_t microbatches) const {
+  std::vector<ScheduleChoice> choices = schedules(microbatches);
+  return problemOf(microbatches, choices.empty() ? ScheduleChoice() : choices.front());
 }
 
-stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule) const {
+stages::StageProblem Searcher::problemOf(int64_t microbatches, ScheduleChoice choice) const {
   stages::StageProblem problem;
   problem.numLayers = intervals.numLayers();
   problem.microbatches = microbatches;
   problem.lastMicrobatch = fullMicrobatches(microbatches) - static_cast<double>(microbatches - 1);
   problem.training = request.training;
-  problem.schedule = schedule.value_or(schedules(microbatches).front());
+  problem.schedule = choice.schedule;
+  problem.chunks = choice.chunks;
+  problem.cuts = cutsFor(choice.chunks);
   problem.sharesDevices = sharesDevices;
   const Degrees &degrees = request.degrees;
   if (degrees.pipeline)
@@ -127,11 +125,11 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, std::optional<sta
 
 void Searcher::tryMicrobatches(int64_t microbatches) {
   Costs costs(*this, microbatches);
-  for (stages::Schedule schedule : schedules(microbatches))
-    trySchedule(microbatches, schedule, costs);
+  for (ScheduleChoice choice : schedules(microbatches))
+    trySchedule(microbatches, choice, costs);
 }
 
-void Searcher::trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs) {
+void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs) {
   stages::SearchOptions options;
   // Without a plan there is nothing to take when the time is over: the first one is waited for.
   if (std::isfinite(toBeat()) && request.timeBudget > 0)
@@ -192,11 +190,13 @@ void Searcher::setSplits(FoundStage &stage, const stages::Stage &from, const Cho
   stage.transient = transientBytes(sums, choice.recompute) + machine.executor.memory;
 }
 
-FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches, stages::Schedule schedule) {
+FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches, ScheduleChoice schedule) {
   FoundPlan found;
   describedChoices.clear();
   found.microbatches = microbatches;
-  found.schedule = schedule;
+  found.schedule = schedule.schedule;
+  found.chunks = schedule.chunks;
+  found.order = orderOf(plan, schedule.chunks);
   found.seconds = plan.seconds;
   found.modelFlops = graph.flops() * batchScale() * (request.training ? 3 : 1);
   for (unsigned index = 0; index != plan.stages.size(); ++index) {
@@ -218,6 +218,8 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
     if (index + 1 != plan.stages.size())
       stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
+    else if (schedule.schedule.numEntries(/*isFirstStage=*/true, schedule.chunks) > 0)
+      stage.send = Costs(*this, microbatches).transferSeconds(plan.stages.front().last, plan.stages.front().devices);
   }
   return found;
 }
@@ -260,7 +262,7 @@ std::optional<SearchFailure> Searcher::refineStages() {
     bestSplits.push_back(intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
   bool byMethod = request.solver.method != solver::Method::Elimination;
   Costs costs(*this, best->microbatches);
-  stages::StageProblem problem = problemOf(best->microbatches, best->schedule);
+  stages::StageProblem problem = problemOf(best->microbatches, {best->schedule, best->chunks});
   for (unsigned index = 0; index != bestChoices.size(); ++index) {
     const Choice &choice = bestChoices[index];
     if (!byMethod && isExact(choice))
@@ -314,6 +316,11 @@ SearchFailure Searcher::infeasible() const {
   double limit = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     limit = std::max(limit, memoryOf(kind));
+  if (request.schedule && request.schedule->hasChunks() && (!std::isfinite(leastBytes) || leastBytes <= limit))
+    return {true, llvm::formatv("no plan has --schedule {0}: the search expects a model of equal layers, two stages or "
+                                "more with as many of these as chunks, and as many microbatches as stages; {1} layers "
+                                "repeat",
+                                (**request.schedule).name, repeated.count)};
   if (!std::isfinite(leastBytes) || leastBytes <= limit)
     return {
         true,

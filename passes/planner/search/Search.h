@@ -6,13 +6,13 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCH_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_SEARCH_H
 
+#include "passes/pipeline/Schedule.h"
 #include "passes/planner/Degrees.h"
 #include "passes/planner/MeshSpec.h"
 #include "passes/planner/search/Keeping.h"
 #include "passes/planner/search/Piece.h"
 #include "passes/planner/search/SearchGraph.h"
 #include "passes/planner/solver/Solve.h"
-#include "passes/planner/stages/Schedule.h"
 
 #include <functional>
 #include <variant>
@@ -39,7 +39,9 @@ struct SearchRequest {
   /// Whether the last microbatch may have fewer samples than the others, and take as much less time. Else all are
   /// equal.
   bool unequalMicrobatches = false;
-  std::optional<stages::Schedule> schedule;
+  std::optional<pipeline::Schedule> schedule;
+  /// The chunks of each stage, where the schedule has several.
+  std::optional<unsigned> chunks;
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
   /// The grid of each stage to which nothing is pinned, and the number of all stages: one, if nothing is said of it and
@@ -80,7 +82,7 @@ struct OperatorExpectation {
   double alternativeSeconds = 0; ///< Of a step with it.
 };
 
-/// Operators [first, last) of the graph on a grid of devices.
+/// Operators at [first, last) of the plan's order (FoundPlan::operatorAt) on a grid of devices.
 struct FoundStage {
   unsigned first = 0, last = 0;
   unsigned pin = none; ///< Operators in it are pinned there: an index into SearchRequest::pinned.
@@ -95,7 +97,7 @@ struct FoundStage {
   double send = 0;                  ///< Seconds to the next stage, one way.
   double perStep = 0;               ///< Seconds a step: gradients that nothing hides, the optimizer.
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
-  unsigned inFlight = 1;
+  double inFlight = 1; ///< Microbatches; a chunk of the stage keeps a part of one.
   Recompute recompute = Recompute::None;
   unsigned zero = 0;
 
@@ -112,7 +114,11 @@ struct Considered {
 struct FoundPlan {
   std::vector<FoundStage> stages;
   int64_t microbatches = 1;
-  stages::Schedule schedule = stages::Schedule::OneForwardOneBackward;
+  pipeline::Schedule schedule;
+  unsigned chunks = 1; ///< Of each stage.
+  /// By position: the operator of the graph. Stages have their operators in a row there, chunk after chunk, where the
+  /// model has other stages' chunks between these. Empty where it is the graph's order.
+  std::vector<unsigned> order;
   double seconds = -1;
   /// No plan of those that the search looks among takes less under this model of costs. More than `seconds` would
   /// contradict that: it is not made to fit.
@@ -121,6 +127,7 @@ struct FoundPlan {
   double modelFlops = 0; ///< Of a step, without recomputation.
   std::vector<Considered> considered;
 
+  unsigned operatorAt(unsigned position) const { return order.empty() ? position : order[position]; }
   /// Bytes of a device, by its number: what its stages keep, and the most that one of them needs beside.
   std::vector<double> deviceBytes() const;
   /// Fullest device.

@@ -295,8 +295,9 @@ void Searcher::sumState() {
 /// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
 /// can be.
 bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
-  double inFlight = static_cast<double>(std::min<int64_t>(
-      microbatches, request.schedule == stages::Schedule::GPipe ? microbatches : intervals.numLayers() - first));
+  pipeline::Schedule schedule = request.schedule.value_or(pipeline::Schedule());
+  double inFlight = schedule.microbatchesInFlight(
+      {intervals.numLayers() - first, static_cast<unsigned>(microbatches), schedule->fewestChunks}, 0);
   return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 

@@ -78,6 +78,17 @@ struct PinsOfLayers {
   auto operator<=>(const PinsOfLayers &) const = default;
 };
 
+/// Layers that repeat: from `first` on `count` groups of `size` layers, each group like the others.
+struct RepeatedLayers {
+  unsigned first = 0, size = 1, count = 0;
+};
+
+/// A schedule with the chunks of its stages.
+struct ScheduleChoice {
+  pipeline::Schedule schedule;
+  unsigned chunks = 1;
+};
+
 class Searcher;
 
 /// What stages cost with one number of microbatches.
@@ -119,6 +130,7 @@ public:
     memoryBinds = memoryMayBind();
     sumState();
     findPinnedLayers();
+    findRepeatedLayers();
   }
 
   /// What makes the request senseless; empty where it is not.
@@ -210,13 +222,19 @@ private:
   std::set<int64_t> numbersOnAllGrids(const std::set<int64_t> &all) const;
   bool isPromising(int64_t microbatches) const;
   void exploreNumber(int64_t microbatches, double &least);
-  stages::StageProblem problemOf(int64_t microbatches, std::optional<stages::Schedule> schedule = std::nullopt) const;
+  stages::StageProblem problemOf(int64_t microbatches, ScheduleChoice choice) const;
+  stages::StageProblem problemOf(int64_t microbatches) const;
   void tryMicrobatches(int64_t microbatches);
   void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
                  const PieceChoices &splits);
-  FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, stages::Schedule schedule);
-  std::vector<stages::Schedule> schedules(int64_t microbatches) const;
-  void trySchedule(int64_t microbatches, stages::Schedule schedule, Costs &costs);
+  FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, ScheduleChoice schedule);
+  /// The schedules to choose from.
+  std::vector<ScheduleChoice> schedules(int64_t microbatches) const;
+  void trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs);
+  void findRepeatedLayers();
+  std::vector<unsigned> chunksOf(const pipeline::ScheduleRow &row) const;
+  std::vector<unsigned> cutsFor(unsigned chunks) const;
+  std::vector<unsigned> orderOf(const stages::StagePlan &plan, unsigned chunks) const;
   RefineRequest refineRequestOf(unsigned stage);
   std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);
@@ -226,7 +244,12 @@ private:
   /// Whether all intervals of layers may be bounded as stages.
   bool hasFewLayers() const { return intervals.numLayers() <= 40; }
   double partOf(unsigned kind, unsigned devices) const;
-  unsigned mostDelayedWeights(int64_t microbatches) const;
+  /// The least that a stage's ramp may be: `share` of its seconds without `delayed` times its gradients of weights.
+  struct LeastRamp {
+    unsigned delayed = 0;
+    double share = 1;
+  };
+  std::vector<LeastRamp> leastRamps(int64_t microbatches) const;
   /// A setting in which layers may be, and their term in the bound of several stages at no price of memory.
   struct SettingOfLayers {
     unsigned kind, devices, setting;
@@ -238,6 +261,8 @@ private:
   double severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price);
   double termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
                 double price);
+  double termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
+                double price, LeastRamp ramp);
   double leastOfInterval(unsigned first, unsigned last, const stages::StageProblem &problem,
                          std::vector<SettingOfLayers> &known, bool isInside, double price);
   /// Of the settings in which one stage may hold the whole model.
@@ -262,6 +287,8 @@ private:
   /// By mesh of pinned operators: the layers [first, last) from the first such operator to the last one.
   std::vector<std::pair<unsigned, unsigned>> pinnedLayers;
   std::map<std::pair<unsigned, PinsOfLayers>, uint64_t> classes;
+  /// Of which chunks can be made.
+  RepeatedLayers repeated;
   /// By kind, while nothing else computes; and as settings have them.
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
   /// By kind: the numbers of devices of stages on any grid, and the bytes of a device.

@@ -121,7 +121,7 @@ private:
 
   const StageEdges &edges;
   std::vector<Part> parts;
-  std::vector<unsigned> inFlight; ///< By stages left.
+  std::vector<double> inFlight; ///< By stages left.
   unsigned numPositions = 0, most;
   std::optional<unsigned> fixed;
 };

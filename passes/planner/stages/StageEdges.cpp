@@ -29,6 +29,9 @@ unsigned mostStagesOf(const StageProblem &problem) {
     if (!run.stageSizes.empty() && run.stageSizes.front() > 0)
       most += run.count / run.stageSizes.front();
   most = std::min<uint64_t>(most, problem.numLayers);
+  if (!problem.cuts.empty())
+    most = std::min<uint64_t>(most, problem.cuts.size() - 1);
+  most = std::min<uint64_t>(most, problem.schedule->mostStages(problem.microbatches));
   most = std::min<uint64_t>(most, problem.mostStages.value_or(most));
   return std::min<uint64_t>(most, problem.numStages.value_or(most));
 }
@@ -94,9 +97,8 @@ private:
     for (unsigned group = 0; group < result.groups.size(); ++group)
       for (unsigned devices : sizesOf(result.groups[group])) {
         unsigned shared = result.groups[group].reserved ? 0 : devices;
-        double ways = first == 0 ? 0 : problem.training ? 2 : 1;
         if (leavesEnough(first > 0, shared))
-          parts.push_back({group, devices, shared, ways * costs.transferSeconds(result.cuts[first], devices)});
+          parts.push_back({group, devices, shared, problem.transferSeconds(costs, result.cuts[first], devices)});
       }
     return parts;
   }
@@ -107,7 +109,9 @@ private:
     for (unsigned last = first + 1; last <= end && !parts.empty(); ++last) {
       uint64_t classOf = costs.classOf(result.cuts[first], result.cuts[last]);
       for (Part &part : parts) {
-        if (!leavesEnough((first > 0) + (last < result.lastCut()), part.shared))
+        // One stage alone has no use for chunks.
+        bool isAlone = first == 0 && last == result.lastCut();
+        if ((isAlone && problem.chunks > 1) || !leavesEnough((first > 0) + (last < result.lastCut()), part.shared))
           continue;
         unsigned ways = waysOf(first, last, {classOf, part.group, part.devices});
         if (!result.ways[ways].ways.empty())
@@ -122,8 +126,8 @@ private:
   StageWay makeWay(const StageOption &option, unsigned mostStages) const {
     StageWay way;
     way.mostStages = mostStages;
-    way.filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
-    way.load = option.steadySeconds(problem.fullMicrobatches(), way.filling);
+    way.ramp = problem.ramp(option);
+    way.load = option.steadySeconds(problem.fullMicrobatches(), way.ramp);
     way.option = option;
     return way;
   }
@@ -141,7 +145,7 @@ private:
         all.push_back(makeWay(option, most));
     }
     std::stable_sort(all.begin(), all.end(), [](const StageWay &a, const StageWay &b) {
-      return std::tie(a.filling, a.load, a.option.perStep) < std::tie(b.filling, b.load, b.option.perStep);
+      return std::tie(a.ramp, a.load, a.option.perStep) < std::tie(b.ramp, b.load, b.option.perStep);
     });
     StageWays &kept = result.ways.emplace_back(key.group, key.devices);
     for (const StageWay &way : all)

@@ -23,8 +23,8 @@ struct StageWay {
   /// The most stages, itself included, that may be left where this one begins: with more of them the schedule keeps
   /// more microbatches in flight than memory holds.
   unsigned mostStages = 0;
-  double filling = 0; ///< fillingSeconds of its option.
-  double load = 0;    ///< steadySeconds of its option: the largest of a plan counts.
+  double ramp = 0; ///< StageProblem::ramp of its option.
+  double load = 0; ///< steadySeconds of its option: the largest of a plan counts.
   StageOption option;
 };
 
@@ -39,7 +39,7 @@ struct StageWays {
 /// A stage from one cut to a later one.
 struct StageEdge {
   unsigned first = 0, last = 0; ///< Indices of cuts.
-  double transfers = 0;         ///< What it adds to the sum, besides its way's `filling`.
+  double transfers = 0;         ///< What it adds to the sum, besides its way's `ramp`.
   unsigned ways = 0;            ///< An index into StageEdges::ways.
 };
 

@@ -49,7 +49,7 @@ bool StageProgram::select(StageBounds bounds) {
       for (const StageWay *way : selected[edge.ways]) {
         if (way->mostStages <= leastStages[edge.last])
           continue;
-        double total = way->filling + edge.transfers;
+        double total = way->ramp + edge.transfers;
         stepsFrom[cut].push_back({&edge, way, edge.last, alike.group, alike.devices, 0, way->mostStages, total});
         if (!edges.groups[alike.group].reserved)
           units[alike.group] = std::gcd(units[alike.group], alike.devices);

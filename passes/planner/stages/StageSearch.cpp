@@ -18,10 +18,11 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
   double sum = 0, longest = 0, perStep = 0;
   for (unsigned i = 0; i < stages.size(); ++i) {
     Stage &stage = stages[i];
-    stage.inFlight = microbatchesInFlight(problem.schedule, i, stages.size(), problem.microbatches);
-    double filling = fillingSeconds(problem.schedule, stage.option.seconds(), stage.option.backwardWeight);
-    sum += filling + (i == 0 ? 0 : (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices));
-    longest = std::max(longest, stage.option.steadySeconds(problem.fullMicrobatches(), filling));
+    auto count = static_cast<unsigned>(stages.size());
+    stage.inFlight = problem.schedule.microbatchesInFlight({count, problem.microbatches, problem.chunks}, i);
+    double ramp = problem.ramp(stage.option);
+    sum += ramp + problem.transferSeconds(costs, stage.first, stage.devices);
+    longest = std::max(longest, stage.option.steadySeconds(problem.fullMicrobatches(), ramp));
     perStep = std::max(perStep, stage.option.perStep);
   }
   return sum + longest + perStep;
@@ -66,8 +67,11 @@ public:
 private:
   //===-- the problem made small ---------------------------------------------------------------------------===//
 
-  /// All layers; where they are too many, runs of equal layers in groups of one size, the smallest that will do.
+  /// All layers, or the cuts that the problem gives; where they are too many, runs of equal layers in groups of one
+  /// size, the smallest that will do.
   std::vector<unsigned> findCuts() {
+    if (!problem.cuts.empty())
+      return problem.cuts.size() <= options.mostGroups + 1 ? problem.cuts : thinnedOut(problem.cuts);
     std::vector<unsigned> starts;
     for (unsigned layer = 0; layer < problem.numLayers; ++layer)
       if (layer == 0 || costs.classOf(layer - 1, layer) != costs.classOf(layer, layer + 1))
@@ -128,10 +132,11 @@ private:
       return;
     const DeviceRun &run = problem.runs.front();
     for (size_t size = run.stageSizes.size(); size-- > 0;) {
-      size_t numStages = std::min(run.count / run.stageSizes[size], problem.numLayers);
+      size_t numStages = std::min(run.count / run.stageSizes[size], mostStagesOf(problem));
       std::vector<unsigned> ends;
       for (size_t i = 0; i <= numStages && numStages > 0; ++i)
-        ends.push_back(problem.numLayers * i / numStages);
+        ends.push_back(problem.cuts.empty() ? problem.numLayers * i / numStages
+                                            : problem.cuts[(problem.cuts.size() - 1) * i / numStages]);
       if (numStages > 0)
         searchEdges(makeEdges(problem, costs, ends, groups, {mostSeconds(), size, 1}), orders);
     }
@@ -245,7 +250,7 @@ StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const Sea
   StagePlan plan = StageSearch(problem, costs, options).run();
   // Where not even less memory would do, only the bytes that would are of interest.
   bool isDone = plan.isFeasible() ? hasMemory(problem, plan) : plan.leastBytes == 0;
-  if (!keepsEqually(problem.schedule) || problem.numStages || isDone)
+  if (!problem.schedule->dependsOnEarlierStages || problem.numStages || isDone)
     return plan;
   StagePlan best;
   best.lowerBound = infinity;

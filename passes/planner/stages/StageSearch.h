@@ -2,7 +2,7 @@
 //
 // The problem across stages, free of any IR: cut a chain of layers into stages, give each stage devices and one of the
 // ways to run it there, so that a step takes the least time. With t_i the seconds of a microbatch in stage i, forward
-// and backward, and f_i those of them that filling and draining the pipeline costs (fillingSeconds), a step of M
+// and backward, and f_i those of them that filling and draining the pipeline costs (the schedule's ramp), a step of M
 // microbatches takes
 //
 //   sum of (f_i + transfers of i)  +  max s_i (M t_i - f_i)  +  max perStep_i
@@ -10,13 +10,16 @@
 // s_i is how many times as long stage i takes while the others compute as well (`steadySlowdown`), mostly 1: stages
 // fill and drain the pipeline in turns, and between that all are busy. Under GPipe and 1F1B f_i is t_i, and the step
 // takes the sum of all t_i and (M - 1) times the longest (Huang et al. 2019; Narayanan et al. 2019; Zheng et al. 2022).
-// An interleaved pipeline is costed as one with one part a stage.
+// Under a schedule with v chunks a stage, layers repeat (`cuts`), and the layers of a stage stand for those of its
+// chunks, a v-th of them each: f_i is that of a chunk, and a microbatch enters each stage v times (Narayanan et al.
+// 2021).
 
 #ifndef CLEAVE_PASSES_PLANNER_STAGES_STAGESEARCH_H
 #define CLEAVE_PASSES_PLANNER_STAGES_STAGESEARCH_H
 
-#include "passes/planner/stages/Schedule.h"
+#include "passes/pipeline/Schedule.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -91,7 +94,13 @@ struct StageProblem {
   double lastMicrobatch = 1;
   /// What crosses between stages comes back as a gradient: its transfers count twice.
   bool training = true;
-  Schedule schedule = Schedule::OneForwardOneBackward;
+  pipeline::Schedule schedule;
+  /// The chunks of each stage.
+  unsigned chunks = 1;
+  /// Where layers may be cut, from 0 to the number of layers, ascending; empty: everywhere. With several chunks there
+  /// are equal layers between cuts, as many as chunks or a multiple, but for those that the first and the last interval
+  /// have besides.
+  std::vector<unsigned> cuts = {};
   /// Every device belongs to a stage; else devices may stay idle.
   bool useAllDevices = false;
   /// A device may belong to several stages, each of which begins with the first device of its run: where a step is one
@@ -99,18 +108,33 @@ struct StageProblem {
   bool sharesDevices = false;
   /// Somebody fixed it.
   std::optional<unsigned> numStages;
-  /// No plan has more stages. Where the schedule has all stages keep equally much (`keepsEqually`), they keep as much
-  /// as those of a plan of so many.
+  /// No plan has more stages. Where what stages keep depends on how many there are before them
+  /// (`dependsOnEarlierStages`), they keep as much as those of a plan of so many.
   std::optional<unsigned> mostStages;
 
   /// M of the formula: the step's samples in microbatches of full size.
   double fullMicrobatches() const { return microbatches - 1 + lastMicrobatch; }
 
-  /// Microbatches that a stage keeps in flight which has so many stages behind it, itself included: where all keep
-  /// equally much and nothing says how many stages there are, no more than it will.
-  unsigned inFlight(unsigned stagesLeft) const {
-    unsigned stages = keepsEqually(schedule) ? numStages.value_or(mostStages.value_or(stagesLeft)) : stagesLeft;
-    return microbatchesInFlight(schedule, 0, stages, microbatches);
+  /// Microbatches that a stage keeps in flight with `stagesLeft` stages from it to the end: where that depends on the
+  /// stages before it and nothing says how many these are, no more than it will.
+  double inFlight(unsigned stagesLeft) const {
+    unsigned stages = stagesLeft;
+    if (schedule->dependsOnEarlierStages)
+      stages = std::max(stages, numStages.value_or(mostStages.value_or(stagesLeft)));
+    return schedule.microbatchesInFlight({stages, microbatches, chunks}, stages - stagesLeft);
+  }
+
+  /// What a stage adds to a step besides its part of the longest one, while the pipeline fills and drains.
+  double ramp(const StageOption &option) const {
+    return schedule->ramp({option.forward, option.backward - option.backwardWeight, option.backwardWeight}, chunks);
+  }
+
+  /// Seconds of a microbatch's transfers to a stage on `devices` devices that begins before layer `first`, there and,
+  /// in training, back.
+  double transferSeconds(StageCosts &costs, unsigned first, unsigned devices) const {
+    unsigned entries = schedule.numEntries(first == 0, chunks) * (training ? 2 : 1);
+    // To the first stage microbatches come from the last one, at the end of a round of chunks.
+    return entries == 0 ? 0 : entries * costs.transferSeconds(first == 0 && cuts.size() > 1 ? cuts[1] : first, devices);
   }
 };
 
@@ -118,8 +142,8 @@ struct StageProblem {
 struct Stage {
   unsigned first = 0, last = 0, run = 0, firstDevice = 0, devices = 0;
   StageOption option;
-  /// Microbatches whose activations the schedule keeps here.
-  unsigned inFlight = 1;
+  /// Microbatches whose activations the schedule keeps here; a chunk's are a part of them.
+  double inFlight = 1;
   double bytes() const { return option.fixedBytes + inFlight * option.microbatchBytes; }
 };
 

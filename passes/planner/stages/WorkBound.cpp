@@ -26,13 +26,13 @@ static std::pair<unsigned, unsigned> longestRun(unsigned numLayers, StageCosts &
 /// fits or takes at most `mostSeconds`.
 static double leastAdded(const std::vector<StageOption> &options, const StageProblem &problem, double memory,
                          double share, double mostSeconds) {
-  unsigned inFlight = problem.inFlight(1);
+  double inFlight = problem.inFlight(1);
   double least = infinity;
   for (const StageOption &option : options) {
     if (option.fixedBytes + inFlight * option.microbatchBytes > memory || option.seconds() > mostSeconds)
       continue;
-    double filling = fillingSeconds(problem.schedule, option.seconds(), option.backwardWeight);
-    least = std::min(least, filling + option.steadySeconds(problem.fullMicrobatches(), filling) * share);
+    double ramp = problem.ramp(option);
+    least = std::min(least, ramp + option.steadySeconds(problem.fullMicrobatches(), ramp) * share);
   }
   return least;
 }

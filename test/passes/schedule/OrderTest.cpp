@@ -53,6 +53,24 @@ TEST(Order, PrefersTheLongerWay) {
   EXPECT_EQ(bodyOf(builder.problem).order[1], builder.writerOf(longWay));
 }
 
+// What an ordered device sends to another is sent in the order in which it is made, also where something later is more
+// urgent: then it is there as soon as it is made, whatever tasks take.
+TEST(Order, SendsInOrderToEachDevice) {
+  for (bool isOrdered : {false, true}) {
+    ProblemBuilder builder(2);
+    builder.problem.ordered = {isOrdered, isOrdered};
+    unsigned input = builder.input(0, 64);
+    unsigned before = builder.transfer(builder.launch(0, {input}, 64), 1, 10);
+    unsigned first = builder.transfer(builder.launch(0, {input}, 64), 1, 10);
+    unsigned second = builder.transfer(builder.launch(0, {input}, 64), 1, 10);
+    builder.output(builder.launch(1, {before, first}, 64));
+    builder.output(builder.launch(1, {second}, 64, 100));
+    std::vector<unsigned> order = bodyOf(builder.problem).order;
+    auto at = [&](unsigned value) { return std::find(order.begin(), order.end(), builder.writerOf(value)); };
+    EXPECT_EQ(at(first) < at(second), isOrdered);
+  }
+}
+
 // Two branches of equal length on two devices take half the time of one device, plus what the transfers take.
 TEST(Order, RunsBranchesAtTheSameTime) {
   for (unsigned other : {0u, 1u}) {

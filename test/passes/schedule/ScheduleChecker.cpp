@@ -14,12 +14,12 @@ namespace {
 /// One phase: events are tasks. An edge leads from each event to those that cannot begin before it is over.
 class Phase {
 public:
-  Phase(const Problem &problem, std::vector<const std::vector<Instruction> *> lists)
-      : problem(problem), lists(std::move(lists)) {
-    for (const auto *list : this->lists) {
-      std::vector<std::vector<unsigned>> queues(numQueues);
-      for (const Instruction &instruction : *list)
-        queues[static_cast<unsigned>(instruction.queue)].push_back(instruction.task);
+  Phase(const Problem &problem, const Schedule &schedule, std::vector<const std::vector<Instruction> *> lists)
+      : problem(problem), schedule(schedule), lists(std::move(lists)) {
+    for (unsigned device = 0; device != this->lists.size(); ++device) {
+      std::vector<std::vector<unsigned>> queues(schedule.devices[device].queues.size());
+      for (const Instruction &instruction : *this->lists[device])
+        queues[instruction.queue].push_back(instruction.task);
       tasksOfQueues.push_back(queues);
     }
     connect(nullptr);
@@ -58,13 +58,15 @@ private:
   std::string checkInstruction(unsigned device, const Instruction &instruction) const {
     const Task &task = problem.tasks[instruction.task];
     bool isSend = task.target && task.device == device;
-    Queue local = task.collective ? Queue::Collective : Queue::Compute;
-    Queue expected = !task.target ? local : isSend ? Queue::Send : Queue::Receive;
-    if (instruction.queue != expected)
+    QueueKind local = task.collective ? QueueKind::Collective : QueueKind::Compute;
+    Queue expected = {local, 0};
+    if (task.target)
+      expected = isSend ? Queue{QueueKind::Send, *task.target} : Queue{QueueKind::Receive, task.device};
+    if (schedule.devices[device].queues[instruction.queue] != expected)
       return "a task is on the wrong queue";
     for (TimelinePoint wait : instruction.waits) {
       const std::vector<unsigned> &queue = tasksOfQueues[device][wait.queue];
-      if (wait.queue == static_cast<unsigned>(instruction.queue) || wait.value == 0 || wait.value > queue.size())
+      if (wait.queue == instruction.queue || wait.value == 0 || wait.value > queue.size())
         return "a wait is for its own queue or never comes";
       for (const Instruction &other : *lists[device])
         if (other.task == queue[wait.value - 1] && other.order >= instruction.order)
@@ -114,6 +116,7 @@ private:
   }
 
   const Problem &problem;
+  const Schedule &schedule;
   std::vector<const std::vector<Instruction> *> lists;
   std::vector<std::vector<std::vector<unsigned>>> tasksOfQueues;
   std::vector<std::set<unsigned>> before;
@@ -122,8 +125,9 @@ private:
 class Checker {
 public:
   Checker(const Problem &problem, const Schedule &schedule)
-      : problem(problem), schedule(schedule), uses(usesOf(problem)), prepare(problem, lists(&DeviceSchedule::prepare)),
-        body(problem, lists(&DeviceSchedule::body)) {}
+      : problem(problem), schedule(schedule), uses(usesOf(problem)),
+        prepare(problem, schedule, lists(&DeviceSchedule::prepare)),
+        body(problem, schedule, lists(&DeviceSchedule::body)) {}
 
   std::string run() {
     for (Phase *phase : {&prepare, &body})
@@ -224,19 +228,20 @@ double makespan(const Problem &problem, const Schedule &schedule) {
   for (unsigned device = 0; device != schedule.devices.size(); ++device)
     for (const Instruction &instruction : schedule.devices[device].body)
       events[instruction.order].emplace_back(device, &instruction);
-  std::vector<std::vector<std::vector<double>>> ends(problem.numDevices,
-                                                     std::vector<std::vector<double>>(numQueues, {0.0}));
+  std::vector<std::vector<std::vector<double>>> ends;
+  for (const DeviceSchedule &device : schedule.devices)
+    ends.emplace_back(device.queues.size(), std::vector<double>{0.0});
   double last = 0;
   for (const auto &[order, parts] : events) {
     double start = 0;
     for (auto [device, instruction] : parts) {
-      start = std::max(start, ends[device][static_cast<unsigned>(instruction->queue)].back());
+      start = std::max(start, ends[device][instruction->queue].back());
       for (TimelinePoint wait : instruction->waits)
         start = std::max(start, ends[device][wait.queue][wait.value]);
     }
     double end = start + problem.tasks[parts.front().second->task].seconds;
     for (auto [device, instruction] : parts)
-      ends[device][static_cast<unsigned>(instruction->queue)].push_back(end);
+      ends[device][instruction->queue].push_back(end);
     last = std::max(last, end);
   }
   return last;

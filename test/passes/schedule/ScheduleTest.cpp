@@ -96,8 +96,28 @@ TEST(Schedule, WaitsAcrossQueuesOnly) {
   EXPECT_EQ(instructionOf(schedule->devices[0].body, transfer).waits, (std::vector<TimelinePoint>{{0, 2}}));
   EXPECT_TRUE(instructionOf(schedule->devices[1].body, transfer).waits.empty());
   EXPECT_EQ(instructionOf(schedule->devices[1].body, builder.writerOf(result)).waits,
-            (std::vector<TimelinePoint>{{2, 1}}));
+            (std::vector<TimelinePoint>{{1, 1}}));
   EXPECT_TRUE(schedule->devices[1].body.back().waits.empty());
+}
+
+// A device has a queue for each device that it sends to, and for each that it receives from: what comes from one and is
+// late holds up nothing that goes to or comes from another.
+TEST(Schedule, HasAQueueForEachPeer) {
+  ProblemBuilder builder(3);
+  unsigned late = builder.transfer(builder.launch(0, {builder.input(0, 64)}, 64, 100), 1);
+  unsigned soon = builder.transfer(builder.launch(2, {builder.input(2, 64)}, 64, 1), 1);
+  unsigned back = builder.transfer(builder.launch(1, {soon}, 64), 2);
+  builder.output(builder.launch(1, {late}, 64));
+  builder.output(builder.launch(2, {back}, 64));
+  auto schedule = solve(builder.problem);
+  EXPECT_EQ(findFault(builder.problem, *schedule), "");
+  EXPECT_EQ(schedule->devices[1].queues,
+            (std::vector<Queue>{
+                {QueueKind::Compute}, {QueueKind::Send, 2}, {QueueKind::Receive, 0}, {QueueKind::Receive, 2}}));
+  // Whatever was expected when the order was made.
+  Problem other = builder.problem;
+  std::swap(other.tasks[builder.writerOf(late) - 1].seconds, other.tasks[builder.writerOf(soon) - 1].seconds);
+  EXPECT_LE(makespan(other, *schedule), 100 + 6);
 }
 
 // What comes back from a mesh may come from a device that has its part already, while others still read: memory is free
@@ -131,7 +151,7 @@ Problem sendBesideAChain(double seconds) {
 unsigned numComputeWaits(const DeviceSchedule &device) {
   unsigned waits = 0;
   for (const Instruction &instruction : device.body)
-    if (instruction.queue == Queue::Compute)
+    if (instruction.queue == computeQueue)
       waits += static_cast<unsigned>(instruction.waits.size());
   return waits;
 }
@@ -167,7 +187,7 @@ TEST(ScheduleChecker, FindsFaults) {
   Problem problem = sendBesideAChain(0.5);
   Schedule schedule = *solve(problem);
   for (Instruction &instruction : schedule.devices[0].body)
-    if (instruction.queue == Queue::Compute)
+    if (instruction.queue == computeQueue)
       instruction.waits.clear();
   EXPECT_NE(findFault(problem, schedule), "");
 

@@ -48,7 +48,10 @@ private:
   void addProgram(unsigned device) {
     rt::Program program;
     program.mesh = device;
-    program.queues = {rt::QueueKind::Compute, rt::QueueKind::Send, rt::QueueKind::Receive, rt::QueueKind::Collective};
+    static constexpr rt::QueueKind kinds[] = {rt::QueueKind::Compute, rt::QueueKind::Send, rt::QueueKind::Receive,
+                                              rt::QueueKind::Collective};
+    for (const Queue &queue : schedule.devices[device].queues)
+      program.queues.push_back(kinds[static_cast<unsigned>(queue.kind)]);
     program.arenaBytes = schedule.devices[device].arenaBytes;
     program.liveBytes = schedule.devices[device].liveBytes;
     buffers.assign(problem.values.size(), 0);
@@ -60,31 +63,31 @@ private:
         program.buffers.push_back(
             {std::to_string(value), typeOf(value), *schedule.offsets[value], problem.values[value].bytes, -1});
       }
-    addList(schedule.devices[device].prepare, program.prepare);
-    addList(schedule.devices[device].body, program.body);
+    addList(schedule.devices[device], schedule.devices[device].prepare, program.prepare);
+    addList(schedule.devices[device], schedule.devices[device].body, program.body);
     plan.entries.front().programs.push_back(std::move(program));
   }
 
-  void addList(const std::vector<Instruction> &from, std::vector<rt::Instruction> &to) {
+  void addList(const DeviceSchedule &device, const std::vector<Instruction> &from, std::vector<rt::Instruction> &to) {
     for (const Instruction &instruction : from) {
       rt::Instruction result;
       result.node = std::to_string(instruction.task);
-      result.queue = static_cast<uint32_t>(instruction.queue);
+      result.queue = instruction.queue;
       for (TimelinePoint wait : instruction.waits)
         result.waits.push_back({wait.queue, wait.value});
-      result.action = actionOf(instruction);
+      result.action = actionOf(instruction, device.queues[instruction.queue].kind);
       result.order = instruction.order;
       to.push_back(std::move(result));
     }
   }
 
-  rt::Action actionOf(const Instruction &instruction) {
+  rt::Action actionOf(const Instruction &instruction, QueueKind kind) {
     const Task &task = problem.tasks[instruction.task];
-    if (instruction.queue == Queue::Send)
+    if (kind == QueueKind::Send)
       return rt::Send{buffers[task.reads.front()], *task.target, instruction.task};
-    if (instruction.queue == Queue::Receive)
+    if (kind == QueueKind::Receive)
       return rt::Receive{buffers[task.writes.front()], task.device, instruction.task};
-    if (instruction.queue == Queue::Collective)
+    if (kind == QueueKind::Collective)
       return rt::AllReduce{
           {{buffers[task.reads.front()], buffers[task.writes.front()]}}, instruction.task, {}, rt::Combiner::Sum};
     if (task.writes.empty()) {

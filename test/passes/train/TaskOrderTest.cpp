@@ -16,8 +16,9 @@ using namespace mlir;
 namespace cleave::test {
 namespace {
 
-using stages::Schedule;
-using stages::TaskKind;
+using pipeline::findSchedule;
+using pipeline::Schedule;
+using pipeline::TaskKind;
 
 /// A stage of a graph: its mesh, its depth and the stages whose results it reads.
 struct TaskNode {
@@ -113,14 +114,14 @@ const std::vector<TaskNode> chain = {{0, 0, {}}, {1, 1, {0}}, {2, 2, {1}}, {3, 3
 // Figure 2 of GPipe (Huang et al. 2019), the microbatches of the backward pass in order of their numbers.
 TEST(TaskOrder, RunsGPipe) {
   Graph graph(chain);
-  for (auto &[mesh, list] : graph.run(Schedule::GPipe, 4))
+  for (auto &[mesh, list] : graph.run(*findSchedule("gpipe"), 4))
     EXPECT_EQ(list, "F0 F1 F2 F3 B0 B1 B2 B3") << mesh;
 }
 
 // Figure 4 of PipeDream-flush (Narayanan et al. 2021): stage i begins with p - i forwards.
 TEST(TaskOrder, RunsOneForwardOneBackward) {
   Graph graph(chain);
-  auto lists = graph.run(Schedule::OneForwardOneBackward, 6);
+  auto lists = graph.run(*findSchedule("1f1b"), 6);
   EXPECT_EQ(lists["m0"], "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5");
   EXPECT_EQ(lists["m1"], "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
   EXPECT_EQ(lists["m3"], "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5");
@@ -131,7 +132,7 @@ TEST(TaskOrder, RunsOneForwardOneBackward) {
 // Two meshes, two chunks: the same paper's rule, 2 (p - i - 1) + (v - 1) p forwards first.
 TEST(TaskOrder, InterleavesChunks) {
   Graph graph({{0, 0, {}}, {1, 1, {0}}, {0, 2, {1}}, {1, 3, {2}}});
-  auto lists = graph.run(Schedule::Interleaved, 4);
+  auto lists = graph.run(*findSchedule("interleaved"), 4);
   EXPECT_EQ(lists["m0"], "F0a F1a F0b F1b F2a B0b F3a B1b F2b B0a F3b B1a B2b B3b B2a B3a");
   EXPECT_EQ(lists["m1"], "F0a F1a F0b B0b F1b B1b F2a B0a F3a B1a F2b B2b F3b B3b B2a B3a");
 }
@@ -139,16 +140,51 @@ TEST(TaskOrder, InterleavesChunks) {
 // With one chunk it is 1F1B.
 TEST(TaskOrder, InterleavesOneChunk) {
   Graph graph(chain);
-  auto plain = graph.run(Schedule::OneForwardOneBackward, 4);
-  EXPECT_EQ(graph.run(Schedule::Interleaved, 4), plain);
+  auto plain = graph.run(*findSchedule("1f1b"), 4);
+  EXPECT_EQ(graph.run(*findSchedule("interleaved"), 4), plain);
 }
 
 // Figure 3 of Qi et al. 2024: stage i puts its weights i microbatches behind.
 TEST(TaskOrder, PutsWeightsBehind) {
   Graph graph(chain);
-  auto lists = graph.run(Schedule::ZeroBubbleH1, 6);
+  auto lists = graph.run(*findSchedule("zb-h1"), 6);
   EXPECT_EQ(lists["m0"], "F0 F1 F2 F3 I0 W0 F4 I1 W1 F5 I2 W2 I3 W3 I4 W4 I5 W5");
   EXPECT_EQ(lists["m3"], "F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 F5 I5 W2 W3 W4 W5");
+}
+
+// A V over two and over three meshes. What the last one has of both chunks lies next to each other and is one stage.
+TEST(TaskOrder, ComesBackInAV) {
+  Graph two({{0, 0, {}}, {1, 1, {0}}, {0, 2, {1}}});
+  auto lists = two.run(*findSchedule("zb-v"), 4);
+  EXPECT_EQ(lists["m0"], "F0a F1a F2a F0b I0b W0b F1b I1b W1b F3a I0a W0a F2b I2b W2b I1a W1a F3b I3b W3b I2a W2a I3a "
+                         "W3a");
+  EXPECT_EQ(lists["m1"], "F0 F1 I0 W0 F2 I1 W1 F3 I2 I3 W2 W3");
+  Graph three({{0, 0, {}}, {1, 1, {0}}, {2, 2, {1}}, {1, 3, {2}}, {0, 4, {3}}});
+  EXPECT_EQ(three.run(*findSchedule("zb-v"), 5)["m2"], "F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 I3 I4 W2 W3 W4");
+}
+
+/// One forward of each microbatch at a time: a row that is not in the table.
+pipeline::PipelineOrder orderOneByOne(const std::vector<pipeline::StageTimes> &, const pipeline::PipelineShape &shape,
+                                      const std::vector<unsigned> &) {
+  pipeline::PipelineOrder order(shape.stages);
+  for (auto &tasks : order)
+    for (unsigned i = 0; i != shape.microbatches; ++i)
+      tasks.insert(tasks.end(), {{TaskKind::Forward, i}, {TaskKind::Backward, i}});
+  return order;
+}
+
+// Steps follow a row from outside as they follow those of the table.
+TEST(TaskOrder, FollowsAnyRow) {
+  static const pipeline::ScheduleRow row = {
+      .name = "one-by-one",
+      .summary = "one microbatch after the other",
+      .order = orderOneByOne,
+      .chunksInFlight = [](const pipeline::PipelineShape &, unsigned) { return 1u; },
+      .mostStages = [](unsigned) { return 1u; },
+      .ramp = [](const pipeline::StageTimes &times, unsigned) { return times.sum(); }};
+  Graph graph(chain);
+  for (auto &[mesh, list] : graph.run(row, 3))
+    EXPECT_EQ(list, "F0 B0 F1 B1 F2 B2") << mesh;
 }
 
 class AnyGraph : public testing::TestWithParam<Schedule> {};
@@ -169,7 +205,7 @@ TEST_P(AnyGraph, HasAnOrder) {
       SCOPED_TRACE("graph " + std::to_string(i) + ", microbatches " + std::to_string(microbatches));
       Graph graph(graphs[i]);
       graph.run(GetParam(), microbatches);
-      if (GetParam() == Schedule::OneForwardOneBackward)
+      if (GetParam() == *findSchedule("1f1b"))
         for (unsigned stage = 0; stage != graphs[i].size(); ++stage) {
           EXPECT_LE(graph.inFlight(stage), graphs[i].back().depth - graphs[i][stage].depth + 1);
         }
@@ -177,10 +213,11 @@ TEST_P(AnyGraph, HasAnOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, AnyGraph,
-                         testing::Values(Schedule::GPipe, Schedule::OneForwardOneBackward, Schedule::Interleaved,
-                                         Schedule::ZeroBubbleH1, Schedule::ZeroBubbleH2, Schedule::ZeroBubbleAutomatic),
+                         testing::Values(*findSchedule("gpipe"), *findSchedule("1f1b"), *findSchedule("interleaved"),
+                                         *findSchedule("zb-h1"), *findSchedule("zb-h2"), *findSchedule("zb-v"),
+                                         *findSchedule("zb-auto")),
                          [](const auto &info) {
-                           std::string name(stages::scheduleName(info.param));
+                           std::string name(info.param->name);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 using namespace cleave;
 using namespace cleave::search;
 
@@ -60,6 +62,52 @@ TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
           EXPECT_GE(plan->seconds, plan->lowerBound * (1 - 1e-9));
         }
   EXPECT_GE(plans, test.training ? 12u : 3u);
+}
+
+// Schedules, and every number of chunks that the layers allow: the bound of all plans holds for each, and each plan's
+// own for it.
+TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
+  for (const char *name : {"a100-80g:8", "v100-16g:4"}) {
+    ModelGraph model(
+        "gpt", {{"layers", 8}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 2}});
+    auto machine = parseMachine(name);
+    ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
+    SearchRequest request;
+    request.training = true;
+    request.batch = 64;
+    request.considersOthers = false;
+    auto found = findPlan(model.graph, *machine, request);
+    ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
+    double least = std::get<FoundPlan>(found).lowerBound * (1 - 1e-9);
+    std::set<std::pair<std::string, unsigned>> seen;
+    for (const pipeline::ScheduleRow &row : pipeline::scheduleTable())
+      for (unsigned chunks : {1, 2, 3, 4})
+        for (int64_t stages : {2, 4})
+          for (int64_t microbatches : {2, 4, 8, 16}) {
+            if (row.chunkOrder != pipeline::ChunkOrder::Rounds || chunks < row.fewestChunks || chunks > row.mostChunks)
+              continue;
+            request.schedule = pipeline::Schedule(row);
+            request.chunks = row.mostChunks > 1 ? std::optional(chunks) : std::nullopt;
+            request.microbatches = microbatches;
+            request.degrees.pipeline = stages;
+            auto fixed = findPlan(model.graph, *machine, request);
+            auto *plan = std::get_if<FoundPlan>(&fixed);
+            // With fewer microbatches than the schedule takes, or layers that the chunks do not divide, there is none.
+            bool isPossible =
+                stages <= row.mostStages(static_cast<unsigned>(microbatches)) && 8 % (chunks * stages) == 0;
+            EXPECT_EQ(plan != nullptr, isPossible) << row.name << ", " << chunks << " chunks, " << stages << " stages, "
+                                                   << microbatches << " microbatches";
+            if (!plan)
+              continue;
+            seen.insert({std::string(row.name), plan->chunks});
+            EXPECT_EQ(plan->stages.size(), static_cast<size_t>(stages));
+            EXPECT_GE(plan->seconds, least) << row.name << ", " << chunks << " chunks, " << stages << " stages, "
+                                            << microbatches << " microbatches";
+            EXPECT_GE(plan->seconds, plan->lowerBound * (1 - 1e-9));
+          }
+    EXPECT_TRUE(seen.count({"interleaved", 4}));
+    EXPECT_TRUE(seen.count({"zb-h2", 1}));
+  }
 }
 
 // One device has nothing to choose but the number of microbatches: the bound is the plan.

@@ -112,7 +112,7 @@ TEST(SharedCores, SlowThePipelineWhileItIsFull) {
   SearchRequest request;
   request.training = true;
   request.microbatches = 8;
-  request.schedule = stages::Schedule::OneForwardOneBackward;
+  request.schedule = *pipeline::findSchedule("1f1b");
   request.degrees.pipeline = 4;
   request.degrees.data = 1;
   auto secondsOf = [&](const Machine &machine, double slowdown) {

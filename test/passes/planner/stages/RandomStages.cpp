@@ -9,6 +9,9 @@
 
 namespace cleave::stages {
 
+using pipeline::findSchedule;
+using pipeline::Schedule;
+
 //===-- random problems ---------------------------------------------------------------------------------------===//
 
 namespace {
@@ -21,8 +24,8 @@ public:
   void make(unsigned numLayers, bool isFull) {
     problem.numLayers = numLayers;
     problem.microbatches = upTo(0, 3) ? upTo(1, 12) : 1;
-    constexpr Schedule schedules[] = {Schedule::OneForwardOneBackward, Schedule::GPipe, Schedule::ZeroBubbleH1,
-                                      Schedule::ZeroBubbleH2};
+    const Schedule schedules[] = {*findSchedule("1f1b"), *findSchedule("gpipe"), *findSchedule("zb-h1"),
+                                  *findSchedule("zb-h2")};
     problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, 3)];
     problem.training = problem.microbatches > 1 || upTo(0, 1);
     problem.useAllDevices = upTo(0, 1);
@@ -177,7 +180,7 @@ private:
 
   void finish(bool allUsed) {
     unsigned stages = chosen.size();
-    if (problem.numStages && *problem.numStages != stages)
+    if ((problem.numStages && *problem.numStages != stages) || stages > mostStages())
       return;
     double sum = 0, longest = 0, perStep = 0, fullest = 0;
     bool fits = true;
@@ -201,12 +204,18 @@ private:
   /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W; microbatches kept by a stage
   /// with so many left, itself included: with zero bubbles as many as by the first one.
   double gapsFilled() const {
-    return problem.schedule == Schedule::ZeroBubbleH1 ? 2 : problem.schedule == Schedule::ZeroBubbleH2 ? 3 : 0;
+    return problem.schedule == *findSchedule("zb-h1") ? 2 : problem.schedule == *findSchedule("zb-h2") ? 3 : 0;
+  }
+  /// With fewer microbatches the pipeline is never full, and these formulas do not hold.
+  unsigned mostStages() const {
+    return problem.schedule == *findSchedule("zb-h1")   ? problem.microbatches
+           : problem.schedule == *findSchedule("zb-h2") ? (problem.microbatches + 1) / 2
+                                                        : problem.numLayers;
   }
   unsigned keptOf(unsigned stages, unsigned left) const {
-    return problem.schedule == Schedule::GPipe          ? problem.microbatches
-           : problem.schedule == Schedule::ZeroBubbleH2 ? 2 * stages - 1
-           : problem.schedule == Schedule::ZeroBubbleH1 ? stages
+    return problem.schedule == *findSchedule("gpipe")   ? problem.microbatches
+           : problem.schedule == *findSchedule("zb-h2") ? 2 * stages - 1
+           : problem.schedule == *findSchedule("zb-h1") ? stages
                                                         : left;
   }
 

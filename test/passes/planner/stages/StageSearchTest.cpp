@@ -4,13 +4,14 @@
 
 #include "RandomStages.h"
 
-#include "passes/planner/stages/PipelineSimulator.h"
+#include "passes/pipeline/PipelineSimulator.h"
 
 #include <chrono>
 #include <cmath>
 #include <numeric>
 
 using namespace cleave::stages;
+using namespace cleave::pipeline;
 
 /// A plan that is one: stages without gaps, devices within their runs and not shared, memory kept, seconds as stated.
 static void expectValid(const StageProblem &problem, StageCosts &costs, const StagePlan &plan) {
@@ -168,7 +169,7 @@ TEST(StageSearch, cutsAChainInTwo) {
 // The formula of a step is that of the table for equal stages, and what the simulator finds.
 TEST(StageSearch, costsStepsAsTheSimulatorDoes) {
   for (Schedule schedule :
-       {Schedule::GPipe, Schedule::OneForwardOneBackward, Schedule::ZeroBubbleH1, Schedule::ZeroBubbleH2})
+       {*findSchedule("gpipe"), *findSchedule("1f1b"), *findSchedule("zb-h1"), *findSchedule("zb-h2")})
     for (unsigned stages : {2, 4, 8}) {
       StageProblem problem;
       problem.numLayers = stages;
@@ -184,9 +185,9 @@ TEST(StageSearch, costsStepsAsTheSimulatorDoes) {
       }
       PipelineTimeline timeline =
           simulatePipeline(std::vector<StageTimes>(stages, {3, 3, 2, 0}), {schedule, problem.microbatches, 1, {}});
-      EXPECT_NEAR(stepSeconds(problem, costs, plan), timeline.longestSpan(), 1e-9) << scheduleName(schedule);
+      EXPECT_NEAR(stepSeconds(problem, costs, plan), timeline.longestSpan(), 1e-9) << schedule->name;
       for (unsigned i = 0; i < stages; ++i)
-        EXPECT_EQ(plan[i].inFlight, timeline.stages[i].inFlight) << scheduleName(schedule) << ", stage " << i;
+        EXPECT_EQ(plan[i].inFlight, timeline.stages[i].inFlight) << schedule->name << ", stage " << i;
     }
 }
 
@@ -258,7 +259,7 @@ TEST(StageSearch, isFastForManyLayersAndDevices) {
 // some numbers of them are tried. 49 GB of each device hold parameters; of the rest all, some or nothing is enough.
 TEST(StageSearch, keepsMemoryWithoutBubbles) {
   unsigned feasible = 0;
-  for (Schedule schedule : {Schedule::ZeroBubbleH1, Schedule::ZeroBubbleH2})
+  for (Schedule schedule : {*findSchedule("zb-h1"), *findSchedule("zb-h2")})
     for (double memory = 54e9; memory < 60e9; memory += 1e9) {
       DecoderCosts costs(96);
       StageProblem problem = decoderProblem(96, 64, 64);

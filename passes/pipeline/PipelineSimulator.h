@@ -2,12 +2,12 @@
 //
 // When each task of a pipeline runs, if every stage keeps to its order and begins a task as soon as it has its input.
 
-#ifndef CLEAVE_PASSES_PLANNER_STAGES_PIPELINESIMULATOR_H
-#define CLEAVE_PASSES_PLANNER_STAGES_PIPELINESIMULATOR_H
+#ifndef CLEAVE_PASSES_PIPELINE_PIPELINESIMULATOR_H
+#define CLEAVE_PASSES_PIPELINE_PIPELINESIMULATOR_H
 
-#include "passes/planner/stages/PipelineOrder.h"
+#include "passes/pipeline/Schedule.h"
 
-namespace cleave::stages {
+namespace cleave::pipeline {
 
 struct TimedTask : PipelineTask {
   double begin = 0, end = 0; ///< Seconds from the first begin of all.
@@ -35,13 +35,20 @@ struct PipelineTimeline {
   double bubbleRate() const;
 };
 
-/// Runs an order. Every microbatch passes parts of stages in order and returns in reverse order; orders in which tasks
-/// wait for each other in a circle end with an empty timeline.
-PipelineTimeline simulateOrder(const std::vector<StageTimes> &stages, unsigned chunks, const PipelineOrder &order);
+/// The chunks of stages, and which parts of the model they are.
+struct Chunks {
+  unsigned count = 1;
+  ChunkOrder order = ChunkOrder::Rounds;
+};
+
+/// Runs an order. Every microbatch passes the parts of the model in order and returns in reverse order; a stage's
+/// chunks take equal parts of its times. Orders in which tasks wait for each other in a circle end with an empty
+/// timeline.
+PipelineTimeline simulateOrder(const std::vector<StageTimes> &stages, Chunks chunks, const PipelineOrder &order);
 
 /// Runs a schedule.
 PipelineTimeline simulatePipeline(const std::vector<StageTimes> &stages, const PipelineSchedule &schedule);
 
-} // namespace cleave::stages
+} // namespace cleave::pipeline
 
-#endif // CLEAVE_PASSES_PLANNER_STAGES_PIPELINESIMULATOR_H
+#endif // CLEAVE_PASSES_PIPELINE_PIPELINESIMULATOR_H

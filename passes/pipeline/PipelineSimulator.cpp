@@ -2,11 +2,11 @@
 //
 // Times the tasks of a pipeline.
 
-#include "passes/planner/stages/PipelineSimulator.h"
+#include "passes/pipeline/PipelineSimulator.h"
 
 #include <algorithm>
 
-namespace cleave::stages {
+namespace cleave::pipeline {
 
 //===-- summary -----------------------------------------------------------------------------------------------===//
 
@@ -38,14 +38,14 @@ namespace {
 
 class PipelineSimulator {
 public:
-  PipelineSimulator(const std::vector<StageTimes> &stages, unsigned chunks, const PipelineOrder &order)
+  PipelineSimulator(const std::vector<StageTimes> &stages, Chunks chunks, const PipelineOrder &order)
       : stages(stages), chunks(chunks), order(order), next(stages.size(), 0), isWaiting(stages.size(), true),
         ready(stages.size()) {
     unsigned microbatches = 0;
     for (const auto &tasks : order)
       for (const PipelineTask &task : tasks)
         microbatches = std::max(microbatches, task.microbatch + 1);
-    numParts = stages.size() * chunks;
+    numParts = static_cast<unsigned>(stages.size()) * chunks.count;
     forwardArrival.assign(numParts, std::vector<double>(microbatches, never));
     backwardArrival = forwardArrival;
     forwardArrival.front().assign(microbatches, 0);
@@ -76,13 +76,13 @@ private:
 
   bool runNext(unsigned stage) {
     const PipelineTask &task = order[stage][next[stage]];
-    unsigned part = task.chunk * stages.size() + stage;
+    unsigned part = partOf(chunks.order, stage, task.chunk, static_cast<unsigned>(stages.size()));
     double input = inputOf(task, part);
     if (input == never)
       return false;
     StageTimeline &line = timeline.stages[stage];
     double begin = std::max(input, line.tasks.empty() ? 0.0 : line.tasks.back().end);
-    double seconds = secondsOf(task.kind, stages[stage]) / chunks;
+    double seconds = secondsOf(task.kind, stages[stage]) / chunks.count;
     line.tasks.push_back({task, begin, begin + seconds});
     line.busy += seconds;
     deliver(task, part, begin + seconds);
@@ -117,16 +117,19 @@ private:
   }
 
   void deliver(const PipelineTask &task, unsigned part, double end) {
-    unsigned stage = part % stages.size();
-    // Parts of one stage need no transfer between them.
-    double sent = end + (stages.size() > 1 ? stages[stage].send : 0);
-    if (task.kind == TaskKind::Forward && part + 1 == numParts)
-      arrive(backwardArrival[part][task.microbatch], end, stage);
-    else if (task.kind == TaskKind::Forward)
-      arrive(forwardArrival[part + 1][task.microbatch], sent, (part + 1) % stages.size());
+    unsigned stage = stageAt(part);
+    auto arriveAt = [&](std::vector<std::vector<double>> &arrivals, unsigned next) {
+      // Parts of one stage need no transfer between them.
+      double sent = end + (stageAt(next) == stage ? 0 : stages[stage].send);
+      arrive(arrivals[next][task.microbatch], sent, stageAt(next));
+    };
+    if (task.kind == TaskKind::Forward)
+      arriveAt(part + 1 == numParts ? backwardArrival : forwardArrival, std::min(part + 1, numParts - 1));
     else if (task.kind != TaskKind::BackwardWeight && part > 0)
-      arrive(backwardArrival[part - 1][task.microbatch], sent, (part - 1) % stages.size());
+      arriveAt(backwardArrival, part - 1);
   }
+
+  unsigned stageAt(unsigned part) const { return stageOf(chunks.order, part, static_cast<unsigned>(stages.size())); }
 
   void arrive(double &arrival, double time, unsigned stage) {
     arrival = time;
@@ -144,11 +147,12 @@ private:
       else if (task.kind != TaskKind::BackwardInput)
         --kept;
     }
-    stage.inFlight = static_cast<double>(most) / chunks;
+    stage.inFlight = static_cast<double>(most) / chunks.count;
   }
 
   const std::vector<StageTimes> &stages;
-  unsigned chunks, numParts = 0;
+  Chunks chunks;
+  unsigned numParts = 0;
   const PipelineOrder &order;
   std::vector<size_t> next;
   std::vector<bool> isWaiting; ///< In `ready`.
@@ -160,15 +164,14 @@ private:
 
 } // namespace
 
-PipelineTimeline simulateOrder(const std::vector<StageTimes> &stages, unsigned chunks, const PipelineOrder &order) {
+PipelineTimeline simulateOrder(const std::vector<StageTimes> &stages, Chunks chunks, const PipelineOrder &order) {
   if (stages.empty())
     return {};
   return PipelineSimulator(stages, chunks, order).run();
 }
 
 PipelineTimeline simulatePipeline(const std::vector<StageTimes> &stages, const PipelineSchedule &schedule) {
-  return simulateOrder(stages, schedule.schedule == Schedule::Interleaved ? schedule.chunks : 1,
-                       orderPipeline(stages, schedule));
+  return simulateOrder(stages, {schedule.chunks, schedule.schedule->chunkOrder}, orderPipeline(stages, schedule));
 }
 
-} // namespace cleave::stages
+} // namespace cleave::pipeline

@@ -2,15 +2,16 @@
 //
 // Makes orders with split backward passes, and chooses among them.
 
-#include "passes/planner/stages/ZeroBubbleOrder.h"
+#include "passes/pipeline/ZeroBubbleOrder.h"
 
-#include "passes/planner/stages/PipelineSimulator.h"
+#include "passes/pipeline/PipelineOrder.h"
+#include "passes/pipeline/PipelineSimulator.h"
 
 #include <algorithm>
 #include <limits>
 #include <queue>
 
-namespace cleave::stages {
+namespace cleave::pipeline {
 
 namespace {
 
@@ -151,12 +152,12 @@ PipelineOrder steepOrder(unsigned microbatches, const std::vector<unsigned> &lim
 
 } // namespace
 
-PipelineOrder orderZeroBubbleAutomatically(const std::vector<StageTimes> &stages, unsigned microbatches,
+PipelineOrder orderZeroBubbleAutomatically(const std::vector<StageTimes> &stages, const PipelineShape &shape,
                                            const std::vector<unsigned> &limits) {
   PipelineOrder best;
   double least = never;
   auto consider = [&](PipelineOrder order) {
-    PipelineTimeline timeline = simulateOrder(stages, 1, order);
+    PipelineTimeline timeline = simulateOrder(stages, {}, order);
     if (!timeline.stages.empty() && timeline.longestSpan() < least) {
       least = timeline.longestSpan();
       best = std::move(order);
@@ -165,12 +166,12 @@ PipelineOrder orderZeroBubbleAutomatically(const std::vector<StageTimes> &stages
   unsigned most = *std::max_element(limits.begin(), limits.end());
   double steepest = stages.size() > 1 ? (most - 1.0) / (stages.size() - 1.0) : 1;
   for (double steepness : {1.0, 1.5, 2.0, steepest}) {
-    consider(steepOrder(microbatches, limits, steepness));
+    consider(steepOrder(shape.microbatches, limits, steepness));
     for (bool fillsEveryGap : {false, true})
       for (bool prefersBackward : {false, true})
-        consider(GreedyOrder(stages, microbatches, limits, {fillsEveryGap, prefersBackward, steepness}).make());
+        consider(GreedyOrder(stages, shape.microbatches, limits, {fillsEveryGap, prefersBackward, steepness}).make());
   }
   return best;
 }
 
-} // namespace cleave::stages
+} // namespace cleave::pipeline

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The table of schedules, and where chunks of stages lie.
+
+#include "passes/pipeline/Schedule.h"
+
+#include "passes/pipeline/PipelineOrder.h"
+#include "passes/pipeline/ZeroBubbleOrder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace cleave::pipeline {
+
+//===-- formulas ----------------------------------------------------------------------------------------------===//
+
+static unsigned anyStages(unsigned /*microbatches*/) { return std::numeric_limits<unsigned>::max(); }
+static unsigned asManyStages(unsigned microbatches) { return microbatches; }
+/// M >= 2 p - 1.
+static unsigned halfAsManyStages(unsigned microbatches) { return (microbatches + 1) / 2; }
+
+static double rampOfAll(const StageTimes &times, unsigned /*chunks*/) { return times.sum(); }
+static double rampOfChunk(const StageTimes &times, unsigned chunks) { return times.sum() / chunks; }
+template <unsigned delayed> static double rampWithout(const StageTimes &times, unsigned /*chunks*/) {
+  return std::max(times.sum() - delayed * times.backwardWeight, 0.0);
+}
+/// Two chunks, whose F and B take turns: where these differ, one waits for the other. Where F takes longer, steps may
+/// take up to (F - B) / 2 less than that.
+static double rampOfV(const StageTimes &times, unsigned /*chunks*/) {
+  double uneven = std::abs(times.forward - times.backwardInput) / 2;
+  return std::max(std::max(times.forward, times.backwardInput) - times.backwardWeight, uneven);
+}
+
+static unsigned keptByAll(const PipelineShape &shape, unsigned /*stage*/) { return shape.microbatches; }
+static unsigned keptByLater(const PipelineShape &shape, unsigned stage) {
+  return std::min(shape.stages - stage, shape.microbatches);
+}
+static unsigned keptEqually(const PipelineShape &shape, unsigned /*stage*/) {
+  return std::min(shape.stages, shape.microbatches);
+}
+static unsigned keptTwice(const PipelineShape &shape, unsigned /*stage*/) {
+  return std::min(2 * shape.stages - 1, shape.microbatches);
+}
+static unsigned keptInterleaved(const PipelineShape &shape, unsigned stage) {
+  return std::min(forwardsAhead(shape, stage) + 1, shape.chunks * shape.microbatches);
+}
+static unsigned keptInV(const PipelineShape &shape, unsigned /*stage*/) {
+  return 2 * std::min(shape.stages, shape.microbatches);
+}
+
+//===-- the table ---------------------------------------------------------------------------------------------===//
+
+static constexpr ScheduleRow table[] = {
+    {.name = "1f1b",
+     .summary = "one forward, one backward (Narayanan et al. 2019)",
+     .order = orderInterleaved,
+     .chunksInFlight = keptByLater,
+     .mostStages = anyStages,
+     .ramp = rampOfAll,
+     .needsChain = false,
+     .isSearched = true},
+    {.name = "zb-h1",
+     .summary = "gradients of weights fill the bubble, in the memory of 1f1b (Qi et al. 2024)",
+     .order = orderZeroBubbleH1,
+     .chunksInFlight = keptEqually,
+     .mostStages = asManyStages,
+     .ramp = rampWithout<2>,
+     .delayedWeights = 2,
+     .dependsOnEarlierStages = true,
+     .isSearched = true},
+    {.name = "zb-h2",
+     .summary = "the same in twice the memory",
+     .order = orderZeroBubbleH2,
+     .chunksInFlight = keptTwice,
+     .mostStages = halfAsManyStages,
+     .ramp = rampWithout<3>,
+     .delayedWeights = 3,
+     .dependsOnEarlierStages = true,
+     .isSearched = true},
+    {.name = "interleaved",
+     .summary = "1f1b over several chunks of layers a stage (Narayanan et al. 2021)",
+     .order = orderInterleaved,
+     .chunksInFlight = keptInterleaved,
+     .mostStages = asManyStages,
+     .ramp = rampOfChunk,
+     .fewestChunks = 2,
+     .mostChunks = 1024,
+     .dependsOnEarlierStages = true,
+     .isSearched = true},
+    {.name = "zb-v",
+     .summary = "two chunks a stage in a V, gradients of weights last, in the memory of 1f1b (Qi et al. 2024)",
+     .order = orderZeroBubbleV,
+     .chunksInFlight = keptInV,
+     .mostStages = halfAsManyStages,
+     .ramp = rampOfV,
+     .delayedWeights = 3,
+     .fewestChunks = 2,
+     .mostChunks = 2,
+     .chunkOrder = ChunkOrder::Turns,
+     .dependsOnEarlierStages = true},
+    {.name = "zb-auto",
+     .summary = "gradients of weights wherever they fit, under a limit of memory (Qi et al. 2024)",
+     .order = orderZeroBubbleAutomatically,
+     .chunksInFlight = keptEqually,
+     .mostStages = asManyStages,
+     .ramp = rampWithout<2>,
+     .delayedWeights = 2,
+     .dependsOnEarlierStages = true,
+     .takesLimits = true},
+    {.name = "gpipe",
+     .summary = "all forward, then all backward (Huang et al. 2019): the seconds of 1f1b in more memory",
+     .order = orderGPipe,
+     .chunksInFlight = keptByAll,
+     .mostStages = anyStages,
+     .ramp = rampOfAll,
+     .needsChain = false,
+     .forwardsFirst = true},
+};
+
+std::span<const ScheduleRow> scheduleTable() { return table; }
+
+std::optional<Schedule> findSchedule(std::string_view name) {
+  const auto *found = std::ranges::find(table, name, &ScheduleRow::name);
+  return found == std::end(table) ? std::nullopt : std::optional(Schedule(*found));
+}
+
+Schedule::Schedule() : row(&table[0]) {}
+
+PipelineOrder orderPipeline(const std::vector<StageTimes> &stages, const PipelineSchedule &schedule) {
+  auto count = static_cast<unsigned>(stages.size());
+  std::vector<unsigned> limits = schedule.memoryLimits;
+  limits.resize(count, count);
+  return schedule.schedule->order(stages, {count, schedule.microbatches, schedule.chunks}, limits);
+}
+
+//===-- parts -------------------------------------------------------------------------------------------------===//
+
+unsigned partOf(ChunkOrder order, unsigned stage, unsigned chunk, unsigned stages) {
+  bool comesBack = order == ChunkOrder::Turns && chunk % 2 == 1;
+  return chunk * stages + (comesBack ? stages - 1 - stage : stage);
+}
+
+unsigned stageOf(ChunkOrder order, unsigned part, unsigned stages) {
+  bool comesBack = order == ChunkOrder::Turns && part / stages % 2 == 1;
+  return comesBack ? stages - 1 - part % stages : part % stages;
+}
+
+unsigned Schedule::numEntries(bool isFirstStage, unsigned chunks) const {
+  if (!isFirstStage)
+    return chunks;
+  // A round that comes back ends at the first stage, where the next one begins.
+  return row->chunkOrder == ChunkOrder::Turns ? 0 : chunks - 1;
+}
+
+} // namespace cleave::pipeline

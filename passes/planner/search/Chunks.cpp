@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Schedules to choose from, and chunks of stages. Where layers repeat, it does not matter for what a stage takes which
+// of the equal layers it has: layers in a row stand for those of its chunks, and only in the end each gets its own.
+
+#include "passes/planner/search/Searcher.h"
+
+#include <numeric>
+
+namespace cleave::search {
+
+/// The chunks come from the longest part of the model in which every group of so many layers is like the next one.
+void Searcher::findRepeatedLayers() {
+  if (!request.training || !request.pinned.empty() || !request.fixed.empty())
+    return;
+  constexpr unsigned mostInGroup = 8;
+  unsigned layers = intervals.numLayers(), longest = 0;
+  auto alike = [&](unsigned left, unsigned right) {
+    auto sizeOf = [&](unsigned layer) { return graph.boundaries[layer + 1].at - graph.boundaries[layer].at; };
+    return sizeOf(left) == sizeOf(right) && intervals.classOf(left, left + 1) == intervals.classOf(right, right + 1);
+  };
+  for (unsigned size = 1; size <= mostInGroup; ++size)
+    for (unsigned first = 0; first + 2 * size <= layers;) {
+      unsigned last = first + size;
+      while (last < layers && alike(last - size, last))
+        ++last;
+      // Larger groups of the same layers would only leave fewer ways to cut them.
+      if (unsigned count = (last - first) / size; count > 1 && count * size > longest) {
+        longest = count * size;
+        repeated = {first, size, count};
+      }
+      first = last - size + 1;
+    }
+}
+
+/// The layers at which groups begin that chunks are made of, and the end. What is before and after the repeated layers
+/// is in the first and the last group, which always keep their places. One of both is a group of its own, where it has
+/// half a whole group's operators, as an embedding with most of a layer; else it adds to its neighbour.
+static std::vector<unsigned> groupsOf(const RepeatedLayers &repeated, const SearchGraph &graph) {
+  auto operatorsOf = [&](unsigned first, unsigned last) {
+    return graph.boundaries[last].at - graph.boundaries[first].at;
+  };
+  auto layers = static_cast<unsigned>(graph.boundaries.size() - 1),
+       end = repeated.first + repeated.count * repeated.size;
+  std::vector<unsigned> groups;
+  if (repeated.count == 0)
+    return groups;
+  unsigned whole = operatorsOf(repeated.first, repeated.first + repeated.size);
+  bool isOwnBefore = 2 * operatorsOf(0, repeated.first) >= whole;
+  if (isOwnBefore)
+    groups.push_back(0);
+  for (unsigned group = 0; group != repeated.count; ++group)
+    groups.push_back(repeated.first + group * repeated.size);
+  if (!isOwnBefore && 2 * operatorsOf(end, layers) >= whole)
+    groups.push_back(end);
+  groups.front() = 0;
+  groups.push_back(layers);
+  return groups;
+}
+
+/// The numbers of chunks that stages can have: with at least two stages, whose chunks are equally long.
+std::vector<unsigned> Searcher::chunksOf(const pipeline::ScheduleRow &row) const {
+  if (row.mostChunks == 1)
+    return {1};
+  std::vector<unsigned> numbers, groups = groupsOf(repeated, graph);
+  unsigned count = groups.empty() ? 0 : static_cast<unsigned>(groups.size() - 1);
+  // In a V the first stage has the end of the model as well: no layers in a row stand for that.
+  if (row.chunkOrder == pipeline::ChunkOrder::Rounds)
+    for (unsigned chunks = row.fewestChunks; chunks <= std::min(row.mostChunks, count / 2); ++chunks)
+      if (count % chunks == 0 && request.chunks.value_or(chunks) == chunks)
+        numbers.push_back(chunks);
+  return numbers;
+}
+
+std::vector<ScheduleChoice> Searcher::schedules(int64_t microbatches) const {
+  const Degrees &degrees = request.degrees;
+  bool isOneStage = request.pinned.empty() && degrees.any() && degrees.pipeline.value_or(1) == 1;
+  if (!request.schedule && (!request.training || microbatches == 1 || isOneStage))
+    return {{pipeline::Schedule(), 1}};
+  std::vector<ScheduleChoice> choices;
+  auto add = [&](pipeline::Schedule schedule) {
+    for (unsigned chunks : chunksOf(*schedule))
+      choices.push_back({schedule, chunks});
+  };
+  if (request.schedule)
+    add(*request.schedule);
+  else
+    for (const pipeline::ScheduleRow &row : pipeline::scheduleTable())
+      if (row.isSearched)
+        add(row);
+  return choices;
+}
+
+/// Where layers may be cut so that each stage has as many groups of equal layers for one chunk as for another: every so
+/// many groups.
+std::vector<unsigned> Searcher::cutsFor(unsigned chunks) const {
+  std::vector<unsigned> cuts;
+  if (chunks == 1)
+    return cuts;
+  std::vector<unsigned> groups = groupsOf(repeated, graph);
+  for (unsigned group = 0; group < groups.size(); group += chunks)
+    cuts.push_back(groups[group]);
+  return cuts;
+}
+
+/// By position among the operators as stages have them in a row: the operator in the model. Chunk c of a stage whose
+/// groups begin at u is what begins at group c N / v + u / v of the N: the first and the last group stay where they
+/// are.
+std::vector<unsigned> Searcher::orderOf(const stages::StagePlan &plan, unsigned chunks) const {
+  if (chunks == 1)
+    return {};
+  std::vector<unsigned> order(graph.operators.size()), groups = groupsOf(repeated, graph);
+  std::iota(order.begin(), order.end(), 0u);
+  auto count = static_cast<unsigned>(groups.size() - 1);
+  auto firstOf = [&](unsigned group) { return graph.boundaries[groups[group]].at; };
+  for (const stages::Stage &stage : plan.stages) {
+    auto groupAt = [&](unsigned layer) { return static_cast<unsigned>(llvm::find(groups, layer) - groups.begin()); };
+    unsigned begin = groupAt(stage.first), end = groupAt(stage.last), own = (end - begin) / chunks;
+    for (unsigned group = begin; group != end; ++group) {
+      unsigned chunk = (group - begin) / own, inChunk = (group - begin) % own;
+      unsigned inModel = chunk * (count / chunks) + begin / chunks + inChunk;
+      for (unsigned position = firstOf(group); inModel != group && position != firstOf(group + 1); ++position)
+        order[position] = firstOf(inModel) + position - firstOf(group);
+    }
+  }
+  return order;
+}
+
+} // namespace cleave::search
