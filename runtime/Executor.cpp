@@ -328,8 +328,13 @@ std::shared_ptr<Step> Executor::State::start(EntryPhase phase, std::vector<HostT
   ++started[phase.index()];
   step->inputs = std::move(inputs);
   step->outputs = std::move(outputs);
+  bool isSubmitted = phase.phase == Phase::Body;
+  if (isSubmitted)
+    step->over = context.options.stepOver;
   for (Queue *queue : queues)
     queue->submit(step);
+  if (isSubmitted && queues.empty() && step->over)
+    step->over();
   return step;
 }
 
@@ -366,9 +371,11 @@ Expected<std::unique_ptr<Executor>> Executor::create(const Plan &plan, const std
                        "step, and no programs: it can be explained and simulated, not run; compile without --train to "
                        "run the model");
     if (names.size() > 1 && ((*entry)->samples == 0 || std::ranges::find(entries, *entry) != entries.end()))
-      return makeError(Status::Usage,
-                       "entries that run together expect to train or evaluate and to be named once, got \"", name,
-                       "\"");
+      return makeError(
+          Status::Usage,
+          "entries that run together expect to share arenas, as those that train or take a batch, and to be "
+          "named once, got \"",
+          name, "\"");
     entries.push_back(*entry);
   }
   auto state = std::make_unique<State>();

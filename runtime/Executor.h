@@ -25,6 +25,9 @@ struct ExecutorOptions {
   /// Seconds that an instruction takes on `device` under the null driver; absent: none. A communication takes the
   /// longest that one of its ends takes.
   std::function<double(uint32_t device, const Instruction &)> seconds;
+  /// Called whenever a submitted step is over, by the thread that ends it: waiting for as many of the earliest steps
+  /// takes no time then. Must not call the executor. May be empty.
+  std::function<void()> stepOver;
   /// Those that run the plan together, and which of them runs each device; null: this one runs all.
   Processes *processes = nullptr;
   std::vector<uint32_t> rankOfDevice;
@@ -55,8 +58,8 @@ public:
   /// memory or processor features are missing, Status::Unsupported when this build lacks a driver or library.
   static Expected<std::unique_ptr<Executor>> create(const Plan &plan, const std::string &entry,
                                                     ParameterSource &parameters, ExecutorOptions options = {});
-  /// The same for several entries, each named once, that train or evaluate (Entry::samples): their programs of one mesh
-  /// take turns on one arena, in which the parameters keep their places. Each entry's `prepare` runs once.
+  /// The same for several entries, each named once, that share arenas (Entry::samples): their programs of one mesh take
+  /// turns on one, in which the parameters keep their places. Each entry's `prepare` runs once.
   static Expected<std::unique_ptr<Executor>> create(const Plan &plan, const std::vector<std::string> &entries,
                                                     ParameterSource &parameters, ExecutorOptions options = {});
   /// Waits for the steps in flight.

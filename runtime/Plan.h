@@ -319,7 +319,8 @@ struct Entry {
   std::vector<Operator> operators;
   std::vector<Tile> tiles;
   std::optional<Prediction> prediction;
-  /// Of a step that trains or evaluates: the size of dimension 0 of every input. 0: it does neither.
+  /// Of an entry that takes turns with others on one arena (a step that trains or evaluates, or one of several
+  /// batches): the size of dimension 0 of every input. Else 0.
   uint64_t samples = 0;
   /// The length of sequences that it is for, where the plan has entries for several; else 0.
   uint64_t bucket = 0;

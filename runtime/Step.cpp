@@ -25,8 +25,12 @@ void Step::finish(StepTimes queue, const Error &error) {
       failure = error;
     last = ++finished == queues;
   }
-  if (last)
-    done.signal(1);
+  if (!last)
+    return;
+  // Whoever has waited knows that this is over, too.
+  if (over)
+    over();
+  done.signal(1);
 }
 
 Expected<StepTimes> Step::wait() {

@@ -8,6 +8,7 @@
 #include "runtime/Executor.h"
 #include "runtime/Timeline.h"
 
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -34,6 +35,8 @@ public:
   const Ticket number;
   const int64_t earliest;
   std::vector<HostTensor> inputs, outputs;
+  /// Called when the step is over, by the thread that ends it; may be empty.
+  std::function<void()> over;
 
   /// A queue has ended its list, which it ran from `times.begin` to `times.end`, with its first error, if any.
   void finish(StepTimes times, const Error &error);

@@ -2,7 +2,7 @@
 //
 // Compares places. A value that `prepare` makes of a parameter would be out of date after the first step that writes
 // the parameter, so only its load may touch it there. Of two entries on one arena each may write what it likes, but
-// for what lasts in the other, unless both load the same part of the same parameter there.
+// for what lasts in the other, unless both make the same there: the same load, or the same kernel of the same.
 
 #include "runtime/VerifyState.h"
 
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace cleave::runtime {
@@ -87,7 +88,14 @@ class ProgramPair {
 public:
   ProgramPair(const PlanContents &plan, const Entry &entry, const Program &program, const Entry &otherEntry,
               const Program &other)
-      : plan(plan), entry(entry), program(program), otherEntry(otherEntry), other(other) {}
+      : plan(plan), entry(entry), program(program), otherEntry(otherEntry), other(other), makers(makersOf(program)),
+        otherMakers(makersOf(other)) {
+    for (Phase phase : {Phase::Prepare, Phase::Body})
+      for (const Instruction &instruction : other.instructions(phase))
+        for (const BufferAccess &access : accessesOf(plan, instruction.action))
+          if (access.writes)
+            otherWrites.push_back({&instruction, access.buffer, phase});
+  }
 
   /// Whether what lasts in the program stays as it is when the other one runs.
   Error check(const std::vector<LastingBytes> &lasting) const {
@@ -119,37 +127,76 @@ private:
     return one.offset == two.offset && one.bytes == two.bytes && isSame(entry.tile(tile), otherEntry.tile(otherTile));
   }
 
-  /// Nothing of the other program writes these bytes, but for the load that writes what is there.
+  /// Nothing of the other program writes these bytes, but for what makes the same as is there.
   Error checkKept(const LastingBytes &bytes) const {
-    for (Phase phase : {Phase::Prepare, Phase::Body})
-      for (const Instruction &instruction : other.instructions(phase))
-        for (const BufferAccess &access : accessesOf(plan, instruction.action))
-          if (access.writes && overlaps(other.buffers[access.buffer], bytes.begin, bytes.end) &&
-              !(phase == Phase::Prepare && isSameLoad(bytes.buffer, instruction.action)))
-            return reject("buffer \"", program.buffers[bytes.buffer].name, "\" of entry \"", entry.name,
-                          "\" is made once, but ", kindName(instruction.action), " of entry \"", otherEntry.name,
-                          "\" writes buffer \"", other.buffers[access.buffer].name, "\" over it")
-                .atNode(instruction.node);
+    for (auto [instruction, buffer, phase] : otherWrites)
+      if (overlaps(other.buffers[buffer], bytes.begin, bytes.end) &&
+          !(phase == Phase::Prepare && isSamePlace(bytes.buffer, -1, buffer, -1) && isSameValue(bytes.buffer, buffer)))
+        return reject("buffer \"", program.buffers[bytes.buffer].name, "\" of entry \"", entry.name,
+                      "\" is made once, but ", kindName(instruction->action), " of entry \"", otherEntry.name,
+                      "\" writes buffer \"", other.buffers[buffer].name, "\" over it")
+            .atNode(instruction->node);
     return Error::success();
   }
 
-  /// Whether the program has one write of the buffer, which loads what `action` loads, to the same place.
-  bool isSameLoad(uint32_t buffer, const Action &action) const {
-    const auto *theirs = std::get_if<LoadParameter>(&action);
-    if (!theirs)
-      return false;
-    bool same = false;
-    for (const Instruction &instruction : program.prepare)
-      for (const BufferAccess &access : accessesOf(plan, instruction.action)) {
-        if (!access.writes || ownerOf(program, access.buffer) != buffer)
+  /// What makes a buffer in `prepare`: an instruction, and which of the buffers that it names.
+  struct Maker {
+    const Instruction *instruction;
+    size_t access;
+  };
+
+  /// By owner of buffers, the maker of all its bytes; nothing where that is not one instruction.
+  std::vector<std::optional<Maker>> makersOf(const Program &of) const {
+    std::vector<std::optional<Maker>> makers(of.buffers.size());
+    std::vector<bool> isTouched(of.buffers.size());
+    for (const Instruction &instruction : of.prepare) {
+      std::vector<BufferAccess> accesses = accessesOf(plan, instruction.action);
+      for (size_t index = 0; index != accesses.size(); ++index) {
+        uint32_t written = accesses[index].buffer, owner = ownerOf(of, written);
+        if (!accesses[index].writes)
           continue;
-        const auto *load = std::get_if<LoadParameter>(&instruction.action);
-        same = load && load->buffer == buffer && load->parameter == theirs->parameter &&
-               isSamePlace(load->buffer, load->tile, theirs->buffer, theirs->tile);
-        if (!same)
-          return false;
+        bool isWhole = of.buffers[written].bytes == of.buffers[owner].bytes;
+        makers[owner] = isTouched[owner] || !isWhole ? std::nullopt : std::optional(Maker{&instruction, index});
+        isTouched[owner] = true;
       }
-    return same;
+    }
+    return makers;
+  }
+
+  static uint64_t offsetInOwner(const Program &of, uint32_t buffer) {
+    return of.buffers[buffer].offset - of.buffers[ownerOf(of, buffer)].offset;
+  }
+
+  /// Whether `prepare` makes the same of the same in a buffer of the program and one of the other.
+  bool isSameValue(uint32_t buffer, uint32_t otherBuffer) const {
+    auto [known, isNew] = sameValues.try_emplace({buffer, otherBuffer}, false);
+    if (!isNew)
+      return known->second;
+    auto ours = makers[ownerOf(program, buffer)], theirs = otherMakers[ownerOf(other, otherBuffer)];
+    bool isEqual = ours && theirs && ours->access == theirs->access &&
+                   offsetInOwner(program, buffer) == offsetInOwner(other, otherBuffer) &&
+                   isSameAction(*ours->instruction, *theirs->instruction);
+    sameValues[{buffer, otherBuffer}] = isEqual;
+    return isEqual;
+  }
+
+  bool isSameAction(const Instruction &ours, const Instruction &theirs) const {
+    const auto *load = std::get_if<LoadParameter>(&ours.action),
+               *otherLoad = std::get_if<LoadParameter>(&theirs.action);
+    if (load && otherLoad)
+      return load->parameter == otherLoad->parameter &&
+             isSame(entry.tile(load->tile), otherEntry.tile(otherLoad->tile));
+    const auto *index = std::get_if<LoadIndex>(&ours.action), *otherIndex = std::get_if<LoadIndex>(&theirs.action);
+    if (index && otherIndex)
+      return index->dim == otherIndex->dim && index->what == otherIndex->what &&
+             isSame(&entry.tiles[index->tile], &otherEntry.tiles[otherIndex->tile]);
+    const auto *call = std::get_if<Call>(&ours.action), *otherCall = std::get_if<Call>(&theirs.action);
+    if (!call || !otherCall || call->kernel != otherCall->kernel)
+      return false;
+    std::vector<BufferAccess> accesses = accessesOf(plan, ours.action), others = accessesOf(plan, theirs.action);
+    return std::ranges::equal(accesses, others, [&](const BufferAccess &one, const BufferAccess &two) {
+      return one.writes == two.writes && (one.writes || isSameValue(one.buffer, two.buffer));
+    });
   }
 
   const PlanContents &plan;
@@ -157,6 +204,15 @@ private:
   const Program &program;
   const Entry &otherEntry;
   const Program &other;
+  const std::vector<std::optional<Maker>> makers, otherMakers;
+  struct Write {
+    const Instruction *instruction;
+    uint32_t buffer;
+    Phase phase;
+  };
+  std::vector<Write> otherWrites;
+  /// By buffer of the program and of the other one: isSameValue.
+  mutable std::map<std::pair<uint32_t, uint32_t>, bool> sameValues;
 };
 
 /// A parameter that changes is loaded only where it is kept, and its name is its own.

@@ -47,6 +47,10 @@ if os.path.isdir(programs):
 python = os.environ.get("CLEAVE_PYTHON") or ("/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3")
 if subprocess.run([python, "-c", "import onnx, torch"], capture_output=True, check=False).returncode == 0:
     config.available_features.add("torch")
+# Models that tests make: `REQUIRES: onnx`, and `%python` runs what makes them.
+config.substitutions.append(("%python", python))
+if subprocess.run([python, "-c", "import numpy, onnx"], capture_output=True, check=False).returncode == 0:
+    config.available_features.add("onnx")
 
 if len(os.sched_getaffinity(0)) > 1:
     config.available_features.add("two-cores")

@@ -32,7 +32,8 @@
 
 namespace cleave::dfg {
 
-/// On a graph that trains or evaluates: the samples of a step, the size of dimension 0 of its inputs; an i64.
+/// On a graph whose entry shares its arena with others, to train, evaluate or take a batch: the samples of a step, the
+/// size of dimension 0 of its inputs; an i64.
 inline constexpr llvm::StringLiteral samplesAttrName = "dfg.samples";
 
 /// The model's node name that a location carries, and the node's operator type; empty where it carries none.

@@ -9,8 +9,10 @@
 #include "passes/import/Import.h"
 #include "passes/import/ImportedValue.h"
 #include "passes/import/OnnxProto.h"
+#include "passes/import/SamplePositions.h"
 #include "passes/import/TensorReader.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -89,6 +91,9 @@ private:
   /// A warning for each attribute that the node's operator does not have: it may be misspelt.
   void warnOfAttributes(const NodeImporter &node);
 
+  /// The samples that the model declares; nothing where it leaves them open, or none are given in their place.
+  std::optional<int64_t> declaredSamples() const;
+
   // Nodes (GraphImporter.cpp, Functions.cpp, Subgraphs.cpp, OpaqueNodes.cpp).
   mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
   /// Counts a node; an error that names it where that is more than the limits allow.
@@ -138,6 +143,8 @@ private:
   std::deque<ImportedValue> values;
   llvm::StringSet<> symbols;
   llvm::DenseMap<mlir::Value, ImportedValue *> graphInputs;
+  llvm::DenseSet<mlir::Value> batchedInputs;
+  std::optional<SamplePositions> samplePositions; ///< with samples in place of the model's
   llvm::MapVector<mlir::Operation *, ImportedValue *> parameters;
   llvm::DenseMap<mlir::Value, ImportedValue *> reads;
   llvm::StringMap<const onnx::TypeProto *> declaredTypes;

@@ -85,6 +85,15 @@ static bool countsSamples(const onnx::GraphProto &graph, const onnx::ValueInfoPr
          first->dim_param() == own->dim_param();
 }
 
+std::optional<int64_t> GraphImporter::declaredSamples() const {
+  if (!options.samples)
+    return std::nullopt;
+  for (const onnx::ValueInfoProto &input : model->graph().input())
+    if (countsSamples(model->graph(), input) && input.type().tensor_type().shape().dim(0).has_dim_value())
+      return input.type().tensor_type().shape().dim(0).dim_value();
+  return std::nullopt;
+}
+
 FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto &input,
                                                      SmallVectorImpl<std::string> &unbound) {
   auto reject = [&](ImportFailure failure, const Twine &message) {
@@ -179,12 +188,16 @@ LogicalResult GraphImporter::importInputs(Scope &scope) {
     return fail(ImportFailure::Usage, "the model's dimensions " + quotedList(unbound) +
                                           " are symbolic, expected a size for each, as in" + flags);
   }
+  if (options.samples && *options.samples > 1)
+    samplePositions.emplace(*options.samples, [this](BlockArgument input) { return batchedInputs.contains(input); });
   for (auto [input, type] : inputs) {
     if (input->name().empty())
       return fail(ImportFailure::Rejected, "an input has no name");
     ImportedValue *value = addValue(input->name(), type);
     value->value = graph.getBody().addArgument(type, dfg::getNodeLocation(context, input->name(), "Input"));
     graphInputs[value->value] = value;
+    if (options.samples && countsSamples(model->graph(), *input))
+      batchedInputs.insert(value->value);
     if (failed(define(scope, input->name(), value)))
       return failure();
     if (auto bound = options.bindings.find(input->name()); bound != options.bindings.end())

@@ -24,6 +24,21 @@ NodeImporter::NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeP
 
 bool NodeImporter::isTraining() const { return graph.isTraining(); }
 
+SmallVector<int64_t> NodeImporter::rebatch(unsigned index, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> given(shape);
+  std::optional<int64_t> declared = graph.declaredSamples();
+  bool isComputed = hasInput(index) && !inputs[index]->known;
+  Value operand = graph.samplePositions && declared && isComputed ? input(index) : Value();
+  if (!operand)
+    return given;
+  auto position = graph.samplePositions->find(operand);
+  if (failed(position) || !*position)
+    return given;
+  return rebatchShape(mlir::cast<RankedTensorType>(operand.getType()).getShape(), **position, shape, *declared,
+                      *graph.options.samples)
+      .value_or(given);
+}
+
 bool NodeImporter::keepsDropout() const { return graph.keepsDropout(); }
 
 Value NodeImporter::use(ImportedValue &value) {

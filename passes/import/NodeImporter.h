@@ -36,6 +36,9 @@ public:
   bool isTraining() const;
   /// Whether dropout is an operator.
   bool keepsDropout() const;
+  /// `shape`, to which the model reshapes an input, for the samples that the graph is imported with in place of those
+  /// that the model declares; as it is where that does not apply.
+  llvm::SmallVector<int64_t> rebatch(unsigned index, llvm::ArrayRef<int64_t> shape);
   const onnx::NodeProto &getProto() const { return proto; }
 
   //===-- inputs and outputs ---------------------------------------------------------------------------------===//

@@ -22,6 +22,9 @@ static ImportResults importReshape(NodeImporter &node) {
         return node.error("expects a dimension of its input for the 0 at position " + Twine(index));
       size = node.shape(0)[index];
     }
+  }
+  *shape = node.rebatch(0, *shape);
+  for (auto [index, size] : llvm::enumerate(*shape)) {
     if (size == -1 && open < 0) {
       open = index;
       continue;

@@ -23,7 +23,8 @@ struct Value {
   /// Holds something else in every step, although nothing that runs once needs to wait for it: a parameter that the
   /// step writes. What reads it runs in every step.
   bool changes = false;
-  /// Programs that take turns on one arena keep this in one place: the number of a parameter and the part of it.
+  /// Programs that take turns on one arena keep this in one place: the number of what is in it, a part of a parameter
+  /// or what one kernel makes of such parts.
   std::optional<unsigned> shared = {};
 };
 

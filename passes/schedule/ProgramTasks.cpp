@@ -180,6 +180,14 @@ void ProgramTasks::addLaunch(unsigned device, plan::LaunchOp launch) {
     task.reads.push_back(getValue(operand));
   for (Value output : launch.getOutputs())
     task.writes.push_back(addValue(device, output));
+  // Programs that take turns have one copy of what they make alike once, as a weight in a library's layout.
+  std::vector<unsigned> contents;
+  for (unsigned value : task.reads)
+    if (problem.values[value].shared && !problem.values[value].changes)
+      contents.push_back(*problem.values[value].shared);
+  if (!contents.empty() && contents.size() == task.reads.size())
+    for (unsigned result = 0; result != launch->getNumResults(); ++result)
+      share(task.writes[result], {launch.getKernelAttr(), {}, contents, result});
   if (int64_t scratch = getKernelSignature(kernel).scratchBytes)
     task.writes.push_back(addBytes(device, scratch));
 }
@@ -308,8 +316,12 @@ void ProgramTasks::addParameter(unsigned device, Value value, FlatSymbolRefAttr 
     problem.values[task.writes.front()].changes = true;
     written[device].push_back({name, value, tile});
   }
+  share(task.writes.front(), {name, tile, {}});
+}
+
+void ProgramTasks::share(unsigned value, Content content) {
   auto number = static_cast<unsigned>(sharedNumbers.size());
-  problem.values[task.writes.front()].shared = sharedNumbers.try_emplace({name, tile}, number).first->second;
+  problem.values[value].shared = sharedNumbers.try_emplace(std::move(content), number).first->second;
 }
 
 void ProgramTasks::addIndex(unsigned device, Value value, StringRef what, dist::LayoutAttr attribute, int64_t dim,
@@ -430,7 +442,7 @@ LogicalResult ProgramTasks::addOperation(unsigned device, Operation &op) {
         return success();
       })
       .Case([&](dfg::ConstantOp constant) {
-        addLoad(device, constant, constant);
+        share(addLoad(device, constant, constant).writes.front(), {constant.getValueAttr(), {}, {}});
         return success();
       })
       .Case([&](dist::StartOp start) {

@@ -13,6 +13,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
+#include <map>
+#include <tuple>
 #include <variant>
 
 namespace cleave {
@@ -143,8 +145,19 @@ private:
   llvm::MapVector<int64_t, Channel> channels;
   /// By device.
   std::vector<std::vector<WrittenParameter>> written;
-  /// Parameters and their tiles that are read, numbered.
-  llvm::MapVector<std::pair<mlir::Attribute, mlir::Attribute>, unsigned> sharedNumbers;
+  /// What a value holds that follows from parameters and constants alone: what makes it, of which values by their
+  /// numbers, and which result of it. Numbered.
+  struct Content {
+    mlir::Attribute maker, part;
+    std::vector<unsigned> operands;
+    unsigned result = 0;
+
+    auto key() const { return std::tuple(maker.getAsOpaquePointer(), part.getAsOpaquePointer(), operands, result); }
+    bool operator<(const Content &other) const { return key() < other.key(); }
+  };
+  std::map<Content, unsigned> sharedNumbers;
+  /// Gives a value the number of its content.
+  void share(unsigned value, Content content);
   /// The first read of a parameter in the program at hand.
   llvm::DenseMap<mlir::Attribute, mlir::Value> reads;
   /// The channel of the next collective: behind those of all transfers.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Graphs beside the one that trains a model: the one that evaluates it, and those for other lengths of sequences.
+// Graphs beside another of the same model: the one that evaluates it, those for other lengths of sequences or batches.
 
 #ifndef CLEAVE_PASSES_TRAIN_EVALUATION_H
 #define CLEAVE_PASSES_TRAIN_EVALUATION_H
@@ -20,9 +20,9 @@ llvm::LogicalResult placeLike(dfg::GraphOp graph, dfg::GraphOp placed);
 /// Gives the reads of parameters in `evaluation` that `step` keeps the homes that they have there.
 void shareParameters(dfg::GraphOp evaluation, dfg::GraphOp step);
 
-/// Moves the graphs of `part`, which trains the same model on sequences of another length, into `whole`: parameters,
-/// optimizer state and meshes are those that `whole` has. Fails, with a diagnostic, where `part` has a parameter that
-/// `whole` lacks or has with another type, first value or home, or another mesh of the same name.
+/// Moves the graphs of `part`, the same model for sequences of another length or another batch, into `whole`:
+/// parameters, optimizer state and meshes are those that `whole` has. Fails, with a diagnostic, where `part` has a
+/// parameter that `whole` lacks or has with another type, first value or home, or another mesh of the same name.
 llvm::LogicalResult joinSteps(mlir::ModuleOp whole, mlir::ModuleOp part);
 
 } // namespace cleave

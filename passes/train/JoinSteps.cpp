@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Steps for several lengths of sequences in one module, on one set of parameters.
+// Graphs for several lengths of sequences, or several batches, in one module, on one set of parameters.
 
 #include "passes/train/Evaluation.h"
 
@@ -17,13 +17,13 @@ LogicalResult joinParameter(SymbolTable &symbols, dfg::ParameterOp parameter) {
   auto known = symbols.lookup<dfg::ParameterOp>(parameter.getSymName());
   if (!known)
     return parameter.emitError("parameter \"")
-           << parameter.getSymName() << "\" is expected for every length, got none for the longest sequences";
+           << parameter.getSymName() << "\" is expected for every size, got none for the largest";
   if (known.getType() != parameter.getType() || known.getInit() != parameter.getInit() ||
       known.getState() != parameter.getState())
     return parameter.emitError("parameter \"")
-           << parameter.getSymName() << "\" expects the same type and first value for every length, got "
-           << known.getTensorType() << " = " << known.getInit() << " for the longest sequences and "
-           << parameter.getTensorType() << " = " << parameter.getInit() << " for others";
+           << parameter.getSymName() << "\" expects the same type and first value for every size, got "
+           << known.getTensorType() << " = " << known.getInit() << " for the largest and " << parameter.getTensorType()
+           << " = " << parameter.getInit() << " for others";
   return success();
 }
 
@@ -34,7 +34,7 @@ LogicalResult joinMesh(SymbolTable &symbols, ModuleOp whole, dist::MeshOp mesh) 
     return success();
   }
   if (known->getAttrDictionary() != mesh->getAttrDictionary())
-    return mesh.emitError("mesh \"") << mesh.getSymName() << "\" expects the same devices for every length";
+    return mesh.emitError("mesh \"") << mesh.getSymName() << "\" expects the same devices for every size";
   return success();
 }
 
@@ -55,8 +55,8 @@ LogicalResult checkHomes(const Homes &homes, ModuleOp part) {
     dist::PlaceAttr known = homes.lookup(parameter);
     if (known && (known.getMesh() != place.getMesh() || known.getSplit() != place.getSplit()))
       return part.emitError("parameter \"")
-             << cast<FlatSymbolRefAttr>(parameter).getValue() << "\" expects one home for every length, got " << known
-             << " for the longest sequences and " << place << " for others; place the nodes that use it by hand";
+             << cast<FlatSymbolRefAttr>(parameter).getValue() << "\" expects one home for every size, got " << known
+             << " for the largest and " << place << " for others; place the nodes that use it by hand";
   }
   return success();
 }

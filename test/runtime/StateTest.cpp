@@ -362,5 +362,40 @@ TEST(VerifySharing, AcceptsEqualLoads) {
   EXPECT_FALSE(error) << error.text();
 }
 
+/// Both entries make the sum of two constants once, in one place, of what they load elsewhere.
+PlanBuilder foldingPlan(bool isSame) {
+  PlanBuilder builder = sharingPlan();
+  uint32_t c = builder.constant("c", 4, 3), d = builder.constant("d", 4, 5);
+  auto fold = [&](uint32_t second, uint64_t scratch) {
+    uint32_t left = builder.bufferAt(0, "left", 4, scratch), right = builder.bufferAt(0, "right", 4, scratch + 64);
+    uint32_t held = builder.bufferAt(0, "folded", 4, 192), copied = builder.bufferAt(0, "copied", 4, 256);
+    builder.into(Phase::Prepare);
+    Point one = builder.loadParameter(0, c, left), two = builder.loadParameter(0, second, right);
+    builder.call(0, "fold", 0, {left, right, held}, {one, two});
+    builder.into(Phase::Body).copy(0, "use", held, copied);
+  };
+  std::unique_ptr<fb::EntryT> look = std::move(builder.plan.entries.back());
+  builder.plan.entries.pop_back();
+  fold(d, 320);
+  builder.plan.entries.push_back(std::move(look));
+  fold(isSame ? d : c, 448);
+  return builder;
+}
+
+// What both make alike of the same parameters, as a weight in a library's layout, has one place.
+TEST(VerifySharing, AcceptsWhatIsMadeAlike) {
+  Error error = verifyPlan(foldingPlan(true).read());
+  EXPECT_FALSE(error) << error.text();
+}
+
+// The same kernel of something else is something else.
+TEST(VerifySharing, RefusesWhatIsMadeOfSomethingElse) {
+  Error error = verifyPlan(foldingPlan(false).read());
+  EXPECT_NE(error.message().find("buffer \"folded\" of entry \"main\" is made once, but call of entry \"look\" writes "
+                                 "buffer \"folded\" over it"),
+            std::string::npos)
+      << error.message();
+}
+
 } // namespace
 } // namespace cleave::runtime::test

@@ -21,6 +21,10 @@
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave-run/TrainArguments.h"
+#if defined(CLEAVE_SERVE)
+#include "tools/cleave-run/LoadArguments.h"
+#include "tools/cleave-run/ServeArguments.h"
+#endif
 
 #include <CLI/CLI.hpp>
 
@@ -167,6 +171,15 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   CLI::App *trainCommand =
       app.add_subcommand("train", "Trains: runs a plan that was compiled with --train on data. See train --help.");
   addTrainArguments(*trainCommand, training);
+#if defined(CLEAVE_SERVE)
+  cleave::ServeArguments serving;
+  CLI::App *serveCommand = app.add_subcommand("serve", "Serves plans over HTTP. See serve --help.");
+  serveCommand->add_option("PLAN", serving.options.plans, "plans, or NAME=PLAN; or --models");
+  addServeArguments(*serveCommand, serving);
+  serve::LoadOptions load;
+  CLI::App *loadCommand = app.add_subcommand("load", "Asks a server again and again, and measures. See load --help.");
+  cleave::addLoadArguments(*loadCommand, load);
+#endif
   cleave::checkNumbers(app);
   auto started = startProcesses();
   if (!started)
@@ -184,6 +197,19 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   if (processes)
     if (Error error = processes->watch(training.watch))
       return report(error, isFirst);
+#if defined(CLEAVE_SERVE)
+  if (loadCommand->parsed())
+    return serve::loadCommand(load, std::cout, std::cerr);
+  if (serveCommand->parsed()) {
+    if (processes)
+      return report(
+          makeError(Status::Usage, "serving expects one process, got ", processes->count(), "; run it without mpirun"),
+          isFirst);
+    serving.trust.refusesCode |= trust.refusesCode;
+    serving.trust.acceptsAny |= trust.acceptsAny;
+    return serve::serveCommand(serving.complete(), {}, std::cout, std::cerr);
+  }
+#endif
   if (trainCommand->parsed()) {
     // Either place of the options counts.
     training.trust.refusesCode |= trust.refusesCode;

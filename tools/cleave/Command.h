@@ -34,6 +34,7 @@ void addProbeCommand(CLI::App &app, Action &chosen);
 void addProfileCommand(CLI::App &app, Action &chosen);
 void addRunCommand(CLI::App &app, Action &chosen);
 void addScheduleCommand(CLI::App &app, Action &chosen);
+void addServeCommand(CLI::App &app, Action &chosen);
 void addSimulateCommand(CLI::App &app, Action &chosen);
 void addTrainCommand(CLI::App &app, Action &chosen);
 /// Becomes cleave-run, which takes the same arguments, in processes that a launcher has started together to run a plan

@@ -53,9 +53,9 @@ static int runCommand(int argc, char **argv) {
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
   for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addExportCommand,
-                   addDiffCommand, addSimulateCommand, addProfileCommand, addRunCommand, addTrainCommand,
-                   addVerifyCommand, addScheduleCommand, addPartitionCommand, addZooCommand, addVocabularyCommand,
-                   addBenchCommand, addProbeCommand, addCalibrateCommand})
+                   addDiffCommand, addSimulateCommand, addProfileCommand, addRunCommand, addServeCommand,
+                   addTrainCommand, addVerifyCommand, addScheduleCommand, addPartitionCommand, addZooCommand,
+                   addVocabularyCommand, addBenchCommand, addProbeCommand, addCalibrateCommand})
     add(app, chosen);
   checkNumbers(app);
   int code = parse(app, argc, argv);

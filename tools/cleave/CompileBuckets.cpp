@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bucketing: a training step and an evaluation for each of several lengths of sequences, on one set of parameters and
-// optimizer state. The longest is searched and placed; all others are placed as it is.
+// Bucketing: a training step and an evaluation for each of several lengths of sequences, or an entry for each of
+// several batches, on one set of parameters and optimizer state. The largest is searched and placed; all others are
+// placed as it is.
 
 #include "tools/cleave/ModelCompiler.h"
 
 #include "dialects/dfg/PortAttributes.h"
 #include "dialects/dist/Dist.h"
+#include "passes/import/SamplePositions.h"
 #include "passes/train/Evaluation.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -39,7 +41,46 @@ static Expected<Buckets> parseBuckets(const std::string &text) {
 
 static std::string binding(const Buckets &buckets, int64_t size) { return buckets.dim + "=" + std::to_string(size); }
 
+/// Powers of two up to the largest, and that.
+static std::vector<int64_t> batchesUpTo(int64_t largest) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size < largest; size *= 2)
+    sizes.push_back(size);
+  sizes.push_back(largest);
+  return sizes;
+}
+
+Error ModelCompiler::readBatches() {
+  const TargetOptions &target = request.target;
+  const char *name = target.maxBatch ? "--max-batch" : "--batches";
+  if (target.maxBatch && !target.batches.empty())
+    return makeError(Status::Usage, "--batches gives all batches, --max-batch those up to the largest; leave one out");
+  if (target.train)
+    return makeError(Status::Usage, name, " expects a plan that infers; with --train give --batch");
+  Buckets batches{"", target.maxBatch ? batchesUpTo(target.maxBatch) : target.batches};
+  for (size_t i = 0; i != batches.sizes.size(); ++i)
+    if (i != 0 && batches.sizes[i] <= batches.sizes[i - 1])
+      return makeError(Status::Usage, "--batches expects increasing sizes, got ", batches.sizes[i], " behind ",
+                       batches.sizes[i - 1]);
+  if (StringRef(model.model).ends_with(".mlir"))
+    return makeError(Status::Usage, name, " expects an ONNX model; \"", model.model,
+                     "\" is a module, whose sizes are fixed");
+  buckets = std::move(batches);
+  chooseBucket(buckets->sizes.back());
+  return Error::success();
+}
+
+void ModelCompiler::chooseBucket(int64_t size) {
+  bucket = size;
+  if (buckets->areBatches())
+    model.samples = size;
+  else
+    model.dims.back() = binding(*buckets, size);
+}
+
 Error ModelCompiler::readBuckets() {
+  if (request.target.maxBatch || !request.target.batches.empty())
+    return readBatches();
   if (request.target.buckets.empty())
     return Error::success();
   auto parsed = parseBuckets(request.target.buckets);
@@ -53,8 +94,8 @@ Error ModelCompiler::readBuckets() {
       return makeError(Status::Usage, "--buckets gives dimension \"", parsed->dim, "\" its sizes, so does --dim ", dim,
                        "; leave one out");
   buckets = std::move(*parsed);
-  bucket = buckets->sizes.back();
-  model.dims.push_back(binding(*buckets, bucket));
+  model.dims.emplace_back();
+  chooseBucket(buckets->sizes.back());
   return Error::success();
 }
 
@@ -72,9 +113,8 @@ Error ModelCompiler::checkBucketLabels(dfg::GraphOp graph) {
 }
 
 Error ModelCompiler::importBucket(int64_t size, ModuleOp placed) {
-  bucket = size;
-  model.dims.back() = binding(*buckets, size);
-  // The weights that the longest found are the others'.
+  chooseBucket(size);
+  // The weights that the largest found are the others'.
   WeightsStore weights = std::move(result.imported);
   Error failed = import();
   if (!failed)
@@ -83,7 +123,7 @@ Error ModelCompiler::importBucket(int64_t size, ModuleOp placed) {
   if (failed)
     return failed;
   if (placing.strategy != PlaceStrategy::Auto) {
-    // What there is to warn of was said of the longest.
+    // What there is to warn of was said of the largest.
     ScopedDiagnosticHandler quiet(result.context.get(), [](Diagnostic &diagnostic) {
       return success(diagnostic.getSeverity() == DiagnosticSeverity::Warning);
     });
@@ -94,17 +134,33 @@ Error ModelCompiler::importBucket(int64_t size, ModuleOp placed) {
                                                                  : alreadyPrinted(Status::Unsupported);
 }
 
-Error ModelCompiler::makeBucketSteps() {
+Error ModelCompiler::makeBatchEntry() {
+  dfg::GraphOp graph = graphOf(*module);
+  if (Error error = narrow(graph))
+    return error;
+  if (Error error = widen(graph))
+    return error;
+  graph->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(bucket));
+  graph.setSymName("batch/" + std::to_string(bucket));
+  return Error::success();
+}
+
+Error ModelCompiler::makeBuckets() {
   OwningOpRef<ModuleOp> placed = module->clone(), whole;
   for (int64_t size : llvm::reverse(buckets->sizes)) {
     if (whole)
       if (Error error = importBucket(size, *placed))
         return error;
-    std::string suffix = "/" + std::to_string(size);
-    if (Error error = makeStep((trainGraphName + suffix).str(), (evaluateGraphName + suffix).str()))
-      return error;
-    for (auto graph : module->getOps<dfg::GraphOp>())
-      graph->setAttr(dfg::bucketAttrName, Builder(module->getContext()).getI64IntegerAttr(size));
+    if (buckets->areBatches()) {
+      if (Error error = makeBatchEntry())
+        return error;
+    } else {
+      std::string suffix = "/" + std::to_string(size);
+      if (Error error = makeStep((trainGraphName + suffix).str(), (evaluateGraphName + suffix).str()))
+        return error;
+      for (auto graph : module->getOps<dfg::GraphOp>())
+        graph->setAttr(dfg::bucketAttrName, Builder(module->getContext()).getI64IntegerAttr(size));
+    }
     if (!whole)
       whole = std::move(module);
     else if (failed(joinSteps(*whole, *module)))

@@ -14,6 +14,7 @@
 #include "passes/distribute/Pipeline.h"
 #include "passes/emit/EmitPlan.h"
 #include "passes/graph/Pipeline.h"
+#include "passes/import/SamplePositions.h"
 #include "passes/pipeline/Schedule.h"
 #include "passes/planner/PlaceOperators.h"
 #include "passes/schedule/Pipeline.h"
@@ -132,7 +133,7 @@ Error ModelCompiler::import() {
                                 : std::filesystem::path(request.planFile).filename().string() + ".weights";
   auto loaded = readModel(*result.context, model, request.inputs, weightsFile, importReport);
   if (!loaded) {
-    if (buckets && loaded.error().status() == Status::Usage)
+    if (buckets && !buckets->areBatches() && loaded.error().status() == Status::Usage)
       printNote("--buckets gives dimension \"" + buckets->dim + "\" its sizes");
     return loaded.error();
   }
@@ -154,6 +155,8 @@ Error ModelCompiler::simplify() {
     return Error::success();
   if (Error error = checkSupported(*module, importReport))
     return error;
+  if (buckets && buckets->areBatches() && failed(checkSamples(graphOf(*module), bucket)))
+    return alreadyPrinted(Status::Failure);
   return trains() ? addTrainedLoss() : Error::success();
 }
 

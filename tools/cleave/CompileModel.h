@@ -22,6 +22,8 @@ struct TargetOptions {
   bool train = false;
   int64_t batch = 0;
   unsigned chunks = 0;
+  std::vector<int64_t> batches; ///< an entry for each of these batches, all on one set of parameters
+  int64_t maxBatch = 0;         ///< the same for powers of two up to this, and this; 0: not so
   std::string microbatches = "auto", schedule = "auto", recompute = "auto", zero = "auto", elementType = "f32",
               optimizer = "adam", memory, solver = "elimination";
   /// What a training step computes besides; without a loss a plan for training holds decisions alone.

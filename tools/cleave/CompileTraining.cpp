@@ -218,12 +218,14 @@ TargetOptions ModelCompiler::chosenOptions() const {
 }
 
 Error ModelCompiler::train() {
+  if (buckets && buckets->areBatches())
+    return makeBuckets();
   if (!trains()) {
     if (Error error = narrow(graphOf(*module)))
       return error;
     return widen(graphOf(*module));
   }
-  if (Error error = buckets ? makeBucketSteps() : makeStep(trainGraphName, evaluateGraphName))
+  if (Error error = buckets ? makeBuckets() : makeStep(trainGraphName, evaluateGraphName))
     return error;
   // What has a place is not folded: new operators would have none.
   return runStage("train", [](OpPassManager &manager) {

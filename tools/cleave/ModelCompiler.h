@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileTraining.cpp what
-// training adds to them, CompileBuckets.cpp steps for several lengths of sequences.
+// training adds to them, CompileBuckets.cpp entries for several sizes.
 
 #ifndef CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
 #define CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
@@ -20,10 +20,13 @@ namespace cleave::tool {
 /// The module's first graph, which is the model's. Expects one.
 dfg::GraphOp graphOf(mlir::ModuleOp module);
 
-/// Sizes of a symbolic dimension, increasing, of which each gets a step and an evaluation of its own.
+/// Sizes, increasing, of which each gets entries of its own, on one set of parameters: of a symbolic dimension, for a
+/// training step and an evaluation each, or of the batch, where `dim` is empty.
 struct Buckets {
   std::string dim;
   std::vector<int64_t> sizes;
+
+  bool areBatches() const { return dim.empty(); }
 };
 
 /// Compiles one model.
@@ -57,10 +60,16 @@ private:
   Error makeStep(llvm::StringRef stepName, llvm::StringRef evaluationName);
 
   Error readBuckets();
+  Error readBatches();
+  /// Makes a size that at hand: the next import has it.
+  void chooseBucket(int64_t size);
   Error checkBucketLabels(dfg::GraphOp graph);
   /// Imports and places the model for another size, as it was placed for the largest.
   Error importBucket(int64_t size, mlir::ModuleOp placed);
-  Error makeBucketSteps();
+  /// Entries for all sizes in one module, the largest first.
+  Error makeBuckets();
+  /// Makes the placed graph in the module the entry of the batch at hand.
+  Error makeBatchEntry();
 
   Error narrow(dfg::GraphOp graph);
   Error widen(dfg::GraphOp graph);
@@ -95,7 +104,7 @@ private:
   int64_t batch = 0;
   /// By batch normalization, the parts of a microbatch that its statistics are of.
   std::vector<int64_t> normGroups;
-  /// With --buckets; the model is read, placed and searched for in the largest size.
+  /// With --buckets or --batches; the model is read, placed and searched for in the largest size.
   std::optional<Buckets> buckets;
   int64_t bucket = 0; ///< the size at hand
   /// How the model was placed.

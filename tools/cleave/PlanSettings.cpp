@@ -20,6 +20,10 @@ static std::string shortestText(double number) {
   return {text, std::to_chars(std::begin(text), std::end(text), number).ptr};
 }
 
+static std::string commaList(const std::vector<int64_t> &numbers) {
+  return llvm::join(llvm::map_range(numbers, [](int64_t number) { return std::to_string(number); }), ",");
+}
+
 std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const TargetOptions &target) {
   std::vector<runtime::Setting> settings;
   TargetOptions defaults;
@@ -38,6 +42,9 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   add("dtype", target.elementType, defaults.elementType);
   if (target.tf32)
     settings.push_back({"tf32", "true"});
+  if (!target.batches.empty())
+    settings.push_back({"batches", commaList(target.batches)});
+  add("max-batch", target.maxBatch, defaults.maxBatch);
   if (!target.train)
     return settings;
   if (target.loss.empty()) {
@@ -58,9 +65,7 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   add("microbatches", target.microbatches, defaults.microbatches);
   add("batch-norm", target.batchNorm, defaults.batchNorm);
   if (!target.batchNormGroups.empty())
-    settings.push_back({groupsName, llvm::join(llvm::map_range(target.batchNormGroups,
-                                                               [](int64_t groups) { return std::to_string(groups); }),
-                                               ",")});
+    settings.push_back({groupsName, commaList(target.batchNormGroups)});
   if (target.noDropout)
     settings.push_back({"no-dropout", "true"});
   add("seed", target.seed, defaults.seed);
@@ -83,10 +88,10 @@ static Error applyGroups(const runtime::Setting &setting, std::vector<int64_t> &
 }
 
 Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &model, TargetOptions &target) {
-  constexpr const char *names[] = {"dtype",         "loss",         "optimizer",  "optimizer-options",
-                                   "learning-rate", "lr-schedule",  "clip-norm",  "buckets",
-                                   "batch",         "microbatches", "batch-norm", "no-dropout",
-                                   "seed",          "tf32",         "train"};
+  constexpr const char *names[] = {
+      "dtype",     "loss",    "optimizer", "optimizer-options", "learning-rate", "lr-schedule",
+      "clip-norm", "buckets", "batch",     "microbatches",      "batch-norm",    "no-dropout",
+      "seed",      "tf32",    "train",     "batches",           "max-batch"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))

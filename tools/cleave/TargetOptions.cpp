@@ -55,6 +55,15 @@ void TargetOptions::addTo(CLI::App &command) {
           "lengths of sequences: a step for each of these sizes of a symbolic dimension, on the same parameters; "
           "labels of padding are ignored")
       ->type_name("DIM=N,N,…");
+  command
+      .add_option("--batches", batches,
+                  "an entry for each of these numbers of samples, by commas, on one set of parameters, whatever batch "
+                  "the model has; what cleave serve chooses from")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
+      ->type_name("N,N,…");
+  command.add_option("--max-batch", maxBatch, "the same for 1, 2, 4, … samples up to this, and this")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
@@ -118,12 +127,13 @@ void TargetOptions::addTo(CLI::App &command) {
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
   std::vector<const char *> names = {
-      "--machine",      "--cpu",    "--strategy",       "--place",           "--degrees",     "--reference",
-      "--no-libraries", "--train",  "--batch",          "--microbatches",    "--schedule",    "--chunks",
-      "--recompute",    "--zero",   "--loss",           "--learning-rate",   "--lr-schedule", "--optimizer-options",
-      "--clip-norm",    "--dtype",  "--batch-norm",     "--no-dropout",      "--seed",        "--optimizer",
-      "--memory",       "--solver", "--search-seconds", "--compile-threads", "--buckets",     "--no-combine",
-      "--tf32"};
+      "--machine",   "--cpu",          "--strategy",      "--place",          "--degrees",
+      "--reference", "--no-libraries", "--train",         "--batch",          "--batches",
+      "--max-batch", "--microbatches", "--schedule",      "--chunks",         "--recompute",
+      "--zero",      "--loss",         "--learning-rate", "--lr-schedule",    "--optimizer-options",
+      "--clip-norm", "--dtype",        "--batch-norm",    "--no-dropout",     "--seed",
+      "--optimizer", "--memory",       "--solver",        "--search-seconds", "--compile-threads",
+      "--buckets",   "--no-combine",   "--tf32"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

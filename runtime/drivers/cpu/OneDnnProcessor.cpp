@@ -2,8 +2,8 @@
 //
 // Which instructions oneDNN may use. Its limit can be set once a process, before it was asked for anything.
 
-#include "runtime/drivers/cpu/OneDnn.h"
 #include "runtime/drivers/cpu/HostFeatures.h"
+#include "runtime/drivers/cpu/OneDnn.h"
 
 #include <dnnl.h>
 

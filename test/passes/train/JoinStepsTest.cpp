@@ -68,18 +68,18 @@ TEST(JoinSteps, RefusesWhatDiffers) {
     return join(part);
   };
   EXPECT_THAT(with([](PartText &p) { p.type = "tensor<5xf32>"; }),
-              testing::HasSubstr("parameter \"w\" expects the same type and first value for every length"));
+              testing::HasSubstr("parameter \"w\" expects the same type and first value for every size"));
   EXPECT_THAT(with([](PartText &p) { p.init = "#dfg.fill<value = 2.0 : f64>"; }),
-              testing::HasSubstr("parameter \"w\" expects the same type and first value for every length"));
+              testing::HasSubstr("parameter \"w\" expects the same type and first value for every size"));
   EXPECT_THAT(with([](PartText &p) { p.parameter = "v"; }),
-              testing::HasSubstr("parameter \"v\" is expected for every length, got none for the longest"));
+              testing::HasSubstr("parameter \"v\" is expected for every size, got none for the largest"));
   EXPECT_THAT(with([](PartText &p) {
                 p.mesh = "m1";
                 p.device = 1;
               }),
-              testing::HasSubstr("parameter \"w\" expects one home for every length"));
+              testing::HasSubstr("parameter \"w\" expects one home for every size"));
   EXPECT_THAT(with([](PartText &p) { p.device = 1; }),
-              testing::HasSubstr("mesh \"m0\" expects the same devices for every length"));
+              testing::HasSubstr("mesh \"m0\" expects the same devices for every size"));
 }
 
 } // namespace

@@ -57,6 +57,17 @@ TEST(PlanSettings, AreFewWithoutTraining) {
   EXPECT_EQ(settingsOf({}, target), (std::vector<runtime::Setting>{{"dtype", "bf16"}, {"tf32", "true"}}));
 }
 
+// Batches decide what an entry computes: a reference must have the same.
+TEST(PlanSettings, KeepBatches) {
+  TargetOptions target, same;
+  target.batches = {1, 4, 6};
+  target.maxBatch = 9;
+  ModelOptions model;
+  ASSERT_FALSE(applySettings(settingsOf({}, target), model, same));
+  EXPECT_EQ(same.batches, target.batches);
+  EXPECT_EQ(same.maxBatch, target.maxBatch);
+}
+
 // A plan is a file that anybody may have written: it does not choose what the command reads, nor values that the
 // command line refuses.
 TEST(PlanSettings, AreRefusedWhereTheyAreNone) {
@@ -65,6 +76,7 @@ TEST(PlanSettings, AreRefusedWhereTheyAreNone) {
                                                                        {"batch-norm", "sometimes"},
                                                                        {"batch", "0"},
                                                                        {"learning-rate", "much"},
+                                                                       {"batches", "1,0"},
                                                                        {"batch-norm-groups", "2,-1"}}) {
     ModelOptions model;
     TargetOptions target;

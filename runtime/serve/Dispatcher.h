@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Decides when which requests of one model run together. It has no thread, socket or clock of its own: whoever owns it
+// tells it what happened and when, and asks what to do.
+//
+// Batches are chosen by BatchPolicy for the rate at which samples arrive at present and for the times that batches take
+// at present. Where arrivals are not random, as when clients wait for answers before they ask again, a policy may wait
+// for what does not come: nobody waits longer than `maxDelay`, nor than `patience` usual times between arrivals.
+
+#ifndef CLEAVE_RUNTIME_SERVE_DISPATCHER_H
+#define CLEAVE_RUNTIME_SERVE_DISPATCHER_H
+
+#include "runtime/serve/ArrivalRate.h"
+#include "runtime/serve/BatchPolicy.h"
+#include "runtime/serve/RequestQueue.h"
+
+namespace cleave::runtime::serve {
+
+struct DispatcherOptions {
+  /// A request that has waited so long starts as soon as a batch can; nanoseconds.
+  Time maxDelay = 5'000'000;
+  /// Samples that may wait; a request that would make them more is refused.
+  uint64_t queueLimit = 4096;
+  /// Batches at a time: more than one where devices form a pipeline.
+  unsigned inFlight = 1;
+};
+
+/// A batch to start: `size` is an index into the table, whose samples may be more than those of the slices.
+struct Batch {
+  uint64_t number = 0;
+  size_t size = 0;
+  std::vector<Slice> slices;
+  uint64_t samples = 0; ///< of the slices together
+};
+
+/// What became of a request that asks to be queued.
+enum class Admission {
+  Queued,
+  Full, ///< the queue has no place for it
+  Late, ///< it would not be over by its deadline
+};
+
+/// What to do now.
+struct Action {
+  /// Requests that cannot be over by their deadline any more, none of whose samples has run.
+  std::vector<RequestId> dropped;
+  std::optional<Batch> batch;
+  /// When to ask again at the latest, if nothing happens before; `never` where nothing waits for time to pass.
+  Time wakeAt = never;
+};
+
+class Dispatcher {
+public:
+  Dispatcher(BatchTable table, DispatcherOptions options);
+
+  /// Takes a request, or refuses it at once. `request.arrival` is the present time.
+  Admission submit(const Request &request);
+  /// Forgets what waits of a request, whose client has gone; whether anything did.
+  bool cancel(RequestId id) { return queue.remove(id); }
+  /// What to do at this time. Ask again until there is no batch.
+  Action next(Time now);
+  /// The batch of that number is over; `seconds` is what it took. Without a measurement (it failed): 0.
+  void finish(uint64_t number, double seconds);
+
+  /// What a batch of the size took that was not one of its own, as a first try.
+  void measure(size_t size, double seconds) { table.measure(size, seconds); }
+
+  const BatchTable &getTable() const { return table; }
+  uint64_t waiting() const { return queue.samples(); }
+  size_t running() const { return batches.size(); }
+
+private:
+  const BatchPolicy &policyAt(Time now);
+  /// A size that fits what waits and has not run yet: what was predicted of it may be wrong.
+  std::optional<size_t> untried() const;
+  std::vector<double> secondsOfSizes() const;
+  Time expectedEnd(const Request &request) const;
+  Time timeOf(size_t size) const;
+  /// The size to start now, if any; else when to look again.
+  std::optional<size_t> chooseSize(Time now, Time &wakeAt);
+  Batch start(Time now, size_t size);
+
+  BatchTable table;
+  DispatcherOptions options;
+  RequestQueue queue;
+  ArrivalRate arrivals;
+  Time lastArrival = never;
+  uint64_t nextNumber = 0;
+  struct Running {
+    size_t size = 0;
+    Time begin = 0;
+  };
+  std::map<uint64_t, Running> batches; ///< by number, those that run
+  /// By step of the rate, for these times.
+  std::map<int, BatchPolicy> policies;
+  std::vector<double> policySeconds;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_DISPATCHER_H

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One connection to a server, kept open from request to request.
+
+#ifndef CLEAVE_RUNTIME_SERVE_HTTPCLIENT_H
+#define CLEAVE_RUNTIME_SERVE_HTTPCLIENT_H
+
+#include "runtime/serve/HttpServer.h"
+
+namespace cleave::runtime::serve {
+
+/// Used by one thread. Connects when it is first asked, and again when the server has closed.
+class HttpClient {
+public:
+  /// Expects "http://HOST:PORT". Status::Usage where it is not.
+  static Expected<HttpClient> create(const std::string &url);
+  HttpClient(HttpClient &&) noexcept;
+  ~HttpClient();
+
+  /// The answer, whatever its status. Status::Failure where there is none.
+  Expected<HttpResponse> ask(const std::string &method, const std::string &target, const HttpHeaders &headers,
+                             const std::string &body);
+
+private:
+  struct State;
+  explicit HttpClient(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_HTTPCLIENT_H

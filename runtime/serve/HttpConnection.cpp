@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Read a header within its time, a body within its own, hand both on, write what comes back.
+
+#include "runtime/serve/HttpConnection.h"
+
+#include "runtime/Json.h"
+
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include <algorithm>
+#include <sys/socket.h>
+
+namespace cleave::runtime::serve {
+
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+/// How long a client may go on sending after an answer that closes the connection.
+static constexpr double lingerSeconds = 2;
+
+static std::chrono::nanoseconds secondsOf(double seconds) {
+  return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+}
+
+bool HttpConnections::add(HttpConnection *connection) {
+  std::lock_guard lock(mutex);
+  if (all.size() >= options.connections)
+    return false;
+  all.insert(connection);
+  return true;
+}
+
+void HttpConnections::remove(HttpConnection *connection) {
+  {
+    std::lock_guard lock(mutex);
+    all.erase(connection);
+  }
+  removed.notify_all();
+}
+
+unsigned HttpConnections::count() const {
+  std::lock_guard lock(mutex);
+  return static_cast<unsigned>(all.size());
+}
+
+bool HttpConnections::closeIdle(double seconds) {
+  std::vector<std::weak_ptr<HttpConnection>> present;
+  {
+    // Their destructor waits for the lock, so that each of them is there.
+    std::lock_guard lock(mutex);
+    for (HttpConnection *connection : all)
+      present.push_back(connection->weak_from_this());
+  }
+  for (const std::weak_ptr<HttpConnection> &each : present)
+    if (auto connection = each.lock())
+      connection->closeIfIdle();
+  std::unique_lock lock(mutex);
+  return removed.wait_for(lock, secondsOf(seconds), [&] { return all.empty(); });
+}
+
+void HttpConnection::start(HttpConnections &server, boost::asio::ip::tcp::socket socket) {
+  auto made = std::make_shared<HttpConnection>(server, std::move(socket));
+  made->isKnown = server.add(made.get());
+  if (!made->isKnown) {
+    made->refuse(503, "the server has as many connections as it takes; try again later");
+    return;
+  }
+  made->awaitRequest();
+}
+
+HttpConnection::HttpConnection(HttpConnections &server, boost::asio::ip::tcp::socket socket)
+    : server(server), stream(std::move(socket)) {
+  error_code error;
+  stream.socket().set_option(boost::asio::ip::tcp::no_delay(true), error);
+  if (auto endpoint = stream.socket().remote_endpoint(error); !error)
+    peer = endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
+}
+
+HttpConnection::~HttpConnection() {
+  if (isKnown)
+    server.remove(this);
+}
+
+void HttpConnection::closeIfIdle() {
+  boost::asio::post(stream.get_executor(), [self = shared_from_this()] {
+    if (self->isIdle)
+      self->close();
+  });
+}
+
+void HttpConnection::close() {
+  error_code ignored;
+  stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  stream.close();
+}
+
+/// Closes when the client has, or soon: with bytes that nobody has read a closed socket takes back what it has sent.
+void HttpConnection::closeSoon() {
+  error_code ignored;
+  stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  stream.expires_after(secondsOf(lingerSeconds));
+  discard();
+}
+
+void HttpConnection::discard() {
+  buffer.clear();
+  stream.async_read_some(buffer.prepare(size_t(64) << 10), [self = shared_from_this()](error_code error, size_t) {
+    if (error)
+      return self->close();
+    self->discard();
+  });
+}
+
+/// Until its first byte a request takes as long as it likes, up to the limit for idle connections.
+void HttpConnection::awaitRequest() {
+  isIdle = true;
+  isAnswering = false;
+  if (server.isDraining)
+    return close();
+  parser.emplace();
+  parser->header_limit(server.options.headerBytes);
+  parser->body_limit(server.options.bodyBytes);
+  if (buffer.size() != 0)
+    return readHeader();
+  stream.expires_after(secondsOf(server.options.idleSeconds));
+  stream.async_read_some(buffer.prepare(4096), [self = shared_from_this()](error_code error, size_t bytes) {
+    if (error)
+      return self->close();
+    self->buffer.commit(bytes);
+    self->readHeader();
+  });
+}
+
+void HttpConnection::readHeader() {
+  isIdle = false;
+  stream.expires_after(secondsOf(server.options.headerSeconds));
+  http::async_read_header(stream, buffer, *parser, [self = shared_from_this()](error_code error, size_t) {
+    if (error == http::error::header_limit)
+      return self->refuse(431, "a request's header expects at most " +
+                                   std::to_string(self->server.options.headerBytes) + " bytes");
+    if (error == http::error::body_limit)
+      return self->refuse(413, "a request's body expects at most " + std::to_string(self->server.options.bodyBytes) +
+                                   " bytes; send a smaller batch, or start the server with a larger --max-body");
+    if (error.category() == make_error_code(http::error::bad_method).category() &&
+        error != http::error::end_of_stream && error != http::error::partial_message)
+      return self->refuse(400, "a request expects to be HTTP/1.1: " + error.message());
+    if (error)
+      return self->close();
+    self->readBody();
+  });
+}
+
+void HttpConnection::readBody() {
+  stream.expires_after(secondsOf(server.options.bodySeconds));
+  if (auto length = parser->content_length(); length && *length > server.options.bodyBytes)
+    return refuse(413, "a request's body expects at most " + std::to_string(server.options.bodyBytes) +
+                           " bytes; send a smaller batch, or start the server with a larger --max-body");
+  auto read = [self = shared_from_this()] {
+    http::async_read(self->stream, self->buffer, *self->parser, [self](error_code error, size_t) {
+      if (error == http::error::body_limit)
+        return self->refuse(413, "a request's body expects at most " + std::to_string(self->server.options.bodyBytes) +
+                                     " bytes");
+      if (error.category() == make_error_code(http::error::bad_method).category() &&
+          error != http::error::end_of_stream && error != http::error::partial_message)
+        return self->refuse(400, "a request's body expects to be HTTP/1.1: " + error.message());
+      if (error)
+        return self->close();
+      self->handle();
+    });
+  };
+  if (!boost::beast::iequals(parser->get()[http::field::expect], "100-continue"))
+    return read();
+  static const std::string goOn = "HTTP/1.1 100 Continue\r\n\r\n";
+  boost::asio::async_write(stream, boost::asio::buffer(goOn),
+                           [self = shared_from_this(), read](error_code error, size_t) {
+                             if (error)
+                               return self->close();
+                             read();
+                           });
+}
+
+void HttpConnection::handle() {
+  auto message = parser->release();
+  keepsAlive = message.keep_alive();
+  isHead = message.method() == http::verb::head;
+  HttpRequest request;
+  request.method = std::string(message.method_string());
+  request.target = std::string(message.target().substr(0, message.target().find('?')));
+  for (const auto &field : message) {
+    std::string name(field.name_string());
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    request.headers[name] = std::string(field.value());
+  }
+  request.body = std::move(message.body());
+  request.peer = peer;
+  parser.reset();
+  // Answers take as long as they take.
+  stream.expires_never();
+  isAnswering = true;
+  gone = server.handler(std::move(request), [self = shared_from_this()](HttpResponse answer) {
+    auto shared = std::make_shared<HttpResponse>(std::move(answer));
+    boost::asio::post(self->stream.get_executor(), [self, shared] { self->write(std::move(*shared)); });
+  });
+  if (gone)
+    watchClient();
+}
+
+/// Waits until there is something to read while a request is answered: the next request, or the end.
+void HttpConnection::watchClient() {
+  stream.socket().async_wait(boost::asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+    if (error || !self->isAnswering || !self->gone)
+      return;
+    char byte;
+    ssize_t found = ::recv(self->stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (found == 0 || (found < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+      std::exchange(self->gone, {})();
+  });
+}
+
+/// An answer to what cannot be read, after which nothing more is.
+void HttpConnection::refuse(unsigned status, const std::string &message) {
+  keepsAlive = isHead = false;
+  isAnswering = true;
+  isIdle = false;
+  std::ostringstream body;
+  body << "{\"error\": " << JsonString{message} << "}";
+  HttpResponse answer;
+  answer.status = status;
+  answer.body = {body.str()};
+  write(std::move(answer));
+}
+
+void HttpConnection::write(HttpResponse answer) {
+  isAnswering = false;
+  gone = {};
+  stream.socket().cancel();
+  response = std::move(answer);
+  keepsAlive &= !server.isDraining;
+  std::ostringstream text;
+  text << "HTTP/1.1 " << response.status << " " << http::obsolete_reason(static_cast<http::status>(response.status))
+       << "\r\nContent-Type: " << response.type << "\r\nContent-Length: " << response.bodyBytes() << "\r\n";
+  for (const auto &[name, value] : response.headers)
+    text << name << ": " << value << "\r\n";
+  text << (keepsAlive ? "" : "Connection: close\r\n") << "\r\n";
+  head = text.str();
+  std::vector<boost::asio::const_buffer> parts = {boost::asio::buffer(head)};
+  for (const std::string &part : response.body)
+    if (!isHead)
+      parts.push_back(boost::asio::buffer(part));
+  stream.expires_after(secondsOf(server.options.writeSeconds));
+  boost::asio::async_write(stream, parts, [self = shared_from_this()](error_code error, size_t) {
+    self->response = {};
+    if (error)
+      return self->close();
+    if (self->keepsAlive)
+      return self->awaitRequest();
+    self->closeSoon();
+  });
+}
+
+} // namespace cleave::runtime::serve

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One client's connection: requests one after the other, each read, handed on and answered. Private to HttpServer.
+
+#ifndef CLEAVE_RUNTIME_SERVE_HTTPCONNECTION_H
+#define CLEAVE_RUNTIME_SERVE_HTTPCONNECTION_H
+
+#include "runtime/serve/HttpServer.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <set>
+
+namespace cleave::runtime::serve {
+
+class HttpConnection;
+
+/// What all connections of a server share.
+class HttpConnections {
+public:
+  HttpConnections(HttpOptions options, HttpHandler handler)
+      : options(std::move(options)), handler(std::move(handler)), context(static_cast<int>(this->options.threads)) {}
+
+  /// Whether there is room for it.
+  bool add(HttpConnection *connection);
+  void remove(HttpConnection *connection);
+  unsigned count() const;
+  /// Has connections close when they have answered what they were asked; whether all have within so many seconds.
+  bool closeIdle(double seconds);
+
+  const HttpOptions options;
+  const HttpHandler handler;
+  std::atomic<bool> isDraining = false;
+
+private:
+  mutable std::mutex mutex;
+  std::condition_variable removed;
+  std::set<HttpConnection *> all;
+
+public:
+  /// Goes first, with the connections that its operations hold.
+  boost::asio::io_context context;
+};
+
+/// Lives as long as an operation on its socket, or an answer that is to come, holds it.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+public:
+  static void start(HttpConnections &server, boost::asio::ip::tcp::socket socket);
+  HttpConnection(HttpConnections &server, boost::asio::ip::tcp::socket socket);
+  ~HttpConnection();
+
+  /// Closes where nothing is being answered. From any thread.
+  void closeIfIdle();
+
+private:
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  void awaitRequest();
+  void readHeader();
+  void readBody();
+  void handle();
+  void refuse(unsigned status, const std::string &message);
+  void watchClient();
+  void write(HttpResponse response);
+  void close();
+  void closeSoon();
+  void discard();
+
+  HttpConnections &server;
+  boost::beast::tcp_stream stream;
+  boost::beast::flat_buffer buffer;
+  std::optional<Parser> parser;
+  std::string peer, head;
+  HttpResponse response;
+  HttpGone gone;
+  bool isKnown = false, isIdle = true, isAnswering = false, keepsAlive = false, isHead = false;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_HTTPCONNECTION_H

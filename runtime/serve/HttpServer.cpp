@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The listening socket, the threads and the list of connections.
+
+#include "runtime/serve/HttpConnection.h"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <condition_variable>
+#include <thread>
+
+namespace cleave::runtime::serve {
+
+using boost::asio::ip::tcp;
+
+const std::string &HttpRequest::header(const std::string &name) const {
+  static const std::string none;
+  auto found = headers.find(name);
+  return found == headers.end() ? none : found->second;
+}
+
+uint64_t HttpResponse::bodyBytes() const {
+  uint64_t sum = 0;
+  for (const std::string &part : body)
+    sum += part.size();
+  return sum;
+}
+
+struct HttpServer::State : HttpConnections {
+  explicit State(HttpOptions options, HttpHandler handler)
+      : HttpConnections(std::move(options), std::move(handler)), acceptor(context), retry(context) {}
+
+  void accept() {
+    acceptor.async_accept(boost::asio::make_strand(context),
+                          [this](boost::system::error_code error, tcp::socket socket) {
+                            if (isDraining || error == boost::asio::error::operation_aborted)
+                              return;
+                            if (!error) {
+                              HttpConnection::start(*this, std::move(socket));
+                              return accept();
+                            }
+                            // Most likely there are no file descriptors: later there may be.
+                            retry.expires_after(std::chrono::milliseconds(100));
+                            retry.async_wait([this](boost::system::error_code) { accept(); });
+                          });
+  }
+
+  tcp::acceptor acceptor;
+  boost::asio::steady_timer retry;
+  std::vector<std::thread> threads;
+};
+
+static Error cannotListen(const HttpOptions &options, const boost::system::error_code &error) {
+  return makeError(Status::Failure, "cannot listen at ", options.address, ":", options.port, ": ", error.message(),
+                   error == boost::asio::error::address_in_use ? "; choose another port with --http" : "");
+}
+
+HttpServer::HttpServer(std::unique_ptr<State> state) : state(std::move(state)) {}
+
+Expected<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions &options, HttpHandler handler) {
+  auto state = std::make_unique<State>(options, std::move(handler));
+  boost::system::error_code error;
+  auto address = boost::asio::ip::make_address(options.address, error);
+  if (error)
+    return makeError(Status::Usage, "the address to listen at expects an IP address, got \"", options.address, '"');
+  tcp::endpoint endpoint(address, options.port);
+  state->acceptor.open(endpoint.protocol(), error);
+  if (!error)
+    state->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error)
+    state->acceptor.bind(endpoint, error);
+  if (error)
+    return cannotListen(options, error);
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+HttpServer::~HttpServer() {
+  state->context.stop();
+  for (std::thread &thread : state->threads)
+    thread.join();
+}
+
+uint16_t HttpServer::port() const { return state->acceptor.local_endpoint().port(); }
+
+unsigned HttpServer::connections() const { return state->count(); }
+
+Error HttpServer::start() {
+  boost::system::error_code error;
+  state->acceptor.listen(boost::asio::socket_base::max_listen_connections, error);
+  if (error)
+    return cannotListen(state->options, error);
+  state->accept();
+  for (unsigned i = 0; i != std::max(1u, state->options.threads); ++i)
+    state->threads.emplace_back([this] { state->context.run(); });
+  return Error::success();
+}
+
+bool HttpServer::drain(double seconds) {
+  state->isDraining = true;
+  boost::asio::post(state->context, [this] {
+    boost::system::error_code ignored;
+    state->acceptor.close(ignored);
+  });
+  return state->closeIdle(seconds);
+}
+
+} // namespace cleave::runtime::serve

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// HTTP/1.1 over TCP: connections, their limits of size and time, and an orderly end. What requests mean is for the
+// handler. Boost.Beast reads and writes messages; docs/rationale/serving.md says why it.
+
+#ifndef CLEAVE_RUNTIME_SERVE_HTTPSERVER_H
+#define CLEAVE_RUNTIME_SERVE_HTTPSERVER_H
+
+#include "runtime/Error.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cleave::runtime::serve {
+
+/// Header names are lower case.
+using HttpHeaders = std::map<std::string, std::string>;
+
+struct HttpRequest {
+  std::string method, target; ///< target: the path without the query
+  HttpHeaders headers;
+  std::string body;
+  std::string peer; ///< "127.0.0.1:4711"
+
+  /// The header of that name; empty where there is none.
+  const std::string &header(const std::string &name) const;
+};
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string type = "application/json";
+  HttpHeaders headers;
+  /// Sent one after the other.
+  std::vector<std::string> body;
+
+  uint64_t bodyBytes() const;
+};
+
+/// Answers once, from any thread.
+using HttpAnswer = std::function<void(HttpResponse)>;
+/// Called when the client has gone before its answer: whoever works for it may stop. May be called late or not at all.
+using HttpGone = std::function<void()>;
+/// Must not block. Returns what to call when the client goes; may be empty.
+using HttpHandler = std::function<HttpGone(HttpRequest, HttpAnswer)>;
+
+struct HttpOptions {
+  std::string address = "127.0.0.1";
+  uint16_t port = 8000; ///< 0: any that is free
+  unsigned threads = 2;
+  uint32_t headerBytes = 16 << 10;
+  uint64_t bodyBytes = uint64_t(64) << 20;
+  unsigned connections = 16384;
+  /// Seconds for a whole header (from its first byte, or since the answer before), for a body, and for an answer to be
+  /// taken.
+  double idleSeconds = 60, headerSeconds = 10, bodySeconds = 60, writeSeconds = 60;
+};
+
+class HttpServer {
+public:
+  /// Takes the port, which opens with `start`. Status::Failure where it cannot be had.
+  static Expected<std::unique_ptr<HttpServer>> open(const HttpOptions &options, HttpHandler handler);
+  ~HttpServer();
+
+  /// The port, where any was asked for.
+  uint16_t port() const;
+  /// Opens the port and returns at once. Status::Failure where another program was faster.
+  Error start();
+  /// Accepts no more, closes connections that ask nothing, and waits, at most so long, until those that do have their
+  /// answers. Whether all had.
+  bool drain(double seconds);
+  unsigned connections() const;
+
+private:
+  struct State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_HTTPSERVER_H

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A request on its way through a model: its tensors, how urgent it is, and what became of it.
+
+#ifndef CLEAVE_RUNTIME_SERVE_INFERENCEJOB_H
+#define CLEAVE_RUNTIME_SERVE_INFERENCEJOB_H
+
+#include "runtime/HostTensor.h"
+#include "runtime/serve/RequestQueue.h"
+
+#include <functional>
+#include <memory>
+
+namespace cleave::runtime::serve {
+
+/// Why a request got no answer.
+enum class Outcome {
+  Answered,
+  Full,      ///< the queue had no place
+  Late,      ///< it would not have been over by its deadline
+  Cancelled, ///< its client went away
+  Draining,  ///< the model takes no more
+  Failed     ///< its batch failed
+};
+
+/// Nanoseconds of the steady clock; 0: it did not come to this.
+struct JobTimes {
+  int64_t arrival = 0;
+  int64_t start = 0; ///< of its first batch
+  int64_t end = 0;
+  /// Of its batches: bringing samples together, running, taking results apart.
+  int64_t gathering = 0, running = 0, scattering = 0;
+};
+
+/// Filled by whoever asks; `outputs`, `times` and `error` by the model until `done` is called, once, by any thread.
+struct InferenceJob {
+  uint64_t samples = 1;
+  /// By position, whole: with `samples` in dimension 0 where the model batches.
+  std::vector<HostTensor> inputs, outputs;
+  uint32_t priority = 0;
+  Time deadline = never;
+  std::function<void(Outcome)> done;
+
+  RequestId id = 0;
+  uint64_t samplesOver = 0;
+  JobTimes times;
+  Error error;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_INFERENCEJOB_H

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Paths are cut at slashes; each part is decoded by itself, so that a name may have slashes in it.
+
+#include "runtime/serve/InferenceService.h"
+
+#include "runtime/Clock.h"
+#include "runtime/Json.h"
+#include "runtime/serve/Datatype.h"
+#include "runtime/serve/InferenceRequest.h"
+#include "runtime/serve/Metrics.h"
+
+#include <sstream>
+
+namespace cleave::runtime::serve {
+namespace {
+
+HttpResponse json(unsigned status, std::string body) { return {status, "application/json", {}, {std::move(body)}}; }
+
+HttpResponse refuse(unsigned status, const std::string &message) {
+  std::ostringstream body;
+  body << "{\"error\": " << JsonString{message} << "}";
+  return json(status, body.str());
+}
+
+int digitOf(char c) {
+  return c >= '0' && c <= '9'   ? c - '0'
+         : c >= 'a' && c <= 'f' ? c - 'a' + 10
+         : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                : -1;
+}
+
+/// With %XX as the byte that it stands for.
+std::string decoded(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i != text.size(); ++i) {
+    int high = text[i] == '%' && i + 2 < text.size() ? digitOf(text[i + 1]) : -1;
+    int low = high >= 0 ? digitOf(text[i + 2]) : -1;
+    result += low >= 0 ? static_cast<char>(high * 16 + low) : text[i];
+    i += low >= 0 ? 2 : 0;
+  }
+  return result;
+}
+
+/// Takes as long for any token of its length.
+bool isSameToken(std::string_view left, std::string_view right) {
+  unsigned char difference = left.size() != right.size();
+  for (size_t i = 0; i != std::min(left.size(), right.size()); ++i)
+    difference |= static_cast<unsigned char>(left[i] ^ right[i]);
+  return difference == 0;
+}
+
+} // namespace
+
+/// What a path names.
+struct InferenceService::Path {
+  explicit Path(const std::string &target) {
+    std::string_view rest = target;
+    while (!rest.empty()) {
+      if (rest.front() == '/')
+        rest.remove_prefix(1);
+      size_t end = std::min(rest.find('/'), rest.size());
+      parts.push_back(decoded(rest.substr(0, end)));
+      rest.remove_prefix(end);
+    }
+    if (parts.size() >= 3 && parts[0] == "v2" && parts[1] == "models") {
+      model = parts[2];
+      size_t next = 3;
+      if (parts.size() >= 5 && parts[3] == "versions") {
+        version = parts[4];
+        next = 5;
+      }
+      if (parts.size() <= next + 1)
+        action = parts.size() == next ? "metadata" : parts[next];
+    }
+  }
+
+  bool is(std::initializer_list<std::string_view> names) const {
+    return std::equal(parts.begin(), parts.end(), names.begin(), names.end());
+  }
+  /// Triton's extension: v2/repository/index, v2/repository/models/NAME/load and unload.
+  bool isRepository() const {
+    return is({"v2", "repository", "index"}) || (parts.size() == 5 && parts[0] == "v2" && parts[1] == "repository" &&
+                                                 parts[2] == "models" && (parts[4] == "load" || parts[4] == "unload"));
+  }
+  bool isHealth() const { return parts.size() == 3 && parts[0] == "v2" && parts[1] == "health"; }
+
+  std::vector<std::string> parts;
+  std::string model, version;
+  std::string action; ///< of a model: "metadata", "ready", "config" or "infer", or what else there stands
+};
+
+/// A request that is being answered.
+struct InferenceService::Exchange {
+  HttpRequest request;
+  HttpAnswer answer;
+  AccessLog *log;
+  uint64_t bytes = request.body.size();
+  int64_t begin = now();
+  std::string id = {};
+  std::shared_ptr<InferenceJob> job = {};
+
+  void end(HttpResponse response) {
+    if (log)
+      log->write({request.peer, request.method, request.target, id, response.status, bytes, response.bodyBytes(),
+                  now() - begin, job});
+    answer(std::move(response));
+  }
+};
+
+bool InferenceService::isAllowed(const HttpRequest &request, const Path &path) const {
+  if (options.token.empty() || path.isHealth())
+    return true;
+  static constexpr std::string_view scheme = "Bearer ";
+  std::string_view given = request.header("authorization");
+  return given.starts_with(scheme) && isSameToken(given.substr(scheme.size()), options.token);
+}
+
+HttpGone InferenceService::handle(HttpRequest request, HttpAnswer answer) {
+  auto exchange = std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), log});
+  Path path(exchange->request.target);
+  if (!isAllowed(exchange->request, path)) {
+    HttpResponse response = refuse(401, "a request expects the header Authorization with this server's bearer token");
+    response.headers["WWW-Authenticate"] = "Bearer";
+    exchange->end(std::move(response));
+    return {};
+  }
+  bool isInference = path.action == "infer";
+  ModelFolder *repository = folder;
+  bool isRepository = repository && path.isRepository();
+  const std::string &method = exchange->request.method, expected = isInference || isRepository ? "POST" : "GET";
+  bool isKnown = isRepository || path.isHealth() || path.is({"v2"}) || path.is({"metrics"}) || isInference ||
+                 path.action == "metadata" || path.action == "ready" || path.action == "config";
+  if (isKnown && method != expected && !(expected == "GET" && method == "HEAD")) {
+    HttpResponse response = refuse(405, "the path expects " + expected + ", got " + method);
+    response.headers["Allow"] = expected;
+    exchange->end(std::move(response));
+    return {};
+  }
+  if (isInference)
+    return infer(exchange, path);
+  if (isRepository)
+    changeModels(*repository, exchange, path);
+  else if (path.isHealth())
+    exchange->end(health(path));
+  else if (path.is({"v2"}))
+    exchange->end(serverMetadata());
+  else if (path.is({"metrics"}))
+    exchange->end({200,
+                   "text/plain; version=0.0.4; charset=utf-8",
+                   {},
+                   {writeMetrics(models, countConnections ? countConnections() : 0)}});
+  else if (path.action == "metadata")
+    exchange->end(modelMetadata(path));
+  else if (path.action == "ready")
+    exchange->end(modelReady(path));
+  else if (path.action == "config")
+    exchange->end(modelConfig(path));
+  else
+    exchange->end(refuse(404, "no such path; the protocol's begin with /v2, metrics are at /metrics"));
+  return {};
+}
+
+HttpResponse InferenceService::health(const Path &path) const {
+  if (path.parts[2] == "live")
+    return json(200, R"({"live": true})");
+  if (path.parts[2] != "ready")
+    return refuse(404, "no such path; health is at /v2/health/live and /v2/health/ready");
+  bool isReady = !isDraining;
+  for (const auto &model : models.all())
+    isReady &= model->isReady();
+  // The protocol's text calls the field of both answers "live".
+  return isReady ? json(200, R"({"live": true, "ready": true})") : json(400, R"({"live": false, "ready": false})");
+}
+
+HttpResponse InferenceService::serverMetadata() const {
+  std::ostringstream body;
+  body << R"({"name": "cleave", "version": )" << JsonString{options.version}
+       << R"(, "extensions": ["binary_tensor_data", "model_configuration")" << (folder ? R"(, "model_repository")" : "")
+       << "]}";
+  return json(200, body.str());
+}
+
+/// Of a model that is not there.
+static HttpResponse missing(const std::string &name, const std::string &version) {
+  return refuse(404, "no model \"" + name.substr(0, 80) + "\"" +
+                         (version.empty() ? "" : " of version \"" + version.substr(0, 80) + "\"") + " is loaded");
+}
+
+static void writePorts(std::ostream &out, const std::vector<ServedPort> &ports, bool isBatched) {
+  for (const ServedPort &port : ports) {
+    out << (&port == ports.data() ? "" : ", ") << "{\"name\": " << JsonString{port.name} << ", \"datatype\": \""
+        << datatypeName(port.type.element) << "\", \"shape\": [" << (isBatched ? "-1" : "");
+    for (size_t i = 0; i != port.type.shape.size(); ++i)
+      out << (i != 0 || isBatched ? ", " : "") << port.type.shape[i];
+    out << "]}";
+  }
+}
+
+HttpResponse InferenceService::modelMetadata(const Path &path) const {
+  auto model = models.find(path.model, path.version);
+  if (!model)
+    return missing(path.model, path.version);
+  std::ostringstream body;
+  body << "{\"name\": " << JsonString{model->getName()} << ", \"versions\": [";
+  std::vector<std::string> versions = models.versions(path.model);
+  for (size_t i = 0; i != versions.size(); ++i)
+    body << (i == 0 ? "" : ", ") << JsonString{versions[i]};
+  body << "], \"platform\": \"cleave_plan\", \"inputs\": [";
+  writePorts(body, model->getPlan().getInputs(), model->getPlan().isBatched());
+  body << "], \"outputs\": [";
+  writePorts(body, model->getPlan().getOutputs(), model->getPlan().isBatched());
+  body << "]}";
+  return json(200, body.str());
+}
+
+HttpResponse InferenceService::modelReady(const Path &path) const {
+  auto model = models.find(path.model, path.version);
+  if (!model)
+    return missing(path.model, path.version);
+  bool isReady = model->isReady();
+  std::ostringstream body;
+  body << "{\"name\": " << JsonString{model->getName()} << ", \"ready\": " << (isReady ? "true" : "false") << "}";
+  return json(isReady ? 200 : 400, body.str());
+}
+
+/// What clients of Triton's model configuration look for.
+HttpResponse InferenceService::modelConfig(const Path &path) const {
+  auto model = models.find(path.model, path.version);
+  if (!model)
+    return missing(path.model, path.version);
+  const BatchedPlan &plan = model->getPlan();
+  std::ostringstream body;
+  body << "{\"name\": " << JsonString{model->getName()}
+       << ", \"platform\": \"cleave_plan\", \"max_batch_size\": " << (plan.isBatched() ? plan.getTable().largest() : 0)
+       << ", \"input\": [";
+  for (bool isInput : {true, false}) {
+    const std::vector<ServedPort> &ports = isInput ? plan.getInputs() : plan.getOutputs();
+    for (const ServedPort &port : ports) {
+      body << (&port == ports.data() ? "" : ", ") << "{\"name\": " << JsonString{port.name}
+           << ", \"data_type\": \"TYPE_" << datatypeName(port.type.element) << "\", \"dims\": [";
+      for (size_t i = 0; i != port.type.shape.size(); ++i)
+        body << (i == 0 ? "" : ", ") << port.type.shape[i];
+      body << "]}";
+    }
+    body << (isInput ? "], \"output\": [" : "]}");
+  }
+  return json(200, body.str());
+}
+
+void InferenceService::changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path) {
+  if (path.parts[2] != "index") {
+    auto done = [exchange](const Error &error) { exchange->end(error ? refuse(400, error.text()) : json(200, "{}")); };
+    return path.parts[4] == "load" ? folder.load(path.parts[3], done) : folder.unload(path.parts[3], done);
+  }
+  std::ostringstream body;
+  body << "[";
+  for (const FolderEntry &entry : folder.list())
+    body << (body.tellp() == 1 ? "" : ", ") << "{\"name\": " << JsonString{entry.name}
+         << ", \"version\": " << JsonString{entry.version} << ", \"state\": \""
+         << (entry.isLoaded ? "READY" : "UNAVAILABLE") << "\", \"reason\": \"\"}";
+  body << "]";
+  exchange->end(json(200, body.str()));
+}
+
+/// The answer to a request that was not served.
+static HttpResponse refusal(Outcome outcome, const InferenceJob &job) {
+  switch (outcome) {
+  case Outcome::Full: {
+    HttpResponse response = refuse(503, "the model's queue is full; try again later");
+    response.headers["Retry-After"] = "1";
+    return response;
+  }
+  case Outcome::Late:
+    return refuse(504, "the request cannot be answered within its timeout");
+  case Outcome::Draining:
+    return refuse(503, "the model takes no more requests, as it is about to end");
+  case Outcome::Cancelled:
+    return refuse(499, "the client has gone");
+  default:
+    return refuse(job.error.status() == Status::Lost ? 503 : 500, job.error.text());
+  }
+}
+
+HttpGone InferenceService::infer(const std::shared_ptr<Exchange> &exchange, const Path &path) {
+  auto model = models.find(path.model, path.version);
+  if (!model) {
+    exchange->end(missing(path.model, path.version));
+    return {};
+  }
+  auto read = readInferenceRequest(model->getPlan(), exchange->request.body,
+                                   exchange->request.header("inference-header-content-length"), now());
+  // It has been copied, and may be large.
+  exchange->request.body = {};
+  if (!read) {
+    exchange->end(refuse(400, read.error().message()));
+    return {};
+  }
+  auto request = std::make_shared<InferenceRequest>(std::move(*read));
+  exchange->id = request->id;
+  exchange->job = request->job;
+  // The thread that calls this is the model's own: the model is there.
+  request->job->done = [exchange, request, model = model.get()](Outcome outcome) {
+    // Whoever holds the job holds this, and this the job.
+    auto release = std::exchange(request->job->done, {});
+    if (outcome != Outcome::Answered)
+      return exchange->end(refusal(outcome, *request->job));
+    InferenceAnswer answer = writeInferenceAnswer(*request, model->getPlan(), model->getName(), model->getVersion());
+    HttpResponse response{
+        200, answer.headerLength ? "application/octet-stream" : "application/json", {}, std::move(answer.parts)};
+    if (answer.headerLength)
+      response.headers["Inference-Header-Content-Length"] = std::to_string(*answer.headerLength);
+    exchange->end(std::move(response));
+  };
+  RequestId id = model->submit(request->job);
+  return [weak = std::weak_ptr(model), id] {
+    if (auto present = weak.lock())
+      present->cancel(id);
+  };
+}
+
+} // namespace cleave::runtime::serve

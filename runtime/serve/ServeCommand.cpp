@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Load, open, serve, drain.
+
+#include "runtime/serve/ServeCommand.h"
+
+#include "runtime/Printable.h"
+#include "runtime/serve/InferenceService.h"
+#include "runtime/training/StopSignals.h"
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+namespace cleave::runtime::serve {
+namespace {
+
+/// "HOST:PORT", of which either part may be missing.
+Error readAddress(const std::string &text, HttpOptions &http) {
+  auto refuse = [&] {
+    return makeError(Status::Usage, "--http expects a port, :PORT, HOST:PORT or [HOST]:PORT, got \"", text, '"');
+  };
+  size_t colon = text.rfind(':');
+  std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
+  std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']'))
+    host = host.substr(1, host.size() - 2);
+  if (!host.empty())
+    http.address = host == "localhost" ? "127.0.0.1" : host;
+  auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), http.port);
+  return code == std::errc() && end == port.data() + port.size() && !port.empty() ? Error::success() : refuse();
+}
+
+Expected<std::string> readToken(const std::string &file) {
+  std::string token;
+  if (file.empty())
+    return token;
+  std::ifstream in(file);
+  if (!in || !std::getline(in, token))
+    return makeError(Status::Failure, "--token-file expects a file with a token in its first line, got \"", file, '"');
+  while (!token.empty() && (token.back() == '\r' || token.back() == ' '))
+    token.pop_back();
+  if (token.empty())
+    return makeError(Status::Failure, "--token-file expects a token in the first line of \"", file, "\", got none");
+  return token;
+}
+
+class Server {
+public:
+  Server(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out, std::ostream &err)
+      : options(options), prepared(std::move(prepared)), out(out), err(err) {}
+
+  Error run() {
+    if (options.plans.empty() && prepared.empty() && options.modelsFolder.empty())
+      return makeError(Status::Usage, "serving expects plans or --models FOLDER, got neither");
+    HttpOptions http = options.http;
+    if (!options.httpAddress.empty())
+      if (Error error = readAddress(options.httpAddress, http))
+        return error;
+    auto token = readToken(options.tokenFile);
+    if (!token)
+      return token.error();
+    if (!options.accessLog.empty()) {
+      auto log = AccessLog::open(options.accessLog);
+      if (!log)
+        return log.error();
+      accessLog = std::move(*log);
+    }
+    // From here on a signal ends the server in order.
+    StopSignals signals;
+    InferenceService service(models, {options.version, *token}, accessLog.get());
+    auto opened = HttpServer::open(http, [&](HttpRequest request, HttpAnswer answer) {
+      return service.handle(std::move(request), std::move(answer));
+    });
+    if (!opened)
+      return opened.error();
+    HttpServer &server = **opened;
+    service.countConnections = [&] { return server.connections(); };
+    if (Error error = loadPlans())
+      return error;
+    std::optional<ModelFolder> folder;
+    if (!options.modelsFolder.empty()) {
+      folder.emplace(options.modelsFolder, models,
+                     [&](auto &name, auto &version, auto &file) { return make(name, version, file); });
+      if (Error error = folder->loadAll())
+        return error;
+      service.folder = &*folder;
+    }
+    if (StopSignals::asked())
+      return Error::success();
+    if (Error error = server.start())
+      return error;
+    out << "serving at http://" << http.address << ":" << server.port() << std::endl;
+    while (!StopSignals::asked())
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    service.drain();
+    if (!server.drain(options.drainSeconds))
+      err << "warning: " << server.connections() << " connections were not done in " << options.drainSeconds
+          << " seconds\n";
+    // What is loaded still, and then what is left to answer, while there is a server to answer through.
+    service.folder = nullptr;
+    folder.reset();
+    for (const auto &model : models.all())
+      models.remove(model->getName());
+    return Error::success();
+  }
+
+private:
+  Error loadPlans() {
+    for (const std::string &binding : options.plans) {
+      size_t equals = binding.find('=');
+      std::filesystem::path file = equals == std::string::npos ? binding : binding.substr(equals + 1);
+      std::string name = equals == std::string::npos ? file.stem().string() : binding.substr(0, equals);
+      if (name.empty())
+        return makeError(Status::Usage, "a plan to serve expects FILE or NAME=FILE, got \"", binding, '"');
+      if (models.find(name))
+        return makeError(Status::Usage, "two models are called \"", name,
+                         "\"; give one another name, as in other=", file.string());
+      auto loaded = make(name, "1", file);
+      if (!loaded)
+        return loaded.error();
+      models.add(std::move(*loaded));
+    }
+    for (PreparedPlan &each : prepared) {
+      auto loaded = load(each.name, "1", each.from, std::move(each.plan), std::move(each.parameters));
+      if (!loaded)
+        return loaded.error();
+      models.add(std::move(*loaded));
+    }
+    return Error::success();
+  }
+
+  /// From any thread.
+  Expected<std::shared_ptr<ServedModel>> make(const std::string &name, const std::string &version,
+                                              const std::filesystem::path &file) {
+    auto plan = Plan::read(file);
+    if (!plan)
+      return plan.error();
+    if (options.trust)
+      if (Error error = options.trust(*plan, file.string()))
+        return error;
+    return load(name, version, file.string(), std::move(*plan), nullptr);
+  }
+
+  Expected<std::shared_ptr<ServedModel>> load(const std::string &name, const std::string &version,
+                                              const std::string &from, Plan plan,
+                                              std::unique_ptr<ParameterSource> parameters) {
+    ServedModelOptions model = options.model;
+    model.maxDelay = static_cast<Time>(options.maxDelayMs * 1e6);
+    auto loaded = ServedModel::load(name, version, std::move(plan), model, std::move(parameters));
+    if (!loaded)
+      return Error(loaded.error().status(), from + ": " + loaded.error().text());
+    std::lock_guard lock(outMutex);
+    out << "model \"" << printable(name) << "\" is loaded from " << printable(from) << std::endl;
+    return std::shared_ptr<ServedModel>(std::move(*loaded));
+  }
+
+  const ServeOptions &options;
+  std::vector<PreparedPlan> prepared;
+  std::ostream &out, &err;
+  std::mutex outMutex;
+  std::unique_ptr<AccessLog> accessLog;
+  ModelRepository models;
+};
+
+} // namespace
+
+int serveCommand(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out,
+                 std::ostream &err) {
+  Error error = Server(options, std::move(prepared), out, err).run();
+  if (error)
+    err << error.report();
+  return static_cast<int>(error.status());
+}
+
+} // namespace cleave::runtime::serve

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The command that serves plans: the whole of `cleave-run serve`, and what `cleave serve` does once it has a plan.
+
+#ifndef CLEAVE_RUNTIME_SERVE_SERVECOMMAND_H
+#define CLEAVE_RUNTIME_SERVE_SERVECOMMAND_H
+
+#include "runtime/serve/HttpServer.h"
+#include "runtime/serve/ServedModel.h"
+
+#include <iosfwd>
+
+namespace cleave::runtime::serve {
+
+/// A plan that is in memory already.
+struct PreparedPlan {
+  std::string name, from; ///< from: what people know it by
+  Plan plan;
+  std::unique_ptr<ParameterSource> parameters;
+};
+
+/// What the user asked for.
+struct ServeOptions {
+  /// "FILE" or "NAME=FILE", of which the first is called as the file is without its ending.
+  std::vector<std::string> plans;
+  std::string modelsFolder; ///< of models that may be loaded and unloaded (ModelFolder); empty: none
+  HttpOptions http;
+  std::string httpAddress; ///< "8000", ":8000", "HOST:PORT" or "[HOST]:PORT"; empty: as `http` says
+  double maxDelayMs = 5;
+  ServedModelOptions model;
+  std::string tokenFile, accessLog;
+  double drainSeconds = 30;
+  std::string version; ///< of the program
+  /// Asked before anything of a plan runs.
+  std::function<Error(const Plan &, const std::string &file)> trust;
+};
+
+/// Loads the plans, opens the port, says so on `out`, and serves until SIGTERM, SIGINT or SIGHUP asks for an end; then
+/// answers what was asked and closes. Errors before the port opens are one line on `err`. The exit code.
+int serveCommand(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out, std::ostream &err);
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_SERVECOMMAND_H

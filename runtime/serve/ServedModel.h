@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A model that answers requests: a dispatcher, an executor, and the thread that connects them.
+
+#ifndef CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H
+#define CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H
+
+#include "runtime/serve/BatchedPlan.h"
+#include "runtime/serve/Dispatcher.h"
+#include "runtime/serve/InferenceJob.h"
+#include "runtime/serve/ModelStatistics.h"
+
+namespace cleave::runtime::serve {
+
+struct ServedModelOptions {
+  Time maxDelay = 5'000'000; ///< DispatcherOptions::maxDelay
+  uint64_t queueLimit = 4096;
+  unsigned inFlight = 0; ///< batches at a time; 0: as many as the plan has stages
+};
+
+/// Safe to call from any thread.
+class ServedModel {
+public:
+  /// Makes the executor and runs every size, so that nothing is left to be done when the first request comes and the
+  /// dispatcher knows what batches take. Errors: those of BatchedPlan::open and of the executor.
+  /// `parameters`: where the plan's are; null: in its folder.
+  static Expected<std::unique_ptr<ServedModel>> load(std::string name, std::string version, Plan plan,
+                                                     const ServedModelOptions &options,
+                                                     std::unique_ptr<ParameterSource> parameters = nullptr);
+  /// Answers what is queued, then ends.
+  ~ServedModel();
+
+  const std::string &getName() const { return name; }
+  const std::string &getVersion() const { return version; }
+  const BatchedPlan &getPlan() const { return plan; }
+  const ModelStatistics &getStatistics() const { return statistics; }
+
+  /// Queues a job, whose `done` is called later or at once. The id to cancel it by.
+  RequestId submit(std::shared_ptr<InferenceJob> job);
+  /// Its client has gone: where nothing of it runs yet, `done` is called now.
+  void cancel(RequestId id);
+  /// Takes no more jobs; those that are queued are answered. Returns at once.
+  void drain();
+  /// Whether it takes jobs: not while it drains, nor after a device was lost.
+  bool isReady() const;
+  /// What ended the model, if something did.
+  Error failure() const;
+  /// Predicted and present seconds of every size.
+  BatchTable getTable() const;
+  uint64_t waiting() const;
+
+private:
+  struct State;
+  ServedModel(std::string name, std::string version, BatchedPlan plan);
+
+  const std::string name, version;
+  const BatchedPlan plan;
+  ModelStatistics statistics;
+  std::unique_ptr<State> state;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The dispatcher's rules one by one, and all of them under random requests.
+
+#include "runtime/serve/Dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace cleave::runtime::serve {
+namespace {
+
+constexpr Time millisecond = 1'000'000;
+
+BatchTable tableOf(std::vector<BatchSize> sizes) { return *BatchTable::create(std::move(sizes)); }
+
+/// Sizes 1 and 4 that take 10 ms each.
+Dispatcher twoSizes(DispatcherOptions options = {}) { return {tableOf({{1, 0.01}, {4, 0.01}}), options}; }
+
+std::vector<RequestId> idsOf(const std::vector<Slice> &slices) {
+  std::vector<RequestId> ids;
+  for (const Slice &slice : slices)
+    ids.push_back(slice.id);
+  return ids;
+}
+
+// What plans say of themselves is not believed unseen.
+TEST(BatchTable, RefusesWhatIsNoTable) {
+  EXPECT_EQ(BatchTable::create({}).error().message(), "a table of batches expects at least one size, got none");
+  EXPECT_EQ(BatchTable::create({{2, 1}, {2, 1}}).error().message(),
+            "a table of batches expects increasing sizes, got 2 samples after 2");
+  EXPECT_EQ(BatchTable::create({{1, 0}}).error().message(),
+            "a batch of 1 samples expects a positive time, got 0 seconds");
+}
+
+// A machine that is half as fast is so at sizes that have not run; each size then says what is true of it.
+TEST(BatchTable, LearnsFromMeasurements) {
+  BatchTable table = tableOf({{1, 1}, {2, 2}, {4, 4}});
+  for (int i = 0; i != 50; ++i)
+    table.measure(0, 2);
+  EXPECT_NEAR(table.seconds(0), 2, 0.02);
+  EXPECT_NEAR(table.seconds(2), 8, 0.08);
+  for (int i = 0; i != 200; ++i)
+    table.measure(2, 3);
+  EXPECT_NEAR(table.seconds(2), 3, 0.15);
+  EXPECT_NEAR(table.seconds(0), 2, 0.15);
+  table.measure(0, -1);
+  EXPECT_NEAR(table.seconds(0), 2, 0.15);
+}
+
+// An idle server with nothing to expect starts at once, with the size that fits.
+TEST(Dispatcher, StartsTheFirstRequestAtOnce) {
+  Dispatcher dispatcher = twoSizes();
+  EXPECT_FALSE(dispatcher.next(0).batch);
+  ASSERT_EQ(dispatcher.submit({7, 1, 0, 0, never}), Admission::Queued);
+  Action action = dispatcher.next(0);
+  ASSERT_TRUE(action.batch);
+  EXPECT_EQ(action.batch->slices, (std::vector<Slice>{{7, 0, 1}}));
+  EXPECT_FALSE(dispatcher.next(0).batch);
+}
+
+// What came while a batch ran goes together, padded where no size fits.
+TEST(Dispatcher, BatchesWhatWaits) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 1, 0, 0, never});
+  auto first = dispatcher.next(0).batch;
+  ASSERT_TRUE(first);
+  for (RequestId id : {1, 2, 3})
+    dispatcher.submit({id, 1, 0, millisecond, never});
+  EXPECT_FALSE(dispatcher.next(millisecond).batch);
+  dispatcher.finish(first->number, 0.01);
+  auto second = dispatcher.next(10 * millisecond).batch;
+  ASSERT_TRUE(second);
+  EXPECT_EQ(idsOf(second->slices), (std::vector<RequestId>{1, 2, 3}));
+  EXPECT_EQ(second->samples, 3u);
+  EXPECT_EQ(second->size, 1u);
+}
+
+// A request of more samples than the largest batch runs in several, and each of its samples once.
+TEST(Dispatcher, DividesLargeRequests) {
+  Dispatcher dispatcher = twoSizes({.inFlight = 3});
+  dispatcher.submit({5, 9, 0, 0, never});
+  std::vector<Slice> slices;
+  while (auto batch = dispatcher.next(0).batch)
+    slices.insert(slices.end(), batch->slices.begin(), batch->slices.end());
+  EXPECT_EQ(slices, (std::vector<Slice>{{5, 0, 4}, {5, 4, 4}, {5, 8, 1}}));
+}
+
+// Smaller numbers first, and in the order of arrival among equals.
+TEST(Dispatcher, TakesUrgentRequestsFirst) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 1, 0, 0, never});
+  auto running = dispatcher.next(0).batch;
+  ASSERT_TRUE(running);
+  for (auto [id, priority] : std::vector<std::pair<RequestId, uint32_t>>{{1, 2}, {2, 1}, {3, 2}, {4, 1}, {5, 2}})
+    dispatcher.submit({id, 1, priority, 0, never});
+  dispatcher.finish(running->number, 0.01);
+  EXPECT_EQ(idsOf(dispatcher.next(0).batch->slices), (std::vector<RequestId>{2, 4, 1, 3}));
+}
+
+// A full queue says so at once; what runs does not count.
+TEST(Dispatcher, RefusesWhatTheQueueHasNoPlaceFor) {
+  Dispatcher dispatcher = twoSizes({.queueLimit = 3});
+  EXPECT_EQ(dispatcher.submit({0, 4, 0, 0, never}), Admission::Full);
+  EXPECT_EQ(dispatcher.submit({1, 3, 0, 0, never}), Admission::Queued);
+  EXPECT_EQ(dispatcher.submit({2, 1, 0, 0, never}), Admission::Full);
+  EXPECT_TRUE(dispatcher.next(0).batch);
+  EXPECT_EQ(dispatcher.submit({3, 1, 0, 0, never}), Admission::Queued);
+}
+
+// Requests whose deadline passes while they wait are dropped, and the dispatcher asks to be woken for that.
+TEST(Dispatcher, DropsWhatIsTooLateBeforeItRuns) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 1, 0, 0, never});
+  auto running = dispatcher.next(0).batch;
+  ASSERT_TRUE(running);
+  dispatcher.submit({1, 1, 0, 0, 5 * millisecond});
+  dispatcher.submit({2, 1, 0, 0, never});
+  Action action = dispatcher.next(millisecond);
+  EXPECT_TRUE(action.dropped.empty());
+  EXPECT_EQ(action.wakeAt, 5 * millisecond + 1);
+  EXPECT_EQ(dispatcher.next(action.wakeAt).dropped, (std::vector<RequestId>{1}));
+  dispatcher.finish(running->number, 0.01);
+  EXPECT_EQ(idsOf(dispatcher.next(10 * millisecond).batch->slices), (std::vector<RequestId>{2}));
+}
+
+// Once batches have been measured, what cannot be over in time is not begun, nor queued.
+TEST(Dispatcher, KnowsWhatWillBeLate) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 4, 0, 0, never});
+  auto running = dispatcher.next(0).batch;
+  ASSERT_TRUE(running);
+  dispatcher.finish(running->number, 0.01);
+  dispatcher.submit({1, 4, 0, 10 * millisecond, never});
+  running = dispatcher.next(10 * millisecond).batch;
+  EXPECT_EQ(dispatcher.submit({2, 1, 0, 10 * millisecond, 15 * millisecond}), Admission::Late);
+  EXPECT_EQ(dispatcher.submit({3, 1, 0, 10 * millisecond, 25 * millisecond}), Admission::Queued);
+}
+
+// A large request that has begun is carried through, whatever its deadline.
+TEST(Dispatcher, NeverDropsWhatHasBegun) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 8, 0, 0, 5 * millisecond});
+  auto running = dispatcher.next(0).batch;
+  ASSERT_TRUE(running);
+  EXPECT_TRUE(dispatcher.next(6 * millisecond).dropped.empty());
+  dispatcher.finish(running->number, 0.01);
+  Action action = dispatcher.next(20 * millisecond);
+  EXPECT_TRUE(action.dropped.empty());
+  EXPECT_EQ(action.batch->slices, (std::vector<Slice>{{0, 4, 4}}));
+}
+
+// A client that has gone takes its request with it, as far as it waits.
+TEST(Dispatcher, ForgetsCancelledRequests) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 1, 0, 0, never});
+  auto running = dispatcher.next(0).batch;
+  ASSERT_TRUE(running);
+  dispatcher.submit({1, 1, 0, 0, never});
+  dispatcher.submit({2, 1, 0, 0, never});
+  EXPECT_FALSE(dispatcher.cancel(0));
+  EXPECT_TRUE(dispatcher.cancel(1));
+  EXPECT_FALSE(dispatcher.cancel(1));
+  dispatcher.finish(running->number, 0.01);
+  EXPECT_EQ(idsOf(dispatcher.next(10 * millisecond).batch->slices), (std::vector<RequestId>{2}));
+  EXPECT_EQ(dispatcher.waiting(), 0u);
+}
+
+// Random requests, cancels and deadlines: each request ends in one way, each sample runs once, batches keep to their
+// size, their order and the number in flight.
+TEST(Dispatcher, KeepsItsRulesUnderRandomRequests) {
+  for (uint64_t seed = 0; seed != 40; ++seed) {
+    std::mt19937_64 random(seed);
+    auto below = [&](uint64_t end) { return random() % end; };
+    std::vector<BatchSize> sizes = {{1, 0.004}, {3, 0.006}, {8, 0.011}};
+    DispatcherOptions options{
+        .maxDelay = Time(below(20)) * millisecond, .queueLimit = 40, .inFlight = unsigned(1 + below(3))};
+    Dispatcher dispatcher(tableOf(sizes), options);
+    struct Known {
+      Request request;
+      uint64_t begun = 0, over = 0;
+      bool isCancelled = false, isDropped = false;
+    };
+    std::map<RequestId, Known> known;
+    std::multimap<Time, Batch> running;
+    Time now = 0, wake = never;
+    RequestId next = 0;
+    for (int step = 0; step < 3000 || !running.empty() || dispatcher.waiting() != 0; ++step) {
+      Time arrival = step < 3000 ? now + Time(below(6 * millisecond)) : never;
+      Time end = running.empty() ? never : running.begin()->first;
+      now = std::min({arrival, end, std::max(now, wake)});
+      ASSERT_NE(now, never);
+      if (now == arrival) {
+        Request request{next++, 1 + (below(4) ? 0 : below(12)), uint32_t(below(3)), now,
+                        below(3) ? never : now + Time(below(60)) * millisecond};
+        Admission admission = dispatcher.submit(request);
+        if (admission == Admission::Queued)
+          known[request.id] = {request};
+        if (below(10) == 0 && !known.empty()) {
+          auto victim = std::next(known.begin(), static_cast<std::ptrdiff_t>(below(known.size())));
+          if (dispatcher.cancel(victim->first))
+            victim->second.isCancelled = true;
+        }
+      } else if (now == end) {
+        Batch batch = running.begin()->second;
+        running.erase(running.begin());
+        for (const Slice &slice : batch.slices)
+          known.at(slice.id).over += slice.count;
+        dispatcher.finish(batch.number, sizes[batch.size].seconds);
+      }
+      for (bool asks = true; asks;) {
+        Action action = dispatcher.next(now);
+        wake = action.wakeAt;
+        asks = action.batch.has_value();
+        for (RequestId id : action.dropped) {
+          Known &dropped = known.at(id);
+          EXPECT_EQ(dropped.begun, 0u) << "expected requests to be dropped before they run";
+          EXPECT_FALSE(dropped.isCancelled || dropped.isDropped);
+          EXPECT_LE(dropped.request.deadline, now + 20 * millisecond);
+          dropped.isDropped = true;
+        }
+        if (!action.batch)
+          break;
+        uint64_t samples = 0;
+        uint32_t priority = 0;
+        for (const Slice &slice : action.batch->slices) {
+          Known &taken = known.at(slice.id);
+          EXPECT_FALSE(taken.isCancelled || taken.isDropped);
+          EXPECT_EQ(taken.begun, slice.first) << "expected each sample once, in order";
+          EXPECT_GE(taken.request.priority, priority);
+          priority = taken.request.priority;
+          taken.begun += slice.count;
+          samples += slice.count;
+          EXPECT_TRUE(slice.first != 0 || taken.request.deadline >= now);
+        }
+        EXPECT_EQ(samples, action.batch->samples);
+        EXPECT_GE(samples, 1u);
+        EXPECT_LE(samples, sizes[action.batch->size].samples);
+        running.emplace(now + Time(sizes[action.batch->size].seconds * 1e9 * double(1 + below(3)) / 2), *action.batch);
+        EXPECT_LE(running.size(), options.inFlight);
+      }
+    }
+    for (auto &[id, request] : known)
+      EXPECT_TRUE(request.over == request.request.samples ||
+                  ((request.isCancelled || request.isDropped) && request.over == request.begun))
+          << "request " << id << " of seed " << seed;
+  }
+}
+
+} // namespace
+} // namespace cleave::runtime::serve
