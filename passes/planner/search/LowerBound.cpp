@@ -19,7 +19,7 @@ namespace cleave::search {
 double Searcher::lowerBoundOf(int64_t microbatches) {
   stages::StageProblem problem = problemOf(microbatches);
   double least = solver::forbidden;
-  if (problem.numStages.value_or(2) != 1) {
+  if (mayHaveSeveralStages(problem)) {
     KnownTerms terms;
     least = severalStagesBound(problem, terms, 0);
   }
@@ -56,7 +56,7 @@ double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
   double least = solver::forbidden, memory = 0;
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     memory += memoryOf(kind) * partOf(kind, runs[kind].count());
-  if (problem.numStages.value_or(2) != 1) {
+  if (mayHaveSeveralStages(problem)) {
     KnownTerms terms;
     least = severalStagesBound(problem, terms, 0);
     if (std::isfinite(memory) && !sharesDevices)

@@ -258,6 +258,10 @@ private:
   };
   /// By class of layers and whether they are inside of a stage.
   using KnownTerms = std::map<std::pair<uint64_t, bool>, std::vector<SettingOfLayers>>;
+  /// Whether there may be more than one stage: a device alone has but one.
+  bool mayHaveSeveralStages(const stages::StageProblem &problem) const {
+    return problem.numStages.value_or(sharesDevices ? 2 : static_cast<unsigned>(busy.size())) > 1;
+  }
   double severalStagesBound(const stages::StageProblem &problem, KnownTerms &known, double price);
   double termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
                 double price);

@@ -20,6 +20,7 @@ NOT_RUN = {
     "mpirun": "not on every machine",
     "cleave probe": "a minute, and measures this host",
     "nvidia-smi": "a machine with GPUs",
+    "cleave serve": "it serves until it is ended; endtoend-serve-* test it",
     "cleave train ": "data of the reader's",
     "book.txt": "data of the reader's",
     "fashion-mnist": "data of the reader's",
