@@ -26,6 +26,8 @@ struct PlacedLayers {
   std::string driver = "null";
   /// Whether collectives may share messages: what travels together is there together.
   bool combines = true;
+  /// Whether the module's machine is one on which products alone take time, instead of the default machine.
+  bool onlyProductsTakeTime = false;
 
   unsigned numMeshes() const;
   std::string text() const;
