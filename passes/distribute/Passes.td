@@ -117,6 +117,7 @@ def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"
         : tensor<8xf32>, tensor<4xf32> -> tensor<8xf32>, tensor<4xf32>
     %1 = dfg.sub %w1, %0#0 …
     ```
+    Requires: programs as `dist-insert-transfers` makes them.
     Guarantees: every element is combined from the same values in the same order as before.
   }];
   let dependentDialects = ["::cleave::dist::DistDialect"];
@@ -170,7 +171,10 @@ def AdvanceUpdatesPass : Pass<"dist-advance-updates", "::mlir::ModuleOp"> {
     dist.write @w1 <[8]>, %u1 : tensor<8xf32>
     ```
     Runs on operators, so that what is fused stands where it is to run, and again on kernels, when it is known who reads
-    parameters. Guarantees that values are what they were: reads see what was there before the step wherever they stand.
+    parameters.
+
+    Requires: programs whose collectives and transfers are in their final order.
+    Guarantees: values are what they were; reads see what was there before the step wherever they stand.
   }];
 }
 
