@@ -137,7 +137,8 @@ void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs 
   options.explainInfeasible = explains;
   options.secondsToBeat = toBeat();
   stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
-  if (explains && !plan.isFeasible())
+  // Zero where no memory would do, as of a schedule that these layers do not go with.
+  if (explains && plan.leastBytes > 0)
     leastBytes = std::min(leastBytes, plan.leastBytes);
   if (!plan.isFeasible())
     return;
@@ -395,8 +396,14 @@ double Searcher::lowerBound() const {
 
 void Searcher::findLeastBytes() {
   explains = true;
-  for (auto [number, least] : std::map(leastSeconds)) {
-    if (!explains)
+  // Most microbatches take least memory. Where parameters alone do not fit, what others take differs too little to say.
+  double fewest = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size()), limit = 0;
+  constexpr double nearly = 1.02;
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    limit = std::max(limit, memoryOf(kind));
+  const std::map<int64_t, double> numbers = leastSeconds;
+  for (auto [number, least] : llvm::reverse(numbers)) {
+    if (fewest > limit && leastBytes < nearly * fewest)
       break;
     tryMicrobatches(number);
     intervals.forget();

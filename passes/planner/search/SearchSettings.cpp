@@ -490,7 +490,11 @@ std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
   }
   double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
   double perByte = limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;
-  for (double factor : {0.3, 3.0, 30.0})
+  std::vector<double> factors = {0.3, 3.0, 30.0};
+  // Where these find nothing that fits, also what takes the least memory, whatever time it takes.
+  if (explains)
+    factors.insert(factors.end(), {300.0, 1e6});
+  for (double factor : factors)
     if (perByte > 0)
       list.push_back({request.training ? shown : 0, factor * perByte});
   return list;

@@ -138,9 +138,10 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   auto [entry, isNew] = known.try_emplace(key);
   if (!isNew || !searcher.mayBeOn(kind, first, last, /*asPart=*/false))
     return entry->second;
-  // What is divided by all devices without rest is still too much: nothing here is worth a search.
+  // What is divided by all devices without rest is still too much: nothing here is worth a search, unless to find out
+  // how much it really takes.
   double least = searcher.stateBytes(first, last) / devices;
-  if (least > searcher.memoryOf(kind)) {
+  if (least > (searcher.explains ? searcher.leastBytes : searcher.memoryOf(kind))) {
     if (!searcher.shapesOf(kind, devices).empty())
       entry->second.push_back({0, 0, 0, least, 0, 0});
     return entry->second;
