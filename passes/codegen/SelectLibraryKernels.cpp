@@ -361,8 +361,12 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
       break;
     gone = *gone->getResult(0).getUsers().begin();
   }
-  if (tensorType(made).getShape() != tensorType(old).getShape())
+  if (tensorType(made).getShape() != tensorType(old).getShape()) {
+    // Another shape is that of the row-major elements.
+    if (RankedTensorType dense = plan::withoutLayout(tensorType(made)); dense != made.getType())
+      made = values.reorder(builder, made, dense);
     made = dfg::ReshapeOp::create(builder, launch.getLoc(), tensorType(old), made);
+  }
   if (made.getType() == old.getType())
     old.replaceAllUsesWith(made);
   else

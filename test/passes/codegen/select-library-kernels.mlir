@@ -203,6 +203,16 @@ dist.program @clamps(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attri
   dist.return %2 : tensor<1x16x14x14xf32>
 }
 
+// The library gives the gradient of a filter that is divided into groups in a shape of its own, with the groups in front,
+// and in whatever order and with whatever padding it likes: it is row-major before it gets the filter's shape.
+// CHECK-LABEL: dist.program @grouped
+// CHECK: plan.launch @onednn.convolution_weights
+// CHECK: dfg.reshape %{{[0-9]+}} : (tensor<24x1x1x3x3xf32>) -> tensor<24x1x3x3xf32>
+dist.program @grouped(%x: tensor<2x24x8x8xf32>, %g: tensor<2x24x8x8xf32>) -> tensor<24x1x3x3xf32> attributes {mesh = @d0} {
+  %0 = dfg.conv_filter_gradient %x, %g {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 24 : i64} : (tensor<2x24x8x8xf32>, tensor<2x24x8x8xf32>) -> tensor<24x1x3x3xf32>
+  dist.return %0 : tensor<24x1x3x3xf32>
+}
+
 // CHECK: plan.library_kernel @[[CONV]] "onednn" "convolution"
 // CHECK-SAME: post_ops = [#plan.post_op<"relu"
 }
