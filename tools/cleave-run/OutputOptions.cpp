@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <map>
+#include <optional>
 
 namespace cleave {
 
