@@ -56,7 +56,7 @@ LogicalResult GraphImporter::checkDeclaredTypes(const Scope &scope) {
       ImportedValue *value = scope.values.lookup(info.name());
       Contradiction found = value ? contradiction(info.type(), value->type) : Contradiction();
       // A microbatch has other sizes than the model says.
-      if (found.expected.empty() || (found.isSize && options.samples))
+      if (found.expected.empty() || (found.isSize && samples))
         continue;
       std::string subject = "the value \"" + info.name() + "\" expects ";
       for (const onnx::NodeProto &node : model->graph().node())

@@ -91,6 +91,8 @@ private:
   /// A warning for each attribute that the node's operator does not have: it may be misspelt.
   void warnOfAttributes(const NodeImporter &node);
 
+  /// Chooses `samples`, from the options and what the model declares.
+  void chooseSamples();
   /// The samples that the model declares; nothing where it leaves them open, or none are given in their place.
   std::optional<int64_t> declaredSamples() const;
 
@@ -144,6 +146,7 @@ private:
   llvm::StringSet<> symbols;
   llvm::DenseMap<mlir::Value, ImportedValue *> graphInputs;
   llvm::DenseSet<mlir::Value> batchedInputs;
+  std::optional<int64_t> samples;                 ///< in place of the model's
   std::optional<SamplePositions> samplePositions; ///< with samples in place of the model's
   llvm::MapVector<mlir::Operation *, ImportedValue *> parameters;
   llvm::DenseMap<mlir::Value, ImportedValue *> reads;

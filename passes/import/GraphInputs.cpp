@@ -85,8 +85,25 @@ static bool countsSamples(const onnx::GraphProto &graph, const onnx::ValueInfoPr
          first->dim_param() == own->dim_param();
 }
 
+void GraphImporter::chooseSamples() {
+  samples = options.samples;
+  llvm::StringSet<> initializers;
+  for (const onnx::TensorProto &initializer : model->graph().initializer())
+    initializers.insert(initializer.name());
+  auto first = llvm::find_if(model->graph().input(),
+                             [&](const onnx::ValueInfoProto &input) { return !initializers.contains(input.name()); });
+  if (!samples && first != model->graph().input().end() && first->type().tensor_type().shape().dim_size() != 0) {
+    const auto &dim = first->type().tensor_type().shape().dim(0);
+    bool isOpen = dim.has_dim_value() ? dim.dim_value() == 1 : !dims.count(dimName(*first, 0));
+    if (isOpen)
+      samples = options.openSamples;
+    report.lacksSamples = isOpen && !samples && !dim.has_dim_value();
+  }
+  report.samples = samples;
+}
+
 std::optional<int64_t> GraphImporter::declaredSamples() const {
-  if (!options.samples)
+  if (!samples)
     return std::nullopt;
   for (const onnx::ValueInfoProto &input : model->graph().input())
     if (countsSamples(model->graph(), input) && input.type().tensor_type().shape().dim(0).has_dim_value())
@@ -121,8 +138,8 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
   if (!tensor.has_shape())
     shape = *given;
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
-    if (i == 0 && options.samples && countsSamples(model->graph(), input)) {
-      shape.push_back(*options.samples);
+    if (i == 0 && samples && countsSamples(model->graph(), input)) {
+      shape.push_back(*samples);
       continue;
     }
     if (tensor.shape().dim(i).has_dim_value()) {
@@ -163,6 +180,7 @@ LogicalResult GraphImporter::bindInput(ImportedValue &input, const HostTensor &g
 LogicalResult GraphImporter::importInputs(Scope &scope) {
   if (failed(checkOptions()))
     return failure();
+  chooseSamples();
   SmallVector<std::string> unbound;
   SmallVector<std::pair<const onnx::ValueInfoProto *, RankedTensorType>> inputs;
   // Twice: what a later input says about a dimension's size holds for an earlier one, too.
@@ -188,15 +206,15 @@ LogicalResult GraphImporter::importInputs(Scope &scope) {
     return fail(ImportFailure::Usage, "the model's dimensions " + quotedList(unbound) +
                                           " are symbolic, expected a size for each, as in" + flags);
   }
-  if (options.samples && *options.samples > 1)
-    samplePositions.emplace(*options.samples, [this](BlockArgument input) { return batchedInputs.contains(input); });
+  if (samples && *samples > 1)
+    samplePositions.emplace(*samples, [this](BlockArgument input) { return batchedInputs.contains(input); });
   for (auto [input, type] : inputs) {
     if (input->name().empty())
       return fail(ImportFailure::Rejected, "an input has no name");
     ImportedValue *value = addValue(input->name(), type);
     value->value = graph.getBody().addArgument(type, dfg::getNodeLocation(context, input->name(), "Input"));
     graphInputs[value->value] = value;
-    if (options.samples && countsSamples(model->graph(), *input))
+    if (samples && countsSamples(model->graph(), *input))
       batchedInputs.insert(value->value);
     if (failed(define(scope, input->name(), value)))
       return failure();

@@ -47,6 +47,9 @@ struct ImportOptions {
   /// The size of dimension 0 of the first input, and of all inputs that have the same there, in place of what the model
   /// says: a microbatch of a training step.
   std::optional<int64_t> samples;
+  /// The same for a model that leaves this size open, as a symbolic dimension without an entry in `dims`, or has a
+  /// single sample, as exported models do.
+  std::optional<int64_t> openSamples;
   /// Values of graph inputs that are fixed at compile time. The inputs stay in the graph's signature, so that
   /// positions do not move, and what is given for them when the graph runs is not read.
   std::map<std::string, HostTensor> bindings;
@@ -72,6 +75,10 @@ struct UnsupportedNode {
 struct ImportReport {
   ImportFailure failure = ImportFailure::Diagnosed;
   int64_t irVersion = 0, opset = 0;
+  /// The samples that took the place of those that the model declares; nothing where its own were kept.
+  std::optional<int64_t> samples;
+  /// Whether the model leaves its number of samples open, and nothing gave it.
+  bool lacksSamples = false;
   /// How many nodes of each operator type the model holds, inlined functions included.
   std::map<std::string, int64_t> operators;
   std::vector<UnsupportedNode> unsupported;

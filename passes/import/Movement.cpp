@@ -32,6 +32,7 @@ static ImportResults importConcat(NodeImporter &node) {
   SmallVector<Value> inputs;
   for (unsigned i = 0; i < node.getNumInputs(); ++i)
     inputs.push_back(node.input(i));
+  node.repeatForSamples(inputs, *axis);
   return oneResult(node.emit<dfg::ConcatOp>(inputs, node.attr("dim", *axis)));
 }
 

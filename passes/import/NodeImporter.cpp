@@ -35,8 +35,35 @@ SmallVector<int64_t> NodeImporter::rebatch(unsigned index, ArrayRef<int64_t> sha
   if (failed(position) || !*position)
     return given;
   return rebatchShape(mlir::cast<RankedTensorType>(operand.getType()).getShape(), **position, shape, *declared,
-                      *graph.options.samples)
+                      *graph.samples)
       .value_or(given);
+}
+
+void NodeImporter::repeatForSamples(MutableArrayRef<Value> values, int64_t dim) {
+  if (!graph.samplePositions || graph.declaredSamples() != 1)
+    return;
+  SmallVector<bool> areBatched;
+  std::optional<unsigned> samplesDim;
+  for (auto [index, value] : llvm::enumerate(values)) {
+    bool isComputed = value && hasInput(index) && !inputs[index]->known;
+    auto position = isComputed ? graph.samplePositions->find(value) : std::optional<SamplePosition>();
+    if (failed(position))
+      return;
+    areBatched.push_back(position->has_value());
+    if (*position)
+      samplesDim = (*position)->dim;
+  }
+  if (!samplesDim || *samplesDim == dim)
+    return;
+  for (auto [value, isBatched] : llvm::zip_equal(values, areBatched)) {
+    if (!value || isBatched)
+      continue;
+    SmallVector<int64_t> shape(typeOf(value).getShape());
+    if (*samplesDim >= shape.size() || shape[*samplesDim] != 1)
+      continue;
+    shape[*samplesDim] = *graph.samples;
+    value = broadcast(value, shape);
+  }
 }
 
 bool NodeImporter::keepsDropout() const { return graph.keepsDropout(); }

@@ -39,6 +39,9 @@ public:
   /// `shape`, to which the model reshapes an input, for the samples that the graph is imported with in place of those
   /// that the model declares; as it is where that does not apply.
   llvm::SmallVector<int64_t> rebatch(unsigned index, llvm::ArrayRef<int64_t> shape);
+  /// Repeats those of the node's inputs that depend on no sample for each of them, where the model has a single one and
+  /// the others have them as a dimension other than `dim`.
+  void repeatForSamples(llvm::MutableArrayRef<mlir::Value> values, int64_t dim);
   const onnx::NodeProto &getProto() const { return proto; }
 
   //===-- inputs and outputs ---------------------------------------------------------------------------------===//

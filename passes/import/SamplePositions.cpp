@@ -6,6 +6,7 @@
 
 #include "dialects/interfaces/Interfaces.h"
 
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -64,6 +65,34 @@ std::optional<SamplePosition> SamplePositions::afterReshape(ArrayRef<int64_t> fr
   return std::nullopt;
 }
 
+bool SamplePositions::isUniform(Value value, SamplePosition position) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (DenseElementsAttr elements; matchPattern(op, m_Constant(&elements)))
+    return elements.isSplat();
+  auto [entry, isNew] = uniform.try_emplace({value.getAsOpaquePointer(), position.dim, position.outer}, false);
+  if (!isNew)
+    return entry->second;
+  bool &found = entry->second;
+  if (auto reshape = dyn_cast<dfg::ReshapeOp>(op)) {
+    auto before = afterReshape(shapeOf(value), position, shapeOf(reshape.getInput()));
+    return found = before && isUniform(reshape.getInput(), *before);
+  }
+  auto splittable = dyn_cast<SplitInterface>(op);
+  if (!splittable || op->getNumOperands() == 0)
+    return false;
+  SplitRule rule = splittable.getSplitRule();
+  rule.operands.resize(op->getNumOperands());
+  auto at = factorAt(rule, rule.results[cast<OpResult>(value).getResultNumber()], position, samples);
+  if (!at || rule.factors[at->factor].kind != FactorKind::Parallel)
+    return false;
+  return found = llvm::all_of(llvm::zip_equal(op->getOperands(), rule.operands), [&](auto operand) {
+           auto before = positionOf(rule, std::get<1>(operand), *at);
+           return !before || isUniform(std::get<0>(operand), *before);
+         });
+}
+
 std::optional<SmallVector<SamplePosition, 1>> SamplePositions::resultsOf(Operation *op) {
   // Splits cut whole factors; samples are followed through reshapes that have none in common, too.
   if (auto reshape = dyn_cast<dfg::ReshapeOp>(op)) {
@@ -86,10 +115,12 @@ std::optional<SmallVector<SamplePosition, 1>> SamplePositions::resultsOf(Operati
       return std::nullopt;
     at = found;
   }
-  // What is given for each place in the batch would make a sample's results depend on its place.
+  // What is given for each place in the batch would make a sample's results depend on its place, unless it is the same
+  // everywhere, as an initial state is.
   for (auto [operand, factors] : llvm::zip_equal(op->getOperands(), rule.operands))
-    if (at && !known.lookup(operand) && positionOf(rule, factors, *at))
-      return std::nullopt;
+    if (at && !known.lookup(operand))
+      if (auto position = positionOf(rule, factors, *at); position && !isUniform(operand, *position))
+        return std::nullopt;
   SmallVector<SamplePosition, 1> results;
   for (const TensorFactors &factors : rule.results) {
     auto position = at ? positionOf(rule, factors, *at) : std::nullopt;
@@ -143,6 +174,15 @@ static std::string portName(StringRef name, StringRef kind, size_t index) {
   return (kind + " " + (name.empty() ? std::to_string(index) : ("\"" + name + "\"").str())).str();
 }
 
+Operation *findMixing(dfg::GraphOp graph, int64_t samples) {
+  SamplePositions positions(
+      samples, [samples](BlockArgument input) { return !shapeOf(input).empty() && shapeOf(input).front() == samples; });
+  for (Value value : graph.getBody().front().getTerminator()->getOperands())
+    if (failed(positions.find(value)))
+      break;
+  return positions.findMixing();
+}
+
 LogicalResult checkSamples(dfg::GraphOp graph, int64_t samples) {
   auto checkPort = [&](Type type, const std::string &name) -> LogicalResult {
     auto shape = cast<RankedTensorType>(type).getShape();
@@ -161,15 +201,14 @@ LogicalResult checkSamples(dfg::GraphOp graph, int64_t samples) {
       return failure();
   if (samples == 1)
     return success();
+  if (Operation *op = findMixing(graph, samples))
+    return op->emitError("node \"") << dfg::getNodeName(op->getLoc()) << "\" (" << dfg::getNodeKind(op->getLoc())
+                                    << ") expects to compute each sample from that sample alone to be batched, but "
+                                       "it takes several samples together; compile the model with the batch that it "
+                                       "declares";
   SamplePositions positions(samples, [](BlockArgument) { return true; });
   for (auto [index, value] : llvm::enumerate(graph.getBody().front().getTerminator()->getOperands())) {
     auto position = positions.find(value);
-    if (failed(position)) {
-      Operation *op = positions.findMixing();
-      return op->emitError("node \"") << dfg::getNodeName(op->getLoc()) << "\" (" << dfg::getNodeKind(op->getLoc())
-                                      << ") expects to compute each sample from that sample alone to be batched, but "
-                                         "it takes several samples together; compile the model without --batches";
-    }
     if (*position != std::optional(SamplePosition()))
       return emitError(UnknownLoc::get(graph.getContext()))
              << portName(graph.getOutputName(index), "output", index)
@@ -180,7 +219,8 @@ LogicalResult checkSamples(dfg::GraphOp graph, int64_t samples) {
 }
 
 /// The dimension of `shape` that holds the samples of which `outside` elements are outside; by preference one that is
-/// nothing else, one that takes what is left, one whose outermost part they are.
+/// nothing else, one that takes what is left, one whose outermost part they are. The last dimension is the last choice:
+/// rows [sequence * samples, features] have the samples in front of the features, not in them.
 static std::optional<size_t> sampleDim(ArrayRef<int64_t> shape, std::optional<size_t> open, int64_t outside,
                                        int64_t declared) {
   std::optional<size_t> best;
@@ -188,8 +228,8 @@ static std::optional<size_t> sampleDim(ArrayRef<int64_t> shape, std::optional<si
   int64_t before = 1;
   for (auto [dim, size] : llvm::enumerate(shape)) {
     if (outside % before == 0 && before * size % (outside * declared) == 0) {
-      bool isFirst = before == outside;
-      int rank = isFirst && size == declared ? 4 : open == dim ? 3 : isFirst ? 2 : 1;
+      bool isFirst = before == outside, isLast = dim + 1 == shape.size();
+      int rank = isFirst && size == declared ? 5 : open == dim ? 4 : !isFirst ? 2 : isLast ? 1 : 3;
       if (rank > bestRank) {
         best = dim;
         bestRank = rank;

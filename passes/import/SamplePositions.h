@@ -11,7 +11,9 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <tuple>
 
 namespace cleave {
 
@@ -46,13 +48,21 @@ private:
   /// Where samples are in what an operator gives; nothing where they are lost.
   std::optional<llvm::SmallVector<SamplePosition, 1>> resultsOf(mlir::Operation *op);
   void visit(mlir::Operation *op);
+  /// Whether a value that depends on no sample has the same for each of them, where they would be at `position`.
+  bool isUniform(mlir::Value value, SamplePosition position);
 
   int64_t samples;
   std::function<bool(mlir::BlockArgument)> isBatched;
   /// Nothing: depends on no sample.
   llvm::DenseMap<mlir::Value, std::optional<SamplePosition>> known;
+  /// What isUniform has found, by value, dimension and elements outside.
+  std::map<std::tuple<void *, unsigned, int64_t>, bool> uniform;
   mlir::Operation *mixing = nullptr;
 };
+
+/// The first operator on the way to the graph's outputs that makes something of several samples, where inputs whose
+/// dimension 0 has `samples` elements, at least two, hold one each; null where every sample is computed by itself.
+mlir::Operation *findMixing(dfg::GraphOp graph, int64_t samples);
 
 /// Checks that a batch of `samples` gives each sample what it has by itself: every input and output has its samples in
 /// dimension 0, one after the other, and no operator mixes them. Fails, with a diagnostic that names the input, output

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Batch normalization and dropout in training: steps of a small network against PyTorch's, on one device and divided
-# over two, and masks that do not depend on the division.
+# Batch normalization, dropout and convolutions by channel in training: steps of small networks against PyTorch's, on one
+# device and divided over two, of models exported with the batch and with one sample, and masks that do not depend on the
+# division.
 
 import json
 import os
@@ -26,11 +27,23 @@ PLANS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
          "by layers in parts": ["--machine", "host:2x1", "--strategy", "tensor", "--degrees", "model=2"]}
 
 
-def network(ratio):
+def plain(ratio):
+    return [torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.BatchNorm2d(6), torch.nn.ReLU(), torch.nn.Dropout(ratio),
+            torch.nn.Flatten(), torch.nn.Linear(6 * 25, 4)]
+
+
+# As in MobileNets: channels by themselves, numbers of them that fill vectors and that do not, and in two groups.
+def mobile(_):
+    return [torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.Hardswish(),
+            torch.nn.Conv2d(16, 16, 3, padding=1, groups=16, bias=False), torch.nn.BatchNorm2d(16), torch.nn.ReLU(),
+            torch.nn.Conv2d(16, 24, 1), torch.nn.Conv2d(24, 24, 5, padding=2, groups=24), torch.nn.ReLU(),
+            torch.nn.Conv2d(24, 32, 3, padding=1, groups=2), torch.nn.ReLU(), torch.nn.Flatten(),
+            torch.nn.Linear(32 * 25, 4)]
+
+
+def network(layers, ratio):
     torch.manual_seed(5)
-    return torch.nn.Sequential(
-        torch.nn.Conv2d(3, 6, 3, padding=1), torch.nn.BatchNorm2d(6), torch.nn.ReLU(), torch.nn.Dropout(ratio),
-        torch.nn.Flatten(), torch.nn.Linear(6 * 25, 4))
+    return torch.nn.Sequential(*layers(ratio))
 
 
 def torch_steps(model, x, labels):
@@ -62,16 +75,16 @@ def cleave_steps(folder, path, flags):
         return result, losses, {name: arrays[name] for name in arrays.files}
 
 
-def export(folder, ratio):
-    """The network as an ONNX file that is to be trained, and its data."""
-    path = os.path.join(folder, f"network-{ratio}.onnx")
+def export(folder, layers, ratio, samples=BATCH):
+    """The network as an ONNX file that is to be trained, exported with so many samples, and its data."""
+    path = os.path.join(folder, f"{layers.__name__}-{ratio}-{samples}.onnx")
     random = numpy.random.default_rng(3)
     x = random.standard_normal((BATCH, 3, 5, 5)).astype(numpy.float32)
     labels = random.integers(0, 4, BATCH)
     numpy.save(os.path.join(folder, "x.npy"), x)
     numpy.save(os.path.join(folder, "labels.npy"), labels)
     # Without folding, which would join the normalization with the convolution.
-    torch.onnx.export(network(ratio), torch.from_numpy(x), path, input_names=["x"], opset_version=14,
+    torch.onnx.export(network(layers, ratio), torch.from_numpy(x[:samples]), path, input_names=["x"], opset_version=14,
                       training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
     return path, torch.from_numpy(x), torch.from_numpy(labels)
 
@@ -83,12 +96,19 @@ def exported_values(path):
 
 
 def compare_with_torch(folder):
-    path, x, labels = export(folder, 0.0)
-    model = network(0.0)
+    for layers, samples in ((plain, BATCH), (mobile, BATCH), (mobile, 1)):
+        for name, problem in compare_network(folder, layers, samples):
+            yield f"{layers.__name__}, exported with {samples}, {name}", problem
+
+
+def compare_network(folder, layers, samples):
+    path, x, labels = export(folder, layers, 0.0, samples)
+    model = network(layers, 0.0)
     model.load_state_dict(exported_values(path), strict=False)
     losses, values = torch_steps(model, x, labels)
     for name, flags in PLANS.items():
-        result, got, after = cleave_steps(folder, path, [*flags, "--batch-norm", "synchronized"])
+        result, got, after = cleave_steps(folder, path,
+                                          [*flags, "--batch-norm", "synchronized", "--batch", str(BATCH)])
         if result.code != DONE:
             yield name, result.errors
             continue
@@ -100,7 +120,7 @@ def compare_with_torch(folder):
 
 
 def compare_masks(folder):
-    path, _, _ = export(folder, 0.5)
+    path, _, _ = export(folder, plain, 0.5)
     runs = {name: cleave_steps(folder, path, [*flags, "--batch-norm", "synchronized", "--seed", "1"])
             for name, flags in PLANS.items()}
     runs["another seed"] = cleave_steps(folder, path, [*PLANS["one device"], "--seed", "2"])

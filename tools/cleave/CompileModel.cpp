@@ -78,6 +78,8 @@ Placement groupsInOrder(ModuleOp module, size_t numDevices) {
 Expected<CompiledModel> ModelCompiler::run() {
   if (Error error = checkTrainingOptions())
     return error;
+  if (Error error = readBatch())
+    return error;
   if (Error error = readBuckets())
     return error;
   Error (ModelCompiler::*stages[])() = {&ModelCompiler::import,   &ModelCompiler::simplify,   &ModelCompiler::place,
@@ -135,6 +137,8 @@ Error ModelCompiler::import() {
   if (!loaded) {
     if (buckets && !buckets->areBatches() && loaded.error().status() == Status::Usage)
       printNote("--buckets gives dimension \"" + buckets->dim + "\" its sizes");
+    if (importReport.lacksSamples)
+      printNote("--batch N gives the model's samples, in dimension 0 of its first input, their number");
     return loaded.error();
   }
   module = std::move(loaded->module);
@@ -155,8 +159,8 @@ Error ModelCompiler::simplify() {
     return Error::success();
   if (Error error = checkSupported(*module, importReport))
     return error;
-  if (buckets && buckets->areBatches() && failed(checkSamples(graphOf(*module), bucket)))
-    return alreadyPrinted(Status::Failure);
+  if (Error error = checkBatch())
+    return error;
   return trains() ? addTrainedLoss() : Error::success();
 }
 
@@ -314,7 +318,7 @@ const char *ModelCompiler::findSearchOption() const {
   bool decides = !trains();
   const std::pair<const char *, bool> given[] = {
       {"--train", decides && target.train},
-      {"--batch", decides && target.batch != 0},
+      {"--batch", onlyPlans() && target.batch != 0},
       {"--microbatches", decides && target.microbatches != defaults.microbatches},
       {"--schedule", decides && target.schedule != defaults.schedule},
       {"--chunks", target.chunks != defaults.chunks},
@@ -346,7 +350,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   const TargetOptions &target = request.target;
   search::SearchRequest &search = options.search;
   search.training = target.train;
-  search.batch = trains() ? batch : target.batch;
+  search.batch = trains() ? batch : onlyPlans() ? target.batch : 0;
   search.degrees = options.degrees;
   search.elementType = target.elementType;
   search.roundsParameters = trains();
@@ -357,8 +361,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   search.optimizer = target.optimizer;
   search.timeBudget = target.timeBudget;
   search.solver.method = *solver::findMethod(target.solver);
-  for (auto [flag, value] : {std::pair("--batch", target.batch != 0),
-                             {"--microbatches", target.microbatches != "auto"},
+  for (auto [flag, value] : {std::pair("--microbatches", target.microbatches != "auto"),
                              {"--schedule", target.schedule != "auto"},
                              {"--chunks", target.chunks != 0},
                              {"--recompute", target.recompute != "auto"},

@@ -7,6 +7,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "passes/graph/Passes.h"
+#include "passes/import/SamplePositions.h"
 #include "passes/train/Dropout.h"
 #include "passes/train/Evaluation.h"
 #include "passes/train/Loss.h"
@@ -71,10 +72,15 @@ Error ModelCompiler::addTrainedLoss() {
   training.optimizer = *optimizer;
   training.optimizer.learningRate = *rate;
   training.clipNorm = target.clipNorm;
-  if (!samplesOf(graphOf(*module)))
+  std::optional<int64_t> samples = samplesOf(graphOf(*module));
+  if (!samples)
     return makeError(Status::Failure,
                      "training expects a model whose inputs have their samples in dimension 0, got one "
                      "without such an input");
+  // A loss of the model's own is a mean over samples.
+  if (*samples > 1 && loss->kind != LossKind::Output)
+    if (Operation *op = findMixing(graphOf(*module), *samples))
+      mixingNode = ("\"" + dfg::getNodeName(op->getLoc()) + "\" (" + dfg::getNodeKind(op->getLoc()) + ")").str();
   if (failed(addLoss(graphOf(*module), *loss)))
     return alreadyPrinted(Status::Failure);
   if (Error error = checkBucketLabels(graphOf(*module)))
@@ -85,10 +91,39 @@ Error ModelCompiler::addTrainedLoss() {
   return Error::success();
 }
 
+/// Lets the import know of a batch that is given. The search scales what it costs from two samples; a step has
+/// microbatches, whose number is not known yet.
+Error ModelCompiler::readBatch() {
+  const TargetOptions &target = request.target;
+  if (target.batch == 0)
+    return Error::success();
+  if (!target.batches.empty() || target.maxBatch != 0)
+    return makeError(Status::Usage, "--batch gives one batch, ", target.maxBatch ? "--max-batch" : "--batches",
+                     " several; leave one out");
+  constexpr int64_t scaled = 2;
+  if (target.train)
+    model.openSamples = scaled;
+  else
+    model.samples = target.batch;
+  return Error::success();
+}
+
+/// Where a batch took the place of the model's, each sample is to be computed from itself alone.
+Error ModelCompiler::checkBatch() {
+  // Microbatches are checked as the batch was.
+  bool isMicrobatch = trains() && model.samples;
+  if (importReport.samples && !isMicrobatch && failed(checkSamples(graphOf(*module), *importReport.samples)))
+    return alreadyPrinted(Status::Failure);
+  return Error::success();
+}
+
 /// Imports the model again, with so many samples.
 Error ModelCompiler::resample(int64_t samples) {
   if (samplesOf(graphOf(*module)) == samples)
     return Error::success();
+  if (!mixingNode.empty())
+    printWarning("node " + mixingNode + " takes the samples of a batch together; in training it takes those of a " +
+                 "microbatch, of which there are " + std::to_string(samples));
   model.samples = samples;
   if (Error error = import())
     return error;

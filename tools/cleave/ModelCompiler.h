@@ -52,6 +52,8 @@ private:
   Expected<bool> keepsRoundedParameters() const;
   Error place();
   Error addTrainedLoss();
+  Error readBatch();
+  Error checkBatch();
   Error chooseMicrobatches(bool searches);
   Error resample(int64_t samples);
   Error followSearch();
@@ -102,6 +104,8 @@ private:
   mlir::OwningOpRef<dfg::GraphOp> evaluation;
   TrainingOptions training;
   int64_t batch = 0;
+  /// A node of the trained model that takes several samples together, and its operator; empty where there is none.
+  std::string mixingNode;
   /// By batch normalization, the parts of a microbatch that its statistics are of.
   std::vector<int64_t> normGroups;
   /// With --buckets or --batches; the model is read, placed and searched for in the largest size.

@@ -79,6 +79,7 @@ Operation *findGraph(ModuleOp module) {
 static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOptions &options, InputFiles *inputs) {
   ImportOptions result;
   result.samples = options.samples;
+  result.openSamples = options.openSamples;
   result.limits = options.limits;
   result.training = options.training;
   result.keepsDropout = options.keepsDropout;

@@ -20,6 +20,7 @@ struct ModelOptions {
   std::string model;
   std::vector<std::string> dims, bindings; ///< "NAME=N" and "NAME=FILE"
   std::optional<int64_t> samples;          ///< ImportOptions::samples
+  std::optional<int64_t> openSamples;      ///< ImportOptions::openSamples
   bool training = false;                   ///< ImportOptions::training
   bool keepsDropout = false;               ///< ImportOptions::keepsDropout
 

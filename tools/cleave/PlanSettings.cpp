@@ -45,13 +45,13 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   if (!target.batches.empty())
     settings.push_back({"batches", commaList(target.batches)});
   add("max-batch", target.maxBatch, defaults.maxBatch);
+  add("batch", target.batch, defaults.batch);
   if (!target.train)
     return settings;
   if (target.loss.empty()) {
     // What a plan of decisions is about.
     settings.push_back({"train", "true"});
     settings.push_back({"optimizer", target.optimizer});
-    add("batch", target.batch, defaults.batch);
     return settings;
   }
   settings.push_back({"loss", target.loss});
@@ -61,7 +61,6 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   add("lr-schedule", target.rateSchedule, defaults.rateSchedule);
   add("clip-norm", target.clipNorm, defaults.clipNorm);
   add("buckets", target.buckets, defaults.buckets);
-  add("batch", target.batch, defaults.batch);
   add("microbatches", target.microbatches, defaults.microbatches);
   add("batch-norm", target.batchNorm, defaults.batchNorm);
   if (!target.batchNormGroups.empty())

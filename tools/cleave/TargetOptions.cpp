@@ -64,7 +64,9 @@ void TargetOptions::addTo(CLI::App &command) {
       ->type_name("N,N,…");
   command.add_option("--max-batch", maxBatch, "the same for 1, 2, 4, … samples up to this, and this")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
-  command.add_option("--batch", batch, "samples of a training step; default: the model's batch")
+  command
+      .add_option("--batch", batch,
+                  "samples that the model takes at once, in training those of a whole step; default: the model's own")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
   command.add_option("--microbatches", microbatches, "into how many parts a training step divides its batch, or auto")
       ->capture_default_str();

@@ -68,8 +68,8 @@ std::string Searcher::checkRequest() const {
     return llvm::formatv("--degrees expects at most the {0} devices of machine \"{1}\", got {2}", count, machine.name,
                          product);
   if (request.training && !graph.singleSample.empty() && graph.batch == 1)
-    return llvm::formatv("--train expects a model whose batch can be told, got input \"{0}\" with a batch of one "
-                         "sample; build or bind the model with two samples or more (--dim), --batch scales it",
+    return llvm::formatv("--train expects a batch of two samples or more to scale, got input \"{0}\" with a single "
+                         "one; give --batch, or a module with more",
                          graph.singleSample.front());
   if (request.training && request.microbatches && *request.microbatches > batch())
     return llvm::formatv("--microbatches expects at most the batch of {0}, got {1}", batch(), *request.microbatches);
