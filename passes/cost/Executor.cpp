@@ -133,10 +133,10 @@ Expected<Executor> readExecutor(const YamlValue &value) {
   }
   if (Error failure = value.expect(YamlValue::Kind::Map, "\"executor\""))
     return failure;
-  if (Error failure =
-          value.expectKeys({"name", "base", "fusion", "attention", "tf32", "joins_products", "sequence_split",
-                            "gradients", "gathers", "dispatch", "blocks", "backward_dispatch", "bytes", "memory"},
-                           "\"executor\""))
+  if (Error failure = value.expectKeys({"name", "base", "fusion", "attention", "tf32", "joins_products",
+                                        "sequence_split", "whole_layers", "stops_recomputing", "gradients", "gathers",
+                                        "dispatch", "blocks", "backward_dispatch", "bytes", "memory"},
+                                       "\"executor\""))
     return failure;
   Executor executor;
   if (const YamlValue *base = value.find("base")) {
@@ -156,6 +156,10 @@ Expected<Executor> readExecutor(const YamlValue &value) {
   if (Error failure = readFlag(value, "joins_products", "executor", executor.joinsProducts))
     return failure;
   if (Error failure = readFlag(value, "sequence_split", "executor", executor.splitsSequence))
+    return failure;
+  if (Error failure = readFlag(value, "whole_layers", "executor", executor.wholeLayers))
+    return failure;
+  if (Error failure = readFlag(value, "stops_recomputing", "executor", executor.stopsRecomputing))
     return failure;
   if (Error failure = readFlag(value, "blocks", "executor", executor.blocks))
     return failure;
@@ -188,7 +192,8 @@ std::string executorText(const Executor &executor) {
   return ("{ name: '" + executor.name +
           "', fusion: " + find_if(fusionNames, [&](auto &entry) { return entry.first == executor.fusion; })->second +
           ", tf32: " + flag(executor.roundsProducts) + ", joins_products: " + flag(executor.joinsProducts) +
-          ", sequence_split: " + flag(executor.splitsSequence) + ",\n    attention: { streamed: " +
+          ", sequence_split: " + flag(executor.splitsSequence) + ",\n    whole_layers: " + flag(executor.wholeLayers) +
+          ", stops_recomputing: " + flag(executor.stopsRecomputing) + ",\n    attention: { streamed: " +
           flag(executor.streamsAttention) + ", forward: " + number(executor.attentionForward, noUnit) +
           ", backward: " + number(executor.attentionBackward, noUnit) +
           ", skips_masked: " + flag(executor.skipsMasked) + ", score_passes: " + number(executor.scorePasses, noUnit) +

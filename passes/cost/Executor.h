@@ -40,6 +40,12 @@ struct Executor {
   bool skipsMasked = false;    ///< It leaves out what a causal mask hides, half of the work.
   bool roundsProducts = false; ///< Products of f32 are rounded to TF32 where a kind of device has a rate for it.
   bool joinsProducts = false;  ///< Products of one tensor with several weights are one product.
+  /// Stages are cut, and activations kept to compute others again, between the layers that a model repeats and nowhere
+  /// inside of them.
+  bool wholeLayers = false;
+  /// Computing a layer again ends with the last operator whose operands or result its backward pass reads; else all of
+  /// the layer is computed again.
+  bool stopsRecomputing = false;
   /// Operators between the products of a tensor group may be split along any dimension; else along those alone that lie
   /// between a product split by columns and one split by rows, and all others are repeated.
   bool splitsSequence = true;

@@ -90,6 +90,7 @@ public:
         numAxes(grid.numAxes()) {}
 
   void run() {
+    findUnrepeated();
     for (unsigned index = piece.first; index != piece.last; ++index)
       if (isHere(index))
         assign(index);
@@ -123,6 +124,25 @@ private:
   /// Whether an operator is the grid's, and runs in every step.
   bool isHere(unsigned index) const {
     return !graph.operators[index].once && (!options.included || (*options.included)[index]);
+  }
+
+  //===-- what is computed again ------------------------------------------------------------------------------===//
+
+  /// Operators from here to the end of the piece are not computed again.
+  unsigned repeatedEnd = none;
+
+  void findUnrepeated() {
+    repeatedEnd = piece.last;
+    if (!options.executor.stopsRecomputing)
+      return;
+    while (repeatedEnd != piece.first && !isReadBackward(graph.operators[repeatedEnd - 1]))
+      --repeatedEnd;
+  }
+
+  /// Whether a backward pass reads what an operator makes; the piece's own result lies in memory.
+  bool isReadBackward(const Operator &op) const {
+    return !op.use || op.use->masks ||
+           llvm::any_of(op.results, [&](unsigned tensor) { return tensor != exit && graph.tensors[tensor].kept; });
   }
 
   //===-- variables -------------------------------------------------------------------------------------------===//
@@ -370,7 +390,7 @@ private:
       work.result = localElements(graph.tensors[op.results[0]], state.results[0]);
     }
     if (op.use) {
-      addKernel(op, work, state, resultBytes, sums);
+      addKernel(op, work, state, resultBytes, index >= repeatedEnd, sums);
       sums.transient = std::max(sums.transient, touchedBytes(op, state, resultBytes));
       addHalo(op, factors, state, sums);
       addParameters(index, state, sums);
@@ -403,7 +423,7 @@ private:
   //===-- kernels of an executor ----------------------------------------------------------------------------===//
 
   /// An operator as part of a kernel: forward, backward, what is kept.
-  void addKernel(const Operator &op, const KernelWork &work, const States &state, double resultBytes,
+  void addKernel(const Operator &op, const KernelWork &work, const States &state, double resultBytes, bool isLast,
                  Sums &sums) const {
     const KernelUse &use = *op.use;
     const Executor &executor = options.executor;
@@ -426,7 +446,7 @@ private:
         }
     double loss = lossBytes > 0 ? cost.streamSeconds(lossBytes / 2) : 0;
     sums.forward += forward + loss;
-    if (llvm::any_of(op.results, [&](unsigned tensor) { return graph.tensors[tensor].isOutput; }))
+    if (isLast || llvm::any_of(op.results, [&](unsigned tensor) { return graph.tensors[tensor].isOutput; }))
       sums.unrepeated += forward + loss;
     if (product)
       sums.contractions += forward;

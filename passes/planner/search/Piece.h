@@ -68,7 +68,7 @@ struct Sums {
   double forwardExchange = 0, backwardExchange = 0; ///< Of these, communication.
   double backwardWeights = 0;                       ///< Of `backward`, gradients of parameters.
   double forwardHost = 0, backwardHost = 0;         ///< Seconds of the host, which a pass takes at least.
-  double unrepeated = 0;                            ///< Of `forward`, what makes the model's outputs.
+  double unrepeated = 0;                            ///< Of `forward`, what no backward pass computes again.
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.

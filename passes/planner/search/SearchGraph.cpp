@@ -22,8 +22,8 @@ namespace {
 
 class GraphReader {
 public:
-  GraphReader(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned mostBoundaries)
-      : graph(graph), pins(pins), narrow(graph), mostBoundaries(mostBoundaries) {}
+  GraphReader(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned mostBoundaries, bool wholeLayers)
+      : graph(graph), pins(pins), narrow(graph), mostBoundaries(mostBoundaries), wholeLayers(wholeLayers) {}
 
   SearchGraph run() {
     result.nodes = collectModelNodes(graph);
@@ -32,7 +32,7 @@ public:
     findBatch();
     findGradients();
     chooseLeaders();
-    findBoundaries(result, mostBoundaries);
+    findBoundaries(result, mostBoundaries, wholeLayers);
     return std::move(result);
   }
 
@@ -41,6 +41,7 @@ private:
   llvm::ArrayRef<unsigned> pins;
   NarrowOperators narrow;
   unsigned mostBoundaries;
+  bool wholeLayers;
   SearchGraph result;
   llvm::DenseMap<Value, unsigned> tensorOf;
   llvm::DenseMap<Value, unsigned> parameterOf;
@@ -360,7 +361,7 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
 }
 
 SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned most, const Executor &executor) {
-  SearchGraph read = GraphReader(graph, pins, most).run();
+  SearchGraph read = GraphReader(graph, pins, most, executor.wholeLayers).run();
   chooseKernels(read, executor);
   if (!executor.splitsSequence)
     findInnerFactors(read);

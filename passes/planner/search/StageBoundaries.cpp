@@ -13,7 +13,8 @@ namespace {
 
 class BoundaryFinder {
 public:
-  BoundaryFinder(SearchGraph &graph, unsigned mostBoundaries) : result(graph), mostBoundaries(mostBoundaries) {}
+  BoundaryFinder(SearchGraph &graph, unsigned mostBoundaries, bool wholeLayers)
+      : result(graph), mostBoundaries(mostBoundaries), wholeLayers(wholeLayers) {}
 
   void run() {
     // Tensors by the last operator that reads them; an output crosses everything behind it.
@@ -45,6 +46,7 @@ public:
 private:
   SearchGraph &result;
   unsigned mostBoundaries;
+  bool wholeLayers;
 
   /// Whether a cut there separates operators of one node, or one that is fused from its producer.
   bool separates(const Boundary &boundary) const {
@@ -85,6 +87,8 @@ private:
     keepEndsOfPins(all, kept);
     for (auto &[at, boundary] : kept)
       result.boundaries.push_back(boundary);
+    if (wholeLayers)
+      keepWholeLayers();
     mergeRepeated();
   }
 
@@ -157,16 +161,57 @@ private:
     addNarrow(all, best->at, last, piece, kept);
   }
 
+  /// By piece, equal for pieces of equal structure; of whole layers for those of equal work, as the first and the last
+  /// one may be connected in other ways than those between them.
+  std::vector<unsigned> kindsOfPieces() const {
+    std::map<std::string, unsigned> kinds;
+    std::vector<unsigned> kind;
+    for (size_t index = 0; index + 1 < result.boundaries.size(); ++index) {
+      unsigned first = result.boundaries[index].at, last = result.boundaries[index + 1].at;
+      std::string key = wholeLayers ? std::to_string(flopsBetween(first, last)) : result.structureOf(first, last);
+      kind.push_back(kinds.try_emplace(std::move(key), kinds.size()).first->second);
+    }
+    return kind;
+  }
+
+  /// Pieces [begin, begin + count), each of the kind of the one `period` later.
+  struct Repetition {
+    size_t begin = 0, count = 0, period = 1;
+  };
+
+  /// The longest repetition, with the shortest period that it has: the layers of a model.
+  static Repetition findLayers(llvm::ArrayRef<unsigned> kind) {
+    constexpr size_t mostPieces = 64; // of a layer
+    Repetition longest;
+    for (size_t period = 1; period <= mostPieces && 2 * period <= kind.size(); ++period)
+      for (size_t begin = 0, at = 0; at + period <= kind.size(); ++at) {
+        if (at + period < kind.size() && kind[at] == kind[at + period])
+          continue;
+        size_t count = at + period - begin;
+        if (count >= 2 * period && count > longest.count)
+          longest = {begin, count, period};
+        begin = at + 1;
+      }
+    return longest;
+  }
+
+  /// Drops the boundaries inside of layers.
+  void keepWholeLayers() {
+    Repetition layers = findLayers(kindsOfPieces());
+    size_t index = 0;
+    llvm::erase_if(result.boundaries, [&](const Boundary &boundary) {
+      size_t piece = index++;
+      bool isInside = piece > layers.begin && piece < layers.begin + layers.count;
+      return isInside && (piece - layers.begin) % layers.period != 0 && !endsOfPins.contains(boundary.at);
+    });
+  }
+
   /// Joins neighbouring pieces until there are few enough, the most frequent pair of equal pieces first, so that what
   /// repeats in the graph still repeats afterwards (as byte-pair encoding does: Gage 1994).
   void mergeRepeated() {
     std::vector<Boundary> &boundaries = result.boundaries;
-    std::map<std::string, unsigned> kinds;
-    std::vector<unsigned> kind;
-    for (size_t index = 0; index + 1 < boundaries.size(); ++index)
-      kind.push_back(kinds.try_emplace(result.structureOf(boundaries[index].at, boundaries[index + 1].at), kinds.size())
-                         .first->second);
-    unsigned next = kinds.size();
+    std::vector<unsigned> kind = kindsOfPieces();
+    unsigned next = kind.empty() ? 0 : *llvm::max_element(kind) + 1;
     while (boundaries.size() > mostBoundaries) {
       std::map<std::pair<unsigned, unsigned>, unsigned> counts;
       for (size_t index = 0; index + 1 < kind.size(); ++index)
@@ -195,6 +240,8 @@ private:
 
 } // namespace
 
-void findBoundaries(SearchGraph &graph, unsigned mostBoundaries) { BoundaryFinder(graph, mostBoundaries).run(); }
+void findBoundaries(SearchGraph &graph, unsigned mostBoundaries, bool wholeLayers) {
+  BoundaryFinder(graph, mostBoundaries, wholeLayers).run();
+}
 
 } // namespace cleave::search

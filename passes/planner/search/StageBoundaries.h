@@ -10,8 +10,8 @@
 namespace cleave::search {
 
 /// Finds the boundaries of a graph of which all else is known, at most `mostBoundaries` but for those at the ends of
-/// pins.
-void findBoundaries(SearchGraph &graph, unsigned mostBoundaries);
+/// pins. With `wholeLayers` none is inside of the layers that the graph repeats.
+void findBoundaries(SearchGraph &graph, unsigned mostBoundaries, bool wholeLayers);
 
 } // namespace cleave::search
 

@@ -42,13 +42,16 @@ TEST(ExecutorTest, ByName) {
 }
 
 TEST(ExecutorTest, InMachineFiles) {
-  auto machine = machineWith("{ base: megatron-2021, tf32: true, dispatch: 5 us, bytes: { loss: 4 B } }");
+  auto machine = machineWith("{ base: megatron-2021, tf32: true, whole_layers: true, stops_recomputing: true, "
+                             "dispatch: 5 us, bytes: { loss: 4 B } }");
   ASSERT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
   const Executor &executor = machine->executor;
   EXPECT_EQ(executor.name, "megatron-2021 (changed)");
   EXPECT_EQ(executor.fusion, Fusion::Chains);
   EXPECT_FALSE(executor.splitsSequence);
   EXPECT_TRUE(executor.roundsProducts);
+  EXPECT_TRUE(executor.wholeLayers);
+  EXPECT_TRUE(executor.stopsRecomputing);
   EXPECT_EQ(executor.dispatch, 5e-6);
   EXPECT_EQ(executor.backwardDispatch, 5e-6);
   EXPECT_EQ(executor.lossBytes, 4);
@@ -67,6 +70,10 @@ TEST(ExecutorTest, Errors) {
             "eager, eager-split, got \"horovod\"");
   EXPECT_EQ(messageOf("{ fusion: some }"),
             "m.yaml:3:21: executor fusion expects products, chains or none, got \"some\"");
+  EXPECT_EQ(messageOf("{ whole_layers: yes }"),
+            "m.yaml:3:27: executor whole_layers expects true or false, got \"yes\"");
+  EXPECT_EQ(messageOf("{ stops_recomputing: yes }"),
+            "m.yaml:3:32: executor stops_recomputing expects true or false, got \"yes\"");
   EXPECT_EQ(messageOf("{ attention: { streamed: yes } }"),
             "m.yaml:3:36: executor attention streamed expects true or false, got \"yes\"");
   EXPECT_EQ(messageOf("{ attention: { forward: 2 } }"),

@@ -81,6 +81,10 @@ void ModelGraph::pin(llvm::ArrayRef<unsigned> pins) {
   graph = search::readGraph(*module->getOps<dfg::GraphOp>().begin(), pins);
 }
 
+void ModelGraph::readFor(const Executor &executor) {
+  graph = search::readGraph(*module->getOps<dfg::GraphOp>().begin(), {}, search::mostBoundaries, executor);
+}
+
 onnx::ModelProto buildDenseBlocks(int64_t batch, int64_t blocks, int64_t layers, int64_t growth) {
   ModelBuilder builder("dense-blocks", ZooOptions(), {});
   Layer layer = builder.input("input", {batch, 3, 64, 64});

@@ -33,6 +33,8 @@ public:
 
   /// Reads it again with pins of its nodes.
   void pin(llvm::ArrayRef<unsigned> pins);
+  /// Reads it again for an executor.
+  void readFor(const Executor &executor);
 
 private:
   void read();
