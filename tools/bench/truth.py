@@ -286,7 +286,13 @@ class Predictor:
         if config["microbatches"] % config["pp"]:
             return report["predicted_step_seconds"]
         lines = ["stages:"]
+        # Each further chunk sends as a stage does, and waits for that.
+        waits = 0
+        if config["executor"] != "megatron-core":
+            waits = (config["vpp"] - 1) * max(stage.get("send_seconds", 0) for stage in report["stages"])
         for stage in report["stages"]:
+            stage["forward_seconds"] += waits
+            stage["backward_input_seconds"] += waits
             lines.append(f"  - {{ count: 1, forward: {stage['forward_seconds'] * 1e3:.9f} ms, backward_input: "
                          f"{stage['backward_input_seconds'] * 1e3:.9f} ms, backward_weight: "
                          f"{stage['backward_weight_seconds'] * 1e3:.9f} ms, send: "

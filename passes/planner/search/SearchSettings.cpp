@@ -437,6 +437,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
     setting.options.bucketBytes = std::min(bucket, setting.options.bucketBytes);
   setting.options.executor = machine.executor;
   setting.options.roles = known.roles;
+  batchScales.push_back(setting.options.batchScale);
   return entry->second = intervals.addSetting(std::move(setting));
 }
 

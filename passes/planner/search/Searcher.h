@@ -186,6 +186,10 @@ private:
   bool mayBeOn(unsigned kind, unsigned first, unsigned last, bool asPart) const;
   uint64_t classOf(unsigned first, unsigned last);
   const LinkSpec &linkOf(unsigned lanes);
+  /// Of a boundary's tensors for microbatches of this size, each of a stage's devices sending a part.
+  double sendSecondsAt(unsigned at, unsigned devices, double batchScale);
+  /// How long a stage waits in each microbatch for what it sends over one of its ends.
+  double waitsAt(unsigned at, const Choice &choice);
   LinkSpec linkOverZones(unsigned lanes) const;
   llvm::ArrayRef<unsigned> membersOf(const Run &run, unsigned count) const;
   Precision precision() const;
@@ -305,6 +309,8 @@ private:
   /// By the number of pairs of devices that send at once.
   std::map<unsigned, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
+  /// By setting: the size of its microbatches in terms of the model's batch.
+  std::vector<double> batchScales;
   std::vector<Choice> choices;
   /// Numbers of microbatches that were looked at, with what no plan takes less than.
   std::map<int64_t, double> leastSeconds;

@@ -45,6 +45,15 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
   return 0;
 }
 
+/// Software that joins no gradients while it computes does not send beside computing either: activations to the next
+/// stage in the forward pass, their gradients to the one before in the backward pass (Megatron-LM,
+/// p2p_communication.py, waits and synchronizes after each exchange).
+double Searcher::waitsAt(unsigned at, const Choice &choice) {
+  bool isEnd = at == 0 || at == intervals.numLayers();
+  return isEnd || machine.executor.overlapsGradients ? 0
+                                                     : sendSecondsAt(at, choice.devices, batchScales[choice.setting]);
+}
+
 stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &choice) {
   Recompute recompute = choice.recompute;
   unsigned zero = choice.zero;
@@ -70,6 +79,9 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
   option.forward = withHost(option.forward, sums.forwardHost);
   if (request.training)
     option.backward = withHost(option.backward, sums.backwardHost + repeatedHost(sums, recompute));
+  option.forward += waitsAt(choice.last, choice);
+  if (request.training)
+    option.backward += waitsAt(choice.first, choice);
   double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
   // Stages change their parameters when all of them are nearly done.
   update *= option.steadySlowdown;
@@ -168,13 +180,16 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   return entry->second;
 }
 
-/// The receiving devices get a part each, all at once.
 double Costs::transferSeconds(unsigned at, unsigned devices) {
-  const Boundary &boundary = searcher.graph.boundaries[at];
-  double bytes = (boundary.batchedBytes * searcher.batchScale(microbatches) + boundary.otherBytes) *
-                 searcher.precision().activation;
-  unsigned lanes = std::min<unsigned>(devices, searcher.machine.devices.size() / 2);
-  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, searcher.linkOf(lanes));
+  return searcher.sendSecondsAt(at, devices, searcher.batchScale(microbatches));
+}
+
+/// The receiving devices get a part each, all at once.
+double Searcher::sendSecondsAt(unsigned at, unsigned devices, double batchScale) {
+  const Boundary &boundary = graph.boundaries[at];
+  double bytes = (boundary.batchedBytes * batchScale + boundary.otherBytes) * precision().activation;
+  unsigned lanes = std::min<unsigned>(devices, machine.devices.size() / 2);
+  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(lanes));
 }
 
 /// Between as many devices and the same number of their neighbours, of another host where there are several.

@@ -97,4 +97,36 @@ TEST(WholeLayersTest, RecomputationStops) {
   EXPECT_EQ(stopped.backward, all.backward);
 }
 
+// The first of two stages waits for its activations, the second one for their gradients; nobody does who overlaps them.
+TEST(WholeLayersTest, StagesWaitForWhatTheySend) {
+  auto machine = parseMachine("a100-80g:2");
+  ASSERT_TRUE(bool(machine));
+  auto stagesOf = [&](bool overlaps) {
+    machine->executor = wholeLayers();
+    machine->executor.overlapsGradients = overlaps;
+    ModelGraph model("gpt", gptOf(4));
+    model.readFor(machine->executor);
+    SearchRequest request;
+    request.training = true;
+    request.considersOthers = false;
+    request.batch = 8;
+    request.microbatches = 4;
+    request.recompute = Recompute::None;
+    request.zero = 0;
+    request.degrees.pipeline = 2;
+    auto found = findPlan(model.graph, *machine, request);
+    EXPECT_TRUE(std::holds_alternative<FoundPlan>(found));
+    return std::get<FoundPlan>(found).stages;
+  };
+  auto alone = stagesOf(true), waiting = stagesOf(false);
+  ASSERT_EQ(alone.size(), 2u);
+  ASSERT_EQ(waiting.size(), 2u);
+  double send = waiting[0].send;
+  EXPECT_GT(send, 0);
+  EXPECT_DOUBLE_EQ(waiting[0].forward, alone[0].forward + send);
+  EXPECT_DOUBLE_EQ(waiting[0].backward, alone[0].backward);
+  EXPECT_DOUBLE_EQ(waiting[1].forward, alone[1].forward);
+  EXPECT_DOUBLE_EQ(waiting[1].backward, alone[1].backward + send);
+}
+
 } // namespace
