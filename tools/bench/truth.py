@@ -67,7 +67,12 @@ SOURCES = {
                          "executor": "{ base: megatron-2021, name: megatron-2022, bytes: { accumulation: 0 B } }"},
     "ground_truth_multi": {"short": "vTrain, several hosts", "executor": "megatron-2021"},
     "ground_truth_single": {"short": "vTrain, one host", "executor": "eager"},
-    "llm-foundry": {"short": "MosaicML", "executor": "fsdp"},
+    "llm-foundry": {"short": "MosaicML", "executor": "fsdp",
+                    # Rows of May 2023 (llm-foundry 0.0.4, sweep.sh and its tables of that time: PyTorch 1.13, mixed
+                    # precision PURE) reduce in bf16: 2 and 2 to put gradients together, 2 and 2 to divide them; and
+                    # their checkpoints compute all of a block again.
+                    "precisions": {"bf16": "{ base: fsdp, name: fsdp of PyTorch 1.13, stops_recomputing: false, "
+                                           "bytes: { accumulation: 8 B } }"}},
     # Four Omni-Path ports of 100 Gb/s a host of eight GPUs (the chronicle's own description of Jean Zay).
     # CUDA_LAUNCH_BLOCKING=1 (the same): the host's time comes on top.
     "bigscience": {"short": "BLOOM", "executor": "{ base: eager, name: eager that blocks, blocks: true }",
@@ -75,7 +80,8 @@ SOURCES = {
     # Compiled by PyTorch, with FlashAttention-2.
     "torchtitan": {"short": "torchtitan",
                    "executor": "{ base: fsdp, name: fsdp compiled, fusion: chains, dispatch: 0 us, "
-                               "attention: { streamed: true, skips_masked: true, forward: 0.62, backward: 0.55 } }"},
+                               "attention: { streamed: true, skips_masked: true, forward: 0.62, backward: 0.55 }, "
+                               "bytes: { accumulation: 0 B, update: 36 B, loss: 6 B } }"},
     "Megatron-Bridge": {"short": "Megatron-Bridge", "executor": "megatron-core"},
 }
 
@@ -187,7 +193,7 @@ def configuration_of(row):
     vpp = number(row["vpp"]) if row["vpp"] not in ("", "n/a") else 1
     dtype = "f16" if "fp16" in precision and "bf16" not in precision else "bf16"
     return {"model": model_of(row), "machine": machine_of(row["gpu"]), "gpus": gpus, "network": settings.get("network"),
-            "executor": settings["executor"], "tp": tp, "pp": pp, "dp": dp, "cp": cp, "vpp": vpp or 1, "batch": batch,
+            "executor": settings.get("precisions", {}).get(precision, settings["executor"]), "tp": tp, "pp": pp, "dp": dp, "cp": cp, "vpp": vpp or 1, "batch": batch,
             "microbatches": microbatches, "recompute": recompute, "zero": zero, "dtype": dtype}
 
 
