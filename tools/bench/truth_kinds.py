@@ -207,7 +207,8 @@ python3 tools/bench/truth_kinds.py ../shared/truth/kinds --write
 Columns are numbers of operators, median errors, and the median of the signed error. Products have at least 10 Gflop; other
 operators take clearly longer than the host's calls (40 us each). Row-parallel products with a tensor degree are left out:
 their times have an all-reduce in them. Which kernels an operator has was read in Megatron-LM's layers. Numbers of presets that
-were taken from this artifact say so there (Titan RTX's and RTX 2080 Ti's shares of the peak, GH200's f16 elementwise).
+were taken from this artifact say so there (A100-40's, Titan RTX's and RTX 2080 Ti's shares of the peak, GH200's f16
+elementwise).
 """
 AFTER = """
 Calibration changes one number for each kind, precision and class of kernels: products, shallow products (attention's
