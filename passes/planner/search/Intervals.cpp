@@ -56,8 +56,10 @@ struct Intervals::Table {
         const Sums &sums = piece->sumsOf(variable, choice);
         double memory =
             weights.relaxed ? cheapestKeeping(sums, weights) : weights.secondsPerByte * domain[choice].bytes;
+        double uncounted = (1 - weights.optimizer) * sums.update / piece->getOptions().microbatches;
         seconds[variable].push_back(domain[choice].seconds + weights.reduction * piece->reductions[variable][choice] -
-                                    weights.delayed * sums.backwardWeights + memory);
+                                    weights.delayed * sums.backwardWeights + weights.forward * sums.forward -
+                                    uncounted + memory);
       }
     }
     return seconds;
@@ -73,19 +75,21 @@ struct Intervals::Table {
     return problem;
   }
 
-  /// The least that keeping, recomputing and sharing costs beside a choice's seconds. The optimizer's are counted in
-  /// full there, and may be shared.
+  /// The least that keeping, recomputing and sharing costs beside a choice's seconds. The optimizer's are counted there
+  /// as those of a device that shares nothing.
   double cheapestKeeping(const Sums &sums, const Weights &weights) const {
-    const double price = weights.secondsPerByte, repeated = sums.forward - sums.forwardExchange;
+    const double price = weights.secondsPerByte, priceOfSaved = price * weights.inFlight,
+                 repeated = sums.forward - sums.forwardExchange;
     const PieceOptions &options = piece->getOptions();
     auto mayBe = [](const auto &fixed, auto value) { return !fixed || *fixed == value; };
     double activations = solver::forbidden, state = solver::forbidden;
     if (!options.training)
       return price * sums.parameters;
     if (mayBe(weights.relaxed->recompute, Recompute::None))
-      activations = price * sums.saved;
+      activations = priceOfSaved * sums.saved;
     if (mayBe(weights.relaxed->recompute, Recompute::Selective))
-      activations = std::min(activations, price * sums.savedProducts + std::max(0.0, repeated - sums.contractions));
+      activations =
+          std::min(activations, priceOfSaved * sums.savedProducts + std::max(0.0, repeated - sums.contractions));
     if (mayBe(weights.relaxed->recompute, Recompute::Full))
       activations = std::min(activations, std::max(0.0, repeated - sums.unrepeated));
     for (unsigned zero = 0; zero <= 3; ++zero) {
@@ -96,7 +100,7 @@ struct Intervals::Table {
                      (zero >= 1 ? sums.optimizerShared : sums.optimizer);
       state =
           std::min(state, price * bytes + (zero >= 3 && !options.executor.overlapsGathers ? 2 * sums.gathering : 0) -
-                              (zero >= 1 ? sums.update / options.microbatches : 0));
+                              (zero >= 1 ? weights.optimizer * sums.update / options.microbatches : 0));
     }
     return activations + state;
   }
@@ -141,7 +145,8 @@ struct Intervals::Node {
   std::unordered_map<unsigned, Products> products; ///< By objective.
 };
 
-Intervals::Intervals(const SearchGraph &graph, FixedFactors fixed) : graph(graph), fixed(std::move(fixed)) {
+Intervals::Intervals(const SearchGraph &graph, FixedFactors fixed)
+    : graph(graph), fixed(std::move(fixed)), nodeByLayers(graph.boundaries.size() * graph.boundaries.size(), none) {
   nodes.emplace_back();
 }
 Intervals::~Intervals() = default;
@@ -195,9 +200,9 @@ unsigned Intervals::pieceOf(unsigned first, unsigned last) {
 }
 
 unsigned Intervals::nodeOf(unsigned first, unsigned last) {
-  auto [entry, isNew] = nodeByLayers.try_emplace({first, last}, 0);
-  if (!isNew)
-    return entry->second;
+  unsigned &known = nodeByLayers[first * graph.boundaries.size() + last];
+  if (known != none)
+    return known;
   unsigned node = 0;
   for (unsigned begin = first; begin != last;) {
     unsigned end = begin + 1;
@@ -214,7 +219,7 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
     node = next;
     begin = end;
   }
-  return nodeByLayers[{first, last}] = node;
+  return known = node;
 }
 
 unsigned Intervals::classOf(unsigned first, unsigned last) { return nodeOf(first, last); }

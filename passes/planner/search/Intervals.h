@@ -28,6 +28,11 @@ struct Weights {
   /// parameter's replicas share its state, just where that is worth it at the price of a byte. No stage's keeping costs
   /// less.
   std::optional<FixedKeeping> relaxed = std::nullopt;
+  /// What a second of the optimizer counts, as a part of what it takes for each microbatch.
+  double optimizer = 1;
+  double forward = 0; ///< For each second of operators' forward pass, besides itself.
+  /// Where keeping is relaxed: the microbatches whose activations a device keeps.
+  double inFlight = 1;
   bool operator==(const Weights &) const = default;
 };
 
@@ -123,7 +128,8 @@ private:
   std::map<std::string, unsigned> pieceByStructure;
   std::vector<std::pair<unsigned, unsigned>> pieces;
   std::vector<Node> nodes;
-  std::map<std::pair<unsigned, unsigned>, unsigned> nodeByLayers;
+  /// By first layer and the one behind the last, of all layers; none where nobody asked yet.
+  std::vector<unsigned> nodeByLayers;
   /// By setting and piece.
   std::vector<std::vector<std::unique_ptr<Table>>> tables;
 };

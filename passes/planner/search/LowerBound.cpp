@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What no plan of the cost model can be faster than. First whatever memory a plan needs; where that is less than the
-// best plan takes, with a price of memory: by weak duality no plan that fits takes less than the least sum of seconds
-// and of bytes at any price, minus the price of the bytes that there are.
+// What no plan of the cost model can be faster than, fast enough to rule out numbers of microbatches before they are
+// searched; the certificate of the plan that is found is tighter (LeastCosts.h). First whatever memory a plan needs;
+// where that is less than the best plan takes, with a price of memory: by weak duality no plan that fits takes less
+// than the least sum of seconds and of bytes at any price, minus the price of the bytes that there are.
 
 #include "passes/planner/search/Searcher.h"
 
@@ -65,24 +66,32 @@ double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
   }
   if (problem.numStages.value_or(1) == 1)
     forEachSingleStage(problem, [&](unsigned setting, unsigned kind) {
-      double toReach = std::min(least, enough), bound = singleStageBound(problem, setting, 0, toReach);
-      if (bound >= toReach)
-        return;
-      if (double memory = memoryOf(kind); std::isfinite(memory))
-        bound = greatest(bound, memory, toReach, [&](double price) {
-          return singleStageBound(problem, setting, price, toReach + price * memory) - price * memory;
-        });
-      least = std::min(least, bound);
+      least = std::min(least, fittingStageBound(problem, setting, kind, std::min(least, enough)));
     });
   return least;
 }
 
-/// Weights under which choices are best at a price of a byte, for any way of keeping.
+/// As singleStageBound, of a stage that fits into memory.
+double Searcher::fittingStageBound(const stages::StageProblem &problem, unsigned setting, unsigned kind,
+                                   double enough) {
+  double bound = singleStageBound(problem, setting, 0, enough), memory = memoryOf(kind);
+  if (bound >= enough || !memoryBinds || !std::isfinite(memory))
+    return bound;
+  return greatest(bound, memory, enough, [&](double price) {
+    return singleStageBound(problem, setting, price, enough + price * memory) - price * memory;
+  });
+}
+
+/// Weights under which choices are best at a price of a byte, for any way of keeping that the search may choose.
 Weights Searcher::weightsAt(double secondsPerByte) const {
   Weights weights;
   weights.secondsPerByte = secondsPerByte;
-  if (secondsPerByte > 0)
-    weights.relaxed = request.keeping.empty() ? FixedKeeping{request.recompute, request.zero} : FixedKeeping{};
+  FixedKeeping &relaxed = weights.relaxed.emplace();
+  if (request.keeping.empty())
+    relaxed = {request.recompute, request.zero};
+  // With memory for everything nothing is computed again or shared unasked.
+  if (request.keeping.empty() && !memoryBinds)
+    relaxed = {request.recompute.value_or(Recompute::None), request.zero.value_or(0)};
   return weights;
 }
 
@@ -112,27 +121,6 @@ double Searcher::severalStagesBound(const stages::StageProblem &problem, KnownTe
       if (last - first != count)
         until[last] = std::min(until[last], until[first] + termOf(first, last));
   return until[count];
-}
-
-/// Seconds of a step that the optimizer takes for the parameters of layers where nothing is split: the most that it may
-/// take.
-double Searcher::unsplitUpdateSeconds(unsigned first, unsigned last) {
-  if (!request.training)
-    return 0;
-  Precision stored = precision();
-  double bytes = 0;
-  for (unsigned index = graph.boundaries[first].at; index != graph.boundaries[last].at; ++index)
-    for (const Operand &operand : graph.operators[index].operands) {
-      const Parameter *parameter = operand.parameter == none ? nullptr : &graph.parameters[operand.parameter];
-      const Tensor *tensor = operand.tensor == none ? nullptr : &graph.tensors[operand.tensor];
-      bool isTrained = parameter ? parameter->firstUse == index && parameter->trained
-                                 : tensor && tensor->firstUse == index && tensor->learns;
-      bytes += isTrained ? operand.bytes : 0;
-    }
-  double most = 0;
-  for (const auto &cost : operatorCosts)
-    most = std::max(most, updateSeconds(bytes, *cost, stored, machine.executor));
-  return mostSlowdowns().own * most;
 }
 
 /// Of the schedules to choose from those whose ramp no other one's is less than, whatever the gradients of weights
@@ -170,8 +158,9 @@ double Searcher::termOf(unsigned first, unsigned last, const stages::StageProble
 }
 
 /// The term of an interval in the bound of several stages, in a setting, where f is a share r of t - k w, with w the
-/// gradients of weights. With a = p s it is (r (1 - a) + a M) t, less r (1 - a) k w, and the optimizer's seconds u,
-/// which the longest stage's take as well, a u. The weights are those under which choices are best for just that.
+/// gradients of weights. With a = p s it is (r (1 - a) + a M) t, less r (1 - a) k w, and what a stage takes besides,
+/// of which the most counts in a step as well: the optimizer's seconds u, a u, and gradients that are joined in R
+/// seconds, p h R where all of it is hidden. The weights are those under which choices are best for just that.
 double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,
                         double price, LeastRamp ramp) {
   double count = problem.fullMicrobatches();
@@ -179,26 +168,24 @@ double Searcher::termOf(unsigned first, unsigned last, const stages::StageProble
   double alone = ramp.share * std::max(0.0, 1 - busyPart), times = alone + busyPart * count;
   Weights weights = weightsAt(price * part / times);
   weights.delayed = ramp.delayed * alone / times;
+  weights.optimizer = busyPart * count / times;
+  weights.reduction = part * (machine.executor.overlapsGradients ? std::min(hidden, 1.0) : 1) / times;
   double seconds = in.isInside ? intervals.leastInside(first, in.setting, weights)
                                : intervals.least(first, last, in.setting, weights);
-  if (seconds == solver::forbidden)
-    return solver::forbidden;
-  // The choices count the optimizer's u / M as they do t: at most r (1 - a) u / M more than a u, and all of it where
-  // replicas may share its work. Where keeping is relaxed, that is a choice.
-  bool mayShare = price == 0 && (memoryBinds || request.zero.value_or(0) > 0);
-  double uncounted = (mayShare ? times : alone) * unsplitUpdateSeconds(first, last) / count;
-  return std::max(0.0, times * seconds - uncounted);
+  return seconds == solver::forbidden ? solver::forbidden : std::max(0.0, times * seconds);
 }
 
-/// The least term of an interval. `known`: by setting, at no price; at another price a term is less by no more than
-/// what is left uncounted, so that those that were greater before need not be computed.
+/// The least term of an interval. `known`: by setting, at no price; at another price no term is less, so that those
+/// that were greater before need not be computed.
 double Searcher::leastOfInterval(unsigned first, unsigned last, const stages::StageProblem &problem,
                                  std::vector<SettingOfLayers> &known, bool isInside, double price) {
   if (known.empty()) {
     for (unsigned kind = 0; kind != runs.size(); ++kind)
       for (unsigned devices : problem.runs[kind].stageSizes)
         for (unsigned shape = 0; shape != shapesOf(kind, devices).size(); ++shape) {
-          if (!bounds(kind, devices, shapesOf(kind, devices)[shape], problem.microbatches) ||
+          // A stage with all devices is alone.
+          if ((devices == busy.size() && !sharesDevices) ||
+              !bounds(kind, devices, shapesOf(kind, devices)[shape], problem.microbatches) ||
               !mayBeOn(kind, first, last, /*asPart=*/true))
             continue;
           SettingOfLayers in = {kind, devices, settingOf(kind, devices, shape, problem.microbatches), isInside};
@@ -209,9 +196,9 @@ double Searcher::leastOfInterval(unsigned first, unsigned last, const stages::St
   }
   if (known.empty() || price == 0)
     return known.empty() ? solver::forbidden : known.front().term;
-  double least = solver::forbidden, counted = unsplitUpdateSeconds(first, last) / problem.fullMicrobatches();
+  double least = solver::forbidden;
   for (const SettingOfLayers &in : known) {
-    if (in.term - counted >= least)
+    if (in.term >= least)
       break;
     least = std::min(least, termOf(first, last, problem, in, price));
   }
@@ -231,10 +218,7 @@ void Searcher::forEachSingleStage(const stages::StageProblem &problem,
 /// The seconds of a step, and its bytes at a price, that one stage takes at least; forbidden where there are no
 /// choices. Where its layers, each by itself, take `enough`, that will do.
 double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough) {
-  double count = problem.fullMicrobatches();
-  // Replicas that share the optimizer's state save time that the weights do not know of: at most all of it.
-  bool mayShare = price == 0 && (memoryBinds || request.zero.value_or(0) > 0);
-  double shared = mayShare ? unsplitUpdateSeconds(0, intervals.numLayers()) : 0, bound = 0;
+  double count = problem.fullMicrobatches(), bound = 0;
   bool isPossible = false;
   for (const Weights &joining : weightsOf(problem.microbatches)) {
     if (joining.secondsPerByte != 0)
@@ -244,16 +228,17 @@ double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned 
     double part = count - std::max(0.0, (joining.reduction * count - hidden) / (1 + joining.reduction));
     Weights weights = weightsAt(price / part);
     weights.reduction = joining.reduction;
+    weights.optimizer = count / part;
     double apart = 0;
     for (unsigned layer = 0; layer != intervals.numLayers(); ++layer)
       apart += intervals.leastInside(layer, setting, weights);
-    if (apart != solver::forbidden && part * (apart - shared / count) >= enough)
-      return part * (apart - shared / count);
+    if (apart != solver::forbidden && part * apart >= enough)
+      return part * apart;
     double seconds = intervals.least(0, intervals.numLayers(), setting, weights);
     if (seconds == solver::forbidden)
       continue;
     isPossible = true;
-    bound = std::max(bound, part * (seconds - shared / count));
+    bound = std::max(bound, part * seconds);
   }
   return isPossible ? bound : solver::forbidden;
 }

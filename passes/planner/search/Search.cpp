@@ -4,6 +4,7 @@
 
 #include "passes/planner/search/Search.h"
 
+#include "passes/planner/search/LeastCosts.h"
 #include "passes/planner/search/Searcher.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -387,6 +388,23 @@ void Searcher::exploreBest() {
   exploreNumber(best->microbatches, least);
 }
 
+void Searcher::certifyNumber(int64_t microbatches, double enough) {
+  double &least = leastSeconds[microbatches];
+  if (least >= enough || sharesDevices || !request.certifies || outOfTime())
+    return;
+  LeastCosts costs(*this, microbatches, enough);
+  double bound = enough;
+  for (ScheduleChoice choice : schedules(microbatches))
+    bound = std::min(bound, costs.boundOf(choice));
+  least = std::max(least, bound);
+  intervals.forget();
+}
+
+void Searcher::certify(double enough) {
+  for (auto [number, least] : leastSeconds)
+    certifyNumber(number, enough);
+}
+
 double Searcher::lowerBound() const {
   double bound = solver::forbidden;
   for (auto [number, least] : leastSeconds)
@@ -483,8 +501,13 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     }
   }
   double bound = solver::forbidden;
-  if (winner)
+  if (winner) {
     winner->exploreBest();
+    // No other number of microbatches has to be bounded by more than the best one's is.
+    winner->certifyNumber(winner->best->microbatches, winner->best->seconds);
+    double enough = winner->leastOf(winner->best->microbatches);
+    together(searchers, [&](Searcher &searcher, unsigned) { searcher.certify(enough); });
+  }
   for (auto &searcher : searchers)
     bound = std::min(bound, searcher->lowerBound());
   if (winner)
@@ -523,6 +546,7 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
     fixed.pinned.clear();
     fixed.fixed.clear();
     fixed.progress = nullptr;
+    fixed.certifies = false;
     auto found = search(graph, machine, fixed);
     Considered &made = plan.considered.emplace_back();
     made.name = name;

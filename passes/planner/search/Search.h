@@ -66,6 +66,8 @@ struct SearchRequest {
   std::vector<MeshSpec> pinned;
   /// By mesh of pinned operators: what its stage keeps. Empty: `recompute` and `zero` say it for all stages.
   std::vector<Keeping> keeping;
+  /// Whether the bound is to be as tight as can be.
+  bool certifies = true;
   /// Whether the plan is compared with what people would choose without a search.
   bool considersOthers = true;
   /// What somebody fixed about the splits of operators; axes are those of the mesh that the operator is pinned to.

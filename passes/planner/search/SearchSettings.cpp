@@ -451,16 +451,6 @@ const Searcher::Slowdowns &Searcher::slowdownsOf(unsigned kind, unsigned devices
   return entry->second;
 }
 
-Searcher::Slowdowns Searcher::mostSlowdowns() {
-  Slowdowns most;
-  for (unsigned kind = 0; kind != runs.size(); ++kind)
-    for (unsigned devices : stageSizes(runs[kind])) {
-      const Slowdowns &known = slowdownsOf(kind, devices);
-      most = {std::max(most.own, known.own), std::max(most.steady, known.steady)};
-    }
-  return most;
-}
-
 bool Searcher::memoryMayBind() const {
   double limit = std::numeric_limits<double>::infinity();
   for (unsigned kind = 0; kind != runs.size(); ++kind)
@@ -476,6 +466,17 @@ bool Searcher::memoryMayBind() const {
   return bytes > limit / 2;
 }
 
+/// What a byte is worth where all memory is worth the time of all devices.
+double Searcher::secondsPerByte(int64_t microbatches) const {
+  double peak = 0, limit = 0;
+  for (unsigned kind = 0; kind != runs.size(); ++kind) {
+    peak += operatorCosts[kind]->peakFlops() * runs[kind].count();
+    limit += std::isfinite(memoryOf(kind)) ? memoryOf(kind) * runs[kind].count() : 0;
+  }
+  double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
+  return limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;
+}
+
 /// The weights under which intervals are solved: joining gradients hidden, or not; memory free, or worth more and more.
 std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
   double shown = 1.0 / fullMicrobatches(microbatches);
@@ -484,13 +485,7 @@ std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
     list.push_back({shown, 0});
   if (!memoryBinds)
     return list;
-  double peak = 0, limit = 0;
-  for (unsigned kind = 0; kind != runs.size(); ++kind) {
-    peak += operatorCosts[kind]->peakFlops() * runs[kind].count();
-    limit += std::isfinite(memoryOf(kind)) ? memoryOf(kind) * runs[kind].count() : 0;
-  }
-  double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
-  double perByte = limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;
+  double perByte = secondsPerByte(microbatches);
   std::vector<double> factors = {0.3, 3.0, 30.0};
   // Where these find nothing that fits, also what takes the least memory, whatever time it takes.
   if (explains)

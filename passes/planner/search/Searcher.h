@@ -143,6 +143,10 @@ public:
   void learnFrom(const Searcher &other);
   /// Searches again on all grids with the best number of microbatches.
   void exploreBest();
+  /// Bounds all numbers of microbatches as tightly as can be, or by `enough`; or one of them.
+  void certify(double enough);
+  void certifyNumber(int64_t microbatches, double enough);
+  double leastOf(int64_t microbatches) const { return leastSeconds.at(microbatches); }
   /// What is known of all numbers of microbatches so far: no plan takes less.
   double lowerBound() const;
   /// Finds out how much memory is missing, where nothing fits.
@@ -158,6 +162,7 @@ public:
 
 private:
   friend class Costs;
+  friend class LeastCosts;
 
   /// Bytes of each device of a run.
   double memoryOf(unsigned kind) const { return memories[kind]; }
@@ -215,9 +220,8 @@ private:
     double own = 1, steady = 1;
   };
   const Slowdowns &slowdownsOf(unsigned kind, unsigned devices);
-  /// The greatest of any stage.
-  Slowdowns mostSlowdowns();
   std::vector<Weights> weightsOf(int64_t microbatches) const;
+  double secondsPerByte(int64_t microbatches) const;
   bool memoryMayBind() const;
   stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice);
   void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
@@ -244,7 +248,6 @@ private:
   double lowerBoundOf(int64_t microbatches);
   double memoryBoundOf(int64_t microbatches, double enough);
   Weights weightsAt(double secondsPerByte) const;
-  double unsplitUpdateSeconds(unsigned first, unsigned last);
   /// Whether all intervals of layers may be bounded as stages.
   bool hasFewLayers() const { return intervals.numLayers() <= 40; }
   double partOf(unsigned kind, unsigned devices) const;
@@ -277,6 +280,7 @@ private:
   void forEachSingleStage(const stages::StageProblem &problem,
                           llvm::function_ref<void(unsigned setting, unsigned kind)> visit);
   double singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough);
+  double fittingStageBound(const stages::StageProblem &problem, unsigned setting, unsigned kind, double enough);
   void addExpectations();
   /// Seconds of processor time.
   double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }

@@ -51,8 +51,10 @@ public:
     if (problem.numLayers == 0 || problem.microbatches == 0 || problem.numStages == 0u)
       return plan;
     std::vector<std::vector<unsigned>> orders = findOrders();
-    tryEqualLayers(orders);
-    searchEqualStages(orders);
+    if (!options.boundsOnly) {
+      tryEqualLayers(orders);
+      searchEqualStages(orders);
+    }
     double lowerBound = searchAll(orders);
     if (!best.stages.empty())
       fill(plan);
@@ -257,9 +259,14 @@ StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const Sea
   best.leastBytes = infinity;
   unsigned most = mostStagesOf(problem);
   SearchOptions rest = options;
+  unsigned before = 0;
   for (unsigned number : numbersOfStages(most)) {
     StageProblem part = problem;
     part.mostStages = number;
+    // What a plan keeps grows with its stages: those of numbers that are not tried keep more than this.
+    if (options.boundsOnly)
+      part.fewestStages = before + 1;
+    before = number;
     StagePlan found = StageSearch(part, costs, rest).run();
     best.lowerBound = std::min(best.lowerBound, found.lowerBound);
     if (found.leastBytes > 0)
@@ -269,7 +276,7 @@ StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const Sea
       best.seconds = rest.secondsToBeat = found.seconds;
     }
   }
-  if (most > mostStagesTried)
+  if (most > mostStagesTried && !options.boundsOnly)
     best.lowerBound = plan.lowerBound;
   best.lowerBound = std::min(std::max(best.lowerBound, plan.lowerBound), best.seconds);
   if (best.isFeasible() || best.leastBytes == infinity)

@@ -111,6 +111,8 @@ struct StageProblem {
   /// No plan has more stages. Where what stages keep depends on how many there are before them
   /// (`dependsOnEarlierStages`), they keep as much as those of a plan of so many.
   std::optional<unsigned> mostStages;
+  /// For a bound of plans of this many stages up to `mostStages`: stages keep what those of a plan of so few do.
+  std::optional<unsigned> fewestStages = std::nullopt;
 
   /// M of the formula: the step's samples in microbatches of full size.
   double fullMicrobatches() const { return microbatches - 1 + lastMicrobatch; }
@@ -120,7 +122,7 @@ struct StageProblem {
   double inFlight(unsigned stagesLeft) const {
     unsigned stages = stagesLeft;
     if (schedule->dependsOnEarlierStages)
-      stages = std::max(stages, numStages.value_or(mostStages.value_or(stagesLeft)));
+      stages = std::max(stages, numStages.value_or(fewestStages.value_or(mostStages.value_or(stagesLeft))));
     return schedule.microbatchesInFlight({stages, microbatches, chunks}, stages - stagesLeft);
   }
 
@@ -167,6 +169,8 @@ struct SearchOptions {
   /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
   /// options of all intervals.
   bool explainInfeasible = true;
+  /// Only the lower bound is of use: there is no search for good plans first.
+  bool boundsOnly = false;
   /// With more layers than that, equal ones are cut between groups only. Time grows with its square.
   unsigned mostGroups = 128;
   /// A plan that takes no less than this is of no use: the search may end without one. Its lower bound holds.

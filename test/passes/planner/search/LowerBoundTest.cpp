@@ -21,10 +21,13 @@ struct BoundedModel {
   std::map<std::string, int64_t> numbers;
   std::string machine;
   bool training;
+  double memory = 0; ///< Bytes of a device; 0: the machine's.
 };
 
 void PrintTo(const BoundedModel &test, std::ostream *out) {
   *out << test.name << " on " << test.machine << (test.training ? ", training" : "");
+  if (test.memory > 0)
+    *out << " in " << test.memory << " bytes";
 }
 
 class LowerBound : public testing::TestWithParam<BoundedModel> {};
@@ -36,6 +39,7 @@ TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
   ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
   SearchRequest request;
   request.training = test.training;
+  request.memoryLimit = test.memory;
   auto found = findPlan(model.graph, *machine, request);
   ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
   const auto &best = std::get<FoundPlan>(found);
@@ -67,7 +71,8 @@ TEST_P(LowerBound, IsBelowEveryPlanOfFixedDegrees) {
 // Schedules, and every number of chunks that the layers allow: the bound of all plans holds for each, and each plan's
 // own for it.
 TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
-  for (const char *name : {"a100-80g:8", "v100-16g:4"}) {
+  // The last has so little memory that schedules which keep more microbatches cannot do without recomputation.
+  for (auto [name, memory] : {std::pair("a100-80g:8", 0.0), {"v100-16g:4", 0.0}, {"v100-16g:4", 36.0 * (1 << 20)}}) {
     ModelGraph model(
         "gpt", {{"layers", 8}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 2}});
     auto machine = parseMachine(name);
@@ -75,6 +80,7 @@ TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
     SearchRequest request;
     request.training = true;
     request.batch = 64;
+    request.memoryLimit = memory;
     request.considersOthers = false;
     auto found = findPlan(model.graph, *machine, request);
     ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
@@ -95,6 +101,9 @@ TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
             // With fewer microbatches than the schedule takes, or layers that the chunks do not divide, there is none.
             bool isPossible =
                 stages <= row.mostStages(static_cast<unsigned>(microbatches)) && 8 % (chunks * stages) == 0;
+            // Nor where it needs more memory than there is.
+            if (memory > 0 && !plan)
+              continue;
             EXPECT_EQ(plan != nullptr, isPossible) << row.name << ", " << chunks << " chunks, " << stages << " stages, "
                                                    << microbatches << " microbatches";
             if (!plan)
@@ -152,6 +161,23 @@ INSTANTIATE_TEST_SUITE_P(
             {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
             "v100-16g:2+a100-80g:2",
             true},
+        BoundedModel{
+            "gpt",
+            {{"layers", 4}, {"hidden", 256}, {"heads", 4}, {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}},
+            "v100-16g:4",
+            true,
+            30.0 * (1 << 20)},
+        BoundedModel{"moe",
+                     {{"layers", 2},
+                      {"hidden", 128},
+                      {"heads", 4},
+                      {"sequence", 32},
+                      {"vocabulary", 256},
+                      {"experts", 4},
+                      {"batch", 16}},
+                     "a100-80g:4",
+                     true,
+                     12.0 * (1 << 20)},
         BoundedModel{"unet", {{"batch", 8}, {"image-size", 32}, {"features", 8}}, "k20x8", true}));
 
 } // namespace

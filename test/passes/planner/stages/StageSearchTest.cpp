@@ -58,6 +58,11 @@ static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull
     expectValid(problem, costs, plan);
     EXPECT_NEAR(plan.seconds, every.seconds, 1e-9 * every.seconds) << "seed " << seed;
     EXPECT_NEAR(plan.lowerBound, plan.seconds, 1e-9 * plan.seconds) << "seed " << seed;
+    // The bound alone is the same.
+    SearchOptions bounds;
+    bounds.boundsOnly = true;
+    EXPECT_NEAR(searchStages(problem, costs, bounds).lowerBound, every.seconds, 1e-9 * every.seconds)
+        << "seed " << seed;
   } else if (std::isfinite(every.leastBytes)) {
     EXPECT_DOUBLE_EQ(plan.leastBytes, every.leastBytes) << "seed " << seed;
   }

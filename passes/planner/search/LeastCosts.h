@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A certificate for the search across stages: each stage's costs are replaced by such as no way to run it can beat, and
+// the same exact search finds the best plan under these. No plan takes less.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_LEASTCOSTS_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_LEASTCOSTS_H
+
+#include "passes/planner/search/Searcher.h"
+
+namespace cleave::search {
+
+/// What no stage is better than, with one number of microbatches. A stage on a grid takes t seconds of a microbatch, w
+/// of them for gradients of weights, P seconds a step besides, and b bytes. Its choices trade one for another: for any
+/// prices, t + (what is priced) is no less than the least of it over all choices, which is exact. The seconds t are cut
+/// into ranges. Within a range [low, high] it follows from t + price x >= least that x >= (least - high) / price. Each
+/// range is an option that takes `low`, with the greatest such x of each kind.
+class LeastCosts : public stages::StageCosts {
+public:
+  /// No bound has to be more than `enough` seconds: stages that are too slow for a plan of less are left out.
+  LeastCosts(Searcher &searcher, int64_t microbatches, double enough);
+
+  /// No plan with that schedule takes less; no more than enough.
+  double boundOf(ScheduleChoice choice);
+
+  const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
+                                                  unsigned devices) override;
+  uint64_t classOf(unsigned first, unsigned last) override { return searcher.classOf(first, last); }
+  double transferSeconds(unsigned at, unsigned devices) override { return costs.transferSeconds(at, devices); }
+
+private:
+  /// Of a stage whose microbatches take at least `seconds` and at most `most`: what no such stage has less of.
+  struct Range {
+    double seconds = 0, most = 0;
+    double without[2] = {0, 0}, with = 0; ///< t - q w at two prices q of gradients of weights, t + q w at the second.
+    double perStep = 0, fixedBytes = 0, microbatchBytes = 0;
+    double slowdown = 1;
+  };
+  using Ranges = std::vector<Range>;
+  struct Priced;
+
+  const Ranges &rangesOf(unsigned first, unsigned last, unsigned kind, unsigned devices);
+  void addWhole(unsigned setting, unsigned kind, Ranges &ranges);
+  void addPart(unsigned first, unsigned last, unsigned setting, double memory, Ranges &ranges);
+  bool addPart(unsigned first, unsigned last, unsigned setting, double memory, Recompute recompute, Ranges &ranges);
+  stages::StageOption optionOf(const Range &range) const;
+
+  Searcher &searcher;
+  Costs costs;
+  int64_t microbatches;
+  double enough, count, mostSeconds, mostInFlight, byteUnit;
+  unsigned delayed = 0; ///< Of the schedule.
+  std::map<std::tuple<uint64_t, unsigned, unsigned>, Ranges> ranges;
+  std::map<std::tuple<uint64_t, unsigned, unsigned, unsigned>, std::vector<stages::StageOption>> known;
+};
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_LEASTCOSTS_H

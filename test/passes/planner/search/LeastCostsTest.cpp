@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The costs behind the search's bound, against the options that the search has: for each way to run each interval of
+// layers there is one that is no worse in anything that a plan pays for.
+
+#include "ModelGraph.h"
+
+#include "passes/planner/search/LeastCosts.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+using namespace cleave::search;
+
+namespace {
+
+struct OnDevices {
+  unsigned first, last, kind, devices;
+};
+
+/// Whether `least` is no worse than `option` under a schedule, with any number of microbatches in flight.
+bool isNoWorse(const stages::StageOption &least, const stages::StageOption &option,
+               const stages::StageProblem &problem) {
+  auto loadOf = [&](const stages::StageOption &of) {
+    return of.steadySeconds(problem.fullMicrobatches(), problem.ramp(of));
+  };
+  auto bytesOf = [](const stages::StageOption &of, double inFlight) {
+    return of.fixedBytes + inFlight * of.microbatchBytes;
+  };
+  auto isAtMost = [](double left, double right) { return left <= right * (1 + 1e-9) + 1e-12; };
+  return isAtMost(problem.ramp(least), problem.ramp(option)) && isAtMost(loadOf(least), loadOf(option)) &&
+         isAtMost(least.perStep, option.perStep) && isAtMost(bytesOf(least, 1), bytesOf(option, 1)) &&
+         isAtMost(bytesOf(least, problem.microbatches), bytesOf(option, problem.microbatches));
+}
+
+struct CostedProblem {
+  std::string model;
+  std::map<std::string, int64_t> numbers;
+  std::string machine;
+  double memory; ///< Bytes; 0: the machine's.
+};
+
+class LeastCostsTest : public testing::TestWithParam<CostedProblem> {};
+
+TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
+  ModelGraph model(GetParam().model, GetParam().numbers);
+  auto machine = parseMachine(GetParam().machine);
+  ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
+  SearchRequest request;
+  request.training = true;
+  request.memoryLimit = GetParam().memory;
+  Searcher searcher(model.graph, *machine, request, false, devicesToTry(*machine, request, false).front());
+  searcher.explore(0, 1, /*onAllGrids=*/true);
+  ASSERT_TRUE(searcher.best);
+  // Slower stages than those of the best plan count as well here.
+  searcher.secondsToBeat = 8 * searcher.best->seconds;
+  searcher.best.reset();
+
+  std::vector<OnDevices> intervals;
+  auto layers = static_cast<unsigned>(model.graph.boundaries.size() - 1);
+  std::vector<search::Run> runs = findRuns(*machine, allDevices(*machine));
+  for (unsigned first = 0; first != layers; ++first)
+    for (unsigned last = first + 1; last <= layers; ++last)
+      for (auto [kind, run] : llvm::enumerate(runs))
+        for (unsigned devices : stageSizes(run))
+          if (last - first != layers)
+            intervals.push_back({first, last, static_cast<unsigned>(kind), devices});
+  unsigned compared = 0;
+  for (int64_t microbatches : {2, 4, 8}) {
+    Costs costs(searcher, microbatches);
+    LeastCosts least(searcher, microbatches, searcher.secondsToBeat);
+    for (const char *name : {"1f1b", "zb-h1", "zb-h2"}) {
+      stages::StageProblem problem;
+      problem.microbatches = microbatches;
+      problem.schedule = *pipeline::findSchedule(name);
+      least.boundOf({problem.schedule, 1});
+      for (auto [first, last, kind, devices] : intervals)
+        for (const stages::StageOption &option : costs.options(first, last, kind, devices)) {
+          double slowest = searcher.secondsToBeat / static_cast<double>(microbatches);
+          double memory = runs.size() == 1 && request.memoryLimit > 0 ? request.memoryLimit : stages::infinity;
+          if (option.seconds() > slowest || option.fixedBytes + option.microbatchBytes > memory)
+            continue;
+          ++compared;
+          EXPECT_TRUE(llvm::any_of(least.options(first, last, kind, devices),
+                                   [&](const stages::StageOption &other) { return isNoWorse(other, option, problem); }))
+              << name << ", " << microbatches << " microbatches, layers " << first << " to " << last << " on "
+              << devices << ": " << option.seconds() << " s, " << option.perStep << " s a step, " << option.fixedBytes
+              << " + " << option.microbatchBytes << " bytes";
+        }
+    }
+  }
+  EXPECT_GT(compared, 100u);
+}
+
+constexpr double mebibyte = 1 << 20;
+const std::map<std::string, int64_t> smallDecoder = {{"layers", 4},    {"hidden", 256},     {"heads", 4},
+                                                     {"sequence", 64}, {"vocabulary", 512}, {"batch", 16}};
+
+INSTANTIATE_TEST_SUITE_P(Models, LeastCostsTest,
+                         testing::Values(CostedProblem{"gpt", smallDecoder, "a100-80g:4", 0},
+                                         CostedProblem{"gpt", smallDecoder, "a100-80g:4", 48 * mebibyte},
+                                         CostedProblem{"gpt", smallDecoder, "v100-16g:4", 30 * mebibyte},
+                                         CostedProblem{"gpt", smallDecoder, "v100-16g:2+a100-80g:2", 0},
+                                         CostedProblem{"moe",
+                                                       {{"layers", 2},
+                                                        {"hidden", 128},
+                                                        {"heads", 4},
+                                                        {"sequence", 32},
+                                                        {"vocabulary", 256},
+                                                        {"experts", 4},
+                                                        {"batch", 16}},
+                                                       "a100-80g:4",
+                                                       20 * mebibyte},
+                                         CostedProblem{"lenet", {{"batch", 64}}, "host:4x1", 0}));
+
+} // namespace
