@@ -40,6 +40,12 @@ struct CostedProblem {
   double memory; ///< Bytes; 0: the machine's.
 };
 
+void PrintTo(const CostedProblem &test, std::ostream *out) {
+  *out << test.model << " on " << test.machine;
+  if (test.memory > 0)
+    *out << " in " << test.memory << " bytes";
+}
+
 class LeastCostsTest : public testing::TestWithParam<CostedProblem> {};
 
 TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
