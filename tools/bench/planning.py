@@ -323,7 +323,7 @@ def moe(layers, hidden, heads, experts):
     return "moe", {"layers": layers, "hidden": hidden, "heads": heads, "experts": experts}
 
 
-# How far plans may be from the bound: a name, the zoo's model, the machine, the batch, and flags besides.
+# How far plans may be from the bound: a name, the zoo's model, the machine, the batch, and further flags.
 F16 = ("--dtype", "f16")
 GAPS = [
     ("GPT-2, 124 M", gpt(12, 768, 12), "a100-80g:2", 64, F16),

@@ -631,7 +631,7 @@ def main():
         parts = ("SC'21", "MLSys'23", "ground_truth_multi")
         chosen = [made["row"] for made in results]
         ablations = ablate([row for row in chosen if any(part in row["source"] for part in parts)], arguments)
-    command = "python3 tools/bench/truth.py ../shared/truth/throughput.csv --ablate --write"
+    command = f"python3 tools/bench/truth.py ../shared/truth/throughput.csv{' --ablate' if ablations else ''} --write"
     text = page(results, ablations, command)
     if arguments.write:
         # The sections of tools/bench/truth_kinds.py stay.

@@ -30,7 +30,7 @@ struct Weights {
   std::optional<FixedKeeping> relaxed = std::nullopt;
   /// What a second of the optimizer counts, as a part of what it takes for each microbatch.
   double optimizer = 1;
-  double forward = 0; ///< For each second of operators' forward pass, besides itself.
+  double forward = 0; ///< Added for each second of operators' forward pass.
   /// Where keeping is relaxed: the microbatches whose activations a device keeps.
   double inFlight = 1;
   bool operator==(const Weights &) const = default;
@@ -128,7 +128,7 @@ private:
   std::map<std::string, unsigned> pieceByStructure;
   std::vector<std::pair<unsigned, unsigned>> pieces;
   std::vector<Node> nodes;
-  /// By first layer and the one behind the last, of all layers; none where nobody asked yet.
+  /// By first layer and the one after the last; none until it is asked for.
   std::vector<unsigned> nodeByLayers;
   /// By setting and piece.
   std::vector<std::vector<std::unique_ptr<Table>>> tables;

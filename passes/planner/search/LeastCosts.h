@@ -11,7 +11,7 @@
 namespace cleave::search {
 
 /// What no stage is better than, with one number of microbatches. A stage on a grid takes t seconds of a microbatch, w
-/// of them for gradients of weights, P seconds a step besides, and b bytes. Its choices trade one for another: for any
+/// of them for gradients of weights, P other seconds a step, and b bytes. Its choices trade one for another: for any
 /// prices, t + (what is priced) is no less than the least of it over all choices, which is exact. The seconds t are cut
 /// into ranges. Within a range [low, high] it follows from t + price x >= least that x >= (least - high) / price. Each
 /// range is an option that takes `low`, with the greatest such x of each kind.

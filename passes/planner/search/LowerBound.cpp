@@ -158,7 +158,7 @@ double Searcher::termOf(unsigned first, unsigned last, const stages::StageProble
 }
 
 /// The term of an interval in the bound of several stages, in a setting, where f is a share r of t - k w, with w the
-/// gradients of weights. With a = p s it is (r (1 - a) + a M) t, less r (1 - a) k w, and what a stage takes besides,
+/// gradients of weights. With a = p s it is (r (1 - a) + a M) t, less r (1 - a) k w, and what else a stage takes,
 /// of which the most counts in a step as well: the optimizer's seconds u, a u, and gradients that are joined in R
 /// seconds, p h R where all of it is hidden. The weights are those under which choices are best for just that.
 double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,

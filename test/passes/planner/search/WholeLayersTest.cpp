@@ -84,7 +84,7 @@ Sums layerOf(const Executor &executor) {
   return piece.sumsOf(std::vector<unsigned>(piece.problem.variables.size(), 0));
 }
 
-// The last product of a layer and the residual behind it are left out: nobody's gradient depends on their results.
+// The last product of a layer and the residual behind it are left out: no gradient depends on their results.
 TEST(WholeLayersTest, RecomputationStops) {
   Executor executor = wholeLayers();
   Sums all = layerOf(executor);
@@ -97,7 +97,8 @@ TEST(WholeLayersTest, RecomputationStops) {
   EXPECT_EQ(stopped.backward, all.backward);
 }
 
-// The first of two stages waits for its activations, the second one for their gradients; nobody does who overlaps them.
+// The first of two stages waits for its activations, the second one for their gradients; software that overlaps them
+// does not.
 TEST(WholeLayersTest, StagesWaitForWhatTheySend) {
   auto machine = parseMachine("a100-80g:2");
   ASSERT_TRUE(bool(machine));
