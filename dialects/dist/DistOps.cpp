@@ -14,36 +14,61 @@
 using namespace mlir;
 using namespace cleave::dist;
 
-static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &names, DenseI64ArrayAttr &sizes) {
+static ParseResult parseIntegers(OpAsmParser &parser, SmallVectorImpl<int64_t> &list) {
+  return parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square,
+                                        [&]() -> ParseResult { return parser.parseInteger(list.emplace_back()); });
+}
+
+static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &names, DenseI64ArrayAttr &sizes, DictionaryAttr &shares) {
   SmallVector<Attribute> nameList;
   SmallVector<int64_t> sizeList;
+  NamedAttrList shareList;
+  Builder &builder = parser.getBuilder();
   auto parseAxis = [&]() -> ParseResult {
     std::string name;
     int64_t size = 0;
-    if (parser.parseString(&name) || parser.parseEqual() || parser.parseInteger(size))
+    if (parser.parseString(&name) || parser.parseEqual())
       return failure();
-    nameList.push_back(parser.getBuilder().getStringAttr(name));
+    OptionalParseResult isSize = parser.parseOptionalInteger(size);
+    if (isSize.has_value() && failed(*isSize))
+      return failure();
+    if (!isSize.has_value()) {
+      SmallVector<int64_t> list;
+      if (parseIntegers(parser, list))
+        return failure();
+      size = static_cast<int64_t>(list.size());
+      shareList.set(builder.getStringAttr(name), builder.getDenseI64ArrayAttr(list));
+    }
+    nameList.push_back(builder.getStringAttr(name));
     sizeList.push_back(size);
     return success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseAxis))
     return failure();
-  names = parser.getBuilder().getArrayAttr(nameList);
-  sizes = parser.getBuilder().getDenseI64ArrayAttr(sizeList);
+  names = builder.getArrayAttr(nameList);
+  sizes = builder.getDenseI64ArrayAttr(sizeList);
+  if (!shareList.empty())
+    shares = shareList.getDictionary(parser.getContext());
   return success();
 }
 
-static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr names, DenseI64ArrayAttr sizes) {
+static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr names, DenseI64ArrayAttr sizes,
+                      DictionaryAttr shares) {
   printer << '[';
-  llvm::interleaveComma(llvm::zip(names, sizes.asArrayRef()), printer,
-                        [&](auto axis) { printer << std::get<0>(axis) << " = " << std::get<1>(axis); });
+  llvm::interleaveComma(llvm::zip(names, sizes.asArrayRef()), printer, [&](auto axis) {
+    auto name = cast<StringAttr>(std::get<0>(axis));
+    printer << name << " = ";
+    if (auto list = shares ? shares.getAs<DenseI64ArrayAttr>(name) : DenseI64ArrayAttr())
+      printer << '[' << list.asArrayRef() << ']';
+    else
+      printer << std::get<1>(axis);
+  });
   printer << ']';
 }
 
 static ParseResult parseDevices(OpAsmParser &parser, DenseI64ArrayAttr &devices) {
   SmallVector<int64_t> list;
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square,
-                                     [&]() -> ParseResult { return parser.parseInteger(list.emplace_back()); }))
+  if (parseIntegers(parser, list))
     return failure();
   devices = parser.getBuilder().getDenseI64ArrayAttr(list);
   return success();
@@ -304,6 +329,33 @@ PlaceAttr cleave::dist::getPlace(Operation *op) { return op->getAttrOfType<Place
 
 //===-- mesh --------------------------------------------------------------------------------------------------===//
 
+/// A share for each coordinate of one axis.
+static LogicalResult verifyShares(MeshOp mesh) {
+  DictionaryAttr shares = mesh.getAxisSharesAttr();
+  if (!shares)
+    return success();
+  if (shares.size() != 1)
+    return mesh.emitOpError("expects at most one axis with shares, got ") << shares.size();
+  auto list = dyn_cast<DenseI64ArrayAttr>(shares.begin()->getValue());
+  auto axis = llvm::find(mesh.getAxisNames(), shares.begin()->getName());
+  if (!list || axis == mesh.getAxisNames().end() ||
+      list.size() != mesh.getAxisSizes()[axis - mesh.getAxisNames().begin()])
+    return mesh.emitOpError("expects a share for each coordinate of axis ") << shares.begin()->getName();
+  // So that products with sizes of tensors do not overflow.
+  static constexpr int64_t largestShare = 1'000'000;
+  for (int64_t share : list.asArrayRef())
+    if (share < 1 || share > largestShare)
+      return mesh.emitOpError("expects shares from 1 to ") << largestShare << ", got " << share;
+  return success();
+}
+
+std::pair<StringAttr, ArrayRef<int64_t>> MeshOp::getShares() {
+  DictionaryAttr shares = getAxisSharesAttr();
+  if (!shares || shares.empty())
+    return {};
+  return {shares.begin()->getName(), cast<DenseI64ArrayAttr>(shares.begin()->getValue()).asArrayRef()};
+}
+
 LogicalResult MeshOp::verify() {
   if (getAxisNames().size() != getAxisSizes().size())
     return emitOpError("expects a size for each axis");
@@ -320,6 +372,8 @@ LogicalResult MeshOp::verify() {
   }
   if (product != count)
     return emitOpError("expects as many devices as the product of its axes, got ") << count;
+  if (failed(verifyShares(*this)))
+    return failure();
   SmallVector<int64_t> sorted(getDevices());
   llvm::sort(sorted);
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || sorted.front() < 0)

@@ -110,15 +110,25 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let description = [{
     The last axis varies fastest. A single device is a mesh without axes.
 
+    One axis may have shares, a positive number for each of its coordinates, instead of a size: what it cuts is cut in
+    that proportion, as by the speeds of unlike devices. `dist-expand-shares` takes such a mesh apart, into one for each
+    run of equal shares; no later pass sees it.
+
     ```mlir
     dist.mesh @d0 <[], devices = [0]>
     dist.mesh @grid <["data" = 2, "model" = 4], devices = [0, 1, 2, 3, 4, 5, 6, 7]>
+    dist.mesh @mixed <["data" = [4, 4, 1], "model" = 2], devices = [0, 1, 2, 3, 4, 5]>
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axis_names, DenseI64ArrayAttr:$axis_sizes,
-                       DenseI64ArrayAttr:$devices);
+                       DenseI64ArrayAttr:$devices, OptionalAttr<DictionaryAttr>:$axis_shares);
   let assemblyFormat = [{
-    $sym_name `<` custom<Axes>($axis_names, $axis_sizes) `,` `devices` `=` custom<Devices>($devices) `>` attr-dict
+    $sym_name `<` custom<Axes>($axis_names, $axis_sizes, $axis_shares) `,` `devices` `=` custom<Devices>($devices) `>`
+        attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// The axis with shares, and they; a null name where there is none.
+    std::pair<::mlir::StringAttr, ::llvm::ArrayRef<int64_t>> getShares();
   }];
   let hasVerifier = 1;
 }

@@ -7,6 +7,41 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExpandSharesPass : Pass<"dist-expand-shares", "::mlir::ModuleOp"> {
+  let summary = "Take meshes with shares apart into meshes of equal parts";
+  let description = [{
+    All devices of a mesh run one program on blocks of one size. A mesh with shares becomes a mesh for each run of equal
+    shares, and an operator on it one on each of these, on a part of the factor that the axis cuts. What lies between
+    them becomes slices, concatenations and sums (see SharesExpander.h).
+
+    Before:
+    ```mlir
+    dist.mesh @both <["data" = [2, 1]], devices = [0, 1]>
+    dfg.graph @main(%x: tensor<6xf32>) -> tensor<6xf32> {
+      %0 = dfg.relu %x {dist.place = #dist.place<@both, by = "test", split = <{d0 = ["data"]}>>} …
+      dfg.return %0 : tensor<6xf32>
+    }
+    ```
+    After:
+    ```mlir
+    dist.mesh @d0 <[], devices = [0]>
+    dist.mesh @d1 <[], devices = [1]>
+    dfg.graph @main(%x: tensor<6xf32>) -> tensor<6xf32> {
+      %0 = dfg.slice %x {starts = array<i64: 0>, limits = array<i64: 4>, …, dist.place = #dist.place<@d0, …>} …
+      %1 = dfg.relu %0 {dist.place = #dist.place<@d0, by = "test">} : (tensor<4xf32>) -> tensor<4xf32>
+      %2 = dfg.slice %x {starts = array<i64: 4>, limits = array<i64: 6>, …, dist.place = #dist.place<@d1, …>} …
+      %3 = dfg.relu %2 {dist.place = #dist.place<@d1, by = "test">} : (tensor<2xf32>) -> tensor<2xf32>
+      %4 = dfg.concat %1, %3 {dim = 0 : i64, dist.place = #dist.place<@d0, by = "test">} …
+      dfg.return %4 : tensor<6xf32>
+    }
+    ```
+    A factor of so few elements that an island would get none is not cut by the axis. Requires: `dist.place` on the
+    operators, as of `dist-insert-transfers`; nothing that the axis cuts is a window. Guarantees: no mesh has shares;
+    every result is computed from the same elements as before.
+  }];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 def DecomposeSplitPass : Pass<"dist-decompose-split", "::mlir::ModuleOp"> {
   let summary = "Take operators apart where their parts can be cut and they cannot";
   let description = [{

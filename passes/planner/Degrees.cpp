@@ -16,6 +16,22 @@ namespace cleave {
 
 static Error degreesError(const Twine &message) { return createStringError(inconvertibleErrorCode(), message); }
 
+/// Reads "2:2:1"; equal shares are none.
+static Expected<std::vector<int64_t>> parseShares(StringRef name, StringRef text) {
+  static constexpr int64_t largestShare = 1'000'000;
+  std::vector<int64_t> shares;
+  SmallVector<StringRef> items;
+  text.split(items, ':');
+  for (StringRef item : items) {
+    int64_t share = 0;
+    if (!to_integer(item, share, 10) || share < 1 || share > largestShare)
+      return degreesError("degrees expect shares from 1 to " + Twine(largestShare) + " for " + name +
+                          ", as 2:1, got \"" + text + "\"");
+    shares.push_back(share);
+  }
+  return shares;
+}
+
 Expected<Degrees> parseDegrees(StringRef text) {
   Degrees degrees;
   SmallVector<StringRef> items;
@@ -30,15 +46,29 @@ Expected<Degrees> parseDegrees(StringRef text) {
                                          .Case(expertAxis, &degrees.expert)
                                          .Default(nullptr);
     int64_t size = 0;
+    std::vector<int64_t> shares;
     if (!degree)
       return degreesError("degrees expect data=N, model=N, pipeline=N, sequence=N or expert=N, got \"" + item + "\"");
     if (*degree)
       return degreesError("degrees expect " + name + " once, got \"" + text + "\"");
-    if (!to_integer(sizeText, size, 10) || size < 1 || size > mostDevices)
+    if ((name == dataAxis || name == modelAxis) && sizeText.contains(':')) {
+      Expected<std::vector<int64_t>> parsed = parseShares(name, sizeText);
+      if (!parsed)
+        return parsed.takeError();
+      size = static_cast<int64_t>(parsed->size());
+      if (!all_equal(*parsed))
+        shares = std::move(*parsed);
+    } else if (!to_integer(sizeText, size, 10))
+      size = 0;
+    if (size < 1 || size > mostDevices)
       return degreesError("degrees expect a number of devices from 1 to " + Twine(mostDevices) + " for " + name +
                           ", got \"" + sizeText + "\"");
     *degree = size;
+    if (!shares.empty())
+      (name == dataAxis ? degrees.dataShares : degrees.modelShares) = std::move(shares);
   }
+  if (!degrees.dataShares.empty() && !degrees.modelShares.empty())
+    return degreesError("degrees expect shares for data or model, not for both, got \"" + text + "\"");
   return degrees;
 }
 
@@ -61,9 +91,9 @@ Expected<MeshSpec> meshOfDegrees(const Degrees &degrees, StringRef ownAxis, cons
   MeshSpec mesh{"mesh", std::vector<unsigned>(own * other), {}};
   std::iota(mesh.devices.begin(), mesh.devices.end(), 0u);
   if (int64_t data = ownIsData ? own : other; data > 1)
-    mesh.axes.push_back({dataAxis.str(), data});
+    mesh.axes.push_back({dataAxis.str(), data, degrees.dataShares});
   if (int64_t model = ownIsData ? other : own; model > 1)
-    mesh.axes.push_back({modelAxis.str(), model});
+    mesh.axes.push_back({modelAxis.str(), model, degrees.modelShares});
   return mesh;
 }
 

@@ -20,6 +20,9 @@ inline constexpr llvm::StringLiteral dataAxis = "data", modelAxis = "model", pip
 /// sequence and the experts; what is not said is open.
 struct Degrees {
   std::optional<int64_t> data, model, pipeline, sequence, expert;
+  /// What each part of the batch, or of the layers, is in proportion to the others; empty: they are equal. At most one
+  /// of the two is said.
+  std::vector<int64_t> dataShares, modelShares;
 
   /// Whether anything is said.
   bool any() const { return data || model || pipeline || sequence || expert; }
@@ -27,7 +30,8 @@ struct Degrees {
   bool needSearch() const { return pipeline || sequence || expert; }
 };
 
-/// Reads "data=4,model=2,pipeline=2", in any order; an empty text says nothing. The error names what is wrong.
+/// Reads "data=4,model=2,pipeline=2", in any order, where data or model may be in shares, as data=2:1; an empty text
+/// says nothing. The error names what is wrong.
 llvm::Expected<Degrees> parseDegrees(llvm::StringRef text);
 
 /// The mesh of those degrees on the machine's first devices: the axis `data` outermost, then `model`. The strategy's

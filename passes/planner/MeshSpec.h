@@ -18,6 +18,9 @@ namespace cleave {
 struct MeshAxis {
   std::string name;
   int64_t size = 1;
+  /// What each coordinate gets of what the axis cuts, in proportion; empty: all the same. At most one axis of a mesh
+  /// has them.
+  std::vector<int64_t> shares = {};
   bool operator==(const MeshAxis &other) const = default;
 };
 

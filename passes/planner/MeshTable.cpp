@@ -26,9 +26,20 @@ static SmallVector<int64_t> axisSizes(const MeshSpec &mesh) {
   return sizes;
 }
 
+/// Null where no axis has shares.
+static DictionaryAttr axisShares(const MeshSpec &mesh, MLIRContext *context) {
+  Builder builder(context);
+  NamedAttrList shares;
+  for (const MeshAxis &axis : mesh.axes)
+    if (!axis.shares.empty())
+      shares.set(builder.getStringAttr(axis.name), builder.getDenseI64ArrayAttr(axis.shares));
+  return shares.empty() ? DictionaryAttr() : shares.getDictionary(context);
+}
+
 static bool isSame(dist::MeshOp op, const MeshSpec &mesh) {
   return op.getDevices() == ArrayRef(devicesOf(mesh)) && op.getAxisSizes() == ArrayRef(axisSizes(mesh)) &&
-         op.getAxisNames() == Builder(op.getContext()).getStrArrayAttr(axisNames(mesh));
+         op.getAxisNames() == Builder(op.getContext()).getStrArrayAttr(axisNames(mesh)) &&
+         op.getAxisSharesAttr() == axisShares(mesh, op.getContext());
 }
 
 FlatSymbolRefAttr MeshTable::get(const MeshSpec &mesh) {
@@ -76,7 +87,7 @@ void MeshTable::write() {
   auto add = [&](const MeshSpec &mesh, FlatSymbolRefAttr name) {
     if (!module.lookupSymbol(name.getAttr()))
       dist::MeshOp::create(builder, module.getLoc(), name.getValue(), builder.getStrArrayAttr(axisNames(mesh)),
-                           axisSizes(mesh), devicesOf(mesh));
+                           axisSizes(mesh), devicesOf(mesh), axisShares(mesh, module.getContext()));
   };
   for (auto &[device, name] : devices)
     add(MeshSpec::ofDevice(device), name);

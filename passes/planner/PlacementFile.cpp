@@ -118,6 +118,32 @@ static MeshSpec meshOf(StringRef name, std::vector<unsigned> devices) {
   return mesh;
 }
 
+/// A number of devices, or a list of their shares.
+static Expected<MeshAxis> parseAxis(StringRef name, const YamlValue &value, StringRef subject) {
+  static constexpr unsigned largestShare = 1'000'000;
+  unsigned number = 0;
+  if (value.kind != YamlValue::Kind::List) {
+    if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, number, 10) || number < 1 ||
+        number > mostDevices)
+      return value.error(subject + " expects a number of devices along axis \"" + name + "\", or a list of shares" +
+                         (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
+    return MeshAxis{name.str(), number};
+  }
+  MeshAxis axis{name.str(), static_cast<int64_t>(value.items.size())};
+  for (const YamlValue &item : value.items) {
+    if (item.kind != YamlValue::Kind::Text || !to_integer(item.text, number, 10) || number < 1 || number > largestShare)
+      return item.error(subject + " expects shares from 1 to " + Twine(largestShare) + " along axis \"" + name + "\"" +
+                        (item.kind == YamlValue::Kind::Text ? ", got \"" + item.text + "\"" : std::string()));
+    axis.shares.push_back(number);
+  }
+  if (axis.shares.empty())
+    return value.error(subject + " expects a share for each device along axis \"" + name + "\", got none");
+  // Equal shares are none.
+  if (all_equal(axis.shares))
+    axis.shares.clear();
+  return axis;
+}
+
 /// Reads the axes of a mesh, whose sizes must make up its devices.
 static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh) {
   if (Error failure = axes.expect(YamlValue::Kind::Map, (subject + " \"axes\"").str()))
@@ -125,12 +151,15 @@ static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh)
   mesh.axes.clear();
   int64_t product = 1;
   for (auto &[key, value] : axes.entries) {
-    unsigned size = 0;
-    if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, size, 10) || size < 1 || size > mostDevices)
-      return value.error(subject + " expects a number of devices along axis \"" + key.text + "\"" +
-                         (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
-    mesh.axes.push_back({key.text, size});
-    if ((product *= size) > mostDevices)
+    Expected<MeshAxis> axis = parseAxis(key.text, value, subject);
+    if (!axis)
+      return axis.takeError();
+    if (!axis->shares.empty() && any_of(mesh.axes, [](const MeshAxis &other) { return !other.shares.empty(); }))
+      return value.error(subject + " expects shares along one axis at most, found them along \"" + key.text +
+                         "\" as well");
+    product *= axis->size;
+    mesh.axes.push_back(std::move(*axis));
+    if (product > mostDevices)
       break;
   }
   if (!mesh.devices.empty() && product != static_cast<int64_t>(mesh.devices.size()))

@@ -140,6 +140,8 @@ Error ModelCompiler::makeBatchEntry() {
     return error;
   if (Error error = widen(graph))
     return error;
+  if (Error error = expandShares())
+    return error;
   graph->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(bucket));
   graph.setSymName("batch/" + std::to_string(bucket));
   return Error::success();

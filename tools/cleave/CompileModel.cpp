@@ -276,6 +276,9 @@ Error ModelCompiler::place() {
   if (byDegrees && degrees->needSearch())
     return makeError(Status::Usage, "--degrees pipeline, sequence and expert expect --strategy auto, got ",
                      result.strategy);
+  if (!byDegrees && (!degrees->dataShares.empty() || !degrees->modelShares.empty()))
+    return makeError(Status::Usage, "--degrees with shares expects --strategy data or tensor, got ", result.strategy,
+                     "; the search finds its own");
   if (searches) {
     if (Error error = readSearchRequest(options))
       return error;

@@ -6,6 +6,8 @@
 #include "tools/cleave/ModelCompiler.h"
 
 #include "dialects/dist/Dist.h"
+#include "passes/distribute/Passes.h"
+#include "passes/distribute/SharesExpander.h"
 #include "passes/graph/Passes.h"
 #include "passes/import/SamplePositions.h"
 #include "passes/train/Dropout.h"
@@ -229,6 +231,9 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   normGroups.clear();
   if (failed(replaceTrainingOperators(forward, operators, &normGroups)))
     return alreadyPrinted(Status::Unsupported);
+  // Behind what computes statistics over a batch: they are of all its shares.
+  if (Error error = expandShares())
+    return error;
   auto step = buildTrainingStep(forward, training);
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);
@@ -239,6 +244,22 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   step->setSymName(stepName);
   evaluated.setSymName(evaluationName);
   reportStages(*step);
+  return Error::success();
+}
+
+Error ModelCompiler::expandShares() {
+  if (llvm::none_of(module->getOps<dist::MeshOp>(), [](dist::MeshOp mesh) { return mesh.getAxisSharesAttr(); }))
+    return Error::success();
+  // First what can be cut only once it is taken apart.
+  PassManager manager(result.context.get(), ModuleOp::getOperationName());
+  manager.addPass(createDecomposeSplitPass());
+  // What was chosen for a mesh, its parts do.
+  auto onIsland = [&](FlatSymbolRefAttr mesh, FlatSymbolRefAttr island) {
+    if (auto chosen = training.byMesh.find(mesh.getValue()); chosen != training.byMesh.end())
+      training.byMesh[island.getValue()] = StageOptions(chosen->second);
+  };
+  if (failed(manager.run(*module)) || failed(cleave::expandShares(*module, onIsland)))
+    return alreadyPrinted(Status::Unsupported);
   return Error::success();
 }
 
@@ -258,7 +279,9 @@ Error ModelCompiler::train() {
   if (!trains()) {
     if (Error error = narrow(graphOf(*module)))
       return error;
-    return widen(graphOf(*module));
+    if (Error error = widen(graphOf(*module)))
+      return error;
+    return expandShares();
   }
   if (Error error = buckets ? makeBuckets() : makeStep(trainGraphName, evaluateGraphName))
     return error;

@@ -75,6 +75,8 @@ private:
 
   Error narrow(dfg::GraphOp graph);
   Error widen(dfg::GraphOp graph);
+  /// Takes meshes with shares apart.
+  Error expandShares();
   void reportStages(dfg::GraphOp step);
   /// Whether the plan is to hold a training step that runs.
   bool trains() const { return request.target.train && !request.target.loss.empty(); }

@@ -63,8 +63,8 @@ TEST(KernelCostTest, RowsAreAligned) {
 }
 
 // LLMCompass, artifact, matmul on an A100 in f16: TFLOP/s of M x 12288 x 12288 and of 8192 x N x N, with 21 us a call.
-// These single calls reach 0.93 of the peak, which no long run does: with the preset's rate set to that, tiles explain the
-// rest.
+// These single calls reach 0.93 of the peak, which no long run does: with the preset's rate set to that, tiles explain
+// the rest.
 TEST(KernelCostTest, ProductsOfA100) {
   struct Measured {
     double rows, size, rate;
