@@ -107,8 +107,11 @@ const dist::MeshShape &IslandTable::shapeOf(FlatSymbolRefAttr mesh) {
 LogicalResult SharesExpander::run() {
   Block &body = graph.getBody().front();
   SmallVector<Operation *> before;
-  for (Operation &op : body)
+  for (Operation &op : body) {
     before.push_back(&op);
+    if (auto write = dyn_cast<dfg::WriteOp>(op))
+      written.insert(write.getParameterAttr());
+  }
   dist::PlaceAttr last;
   SmallVector<Operation *> expanded;
   for (Operation *op : before) {
@@ -239,7 +242,8 @@ LogicalResult SharesExpander::localize(Operation *op, const OperatorLayouts &lay
     end = islands.end(rule.factors[*factor].size, number);
   }
   SmallVector<Value> operands;
-  for (auto [index, operand] : llvm::enumerate(op->getOperands())) {
+  for (auto [index, value] : llvm::enumerate(op->getOperands())) {
+    Value operand = number == 0 ? value : asOfBegin(value, place, islands.list.front());
     auto range = factor ? rangeOf(rule, rule.operands[index], factor, islands, number) : std::nullopt;
     operands.push_back(get(operand, range, site));
   }
@@ -362,6 +366,20 @@ Value SharesExpander::pieceOf(const Pieces &pieces, unsigned island, const std::
   Value piece = pieces.values[island];
   // As a part of what made the piece: a node is on one mesh.
   return range ? slice(piece, *range, {site.of, pieces.islands->list[island].mesh, piece.getLoc()}) : piece;
+}
+
+Value SharesExpander::asOfBegin(Value value, dist::PlaceAttr place, const Island &first) {
+  auto read = value.getDefiningOp<dfg::ReadOp>();
+  if (!read || !written.contains(read.getParameterAttr()))
+    return value;
+  Value &copy = copies[value];
+  if (!copy) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfter(read);
+    auto made = dfg::ReshapeOp::create(builder, read.getLoc(), tensorOf(value), value);
+    copy = this->place(made, {place, first.mesh, read.getLoc()});
+  }
+  return copy;
 }
 
 Value SharesExpander::reshape(Value value, ArrayRef<int64_t> shape, const Site &site) {

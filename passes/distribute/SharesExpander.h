@@ -118,6 +118,9 @@ private:
   /// Lets an operator that is not on a mesh with shares read whole values.
   llvm::LogicalResult readWhole(mlir::Operation *op, dist::PlaceAttr place);
 
+  /// A parameter that the graph itself writes, as it was before, for islands other than the first: the first, which
+  /// writes it, gives it to them. Else the value itself.
+  mlir::Value asOfBegin(mlir::Value value, dist::PlaceAttr place, const Island &first);
   /// All of a value, or a range of it, as an operator at the site reads it.
   mlir::Value get(mlir::Value value, const std::optional<Range> &range, const Site &site);
   mlir::Value make(mlir::Value value, const std::optional<Range> &range, const Site &site);
@@ -144,6 +147,9 @@ private:
   llvm::DenseMap<mlir::Value, Pieces> pieces;
   /// What was made of a value for meshes, of inputs and of values in pieces.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Made>> made;
+  /// Parameters that the graph writes, and copies of reads of them.
+  llvm::DenseSet<mlir::Attribute> written;
+  llvm::DenseMap<mlir::Value, mlir::Value> copies;
   /// How a new value lies on its mesh.
   llvm::DenseMap<mlir::Value, std::pair<mlir::Attribute, dist::Layout>> layouts;
 };
