@@ -24,6 +24,7 @@ BATCH, STEPS, RATE = 12, 6, 0.1
 # Statistics of the whole batch do not depend on the division; the order in which samples are drawn does not matter.
 PLANS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
          "by batch": ["--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2"],
+         "by batch in shares": ["--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2:1"],
          "by layers in parts": ["--machine", "host:2x1", "--strategy", "tensor", "--degrees", "model=2"]}
 
 
