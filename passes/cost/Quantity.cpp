@@ -30,10 +30,20 @@ static double scale(StringRef number, const Unit &unit) {
   return result * unit.factor;
 }
 
-/// The number; else what is wrong with it, into `problem`.
+/// Where a number ends at the begin of a text. An e belongs to it only with an exponent.
+static size_t endOfNumber(StringRef text) {
+  size_t end = text.find_first_not_of("0123456789.+-");
+  if (end == StringRef::npos || end == 0 || !StringRef("eE").contains(text[end]))
+    return end;
+  StringRef exponent = text.drop_front(end + 1);
+  (void)(exponent.consume_front("+") || exponent.consume_front("-"));
+  return exponent.empty() || !isDigit(exponent.front()) ? end : text.size() - exponent.ltrim("0123456789").size();
+}
+
+/// The number; else what is wrong with it, into `problem`. A space before the unit is for readers.
 static double parseNumber(StringRef whole, ArrayRef<Unit> units, StringRef subject, std::string &problem) {
   StringRef text = whole.trim();
-  size_t end = text.find_first_of(" \t");
+  size_t end = endOfNumber(text);
   StringRef number = text.take_front(end), unit = end == StringRef::npos ? StringRef() : text.drop_front(end).trim();
   double parsed = 0;
   if (!to_float(number, parsed) || !std::isfinite(parsed) || parsed < 0) {
@@ -46,11 +56,11 @@ static double parseNumber(StringRef whole, ArrayRef<Unit> units, StringRef subje
   SmallVector<StringRef> names;
   for (const Unit &known : units)
     names.push_back(known.name);
-  problem = (subject + " expects " +
-             (names == ArrayRef<StringRef>{""} ? "a number without unit"
-                                               : "a number, a space and a unit of " + join(names, ", ")) +
-             ", got \"" + whole + "\"")
-                .str();
+  problem =
+      (subject + " expects " +
+       (names == ArrayRef<StringRef>{""} ? "a number without unit" : "a number and a unit of " + join(names, ", ")) +
+       ", got \"" + whole + "\"")
+          .str();
   return 0;
 }
 

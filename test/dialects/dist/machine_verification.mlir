@@ -22,7 +22,7 @@ dist.machine @m {device_kinds = {core = {}}}
 
 // -----
 
-// expected-error @+1 {{'dist.machine' op device kind "core" bandwidth expects a number, a space and a unit of B/s, kB/s, MB/s, GB/s, TB/s, GiB/s, Kb/s, Mb/s, Gb/s, Tb/s, got "900"}}
+// expected-error @+1 {{'dist.machine' op device kind "core" bandwidth expects a number and a unit of B/s, kB/s, MB/s, GB/s, TB/s, GiB/s, Kb/s, Mb/s, Gb/s, Tb/s, got "900"}}
 dist.machine @m {device_kinds = {core = {bandwidth = "900"}}, hosts = [{devices = [{kind = "core"}]}]}
 
 // -----
