@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -33,16 +32,17 @@ static std::string checkAbove(const std::string &text, bool included) {
 std::string notNegative(const std::string &text) { return checkAbove(text, /*included=*/true); }
 std::string positive(const std::string &text) { return checkAbove(text, /*included=*/false); }
 
-std::string usageMessage(const std::string &message) {
-  std::string text = message;
-  // Not the names of arguments, which are all in capitals.
-  if (text.size() > 1 && std::islower(static_cast<unsigned char>(text[1])))
-    text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
-  return text;
+/// Whether it is one of the command's options, as it stands where the value of another was left out.
+static bool namesOption(const CLI::App &app, const std::string &text) {
+  return text.size() > 1 && text.front() == '-' && app.get_option_no_throw(text.substr(0, text.find('='))) != nullptr;
 }
 
 void checkNumbers(CLI::App &app) {
   for (CLI::Option *option : app.get_options()) {
+    if (option->get_items_expected_max() != 0)
+      option->check([&app](const std::string &text) -> std::string {
+        return namesOption(app, text) ? "expects a value, got the option " + text : "";
+      });
     std::string type = option->get_type_name();
     type = type.substr(0, type.find_first_of(":|"));
     bool counts = type == "UINT" || type == "N";

@@ -18,12 +18,9 @@ namespace cleave {
 std::string notNegative(const std::string &text);
 std::string positive(const std::string &text);
 
-/// What the parser says, as our errors begin.
-std::string usageMessage(const std::string &message);
-
-/// Has the options of a command line, and of its commands, refuse less than nothing and more than 64 bits where
-/// something is counted (their type is "UINT" or "N"), and what is no number where something is measured ("FLOAT",
-/// "SECONDS"). To be called when all options are there.
+/// Has the options of a command line, and of its commands, refuse another option where their value was left out, less
+/// than nothing and more than 64 bits where something is counted (their type is "UINT" or "N"), and what is no number
+/// where something is measured ("FLOAT", "SECONDS"). To be called when all options are there.
 void checkNumbers(CLI::App &app);
 
 } // namespace cleave

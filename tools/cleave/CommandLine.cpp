@@ -7,6 +7,7 @@
 #include "runtime/training/StopSignals.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
+#include "tools/cleave-run/UsageMessage.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/OutputFile.h"
@@ -32,7 +33,7 @@ static int parse(CLI::App &app, int argc, char **argv) {
     app.exit(help);
     return 0;
   } catch (const CLI::ParseError &error) {
-    printError(usageMessage(error.what()));
+    printError(usageMessage(app, error));
     auto commands = app.get_subcommands();
     printNote("cleave " + (commands.empty() ? std::string() : commands.front()->get_name() + " ") +
               "--help shows what there is");
