@@ -195,6 +195,11 @@ static Expected<Machine> parseCuda(StringRef text) {
   return machine;
 }
 
+bool namesMachineFile(StringRef text) {
+  text.consume_front("cuda:");
+  return isMachineFile(text);
+}
+
 Expected<Machine> parseMachine(StringRef text) {
   if (text.starts_with("cuda:"))
     return parseCuda(text);

@@ -232,6 +232,9 @@ void addDevices(Machine &machine);
 /// file with line and column.
 llvm::Expected<Machine> parseMachine(llvm::StringRef text);
 
+/// Whether such a text names a file, with or without "cuda:".
+bool namesMachineFile(llvm::StringRef text);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_COST_MACHINE_H

@@ -93,6 +93,9 @@ private:
 
   /// Chooses `samples`, from the options and what the model declares.
   void chooseSamples();
+  /// Whether dimension 0 of the input is the batch: that of the first input which no initializer fixes, or one that is
+  /// declared alike.
+  bool countsSamples(const onnx::ValueInfoProto &input) const;
   /// The samples that the model declares; nothing where it leaves them open, or none are given in their place.
   std::optional<int64_t> declaredSamples() const;
 
@@ -146,6 +149,8 @@ private:
   llvm::StringSet<> symbols;
   llvm::DenseMap<mlir::Value, ImportedValue *> graphInputs;
   llvm::DenseSet<mlir::Value> batchedInputs;
+  llvm::StringSet<> fixedInputs; ///< names of initializers
+  const onnx::TensorShapeProto::Dimension *samplesDim = nullptr;
   std::optional<int64_t> samples;                 ///< in place of the model's
   std::optional<SamplePositions> samplePositions; ///< with samples in place of the model's
   llvm::MapVector<mlir::Operation *, ImportedValue *> parameters;

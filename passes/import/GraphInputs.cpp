@@ -67,48 +67,38 @@ LogicalResult GraphImporter::checkOptions() {
   return success();
 }
 
-/// The inputs of a graph that no initializer fixes have their samples where the first of them has: whether this is one
-/// with as many.
-static bool countsSamples(const onnx::GraphProto &graph, const onnx::ValueInfoProto &input) {
-  auto samplesOf = [](const onnx::ValueInfoProto &of) -> const onnx::TensorShapeProto::Dimension * {
-    const onnx::TensorShapeProto &shape = of.type().tensor_type().shape();
-    return shape.dim_size() ? &shape.dim(0) : nullptr;
-  };
-  auto isInitializer = [&](const onnx::ValueInfoProto &of) {
-    return llvm::any_of(graph.initializer(), [&](const auto &tensor) { return tensor.name() == of.name(); });
-  };
-  const onnx::TensorShapeProto::Dimension *first = nullptr, *own = samplesOf(input);
-  for (const onnx::ValueInfoProto &other : graph.input())
-    if (!first && !isInitializer(other))
-      first = samplesOf(other);
-  return first && own && !isInitializer(input) && first->dim_value() == own->dim_value() &&
-         first->dim_param() == own->dim_param();
+/// Dimension 0 of an input; null where it has none.
+static const onnx::TensorShapeProto::Dimension *outermost(const onnx::ValueInfoProto &input) {
+  const onnx::TensorShapeProto &shape = input.type().tensor_type().shape();
+  return shape.dim_size() ? &shape.dim(0) : nullptr;
+}
+
+bool GraphImporter::countsSamples(const onnx::ValueInfoProto &input) const {
+  const onnx::TensorShapeProto::Dimension *own = outermost(input);
+  return samplesDim && own && !fixedInputs.contains(input.name()) && samplesDim->dim_value() == own->dim_value() &&
+         samplesDim->dim_param() == own->dim_param();
 }
 
 void GraphImporter::chooseSamples() {
   samples = options.samples;
-  llvm::StringSet<> initializers;
   for (const onnx::TensorProto &initializer : model->graph().initializer())
-    initializers.insert(initializer.name());
+    fixedInputs.insert(initializer.name());
   auto first = llvm::find_if(model->graph().input(),
-                             [&](const onnx::ValueInfoProto &input) { return !initializers.contains(input.name()); });
-  if (!samples && first != model->graph().input().end() && first->type().tensor_type().shape().dim_size() != 0) {
-    const auto &dim = first->type().tensor_type().shape().dim(0);
-    bool isOpen = dim.has_dim_value() ? dim.dim_value() == 1 : !dims.count(dimName(*first, 0));
+                             [&](const onnx::ValueInfoProto &input) { return !fixedInputs.contains(input.name()); });
+  samplesDim = first == model->graph().input().end() ? nullptr : outermost(*first);
+  if (samplesDim && !samplesDim->has_dim_value())
+    report.samplesDim = dimName(*first, 0);
+  if (!samples && samplesDim) {
+    bool isOpen = samplesDim->has_dim_value() ? samplesDim->dim_value() == 1 : !dims.count(report.samplesDim);
     if (isOpen)
       samples = options.openSamples;
-    report.lacksSamples = isOpen && !samples && !dim.has_dim_value();
+    report.lacksSamples = isOpen && !samples && !samplesDim->has_dim_value();
   }
   report.samples = samples;
 }
 
 std::optional<int64_t> GraphImporter::declaredSamples() const {
-  if (!samples)
-    return std::nullopt;
-  for (const onnx::ValueInfoProto &input : model->graph().input())
-    if (countsSamples(model->graph(), input) && input.type().tensor_type().shape().dim(0).has_dim_value())
-      return input.type().tensor_type().shape().dim(0).dim_value();
-  return std::nullopt;
+  return samples && samplesDim && samplesDim->has_dim_value() ? std::optional(samplesDim->dim_value()) : std::nullopt;
 }
 
 FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto &input,
@@ -138,7 +128,7 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
   if (!tensor.has_shape())
     shape = *given;
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
-    if (i == 0 && samples && countsSamples(model->graph(), input)) {
+    if (i == 0 && samples && countsSamples(input)) {
       shape.push_back(*samples);
       continue;
     }
@@ -214,7 +204,7 @@ LogicalResult GraphImporter::importInputs(Scope &scope) {
     ImportedValue *value = addValue(input->name(), type);
     value->value = graph.getBody().addArgument(type, dfg::getNodeLocation(context, input->name(), "Input"));
     graphInputs[value->value] = value;
-    if (samples && countsSamples(model->graph(), *input))
+    if (samples && countsSamples(*input))
       batchedInputs.insert(value->value);
     if (failed(define(scope, input->name(), value)))
       return failure();

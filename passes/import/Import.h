@@ -10,12 +10,17 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
 
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace onnx {
+class ModelProto;
+} // namespace onnx
 
 namespace cleave {
 
@@ -50,6 +55,8 @@ struct ImportOptions {
   /// The same for a model that leaves this size open, as a symbolic dimension without an entry in `dims`, or has a
   /// single sample, as exported models do.
   std::optional<int64_t> openSamples;
+  /// Changes the model before it is imported, where it is given; its error is the user's (ImportFailure::Diagnosed).
+  std::function<llvm::Error(onnx::ModelProto &)> edit;
   /// Values of graph inputs that are fixed at compile time. The inputs stay in the graph's signature, so that
   /// positions do not move, and what is given for them when the graph runs is not read.
   std::map<std::string, HostTensor> bindings;
@@ -77,6 +84,8 @@ struct ImportReport {
   int64_t irVersion = 0, opset = 0;
   /// The samples that took the place of those that the model declares; nothing where its own were kept.
   std::optional<int64_t> samples;
+  /// The name by which `dims` fixes the batch; empty where the model fixes it.
+  std::string samplesDim;
   /// Whether the model leaves its number of samples open, and nothing gave it.
   bool lacksSamples = false;
   /// How many nodes of each operator type the model holds, inlined functions included.

@@ -16,6 +16,9 @@ using namespace mlir;
 
 namespace cleave {
 
+/// What stands in a plan's bytes from the fifth on.
+static constexpr llvm::StringLiteral planIdentifier = "CLVP";
+
 /// Deeper nesting of messages than any model has; each level takes stack.
 static constexpr int deepestMessage = 64;
 
@@ -47,9 +50,16 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(MLIRContext &context, StringRef path
   if (bytes->size > INT32_MAX)
     return fail(ImportFailure::Rejected,
                 "the model \"" + path + "\" is larger than 2 GiB; keep its weights in external data files");
+  if (llvm::StringRef(bytes->data, bytes->size).substr(4).starts_with(planIdentifier))
+    return fail(ImportFailure::Rejected, "the model \"" + path +
+                                             "\" is a plan, expected an ONNX file; give the model " +
+                                             "from which the plan was compiled");
   std::shared_ptr<onnx::ModelProto> model = parseModel(*bytes);
   if (!model)
     return fail(ImportFailure::Rejected, "the model \"" + path + "\" is not an ONNX file, or is damaged");
+  if (options.edit)
+    if (llvm::Error error = options.edit(*model))
+      return fail(ImportFailure::Diagnosed, llvm::toString(std::move(error)));
   GraphImporter importer(&context, model, llvm::sys::path::parent_path(path).str(), options, weights, report);
   return importer.run();
 }

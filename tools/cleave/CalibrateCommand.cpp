@@ -129,10 +129,8 @@ Error predictSteps(Calibrated &calibrated) {
 
 /// `--machine`, else that of the first plan.
 Expected<Machine> machineToCalibrate(const CalibrateOptions &options, llvm::ArrayRef<MeasuredStep> steps) {
-  if (!options.machine.empty()) {
-    auto machine = parseMachine(options.machine);
-    return machine ? Expected<Machine>(std::move(*machine)) : fromLlvm(Status::Usage, machine.takeError());
-  }
+  if (!options.machine.empty())
+    return readMachine(options.machine);
   if (steps.empty())
     return makeError(Status::Usage, "--operators expects --machine, which they are measured on");
   auto entry = entryOf(steps.front());

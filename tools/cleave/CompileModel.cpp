@@ -33,6 +33,7 @@
 #include "llvm/Support/Process.h"
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 using namespace mlir;
@@ -141,6 +142,8 @@ Error ModelCompiler::import() {
       printNote("--batch N gives the model's samples, in dimension 0 of its first input, their number");
     return loaded.error();
   }
+  if (Error error = checkDims())
+    return error;
   module = std::move(loaded->module);
   result.imported = std::move(loaded->weights);
   std::string text;
@@ -216,15 +219,30 @@ Expected<bool> ModelCompiler::keepsRoundedParameters() const {
   return !request.target.reference && !request.target.noLibraries && multipliesBrainFloats(*processor);
 }
 
+/// What to say where float32 leaves most of a machine unused; empty where it does not.
+static std::string narrowHint(const Machine &machine) {
+  constexpr double worthSaying = 4;
+  for (const auto &[name, kind] : machine.kinds) {
+    auto f32 = kind.peak.find("f32"), bf16 = kind.peak.find("bf16");
+    if (f32 != kind.peak.end() && bf16 != kind.peak.end() && bf16->second >= worthSaying * f32->second)
+      return "products are in f32, which device kind \"" + name + "\" multiplies at " +
+             std::to_string(static_cast<int>(std::lround(100 * f32->second / bf16->second))) +
+             " % of its rate in bfloat16; --dtype bf16 takes that";
+  }
+  return "";
+}
+
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
-  auto parsed = parseMachine(target.machine);
+  auto parsed = readMachine(target.machine);
   if (!parsed)
-    return fromLlvm(Status::Usage, parsed.takeError());
+    return parsed.error();
   machine = std::move(*parsed);
   for (const std::string &warning : machine.warnings)
-    printWarning(warning);
+    warn(warning);
   result.machineNotes = machine.notes;
+  if (std::string hint = narrowHint(machine); target.elementType == "f32" && !target.tf32 && !hint.empty())
+    result.machineNotes.push_back(hint);
   if (!target.executor.empty()) {
     auto executor = findExecutor(target.executor, "--executor");
     if (!executor)
@@ -490,48 +508,6 @@ Expected<std::vector<EntryTimes>> ModelCompiler::simulateSteps() {
     result.report->prediction.peakBytes = first.peakBytes;
   }
   return times;
-}
-
-/// The bytes of the fullest device's arenas; entries take turns on them.
-static double fullestArena(const runtime::Plan &plan) {
-  double most = 0;
-  for (const runtime::Entry &entry : plan->entries)
-    for (double bytes : arenaBytes(plan, entry))
-      most = std::max(most, bytes);
-  return most;
-}
-
-Expected<CompiledModel> compileModel(const CompileRequest &request) {
-  auto compiled = ModelCompiler(request).run();
-  if (!compiled || compiled->plan.empty() || request.target.memory.empty())
-    return compiled;
-  auto limit = parseQuantity(request.target.memory, sizeUnits, "--memory");
-  if (!limit)
-    return fromLlvm(Status::Usage, limit.takeError());
-  // The search's own account of memory leaves out where tensors lie and what kernels need: it gets so much less.
-  static constexpr unsigned mostSearches = 4;
-  double searched = *limit;
-  for (unsigned searches = 1;; ++searches) {
-    auto plan = openPlan(*compiled);
-    if (!plan)
-      return plan.error();
-    double bytes = fullestArena(*plan);
-    if (bytes <= *limit)
-      return compiled;
-    searched -= bytes - *limit;
-    std::string what =
-        "the plan needs " + bytesText(bytes) + " on its fullest device, more than the limit of " + bytesText(*limit);
-    if (searches == mostSearches || searched <= 0)
-      return makeError(Status::Infeasible, what, "; take more devices, a larger --memory or a smaller --batch");
-    printNote(what + "; searching for one of " + bytesText(searched));
-    compiled = ModelCompiler(request, searched).run();
-    if (!compiled)
-      return compiled;
-  }
-}
-
-Expected<runtime::Plan> openPlan(const CompiledModel &compiled) {
-  return runtime::Plan::fromBytes(std::as_bytes(std::span(compiled.plan)));
 }
 
 } // namespace cleave::tool

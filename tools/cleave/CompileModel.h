@@ -80,6 +80,7 @@ struct CompiledModel {
   std::string strategy;
   std::vector<StageTime> times;
   std::vector<std::string> machineNotes; ///< Machine::notes
+  std::string mixing;                    ///< a warning of what microbatches change; empty where they change nothing
 
   double totalSeconds() const;
   /// The seconds of a stage; 0 if it did not run.

@@ -27,6 +27,8 @@ Error ModelCompiler::checkTrainingOptions() const {
   const TargetOptions &target = request.target, defaults;
   if (!target.loss.empty() && !target.train)
     return makeError(Status::Usage, "--loss expects --train");
+  if (auto microbatches = readMicrobatches(); !microbatches)
+    return microbatches.error();
   if (target.optimizer != defaults.optimizer && !target.train)
     return makeError(Status::Usage, "--optimizer expects --train");
   if (!onlyPlans() && target.elementType == "f16")
@@ -84,7 +86,7 @@ Error ModelCompiler::addTrainedLoss() {
     if (Operation *op = findMixing(graphOf(*module), *samples))
       mixingNode = ("\"" + dfg::getNodeName(op->getLoc()) + "\" (" + dfg::getNodeKind(op->getLoc()) + ")").str();
   if (failed(addLoss(graphOf(*module), *loss)))
-    return alreadyPrinted(Status::Failure);
+    return alreadyPrinted(Status::Usage);
   if (Error error = checkBucketLabels(graphOf(*module)))
     return error;
   evaluation = graphOf(*module).clone();
@@ -119,13 +121,26 @@ Error ModelCompiler::checkBatch() {
   return Error::success();
 }
 
+Error ModelCompiler::checkDims() const {
+  // A training step is imported with its microbatches, whatever batch was given.
+  if (!model.samples || request.target.train || importReport.samplesDim.empty())
+    return Error::success();
+  const TargetOptions &target = request.target;
+  const char *flag = target.maxBatch ? "--max-batch" : target.batch ? "--batch" : "--batches";
+  for (const std::string &dim : model.dims)
+    if (StringRef(dim).starts_with(importReport.samplesDim + "="))
+      return makeError(Status::Usage, flag, " gives dimension \"", importReport.samplesDim,
+                       "\" its size, so does --dim ", dim, "; leave one out");
+  return Error::success();
+}
+
 /// Imports the model again, with so many samples.
 Error ModelCompiler::resample(int64_t samples) {
   if (samplesOf(graphOf(*module)) == samples)
     return Error::success();
   if (!mixingNode.empty())
-    printWarning("node " + mixingNode + " takes the samples of a batch together; in training it takes those of a " +
-                 "microbatch, of which there are " + std::to_string(samples));
+    result.mixing = "node " + mixingNode + " takes the samples of a batch together; in training it takes those of a " +
+                    "microbatch, of which there are " + std::to_string(samples);
   model.samples = samples;
   if (Error error = import())
     return error;

@@ -39,6 +39,10 @@ public:
     model.keepsDropout = onlyPlans() && !request.target.noDropout;
     result.context = createContext();
     printer.emplace(result.context.get());
+    if (searchedBytes)
+      quiet.emplace(result.context.get(), [](mlir::Diagnostic &diagnostic) {
+        return mlir::success(diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning);
+      });
   }
 
   Expected<CompiledModel> run();
@@ -54,6 +58,8 @@ private:
   Error addTrainedLoss();
   Error readBatch();
   Error checkBatch();
+  /// An error where --dim gives the batch that another option gives, too.
+  Error checkDims() const;
   Error chooseMicrobatches(bool searches);
   Error resample(int64_t samples);
   Error followSearch();
@@ -96,11 +102,18 @@ private:
   /// Runs passes that are to succeed on every module that got this far.
   Error runStage(llvm::StringRef stage, llvm::function_ref<void(mlir::OpPassManager &)> build);
 
+  /// Warns of what a first search, where this one repeats it with less memory, has not warned of.
+  void warn(const std::string &text) const {
+    if (!searchedBytes)
+      printWarning(text);
+  }
+
   const CompileRequest &request;
   std::optional<double> searchedBytes;
   ModelOptions model;
   CompiledModel result;
   std::optional<DiagnosticPrinter> printer;
+  std::optional<mlir::ScopedDiagnosticHandler> quiet; ///< keeps warnings back that were printed
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// With a training step: the forward graph as it is to be evaluated.
   mlir::OwningOpRef<dfg::GraphOp> evaluation;

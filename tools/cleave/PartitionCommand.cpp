@@ -8,6 +8,7 @@
 #include "tools/cleave/CostGraphFile.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/StageRanges.h"
 #include "tools/cleave/TextTable.h"
 
@@ -239,9 +240,9 @@ void writeResult(JsonStream &json, const PartitionOptions &options, const CostGr
 }
 
 Error partition(const PartitionOptions &options) {
-  auto machine = parseMachine(options.machine);
+  auto machine = readMachine(options.machine);
   if (!machine)
-    return fromLlvm(Status::Usage, machine.takeError());
+    return machine.error();
   for (const DeviceSpec &device : machine->devices)
     if (device.kind != machine->devices.front().kind)
       return makeError(Status::Usage, "partition expects devices of one kind, for which the costs were measured; got ",

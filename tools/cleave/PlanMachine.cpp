@@ -8,6 +8,13 @@
 
 namespace cleave::tool {
 
+Expected<Machine> readMachine(const std::string &text) {
+  auto machine = parseMachine(text);
+  if (machine)
+    return std::move(*machine);
+  return fromLlvm(namesMachineFile(text) ? Status::Failure : Status::Usage, machine.takeError());
+}
+
 std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked) {
   if (!asked.empty())
     return asked;
@@ -21,13 +28,12 @@ std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry
   return first.driver == "cpu" ? "host:" + count + "x" + std::to_string(first.cores) : "null:" + count;
 }
 
-static Expected<Machine> withDevices(llvm::Expected<Machine> machine, const runtime::Plan &plan,
-                                     const std::string &name) {
+static Expected<Machine> withDevices(Expected<Machine> machine, const runtime::Plan &plan, const std::string &name) {
   if (!machine)
-    return fromLlvm(Status::Usage, machine.takeError());
+    return machine.error();
   if (machine->devices.size() < plan->devices.size())
-    return makeError(Status::Usage, "--machine expects at least the plan's ", plan->devices.size(), " devices, got ",
-                     machine->devices.size(), " in \"", name, "\"");
+    return makeError(Status::Infeasible, "--machine expects at least the plan's ", plan->devices.size(),
+                     " devices, got ", machine->devices.size(), " in \"", name, "\"");
   return std::move(*machine);
 }
 
@@ -37,15 +43,15 @@ Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name) 
                      "a plan for GPUs that was made without a prediction expects --machine, as in "
                      "cuda:h100:",
                      plan->devices.size(), "; got none");
-  return withDevices(parseMachine(name), plan, name);
+  return withDevices(readMachine(name), plan, name);
 }
 
 Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked) {
   std::string name = machineNameOf(plan, entry, asked);
   if (!asked.empty() || !entry.prediction || entry.prediction->machineFile.empty())
     return machineOf(plan, name);
-  return withDevices(parseMachineFile(entry.prediction->machineFile, "the plan's machine \"" + name + "\""), plan,
-                     name);
+  auto machine = parseMachineFile(entry.prediction->machineFile, "the plan's machine \"" + name + "\"");
+  return machine ? withDevices(std::move(*machine), plan, name) : fromLlvm(Status::Failure, machine.takeError());
 }
 
 StepCalibration calibrationOf(const runtime::Prediction &prediction) {

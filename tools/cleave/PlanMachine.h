@@ -12,11 +12,14 @@
 
 namespace cleave::tool {
 
+/// The machine that a command line describes. Status::Failure where a machine file is at fault, else Status::Usage.
+Expected<Machine> readMachine(const std::string &text);
+
 /// The machine's name: `asked`, else that for which the plan was made, else one of devices like the plan's;
 /// empty of GPUs, which nothing else tells apart.
 std::string machineNameOf(const runtime::Plan &plan, const runtime::Entry &entry, const std::string &asked);
 
-/// The machine of that name. Status::Usage when it has fewer devices than the plan, or there is no name.
+/// The machine of that name. Status::Infeasible when it has fewer devices than the plan.
 Expected<Machine> machineOf(const runtime::Plan &plan, const std::string &name);
 
 /// The machine that machineNameOf names: where nobody asks for one, that of a machine file is as it was when the plan

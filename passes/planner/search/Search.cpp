@@ -60,27 +60,29 @@ double FoundPlan::peakBytes() const {
 
 //===-- the search --------------------------------------------------------------------------------------------===//
 
-std::string Searcher::checkRequest() const {
+std::optional<SearchFailure> Searcher::checkRequest() const {
+  auto refuse = [](std::string message) { return SearchFailure{false, std::move(message)}; };
   auto count = static_cast<int64_t>(machine.devices.size());
   const Degrees &degrees = request.degrees;
   int64_t product = request.pinned.empty() ? degrees.pipeline.value_or(1) : 1;
   for (std::optional<int64_t> degree : {degrees.data, degrees.model, degrees.sequence, degrees.expert})
     product *= degree.value_or(1);
   if (product > count)
-    return llvm::formatv("--degrees expects at most the {0} devices of machine \"{1}\", got {2}", count, machine.name,
-                         product);
+    return SearchFailure{true, llvm::formatv("--degrees expects at most the {0} devices of machine \"{1}\", got {2}",
+                                             count, machine.name, product)};
   if (request.training && !graph.singleSample.empty() && graph.batch == 1)
-    return llvm::formatv("--train expects a batch of two samples or more to scale, got input \"{0}\" with a single "
-                         "one; give --batch, or a module with more",
-                         graph.singleSample.front());
+    return refuse(llvm::formatv("--train expects a batch of two samples or more to scale, got input \"{0}\" with a "
+                                "single one; give --batch, or a module with more",
+                                graph.singleSample.front()));
   if (request.training && request.microbatches && *request.microbatches > batch())
-    return llvm::formatv("--microbatches expects at most the batch of {0}, got {1}", batch(), *request.microbatches);
+    return refuse(
+        llvm::formatv("--microbatches expects at most the batch of {0}, got {1}", batch(), *request.microbatches));
   if (request.training && request.microbatches && !request.unequalMicrobatches && batch() % *request.microbatches != 0)
-    return llvm::formatv("--microbatches expects a divisor of the batch of {0}, got {1}", batch(),
-                         *request.microbatches);
+    return refuse(
+        llvm::formatv("--microbatches expects a divisor of the batch of {0}, got {1}", batch(), *request.microbatches));
   if (request.solver.method == solver::Method::Ilp && !solver::hasIlp())
-    return "--solver ilp expects a build with CBC, which this one is not; take elimination";
-  return "";
+    return refuse("--solver ilp expects a build with CBC, which this one is not; take elimination");
+  return std::nullopt;
 }
 
 stages::StageProblem Searcher::problemOf(int64_t microbatches) const {
@@ -466,8 +468,8 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
   for (const DevicesToTry &devices : sets)
     for (unsigned share = 0; share != shares; ++share)
       searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices, devices));
-  if (std::string problem = searchers.front()->checkRequest(); !problem.empty())
-    return SearchFailure{false, problem};
+  if (std::optional<SearchFailure> problem = searchers.front()->checkRequest())
+    return std::move(*problem);
   auto together = [&](llvm::ArrayRef<std::unique_ptr<Searcher>> some, auto work) {
     auto workOf = [&](unsigned share) {
       for (size_t index = share; index < some.size(); index += shares)

@@ -133,8 +133,8 @@ public:
     findRepeatedLayers();
   }
 
-  /// What makes the request senseless; empty where it is not.
-  std::string checkRequest() const;
+  /// What makes the request senseless; nothing where it makes sense.
+  std::optional<SearchFailure> checkRequest() const;
   /// Searches with every number of microbatches of a share, and bounds what they can reach. First on all grids those
   /// that are near powers of two; then the others, and more sizes of stages, on plain grids: the batch along one axis,
   /// weights along the other.
