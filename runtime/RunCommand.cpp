@@ -74,7 +74,8 @@ private:
 
   std::string commonOptions() const {
     std::string text = "--entry " + entry->name + " --repeat " + std::to_string(options.repeat) + " --in-flight " +
-                       std::to_string(options.inFlight) + (options.traceFile.empty() ? "" : " --trace");
+                       std::to_string(options.inFlight) + (options.traceFile.empty() ? "" : " --trace") +
+                       (options.profile ? " --profile" : "") + " --warmup " + std::to_string(options.warmup);
     for (const std::string &devices : options.devicesOfRank)
       text += " --devices-of-rank " + devices;
     return text;
@@ -82,6 +83,8 @@ private:
 
   /// Everything that each process does without the others.
   Error prepare() {
+    if (options.duration > 0 && processes)
+      return makeError(Status::Usage, "--duration expects a single process; of several each counts --repeat steps");
     if (options.repeat == 0 || options.inFlight == 0)
       return makeError(Status::Usage, "a run expects at least one step and one in flight, got ", options.repeat,
                        " and ", options.inFlight);
@@ -108,7 +111,13 @@ private:
     auto expectFiles = bindPorts(options.expects, entry->outputs, "--expect");
     if (!expectFiles)
       return expectFiles.error();
-    auto outputs = bindPorts(options.outputs, entry->outputs, "--output");
+    std::vector<std::string> bindings;
+    for (const std::string &output : options.outputs)
+      if (output.find('=') == std::string::npos && namesTensorArchive(output))
+        archives.push_back(output);
+      else
+        bindings.push_back(output);
+    auto outputs = bindPorts(bindings, entry->outputs, "--output");
     if (!outputs)
       return outputs.error();
     outputFiles = *outputs;
@@ -140,12 +149,11 @@ private:
     ExecutorOptions executorOptions;
     executorOptions.processes = processes;
     executorOptions.rankOfDevice = rankOfDevice;
-    executorOptions.trace = options.traceFile.empty() ? nullptr : &trace;
+    executorOptions.trace = options.traceFile.empty() && !options.profile ? nullptr : &trace;
     auto executor = Executor::create(plan, options.entry, parameters, std::move(executorOptions));
     if (!executor)
       return executor.error();
     report.entry = entry->name;
-    report.steps = options.repeat;
     report.devices = (*executor)->memory();
     for (const Program &program : entry->programs)
       for (uint32_t device : plan->meshes[program.mesh].devices)
@@ -155,7 +163,7 @@ private:
 
   /// Each of the steps in flight has output tensors of its own.
   Error allocateOutputs() {
-    outputsOf.resize(std::min(options.inFlight, options.repeat));
+    outputsOf.resize(options.duration > 0 ? options.inFlight : std::min(options.inFlight, options.repeat));
     for (std::vector<HostTensor> &tensors : outputsOf) {
       auto allocated = allocateTensors(entry->outputs);
       if (!allocated)
@@ -165,21 +173,41 @@ private:
     return Error::success();
   }
 
+  Error warmUp(Executor &executor) {
+    for (unsigned step = 0; step != options.warmup; ++step) {
+      auto ticket = executor.submit(inputs, outputsOf.front());
+      if (!ticket)
+        return ticket.error();
+      if (auto times = executor.wait(*ticket); !times)
+        return times.error();
+    }
+    return Error::success();
+  }
+
   Error measure(Executor &executor) {
+    if (Error error = warmUp(executor))
+      return error;
     auto slots = static_cast<unsigned>(outputsOf.size());
     std::vector<int64_t> submitted(slots);
     std::vector<Ticket> tickets(slots);
     std::vector<double> milliseconds;
     int64_t first = 0, last = 0;
+    const int64_t deadline = now() + static_cast<int64_t>(options.duration * 1e9);
+    auto isWanted = [&](unsigned step) {
+      return options.duration > 0 ? step == 0 || now() < deadline : step != options.repeat;
+    };
     unsigned next = 0;
-    for (unsigned step = 0; step != options.repeat; ++step) {
-      for (; next != options.repeat && next < step + slots; ++next) {
+    bool isMore = true;
+    for (unsigned step = 0;; ++step) {
+      while (isMore && next < step + slots && (isMore = isWanted(next))) {
         submitted[next % slots] = now();
         auto ticket = executor.submit(inputs, outputsOf[next % slots]);
         if (!ticket)
           return ticket.error();
-        tickets[next % slots] = *ticket;
+        tickets[next++ % slots] = *ticket;
       }
+      if (step == next)
+        break;
       auto times = executor.wait(tickets[step % slots]);
       if (!times)
         return times.error();
@@ -188,9 +216,10 @@ private:
       first = step == 0 ? begin : first;
       last = std::max(last, times->end);
     }
+    report.steps = next;
     report.latency = latencyOf(std::move(milliseconds));
-    report.stepsPerSecond = last > first ? options.repeat / (static_cast<double>(last - first) / 1e9) : 0;
-    outputs = outputsOf[(options.repeat - 1) % slots];
+    report.stepsPerSecond = last > first ? next / (static_cast<double>(last - first) / 1e9) : 0;
+    outputs = outputsOf[(next - 1) % slots];
     return Error::success();
   }
 
@@ -199,7 +228,7 @@ private:
     for (uint32_t i = 0; i != outputs.size(); ++i)
       joinOutput(*processes, plan, *entry, rankOfDevice, i, outputs[i]);
     report.devices = joinMemory(*processes, plan, std::span(&entry, 1), rankOfDevice, report.devices);
-    if (!options.traceFile.empty())
+    if (!options.traceFile.empty() || options.profile)
       joinTrace(*processes, plan, std::span(&entry, 1), trace);
   }
 
@@ -207,7 +236,8 @@ private:
     Error different;
     for (size_t i = 0; i != outputs.size(); ++i) {
       const Port &port = entry->outputs[i];
-      OutputReport &output = report.outputs.emplace_back(OutputReport{port.name, port.type, std::nullopt});
+      OutputReport &output =
+          report.outputs.emplace_back(OutputReport{port.name, port.type, std::nullopt, describeValues(outputs[i])});
       if (expected[i])
         output.comparison = compare(outputs[i], *expected[i], options.rtol, options.atol);
       if (output.comparison && !output.comparison->equal() && !different)
@@ -215,9 +245,14 @@ private:
                               options.rtol, ", atol ", options.atol, ")");
       if (!outputFiles[i])
         continue;
-      if (Error error = writeTensorFile(*outputFiles[i], outputs[i]))
+      if (Error error = writeTensorFile(fileOfOutput(*outputFiles[i], port), outputs[i]))
         return error;
     }
+    for (const std::string &archive : archives)
+      if (Error error = writeTensorArchive(archive, namedOutputs()))
+        return error;
+    if (options.profile)
+      report.nodes = nodeTimes(trace, options.warmup);
     if (!options.traceFile.empty())
       if (Error error = replaceTextFile(options.traceFile, [&](std::ostream &out) { trace.write(out); }))
         return error;
@@ -225,6 +260,18 @@ private:
       if (Error error = replaceTextFile(options.jsonFile, [&](std::ostream &out) { report.writeJson(out); }))
         return error;
     return different;
+  }
+
+  /// A member of an archive is called as the output unless the binding gives it another name.
+  static std::string fileOfOutput(const std::string &file, const Port &port) {
+    return namesTensorArchive(file) ? file + ":" + port.name : file;
+  }
+
+  std::vector<ArchiveMember> namedOutputs() const {
+    std::vector<ArchiveMember> members;
+    for (size_t i = 0; i != outputs.size(); ++i)
+      members.push_back({entry->outputs[i].name, outputs[i]});
+    return members;
   }
 
   const Plan &plan;
@@ -237,6 +284,7 @@ private:
   std::vector<std::vector<HostTensor>> outputsOf; ///< by slot: as many as steps in flight
   std::vector<std::optional<HostTensor>> expected;
   PortBindings outputFiles;
+  std::vector<std::string> archives; ///< each with all outputs
   Trace trace;
 };
 

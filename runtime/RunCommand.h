@@ -15,13 +15,17 @@ namespace cleave::runtime {
 
 class Processes;
 
-/// What the user asked for. Bindings are "NAME=FILE", where NAME is a port's name or "@" and its position.
+/// What the user asked for. Bindings are "NAME=FILE", where NAME is a port's name or "@" and its position; of outputs
+/// also "FILE.npz", for all of them by their names.
 struct RunOptions {
   std::string entry;
   std::vector<std::string> inputs, expects, outputs;
   double rtol = 1e-3, atol = 1e-5;
   unsigned repeat = 1;
   unsigned inFlight = 1;
+  unsigned warmup = 0;  ///< steps before those that are measured
+  double duration = 0;  ///< seconds to run for instead of `repeat` steps; 0: not
+  bool profile = false; ///< whether to report what each node took
   std::string traceFile, jsonFile;
   /// Those that run the plan together, null for one alone, and their devices (see divideDevices).
   Processes *processes = nullptr;

@@ -21,6 +21,7 @@
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave-run/TrainArguments.h"
+#include "tools/cleave-run/UsageMessage.h"
 #if defined(CLEAVE_SERVE)
 #include "tools/cleave-run/LoadArguments.h"
 #include "tools/cleave-run/ServeArguments.h"
@@ -88,7 +89,7 @@ static Error parseAlone(CLI::App &app, int argc, char **argv, std::ostream &help
   } catch (const CLI::Success &asked) {
     app.exit(asked, help, help);
   } catch (const CLI::ParseError &error) {
-    return Error(Status::Usage, cleave::usageMessage(error.what()));
+    return Error(Status::Usage, cleave::usageMessage(app, error));
   }
   return Error::success();
 }
@@ -117,7 +118,8 @@ static std::optional<int> parse(CLI::App &app, int argc, char **argv, Processes 
 
 static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   CLI::App app("Runs a plan on tensor files; what it found goes to standard output. Under mpirun the processes share "
-               "the plan's devices.");
+               "the plan's devices.",
+               "cleave-run");
   std::string file;
   RunOptions options;
   CollectiveBenchOptions collectives;
@@ -151,7 +153,8 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   app.add_option("--expect", options.expects, "what an output should be")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
-  cleave::addTensorOutputOption(app, "--output", options.outputs, "where an output goes");
+  cleave::addTensorOutputOption(app, "--output", options.outputs,
+                                "where an output goes; FILE.npz without a name: all, by their names");
   app.add_option("--rtol", options.rtol, "relative tolerance of --expect")
       ->check(cleave::notNegative)
       ->capture_default_str();
@@ -159,6 +162,11 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       ->check(cleave::notNegative)
       ->capture_default_str();
   app.add_option("--repeat", options.repeat, "how many steps to run")->check(cleave::positive)->capture_default_str();
+  app.add_option("--warmup", options.warmup, "steps before those that are measured")->capture_default_str();
+  app.add_option("--duration", options.duration, "how many seconds to run for, instead of --repeat")
+      ->type_name("SECONDS")
+      ->check(cleave::positive);
+  app.add_flag("--profile", options.profile, "what each node of the model took, as a table");
   app.add_option("--in-flight", options.inFlight, "how many steps at the same time")
       ->check(cleave::positive)
       ->capture_default_str();

@@ -5,6 +5,8 @@
 
 #include "tools/cleave-run/OutputOptions.h"
 
+#include "runtime/tensorfile/TensorFile.h"
+
 #include <CLI/CLI.hpp>
 
 #include <map>
@@ -15,8 +17,10 @@ namespace cleave {
 using runtime::Error;
 using runtime::OutputKind;
 
-static constexpr std::pair<OutputKind, const char *> marks[] = {
-    {OutputKind::Any, "output"}, {OutputKind::Tensor, "tensor output"}, {OutputKind::Archive, "archive output"}};
+static constexpr std::pair<OutputKind, const char *> marks[] = {{OutputKind::Any, "output"},
+                                                                {OutputKind::Tensor, "tensor output"},
+                                                                {OutputKind::Archive, "archive output"},
+                                                                {OutputKind::Weights, "weights output"}};
 
 static CLI::Option *mark(CLI::Option *option, OutputKind kind) {
   for (auto [known, name] : marks)
@@ -51,6 +55,8 @@ CLI::Option *addTensorOutputOption(CLI::App &command, const std::string &names, 
 /// binding may be divided is wrong.
 static Error checkBinding(const std::string &option, const std::string &binding) {
   Error first;
+  if (binding.find('=') == std::string::npos && runtime::namesTensorArchive(binding))
+    return runtime::checkOutput(option, binding, OutputKind::Archive);
   for (size_t at = binding.find('='); at != std::string::npos; at = binding.find('=', at + 1)) {
     Error error = runtime::checkOutput(option, binding.substr(at + 1), OutputKind::Tensor);
     if (!error)

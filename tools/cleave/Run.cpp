@@ -64,10 +64,16 @@ void addRunCommand(CLI::App &app, Action &chosen) {
   };
   addBinding("--input", run.inputs, "an input's tensor, by name or by position as in @0=FILE");
   addBinding("--expect", run.expects, "what an output should be");
-  addTensorOutputOption(*command, "--output", run.outputs, "where an output goes");
+  addTensorOutputOption(*command, "--output", run.outputs,
+                        "where an output goes; FILE.npz without a name: all, by their names");
   command->add_option("--rtol", run.rtol, "relative tolerance of --expect")->check(notNegative)->capture_default_str();
   command->add_option("--atol", run.atol, "absolute tolerance of --expect")->check(notNegative)->capture_default_str();
   command->add_option("--repeat", run.repeat, "how many steps to run")->check(positive)->capture_default_str();
+  command->add_option("--warmup", run.warmup, "steps before those that are measured")->capture_default_str();
+  command->add_option("--duration", run.duration, "how many seconds to run for, instead of --repeat")
+      ->type_name("SECONDS")
+      ->check(positive);
+  command->add_flag("--profile", run.profile, "what each node of the model took, as a table");
   command->add_option("--in-flight", run.inFlight, "how many steps at the same time")
       ->check(positive)
       ->capture_default_str();
@@ -81,7 +87,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
             return report(makeError(Status::Usage, name, " expects a plan; a model's code is made on the spot"));
         return runModel(*options);
       }
-      if (const char *name = TargetOptions::findGiven(*command, {"--dim"}))
+      if (const char *name = TargetOptions::findGiven(*command, {"--dim", "--weights"}))
         return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
       return runPlanFile(*options);
     };
