@@ -59,10 +59,13 @@ Error checkOutput(std::string_view option, const std::string &path, OutputKind k
     return makeError(Status::Usage, option, " expects the name of a file, got none");
   if (kind == OutputKind::Any)
     return path == "-" ? Error::success() : checkFile(option, path);
-  bool isArchive = kind == OutputKind::Archive;
-  if (!(isArchive ? namesTensorArchive(path) : namesTensorFile(path)))
+  bool fits = kind == OutputKind::Tensor ? namesTensorFile(path) : namesTensorArchive(path);
+  if (!fits && !(kind == OutputKind::Weights && path.ends_with(".onnx")))
     return makeError(Status::Usage, option, " expects a file whose name ends in ",
-                     isArchive ? ".npz" : ".npy, .npz, .pb, .idx, .raw or .bin", ", got \"", path, '"');
+                     kind == OutputKind::Tensor    ? ".npy, .npz, .pb, .idx, .raw or .bin"
+                     : kind == OutputKind::Archive ? ".npz"
+                                                   : ".npz or .onnx",
+                     ", got \"", path, '"');
   return checkFile(option, fileOfTensor(path));
 }
 

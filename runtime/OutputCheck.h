@@ -14,8 +14,9 @@ namespace cleave::runtime {
 /// What is written to a file, which decides how its name may end.
 enum class OutputKind {
   Any,
-  Tensor, ///< a tensor, as writeTensorFile writes it
-  Archive ///< several, as writeTensorArchive does
+  Tensor,  ///< a tensor, as writeTensorFile writes it
+  Archive, ///< several, as writeTensorArchive does
+  Weights  ///< an archive, or an ONNX model with other weights
 };
 
 /// Success if a file can be written to `path`, which `option` names: its name ends as its kind's do, its folder is

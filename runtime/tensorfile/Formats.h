@@ -30,6 +30,8 @@ std::string npyHeader(const TensorType &type);
 
 /// The member of that name (without .npy), or the only one if the name is empty.
 Expected<HostTensor> readNpz(Bytes file, std::string_view member, const TensorType *expected);
+/// All members, by their names without .npy.
+Expected<std::vector<ArchiveMember>> readNpz(Bytes file);
 /// Writes the archive `previous` (empty: none) with the member added or replaced.
 Error writeNpz(FileWriter &out, Bytes previous, std::string_view member, const HostTensor &tensor);
 /// Writes an archive of these members.

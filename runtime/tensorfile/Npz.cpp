@@ -93,6 +93,23 @@ Expected<HostTensor> readNpz(Bytes file, std::string_view name, const TensorType
   return readMember(file, *found, expected);
 }
 
+Expected<std::vector<ArchiveMember>> readNpz(Bytes file) {
+  auto members = readZipDirectory(file);
+  if (!members)
+    return members.error();
+  std::vector<ArchiveMember> tensors;
+  for (const ZipMember &member : *members) {
+    auto tensor = readMember(file, member, nullptr);
+    if (!tensor)
+      return makeError(tensor.error().status(), "member \"", member.name, "\": ", tensor.error().message());
+    std::string name = member.name;
+    if (name.ends_with(".npy"))
+      name.resize(name.size() - 4);
+    tensors.push_back({std::move(name), std::move(*tensor)});
+  }
+  return tensors;
+}
+
 Error writeNpz(FileWriter &out, Bytes previous, std::string_view name, const HostTensor &tensor) {
   std::vector<ZipMember> members;
   if (!previous.empty()) {

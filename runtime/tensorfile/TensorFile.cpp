@@ -197,6 +197,16 @@ Error writeTensorFile(const std::string &path, const HostTensor &tensor) {
 
 bool namesTensorArchive(const std::string &path) { return formatNamed(path) == Format::Npz; }
 
+Expected<std::vector<ArchiveMember>> readTensorArchive(const std::string &path) {
+  if (!namesTensorArchive(path))
+    return inFile(makeError(Status::Usage, "expected an archive, whose name ends in .npz"), path);
+  auto file = MappedFile::open(path);
+  if (!file)
+    return file.error();
+  auto members = readNpz(file->bytes());
+  return members ? std::move(members) : inFile(members.error(), path);
+}
+
 Error writeTensorArchive(const std::string &path, std::span<const ArchiveMember> members) {
   if (!namesTensorArchive(path))
     return inFile(makeError(Status::Usage, "expected an archive, whose name ends in .npz"), path);

@@ -43,6 +43,8 @@ struct ArchiveMember {
   std::string name;
   HostTensor tensor;
 };
+/// All members of an ".npz" file. Errors as of readTensorFile.
+Expected<std::vector<ArchiveMember>> readTensorArchive(const std::string &path);
 /// Writes an ".npz" file with these members and no others.
 Error writeTensorArchive(const std::string &path, std::span<const ArchiveMember> members);
 /// Whether it takes the path's name.

@@ -4,9 +4,11 @@
 
 #include "runtime/training/ParameterExport.h"
 
+#include "runtime/OutputCheck.h"
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <cstdlib>
+#include <map>
 #include <unistd.h>
 
 namespace cleave::runtime {
@@ -39,11 +41,53 @@ static std::vector<fs::path> otherFolders() {
   return folders;
 }
 
-Error exportParameters(const std::string &path, std::span<const NamedTensor> tensors, const fs::path &kept) {
+Error checkExport(const PlanContents &plan, const Entry &entry, const TrainOptions &options) {
+  OutputKind kind = options.modelExport ? OutputKind::Weights : OutputKind::Archive;
+  if (Error error = checkOutput("--export", options.exportFile, kind))
+    return error;
+  std::vector<TensorType> types;
+  std::vector<std::pair<std::string, TensorType>> named;
+  for (uint32_t index : modelParameters(plan, keptParameters(entry))) {
+    types.push_back(plan.parameters[index].type);
+    named.emplace_back(plan.parameters[index].name, types.back());
+  }
+  if (options.exportFile.ends_with(".onnx"))
+    if (Error error = options.modelExport->check(named))
+      return error;
+  return checkRoom(options.exportFile, types);
+}
+
+Error beginWith(const PlanContents &plan, const Entry &entry, const std::string &file,
+                std::vector<ArchiveMember> &members, ValueSource &source, std::string &notice) {
+  auto read = readTensorArchive(file);
+  if (!read)
+    return Error(read.error().status(), "--weights: " + read.error().message());
+  members = std::move(*read);
+  std::map<std::string, const Parameter *> byName;
+  for (uint32_t index : modelParameters(plan, keptParameters(entry)))
+    byName[plan.parameters[index].name] = &plan.parameters[index];
+  for (const ArchiveMember &member : members) {
+    auto found = byName.find(member.name);
+    if (found == byName.end())
+      return makeError(Status::Failure, "--weights expects the names of the plan's parameters in \"", file,
+                       "\", got \"", member.name, "\", which is none of them");
+    if (found->second->type != member.tensor.type())
+      return makeError(Status::Failure, "--weights expects ", found->second->type.text(), " for \"", member.name,
+                       "\", got ", member.tensor.type().text(), " in \"", file, '"');
+    source.add(member.name, member.tensor.bytes());
+  }
+  if (size_t left = byName.size() - members.size(); left != 0)
+    notice = std::to_string(left) + " of " + std::to_string(byName.size()) + " parameters are not in " + file +
+             " and begin as in the plan";
+  return Error::success();
+}
+
+Error exportParameters(const std::string &path, std::span<const NamedTensor> tensors, const fs::path &kept,
+                       ModelExport *model) {
   std::vector<ArchiveMember> members;
   for (const NamedTensor &named : tensors)
     members.push_back({named.name, named.tensor});
-  Error failed = writeTensorArchive(path, members);
+  Error failed = path.ends_with(".onnx") && model ? model->write(path, members) : writeTensorArchive(path, members);
   if (!failed)
     return failed;
   if (!kept.empty())

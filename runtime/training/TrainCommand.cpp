@@ -6,7 +6,6 @@
 
 #include "runtime/FileReplacement.h"
 #include "runtime/JoinResults.h"
-#include "runtime/OutputCheck.h"
 #include "runtime/Printable.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
@@ -15,6 +14,7 @@
 #include "runtime/training/ParameterExport.h"
 #include "runtime/training/SequenceData.h"
 #include "runtime/training/StopSignals.h"
+#include "runtime/training/TrainLog.h"
 #include "runtime/training/TrainReport.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ public:
   TrainCommand(const Plan &plan, ParameterSource &parameters, const TrainOptions &options, std::ostream &out,
                std::ostream &err)
       : plan(plan), values(parameters), options(options), out(out), err(err),
-        progress(err, options.isTerminal && isFirst()) {}
+        progress(err, options.isTerminal && isFirst()), log(out, options.logEvery) {}
 
   Error run() {
     if (Error error = agree(prepare()))
@@ -77,7 +77,8 @@ private:
          << options.checkpointEvery << " --in-flight " << options.inFlight << " --seed " << options.seed.value_or(0)
          << (options.resume ? " --resume" : "") << (options.checkpointFolder.empty() ? "" : " --checkpoint")
          << (options.traceFile.empty() ? "" : " --trace") << (options.exportFile.empty() ? "" : " --export")
-         << " --tokens " << options.tokens << " --vocabulary " << options.vocabularyFile;
+         << " --weights " << options.weightsFile << " --tokens " << options.tokens << " --vocabulary "
+         << options.vocabularyFile;
     for (const auto *bindings : {&options.data, &options.evaluation, &options.scales, &options.devicesOfRank})
       for (const std::string &binding : *bindings)
         text << " " << binding;
@@ -97,21 +98,16 @@ private:
     if (!divided)
       return divided.error();
     if (isFirst() && !options.exportFile.empty()) {
-      Error error = checkOutput("--export", options.exportFile, OutputKind::Archive);
-      if (Error failed = error ? error : checkRoom(options.exportFile, exportedTypes()))
-        return failed;
+      if (Error error = checkExport(*plan, *entries[0], options))
+        return error;
     }
+    if (isFirst() && !options.logFile.empty())
+      if (Error error = log.open(options.logFile, options.resume))
+        return error;
     context.plan = plan;
     context.processes = processes;
     context.rankOfDevice = *divided;
     return readData();
-  }
-
-  std::vector<TensorType> exportedTypes() const {
-    std::vector<TensorType> types;
-    for (uint32_t parameter : modelParameters(*plan, keptParameters(*entries[0])))
-      types.push_back(plan->parameters[parameter].type);
-    return types;
   }
 
   /// The entry of that name, or those for several lengths of sequences, by increasing length.
@@ -289,7 +285,7 @@ private:
     position.seed = options.seed.value_or(0);
     position.samples = data ? data->samples() : 0;
     if (!checkpoint)
-      return Error::success();
+      return readWeights();
     const TrainPosition &saved = checkpoint->position;
     if (data && saved.samples != 0 && saved.samples != data->samples())
       return makeError(Status::Failure, "checkpoint ", checkpoint->folder, " expects the data of its run, with ",
@@ -307,6 +303,17 @@ private:
       notice(text);
     notice("going on from " + checkpoint->folder.string() + ", in epoch " + std::to_string(saved.epoch + 1));
     return Error::success();
+  }
+
+  /// First values of the model's parameters, for a run that goes on from no checkpoint.
+  Error readWeights() {
+    if (options.weightsFile.empty())
+      return Error::success();
+    std::string text;
+    Error error = beginWith(*plan, *entries[0], options.weightsFile, weights, values, text);
+    if (!error && !text.empty())
+      notice(text);
+    return error;
   }
 
   Error onCheckpoint(const TrainPosition &at) override {
@@ -403,6 +410,15 @@ private:
     if (isFirst() && !std::isfinite(outcome.loss) && outcome.count != 0u && !std::exchange(context.hasDiverged, true))
       std::tie(divergedAt, divergedTo) = std::pair(at.steps, outcome.loss);
     progress.onStep(at, outcome, stepsOfEpoch, report.batch);
+    if (isFirst() && (options.logEvery != 0 || !options.logFile.empty()))
+      logStep(at, outcome.loss, stepsOfEpoch);
+  }
+
+  void logStep(const TrainPosition &at, double loss, uint64_t stepsOfEpoch) {
+    uint64_t all = schedule.epochs > UINT64_MAX / stepsOfEpoch ? UINT64_MAX : schedule.epochs * stepsOfEpoch;
+    progress.clear();
+    if (Error error = log.onStep(at, loss, std::min(all, schedule.steps.value_or(all)), report.batch))
+      notice(error.message() + "; training goes on without it");
   }
 
   void onEpoch(const EpochResult &result) override {
@@ -436,7 +452,8 @@ private:
     auto tensors = readParameters(context, modelParameters(*plan, keptParameters(*entries[0])));
     if (!tensors)
       return tensors.error();
-    return agree(isFirst() ? exportParameters(options.exportFile, *tensors, kept) : Error::success());
+    return agree(isFirst() ? exportParameters(options.exportFile, *tensors, kept, options.modelExport)
+                           : Error::success());
   }
 
   /// The parameters are worth more than the last checkpoint's, and may have room where it has none.
@@ -466,6 +483,8 @@ private:
   std::unique_ptr<Executor> executor;
   TrainReport report;
   TrainProgress progress;
+  TrainLog log;
+  std::vector<ArchiveMember> weights; ///< of a file, which `values` refers to
   std::optional<StopSignals> signals;
   int stoppedBy = 0;
   /// The checkpoint of the last step of which there is one, as the first process knows it.

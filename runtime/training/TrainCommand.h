@@ -7,12 +7,22 @@
 
 #include "runtime/ParameterSource.h"
 #include "runtime/Plan.h"
+#include "runtime/tensorfile/TensorFile.h"
 
 #include <iosfwd>
 
 namespace cleave::runtime {
 
 class Processes;
+
+/// Writes trained parameters into a copy of the plan's model; made by whoever can read models.
+class ModelExport {
+public:
+  virtual ~ModelExport() = default;
+  /// Why the model has no place for parameters of these names and types, before they are trained.
+  virtual Error check(std::span<const std::pair<std::string, TensorType>> parameters) = 0;
+  virtual Error write(const std::string &path, std::span<const ArchiveMember> parameters) = 0;
+};
 
 /// The entries of a plan for training; where there are some for several lengths of sequences, a slash and the length
 /// follow (Entry::bucket).
@@ -32,6 +42,10 @@ struct TrainOptions {
   std::optional<uint64_t> seed; ///< without one: 0, or that of the run that goes on
   std::string jsonFile, traceFile, exportFile;
   bool jsonSteps = false;
+  std::string weightsFile;            ///< an archive of first values for the model's parameters
+  ModelExport *modelExport = nullptr; ///< for an `exportFile` that ends in .onnx; null: not to be had
+  uint64_t logEvery = 0;              ///< steps from line to line about the loss; 0: none
+  std::string logFile;                ///< the same as CSV, by default of every step
   /// Whether notices go to a terminal, which progress may be shown on.
   bool isTerminal = false;
   /// Those that run the plan together, null for one alone, and their devices (see divideDevices).

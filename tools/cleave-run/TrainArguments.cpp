@@ -59,8 +59,21 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
       ->type_name("N")
       ->check(positive);
   command.add_flag("--resume", options.resume, "go on from the last checkpoint, if there is one");
-  addOutputOption(command, "--export", options.exportFile, "where the trained parameters go, as .npz",
-                  runtime::OutputKind::Archive);
+  bool writesModels = options.modelExport != nullptr;
+  addOutputOption(command, "--export", options.exportFile,
+                  writesModels ? "where the trained parameters go: .npz, or .onnx for a copy of the model with them"
+                               : "where the trained parameters go, as .npz",
+                  writesModels ? runtime::OutputKind::Weights : runtime::OutputKind::Archive);
+  command
+      .add_option("--weights", options.weightsFile,
+                  "parameters from which training begins, by their names (.npz, as --export writes); not with a "
+                  "checkpoint")
+      ->type_name("FILE");
+  command.add_option("--log-every", options.logEvery, "a line about loss, throughput and time left every N steps")
+      ->type_name("N")
+      ->check(positive);
+  addOutputOption(command, "--log", options.logFile,
+                  "the same as CSV, a row every --log-every steps or, without it, each step");
   command.add_option("--in-flight", options.inFlight, "how many steps at the same time")
       ->check(positive)
       ->capture_default_str();

@@ -10,6 +10,7 @@
 #include "passes/cost/ModuleMachine.h"
 #include "runtime/tensorfile/TensorFile.h"
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave/ModelWeights.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -32,6 +33,8 @@ void ModelOptions::addDimTo(CLI::App &command) {
   command.add_option("--dim", dims, "the size of a symbolic dimension; INPUT.N where it has no name")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
+  command.add_option("--weights", weights, "weights in the place of the model's own, by their names, as .npz")
+      ->type_name("FILE");
   command
       .add_option("--max-nodes", limits.nodes,
                   "nodes that a model may hold, functions inlined and loops unrolled, and operators that they become")
@@ -101,6 +104,15 @@ static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOp
       return Error(tensor.error().status(), "--bind " + parts->first + ": " + tensor.error().message());
     result.bindings[parts->first] = toCompiler(&context, *tensor);
   }
+  if (!options.weights.empty()) {
+    auto read = runtime::readTensorArchive(options.weights);
+    if (!read)
+      return Error(read.error().status(), "--weights: " + read.error().message());
+    result.edit = [file = options.weights, weights = std::move(*read)](onnx::ModelProto &model) {
+      Error error = putWeights(model, weights, "--weights " + file);
+      return error ? llvm::createStringError(error.message()) : llvm::Error::success();
+    };
+  }
   if (inputs && !inputs->empty()) {
     result.inputShape = [inputs](StringRef name) { return inputs->shapeOf(name); };
     result.bindInput = [inputs](StringRef name, RankedTensorType type) { return inputs->valueOf(name, type); };
@@ -138,8 +150,9 @@ static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &
   if (options.samples)
     return makeError(Status::Usage, "microbatches of another size than the model's batch expect an ONNX model; \"",
                      options.model, "\" is a module: give it the size of a microbatch");
-  if (!options.dims.empty() || !options.bindings.empty())
-    return makeError(Status::Usage, "--dim and --bind expect an ONNX model; \"", options.model, "\" is a module");
+  if (!options.dims.empty() || !options.bindings.empty() || !options.weights.empty())
+    return makeError(Status::Usage, "--dim, --bind and --weights expect an ONNX model; \"", options.model,
+                     "\" is a module");
   if (!llvm::sys::fs::exists(options.model))
     return makeError(Status::Failure, "cannot read \"", options.model, "\": no such file");
   LoadedModel model{parseSourceFile<ModuleOp>(options.model, &context), WeightsStore(weightsFile), true};

@@ -21,12 +21,13 @@ struct ModelOptions {
   std::vector<std::string> dims, bindings; ///< "NAME=N" and "NAME=FILE"
   std::optional<int64_t> samples;          ///< ImportOptions::samples
   std::optional<int64_t> openSamples;      ///< ImportOptions::openSamples
+  std::string weights;                     ///< an archive of weights in the place of the model's; empty: its own
   bool training = false;                   ///< ImportOptions::training
   bool keepsDropout = false;               ///< ImportOptions::keepsDropout
 
   ImportLimits limits; ///< --max-nodes, --max-operands, --max-memory, --max-seconds
 
-  /// Adds MODEL and --dim to a command, and --bind; with --dim come the limits of an import.
+  /// Adds MODEL and --dim to a command, and --bind; with --dim come --weights and the limits of an import.
   void addTo(CLI::App &command);
   void addDimTo(CLI::App &command);
   void addBindTo(CLI::App &command);

@@ -39,6 +39,8 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
   };
   for (const std::string &dim : model.dims)
     settings.push_back({"dim", dim});
+  if (!model.weights.empty())
+    settings.push_back({"weights", model.weights});
   add("dtype", target.elementType, defaults.elementType);
   if (target.tf32)
     settings.push_back({"tf32", "true"});
@@ -100,6 +102,11 @@ Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &mo
     // Each has a value of its own, which the model's reader checks.
     if (setting.name == "dim") {
       model.dims.push_back(setting.value);
+      continue;
+    }
+    if (setting.name == "weights") {
+      if (model.weights.empty())
+        model.weights = setting.value;
       continue;
     }
     if (llvm::none_of(names, [&](llvm::StringRef name) { return name == setting.name; }))

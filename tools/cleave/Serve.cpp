@@ -60,7 +60,7 @@ void addServeCommand(CLI::App &app, Action &chosen) {
             return report(makeError(Status::Usage, name, " expects a plan; a model's code is made on the spot"));
         return serveModel(*options);
       }
-      if (const char *name = TargetOptions::findGiven(*command, {"--dim"}))
+      if (const char *name = TargetOptions::findGiven(*command, {"--dim", "--weights"}))
         return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
       return runtime::serve::serveCommand(options->serving.complete(), {}, std::cout, std::cerr);
     };
