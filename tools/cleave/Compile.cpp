@@ -2,9 +2,11 @@
 //
 // `cleave compile`: a model and a machine to a plan.
 
+#include "runtime/Printable.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanSummary.h"
 #include "tools/cleave/Reproducer.h"
@@ -63,14 +65,23 @@ void printTiming(const CompiledModel &compiled) {
   llvm::errs() << llvm::format("%10.1f ms  all stages\n", compiled.totalSeconds() * 1e3);
 }
 
-/// What makes predictions better, where there are some.
-Error printMachineNotes(const CompiledModel &compiled) {
+/// A line about the plan, and what makes predictions better, where there are some.
+Error printResult(const CompileOptions &options, const CompiledModel &compiled) {
   auto plan = openPlan(compiled);
   if (!plan)
     return plan.error();
-  if ((*plan)->entries.front().prediction)
+  const auto &prediction = (*plan)->entries.front().prediction;
+  if (prediction)
     for (const std::string &note : compiled.machineNotes)
       printNote(note);
+  // What is written to standard output stands there alone.
+  if (options.output == "-" || options.json == "-")
+    return Error::success();
+  llvm::outs() << "wrote " << runtime::printable(options.output);
+  if (prediction)
+    llvm::outs() << ": predicted step " << secondsText(prediction->bestSeconds()) << " on "
+                 << runtime::printable(prediction->machine) << "; cleave explain shows more";
+  llvm::outs() << "\n";
   return Error::success();
 }
 
@@ -109,7 +120,7 @@ Error compile(const CompileOptions &options) {
                        [&](llvm::raw_ostream &out) { out << compiled->ir; });
   if (Error error = writePlan(options, *compiled))
     return error;
-  if (Error error = printMachineNotes(*compiled))
+  if (Error error = printResult(options, *compiled))
     return error;
   return options.json.empty() ? Error::success() : writeReport(options, *compiled);
 }

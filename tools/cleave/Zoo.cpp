@@ -3,10 +3,14 @@
 // `cleave zoo`: writes standard models as ONNX files.
 
 #include "passes/zoo/Zoo.h"
+#include "runtime/Printable.h"
 
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/OutputFile.h"
+#include "tools/cleave/TextTable.h"
+
+#include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
 
@@ -49,6 +53,9 @@ Error writeModel(const ZooCommandOptions &options) {
     return fromLlvm(Status::Usage, model.takeError());
   std::string bytes = serialize(*model);
   Error error = writeBinary(options.output, [&](llvm::raw_ostream &out) { out << bytes; });
+  if (!error && options.output != "-" && options.json != "-")
+    llvm::outs() << "wrote " << runtime::printable(options.output) << ": "
+                 << bytesText(static_cast<double>(bytes.size())) << "\n";
   if (error || options.json.empty())
     return error;
   return writeJson(options.json, [&](JsonStream &json) { writeFile(json, options, bytes.size()); });
