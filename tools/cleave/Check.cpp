@@ -4,7 +4,9 @@
 
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/ModelReader.h"
+#include "tools/cleave/ModelWeights.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/TextTable.h"
 
@@ -31,6 +33,7 @@ struct Port {
 struct ModelFacts {
   const ImportReport &import;
   std::vector<Port> inputs, outputs;
+  std::vector<std::string> openDims; ///< symbolic dimensions without a size, which are 1 in what is shown
   std::map<std::string, int64_t> operators;
   int64_t numOperators = 0, numParameters = 0, parameterElements = 0, parameterBytes = 0;
 
@@ -72,11 +75,13 @@ void printFacts(llvm::raw_ostream &out, const CheckOptions &options, const Model
     out << "input " << port.name << " " << typeText(port.type) << "\n";
   for (const Port &port : facts.outputs)
     out << "output " << port.name << " " << typeText(port.type) << "\n";
+  for (const std::string &dim : facts.openDims)
+    out << "dimension " << dim << " is symbolic, and 1 here: give it a size with --dim " << dim << "=N\n";
   for (const std::string &input : facts.import.inputsToBind)
     out << "input " << input << " fixes a shape: bind it with --bind " << input << "=FILE\n";
-  out << facts.numParameters << " parameters, " << facts.parameterElements << " elements, "
+  out << countText(facts.numParameters, "parameter") << ", " << countText(facts.parameterElements, "element") << ", "
       << bytesText(static_cast<double>(facts.parameterBytes)) << "\n"
-      << facts.numOperators << " operators\n";
+      << countText(facts.numOperators, "operator") << "\n";
   TextTable table({{"operator", TextTable::Align::Left, 20}, {"count", TextTable::Align::Right}});
   for (const auto &[kind, count] : facts.operators)
     table.addRow({kind, std::to_string(count)});
@@ -85,7 +90,7 @@ void printFacts(llvm::raw_ostream &out, const CheckOptions &options, const Model
     out << "supported: every operator can run\n";
     return;
   }
-  out << "unsupported: " << facts.import.unsupported.size() << " operators cannot run\n";
+  out << "unsupported: " << countText(facts.import.unsupported.size(), "operator") << " cannot run\n";
   TextTable unsupported({{"node", TextTable::Align::Left, 20},
                          {"operator", TextTable::Align::Left, 12},
                          {"reason", TextTable::Align::Left, 20}});
@@ -107,6 +112,10 @@ void writeFacts(JsonStream &json, const CheckOptions &options, const ModelFacts 
   json.attribute("supported", facts.import.unsupported.empty());
   json.attribute("ir_version", facts.import.irVersion);
   json.attribute("opset", facts.import.opset);
+  json.attributeArray("symbolic_dims", [&] {
+    for (const std::string &dim : facts.openDims)
+      json.value(dim);
+  });
   json.attributeArray("inputs", [&] { writePorts(json, facts.inputs); });
   json.attributeArray("outputs", [&] { writePorts(json, facts.outputs); });
   json.attribute("parameters", facts.numParameters);
@@ -129,10 +138,19 @@ Error check(const CheckOptions &options) {
   auto context = createContext();
   DiagnosticPrinter printer(context.get());
   ImportReport import;
-  auto model = readModel(*context, options.model, nullptr, "model.weights", import);
+  ModelOptions sized = options.model;
+  std::vector<std::string> open;
+  for (const std::string &dim :
+       StringRef(sized.model).ends_with(".mlir") ? std::vector<std::string>() : symbolicDims(sized.model))
+    if (llvm::none_of(options.model.dims, [&](StringRef given) { return given.starts_with(dim + "="); })) {
+      open.push_back(dim);
+      sized.dims.push_back(dim + "=1");
+    }
+  auto model = readModel(*context, sized, nullptr, "model.weights", import);
   if (!model)
     return model.error();
   ModelFacts facts(*model, import);
+  facts.openDims = std::move(open);
   if (Error error = writeText(options.json, [&](llvm::raw_ostream &out) { printFacts(out, options, facts); }))
     return error;
   if (!options.json.empty())
