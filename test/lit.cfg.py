@@ -28,6 +28,8 @@ config.environment["GOMP_SPINCOUNT"] = "10000"
 
 # Diagnostics and dumps without colour.
 config.environment["NO_COLOR"] = "1"
+# Tables are as wide as their lines elsewhere, and as a page here.
+config.environment["COLUMNS"] = "100"
 
 # Faults that tools/mutate plants are chosen by these; lit hands on no variable by itself.
 for variable in ("CLEAVE_FAULT", "CLEAVE_FAULTS_REACHED"):

@@ -7,6 +7,7 @@
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/OutputFile.h"
+#include "tools/cleave/TextTable.h"
 
 #include "runtime/Verify.h"
 
@@ -158,7 +159,13 @@ void addExplainCommand(CLI::App &app, Action &chosen) {
   addOutputOption(*command, "-o,--output", options->output, "where it goes")->capture_default_str();
   addOutputOption(*command, "--json", options->json, "also write the form json, of the whole entry");
   op->excludes(format);
-  command->callback([options, &chosen] { chosen = [options] { return report(explain(*options)); }; });
+  command->callback([options, &chosen] {
+    chosen = [options] {
+      if (options->all)
+        widenLines();
+      return report(explain(*options));
+    };
+  });
 }
 
 } // namespace cleave::tool

@@ -16,7 +16,8 @@ using Align = TextTable::Align;
 
 /// Work in Mflop, or where that would be a long number in Gflop.
 static std::pair<double, const char *> workUnit(const PlanSummary &summary) {
-  bool isLarge = any_of(summary.devices, [](const DeviceSummary &device) { return device.flops >= 1e12; });
+  double scale = summary.flops > 0 ? stepWork(summary) / summary.flops : 1;
+  bool isLarge = any_of(summary.devices, [&](const DeviceSummary &device) { return device.flops * scale >= 1e12; });
   return isLarge ? std::pair(1e9, "Gflop") : std::pair(1e6, "Mflop");
 }
 
@@ -32,7 +33,8 @@ std::vector<std::string> deviceTitles(const PlanSummary &summary) {
 }
 
 std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold) {
-  double unit = workUnit(summary).first;
+  // Of a decision about training, operators are those of the model's own batch, forward.
+  double unit = workUnit(summary).first * (summary.flops > 0 ? summary.flops / stepWork(summary) : 1);
   auto rows = groupEqualRows(summary.devices.size(), fold, [&](uint32_t i) {
     const runtime::PlanDevice &device = summary.plan.devices[i];
     const DeviceSummary &sums = summary.devices[i];
@@ -40,8 +42,8 @@ std::vector<EqualRows> deviceRows(const PlanSummary &summary, bool fold) {
                                       std::to_string(device.cores),
                                       std::to_string(sums.operators),
                                       numberText(sums.flops / unit, 2),
-                                      bytesText(sums.bytes),
-                                      bytesText(sums.receivedBytes)};
+                                      summary.entry.isDecision() ? "-" : bytesText(sums.bytes),
+                                      summary.entry.isDecision() ? "-" : bytesText(sums.receivedBytes)};
     if (summary.entry.isDecision())
       cells.push_back(bytesText(summary.peakBytes(i)));
     else

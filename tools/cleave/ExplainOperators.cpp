@@ -32,7 +32,7 @@ static bool hasTimes(const PlanSummary &summary) {
 void explainDecision(raw_ostream &out, const PlanSummary &summary) {
   const std::vector<Operator> &operators = summary.entry.operators;
   if (!operators.empty() && sameDecision(summary))
-    out << "every operator: decided by " << shortened(operators.front().decidedBy, lineWidth - 32) << "\n";
+    out << "every operator: decided by " << shortened(operators.front().decidedBy, lineWidth() - 32) << "\n";
 }
 
 namespace {

@@ -25,7 +25,7 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   const Prediction *prediction = summary.prediction();
   if (!prediction)
     return;
-  std::string line = "predicted for " + shortened(prediction->machine, lineWidth / 3) +
+  std::string line = "predicted for " + shortened(prediction->machine, lineWidth() / 3) +
                      (prediction->training ? ", training" : "") + ": step " + secondsText(prediction->bestSeconds());
   if (prediction->simulatedSeconds >= 0)
     line += " simulated";
@@ -34,7 +34,7 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   if (auto rate = summary.modelFlopsRate()) {
     std::string rateText = decimalText(*rate) + "flop/s of the model a device";
     // The two together are often too long for a line.
-    line += (line.size() + 2 + rateText.size() > lineWidth ? "\n" : ", ") + rateText;
+    line += (line.size() + 2 + rateText.size() > lineWidth() ? "\n" : ", ") + rateText;
   }
   out << line << "\n";
   if (StepCalibration calibration = calibrationOf(*prediction); calibration.step != 1 && prediction->bestSeconds() > 0)
@@ -48,7 +48,7 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   out << "\n";
   std::vector<std::string> facts;
   if (!prediction->degrees.empty())
-    facts.push_back(shortened(degreesText(prediction->degrees), lineWidth / 2));
+    facts.push_back(shortened(degreesText(prediction->degrees), lineWidth() / 2));
   if (!prediction->stages.empty())
     facts.push_back(countText(prediction->stages.size(), "stage"));
   if (summary.isSearched() || prediction->microbatches != 1)

@@ -22,9 +22,19 @@ static std::string workText(double flops) {
 
 static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   const runtime::PlanContents &plan = summary.plan;
-  out << shortened(plan.model, lineWidth - 8) << "\n"
+  out << shortened(plan.model, lineWidth() - 8) << "\n"
       << "strategy " << plan.strategy << ", " << countText(plan.devices.size(), "device") << ", "
-      << countText(summary.entry.operators.size(), "operator") << ", " << workText(summary.flops) << " a step\n";
+      << countText(summary.entry.operators.size(), "operator") << ", " << workText(stepWork(summary)) << " a step\n";
+}
+
+/// What a step computes besides the model: the plan's settings, by the options that give them.
+static void printSettings(raw_ostream &out, const PlanSummary &summary) {
+  std::string line;
+  for (const runtime::Setting &setting : summary.plan.settings)
+    if (setting.name != "train")
+      line += (line.empty() ? "" : ", ") + setting.name + " " + setting.value;
+  if (!line.empty())
+    out << "compiled with " << shortened(line, lineWidth() - 14) << "\n";
 }
 
 /// The meshes with axes; many with equal axes in one line.
@@ -44,7 +54,7 @@ static void printMeshes(raw_ostream &out, const PlanSummary &summary, Detail det
     std::string names =
         first.name + (row.indices.size() > 1 ? (inARow ? ".." : " to ") + last.name : "") + row.cells[0];
     out << (row.indices.size() > 1 ? std::to_string(row.indices.size()) + " meshes " : "mesh ")
-        << shortened(names, lineWidth - 40) << ", " << countText(first.devices.size(), "device")
+        << shortened(names, lineWidth() - 40) << ", " << countText(first.devices.size(), "device")
         << (row.indices.size() > 1 ? " each\n" : "\n");
   }
   out << moreText(rows.size() - shown);
@@ -53,8 +63,8 @@ static void printMeshes(raw_ostream &out, const PlanSummary &summary, Detail det
 static void printPorts(raw_ostream &out, StringRef what, const std::vector<runtime::Port> &ports) {
   for (const runtime::Port &port : ports) {
     std::string type = port.type.text();
-    size_t taken = std::min<size_t>(type.size() + what.size() + 2, lineWidth / 2);
-    out << what << " " << shortened(port.name, lineWidth - taken) << " " << shortened(type, lineWidth / 2) << "\n";
+    size_t taken = std::min<size_t>(type.size() + what.size() + 2, lineWidth() / 2);
+    out << what << " " << shortened(port.name, lineWidth() - taken) << " " << shortened(type, lineWidth() / 2) << "\n";
   }
 }
 
@@ -80,6 +90,7 @@ void explainAsText(raw_ostream &out, const PlanSummary &summary, Detail detail) 
   explainPrediction(out, summary);
   printMeshes(out, summary, detail);
   explainDecision(out, summary);
+  printSettings(out, summary);
   printPorts(out, "input", summary.entry.inputs);
   printPorts(out, "output", summary.entry.outputs);
   explainStages(out, summary, detail);

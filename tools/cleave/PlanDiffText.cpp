@@ -96,8 +96,8 @@ static void printNumbers(raw_ostream &out, StringRef title, std::vector<NumberCh
 static void printNames(raw_ostream &out, StringRef title, ArrayRef<std::string> names) {
   if (!names.empty())
     out << "\n"
-        << title << ": " << countText(names.size(), "operator") << ": " << shortened(join(names, ", "), lineWidth - 50)
-        << "\n";
+        << title << ": " << countText(names.size(), "operator") << ": "
+        << shortened(join(names, ", "), lineWidth() - 50) << "\n";
 }
 
 void printDiff(raw_ostream &out, const PlanDiff &diff) {

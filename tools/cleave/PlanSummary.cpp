@@ -127,6 +127,12 @@ void PlanSummary::addCuts() {
   }
 }
 
+double stepWork(const PlanSummary &summary) {
+  const runtime::Prediction *prediction = summary.prediction();
+  return summary.entry.isDecision() && prediction && prediction->modelFlops > 0 ? prediction->modelFlops
+                                                                                : summary.flops;
+}
+
 std::optional<double> PlanSummary::gap() const {
   const Prediction *expected = prediction();
   if (!expected || expected->stepSeconds < 0 || expected->lowerBoundSeconds <= 0)

@@ -105,6 +105,10 @@ private:
   llvm::StringMap<std::vector<uint32_t>> consumersOfNode;
 };
 
+/// Floating-point operations of a step: by the search where it knows those of all its samples and passes, else the sum
+/// over the operators.
+double stepWork(const PlanSummary &summary);
+
 /// "data 8 x pipeline 4", or "" where there are none.
 std::string degreesText(const std::vector<runtime::Degree> &degrees);
 

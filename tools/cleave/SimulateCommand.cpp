@@ -6,6 +6,7 @@
 #include "tools/cleave/Command.h"
 #include "tools/cleave/DecisionCost.h"
 #include "tools/cleave/EntryChoice.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
@@ -106,9 +107,10 @@ void printCriticalPath(llvm::raw_ostream &out, const Simulated &simulated) {
 void printText(llvm::raw_ostream &out, const Simulated &simulated) {
   const runtime::SimulationResult &result = simulated.result;
   out << simulated.plan->model << "\n"
-      << llvm::formatv("on {0}: {1} steps, {2} in flight\n", simulated.machine, result.steps.size(),
+      << llvm::formatv("on {0}: {1}, {2} in flight\n", simulated.machine, countText(result.steps.size(), "step"),
                        simulated.options.simulation.inFlight)
-      << llvm::formatv("predicted: {0} ms a step, {1:f2} steps a second\n\n", milliseconds(result.stepSeconds()),
+      << llvm::formatv("predicted: {0} ms a step{1}, {2:f2} steps a second\n\n", milliseconds(result.stepSeconds()),
+                       simulated.options.simulation.inFlight > 1 ? " from its begin to its end" : "",
                        result.stepsPerSecond());
   printDevices(out, simulated);
   printCriticalPath(out, simulated);

@@ -12,6 +12,10 @@
 
 #include <algorithm>
 
+#include <cstdlib>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 using namespace llvm;
 
 namespace cleave::tool {
@@ -32,6 +36,25 @@ std::string shortened(StringRef text, unsigned width) {
   while (isContinuation(tail))
     ++tail;
   return text.take_front(head).str() + "…" + text.drop_front(tail).str();
+}
+
+/// More than any line has, and little enough to be added to.
+static constexpr unsigned unlimited = 1u << 30;
+static bool isWidened = false;
+
+void widenLines() { isWidened = true; }
+
+unsigned lineWidth() {
+  constexpr unsigned narrowest = 60;
+  if (isWidened)
+    return unlimited;
+  unsigned columns = 0;
+  if (const char *said = std::getenv("COLUMNS"); said && to_integer(said, columns, 10) && columns > 0)
+    return std::max(columns, narrowest);
+  winsize size{};
+  if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return std::max<unsigned>(size.ws_col, narrowest);
+  return unlimited;
 }
 
 std::string bytesText(double bytes) {

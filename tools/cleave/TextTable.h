@@ -12,8 +12,12 @@
 
 namespace cleave::tool {
 
-/// The columns that every text report keeps to.
-inline constexpr unsigned lineWidth = 100;
+/// The columns that text reports keep to: those of the terminal, or of COLUMNS where it is set. What goes to a pipe or
+/// a file is as wide as it is.
+unsigned lineWidth();
+
+/// Lets lines be as long as they are from now on, for who asks for all.
+void widenLines();
 
 /// A table whose columns are as wide as their cells, and then narrowed until the line fits: cells of the widest
 /// columns that may shrink lose their middle to an ellipsis. Before columns become narrower than twice their minimum,
@@ -33,7 +37,7 @@ public:
   /// One cell a column.
   void addRow(std::vector<std::string> cells);
   /// Prints title line and rows, each indented by two.
-  void print(llvm::raw_ostream &out, unsigned width = lineWidth) const;
+  void print(llvm::raw_ostream &out, unsigned width = lineWidth()) const;
 
 private:
   std::vector<unsigned> naturalWidths() const;

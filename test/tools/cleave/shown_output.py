@@ -105,7 +105,7 @@ def main():
         folder = os.path.join(work, "build", "demo")
         os.makedirs(folder)
         os.symlink(os.path.join(ROOT, "examples"), os.path.join(work, "examples"))
-        environment = {**os.environ, "PATH": BIN + os.pathsep + os.environ["PATH"], "NO_COLOR": "1",
+        environment = {**os.environ, "PATH": BIN + os.pathsep + os.environ["PATH"], "NO_COLOR": "1", "COLUMNS": "100",
                        "CLEAVE_CACHE": os.path.join(work, "cache")}
         for document in DOCUMENTS:
             with open(os.path.join(ROOT, document), encoding="utf-8") as file:
