@@ -43,7 +43,7 @@ void TargetOptions::addTo(CLI::App &command) {
       .add_option("--degrees", degrees,
                   "how many parts are made: data=N, model=N; with the search also pipeline=N, sequence=N, expert=N; "
                   "default: as many as there are devices, or what the search chooses")
-      ->type_name("AXIS=N,…");
+      ->type_name("AXIS=N,...");
   command.add_flag("--train", train,
                    "plan a training step: forward, backward, optimizer; without --loss only what is decided about it");
   command.add_option("--loss", loss,
@@ -54,14 +54,14 @@ void TargetOptions::addTo(CLI::App &command) {
           "--buckets", buckets,
           "lengths of sequences: a step for each of these sizes of a symbolic dimension, on the same parameters; "
           "labels of padding are ignored")
-      ->type_name("DIM=N,N,…");
+      ->type_name("DIM=N,N,...");
   command
       .add_option("--batches", batches,
                   "an entry for each of these numbers of samples, by commas, on one set of parameters, whatever batch "
                   "the model has; what cleave serve chooses from")
       ->delimiter(',')
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20))
-      ->type_name("N,N,…");
+      ->type_name("N,N,...");
   command.add_option("--max-batch", maxBatch, "the same for 1, 2, 4, … samples up to this, and this")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   command
@@ -99,7 +99,7 @@ void TargetOptions::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"}))
       ->capture_default_str();
   command.add_option("--optimizer-options", optimizerOptions,
-                     "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,…");
+                     "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,...");
   command.add_option("--learning-rate", learningRate, "default: the optimizer's")->check(notNegative);
   command.add_option("--lr-schedule", rateSchedule, "constant, step:PERIOD:GAMMA, cosine:TOTAL[:WARMUP], in steps")
       ->capture_default_str();
