@@ -190,7 +190,14 @@ def why(checks):
         checks.add(0.99 <= ratio <= 1.01, f"and its step is that of --degrees model=4, {ratio:.4f} times", note)
     text = run("diff", "auto.plan", "tensor.plan").output
     checks.add("step" in text and "model" in text, "diff shows both", note)
-    # Twice the hosts cannot halve it by more, nor does a slower machine take less.
+    shown = run("explain", "auto.plan").output
+    checks.add("batch 64, optimizer adam" in shown and "dtype bf16" in shown, "what the step was compiled with is shown", note)
+    checks.add("…" not in shown and "…" not in run("explain", "auto.plan", "--all").output, "nothing is cut in a pipe", note)
+    # Twice forward for the gradients, of 64 samples instead of the model's 8.
+    forward = sum(op["flops"] for op in auto["ops"])
+    ratio = auto["model_flops"] / forward
+    checks.add(0.9 * 24 <= ratio <= 24, f"a step's work is {ratio:.2f} times the model's own, at most 24", note)
+    # A slower machine does not take less.
     slower = run("simulate", "auto.plan", "--machine", "v100-16g:4", "--json", "-")
     seconds = json.loads(slower.output)["predicted_step_seconds"]
     checks.add(seconds > auto["predicted_step_seconds"], "the same plan takes longer on V100s", slower)
