@@ -29,6 +29,12 @@ def fnv(data):
     return value
 
 
+def last_step():
+    """The step of the last checkpoint while a run makes and removes them, in a list; none: no checkpoint."""
+    names = os.listdir("c") if os.path.isdir("c") else []
+    return sorted(int(name[len("step-"):]) for name in names if name.startswith("step-"))[-1:]
+
+
 def whole_steps():
     """The steps of the checkpoints, each of which must be whole by the format's own words; names that are none."""
     steps, others = [], []
@@ -80,7 +86,7 @@ def disturb(kind, choose, checks, last):
     training = Training()
     # Until it has begun: a signal before that finds nothing to keep.
     until = time.monotonic() + 60
-    while whole_steps()[0][-1:] == last and training.process.poll() is None and time.monotonic() < until:
+    while last_step() == last and training.process.poll() is None and time.monotonic() < until:
         time.sleep(0.002)
     time.sleep(choose.uniform(0, 0.15))
     if training.process.poll() is not None:
@@ -137,9 +143,10 @@ def main():
             kinds[kind] = kinds.get(kind, 0) + 1
             is_over = not disturb(kind, choose, checks, last)
             steps, others = whole_steps()
-            checks.add(steps[-1:] >= last and len(steps) <= 2, f"{kind}: from checkpoint {last} to {steps}", result)
-            # What a killed run was writing stays until the next one.
+            # What a killed run was writing stays until the next one, and so does what it had not removed yet.
             left_by_kill = kind == "kill" or (kind == "name" and left_by_kill)
+            checks.add(steps[-1:] >= last and len(steps) <= 2 + left_by_kill, f"{kind}: from checkpoint {last} to {steps}",
+                       result)
             checks.add(not others or left_by_kill, f"{kind}: nothing else is there: {others}", result)
             if os.path.exists("w.npz"):
                 exported = numpy.load("w.npz")

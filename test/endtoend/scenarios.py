@@ -196,7 +196,7 @@ def why(checks):
     # Twice forward for the gradients, of 64 samples instead of the model's 8.
     forward = sum(op["flops"] for op in auto["ops"])
     ratio = auto["model_flops"] / forward
-    checks.add(0.9 * 24 <= ratio <= 24, f"a step's work is {ratio:.2f} times the model's own, at most 24", note)
+    checks.add(0.9 * 24 <= ratio <= 24.001, f"a step's work is {ratio:.2f} times the model's own, at most 24", note)
     # A slower machine does not take less.
     slower = run("simulate", "auto.plan", "--machine", "v100-16g:4", "--json", "-")
     seconds = json.loads(slower.output)["predicted_step_seconds"]
