@@ -68,13 +68,4 @@ std::set<int64_t> Searcher::numbersOnAllGrids(const std::set<int64_t> &all) cons
   return isSmall ? all : nearPowers(all, 1);
 }
 
-/// Whether one of the two numbers on all grids around this one is not ruled out clearly.
-bool Searcher::isPromising(int64_t microbatches) const {
-  constexpr double clearly = 1.02;
-  auto above = leastOnAllGrids.upper_bound(microbatches);
-  auto mayWin = [&](auto entry) { return entry->second < clearly * toBeat(); };
-  return (above != leastOnAllGrids.end() && mayWin(above)) ||
-         (above != leastOnAllGrids.begin() && mayWin(std::prev(above)));
-}
-
 } // namespace cleave::search

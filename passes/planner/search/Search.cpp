@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For every number of microbatches the best stages; then their splits once more, and what is said about them.
+// What a request means for the search across stages, the splits of the plan found once more, and what is said about it.
 
 #include "passes/planner/search/Search.h"
 
-#include "passes/planner/search/LeastCosts.h"
 #include "passes/planner/search/Searcher.h"
-#include "passes/planner/search/Shares.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
-#include <mutex>
 #include <set>
-#include <thread>
 
 namespace cleave::search {
 
@@ -125,36 +121,6 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, ScheduleChoice ch
     problem.runs.push_back(std::move(run));
   }
   return problem;
-}
-
-void Searcher::tryMicrobatches(int64_t microbatches) {
-  Costs costs(*this, microbatches);
-  for (ScheduleChoice choice : schedules(microbatches))
-    trySchedule(microbatches, choice, costs);
-}
-
-void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs) {
-  stages::SearchOptions options;
-  // Without a plan there is nothing to take when the time is over: the first one is waited for.
-  if (std::isfinite(toBeat()) && request.timeBudget > 0)
-    options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
-  options.explainInfeasible = explains;
-  options.secondsToBeat = toBeat();
-  stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
-  // Zero where no memory would do, as of a schedule that these layers do not go with.
-  if (explains && plan.leastBytes > 0)
-    leastBytes = std::min(leastBytes, plan.leastBytes);
-  if (!plan.isFeasible())
-    return;
-  FoundPlan found = describe(plan, microbatches, schedule);
-  if (toBeat() <= found.seconds || (sharesDevices && !hasMemory(found)))
-    return;
-  best = std::move(found);
-  bestChoices = std::move(describedChoices);
-  bestPlan = std::move(plan);
-  if (request.progress)
-    request.progress(llvm::formatv("{0} stages, {1} microbatches: {2:f3} ms", best->stages.size(), microbatches,
-                                   best->seconds * 1e3));
 }
 
 /// Names of axes: those of the degrees, else by what most work is cut along.
@@ -351,87 +317,6 @@ SearchFailure Searcher::infeasible() const {
   return {true, message};
 }
 
-void Searcher::explore(unsigned share, unsigned shares, bool isOnAllGrids) {
-  std::set<int64_t> all = microbatchNumbers(), near = numbersOnAllGrids(all);
-  onAllGrids = near;
-  unsigned index = 0;
-  std::vector<std::pair<double, int64_t>> own;
-  for (int64_t number : all)
-    if (near.count(number) == isOnAllGrids && (isOnAllGrids || isPromising(number)) && index++ % shares == share)
-      own.emplace_back(lowerBoundOf(number), number);
-  intervals.forget();
-  // The numbers whose bound is least first: they promise most, and rule others out.
-  llvm::stable_sort(own, [](auto &left, auto &right) { return left.first < right.first; });
-  for (auto [least, number] : own)
-    exploreNumber(number, leastSeconds[number] = least);
-}
-
-void Searcher::learnFrom(const Searcher &other) {
-  for (auto [number, least] : other.leastSeconds) {
-    auto [entry, isNew] = leastOnAllGrids.try_emplace(number, least);
-    entry->second = std::min(entry->second, least);
-  }
-}
-
-void Searcher::exploreNumber(int64_t microbatches, double &least) {
-  bool mustEnd = std::isfinite(toBeat()) && outOfTime();
-  if (least < toBeat() && memoryBinds && !mustEnd)
-    least = std::max(least, memoryBoundOf(microbatches, toBeat()));
-  if (least < toBeat() && !mustEnd)
-    tryMicrobatches(microbatches);
-  intervals.forget();
-  choices.clear();
-}
-
-void Searcher::exploreBest() {
-  if (!best || !onAllGrids.insert(best->microbatches).second || outOfTime())
-    return;
-  double &least = leastSeconds[best->microbatches];
-  least = lowerBoundOf(best->microbatches);
-  exploreNumber(best->microbatches, least);
-}
-
-void Searcher::certifyNumber(int64_t microbatches, double enough) {
-  double &least = leastSeconds[microbatches];
-  if (least >= enough || sharesDevices || !request.certifies || outOfTime())
-    return;
-  LeastCosts costs(*this, microbatches, enough);
-  double bound = enough;
-  for (ScheduleChoice choice : schedules(microbatches))
-    bound = std::min(bound, costs.boundOf(choice));
-  least = std::max(least, bound);
-  intervals.forget();
-}
-
-void Searcher::certify(double enough) {
-  for (auto [number, least] : leastSeconds)
-    certifyNumber(number, enough);
-}
-
-double Searcher::lowerBound() const {
-  double bound = solver::forbidden;
-  for (auto [number, least] : leastSeconds)
-    bound = std::min(bound, least);
-  return bound;
-}
-
-void Searcher::findLeastBytes() {
-  explains = true;
-  // Most microbatches take least memory. Where parameters alone do not fit, what others take differs too little to say.
-  double fewest = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size()), limit = 0;
-  constexpr double nearly = 1.02;
-  for (unsigned kind = 0; kind != runs.size(); ++kind)
-    limit = std::max(limit, memoryOf(kind));
-  const std::map<int64_t, double> numbers = leastSeconds;
-  for (auto [number, least] : llvm::reverse(numbers)) {
-    if (fewest > limit && leastBytes < nearly * fewest)
-      break;
-    tryMicrobatches(number);
-    intervals.forget();
-    choices.clear();
-  }
-}
-
 std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
   if (std::optional<SearchFailure> failure = refineStages())
     return *failure;
@@ -456,139 +341,6 @@ bool Searcher::hasMemory(const FoundPlan &plan) const {
       if (bytes[device] > memoryOf(kind))
         return false;
   return true;
-}
-
-/// Explores numbers of microbatches in two threads, each for itself: the same two on every machine, so that the plan
-/// does not depend on how many cores there are.
-static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, const Machine &machine,
-                                                     const SearchRequest &request, bool sharesDevices = false) {
-  constexpr unsigned shares = 2;
-  std::vector<std::unique_ptr<Searcher>> searchers;
-  std::vector<DevicesToTry> sets = devicesToTry(machine, request, sharesDevices);
-  for (const DevicesToTry &devices : sets)
-    for (unsigned share = 0; share != shares; ++share)
-      searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices, devices));
-  if (std::optional<SearchFailure> problem = searchers.front()->checkRequest())
-    return std::move(*problem);
-  auto together = [&](llvm::ArrayRef<std::unique_ptr<Searcher>> some, auto work) {
-    auto workOf = [&](unsigned share) {
-      for (size_t index = share; index < some.size(); index += shares)
-        work(*some[index], share);
-    };
-    std::vector<std::thread> threads;
-    for (unsigned share = 1; share < shares; ++share)
-      threads.emplace_back(workOf, share);
-    workOf(0);
-    for (std::thread &thread : threads)
-      thread.join();
-  };
-  Searcher *winner = nullptr;
-  auto findWinner = [&] {
-    for (auto &searcher : searchers)
-      if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
-        winner = searcher.get();
-    for (auto &searcher : searchers)
-      if (winner)
-        searcher->secondsToBeat = winner->best->seconds;
-  };
-  // One set of devices after the other: what is found on one rules out much on the next.
-  for (size_t set = 0; set != sets.size(); ++set) {
-    auto own = llvm::ArrayRef(searchers).slice(set * shares, shares);
-    for (bool onAllGrids : {true, false}) {
-      together(own, [&](Searcher &searcher, unsigned share) { searcher.explore(share, shares, onAllGrids); });
-      findWinner();
-      for (auto &searcher : own)
-        for (auto &other : own)
-          if (onAllGrids)
-            searcher->learnFrom(*other);
-    }
-  }
-  double bound = solver::forbidden;
-  if (winner) {
-    winner->exploreBest();
-    // No other number of microbatches has to be bounded by more than the best one's is.
-    winner->certifyNumber(winner->best->microbatches, winner->best->seconds);
-    double enough = winner->leastOf(winner->best->microbatches);
-    together(searchers, [&](Searcher &searcher, unsigned) { searcher.certify(enough); });
-  }
-  for (auto &searcher : searchers)
-    bound = std::min(bound, searcher->lowerBound());
-  if (winner)
-    return winner->finish(bound);
-  if (sharesDevices)
-    return search(graph, machine, request);
-  // How much memory is missing takes longer to find out than that it is.
-  together(searchers, [](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
-  for (auto &searcher : searchers)
-    searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
-  findWinner();
-  return winner ? winner->finish(bound) : searchers.front()->infeasible();
-}
-
-/// What people would choose without a search, for comparison.
-static void considerBaselines(const SearchGraph &graph, const Machine &machine, const SearchRequest &request,
-                              FoundPlan &plan) {
-  auto count = static_cast<int64_t>(machine.devices.size());
-  std::vector<std::pair<std::string, Degrees>> baselines;
-  if (!request.pinned.empty())
-    baselines.push_back({"without the pins", {}});
-  baselines.push_back({"single", {}});
-  baselines.back().second.data = 1;
-  if (count > 1) {
-    std::string devices = std::to_string(count);
-    Degrees data, model, pipeline;
-    data.data = model.model = pipeline.pipeline = count;
-    pipeline.data = 1;
-    baselines.push_back({"data " + devices, data});
-    baselines.push_back({"model " + devices, model});
-    baselines.push_back({"pipeline " + devices, pipeline});
-  }
-  for (auto &[name, degrees] : baselines) {
-    SearchRequest fixed = request;
-    fixed.degrees = degrees;
-    fixed.pinned.clear();
-    fixed.fixed.clear();
-    fixed.progress = nullptr;
-    fixed.certifies = false;
-    auto found = search(graph, machine, fixed);
-    Considered &made = plan.considered.emplace_back();
-    made.name = name;
-    if (auto *other = std::get_if<FoundPlan>(&found)) {
-      made.seconds = other->seconds;
-      made.bytes = other->peakBytes();
-    } else {
-      made.whyNot = std::get<SearchFailure>(found).message;
-    }
-  }
-}
-
-std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
-                                                const SearchRequest &request) {
-  SearchRequest guarded = request;
-  std::mutex mutex;
-  if (request.progress)
-    guarded.progress = [&](const std::string &line) {
-      std::lock_guard lock(mutex);
-      request.progress(line);
-    };
-  // Devices that only wait for what is pinned to them would be lost to all else.
-  bool sharesDevices = !request.training && !request.pinned.empty();
-  auto found = search(graph, machine, guarded, sharesDevices);
-  if (auto shared = findShares(graph, machine, guarded)) {
-    auto *equal = std::get_if<FoundPlan>(&found);
-    if (equal && equal->seconds <= shared->seconds) {
-      equal->considered.push_back({"in shares", shared->seconds, shared->peakBytes(), ""});
-    } else {
-      if (equal) {
-        shared->lowerBound = std::min(shared->lowerBound, equal->lowerBound);
-        shared->considered.push_back({"in equal parts", equal->seconds, equal->peakBytes(), ""});
-      }
-      found = std::move(*shared);
-    }
-  }
-  if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any() && request.considersOthers)
-    considerBaselines(graph, machine, request, *plan);
-  return found;
 }
 
 } // namespace cleave::search

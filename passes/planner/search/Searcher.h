@@ -135,18 +135,22 @@ public:
 
   /// What makes the request senseless; nothing where it makes sense.
   std::optional<SearchFailure> checkRequest() const;
-  /// Searches with every number of microbatches of a share, and bounds what they can reach. First on all grids those
-  /// that are near powers of two; then the others, and more sizes of stages, on plain grids: the batch along one axis,
-  /// weights along the other.
-  void explore(unsigned share, unsigned shares, bool onAllGrids);
-  /// Takes over what another searcher knows of numbers of microbatches.
-  void learnFrom(const Searcher &other);
-  /// Searches again on all grids with the best number of microbatches.
+  /// Looks for plans of equal stages on plain grids, the batch along one axis and weights along the other, with every
+  /// number of microbatches of a share. Returns the numbers with the seconds of the best plan for each.
+  std::vector<std::pair<double, int64_t>> exploreQuickly(unsigned share, unsigned shares);
+  /// Bounds the plans with a number of microbatches, schedule by schedule, and searches where the bound promises more
+  /// than the best plan so far. Numbers near powers of two are searched on all grids; the others, and more sizes of
+  /// stages, on plain ones.
+  void explore(int64_t microbatches);
+  /// The same on all grids for the number of the best plan.
   void exploreBest();
-  /// Bounds all numbers of microbatches as tightly as can be, or by `enough`; or one of them.
+  /// Bounds the numbers of microbatches that have no bound yet, by no more than `enough`.
   void certify(double enough);
-  void certifyNumber(int64_t microbatches, double enough);
-  double leastOf(int64_t microbatches) const { return leastSeconds.at(microbatches); }
+  /// Infinity for a number that this searcher did not explore.
+  double leastOf(int64_t microbatches) const {
+    auto known = leastSeconds.find(microbatches);
+    return known == leastSeconds.end() ? solver::forbidden : known->second;
+  }
   /// What is known of all numbers of microbatches so far: no plan takes less.
   double lowerBound() const;
   /// Finds out how much memory is missing, where nothing fits.
@@ -228,17 +232,24 @@ private:
   std::set<int64_t> possibleMicrobatches() const;
   std::set<int64_t> microbatchNumbers() const;
   std::set<int64_t> numbersOnAllGrids(const std::set<int64_t> &all) const;
-  bool isPromising(int64_t microbatches) const;
-  void exploreNumber(int64_t microbatches, double &least);
+  /// A schedule, and what no plan with it takes less than.
+  struct Bounded {
+    ScheduleChoice choice;
+    double seconds = 0;
+  };
+  static double leastOf(llvm::ArrayRef<Bounded> bounds);
+  std::vector<Bounded> boundSchedules(int64_t microbatches, double enough);
+  bool certifies() const { return request.certifies && !sharesDevices; }
+  /// Gives back the memory of what one number of microbatches needed.
+  void forget();
   stages::StageProblem problemOf(int64_t microbatches, ScheduleChoice choice) const;
   stages::StageProblem problemOf(int64_t microbatches) const;
-  void tryMicrobatches(int64_t microbatches);
   void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
                  const PieceChoices &splits);
   FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, ScheduleChoice schedule);
   /// The schedules to choose from.
   std::vector<ScheduleChoice> schedules(int64_t microbatches) const;
-  void trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs);
+  void trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs, bool quickly = false);
   void findRepeatedLayers();
   std::vector<unsigned> chunksOf(const pipeline::ScheduleRow &row) const;
   std::vector<unsigned> cutsFor(unsigned chunks) const;
@@ -318,9 +329,9 @@ private:
   std::vector<Choice> choices;
   /// Numbers of microbatches that were looked at, with what no plan takes less than.
   std::map<int64_t, double> leastSeconds;
-  /// Numbers of microbatches with which stages may be on any grid; and what is known of them from all searchers.
+  /// Numbers of microbatches with which stages may be on any grid.
   std::set<int64_t> onAllGrids;
-  std::map<int64_t, double> leastOnAllGrids;
+  double quickSeconds = 0; ///< Of the best plan of equal stages with one number of microbatches.
   std::vector<Choice> bestChoices, describedChoices;
   stages::StagePlan bestPlan;
   /// By stage of the best plan.

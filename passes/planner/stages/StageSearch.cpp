@@ -51,11 +51,11 @@ public:
     if (problem.numLayers == 0 || problem.microbatches == 0 || problem.numStages == 0u)
       return plan;
     std::vector<std::vector<unsigned>> orders = findOrders();
-    if (!options.boundsOnly) {
+    if (!options.boundsOnly)
       tryEqualLayers(orders);
+    if (!options.boundsOnly && !options.equalLayersOnly)
       searchEqualStages(orders);
-    }
-    double lowerBound = searchAll(orders);
+    double lowerBound = options.equalLayersOnly ? 0 : searchAll(orders);
     if (!best.stages.empty())
       fill(plan);
     if (!isComplete)

@@ -68,6 +68,10 @@ public:
   /// interval inside it, and where none of an interval's options fits into memory, none of a longer one does. The
   /// search then asks for fewer intervals. Of reserved runs it is not expected.
   virtual bool growsWithLayers() const { return false; }
+  /// Whether neither these layers nor more have options on those devices. It is asked of intervals without any.
+  virtual bool isTooLong(unsigned /*first*/, unsigned /*last*/, unsigned /*kind*/, unsigned /*devices*/) {
+    return false;
+  }
 };
 
 /// Neighbouring devices of one kind.
@@ -169,6 +173,9 @@ struct SearchOptions {
   /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
   /// options of all intervals.
   bool explainInfeasible = true;
+  /// Only pipelines whose stages have equal numbers of devices and of layers, of one run of devices: a plan in little
+  /// time, and no bound.
+  bool equalLayersOnly = false;
   /// Only the lower bound is of use: there is no search for good plans first.
   bool boundsOnly = false;
   /// With more layers than that, equal ones are cut between groups only. Time grows with its square.

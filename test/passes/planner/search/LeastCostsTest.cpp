@@ -56,7 +56,8 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
   request.training = true;
   request.memoryLimit = GetParam().memory;
   Searcher searcher(model.graph, *machine, request, false, devicesToTry(*machine, request, false).front());
-  searcher.explore(0, 1, /*onAllGrids=*/true);
+  for (auto [seconds, number] : searcher.exploreQuickly(0, 1))
+    searcher.explore(number);
   ASSERT_TRUE(searcher.best);
   // Slower stages than those of the best plan count as well here.
   searcher.secondsToBeat = 8 * searcher.best->seconds;

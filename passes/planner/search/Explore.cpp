@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Numbers of microbatches: first a plan of equal stages for each; then, the most promising number first, a bound of all
+// its plans, and a search only where that bound promises more than the best plan so far.
+
+#include "passes/planner/search/LeastCosts.h"
+#include "passes/planner/search/Searcher.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
+namespace cleave::search {
+
+void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs, bool quickly) {
+  stages::SearchOptions options;
+  options.equalLayersOnly = quickly;
+  // Without a plan there is nothing to take when the time is over: the first one is waited for.
+  if (std::isfinite(toBeat()) && request.timeBudget > 0)
+    options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
+  options.explainInfeasible = explains;
+  // Every number of microbatches is to show what it promises.
+  options.secondsToBeat = quickly ? quickSeconds : toBeat();
+  stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
+  // Zero where no memory would do, as of a schedule that these layers do not go with.
+  if (explains && plan.leastBytes > 0)
+    leastBytes = std::min(leastBytes, plan.leastBytes);
+  if (!plan.isFeasible())
+    return;
+  if (quickly)
+    quickSeconds = plan.seconds;
+  FoundPlan found = describe(plan, microbatches, schedule);
+  if (toBeat() <= found.seconds || (sharesDevices && !hasMemory(found)))
+    return;
+  best = std::move(found);
+  bestChoices = std::move(describedChoices);
+  bestPlan = std::move(plan);
+  if (request.progress)
+    request.progress(llvm::formatv("{0} stages, {1} microbatches: {2:f3} ms", best->stages.size(), microbatches,
+                                   best->seconds * 1e3));
+}
+
+std::vector<std::pair<double, int64_t>> Searcher::exploreQuickly(unsigned share, unsigned shares) {
+  std::set<int64_t> all = microbatchNumbers();
+  std::vector<std::pair<double, int64_t>> promised;
+  unsigned index = 0;
+  onAllGrids.clear();
+  for (int64_t number : all) {
+    if (index++ % shares != share)
+      continue;
+    quickSeconds = solver::forbidden;
+    // A search for a single number needs no order.
+    if (request.training && all.size() > 1 && !outOfTime()) {
+      Costs costs(*this, number);
+      for (ScheduleChoice choice : schedules(number))
+        trySchedule(number, choice, costs, /*quickly=*/true);
+    }
+    promised.emplace_back(quickSeconds, number);
+    forget();
+  }
+  onAllGrids = numbersOnAllGrids(all);
+  return promised;
+}
+
+void Searcher::explore(int64_t microbatches) {
+  bool hadPlan = std::isfinite(toBeat()), mustEnd = hadPlan && outOfTime();
+  std::vector<Bounded> bounds;
+  if (hadPlan && !mustEnd)
+    bounds = boundSchedules(microbatches, toBeat());
+  else
+    for (ScheduleChoice choice : schedules(microbatches))
+      bounds.push_back({choice, 0});
+  if (leastOf(bounds) < toBeat() && !mustEnd) {
+    Costs costs(*this, microbatches);
+    for (const Bounded &bound : bounds)
+      if (bound.seconds < toBeat())
+        trySchedule(microbatches, bound.choice, costs);
+  }
+  if (!hadPlan && std::isfinite(toBeat()) && !outOfTime())
+    bounds = boundSchedules(microbatches, toBeat());
+  leastSeconds[microbatches] = leastOf(bounds);
+  forget();
+}
+
+/// The schedules of which least may be expected first.
+std::vector<Searcher::Bounded> Searcher::boundSchedules(int64_t microbatches, double enough) {
+  std::vector<Bounded> bounds;
+  if (!certifies()) {
+    double least = lowerBoundOf(microbatches);
+    if (least < enough && memoryBinds)
+      least = std::max(least, memoryBoundOf(microbatches, enough));
+    for (ScheduleChoice choice : schedules(microbatches))
+      bounds.push_back({choice, least});
+    return bounds;
+  }
+  LeastCosts costs(*this, microbatches, enough);
+  for (ScheduleChoice choice : schedules(microbatches))
+    bounds.push_back({choice, costs.boundOf(choice)});
+  llvm::stable_sort(bounds, [](const Bounded &left, const Bounded &right) { return left.seconds < right.seconds; });
+  return bounds;
+}
+
+double Searcher::leastOf(llvm::ArrayRef<Bounded> bounds) {
+  double least = solver::forbidden;
+  for (const Bounded &bound : bounds)
+    least = std::min(least, bound.seconds);
+  return least;
+}
+
+void Searcher::exploreBest() {
+  if (best && !outOfTime() && onAllGrids.insert(best->microbatches).second)
+    explore(best->microbatches);
+}
+
+void Searcher::certify(double enough) {
+  for (auto &[number, least] : leastSeconds) {
+    if (least > 0)
+      continue;
+    least = outOfTime() ? lowerBoundOf(number) : leastOf(boundSchedules(number, enough));
+    forget();
+  }
+}
+
+void Searcher::forget() {
+  intervals.forget();
+  choices.clear();
+}
+
+double Searcher::lowerBound() const {
+  double bound = solver::forbidden;
+  for (auto [number, least] : leastSeconds)
+    bound = std::min(bound, least);
+  return bound;
+}
+
+void Searcher::findLeastBytes() {
+  explains = true;
+  // Most microbatches take least memory. Where parameters alone do not fit, what others take differs too little to say.
+  double fewest = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size()), limit = 0;
+  constexpr double nearly = 1.02;
+  for (unsigned kind = 0; kind != runs.size(); ++kind)
+    limit = std::max(limit, memoryOf(kind));
+  const std::map<int64_t, double> numbers = leastSeconds;
+  for (auto [number, least] : llvm::reverse(numbers)) {
+    if (fewest > limit && leastBytes < nearly * fewest)
+      break;
+    explore(number);
+  }
+}
+
+} // namespace cleave::search

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sets of devices one after the other, numbers of microbatches in two threads; then what people would choose without a
+// search, for comparison.
+
+#include "passes/planner/search/Search.h"
+#include "passes/planner/search/Searcher.h"
+
+#include <mutex>
+#include <thread>
+
+namespace cleave::search {
+
+/// Explores numbers of microbatches in two threads, each for itself: the same two on every machine, so that the plan
+/// does not depend on how many cores there are.
+static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, const Machine &machine,
+                                                     const SearchRequest &request, bool sharesDevices = false) {
+  constexpr unsigned shares = 2;
+  std::vector<std::unique_ptr<Searcher>> searchers;
+  std::vector<DevicesToTry> sets = devicesToTry(machine, request, sharesDevices);
+  for (const DevicesToTry &devices : sets)
+    for (unsigned share = 0; share != shares; ++share)
+      searchers.push_back(std::make_unique<Searcher>(graph, machine, request, sharesDevices, devices));
+  if (std::optional<SearchFailure> problem = searchers.front()->checkRequest())
+    return std::move(*problem);
+  auto together = [&](llvm::ArrayRef<std::unique_ptr<Searcher>> some, auto work) {
+    auto workOf = [&](unsigned share) {
+      for (size_t index = share; index < some.size(); index += shares)
+        work(*some[index], share);
+    };
+    std::vector<std::thread> threads;
+    for (unsigned share = 1; share < shares; ++share)
+      threads.emplace_back(workOf, share);
+    workOf(0);
+    for (std::thread &thread : threads)
+      thread.join();
+  };
+  Searcher *winner = nullptr;
+  auto findWinner = [&] {
+    for (auto &searcher : searchers)
+      if (searcher->best && (!winner || searcher->best->seconds < winner->best->seconds))
+        winner = searcher.get();
+    for (auto &searcher : searchers)
+      if (winner)
+        searcher->secondsToBeat = winner->best->seconds;
+  };
+  // One set of devices after the other: what is found on one rules out much on the next.
+  for (size_t set = 0; set != sets.size(); ++set) {
+    auto own = llvm::ArrayRef(searchers).slice(set * shares, shares);
+    std::vector<std::pair<double, int64_t>> promised[shares], numbers;
+    together(own,
+             [&](Searcher &searcher, unsigned share) { promised[share] = searcher.exploreQuickly(share, shares); });
+    for (auto &some : promised)
+      numbers.insert(numbers.end(), some.begin(), some.end());
+    llvm::sort(numbers);
+    // The first number of each thread gives a plan that rules out most others.
+    size_t first = std::min<size_t>(shares, numbers.size());
+    for (auto [begin, end] : {std::pair<size_t, size_t>(0, first), {first, numbers.size()}}) {
+      findWinner();
+      together(own, [&, begin = begin, end = end](Searcher &searcher, unsigned share) {
+        for (size_t index = begin + share; index < end; index += shares)
+          searcher.explore(numbers[index].second);
+      });
+    }
+    findWinner();
+  }
+  double bound = solver::forbidden;
+  if (winner) {
+    winner->exploreBest();
+    // No other number of microbatches has to be bounded by more than the best one's is.
+    double enough = winner->best->seconds;
+    for (auto &searcher : searchers)
+      if (double least = searcher->leastOf(winner->best->microbatches); least > 0)
+        enough = std::min(enough, least);
+    together(searchers, [&](Searcher &searcher, unsigned) { searcher.certify(enough); });
+  }
+  for (auto &searcher : searchers)
+    bound = std::min(bound, searcher->lowerBound());
+  if (winner)
+    return winner->finish(bound);
+  if (sharesDevices)
+    return search(graph, machine, request);
+  // How much memory is missing takes longer to find out than that it is.
+  together(searchers, [](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
+  for (auto &searcher : searchers)
+    searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
+  findWinner();
+  return winner ? winner->finish(bound) : searchers.front()->infeasible();
+}
+
+/// What people would choose without a search, for comparison.
+static void considerBaselines(const SearchGraph &graph, const Machine &machine, const SearchRequest &request,
+                              FoundPlan &plan) {
+  auto count = static_cast<int64_t>(machine.devices.size());
+  std::vector<std::pair<std::string, Degrees>> baselines;
+  if (!request.pinned.empty())
+    baselines.push_back({"without the pins", {}});
+  baselines.push_back({"single", {}});
+  baselines.back().second.data = 1;
+  if (count > 1) {
+    std::string devices = std::to_string(count);
+    Degrees data, model, pipeline;
+    data.data = model.model = pipeline.pipeline = count;
+    pipeline.data = 1;
+    baselines.push_back({"data " + devices, data});
+    baselines.push_back({"model " + devices, model});
+    baselines.push_back({"pipeline " + devices, pipeline});
+  }
+  for (auto &[name, degrees] : baselines) {
+    SearchRequest fixed = request;
+    fixed.degrees = degrees;
+    fixed.pinned.clear();
+    fixed.fixed.clear();
+    fixed.progress = nullptr;
+    fixed.certifies = false;
+    auto found = search(graph, machine, fixed);
+    Considered &made = plan.considered.emplace_back();
+    made.name = name;
+    if (auto *other = std::get_if<FoundPlan>(&found)) {
+      made.seconds = other->seconds;
+      made.bytes = other->peakBytes();
+    } else {
+      made.whyNot = std::get<SearchFailure>(found).message;
+    }
+  }
+}
+
+std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
+                                                const SearchRequest &request) {
+  SearchRequest guarded = request;
+  std::mutex mutex;
+  if (request.progress)
+    guarded.progress = [&](const std::string &line) {
+      std::lock_guard lock(mutex);
+      request.progress(line);
+    };
+  // Devices that only wait for what is pinned to them would be lost to all else.
+  bool sharesDevices = !request.training && !request.pinned.empty();
+  auto found = search(graph, machine, guarded, sharesDevices);
+  if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any() && request.considersOthers)
+    considerBaselines(graph, machine, request, *plan);
+  return found;
+}
+
+} // namespace cleave::search
