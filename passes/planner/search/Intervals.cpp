@@ -22,6 +22,14 @@ struct Intervals::Table {
     entrySeconds.resize(entries, 0.0);
   }
 
+  /// Whether tables for all weights have one plan.
+  bool hasPlan() {
+    if (!isPlanned)
+      plan = solver::EliminationPlan::make(piece->problem, kept, mostPlannedEntries);
+    isPlanned = true;
+    return plan.has_value();
+  }
+
   struct Solved {
     Weights weights;
     std::optional<solver::Elimination> elimination;
@@ -33,11 +41,7 @@ struct Intervals::Table {
         return *known;
     Solved &made = *solved.emplace_back(std::make_unique<Solved>());
     made.weights = weights;
-    if (!isPlanned) {
-      plan = solver::EliminationPlan::make(piece->problem, kept, mostPlannedEntries);
-      isPlanned = true;
-    }
-    if (plan) {
+    if (hasPlan()) {
       made.elimination = plan->run(secondsUnder(weights));
       return made;
     }
@@ -50,19 +54,38 @@ struct Intervals::Table {
   std::vector<std::vector<double>> secondsUnder(const Weights &weights) const {
     const solver::ChoiceProblem &problem = piece->problem;
     std::vector<std::vector<double>> seconds(problem.variables.size());
-    for (unsigned variable = 0; variable != seconds.size(); ++variable) {
-      const std::vector<solver::Choice> &domain = problem.domainOf(variable);
-      for (unsigned choice = 0; choice != domain.size(); ++choice) {
-        const Sums &sums = piece->sumsOf(variable, choice);
-        double memory =
-            weights.relaxed ? cheapestKeeping(sums, weights) : weights.secondsPerByte * domain[choice].bytes;
-        double uncounted = (1 - weights.optimizer) * sums.update / piece->getOptions().microbatches;
-        seconds[variable].push_back(domain[choice].seconds + weights.reduction * piece->reductions[variable][choice] -
-                                    weights.delayed * sums.backwardWeights + weights.forward * sums.forward -
-                                    uncounted + memory);
-      }
-    }
+    for (unsigned variable = 0; variable != seconds.size(); ++variable)
+      for (unsigned choice = 0; choice != problem.domainOf(variable).size(); ++choice)
+        seconds[variable].push_back(secondsUnder(weights, variable, choice));
     return seconds;
+  }
+
+  double secondsUnder(const Weights &weights, unsigned variable, unsigned choice) const {
+    const solver::Choice &cost = piece->problem.domainOf(variable)[choice];
+    const Sums &sums = piece->sumsOf(variable, choice);
+    double memory = weights.relaxed ? cheapestKeeping(sums, weights) : weights.secondsPerByte * cost.bytes;
+    double uncounted = (1 - weights.optimizer) * sums.update / piece->getOptions().microbatches;
+    return cost.seconds + weights.reduction * piece->reductions[variable][choice] -
+           weights.delayed * sums.backwardWeights + weights.forward * sums.forward - uncounted + memory;
+  }
+
+  /// Elimination::values of each of a bundle's weights.
+  std::vector<double> valuesUnder(const Bundle &bundle, std::vector<double> &memory) {
+    const solver::ChoiceProblem &problem = piece->problem;
+    if (hasPlan()) {
+      std::vector<std::vector<double>> seconds(problem.variables.size());
+      for (unsigned variable = 0; variable != seconds.size(); ++variable)
+        for (unsigned choice = 0; choice != problem.domainOf(variable).size(); ++choice)
+          for (const Weights &weights : bundle)
+            seconds[variable].push_back(secondsUnder(weights, variable, choice));
+      return plan->valuesOf(seconds, memory);
+    }
+    std::vector<double> values(size_t(entries) * exits * solver::numLanes, solver::forbidden);
+    for (unsigned lane = 0; lane != solver::numLanes; ++lane)
+      if (const auto &elimination = solve(bundle[lane]).elimination)
+        for (size_t entry = 0; entry != elimination->values().size(); ++entry)
+          values[entry * solver::numLanes + lane] = elimination->values()[entry];
+    return values;
   }
 
   /// The piece's problem with these seconds, and no bytes.
@@ -172,6 +195,7 @@ void Intervals::forget() {
     ofSetting.clear();
   for (Node &node : nodes)
     node.products.clear();
+  bundles.clear();
 }
 
 static std::string typeOf(const SearchGraph &graph, unsigned tensor) {
@@ -310,11 +334,68 @@ double Intervals::least(unsigned first, unsigned last, unsigned setting, const W
   return products.best == none ? solver::forbidden : products.values[products.best];
 }
 
+unsigned Intervals::addBundle(unsigned setting, const Bundle &bundle) {
+  bundles.push_back({setting, bundle, {}, {}});
+  return bundles.size() - 1;
+}
+
+const std::vector<double> &Intervals::lanesOf(Table &table, unsigned piece, BundleCosts &costs) {
+  if (costs.byPiece.size() <= piece)
+    costs.byPiece.resize(pieces.size());
+  std::vector<double> &values = costs.byPiece[piece];
+  if (values.empty())
+    values = table.valuesUnder(costs.weights, laneMemory);
+  return values;
+}
+
+const std::vector<double> &Intervals::lanesAt(unsigned node, BundleCosts &costs) {
+  if (costs.byNode.size() <= node)
+    costs.byNode.resize(nodes.size());
+  if (!costs.byNode[node].empty())
+    return costs.byNode[node];
+  constexpr size_t lanes = solver::numLanes;
+  unsigned piece = nodes[node].piece;
+  Table &table = tableOf(piece, costs.setting);
+  bool isFirst = nodes[node].parent == 0;
+  const double *before = isFirst ? table.entrySeconds.data() : lanesAt(nodes[node].parent, costs).data();
+  const std::vector<double> &values = lanesOf(table, piece, costs);
+  std::vector<double> made((table.exits + 1) * lanes, solver::forbidden);
+  for (unsigned entry = 0; entry != table.entries; ++entry) {
+    double base[lanes];
+    for (size_t lane = 0; lane != lanes; ++lane)
+      base[lane] = isFirst ? before[entry] : before[entry * lanes + lane];
+    solver::LaneRow row = {values.data() + size_t(entry) * table.exits * lanes, false};
+    solver::lowerLanes(made.data(), base, &row, 1, table.exits);
+  }
+  double *least = made.data() + table.exits * lanes;
+  for (size_t index = 0; index != table.exits * lanes; ++index)
+    least[index % lanes] = std::min(least[index % lanes], made[index]);
+  return costs.byNode[node] = std::move(made);
+}
+
+llvm::ArrayRef<double> Intervals::leastOf(unsigned first, unsigned last, unsigned bundle) {
+  return llvm::ArrayRef(lanesAt(nodeOf(first, last), bundles[bundle])).take_back(solver::numLanes);
+}
+
+bool Intervals::isSingle(unsigned layer) const {
+  return (layer == 0 || graph.boundaries[layer].single != none) &&
+         (layer + 1 == numLayers() || graph.boundaries[layer + 1].single != none);
+}
+
+std::array<double, solver::numLanes> Intervals::leastInsideOf(unsigned layer, unsigned bundle) {
+  std::array<double, solver::numLanes> least = {};
+  if (!isSingle(layer))
+    return least;
+  least.fill(solver::forbidden);
+  unsigned piece = pieceOf(layer, layer + 1);
+  BundleCosts &costs = bundles[bundle];
+  for (auto [index, value] : llvm::enumerate(lanesOf(tableOf(piece, costs.setting), piece, costs)))
+    least[index % solver::numLanes] = std::min(least[index % solver::numLanes], value);
+  return least;
+}
+
 double Intervals::leastInside(unsigned layer, unsigned setting, const Weights &weights) {
-  auto isSingle = [&](unsigned boundary) {
-    return boundary == 0 || boundary == numLayers() || graph.boundaries[boundary].single != none;
-  };
-  if (!isSingle(layer) || !isSingle(layer + 1))
+  if (!isSingle(layer))
     return 0;
   const auto &elimination = tableOf(pieceOf(layer, layer + 1), setting).solve(weights).elimination;
   return elimination ? *llvm::min_element(elimination->values()) : solver::forbidden;

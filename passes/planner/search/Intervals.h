@@ -69,6 +69,14 @@ public:
   /// The least seconds of layers [first, last), with what `weights` count, and the optimizer's seconds divided by the
   /// number of microbatches; `solver::forbidden` where there are no choices.
   double least(unsigned first, unsigned last, unsigned setting, const Weights &weights);
+  /// Weights that are asked for together; their number is what the next one takes. The last ones may be any.
+  using Bundle = std::array<Weights, solver::numLanes>;
+  unsigned addBundle(unsigned setting, const Bundle &bundle);
+  /// `least` of each of a bundle's weights: much cheaper than one after the other. Valid until the next call or
+  /// `forget`, which forgets bundles as well.
+  llvm::ArrayRef<double> leastOf(unsigned first, unsigned last, unsigned bundle);
+  /// `leastInside` of each of a bundle's weights.
+  std::array<double, solver::numLanes> leastInsideOf(unsigned layer, unsigned bundle);
   /// The least that a layer adds to those of an interval that contains it, whatever is around it: gradients that enter
   /// it may stay partial. 0 where several tensors enter or leave it.
   double leastInside(unsigned layer, unsigned setting, const Weights &weights);
@@ -113,8 +121,22 @@ private:
   std::vector<Step> stepsOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   std::vector<OperatorFacts> factsOf(Table &table, const std::vector<unsigned> &choices, const Weights &weights);
 
+  /// The least costs of a bundle's weights: by node, for each state at the end of its path, and of all states; by
+  /// piece, those of its table.
+  struct BundleCosts {
+    unsigned setting = 0;
+    Bundle weights;
+    std::vector<std::vector<double>> byNode, byPiece;
+  };
+  /// Whether single tensors, or none, enter and leave a layer.
+  bool isSingle(unsigned layer) const;
+  const std::vector<double> &lanesOf(Table &table, unsigned piece, BundleCosts &costs);
+  const std::vector<double> &lanesAt(unsigned node, BundleCosts &costs);
+
   const SearchGraph &graph;
   const FixedFactors fixed;
+  std::vector<BundleCosts> bundles;
+  std::vector<double> laneMemory;
   std::vector<Setting> settings;
   /// What is minimised, and where: a setting and weights; by setting, the indices of its own.
   struct Objective {

@@ -25,6 +25,128 @@ LeastCosts::LeastCosts(Searcher &searcher, int64_t microbatches, double enough)
   mostInFlight = std::min(number, 2 * mostStages);
   for (ScheduleChoice choice : searcher.schedules(microbatches))
     mostInFlight = std::max(mostInFlight, choice.schedule.microbatchesInFlight({mostStages, number, choice.chunks}, 0));
+  if (searcher.machine.executor.overlapsGradients)
+    hidden = std::min(searcher.hidden, 1.0);
+  makeBundles();
+}
+
+Weights LeastCosts::weightsOf(Recompute recompute, unsigned price) const {
+  Weights weights = searcher.weightsAt(0);
+  weights.relaxed->recompute = recompute;
+  weights.optimizer = 0;
+  // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B). B is t without the forward
+  // pass, whose part is priced as R is.
+  auto priceStep = [&](double seconds, double forward) {
+    weights.reduction = seconds / count;
+    weights.optimizer = seconds;
+    weights.forward = seconds / count * forward;
+  };
+  if (price >= Bytes) {
+    weights.secondsPerByte = pricesOfBytes[(price - Bytes) / 2] * byteUnit;
+    weights.inFlight = (price - Bytes) % 2 == 0 ? 1 : mostInFlight;
+  } else if (price >= Shown) {
+    priceStep(pricesOfSteps[price - Shown], 1 - hidden);
+  } else if (price == Joined) {
+    priceStep(pricesOfSteps[1], 0);
+  } else if (price == WithWeights) {
+    weights.delayed = -pricesOfWeights[1];
+  } else if (price >= WithoutWeights) {
+    weights.delayed = pricesOfWeights[price - WithoutWeights];
+  }
+  return weights;
+}
+
+/// The seconds by themselves are in the first bundle, for all ways to keep activations: most stages are too slow.
+void LeastCosts::makeBundles() {
+  FixedKeeping keeping = *searcher.weightsAt(0).relaxed;
+  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+    if (!keeping.recompute || *keeping.recompute == recompute)
+      modes.push_back(recompute);
+  numPrices = Bytes + (byteUnit > 0 ? 2 * std::size(pricesOfBytes) : 0);
+  std::vector<Weights> all;
+  for (Recompute recompute : modes)
+    all.push_back(weightsOf(recompute, Plain));
+  for (Recompute recompute : modes)
+    for (unsigned price = Plain + 1; price != numPrices; ++price)
+      all.push_back(weightsOf(recompute, price));
+  all.resize(llvm::alignTo<solver::numLanes>(all.size()), all.front());
+  for (size_t index = 0; index != all.size(); ++index) {
+    if (index % solver::numLanes == 0)
+      bundles.emplace_back();
+    bundles.back()[index % solver::numLanes] = all[index];
+  }
+}
+
+unsigned LeastCosts::bundleOf(unsigned setting, unsigned index) {
+  std::vector<unsigned> &own = bundlesOf[setting];
+  if (own.empty())
+    for (const Intervals::Bundle &bundle : bundles)
+      own.push_back(searcher.intervals.addBundle(setting, bundle));
+  return own[index];
+}
+
+double LeastCosts::leastOf(unsigned first, unsigned last, unsigned setting, unsigned mode, unsigned price) {
+  unsigned lane = price == Plain ? mode : modes.size() + mode * (numPrices - 1) + price - 1;
+  unsigned bundle = bundleOf(setting, lane / solver::numLanes);
+  return searcher.intervals.leastOf(first, last, bundle)[lane % solver::numLanes];
+}
+
+llvm::SmallVector<unsigned> LeastCosts::settingsOf(unsigned kind, unsigned devices) {
+  llvm::SmallVector<unsigned> settings;
+  const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
+  for (unsigned shape = 0; shape != shapes.size(); ++shape)
+    if (searcher.bounds(kind, devices, shapes[shape], microbatches))
+      settings.push_back(searcher.settingOf(kind, devices, shape, microbatches));
+  return settings;
+}
+
+const LeastCosts::SumsOfLayers &LeastCosts::secondsBefore(unsigned kind, unsigned devices) {
+  auto [entry, isNew] = layerSeconds.try_emplace({kind, devices});
+  SumsOfLayers &sums = entry->second;
+  if (!isNew)
+    return sums;
+  llvm::SmallVector<unsigned> settings = settingsOf(kind, devices);
+  std::map<uint64_t, double> leastOf;
+  sums.push_back(0);
+  for (unsigned layer = 0; layer != searcher.intervals.numLayers(); ++layer) {
+    auto [known, isNewLayer] = leastOf.try_emplace(classOf(layer, layer + 1), solver::forbidden);
+    if (isNewLayer)
+      for (unsigned setting : settings)
+        for (unsigned mode = 0; mode != modes.size(); ++mode)
+          known->second = std::min(known->second, searcher.intervals.leastInsideOf(layer, bundleOf(setting, 0))[mode]);
+    // What a layer takes that has no choices here is of no use: no interval with it has options.
+    sums.push_back(sums.back() + (known->second == solver::forbidden ? 0 : known->second));
+  }
+  return sums;
+}
+
+/// Layers by themselves take no more than in a row, and more of them no less.
+bool LeastCosts::isTooLong(unsigned first, unsigned last, unsigned kind, unsigned devices) {
+  const SumsOfLayers &before = secondsBefore(kind, devices);
+  return before[last] - before[first] >= mostSeconds * (1 + 1e-9);
+}
+
+/// Whether what other stages have to do is too much for the other devices. The longest of them takes no less than their
+/// mean, weighted by the part of the machine that each has: with parts p_i of which a stage has p, the others' loads
+/// and ramps are no less than the sum of p_i M t_i / (1 - p).
+bool LeastCosts::leavesTooMuch(unsigned first, unsigned last, unsigned kind, unsigned devices) {
+  unsigned layers = searcher.intervals.numLayers();
+  if (machineSeconds.empty()) {
+    stages::StageProblem problem = searcher.problemOf(microbatches);
+    machineSeconds.push_back(0);
+    for (unsigned layer = 0; layer != layers; ++layer) {
+      double least = solver::forbidden;
+      for (unsigned other = 0; other != problem.runs.size(); ++other)
+        for (unsigned size : problem.runs[other].stageSizes) {
+          const SumsOfLayers &before = secondsBefore(other, size);
+          least = std::min(least, searcher.partOf(other, size) * count * (before[layer + 1] - before[layer]));
+        }
+      machineSeconds.push_back(machineSeconds.back() + (least == solver::forbidden ? 0 : least));
+    }
+  }
+  double others = machineSeconds[first] + machineSeconds[layers] - machineSeconds[last];
+  double left = 1 - searcher.partOf(kind, devices);
+  return left > 0 && others * (1 - 1e-9) >= enough * left;
 }
 
 double LeastCosts::boundOf(ScheduleChoice choice) {
@@ -41,11 +163,9 @@ const LeastCosts::Ranges &LeastCosts::rangesOf(unsigned first, unsigned last, un
   if (!isNew || !searcher.mayBeOn(kind, first, last, /*asPart=*/false))
     return entry->second;
   bool isWhole = last - first == searcher.intervals.numLayers();
-  const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
-  for (unsigned shape = 0; shape != shapes.size(); ++shape) {
-    if (!searcher.bounds(kind, devices, shapes[shape], microbatches))
-      continue;
-    unsigned setting = searcher.settingOf(kind, devices, shape, microbatches);
+  if (!isWhole && (isTooLong(first, last, kind, devices) || leavesTooMuch(first, last, kind, devices)))
+    return entry->second;
+  for (unsigned setting : settingsOf(kind, devices)) {
     if (isWhole)
       addWhole(setting, kind, entry->second);
     else
@@ -65,14 +185,12 @@ void LeastCosts::addWhole(unsigned setting, unsigned kind, Ranges &ranges) {
 }
 
 void LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double memory, Ranges &ranges) {
-  Weights weights = searcher.weightsAt(0);
-  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
-    if (!weights.relaxed->recompute || *weights.relaxed->recompute == recompute) {
-      bool alwaysFits = addPart(first, last, setting, memory, recompute, ranges);
-      // What asks for no memory holds for stages that compute more again as well: they take longer.
-      if (alwaysFits)
-        break;
-    }
+  for (unsigned mode = 0; mode != modes.size(); ++mode) {
+    bool alwaysFits = addPart(first, last, setting, memory, mode, ranges);
+    // What asks for no memory holds for stages that compute more again as well: they take longer.
+    if (alwaysFits)
+      break;
+  }
 }
 
 /// What every choice of a stage trades for seconds t of a microbatch: t + price x is no less than `least`.
@@ -84,48 +202,23 @@ struct LeastCosts::Priced {
 
 /// Whether the fastest choices may fit with the most microbatches in flight, and slower ones as well: memory is not
 /// counted then.
-bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double memory, Recompute recompute,
+bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double memory, unsigned mode,
                          Ranges &ranges) {
-  Weights plain = searcher.weightsAt(0);
-  plain.relaxed->recompute = recompute;
-  plain.optimizer = 0;
-  auto leastOf = [&](const Weights &weights) { return searcher.intervals.least(first, last, setting, weights); };
-  double fastest = leastOf(plain);
+  auto leastOf = [&](unsigned price) { return this->leastOf(first, last, setting, mode, price); };
+  double fastest = leastOf(Plain);
   if (fastest >= mostSeconds)
     return false;
-  bool overlaps = searcher.machine.executor.overlapsGradients;
-  double hidden = overlaps ? std::min(searcher.hidden, 1.0) : 1;
-
-  // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B). B is t without the forward
-  // pass, whose part is priced as R is.
-  auto pricedStep = [&](double price, double forward) {
-    Weights weights = plain;
-    weights.reduction = price;
-    weights.optimizer = price * count;
-    weights.forward = price * forward;
-    return Priced{price, leastOf(weights)};
-  };
-  auto pricedBytes = [&](double price, double inFlight) {
-    Weights weights = plain;
-    weights.secondsPerByte = price;
-    weights.inFlight = inFlight;
-    return Priced{price, leastOf(weights)};
-  };
-  auto leastWith = [&](double priceOfWeights) {
-    Weights weights = plain;
-    weights.delayed = -priceOfWeights;
-    return leastOf(weights);
-  };
-  double without[] = {leastWith(-pricesOfWeights[0]), leastWith(-pricesOfWeights[1])};
-  double with = leastWith(pricesOfWeights[1]);
-  Priced joined = pricedStep(pricesOfSteps[1] / count, 0);
+  double without[] = {leastOf(WithoutWeights), leastOf(WithoutWeights + 1)};
+  double with = leastOf(WithWeights);
+  Priced joined = {pricesOfSteps[1] / count, leastOf(Joined)};
   std::vector<Priced> shown;
-  for (double price : pricesOfSteps)
-    shown.push_back(pricedStep(price / count, 1 - hidden));
+  for (unsigned index = 0; index != std::size(pricesOfSteps); ++index)
+    shown.push_back({pricesOfSteps[index] / count, leastOf(Shown + index)});
   std::vector<std::pair<Priced, Priced>> bytes;
-  for (double price : pricesOfBytes)
-    if (byteUnit > 0)
-      bytes.emplace_back(pricedBytes(price * byteUnit, 1), pricedBytes(price * byteUnit, mostInFlight));
+  for (unsigned price = Bytes; price < numPrices; price += 2) {
+    double ofByte = pricesOfBytes[(price - Bytes) / 2] * byteUnit;
+    bytes.push_back({{ofByte, leastOf(price)}, {ofByte, leastOf(price + 1)}});
+  }
 
   bool alwaysFits = false;
   for (const double *start = std::begin(rangeStarts); start != std::end(rangeStarts); ++start) {

@@ -27,6 +27,7 @@ public:
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override { return searcher.classOf(first, last); }
   double transferSeconds(unsigned at, unsigned devices) override { return costs.transferSeconds(at, devices); }
+  bool isTooLong(unsigned first, unsigned last, unsigned kind, unsigned devices) override;
 
 private:
   /// Of a stage whose microbatches take at least `seconds` and at most `most`: what no such stage has less of.
@@ -39,17 +40,38 @@ private:
   using Ranges = std::vector<Range>;
   struct Priced;
 
+  /// What a stage's choices are priced by, all of which is asked for in bundles: the seconds t by themselves, t - q w
+  /// at two prices and t + q w at one, seconds a step, and bytes.
+  enum Price : unsigned { Plain, WithoutWeights, WithWeights = 3, Joined, Shown, Bytes = 7 };
+  Weights weightsOf(Recompute recompute, unsigned price) const;
+  void makeBundles();
+  double leastOf(unsigned first, unsigned last, unsigned setting, unsigned mode, unsigned price);
+  /// What the layers before each boundary, and at the end all of them, take at least.
+  using SumsOfLayers = std::vector<double>;
+  const SumsOfLayers &secondsBefore(unsigned kind, unsigned devices);
+  bool leavesTooMuch(unsigned first, unsigned last, unsigned kind, unsigned devices);
+  llvm::SmallVector<unsigned> settingsOf(unsigned kind, unsigned devices);
+  unsigned bundleOf(unsigned setting, unsigned index);
   const Ranges &rangesOf(unsigned first, unsigned last, unsigned kind, unsigned devices);
   void addWhole(unsigned setting, unsigned kind, Ranges &ranges);
   void addPart(unsigned first, unsigned last, unsigned setting, double memory, Ranges &ranges);
-  bool addPart(unsigned first, unsigned last, unsigned setting, double memory, Recompute recompute, Ranges &ranges);
+  bool addPart(unsigned first, unsigned last, unsigned setting, double memory, unsigned mode, Ranges &ranges);
   stages::StageOption optionOf(const Range &range) const;
 
   Searcher &searcher;
   Costs costs;
   int64_t microbatches;
   double enough, count, mostSeconds, mostInFlight, byteUnit;
+  double hidden = 1;    ///< What a second of joining costs while it is hidden.
   unsigned delayed = 0; ///< Of the schedule.
+  /// Ways to keep activations, from the one that computes nothing again; for each of them the prices.
+  std::vector<Recompute> modes;
+  unsigned numPrices = 0;
+  std::vector<Intervals::Bundle> bundles;
+  std::map<unsigned, std::vector<unsigned>> bundlesOf; ///< By setting: their numbers.
+  /// By kind and number of devices: seconds of a microbatch; and of a step on all of the machine.
+  std::map<std::pair<unsigned, unsigned>, SumsOfLayers> layerSeconds;
+  SumsOfLayers machineSeconds;
   std::map<std::tuple<uint64_t, unsigned, unsigned>, Ranges> ranges;
   std::map<std::tuple<uint64_t, unsigned, unsigned, unsigned>, std::vector<stages::StageOption>> known;
 };

@@ -3,7 +3,7 @@
 // Elimination as its users see it: choices counted as in the problem.
 
 #include "passes/planner/solver/Elimination.h"
-#include "passes/planner/solver/BucketTree.h"
+#include "passes/planner/solver/BucketLanes.h"
 
 #include <cmath>
 
@@ -40,6 +40,13 @@ Elimination EliminationPlan::run(const std::vector<std::vector<double>> &seconds
   BucketTree tree(layout, seconds);
   std::vector<double> values = tree.keptValues();
   return Elimination(std::make_unique<Elimination::State>(Elimination::State{std::move(tree), std::move(values)}));
+}
+
+std::vector<double> EliminationPlan::valuesOf(const std::vector<std::vector<double>> &seconds,
+                                              std::vector<double> &memory) {
+  if (!lanes)
+    lanes = std::make_shared<const BucketLanes>(layout);
+  return lanes->keptValues(seconds, memory);
 }
 
 void Elimination::setSecondsPerByte(double secondsPerByte) {

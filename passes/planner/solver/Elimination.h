@@ -9,6 +9,7 @@
 #define CLEAVE_PASSES_PLANNER_SOLVER_ELIMINATION_H
 
 #include "passes/planner/solver/ChoiceProblem.h"
+#include "passes/planner/solver/LaneSum.h"
 
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@ struct EliminationOptions {
 };
 
 struct BucketLayout;
+class BucketLanes;
 class Elimination;
 
 /// An elimination whose order and tables are found once, for a problem whose choices have several costs.
@@ -34,9 +36,13 @@ public:
                                              uint64_t mostEntries);
   /// Minimises the sum of the pairs' seconds and of these, by variable and choice.
   Elimination run(const std::vector<std::vector<double>> &seconds) const;
+  /// Elimination::values of `numLanes` such sums at once: `seconds`, by variable and choice, and the values, by entry,
+  /// have a number for each. `memory` is to work in, of any contents.
+  std::vector<double> valuesOf(const std::vector<std::vector<double>> &seconds, std::vector<double> &memory);
 
 private:
   std::shared_ptr<const BucketLayout> layout;
+  std::shared_ptr<const BucketLanes> lanes; ///< None until it is asked for.
 };
 
 /// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of

@@ -117,7 +117,9 @@ private:
         if (!result.ways[ways].ways.empty())
           result.edges.push_back({first, last, part.transfers, ways});
         else
-          part.isTooSlow = costs.growsWithLayers() && !result.groups[part.group].reserved;
+          part.isTooSlow = !result.groups[part.group].reserved &&
+                           (costs.growsWithLayers() || costs.isTooLong(result.cuts[first], result.cuts[last],
+                                                                       result.groups[part.group].kind, part.devices));
       }
       std::erase_if(parts, [](const Part &part) { return part.isTooSlow; });
     }
