@@ -63,6 +63,29 @@ TEST(Microbatches, AreNoWorseThanAnyFixedNumber) {
   }
 }
 
+// Numbers and schedules that a certified bound rules out would not have won: without certificates, whose bounds are
+// others and looser, the search finds plans of the same seconds.
+TEST(Microbatches, AreNotLostToBounds) {
+  unsigned compared = 0;
+  for (const char *name : {"a100-80g:4", "v100-16g:8", "v100-16g:2+a100-80g:2"})
+    for (auto [layers, batch, memory] : {std::tuple(4, 24, 0.0), {6, 32, 0.6}, {8, 60, 0.3}}) {
+      ModelGraph model("gpt", decoder(layers));
+      Machine machine = machineOf(name);
+      SearchRequest request = trainingOf(batch, memory * gib);
+      request.unequalMicrobatches = batch == 60;
+      auto bounded = findPlan(model.graph, machine, request);
+      request.certifies = false;
+      auto searched = findPlan(model.graph, machine, request);
+      ASSERT_EQ(bounded.index(), searched.index()) << name << ", " << layers << " layers";
+      if (!std::holds_alternative<FoundPlan>(bounded))
+        continue;
+      ++compared;
+      double seconds = std::get<FoundPlan>(searched).seconds;
+      EXPECT_NEAR(std::get<FoundPlan>(bounded).seconds, seconds, 1e-9 * seconds) << name << ", " << layers << " layers";
+    }
+  EXPECT_GE(compared, 7u);
+}
+
 // A batch that few numbers divide costs no more a sample than its neighbours, where the last microbatch may be smaller.
 TEST(Microbatches, ServePrimeBatchesAsWell) {
   ModelGraph model("gpt", decoder(6));

@@ -77,6 +77,37 @@ TEST(Elimination, CountsBytes) {
   }
 }
 
+// Several costs of choices at once: in each lane the least values are those of an elimination with these costs alone.
+TEST(EliminationPlan, ServesSeveralCostsAtOnce) {
+  std::vector<double> memory;
+  for (unsigned seed = 0; seed != 200; ++seed) {
+    ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
+    std::vector<unsigned> kept;
+    if (seed % 2 && problem.variables.size() > 1)
+      kept = {static_cast<unsigned>(problem.variables.size()) - 1, 0};
+    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, kept, 1u << 20);
+    ASSERT_TRUE(plan);
+    Random random(seed);
+    std::vector<std::vector<double>> together(problem.variables.size());
+    std::vector<std::vector<std::vector<double>>> alone(numLanes, together);
+    for (unsigned variable = 0; variable != together.size(); ++variable)
+      for (unsigned choice = 0; choice != problem.domainOf(variable).size(); ++choice)
+        for (unsigned lane = 0; lane != numLanes; ++lane) {
+          bool isForbidden = problem.domainOf(variable)[choice].seconds == forbidden;
+          double seconds = isForbidden ? forbidden : random.below(50);
+          together[variable].push_back(seconds);
+          alone[lane][variable].push_back(seconds);
+        }
+    std::vector<double> values = plan->valuesOf(together, memory);
+    for (unsigned lane = 0; lane != numLanes; ++lane) {
+      std::vector<double> expected = plan->run(alone[lane]).values();
+      ASSERT_EQ(values.size(), expected.size() * numLanes);
+      for (size_t entry = 0; entry != expected.size(); ++entry)
+        ASSERT_EQ(values[entry * numLanes + lane], expected[entry]) << "seed " << seed << ", lane " << lane;
+    }
+  }
+}
+
 // One plan for several costs of choices: each time the least values, and choices that attain them, are those of an
 // elimination of the problem with just these costs.
 TEST(EliminationPlan, ServesAnyCosts) {
