@@ -112,13 +112,22 @@ void Searcher::exploreBest() {
     explore(best->microbatches);
 }
 
+void Searcher::certifyNumber(int64_t microbatches, double enough) {
+  double &least = leastSeconds[microbatches];
+  // Without certificates there is nothing tighter than what is known.
+  if (least >= enough || (least > 0 && !certifies()))
+    return;
+  // With less to prove than before, the same work may prove it.
+  if (certifies() && !outOfTime())
+    least = std::max(least, leastOf(boundSchedules(microbatches, enough)));
+  if (least < enough)
+    least = std::max(least, lowerBoundOf(microbatches));
+  forget();
+}
+
 void Searcher::certify(double enough) {
-  for (auto &[number, least] : leastSeconds) {
-    if (least > 0)
-      continue;
-    least = outOfTime() ? lowerBoundOf(number) : leastOf(boundSchedules(number, enough));
-    forget();
-  }
+  for (auto [number, least] : leastSeconds)
+    certifyNumber(number, enough);
 }
 
 void Searcher::forget() {

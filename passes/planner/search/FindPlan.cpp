@@ -68,10 +68,8 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
   if (winner) {
     winner->exploreBest();
     // No other number of microbatches has to be bounded by more than the best one's is.
-    double enough = winner->best->seconds;
-    for (auto &searcher : searchers)
-      if (double least = searcher->leastOf(winner->best->microbatches); least > 0)
-        enough = std::min(enough, least);
+    winner->certifyNumber(winner->best->microbatches, winner->best->seconds);
+    double enough = winner->leastOf(winner->best->microbatches);
     together(searchers, [&](Searcher &searcher, unsigned) { searcher.certify(enough); });
   }
   for (auto &searcher : searchers)

@@ -144,8 +144,10 @@ public:
   void explore(int64_t microbatches);
   /// The same on all grids for the number of the best plan.
   void exploreBest();
-  /// Bounds the numbers of microbatches that have no bound yet, by no more than `enough`.
+  /// Bounds all numbers of microbatches again whose bound is less than `enough`, which is all that has to be proven; or
+  /// one of them.
   void certify(double enough);
+  void certifyNumber(int64_t microbatches, double enough);
   /// Infinity for a number that this searcher did not explore.
   double leastOf(int64_t microbatches) const {
     auto known = leastSeconds.find(microbatches);
