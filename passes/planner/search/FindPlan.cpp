@@ -5,6 +5,7 @@
 
 #include "passes/planner/search/Search.h"
 #include "passes/planner/search/Searcher.h"
+#include "passes/planner/search/Shares.h"
 
 #include <mutex>
 #include <thread>
@@ -135,6 +136,18 @@ std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const 
   // Devices that only wait for what is pinned to them would be lost to all else.
   bool sharesDevices = !request.training && !request.pinned.empty();
   auto found = search(graph, machine, guarded, sharesDevices);
+  if (auto shared = findShares(graph, machine, guarded)) {
+    auto *equal = std::get_if<FoundPlan>(&found);
+    if (equal && equal->seconds <= shared->seconds) {
+      equal->considered.push_back({"in shares", shared->seconds, shared->peakBytes(), ""});
+    } else {
+      if (equal) {
+        shared->lowerBound = std::min(shared->lowerBound, equal->lowerBound);
+        shared->considered.push_back({"in equal parts", equal->seconds, equal->peakBytes(), ""});
+      }
+      found = std::move(*shared);
+    }
+  }
   if (auto *plan = std::get_if<FoundPlan>(&found); plan && !request.degrees.any() && request.considersOthers)
     considerBaselines(graph, machine, request, *plan);
   return found;
