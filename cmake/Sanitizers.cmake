@@ -6,6 +6,10 @@ set(CLEAVE_SANITIZE "" CACHE STRING "sanitizers to build with: address,undefined
 if(CLEAVE_SANITIZE)
   add_compile_options(-fsanitize=${CLEAVE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${CLEAVE_SANITIZE})
+  # Compiled kernels do not say what type their functions have.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CLEAVE_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize=function)
+  endif()
 endif()
 
 # Programs that feed mutated files to what reads them (test/fuzz). libFuzzer is clang's and steers by coverage; without

@@ -30,7 +30,8 @@ std::vector<dist::MeshOp> addMeshes(ModuleOp module, Dice &dice) {
   std::vector<dist::MeshOp> meshes;
   auto add = [&](StringRef name, ArrayRef<StringRef> axes, ArrayRef<int64_t> sizes, ArrayRef<int64_t> devices) {
     meshes.push_back(dist::MeshOp::create(builder, builder.getUnknownLoc(), name, builder.getStrArrayAttr(axes),
-                                          builder.getDenseI64ArrayAttr(sizes), builder.getDenseI64ArrayAttr(devices)));
+                                          builder.getDenseI64ArrayAttr(sizes), builder.getDenseI64ArrayAttr(devices),
+                                          DictionaryAttr()));
   };
   SmallVector<int64_t> all(4);
   std::iota(all.begin(), all.end(), 0);
