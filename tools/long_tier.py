@@ -28,7 +28,8 @@ RESULTS = os.path.join(ROOT, "build/long")
 JOBS = str(os.cpu_count())
 CLANG = ["-DCMAKE_C_COMPILER=clang-22", "-DCMAKE_CXX_COMPILER=clang++-22"]
 # LLVM and MLIR are not instrumented: docs/testing.md says why each stands here.
-ASAN = {"ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:allow_user_poisoning=0"}
+ASAN = {"ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:allow_user_poisoning=0:"
+                        "allocator_may_return_null=1"}
 
 
 def configure(folder, *options, source="."):

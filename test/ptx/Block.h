@@ -36,7 +36,10 @@ struct Thread {
   /// What orders the thread after others of its warp: see Accessor.
   std::array<uint32_t, lanesOfWarp> seen;
 
-  uint64_t *frameSlots() { return slots->data() + frames.back().slots * lanesOfWarp + index % lanesOfWarp; }
+  /// Null where no instruction of the warp has slots.
+  uint64_t *frameSlots() {
+    return slots->empty() ? nullptr : slots->data() + frames.back().slots * lanesOfWarp + index % lanesOfWarp;
+  }
   /// The value of the instruction's operand, and its low 32 bits: the others may be anything where it has no more.
   uint64_t operand(size_t number) { return frameSlots()[current->operands[number]]; }
   uint32_t word(size_t number) { return static_cast<uint32_t>(operand(number)); }

@@ -81,7 +81,8 @@ cudnnStatus_t find(const Problem &p, Target target, void *output, int most, int 
     return status;
   const Tensor &tensor = written(p, target);
   std::memset(output, 0xff, tensor.count() * runtime::elementBytes(tensor.element()));
-  std::memset(workspace, 0xff, bytes);
+  if (bytes)
+    std::memset(workspace, 0xff, bytes);
   std::vector<Perf> found;
   for (const Algorithm &algorithm : algorithms)
     for (cudnnMathType_t math : {CUDNN_DEFAULT_MATH, p.convolution.math}) {
