@@ -33,7 +33,10 @@ static double scale(StringRef number, const Unit &unit) {
 /// Where a number ends at the begin of a text. An e belongs to it only with an exponent.
 static size_t endOfNumber(StringRef text) {
   size_t end = text.find_first_not_of("0123456789.+-");
-  if (end == StringRef::npos || end == 0 || !StringRef("eE").contains(text[end]))
+  // A word, as "nan", is a number for its reader to refuse.
+  if (end == 0)
+    return text.find_first_of(" \t");
+  if (end == StringRef::npos || !StringRef("eE").contains(text[end]))
     return end;
   StringRef exponent = text.drop_front(end + 1);
   (void)(exponent.consume_front("+") || exponent.consume_front("-"));

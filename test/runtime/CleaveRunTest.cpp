@@ -147,7 +147,7 @@ TEST_F(CleaveRunTest, SaysWhatOptionsExpect) {
   EXPECT_EQ(run("pipeline.plan --repeat 0"), 2);
   EXPECT_EQ(read("err"), "error: --repeat: expects a number above 0, got 0\n" + note);
   EXPECT_EQ(run("pipeline.plan --colour"), 2);
-  EXPECT_EQ(read("err"), "error: the following argument was not expected: --colour\n" + note);
+  EXPECT_EQ(read("err"), "error: cleave-run has no option --colour\n" + note);
 }
 
 // The parameters' files are looked for beside the plan, wherever it is run from.

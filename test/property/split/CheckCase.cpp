@@ -30,8 +30,9 @@ OwningOpRef<ModuleOp> onOneDevice(ModuleOp module) {
     mesh.erase();
   addDevices(*copy, 1);
   auto builder = OpBuilder::atBlockBegin(copy->getBody());
-  auto mesh = dist::MeshOp::create(builder, copy->getLoc(), "single", builder.getStrArrayAttr({}),
-                                   builder.getDenseI64ArrayAttr({}), builder.getDenseI64ArrayAttr({0}), DictionaryAttr());
+  auto mesh =
+      dist::MeshOp::create(builder, copy->getLoc(), "single", builder.getStrArrayAttr({}),
+                           builder.getDenseI64ArrayAttr({}), builder.getDenseI64ArrayAttr({0}), DictionaryAttr());
   for (Operation &op : graphOf(*copy).getBody().front().without_terminator())
     place(&op, mesh, {});
   PassManager manager(copy->getContext());
