@@ -33,9 +33,12 @@ static double scale(StringRef number, const Unit &unit) {
 /// Where a number ends at the begin of a text. An e belongs to it only with an exponent.
 static size_t endOfNumber(StringRef text) {
   size_t end = text.find_first_not_of("0123456789.+-");
-  // A word, as "nan", is a number for its reader to refuse.
-  if (end == 0)
-    return text.find_first_of(" \t");
+  if (end == 0) {
+    // "nan" and "inf" are read as numbers, to be refused as such.
+    size_t word = text.find_first_of(" \t");
+    double parsed = 0;
+    return to_float(text.take_front(word), parsed) ? word : 0;
+  }
   if (end == StringRef::npos || !StringRef("eE").contains(text[end]))
     return end;
   StringRef exponent = text.drop_front(end + 1);
