@@ -88,7 +88,9 @@ static std::string drawLine(const StageTimeline &stage, double end, unsigned wid
 static void printDrawing(raw_ostream &out, const PipelineReport &report) {
   constexpr size_t mostLines = 32;
   size_t count = report.timeline.stages.size(), digits = std::to_string(count - 1).size();
-  unsigned width = lineWidth() - digits - 6;
+  // A picture fills its width: where lines may be of any length it keeps to what fits on a screen.
+  constexpr unsigned widest = 100;
+  unsigned width = std::min(lineWidth(), widest) - digits - 6;
   out << "\n";
   for (auto [i, stage] : enumerate(report.timeline.stages)) {
     if (count > mostLines && i >= mostLines / 2 && i < count - mostLines / 2) {
