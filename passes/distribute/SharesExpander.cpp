@@ -243,7 +243,7 @@ LogicalResult SharesExpander::localize(Operation *op, const OperatorLayouts &lay
   }
   SmallVector<Value> operands;
   for (auto [index, value] : llvm::enumerate(op->getOperands())) {
-    Value operand = number == 0 ? value : asOfBegin(value, place, islands.list.front());
+    Value operand = number == 0 ? value : fromFirst(value, place, islands.list.front());
     auto range = factor ? rangeOf(rule, rule.operands[index], factor, islands, number) : std::nullopt;
     operands.push_back(get(operand, range, site));
   }
@@ -368,7 +368,7 @@ Value SharesExpander::pieceOf(const Pieces &pieces, unsigned island, const std::
   return range ? slice(piece, *range, {site.of, pieces.islands->list[island].mesh, piece.getLoc()}) : piece;
 }
 
-Value SharesExpander::asOfBegin(Value value, dist::PlaceAttr place, const Island &first) {
+Value SharesExpander::fromFirst(Value value, dist::PlaceAttr place, const Island &first) {
   auto read = value.getDefiningOp<dfg::ReadOp>();
   if (!read || !written.contains(read.getParameterAttr()))
     return value;

@@ -118,9 +118,9 @@ private:
   /// Lets an operator that is not on a mesh with shares read whole values.
   llvm::LogicalResult readWhole(mlir::Operation *op, dist::PlaceAttr place);
 
-  /// A parameter that the graph itself writes, as it was before, for islands other than the first: the first, which
-  /// writes it, gives it to them. Else the value itself.
-  mlir::Value asOfBegin(mlir::Value value, dist::PlaceAttr place, const Island &first);
+  /// A parameter that the graph itself writes, for islands other than the first: the first, which writes it, gives it
+  /// to them, so that a training step's tasks come in the order in which microbatches write it. Else the value itself.
+  mlir::Value fromFirst(mlir::Value value, dist::PlaceAttr place, const Island &first);
   /// All of a value, or a range of it, as an operator at the site reads it.
   mlir::Value get(mlir::Value value, const std::optional<Range> &range, const Site &site);
   mlir::Value make(mlir::Value value, const std::optional<Range> &range, const Site &site);

@@ -97,7 +97,7 @@ LogicalResult StepWriter::update() {
   for (size_t index : order)
     if (failed(updateParameter(*trained[index], gradients[index], *scalars)))
       return failure();
-  for (auto &[name, next] : nextValues) {
+  for (auto &[name, next] : microbatches.back().nextValues) {
     Parameter &parameter = parameters.find(name)->second;
     if (failed(writeState(cast<FlatSymbolRefAttr>(name), next.second->getLoc(), next.first,
                           dist::getPlace(parameter.read).getMesh(), parameter.home)))

@@ -105,7 +105,6 @@ void StepWriter::findActive() {
 }
 
 LogicalResult StepWriter::readParameters() {
-  llvm::DenseSet<Attribute> written;
   for (auto write : forward.getBody().front().getOps<dfg::WriteOp>())
     written.insert(write.getParameterAttr());
   for (Operation &op : forward.getBody().front()) {
@@ -195,32 +194,42 @@ LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
     if (counted.contains(op))
       continue;
     if (auto write = dyn_cast<dfg::WriteOp>(op)) {
-      nextValues[write.getParameterAttr()] = {microbatch.values.lookup(write.getValue()), op};
+      microbatch.nextValues[write.getParameterAttr()] = {microbatch.values.lookup(write.getValue()), op};
       continue;
     }
     for (OpOperand &operand : op->getOpOperands())
       if (failed(provide(microbatch, number, operand)))
         return failure();
-    Operation *copy = builder.clone(*op, microbatch.values);
-    for (OpOperand &operand : op->getOpOperands())
-      if (auto read = operand.get().getDefiningOp<dfg::ReadOp>())
-        copy->setOperand(operand.getOperandNumber(), valueOf(read));
-    copies.push_back(copy);
+    copies.push_back(builder.clone(*op, microbatch.values));
   }
   recorder.take();
   return gatherFor(copies, stage);
 }
 
-Value StepWriter::valueOf(dfg::ReadOp read) {
-  auto next = nextValues.find(read.getParameterAttr());
-  return next != nextValues.end() ? next->second.first : shared.lookup(read.getResult());
+FailureOr<Value> StepWriter::valueOf(dfg::ReadOp read, unsigned number) {
+  if (number == 0 || !written.contains(read.getParameterAttr()))
+    return shared.lookup(read.getResult());
+  auto &before = microbatches[number - 1].nextValues;
+  auto next = before.find(read.getParameterAttr());
+  if (next != before.end())
+    return next->second.first;
+  return read.emitError("training expects \"")
+         << read.getParameter()
+         << "\" to be written in a stage that runs no later than those that read it for the next "
+         << "microbatch; give --microbatches 1, or place its operators in one stage";
 }
 
 LogicalResult StepWriter::provide(Microbatch &microbatch, unsigned number, OpOperand &operand) {
   Value value = operand.get();
   if (Operation *producer = value.getDefiningOp()) {
-    if (followsItsUsers(producer))
+    if (auto read = dyn_cast<dfg::ReadOp>(producer); read && followsItsUsers(producer)) {
+      FailureOr<Value> known = valueOf(read, number);
+      if (failed(known))
+        return failure();
+      microbatch.values.map(value, *known);
+    } else if (followsItsUsers(producer)) {
       microbatch.values.map(value, shared.lookup(value));
+    }
     return success();
   }
   auto argument = cast<BlockArgument>(value);

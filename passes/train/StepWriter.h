@@ -56,6 +56,8 @@ private:
     llvm::DenseMap<mlir::Value, mlir::Value> cotangents;
     /// By stage: gradients of weights that are to be moved behind.
     std::map<unsigned, llvm::SmallVector<mlir::Operation *>> weightGradients;
+    /// By parameter that the forward graph writes: its value for the next microbatch, and the write.
+    llvm::MapVector<mlir::Attribute, std::pair<mlir::Value, mlir::Operation *>> nextValues;
     /// Its share of what the step's loss is a mean over, a scalar of the loss's type; null where shares are equal.
     mlir::Value share;
   };
@@ -94,8 +96,9 @@ private:
 
   mlir::LogicalResult writeForward(unsigned number, unsigned stage);
 
-  /// The parameter as the next operator sees it: what the graph itself wrote in an earlier microbatch, or the read.
-  mlir::Value valueOf(dfg::ReadOp read);
+  /// The parameter as a microbatch sees it: what the graph itself wrote in the one before, whichever task comes first,
+  /// or the read. Fails, with a diagnostic, where the one before has not written it yet.
+  llvm::FailureOr<mlir::Value> valueOf(dfg::ReadOp read, unsigned number);
 
   /// Makes the operand known to the microbatch: what all share, or its samples of an input.
   mlir::LogicalResult provide(Microbatch &microbatch, unsigned number, mlir::OpOperand &operand);
@@ -222,8 +225,8 @@ private:
   llvm::SetVector<mlir::Operation *> counted;
   /// By input of the forward graph, mesh and microbatch.
   std::map<std::tuple<unsigned, const void *, unsigned>, mlir::Value> slices;
-  /// By parameter that the forward graph writes: its next value so far, and the write.
-  llvm::MapVector<mlir::Attribute, std::pair<mlir::Value, mlir::Operation *>> nextValues;
+  /// Parameters that the forward graph writes.
+  llvm::DenseSet<mlir::Attribute> written;
   /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> used;
   /// By value of the forward graph: terms of its cotangent that the backward task at hand has not added yet.

@@ -11,7 +11,8 @@ from cleave_process import cleave, report
 MODELS = {
     "mlp": ["--batch", "7"],
     "lenet": ["--batch", "6"],
-    "gpt": ["--layers", "2", "--hidden", "48", "--heads", "6", "--sequence", "16", "--vocabulary", "200", "--batch", "6"],
+    "gpt": ["--layers", "2", "--hidden", "48", "--heads", "6", "--sequence", "16", "--vocabulary", "200", "--batch", "6",
+            "--dropout", "1"],
     "lstm": ["--sequence", "8", "--hidden", "32", "--batch", "6"],
     "resnet50": ["--batch", "3", "--image-size", "32"],
 }

@@ -265,12 +265,6 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
 Error ModelCompiler::expandShares() {
   if (llvm::none_of(module->getOps<dist::MeshOp>(), [](dist::MeshOp mesh) { return mesh.getAxisSharesAttr(); }))
     return Error::success();
-  // Their masks would not be those of equal parts.
-  for (auto graph : module->getOps<dfg::GraphOp>())
-    for (auto random : graph.getBody().getOps<dfg::RandomOp>())
-      return makeError(Status::Unsupported, "node \"", dfg::getNodeName(random.getLoc()).str(),
-                       "\" draws random numbers, which devices with unequal shares cannot do; give equal shares, or "
-                       "--no-dropout");
   // First what can be cut only once it is taken apart.
   PassManager manager(result.context.get(), ModuleOp::getOperationName());
   manager.addPass(createDecomposeSplitPass());

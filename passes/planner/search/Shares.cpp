@@ -86,12 +86,8 @@ public:
     bool isMixed = kinds.size() > 1 && llvm::all_of(kinds, [&](const Kind &kind) {
                      return !kind.spec.kind.empty() && kind.spec.driver == kinds.front().spec.driver;
                    });
-    // Masks of dropout are not known to be the same in shares.
-    bool drops = request.training && llvm::any_of(graph.operators, [](const Operator &op) {
-                   return op.op && op.op->getName().getStringRef() == "dfg.dropout";
-                 });
     std::optional<FoundPlan> best;
-    if (isFixed || !isMixed || drops)
+    if (isFixed || !isMixed)
       return best;
     int64_t common = 0;
     for (const Kind &kind : kinds)
