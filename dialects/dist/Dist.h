@@ -57,6 +57,9 @@ inline constexpr llvm::StringLiteral againAttrName = "dist.again";
 /// On a graph or program: its operators are to run in the order in which they stand.
 inline constexpr llvm::StringLiteral orderedAttrName = "dist.ordered";
 
+/// The most that the shares of a mesh's axis may be together: products of two of their sums do not overflow.
+inline constexpr int64_t mostShares = int64_t(1) << 30;
+
 /// A device of the machine, as the module's `dist.devices` describes it.
 struct Device {
   llvm::StringRef name;   ///< Distinct in a module.

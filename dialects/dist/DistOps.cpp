@@ -341,11 +341,10 @@ static LogicalResult verifyShares(MeshOp mesh) {
   if (!list || axis == mesh.getAxisNames().end() ||
       list.size() != mesh.getAxisSizes()[axis - mesh.getAxisNames().begin()])
     return mesh.emitOpError("expects a share for each coordinate of axis ") << shares.begin()->getName();
-  // So that products with sizes of tensors do not overflow.
-  static constexpr int64_t largestShare = 1'000'000;
+  int64_t sum = 0;
   for (int64_t share : list.asArrayRef())
-    if (share < 1 || share > largestShare)
-      return mesh.emitOpError("expects shares from 1 to ") << largestShare << ", got " << share;
+    if (share < 1 || share > mostShares || (sum += share) > mostShares)
+      return mesh.emitOpError("expects positive shares of at most ") << mostShares << " together, got " << share;
   return success();
 }
 

@@ -110,7 +110,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let description = [{
     The last axis varies fastest. A single device is a mesh without axes.
 
-    One axis may have shares, a positive number for each of its coordinates, instead of a size: what it cuts is cut in
+    One axis may have shares, a positive number for each of its coordinates (at most 2^30 together), instead of a size: what it cuts is cut in
     that proportion, as by the speeds of unlike devices. `dist-expand-shares` takes such a mesh apart, into one for each
     run of equal shares; no later pass sees it.
 

@@ -127,7 +127,7 @@ LogicalResult SharesExpander::run() {
       return failure();
     }
   }
-  // Users stand behind what they use.
+  // Users first.
   for (Operation *op : llvm::reverse(expanded))
     op->erase();
   for (Operation *op = body.getTerminator(); op;) {

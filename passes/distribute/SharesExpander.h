@@ -43,7 +43,9 @@ struct Islands {
 
   /// Where the part of a factor of `size` elements ends that belongs to the first `shares` of the total: at the element
   /// next to the exact place.
-  int64_t boundary(int64_t size, int64_t shares) const { return (2 * size * shares + total) / (2 * total); }
+  int64_t boundary(int64_t size, int64_t shares) const {
+    return size / total * shares + (2 * (size % total) * shares + total) / (2 * total);
+  }
   int64_t begin(int64_t size, unsigned island) const { return boundary(size, list[island].begin); }
   int64_t end(int64_t size, unsigned island) const { return boundary(size, list[island].end); }
   /// Whether every island gets something of a factor.

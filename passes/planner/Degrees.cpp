@@ -18,7 +18,6 @@ static Error degreesError(const Twine &message) { return createStringError(incon
 
 /// Reads "2:2:1"; equal shares are none.
 static Expected<std::vector<int64_t>> parseShares(StringRef name, StringRef text) {
-  static constexpr int64_t largestShare = 1'000'000;
   std::vector<int64_t> shares;
   SmallVector<StringRef> items;
   text.split(items, ':');

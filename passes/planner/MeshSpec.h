@@ -14,6 +14,9 @@
 
 namespace cleave {
 
+/// The largest share that people may give: those of the largest machine together are no more than dist::mostShares.
+inline constexpr int64_t largestShare = 10'000;
+
 /// A named axis of a mesh.
 struct MeshAxis {
   std::string name;

@@ -120,7 +120,6 @@ static MeshSpec meshOf(StringRef name, std::vector<unsigned> devices) {
 
 /// A number of devices, or a list of their shares.
 static Expected<MeshAxis> parseAxis(StringRef name, const YamlValue &value, StringRef subject) {
-  static constexpr unsigned largestShare = 1'000'000;
   unsigned number = 0;
   if (value.kind != YamlValue::Kind::List) {
     if (value.kind != YamlValue::Kind::Text || !to_integer(value.text, number, 10) || number < 1 ||

@@ -12,7 +12,7 @@
 
 namespace cleave::runtime {
 
-/// Loss, throughput and the time that is left, every so many steps.
+/// Loss, throughput and the time that is left, every few steps.
 class TrainLog {
 public:
   /// Lines go to `out` every `every` steps, where that is not 0; rows to the file, of every step without `every`.

@@ -2,7 +2,7 @@
 #
 # A training that is killed, interrupted, left without room for its files, or given names that cannot be written, at
 # random moments, and goes on each time: it never has less than its last whole checkpoint, leaves nothing that cannot be
-# read, and ends with the weights of a run that nobody touched, bit by bit. The number of moments is the argument.
+# read, and ends with the weights of an undisturbed run, bit by bit. The number of moments is the argument.
 
 import os
 import random
@@ -167,11 +167,11 @@ def main():
 
 
 def compare(whole, checks):
-    """The weights at the end of a training are those of the one that nobody touched."""
+    """The weights at the end of a training are those of an undisturbed one."""
     result = Training().wait()
     parts = numpy.load("w.npz")
     checks.add(result.code == 0 and all((whole[name] == parts[name]).all() for name in whole.files),
-               "the weights of a run that nobody touched", result)
+               "the weights of an undisturbed run", result)
 
 
 if __name__ == "__main__":

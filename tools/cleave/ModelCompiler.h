@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileTraining.cpp what
-// training adds to them, CompileBuckets.cpp entries for several sizes.
+// What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileSearch.cpp what is
+// asked of the search, CompileTraining.cpp what training adds to them, CompileBuckets.cpp entries for several sizes.
 
 #ifndef CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H
 #define CLEAVE_TOOLS_CLEAVE_MODELCOMPILER_H

@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/Shares.h"
 
+#include "dialects/dist/Dist.h"
+
 #include <numeric>
 
 namespace cleave::search {
@@ -65,7 +67,7 @@ Machine machineOf(const Machine &machine, const DeviceSpec &spec, const DeviceKi
   return made;
 }
 
-/// A kind that does everything so many times as fast.
+/// The kind with all its rates times a factor.
 DeviceKind timesAsFast(DeviceKind kind, double factor) {
   for (auto &[type, peak] : kind.peak)
     peak *= factor;
@@ -100,6 +102,8 @@ public:
   }
 
 private:
+  static constexpr unsigned mostRounds = 4;
+
   std::optional<FoundPlan> find(int64_t model) {
     SearchRequest equal = request;
     equal.degrees.data = static_cast<int64_t>(machine.devices.size()) / model;
@@ -108,11 +112,12 @@ private:
     equal.zero = 0;
     equal.considersOthers = equal.certifies = false;
     equal.progress = nullptr;
+    // All of them together take no longer than the search before.
+    equal.timeBudget = request.timeBudget / static_cast<double>((mostRounds + 1) * kinds.size() + 1);
     std::vector<ShareGroup> groups;
     double speed = 0;
     for (const Kind &kind : kinds) {
-      auto found = findPlan(graph, machineOf(machine, kind.spec, machine.kinds.at(kind.spec.kind)), equal);
-      auto *plan = std::get_if<FoundPlan>(&found);
+      auto plan = planOn(machineOf(machine, kind.spec, machine.kinds.at(kind.spec.kind)), equal);
       if (!plan)
         return std::nullopt;
       groups.push_back({static_cast<int64_t>(kind.devices.size()) / model, 1 / plan->seconds});
@@ -121,25 +126,96 @@ private:
     const Kind &first = kinds.front();
     double mean = speed / static_cast<double>(*equal.degrees.data);
     DeviceKind kind = timesAsFast(machine.kinds.at(first.spec.kind), mean / groups.front().speed);
-    auto found = findPlan(graph, machineOf(machine, first.spec, kind), equal);
-    auto *plan = std::get_if<FoundPlan>(&found);
-    if (!plan || plan->stages.size() != 1)
+    auto plan = planOn(machineOf(machine, first.spec, kind), equal);
+    if (!plan)
       return std::nullopt;
     int64_t samples = graph.batch;
     if (request.training)
       samples = (request.batch ? request.batch : graph.batch) / plan->microbatches;
-    double last = divideSamples(groups, samples);
-    if (llvm::any_of(groups, [](const ShareGroup &group) { return group.samples < group.coordinates; }))
+    equal.microbatches = plan->microbatches;
+    if (!request.training)
+      equal.microbatches.reset();
+    // What a device takes is not in proportion to its samples: all read the weights. So shares are balanced again by
+    // what they take.
+    std::vector<ShareGroup> best;
+    double bestCompute = -1;
+    for (unsigned round = 0; round != mostRounds; ++round) {
+      divideSamples(groups, samples);
+      if (llvm::any_of(groups, [](const ShareGroup &group) { return group.samples < group.coordinates; }))
+        break;
+      double compute = 0;
+      std::vector<ShareGroup> next = groups;
+      for (auto [kind, group] : llvm::zip_equal(kinds, next)) {
+        int64_t own = (group.samples + group.coordinates - 1) / group.coordinates;
+        auto seconds = computeOf(kind, own, samples, model, equal);
+        if (!seconds)
+          return std::nullopt;
+        compute = std::max(compute, *seconds);
+        group.speed = static_cast<double>(own) / *seconds;
+      }
+      if (best.empty() || compute < bestCompute) {
+        best = groups;
+        bestCompute = compute;
+      }
+      groups = std::move(next);
+    }
+    if (best.empty())
       return std::nullopt;
-    scale(*plan, last * speed / static_cast<double>(samples));
-    return writeShares(*plan, groups, samples) ? std::optional(std::move(*plan)) : std::nullopt;
+    setCompute(*plan, bestCompute);
+    return writeShares(*plan, best, samples) ? std::move(plan) : std::nullopt;
   }
 
-  static void scale(FoundPlan &plan, double factor) {
-    plan.seconds *= factor;
+  /// The plan of one stage, if there is one.
+  std::optional<FoundPlan> planOn(const Machine &machine, const SearchRequest &request) const {
+    auto found = findPlan(graph, machine, request);
+    auto *plan = std::get_if<FoundPlan>(&found);
+    return plan && plan->stages.size() == 1 ? std::optional(std::move(*plan)) : std::nullopt;
+  }
+
+  /// Seconds that devices compute in a step.
+  static double computeOf(const FoundPlan &plan) {
+    const FoundStage &stage = plan.stages.front();
+    return static_cast<double>(plan.microbatches) * (stage.forward + stage.backward - stage.exchange);
+  }
+
+  /// Of a device of a kind with `own` samples: between what it takes with the next smaller and larger part into which
+  /// equal devices divide all samples.
+  std::optional<double> computeOf(const Kind &kind, int64_t own, int64_t samples, int64_t model,
+                                  const SearchRequest &equal) const {
+    int64_t ways = std::max<int64_t>(1, samples / own);
+    auto partOf = [&](int64_t ways) { return (samples + ways - 1) / ways; };
+    std::optional<double> more = computeInParts(kind, ways, model, equal);
+    if (!more || partOf(ways) == own)
+      return more;
+    std::optional<double> fewer = computeInParts(kind, ways + 1, model, equal);
+    if (!fewer)
+      return std::nullopt;
+    auto below = static_cast<double>(own - partOf(ways + 1)), above = static_cast<double>(partOf(ways) - own);
+    return (*fewer * above + *more * below) / (below + above);
+  }
+
+  /// Of each of as many devices of a kind, alone on a machine, as parts are made.
+  std::optional<double> computeInParts(const Kind &kind, int64_t ways, int64_t model, SearchRequest equal) const {
+    equal.degrees.data = ways;
+    auto count = static_cast<size_t>(ways * model);
+    Machine alike = machineOf(machine, kind.spec, machine.kinds.at(kind.spec.kind));
+    DeviceSpec device = alike.devices[kind.devices.front()];
+    device.host = device.zone = 0;
+    alike.devices.assign(count, device);
+    alike.links.clear();
+    alike.hosts = {HostSpec()};
+    alike.hosts.front().devices = {{device.kind, static_cast<unsigned>(count)}};
+    alike.hosts.front().link = LinkSpec{1e12, 1e-9};
+    auto plan = planOn(alike, equal);
+    return plan ? std::optional(computeOf(*plan)) : std::nullopt;
+  }
+
+  static void setCompute(FoundPlan &plan, double compute) {
+    double before = computeOf(plan);
+    plan.seconds += compute - before;
     FoundStage &stage = plan.stages.front();
     for (double *seconds : {&stage.forward, &stage.backward, &stage.backwardWeights})
-      *seconds *= factor;
+      *seconds *= compute / before;
   }
 
   /// Whether the parts fit where they go.
@@ -154,6 +230,8 @@ private:
     int64_t parts = 1;
     for (const ShareGroup &group : groups)
       parts = std::lcm(parts, group.coordinates);
+    if (parts > dist::mostShares / std::max<int64_t>(samples, 1))
+      return false;
     double even = static_cast<double>(samples) / static_cast<double>(data->size), most = 1;
     stage.devices.clear();
     for (auto [kind, group] : llvm::zip_equal(kinds, groups)) {
@@ -171,15 +249,15 @@ private:
     }
     stage.activations *= most;
     stage.transient *= most;
-    // Equal shares are none.
-    if (llvm::all_equal(data->shares))
-      data->shares.clear();
-    int64_t divisor = 0;
+    int64_t divisor = 0, sum = 0;
     for (int64_t share : data->shares)
       divisor = std::gcd(divisor, share);
     for (int64_t &share : data->shares)
-      share /= divisor;
-    return true;
+      sum += share /= divisor;
+    // Equal shares are none.
+    if (llvm::all_equal(data->shares))
+      data->shares.clear();
+    return sum <= dist::mostShares;
   }
 
   const SearchGraph &graph;

@@ -25,8 +25,9 @@ double divideSamples(llvm::MutableArrayRef<ShareGroup> groups, int64_t samples);
 /// kinds have as many devices, whose layers groups of equal devices share). Nothing where devices are alike, where the
 /// request fixes anything about devices or splits, or no such plan fits.
 ///
-/// Speeds are those with which devices of one kind alone would run the model in equal parts, so they depend on it. With
-/// shares in proportion to them, a step takes as long as on devices of the mean speed, but for samples that are whole.
+/// Speeds are those with which devices of one kind alone would run the model in equal parts, and then in the parts that
+/// follow from them, until these take equally long; what does not shrink with a part, as reading weights, counts so.
+/// What is exchanged is costed as on equal devices of the mean speed.
 std::optional<FoundPlan> findShares(const SearchGraph &graph, const Machine &machine, const SearchRequest &request);
 
 } // namespace cleave::search

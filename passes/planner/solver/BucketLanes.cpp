@@ -138,15 +138,8 @@ std::vector<double> BucketLanes::keptValues(const std::vector<std::vector<double
   for (size_t entry = 0; entry != entries; ++entry)
     values.insert(values.end(), sum, sum + numLanes);
   for (const BucketLayout::Rest &rest : layout->rests)
-    for (size_t entry = 0; entry != entries; ++entry) {
-      size_t left = entry, offset = rest.offset;
-      for (size_t i = layout->kept.size(); i-- != 0;) {
-        size_t size = layout->numChoices(layout->kept[i]);
-        offset += left % size * rest.strides[i];
-        left /= size;
-      }
-      add(values.data() + entry * numLanes, offset);
-    }
+    for (size_t entry = 0; entry != entries; ++entry)
+      add(values.data() + entry * numLanes, layout->offsetOf(rest, entry));
   return values;
 }
 

@@ -181,15 +181,8 @@ std::vector<double> BucketTree::keptValues() const {
     sum += numbers[root];
   std::vector<double> values(entries, sum);
   for (const BucketLayout::Rest &rest : layout->rests)
-    for (size_t entry = 0; entry != entries; ++entry) {
-      size_t left = entry, offset = rest.offset;
-      for (size_t i = layout->kept.size(); i-- != 0;) {
-        size_t size = layout->numChoices(layout->kept[i]);
-        offset += left % size * rest.strides[i];
-        left /= size;
-      }
-      values[entry] += numbers[offset];
-    }
+    for (size_t entry = 0; entry != entries; ++entry)
+      values[entry] += numbers[layout->offsetOf(rest, entry)];
   return values;
 }
 

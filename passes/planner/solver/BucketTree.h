@@ -79,6 +79,16 @@ struct BucketLayout {
   std::vector<Rest> rests;
 
   unsigned numChoices(unsigned variable) const { return static_cast<unsigned>(reduction.alive[variable].size()); }
+  /// Where a table over kept variables has its number for an entry of their choices, of which the last varies fastest.
+  size_t offsetOf(const Rest &rest, size_t entry) const {
+    size_t offset = rest.offset;
+    for (size_t i = kept.size(); i-- != 0;) {
+      size_t size = numChoices(kept[i]);
+      offset += entry % size * rest.strides[i];
+      entry /= size;
+    }
+    return offset;
+  }
 };
 
 enum class TooLarge {

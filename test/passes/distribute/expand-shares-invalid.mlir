@@ -35,5 +35,5 @@ dist.mesh @two <["a" = [2, 1], "b" = [1, 2]], devices = [0, 1, 2, 3]>
 
 // -----
 
-// expected-error@+1 {{expects shares from 1 to 1000000, got 0}}
+// expected-error@+1 {{expects positive shares of at most 1073741824 together, got 0}}
 dist.mesh @none <["a" = [2, 0]], devices = [0, 1]>

@@ -43,7 +43,7 @@ dfg.graph @runs(%x: tensor<10x3xf32>) -> tensor<3xf32> {
   %2 = dfg.exp %1 {dist.place = #dist.place<@three, by = "test">} : (tensor<3xf32>) -> tensor<3xf32>
   dfg.return %2 : tensor<3xf32>
 }
-// Partial sums are joined in one order wherever they are needed; what nobody needs is not computed.
+// Partial sums are joined in one order wherever they are needed; what is not needed is not computed.
 // CHECK: dist.mesh @three.0<["data" = 2], devices = [4, 2]>
 // CHECK-LABEL: dfg.graph @runs(
 // CHECK: %[[A0:.*]] = dfg.relu %{{.*}} {dist.place = #dist.place<@three.0, by = "test", split = <{d0 = ["data"]}>>}{{.*}} -> tensor<8x3xf32>

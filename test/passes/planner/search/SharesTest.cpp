@@ -48,7 +48,7 @@ TEST(Shares, AreDividedBest) {
   }
 }
 
-/// `slow` devices and one that is so many times as fast, joined by links that cost next to nothing.
+/// `slow` devices and one that is `faster` times as fast; links cost next to nothing.
 Machine machineOf(unsigned slow, double faster) {
   auto kind = [](const char *name, double speed) {
     return "  " + std::string(name) + ": { memory: 16 GiB, bandwidth: " + std::to_string(200 * speed) +
@@ -86,6 +86,36 @@ TEST(Shares, ComeNearTheIdeal) {
       double shared = secondsOn(model, machine, training);
       EXPECT_LE(shared, ideal * 1.1) << slow << " beside one that is " << faster << " times as fast";
       EXPECT_GE(shared, ideal * 0.999) << slow << " beside one that is " << faster << " times as fast";
+    }
+}
+
+// What a device takes with its part is what it takes by itself with a batch of that size, weights and all: with links
+// that cost nothing, a step takes as long as the slowest part.
+TEST(Shares, TakeWhatTheirPartsTake) {
+  auto sizesOf = [](int64_t batch) {
+    return std::map<std::string, int64_t>{
+        {"layers", 3}, {"inputs", 512}, {"hidden", 512}, {"classes", 64}, {"batch", batch}};
+  };
+  for (int64_t batch : {24, 37, 512})
+    for (auto [slow, faster] : {std::pair(1u, 2.0), {2u, 3.0}}) {
+      Machine machine = machineOf(slow, faster);
+      SearchRequest request;
+      request.considersOthers = false;
+      auto shared = findShares(ModelGraph("mlp", sizesOf(batch)).graph, machine, request);
+      ASSERT_TRUE(shared);
+      const MeshAxis &axis = shared->stages.front().axes.front();
+      int64_t sum = 0;
+      for (int64_t share : axis.shares)
+        sum += share;
+      double slowest = 0;
+      for (auto [device, share] : llvm::zip_equal(shared->stages.front().devices, axis.shares)) {
+        Machine alone = machine;
+        alone.devices = {machine.devices[device]};
+        alone.hosts.front().devices = {{machine.devices[device].kind, 1}};
+        double own = secondsOn(ModelGraph("mlp", sizesOf((batch * share + sum - 1) / sum)), alone, false);
+        slowest = std::max(slowest, own);
+      }
+      EXPECT_NEAR(shared->seconds / slowest, 1, 0.05) << batch << " on " << slow << ", " << faster;
     }
 }
 

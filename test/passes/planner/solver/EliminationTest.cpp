@@ -77,15 +77,19 @@ TEST(Elimination, CountsBytes) {
   }
 }
 
+/// Two variables or none, in turn.
+std::vector<unsigned> keptOf(const ChoiceProblem &problem, unsigned seed) {
+  if (seed % 2 == 0 || problem.variables.size() < 2)
+    return {};
+  return {static_cast<unsigned>(problem.variables.size()) - 1, 0};
+}
+
 // Several costs of choices at once: in each lane the least values are those of an elimination with these costs alone.
 TEST(EliminationPlan, ServesSeveralCostsAtOnce) {
   std::vector<double> memory;
   for (unsigned seed = 0; seed != 200; ++seed) {
     ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
-    std::vector<unsigned> kept;
-    if (seed % 2 && problem.variables.size() > 1)
-      kept = {static_cast<unsigned>(problem.variables.size()) - 1, 0};
-    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, kept, 1u << 20);
+    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, keptOf(problem, seed), 1u << 20);
     ASSERT_TRUE(plan);
     Random random(seed);
     std::vector<std::vector<double>> together(problem.variables.size());
@@ -113,9 +117,7 @@ TEST(EliminationPlan, ServesSeveralCostsAtOnce) {
 TEST(EliminationPlan, ServesAnyCosts) {
   for (unsigned seed = 0; seed != 200; ++seed) {
     ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
-    std::vector<unsigned> kept;
-    if (seed % 2 && problem.variables.size() > 1)
-      kept = {static_cast<unsigned>(problem.variables.size()) - 1, 0};
+    std::vector<unsigned> kept = keptOf(problem, seed);
     std::optional<EliminationPlan> plan = EliminationPlan::make(problem, kept, 1u << 20);
     ASSERT_TRUE(plan);
     Random random(seed);
