@@ -6,6 +6,7 @@
 
 #include "dialects/dist/Dist.h"
 
+#include <limits>
 #include <numeric>
 
 namespace cleave::search {
@@ -94,10 +95,17 @@ public:
     int64_t common = 0;
     for (const Kind &kind : kinds)
       common = std::gcd(common, static_cast<int64_t>(kind.devices.size()));
-    for (int64_t model = 1; model <= common; model *= 2)
-      if (common % model == 0)
-        if (auto found = find(model); found && (!best || found->seconds < best->seconds))
-          best = std::move(found);
+    double bound = std::numeric_limits<double>::infinity();
+    for (int64_t model = 1; model <= common; model *= 2) {
+      if (common % model != 0)
+        continue;
+      auto found = find(model);
+      bound = std::min(bound, boundOf(model));
+      if (found && (!best || found->seconds < best->seconds))
+        best = std::move(found);
+    }
+    if (best)
+      best->lowerBound = bound;
     return best;
   }
 
@@ -165,6 +173,26 @@ private:
     return writeShares(*plan, best, samples) ? std::move(plan) : std::nullopt;
   }
 
+  /// Seconds that no shares are faster than: no part takes less for each of its samples than all samples in one part,
+  /// nothing exchanged and memory without end.
+  double boundOf(int64_t model) const {
+    SearchRequest all = request;
+    all.degrees.data = all.degrees.pipeline = 1;
+    all.degrees.model = model;
+    all.zero = 0;
+    all.memoryLimit = std::numeric_limits<double>::max();
+    all.considersOthers = all.certifies = false;
+    all.progress = nullptr;
+    double speed = 0;
+    for (const Kind &kind : kinds) {
+      auto plan = planOn(aloneOn(kind, model), all);
+      if (!plan)
+        return 0;
+      speed += static_cast<double>(kind.devices.size()) / static_cast<double>(model) / plan->lowerBound;
+    }
+    return 1 / speed;
+  }
+
   /// The plan of one stage, if there is one.
   std::optional<FoundPlan> planOn(const Machine &machine, const SearchRequest &request) const {
     auto found = findPlan(graph, machine, request);
@@ -197,7 +225,12 @@ private:
   /// Of each of as many devices of a kind, alone on a machine, as parts are made.
   std::optional<double> computeInParts(const Kind &kind, int64_t ways, int64_t model, SearchRequest equal) const {
     equal.degrees.data = ways;
-    auto count = static_cast<size_t>(ways * model);
+    auto plan = planOn(aloneOn(kind, static_cast<size_t>(ways * model)), equal);
+    return plan ? std::optional(computeOf(*plan)) : std::nullopt;
+  }
+
+  /// A host of `count` devices of a kind, which exchange without taking time.
+  Machine aloneOn(const Kind &kind, size_t count) const {
     Machine alike = machineOf(machine, kind.spec, machine.kinds.at(kind.spec.kind));
     DeviceSpec device = alike.devices[kind.devices.front()];
     device.host = device.zone = 0;
@@ -205,9 +238,10 @@ private:
     alike.links.clear();
     alike.hosts = {HostSpec()};
     alike.hosts.front().devices = {{device.kind, static_cast<unsigned>(count)}};
-    alike.hosts.front().link = LinkSpec{1e12, 1e-9};
-    auto plan = planOn(alike, equal);
-    return plan ? std::optional(computeOf(*plan)) : std::nullopt;
+    LinkSpec free;
+    free.bandwidth = std::numeric_limits<double>::infinity();
+    alike.hosts.front().link = free;
+    return alike;
   }
 
   static void setCompute(FoundPlan &plan, double compute) {
