@@ -66,6 +66,7 @@ Error beginWith(const PlanContents &plan, const Entry &entry, const std::string 
   std::map<std::string, const Parameter *> byName;
   for (uint32_t index : modelParameters(plan, keptParameters(entry)))
     byName[plan.parameters[index].name] = &plan.parameters[index];
+  const size_t all = byName.size();
   for (const ArchiveMember &member : members) {
     auto found = byName.find(member.name);
     if (found == byName.end())
@@ -75,9 +76,11 @@ Error beginWith(const PlanContents &plan, const Entry &entry, const std::string 
       return makeError(Status::Failure, "--weights expects ", found->second->type.text(), " for \"", member.name,
                        "\", got ", member.tensor.type().text(), " in \"", file, '"');
     source.add(member.name, member.tensor.bytes());
+    // Each once: a second one of the name is one too many.
+    byName.erase(found);
   }
-  if (size_t left = byName.size() - members.size(); left != 0)
-    notice = std::to_string(left) + " of " + std::to_string(byName.size()) + " parameters are not in " + file +
+  if (!byName.empty())
+    notice = std::to_string(byName.size()) + " of " + std::to_string(all) + " parameters are not in " + file +
              " and begin as in the plan";
   return Error::success();
 }
