@@ -20,6 +20,9 @@ class Trace;
 struct ExecutorOptions {
   /// Keep the compute threads of several devices on cores of their own where the machine has enough.
   bool pin = true;
+  /// Compute threads of other executors of this process that work at the same time: those on cores before and behind
+  /// this one's.
+  unsigned threadsBefore = 0, threadsBehind = 0;
   /// Where each instruction's begin and end are recorded; null: nowhere.
   Trace *trace = nullptr;
   /// Seconds that an instruction takes on `device` under the null driver; absent: none. A communication takes the

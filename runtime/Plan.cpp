@@ -43,6 +43,16 @@ Expected<Plan> Plan::fromBytes(std::span<const std::byte> bytes, std::filesystem
   return parse(std::move(owner), copy, std::move(folder));
 }
 
+Plan Plan::ofReplica(uint32_t replica) const {
+  auto moved = std::make_shared<PlanContents>(*contents);
+  for (Mesh &mesh : moved->meshes)
+    for (uint32_t &device : mesh.devices)
+      device += replica * moved->replicas->devices;
+  Plan plan = *this;
+  plan.contents = std::move(moved);
+  return plan;
+}
+
 Expected<const Entry *> Plan::entry(const std::string &name) const {
   if (name.empty() && !contents->entries.empty())
     return &contents->entries.front();

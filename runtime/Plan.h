@@ -44,11 +44,13 @@ struct Parameter {
   Source source;
 };
 
-/// An input or output of an entry. `classes`: of labels, how many there are; else 0.
+/// An input or output of an entry. `classes`: of labels, how many there are; else 0. `parameter`: that of which it is a
+/// version, or to which it is to be added (plan.fbs).
 struct Port {
   std::string name;
   TensorType type;
   uint64_t classes = 0;
+  std::optional<uint32_t> parameter = std::nullopt;
 };
 
 struct PlanDevice {
@@ -345,6 +347,17 @@ inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 inline constexpr uint32_t planVersion = 4;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
+/// Replicas of a training step that do not wait for each other, and where they are (plan.fbs).
+struct Replicas {
+  uint32_t count = 0, devices = 0;
+  std::optional<uint64_t> bound = 0; ///< nothing: any number of steps
+  uint32_t localSteps = 0;
+
+  /// Whether versions are made of the gifts of all replicas together.
+  bool areTogether() const { return bound == 0u; }
+  bool operator==(const Replicas &) const = default;
+};
+
 struct PlanContents {
   uint32_t version = planVersion;
   std::string producer, model, strategy;
@@ -356,6 +369,7 @@ struct PlanContents {
   std::vector<Entry> entries;
   std::vector<Setting> settings;
   Processor processor; ///< what the plan's devices of the driver cpu need
+  std::optional<Replicas> replicas;
 };
 
 /// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed
@@ -373,6 +387,8 @@ public:
   const std::filesystem::path &folder() const { return home; }
   /// The file's bytes.
   std::span<const std::byte> bytes() const { return storage; }
+  /// The plan with the devices of a replica in the place of the first's; it has replicas, and one of this number.
+  Plan ofReplica(uint32_t replica) const;
   /// The entry of that name, or the first one when `name` is empty. Status::Usage when there is no such entry.
   Expected<const Entry *> entry(const std::string &name) const;
 

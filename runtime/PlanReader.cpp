@@ -295,7 +295,8 @@ Entry Reader::entry(const fb::Entry &from) {
   Entry to;
   auto port = [&](const fb::Port *element) {
     std::string name = text(element->name());
-    return Port{name, type(element->type(), name), element->classes()};
+    auto parameter = element->parameter() == 0 ? std::nullopt : std::optional(element->parameter() - 1);
+    return Port{name, type(element->type(), name), element->classes(), parameter};
   };
   to.name = text(from.name());
   to.inputs = list<Port>(from.inputs(), port);
@@ -337,6 +338,11 @@ PlanContents Reader::plan(const fb::Plan &from) {
   to.settings = list<Setting>(from.settings(), [&](const fb::Setting *setting) {
     return Setting{text(setting->name()), text(setting->value())};
   });
+  if (const fb::Replicas *replicas = from.replicas())
+    to.replicas = Replicas{replicas->count(), replicas->devices(),
+                           replicas->bound() < 0 ? std::nullopt
+                                                 : std::optional(static_cast<uint64_t>(replicas->bound())),
+                           replicas->local_steps()};
   if (const fb::Processor *processor = from.processor())
     to.processor = {text(processor->name()), list<std::string>(processor->features(), feature)};
   return to;

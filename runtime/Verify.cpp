@@ -6,6 +6,7 @@
 #include "runtime/Verify.h"
 
 #include "runtime/VerifyProgram.h"
+#include "runtime/VerifyReplicas.h"
 #include "runtime/VerifyState.h"
 
 #include <algorithm>
@@ -218,7 +219,8 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
       return reject("operator \"", op.name, "\" expects finite numbers for its work, bytes and seconds");
   }
   for (const Port &port : entry.inputs)
-    if (entry.samples != 0 && (port.type.shape.empty() || port.type.shape[0] != static_cast<int64_t>(entry.samples)))
+    if (entry.samples != 0 && !port.parameter &&
+        (port.type.shape.empty() || port.type.shape[0] != static_cast<int64_t>(entry.samples)))
       return reject("input \"", port.name, "\" expects the entry's ", entry.samples, " samples in dimension 0, got ",
                     port.type.text());
   if (entry.prediction)
@@ -258,7 +260,9 @@ Error verifyPlan(const PlanContents &plan) {
     if (!plan.entries[i].isDecision())
       if (Error error = verifyOrder(plan, plan.entries[i], lasting[i]))
         return error;
-  return verifySharing(plan, lasting);
+  if (Error error = verifySharing(plan, lasting))
+    return error;
+  return verifyReplicas(plan);
 }
 
 Expected<Plan> readVerifiedPlan(const std::filesystem::path &file) {

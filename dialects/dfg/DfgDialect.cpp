@@ -44,6 +44,8 @@ LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute
 }
 
 static LogicalResult verifyPortAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == versionAttrName && isa<StringAttr>(attribute.getValue()))
+    return success();
   if (attribute.getName() != "dfg.name" || !isa<StringAttr>(attribute.getValue()))
     return op->emitOpError("expects only the string attribute 'dfg.name' on arguments and results, got '")
            << attribute.getName().getValue() << "'";

@@ -5,6 +5,8 @@
 #include "dialects/dist/Accumulation.h"
 #include "dialects/dist/Dist.h"
 
+#include "dialects/dist/Replicas.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
@@ -284,6 +286,8 @@ void cleave::dist::setDevices(ModuleOp module, ArrayRef<Device> devices) {
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == devicesAttrName)
     return verifyDevices(op, attribute.getValue());
+  if (attribute.getName() == replicasAttrName)
+    return verifyReplicas(op, attribute.getValue());
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
   StringAttr name = attribute.getName();

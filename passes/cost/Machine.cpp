@@ -118,6 +118,43 @@ void addDevices(Machine &machine) {
       }
 }
 
+/// A host's first devices.
+static HostSpec firstDevices(HostSpec host, unsigned count) {
+  unsigned left = count;
+  for (HostSpec::Devices &devices : host.devices)
+    left -= devices.count = std::min(devices.count, left);
+  llvm::erase_if(host.devices, [](const HostSpec::Devices &devices) { return devices.count == 0; });
+  left = count;
+  for (SwitchSpec &spec : host.switches)
+    left -= spec.devices = std::min(spec.devices, left);
+  llvm::erase_if(host.switches, [](const SwitchSpec &spec) { return spec.devices == 0; });
+  llvm::erase_if(host.pairs, [&](const PairSpec &pair) { return std::max(pair.first, pair.second) >= count; });
+  host.count = 1;
+  return host;
+}
+
+Machine firstDevices(const Machine &machine, unsigned count) {
+  Machine part = machine;
+  part.devices.resize(count);
+  part.hosts.clear();
+  unsigned left = count;
+  for (const HostSpec &host : machine.hosts) {
+    unsigned each = host.numDevices(), whole = each == 0 ? 0 : std::min(host.count, left / each);
+    if (whole != 0) {
+      part.hosts.push_back(host);
+      part.hosts.back().count = whole;
+      left -= whole * each;
+    }
+    if (left == 0)
+      break;
+    if (whole == host.count)
+      continue;
+    part.hosts.push_back(firstDevices(host, left));
+    break;
+  }
+  return part;
+}
+
 static bool isMachineFile(StringRef name) { return name.ends_with(".yaml") || name.ends_with(".yml"); }
 
 static constexpr unsigned mostCores = 4096;

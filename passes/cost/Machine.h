@@ -217,6 +217,9 @@ std::vector<unsigned> zoneNumbers(const Machine &machine);
 /// Adds the devices of `hosts` to a machine that has none: "KIND.INDEX", with the driver, cores and memory of the kind.
 void addDevices(Machine &machine);
 
+/// A machine's first devices, at least one and no more than it has, with what connects them.
+Machine firstDevices(const Machine &machine, unsigned count);
+
 /// Reads the text of `--machine`:
 ///
 ///   host        one CPU device with all cores that this process may use

@@ -5,6 +5,7 @@
 #include "passes/emit/EmitPlan.h"
 
 #include "dialects/dfg/PortAttributes.h"
+#include "dialects/dist/Replicas.h"
 #include "passes/emit/OperatorRows.h"
 #include "passes/emit/PlanTables.h"
 #include "passes/schedule/NodeNames.h"
@@ -61,9 +62,14 @@ public:
       auto name = tables.text(chosen->name);
       processor = fb::CreateProcessor(builder, name, builder.CreateVector(features));
     }
-    fb::FinishPlanBuffer(builder,
-                         fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices, meshes,
-                                        parameters, objects, kernels, entryList, settingList, processor));
+    Offset<fb::Replicas> replicas;
+    if (auto said = dist::getReplicas(module))
+      replicas = fb::CreateReplicas(builder, said->count, said->devices,
+                                    said->bound ? static_cast<int64_t>(*said->bound) : -1,
+                                    static_cast<uint32_t>(said->localSteps));
+    fb::FinishPlanBuffer(builder, fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices,
+                                                 meshes, parameters, objects, kernels, entryList, settingList,
+                                                 processor, replicas));
     return verified();
   }
 
@@ -300,10 +306,11 @@ private:
   //===-- the entry -------------------------------------------------------------------------------------------===//
 
   /// `classes`: of labels, null of others.
-  Offset<fb::Port> port(StringRef name, Type type, IntegerAttr classes) {
+  Offset<fb::Port> port(StringRef name, Type type, IntegerAttr classes, StringAttr parameter) {
     auto nameText = tables.text(name);
     return fb::CreatePort(builder, nameText, tables.type(cast<RankedTensorType>(type)),
-                          classes ? static_cast<uint64_t>(classes.getInt()) : 0);
+                          classes ? static_cast<uint64_t>(classes.getInt()) : 0,
+                          parameter ? tables.parameterIndex(parameter.getValue()) + 1 : 0);
   }
 
   /// `isFirst`: of the first entry, about which the search knows more than the simulator.
@@ -369,15 +376,17 @@ private:
     inputNames.clear();
     outputNames.clear();
     auto addPort = [&](std::vector<Offset<fb::Port>> &list, std::vector<std::string> &names, StringRef name,
-                       const char *fallback, Type type, IntegerAttr classes = {}) {
+                       const char *fallback, Type type, StringAttr parameter, IntegerAttr classes = {}) {
       names.push_back(name.empty() ? fallback + std::to_string(names.size()) : name.str());
-      list.push_back(port(names.back(), type, classes));
+      list.push_back(port(names.back(), type, classes, parameter));
     };
     for (auto [index, type] : llvm::enumerate(graph.getArgumentTypes()))
       addPort(inputs, inputNames, graph.getInputName(index), "input", type,
+              graph.getArgAttrOfType<StringAttr>(index, dfg::versionAttrName),
               graph.getArgAttrOfType<IntegerAttr>(index, dfg::classesAttrName));
     for (auto [index, type] : llvm::enumerate(graph.getResultTypes()))
-      addPort(outputs, outputNames, graph.getOutputName(index), "output", type);
+      addPort(outputs, outputNames, graph.getOutputName(index), "output", type,
+              graph.getResultAttrOfType<StringAttr>(index, dfg::versionAttrName));
     std::vector<Offset<fb::Program>> programs;
     for (plan::ProgramOp op : programsOf(graph))
       programs.push_back(program(op));

@@ -20,6 +20,13 @@ static llvm::Error unknownSchedule(StringRef text) {
   return optionError(subject + " expects constant, step:PERIOD:GAMMA or cosine:TOTAL[:WARMUP], got \"" + text + "\"");
 }
 
+LearningRateOptions stretched(LearningRateOptions options, unsigned parts) {
+  options.period *= parts;
+  options.total *= parts;
+  options.warmup *= parts;
+  return options;
+}
+
 llvm::Expected<LearningRateOptions> parseSchedule(StringRef text, double rate) {
   LearningRateOptions options;
   options.rate = rate;

@@ -29,6 +29,9 @@ struct LearningRateOptions {
   int64_t total = 0, warmup = 0;
 };
 
+/// The schedule for steps that are `parts` times as many: that many have the rate of one.
+LearningRateOptions stretched(LearningRateOptions options, unsigned parts);
+
 /// "constant", "step:PERIOD:GAMMA" or "cosine:TOTAL[:WARMUP]" for `rate`.
 llvm::Expected<LearningRateOptions> parseSchedule(llvm::StringRef text, double rate);
 

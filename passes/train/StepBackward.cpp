@@ -97,14 +97,13 @@ void StepWriter::seedLoss(Microbatch &microbatch, unsigned stage) {
   Value loss = forward.getBody().front().getTerminator()->getOperand(0);
   if (!llvm::is_contained(stages[stage].operators, loss.getDefiningOp()))
     return;
-  if (microbatch.share) {
-    microbatch.cotangents[microbatch.values.lookup(loss)] = microbatch.share;
+  Value &cotangent = microbatch.cotangents[microbatch.values.lookup(loss)];
+  cotangent = microbatch.gradientShare;
+  if (cotangent)
     return;
-  }
   auto type = cast<RankedTensorType>(loss.getType());
-  FloatAttr one = FloatAttr::get(type.getElementType(), 1.0 / options.microbatches);
-  microbatch.cotangents[microbatch.values.lookup(loss)] =
-      dfg::ConstantOp::create(builder, partOf(loss.getLoc(), "gradient"), DenseElementsAttr::get(type, one));
+  FloatAttr one = FloatAttr::get(type.getElementType(), 1.0 / options.microbatches / options.replicas);
+  cotangent = dfg::ConstantOp::create(builder, partOf(loss.getLoc(), "gradient"), DenseElementsAttr::get(type, one));
   taskOperators.append(recorder.take());
 }
 

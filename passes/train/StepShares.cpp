@@ -58,8 +58,11 @@ LogicalResult StepWriter::shareLoss() {
     total = total ? math.add(total, count) : count;
   }
   total = math.max(math.cast(total, Arithmetic::elementOf(loss)), 1.0);
-  for (Microbatch &microbatch : microbatches)
+  for (Microbatch &microbatch : microbatches) {
     microbatch.share = math.div(math.cast(microbatch.values.lookup(counts), Arithmetic::elementOf(loss)), total);
+    microbatch.gradientShare =
+        options.replicas == 1 ? microbatch.share : math.mul(microbatch.share, 1.0 / options.replicas);
+  }
   return placeCreated(dist::getPlace(counts.getDefiningOp()).getMesh(), "loss", {});
 }
 

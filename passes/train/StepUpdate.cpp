@@ -87,6 +87,8 @@ LogicalResult StepWriter::update() {
     if (failed(sum))
       return failure();
     gradients.push_back(*sum);
+    changed.trained.push_back({parameter->read.getParameterAttr(), *sum, dist::getPlace(parameter->read).getMesh(),
+                                 parameter->home});
   }
   std::vector<size_t> order = orderOfGradients(gradients);
   if (failed(clip(trained, gradients)))
@@ -99,6 +101,7 @@ LogicalResult StepWriter::update() {
       return failure();
   for (auto &[name, next] : microbatches.back().nextValues) {
     Parameter &parameter = parameters.find(name)->second;
+    changed.written.push_back(cast<FlatSymbolRefAttr>(name));
     if (failed(writeState(cast<FlatSymbolRefAttr>(name), next.second->getLoc(), next.first,
                           dist::getPlace(parameter.read).getMesh(), parameter.home)))
       return failure();

@@ -37,6 +37,8 @@ public:
         stages(findStages(forward)), places(module), builder(forward.getContext(), &recorder) {}
 
   llvm::FailureOr<dfg::GraphOp> write();
+  /// What the step changes, once it is written.
+  ChangedParameters takeChanged() { return std::move(changed); }
 
 private:
   /// A parameter that the step reads, and writes if it is trained or the forward graph writes it.
@@ -60,6 +62,8 @@ private:
     llvm::MapVector<mlir::Attribute, std::pair<mlir::Value, mlir::Operation *>> nextValues;
     /// Its share of what the step's loss is a mean over, a scalar of the loss's type; null where shares are equal.
     mlir::Value share;
+    /// The same of what all replicas' gradients are a mean over, where there are several: its loss's cotangent.
+    mlir::Value gradientShare;
   };
 
   //===-- the frame -------------------------------------------------------------------------------------------===//
@@ -220,6 +224,7 @@ private:
   /// From the forward graph's reads and constants to the step's.
   mlir::IRMapping shared;
   llvm::MapVector<mlir::Attribute, Parameter> parameters;
+  ChangedParameters changed;
   std::vector<Microbatch> microbatches;
   /// Operators of the forward graph that shareLoss has written for all microbatches.
   llvm::SetVector<mlir::Operation *> counted;

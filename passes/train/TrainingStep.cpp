@@ -20,10 +20,15 @@ std::optional<KeptActivations> findKept(StringRef name) {
       .Default(std::nullopt);
 }
 
-FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options) {
-  auto step = StepWriter(forward, options).write();
-  if (succeeded(step))
-    forward.erase();
+FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options,
+                                          ChangedParameters *changed) {
+  StepWriter writer(forward, options);
+  auto step = writer.write();
+  if (failed(step))
+    return failure();
+  if (changed)
+    *changed = writer.takeChanged();
+  forward.erase();
   return step;
 }
 

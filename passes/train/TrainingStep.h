@@ -19,6 +19,7 @@
 #include "passes/train/Optimizer.h"
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dist/Dist.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -50,6 +51,9 @@ struct TrainingOptions : StageOptions {
   OptimizerOptions optimizer;
   /// The largest norm of all gradients together; 0: any.
   double clipNorm = 0;
+  /// How many replicas of the step there are whose gradients are added up: each is of a mean over its own samples, and
+  /// counts for one part of so many.
+  unsigned replicas = 1;
 
   const StageOptions &of(mlir::FlatSymbolRefAttr mesh) const {
     auto found = byMesh.find(mesh.getValue());
@@ -61,13 +65,30 @@ inline constexpr llvm::StringLiteral trainGraphName = "train", evaluateGraphName
 /// The parameter that counts the steps done: an i64 scalar.
 inline constexpr llvm::StringLiteral stepParameterName = "train/step";
 
+/// A parameter that a step trains: its gradient, a value of the step's graph (before any limit to its norm), and its
+/// home.
+struct TrainedParameter {
+  mlir::FlatSymbolRefAttr name;
+  mlir::Value gradient;
+  mlir::FlatSymbolRefAttr mesh;
+  dist::Layout layout;
+};
+
+/// What a step changes.
+struct ChangedParameters {
+  std::vector<TrainedParameter> trained;
+  /// State that the forward graph writes, as the counters of dropout.
+  std::vector<mlir::FlatSymbolRefAttr> written;
+};
+
 /// Replaces `forward` by a graph `train` that does a step and has microbatches times as many samples in dimension 0 of
 /// its inputs. The forward graph is placed; its first result is the loss, a mean over samples (a float scalar), its
 /// others are sums over samples. The step returns the mean and the sums of its microbatches; where one of the results
 /// is what the loss is a mean over (dfg::countsAttrName), the mean is over all that the step counts. Fails, with a
 /// diagnostic, where an operator on the way from a parameter to the loss has no gradient (it names the model's node),
-/// where no parameter has a gradient, or an input has no samples.
-llvm::FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options);
+/// where no parameter has a gradient, or an input has no samples. `changed` gets what the step changes.
+llvm::FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options,
+                                                ChangedParameters *changed = nullptr);
 
 } // namespace cleave
 

@@ -28,16 +28,18 @@ static Expected<Scale> parseScale(const std::string &text) {
 
 Expected<Dataset> Dataset::read(const Entry &entry, const std::vector<std::string> &bindings,
                                 const std::vector<std::string> &scales, const char *option) {
-  auto files = bindPorts(bindings, entry.inputs, option);
+  Dataset dataset;
+  dataset.batch = entry.samples;
+  std::ranges::copy_if(entry.inputs, std::back_inserter(dataset.ports),
+                       [](const Port &port) { return !port.parameter; });
+  auto files = bindPorts(bindings, dataset.ports, option);
   if (!files)
     return files.error();
-  auto scaleTexts = bindPorts(scales, entry.inputs, "--scale", "FACTOR");
+  auto scaleTexts = bindPorts(scales, dataset.ports, "--scale", "FACTOR");
   if (!scaleTexts)
     return scaleTexts.error();
-  Dataset dataset;
-  dataset.entry = &entry;
-  for (size_t i = 0; i != entry.inputs.size(); ++i) {
-    const Port &port = entry.inputs[i];
+  for (size_t i = 0; i != dataset.ports.size(); ++i) {
+    const Port &port = dataset.ports[i];
     if (!(*files)[i])
       return makeError(Status::Usage, "input \"", port.name, "\" ", port.type.text(), " of entry \"", entry.name,
                        "\" expects data; say ", option, " ", port.name, "=FILE",
@@ -54,50 +56,50 @@ Expected<Dataset> Dataset::read(const Entry &entry, const std::vector<std::strin
       return data.error();
     if (i != 0 && data->samples() != dataset.count)
       return makeError(Status::Failure, "data for all inputs expects as many samples, got ", dataset.count, " for \"",
-                       entry.inputs[0].name, "\" in \"", *(*files)[0], "\" and ", data->samples(), " for \"", port.name,
+                       dataset.ports[0].name, "\" in \"", *(*files)[0], "\" and ", data->samples(), " for \"", port.name,
                        "\" in \"", *(*files)[i], "\"");
     dataset.count = data->samples();
     dataset.hasLabels |= port.classes != 0;
     dataset.inputs.push_back(std::move(*data));
   }
-  if (entry.inputs.empty())
+  if (dataset.ports.empty())
     return makeError(Status::Failure, "entry \"", entry.name, "\" expects no inputs, so there is no data to train on");
   return dataset;
 }
 
 Expected<BatchOrder> Dataset::rest(uint64_t seed, uint64_t epoch, uint64_t taken) const {
   BatchOrder order{randomOrder(count, seed, epoch), {}};
-  for (uint64_t begin = taken; begin + entry->samples <= count; begin += entry->samples)
-    order.batches.push_back({0, begin, entry->samples});
+  for (uint64_t begin = taken; begin + batch <= count; begin += batch)
+    order.batches.push_back({0, begin, batch});
   return order;
 }
 
 BatchOrder Dataset::all() const {
   BatchOrder order{std::vector<uint64_t>(count), {}};
   std::iota(order.samples.begin(), order.samples.end(), 0);
-  for (uint64_t begin = 0; begin < count; begin += entry->samples)
-    order.batches.push_back({0, begin, std::min(entry->samples, count - begin)});
+  for (uint64_t begin = 0; begin < count; begin += batch)
+    order.batches.push_back({0, begin, std::min(batch, count - begin)});
   return order;
 }
 
 Expected<Batch> Dataset::allocate() const {
-  auto inputs = allocateTensors(entry->inputs);
+  auto inputs = allocateTensors(ports);
   if (!inputs)
     return inputs.error();
-  Batch batch;
-  batch.tensors.push_back(std::move(*inputs));
-  return batch;
+  Batch made;
+  made.tensors.push_back(std::move(*inputs));
+  return made;
 }
 
-void Dataset::fill(Batch &batch, uint32_t bucket, std::span<const uint64_t> which) const {
-  batch.bucket = bucket;
-  batch.samples = which.size();
-  batch.labels = hasLabels ? 0 : which.size();
+void Dataset::fill(Batch &filled, uint32_t bucket, std::span<const uint64_t> which) const {
+  filled.bucket = bucket;
+  filled.samples = which.size();
+  filled.labels = hasLabels ? 0 : which.size();
   for (size_t i = 0; i != inputs.size(); ++i) {
-    const Port &port = entry->inputs[i];
-    std::span<std::byte> bytes = batch.inputs()[i].bytes();
-    uint64_t each = bytes.size() / entry->samples;
-    for (uint64_t place = 0; place != entry->samples; ++place) {
+    const Port &port = ports[i];
+    std::span<std::byte> bytes = filled.inputs()[i].bytes();
+    uint64_t each = bytes.size() / batch;
+    for (uint64_t place = 0; place != batch; ++place) {
       bool meant = place < which.size();
       uint64_t sample = which[meant ? place : 0];
       std::span<std::byte> target = bytes.subspan(place * each, each);
@@ -107,7 +109,7 @@ void Dataset::fill(Batch &batch, uint32_t bucket, std::span<const uint64_t> whic
         for (uint64_t at = 0; at != each; at += elementBytes(port.type.element))
           storeElement(port.type.element, target.data() + at, -1);
       if (port.classes != 0 && meant)
-        batch.labels += inputs[i].labels(sample);
+        filled.labels += inputs[i].labels(sample);
     }
   }
 }

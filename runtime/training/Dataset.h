@@ -28,7 +28,9 @@ public:
   bool masks() const override { return hasLabels; }
 
 private:
-  const Entry *entry = nullptr;
+  /// The entry's samples, and its inputs but for versions of parameters, which stand behind the others.
+  uint64_t batch = 0;
+  std::vector<Port> ports;
   std::vector<SampleData> inputs;
   uint64_t count = 0;
   bool hasLabels = false;

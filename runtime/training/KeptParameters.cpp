@@ -63,6 +63,10 @@ Error restore(const PlanContents &plan, const Entry &entry, const Checkpoint &ch
     source.add(parameter.name, found->tensor.bytes());
     ++used;
   }
+  // Those of replicas are theirs to take.
+  if (plan.replicas)
+    used += static_cast<size_t>(std::ranges::count_if(
+        checkpoint.tensors, [](const NamedTensor &tensor) { return tensor.name.starts_with("replica"); }));
   if (used != checkpoint.tensors.size())
     notice = "the checkpoint has " + std::to_string(checkpoint.tensors.size() - used) +
              " tensors more than the plan's steps write; they are left out";

@@ -16,6 +16,7 @@
 #include "runtime/training/StopSignals.h"
 #include "runtime/training/TrainLog.h"
 #include "runtime/training/TrainReport.h"
+#include "runtime/training/asynchronous/ReplicaLoop.h"
 
 #include <algorithm>
 #include <chrono>
@@ -45,6 +46,8 @@ public:
     if (Error error = agree(restorePosition()))
       return error;
     if (Error error = createExecutor())
+      return error;
+    if (Error error = createLoop())
       return error;
     Error error = train();
     progress.clear();
@@ -122,7 +125,40 @@ private:
     return found;
   }
 
+  /// What the keeper of replicas' parameters runs besides evaluation.
+  static constexpr const char *applyEntryName = "apply";
+
+  /// Options that replicas have, and those that they lack.
+  Error readReplicas() {
+    std::pair<const char *, bool> given[] = {{"--record", !options.recordFile.empty()},
+                                             {"--replay", !options.replayFile.empty()},
+                                             {"--try-replica", !options.trials.empty()},
+                                             {"--lost-replica", options.goOnWithout}};
+    for (auto [flag, isGiven] : given)
+      if (isGiven && !plan->replicas)
+        return makeError(Status::Usage, flag, " expects a plan with replicas; compile with --sync");
+    if (!plan->replicas)
+      return Error::success();
+    if (processes)
+      return makeError(Status::Unsupported, "a plan with replicas runs in one process, got ", processes->count(),
+                       "; run it without mpirun");
+    if (!options.traceFile.empty())
+      return makeError(Status::Unsupported, "--trace does not go with a plan with replicas");
+    for (const std::string &trial : options.trials)
+      if (Error error = replicaOptions.addTrial(trial, plan->replicas->count))
+        return error;
+    if (options.goOnWithout && plan->replicas->areTogether())
+      return makeError(Status::Usage, "--lost-replica go-on expects replicas that make versions by themselves, compiled "
+                                      "with --sync ssp:S and an S above 0; these wait for each other's gifts");
+    replicaOptions.goOn = options.goOnWithout;
+    replicaOptions.recordFile = options.recordFile;
+    replicaOptions.replayFile = options.replayFile;
+    return Error::success();
+  }
+
   Error findEntries() {
+    if (Error error = readReplicas())
+      return error;
     for (const char *name : {trainEntryName, evaluateEntryName}) {
       std::vector<const Entry *> found = entriesNamed(name);
       if (name == evaluateEntryName && options.evaluation.empty())
@@ -135,9 +171,15 @@ private:
                          "training expects a plan that evaluates sequences of the lengths that it trains "
                          "on, got entries \"",
                          entries.back()->name, "\" and \"", found.back()->name, "\" as the longest");
-      entries.insert(entries.end(), found.begin(), found.end());
+      // Of replicas it is their keeper who has the parameters.
+      bool isReplicas = name == trainEntryName && plan->replicas;
+      if (isReplicas)
+        entries = entriesNamed(applyEntryName);
+      else
+        entries.insert(entries.end(), found.begin(), found.end());
       (name == trainEntryName ? trained : evaluated) = std::move(found);
     }
+    batch = trained.front()->samples * (plan->replicas ? plan->replicas->count : 1);
     context.training.resize(trained.size());
     std::iota(context.training.begin(), context.training.end(), 0u);
     context.evaluating.resize(evaluated.size());
@@ -171,8 +213,8 @@ private:
       if (!read)
         return read.error();
       data = std::move(*read);
-      if (!isForSequences() && data->samples() < entries[0]->samples)
-        return makeError(Status::Failure, "training expects at least a batch of ", entries[0]->samples,
+      if (!isForSequences() && data->samples() < batch)
+        return makeError(Status::Failure, "training expects at least a batch of ", batch,
                          " samples, got ", data->samples(), "; compile with a smaller --batch");
       if (data->isText())
         progress.showPerplexity();
@@ -324,6 +366,12 @@ private:
     auto tensors = readParameters(context, keptParameters(*entries[0]));
     if (!tensors)
       return tensors.error();
+    if (replicaLoop) {
+      auto own = replicaLoop->ownState();
+      if (!own)
+        return own.error();
+      tensors->insert(tensors->end(), own->begin(), own->end());
+    }
     Error error = folder ? folder->write(at, *tensors) : Error::success();
     if (error && !lastKept.empty())
       error = makeError(error.status(), error.message(), "; the last whole checkpoint is ", lastKept);
@@ -341,6 +389,9 @@ private:
     executorOptions.processes = processes;
     executorOptions.rankOfDevice = context.rankOfDevice;
     executorOptions.trace = options.traceFile.empty() ? nullptr : &trace;
+    if (plan->replicas)
+      for (const PlanDevice &device : plan->devices)
+        executorOptions.threadsBehind += device.cores;
     std::vector<std::string> names;
     for (const Entry *entry : entries)
       names.push_back(entry->name);
@@ -349,10 +400,30 @@ private:
       return created.error();
     executor = std::move(*created);
     context.executor = executor.get();
-    report.batch = entries[0]->samples;
+    report.batch = batch;
     report.samples = position.samples;
     report.hasLosses = options.jsonSteps;
     report.devices = executor->memory();
+    return Error::success();
+  }
+
+  Error createLoop() {
+    if (!data)
+      return Error::success();
+    if (!plan->replicas) {
+      loop = std::make_unique<TrainLoop>(context, *data, evaluation.get(), schedule, *this);
+      return Error::success();
+    }
+    auto made = std::make_unique<ReplicaLoop>(context, *data, evaluation.get(), schedule, *this, replicaOptions);
+    std::span<const NamedTensor> restored;
+    if (checkpoint)
+      restored = checkpoint->tensors;
+    if (Error error = made->create(values, restored, position.seed))
+      return error;
+    report.replicas = plan->replicas->count;
+    report.devices = made->memory();
+    replicaLoop = made.get();
+    loop = std::move(made);
     return Error::success();
   }
 
@@ -362,14 +433,17 @@ private:
       // Without something to keep the run ends at once.
       if (!options.checkpointFolder.empty() || !options.exportFile.empty())
         signals.emplace();
-      TrainLoop loop(context, *data, evaluation.get(), schedule, *this);
-      if (Error error = loop.run(position))
+      if (Error error = loop->run(position))
         return error;
       if (Error error = agree(divergence()))
         return error;
-      stoppedBy = loop.stopSignal();
+      if (replicaLoop) {
+        report.staleness = replicaLoop->staleness();
+        report.versions = replicaLoop->versions();
+      }
+      stoppedBy = loop->stopSignal();
       if (stoppedBy != 0)
-        noticeStop(loop.at());
+        noticeStop(loop->at());
     }
     if (report.epochs.empty() && evaluation && stoppedBy == 0) {
       auto result = evaluate(context, *evaluation, options.inFlight);
@@ -481,6 +555,10 @@ private:
   Trace trace;
   TrainContext context;
   std::unique_ptr<Executor> executor;
+  uint64_t batch = 0; ///< samples of a step, of all replicas together
+  ReplicaOptions replicaOptions;
+  std::unique_ptr<TrainLoop> loop;
+  ReplicaLoop *replicaLoop = nullptr; ///< the loop, where there are replicas
   TrainReport report;
   TrainProgress progress;
   TrainLog log;

@@ -46,6 +46,11 @@ struct TrainOptions {
   ModelExport *modelExport = nullptr; ///< for an `exportFile` that ends in .onnx; null: not to be had
   uint64_t logEvery = 0;              ///< steps from line to line about the loss; 0: none
   std::string logFile;                ///< the same as CSV, by default of every step
+  /// Of a plan with replicas (asynchronous/ReplicaLoop.h): what is tried on them, whether others go on without one that
+  /// fails, and files of what they did and of what they are to do.
+  std::vector<std::string> trials;
+  bool goOnWithout = false;
+  std::string recordFile, replayFile;
   /// Whether notices go to a terminal, which progress may be shown on.
   bool isTerminal = false;
   /// Those that run the plan together, null for one alone, and their devices (see divideDevices).

@@ -5,31 +5,17 @@
 #include "runtime/training/TrainLoop.h"
 
 #include "runtime/training/BatchLoader.h"
+#include "runtime/training/Stopwatch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 
 namespace cleave::runtime {
-
-namespace {
-
-/// Seconds since it was made.
-class Stopwatch {
-public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
-
-private:
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
-};
-
-} // namespace
 
 bool TrainLoop::isOver() const {
   return position.epoch >= schedule.epochs || (schedule.steps && position.steps >= *schedule.steps);
 }
 
-/// To be asked where something is left to do, which is not done then.
 bool TrainLoop::isStopped() {
   if (stoppedBy == 0)
     stoppedBy = context.stopSignal();
@@ -89,7 +75,6 @@ Error TrainLoop::trainEpoch() {
   return schedule.checkpointEvery == 0 ? checkpoint() : Error::success();
 }
 
-/// The steps that are left of the epoch, or of the schedule.
 Error TrainLoop::runSteps() {
   auto runner = BatchRunner::create(context, context.training, schedule.inFlight);
   if (!runner)
@@ -110,7 +95,6 @@ Error TrainLoop::runSteps() {
   BatchLoader loader(data, std::move(*order), slots);
   std::deque<const Batch *> running;
   uint64_t submitted = position.steps;
-  auto isDue = [&](uint64_t steps) { return schedule.checkpointEvery != 0 && steps % schedule.checkpointEvery == 0; };
   Stopwatch stopwatch;
   double paused = 0;
   for (;;) {
@@ -146,14 +130,18 @@ Error TrainLoop::finishStep(BatchRunner &runner, const Batch &batch) {
   auto outcome = runner.finish();
   if (!outcome)
     return outcome.error();
-  position.steps += 1;
-  position.sample += batch.samples;
-  position.epochSteps += 1;
-  position.lossSum += outcome->loss * (outcome->count ? static_cast<double>(*outcome->count) : 1);
-  position.correct += outcome->correct.value_or(0);
-  position.labels += batch.labels;
-  observer.onStep(position, *outcome, stepsOfEpoch);
+  count(*outcome, batch.samples, batch.labels);
   return Error::success();
+}
+
+void TrainLoop::count(const StepOutcome &outcome, uint64_t samples, uint64_t labels) {
+  position.steps += 1;
+  position.sample += samples;
+  position.epochSteps += 1;
+  position.lossSum += outcome.loss * (outcome.count ? static_cast<double>(*outcome.count) : 1);
+  position.correct += outcome.correct.value_or(0);
+  position.labels += labels;
+  observer.onStep(position, outcome, stepsOfEpoch);
 }
 
 } // namespace cleave::runtime

@@ -43,13 +43,17 @@ public:
   virtual Error onCheckpoint(const TrainPosition &position) = 0;
 };
 
-/// Trains from a position on.
+/// Trains from a position on, step by step on all devices of the plan.
 class TrainLoop {
 public:
   /// Evaluates after each epoch if there is `evaluation`. All must outlive the loop.
   TrainLoop(const TrainContext &context, const TrainingData &data, const TrainingData *evaluation,
             const TrainSchedule &schedule, TrainObserver &observer)
       : context(context), data(data), evaluation(evaluation), schedule(schedule), observer(observer) {}
+
+  virtual ~TrainLoop() = default;
+  TrainLoop(const TrainLoop &) = delete;
+  TrainLoop &operator=(const TrainLoop &) = delete;
 
   /// Trains to the end of the schedule, or to that of the steps that have begun when a signal asks to end
   /// (TrainContext::stopSignal), and has a checkpoint there, unless it has diverged.
@@ -58,19 +62,24 @@ public:
   int stopSignal() const { return stoppedBy; }
   const TrainPosition &at() const { return position; }
 
-private:
-  bool isOver() const;
+protected:
+  /// The steps that are left of the epoch, or of the schedule: sets `seconds`, `stepsOfEpoch`, `epochIsOver` and what
+  /// outcomes have, and has checkpoints between them where they are due.
+  virtual Error runSteps();
+  /// Samples of a step.
+  virtual uint64_t batchSize() const { return context.executor->entry(context.training.front()).samples; }
+
+  /// To be asked where something is left to do, which is not done then.
   bool isStopped();
-  Error trainEpoch();
-  Error runSteps();
-  Error finishStep(BatchRunner &runner, const Batch &batch);
+  bool isDue(uint64_t steps) const { return schedule.checkpointEvery != 0 && steps % schedule.checkpointEvery == 0; }
   Error checkpoint();
-  uint64_t batchSize() const { return context.executor->entry(context.training.front()).samples; }
+  /// Adds a step's outcome to the position, and tells the observer.
+  void count(const StepOutcome &outcome, uint64_t samples, uint64_t labels);
 
   const TrainContext &context;
   const TrainingData &data;
   const TrainingData *const evaluation;
-  const TrainSchedule schedule;
+  TrainSchedule schedule;
   TrainObserver &observer;
   TrainPosition position;
   uint64_t stepsOfEpoch = 0;
@@ -79,6 +88,11 @@ private:
   bool epochIsOver = false; ///< no batch of it is left
   int stoppedBy = 0;
   double seconds = 0; ///< in which the epoch's steps ran
+
+private:
+  bool isOver() const;
+  Error trainEpoch();
+  Error finishStep(BatchRunner &runner, const Batch &batch);
 };
 
 } // namespace cleave::runtime

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <iomanip>
 #include <sstream>
+#include <utility>
 
 namespace cleave::runtime {
 
@@ -40,6 +41,21 @@ void printEvaluation(std::ostream &out, const EvaluationResult &result) {
       << " samples\n";
 }
 
+/// "0 (25), 1 (75)": how often each number was there.
+static void printCounts(std::ostream &out, const char *what, const std::vector<uint64_t> &counts) {
+  const char *between = what;
+  for (size_t number = 0; number != counts.size(); ++number)
+    if (counts[number] != 0)
+      out << std::exchange(between, ", ") << number << " (" << counts[number] << ")";
+}
+
+static void writeCounts(std::ostream &out, const std::vector<uint64_t> &counts) {
+  out << "[";
+  for (size_t number = 0; number != counts.size(); ++number)
+    out << (number ? ", " : "") << counts[number];
+  out << "]";
+}
+
 void TrainReport::print(std::ostream &out) const {
   std::ostringstream text;
   text << steps << (steps == 1 ? " step" : " steps") << " of " << batch << " samples";
@@ -54,6 +70,12 @@ void TrainReport::print(std::ostream &out) const {
          << " positions an epoch are padding\n";
     if (sequences->emptyLines != 0)
       text << "  " << sequences->emptyLines << " empty lines were left out\n";
+  }
+  if (replicas != 0) {
+    text << "  " << replicas << " replicas made " << versions << " versions";
+    printCounts(text, "; steps that the slowest was behind: ", staleness.ahead);
+    printCounts(text, "; versions between a step's beginning and its end: ", staleness.versions);
+    text << "\n";
   }
   for (const DeviceMemory &device : devices)
     text << "  " << device.device << ": " << device.allocatedBytes << " bytes, planned " << device.plannedBytes << "\n";
@@ -116,6 +138,12 @@ void TrainReport::writeJson(std::ostream &out) const {
       out << (i ? "," : "") << "\n    {\"step\": " << resumedFrom.value_or(0) + i + 1
           << ", \"loss\": " << JsonNumber{losses[i]} << "}";
     out << "\n  ]";
+  }
+  if (replicas != 0) {
+    out << ",\n  \"replicas\": " << replicas << ",\n  \"versions\": " << versions << ",\n  \"steps_ahead\": ";
+    writeCounts(out, staleness.ahead);
+    out << ",\n  \"versions_between\": ";
+    writeCounts(out, staleness.versions);
   }
   out << ",\n  \"devices\": [";
   uint64_t peak = 0;

@@ -7,6 +7,7 @@
 
 #include "runtime/training/SequenceData.h"
 #include "runtime/training/TrainLoop.h"
+#include "runtime/training/asynchronous/VersionKeeper.h"
 
 #include <chrono>
 #include <iosfwd>
@@ -27,6 +28,10 @@ struct TrainReport {
   bool hasLosses = false;
   double seconds = 0;
   std::vector<DeviceMemory> devices;
+  /// Of replicas: how many, how old what they worked with was, and how many versions of the parameters there were.
+  uint32_t replicas = 0;
+  Staleness staleness;
+  uint64_t versions = 0;
 
   void print(std::ostream &out) const;
   void writeJson(std::ostream &out) const;

@@ -80,6 +80,21 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
   addOutputOption(command, "--json", options.jsonFile, "where the results go as JSON");
   command.add_flag("--json-steps", options.jsonSteps, "with the loss of each step in them");
   addOutputOption(command, "--trace", options.traceFile, "where a trace for Perfetto goes");
+  addOutputOption(command, "--record", options.recordFile,
+                  "of replicas (compile --sync): what each did with which version, for --replay");
+  command.add_option("--replay", options.replayFile, "repeats bit for bit what replicas did in the run of a record")
+      ->type_name("FILE");
+  command
+      .add_option_function<std::string>(
+          "--lost-replica", [&options](const std::string &what) { options.goOnWithout = what == "go-on"; },
+          "when a replica fails: stop, or go-on without it")
+      ->check(CLI::IsMember({"stop", "go-on"}))
+      ->type_name("WHAT");
+  command
+      .add_option("--try-replica", options.trials,
+                  "what would happen if replica R took F times as long (R:slow=F) or failed in its N-th step (R:fail=N)")
+      ->type_name("TRIAL")
+      ->allow_extra_args(false);
   addProcessOptions(command, options.devicesOfRank, arguments.watch);
 }
 

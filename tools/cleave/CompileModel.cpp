@@ -80,6 +80,8 @@ Expected<CompiledModel> ModelCompiler::run() {
     return error;
   if (Error error = readBuckets())
     return error;
+  if (Error error = readReplicas())
+    return error;
   Error (ModelCompiler::*stages[])() = {&ModelCompiler::import,   &ModelCompiler::simplify,   &ModelCompiler::place,
                                         &ModelCompiler::train,    &ModelCompiler::distribute, &ModelCompiler::generate,
                                         &ModelCompiler::schedule, &ModelCompiler::emit};
@@ -253,6 +255,8 @@ Error ModelCompiler::place() {
     return error;
   if (Error error = checkRounding())
     return error;
+  if (Error error = takeFirstReplica())
+    return error;
   PlaceOptions options;
   options.machine = machine;
   options.roundsProducts = target.tf32;
@@ -317,8 +321,11 @@ Error ModelCompiler::place() {
   options.decision = request.decision;
   placing = options;
   PlaceFailure failure = PlaceFailure::Diagnosed;
-  if (succeeded(placeOperators(*module, options, &result.report, &failure)))
-    return trains() && searches ? followSearch() : Error::success();
+  if (succeeded(placeOperators(*module, options, &result.report, &failure))) {
+    Error error = trains() && searches ? followSearch() : Error::success();
+    showEverything();
+    return error;
+  }
   switch (failure) {
   case PlaceFailure::Usage:
     return alreadyPrinted(Status::Usage);

@@ -35,6 +35,9 @@ struct TargetOptions {
   /// those that devices have; no option of the command line.
   std::vector<int64_t> batchNormGroups;
   bool noDropout = false;
+  /// Replicas of the step that do not wait for each other (passes/train/Versions.h), and how many; 0: one a device.
+  std::string sync;
+  unsigned replicas = 0;
   uint64_t seed = 0; ///< of what is random in training
   double timeBudget = 0;
   unsigned threads = 0; ///< that compile; 0: as many as the machine has cores

@@ -41,6 +41,7 @@ Error ModelCompiler::checkTrainingOptions() const {
                                {"--buckets", !target.buckets.empty()},
                                {"--batch-norm", target.batchNorm != defaults.batchNorm},
                                {"--no-dropout", target.noDropout},
+                               {"--sync", !target.sync.empty()},
                                {"--seed", target.seed != defaults.seed}})
     if (isGiven && !trains())
       return makeError(Status::Usage, flag, " expects --train and --loss");
@@ -159,6 +160,9 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
   if (request.target.zero != "auto")
     training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
   batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
+  if (batch % replicas != 0)
+    return makeError(Status::Usage, "--batch expects a multiple of the ", replicas, " replicas, got ", batch);
+  batch /= replicas;
   int64_t microbatches = given->value_or(1);
   if (batch % microbatches != 0 && !(searches && onlyPlans()))
     return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
@@ -249,13 +253,21 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   // Behind what computes statistics over a batch: they are of all its shares.
   if (Error error = expandShares())
     return error;
-  auto step = buildTrainingStep(forward, training);
+  // Local steps are whole; else the gradients of all replicas are one step's.
+  training.replicas = sync && sync->localSteps == 0 ? replicas : 1;
+  // A version for each replica's gradients makes as many steps of the optimizer.
+  if (training.replicas > 1 && sync->bound != 0u)
+    training.optimizer.learningRate = stretched(training.optimizer.learningRate, replicas);
+  ChangedParameters changed;
+  auto step = buildTrainingStep(forward, training, &changed);
   if (failed(step))
     return alreadyPrinted(Status::Unsupported);
+  shareParameters(evaluated, *step);
+  if (Error error = partStep(*step, changed))
+    return error;
   for (dfg::GraphOp graph : {evaluated, *step})
     if (Error error = widen(graph))
       return error;
-  shareParameters(evaluated, *step);
   step->setSymName(stepName);
   evaluated.setSymName(evaluationName);
   reportStages(*step);
@@ -282,7 +294,8 @@ TargetOptions ModelCompiler::chosenOptions() const {
   TargetOptions chosen = request.target;
   if (!trains())
     return chosen;
-  chosen.batch = batch;
+  chosen.batch = batch * replicas;
+  chosen.replicas = sync ? replicas : 0;
   chosen.microbatches = std::to_string(training.microbatches);
   chosen.batchNormGroups = normGroups;
   return chosen;

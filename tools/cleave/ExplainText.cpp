@@ -5,6 +5,7 @@
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Figures.h"
+#include "tools/cleave/ReplicaTimes.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,6 +26,8 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   out << shortened(plan.model, lineWidth() - 8) << "\n"
       << "strategy " << plan.strategy << ", " << countText(plan.devices.size(), "device") << ", "
       << countText(summary.entry.operators.size(), "operator") << ", " << workText(stepWork(summary)) << " a step\n";
+  if (plan.replicas)
+    out << replicasText(*plan.replicas) << "; their parameters are kept on the devices of the first\n";
 }
 
 /// What a step computes besides the model: the plan's settings, by the options that give them.

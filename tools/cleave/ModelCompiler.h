@@ -9,7 +9,7 @@
 #include "tools/cleave/CompileModel.h"
 
 #include "dialects/dfg/Dfg.h"
-#include "passes/train/TrainingStep.h"
+#include "passes/train/Versions.h"
 #include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/EntryTimes.h"
 
@@ -61,6 +61,14 @@ private:
   /// An error where --dim gives the batch that another option gives, too.
   Error checkDims() const;
   Error chooseMicrobatches(bool searches);
+  /// What --sync says, and that nothing else contradicts it.
+  Error readReplicas();
+  /// Leaves the machine the devices of the first replica, for placing; `everything` gets the whole.
+  Error takeFirstReplica();
+  /// Has the placed module the whole machine again.
+  void showEverything();
+  /// Parts the step where replicas exchange what they have.
+  Error partStep(dfg::GraphOp step, const ChangedParameters &changed);
   Error resample(int64_t samples);
   Error followSearch();
   Error train();
@@ -130,6 +138,10 @@ private:
   PlaceOptions placing;
   ImportReport importReport;
   Machine machine;
+  /// With --sync: how replicas keep together, how many there are, and the machine of all of them.
+  std::optional<Synchronization> sync;
+  unsigned replicas = 1;
+  std::optional<Machine> everything;
 };
 
 } // namespace cleave::tool

@@ -69,6 +69,8 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
     settings.push_back({groupsName, commaList(target.batchNormGroups)});
   if (target.noDropout)
     settings.push_back({"no-dropout", "true"});
+  add("sync", target.sync, defaults.sync);
+  add("replicas", target.replicas, defaults.replicas);
   add("seed", target.seed, defaults.seed);
   return settings;
 }
@@ -92,7 +94,8 @@ Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &mo
   constexpr const char *names[] = {
       "dtype",     "loss",    "optimizer", "optimizer-options", "learning-rate", "lr-schedule",
       "clip-norm", "buckets", "batch",     "microbatches",      "batch-norm",    "no-dropout",
-      "seed",      "tf32",    "train",     "batches",           "max-batch"};
+      "seed",      "tf32",    "train",     "batches",           "max-batch",     "sync",
+      "replicas"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))

@@ -10,6 +10,7 @@
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/ReplicaTimes.h"
 #include "tools/cleave/SimulateStages.h"
 #include "tools/cleave/TextTable.h"
 
@@ -27,6 +28,7 @@ namespace {
 
 struct SimulateOptions {
   std::string plan, entry, machine, trace, json;
+  std::vector<std::string> slow; ///< of a plan with replicas, "R:F"
   runtime::SimulationOptions simulation;
 };
 
@@ -205,6 +207,24 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
   });
 }
 
+/// What replicas take together, behind what one of them takes.
+Error simulateReplicas(const SimulateOptions &options, const runtime::Plan &plan) {
+  if (!plan->replicas)
+    return options.slow.empty() ? Error::success()
+                                : makeError(Status::Usage, "--slow-replica expects a plan with replicas; compile with "
+                                                           "--sync");
+  auto slowdowns = parseSlowdowns(options.slow, *plan->replicas);
+  if (!slowdowns)
+    return slowdowns.error();
+  auto machine = machineOf(plan, plan->entries.front(), options.machine);
+  if (!machine)
+    return machine.error();
+  if (options.json == "-")
+    return Error::success();
+  llvm::outs() << "\n";
+  return printReplicas(llvm::outs(), plan, *machine, *slowdowns);
+}
+
 Error simulate(const SimulateOptions &options) {
   auto plan = runtime::readVerifiedPlan(options.plan);
   if (!plan)
@@ -217,7 +237,7 @@ Error simulate(const SimulateOptions &options) {
   for (const runtime::Entry *entry : *entries)
     if (Error error = simulateEntry(options, *plan, *entry))
       return error;
-  return Error::success();
+  return simulateReplicas(options, *plan);
 }
 
 } // namespace
@@ -235,6 +255,11 @@ void addSimulateCommand(CLI::App &app, Action &chosen) {
   command->add_option("--in-flight", options->simulation.inFlight, "how many of them at a time")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  command
+      ->add_option("--slow-replica", options->slow,
+                   "of a plan with replicas: what if replica R took F times as long, as R:F")
+      ->type_name("R:F")
+      ->allow_extra_args(false);
   addOutputOption(*command, "--trace", options->trace, "where the timeline goes, for Perfetto");
   addOutputOption(*command, "--json", options->json, "where the results go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(simulate(*options)); }; });

@@ -113,6 +113,15 @@ void TargetOptions::addTo(CLI::App &command) {
       ->check(CLI::IsMember({"device", "synchronized", "running"}))
       ->capture_default_str();
   command.add_flag("--no-dropout", noDropout, "train without dropout");
+  command
+      .add_option("--sync", sync,
+                  "train replicas that do not wait for each other: ssp:S lets one be S steps ahead of the slowest, "
+                  "ssp:inf any number; local:H exchanges parameters every H steps, with ,outer-rate=R "
+                  ",outer-momentum=M ,dtype=bf16")
+      ->type_name("HOW");
+  command.add_option("--replicas", replicas, "with --sync: how many, each on its part of the devices; 0: one a device")
+      ->check(CLI::Range(0u, 65536u))
+      ->capture_default_str();
   command.add_option("--seed", seed, "what dropout in training follows from")->capture_default_str();
   command.add_option("--memory", memory, "bytes of each device that a plan may use, as \"12 GiB\"");
   command.add_option("--solver", solver, "how splits inside of a stage are searched")
@@ -135,7 +144,7 @@ const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_l
       "--zero",      "--loss",         "--learning-rate", "--lr-schedule",    "--optimizer-options",
       "--clip-norm", "--dtype",        "--batch-norm",    "--no-dropout",     "--seed",
       "--optimizer", "--memory",       "--solver",        "--search-seconds", "--compile-threads",
-      "--buckets",   "--no-combine",   "--tf32"};
+      "--buckets",   "--no-combine",   "--tf32",          "--sync",           "--replicas"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

@@ -82,10 +82,13 @@ private:
 
 class CpuDriver : public Driver {
 public:
-  explicit CpuDriver(DriverContext &context) : context(context), libraries(context.plan), cores(availableCores()) {
+  explicit CpuDriver(DriverContext &context)
+      : context(context), libraries(context.plan), cores(availableCores()), wanted(context.options.threadsBefore) {
     for (const Site &site : context.sites)
       if (context.isHere(site) && firstCore.try_emplace(site.device, wanted).second)
         wanted += threadsOf(site);
+    hasNeighbours = firstCore.size() > 1 || context.options.threadsBefore + context.options.threadsBehind != 0;
+    wanted += context.options.threadsBehind;
   }
 
   Expected<std::unique_ptr<Device>> createDevice(uint32_t index) override {
@@ -95,7 +98,7 @@ public:
     // places it better than a fixed choice would, which a second process would make as well. Of several processes that
     // run a plan together each makes its choice without the others, so what starts them places them.
     CoreSet own;
-    if (context.options.pin && !context.hasOthers() && firstCore.size() > 1 && wanted <= cores.size()) {
+    if (context.options.pin && !context.hasOthers() && hasNeighbours && wanted <= cores.size()) {
       auto first = cores.begin() + static_cast<ptrdiff_t>(firstCore.at(site.device));
       own.assign(first, first + threads);
     }
@@ -117,7 +120,8 @@ private:
   NativeLibraries libraries;
   const CoreSet cores;
   std::map<uint32_t, size_t> firstCore; ///< by device
-  size_t wanted = 0;
+  size_t wanted; ///< threads of all devices that work at the same time
+  bool hasNeighbours = false;
 };
 
 } // namespace

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parts steps, and writes the graphs of what replicas exchange.
+
+#include "passes/train/Versions.h"
+
+#include "passes/train/Arithmetic.h"
+#include "passes/train/OptionText.h"
+#include "passes/train/StepWriter.h"
+
+#include "dialects/dfg/PortAttributes.h"
+
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+//===-- the option ------------------------------------------------------------------------------------------===//
+
+llvm::Expected<Synchronization> parseSynchronization(StringRef text) {
+  Synchronization sync;
+  auto [kind, rest] = text.split(':');
+  auto [number, options] = rest.split(',');
+  if (kind == "ssp") {
+    sync.bound.reset();
+    uint64_t bound = 0;
+    if (rest == "inf")
+      return sync;
+    if (!llvm::to_integer(rest, bound, 10) || bound > UINT32_MAX)
+      return optionError("--sync ssp expects a number of steps or inf behind the colon, as in ssp:3; got \"" + text +
+                         "\"");
+    sync.bound = bound;
+    return sync;
+  }
+  if (kind != "local")
+    return optionError("--sync expects ssp:S, ssp:inf or local:H, got \"" + text + "\"");
+  if (!llvm::to_integer(number, sync.localSteps, 10) || sync.localSteps == 0 || sync.localSteps > UINT32_MAX)
+    return optionError("--sync local expects a number of steps behind the colon, as in local:64; got \"" + text + "\"");
+  StringRef subject = "--sync local";
+  auto items = splitOptions(options, subject);
+  if (!items)
+    return items.takeError();
+  sync.outer.kind = OptimizerKind::Nesterov;
+  sync.outer.momentum = 0.9;
+  sync.outer.learningRate.rate = 0.7;
+  for (TextOption item : *items) {
+    if (item.key == "dtype") {
+      if (item.value != "bf16" && item.value != "f32")
+        return optionError(subject + " expects dtype=f32 or dtype=bf16, got \"" + item.value + "\"");
+      sync.narrowMoves = item.value == "bf16";
+      continue;
+    }
+    bool isRate = item.key == "outer-rate";
+    if (!isRate && item.key != "outer-momentum")
+      return optionError(subject + " knows no option \"" + item.key +
+                         "\"; it has outer-rate, outer-momentum and dtype");
+    auto value = parseNumber(item.value, subject, item.key, 0, isRate ? 1e6 : 1);
+    if (!value)
+      return value.takeError();
+    (isRate ? sync.outer.learningRate.rate : sync.outer.momentum) = *value;
+  }
+  if (sync.outer.momentum == 0)
+    sync.outer.kind = OptimizerKind::SGD;
+  return sync;
+}
+
+//===-- graphs ----------------------------------------------------------------------------------------------===//
+
+/// The attributes of an argument or result that is of a parameter.
+static DictionaryAttr portOf(MLIRContext *context, const Twine &name, StringRef parameter) {
+  Builder builder(context);
+  return builder.getDictionaryAttr({builder.getNamedAttr("dfg.name", builder.getStringAttr(name)),
+                                    builder.getNamedAttr(dfg::versionAttrName, builder.getStringAttr(parameter))});
+}
+
+/// What a replica gives for a parameter; of one of several replicas whose gifts come together.
+static std::string giftName(StringRef parameter, unsigned replica, unsigned replicas) {
+  std::string name = (parameter + "/gift").str();
+  return replicas == 1 ? name : name + std::to_string(replica);
+}
+
+static void removeUnused(dfg::GraphOp graph) {
+  for (Operation *op = graph.getBody().front().getTerminator(); op;) {
+    Operation *before = op->getPrevNode();
+    if (isOpTriviallyDead(op))
+      op->erase();
+    op = before;
+  }
+}
+
+namespace {
+
+/// Changes a graph's arguments and results along with its type.
+class Ports {
+public:
+  explicit Ports(dfg::GraphOp graph) : graph(graph) {
+    for (unsigned index = 0; index != graph.getArgumentTypes().size(); ++index)
+      arguments.push_back(graph.getArgAttrDict(index));
+    for (unsigned index = 0; index != graph.getResultTypes().size(); ++index)
+      results.push_back(graph.getResultAttrDict(index));
+    auto operands = graph.getBody().front().getTerminator()->getOperands();
+    values.assign(operands.begin(), operands.end());
+  }
+
+  BlockArgument addArgument(Type type, Location location, DictionaryAttr attributes) {
+    arguments.push_back(attributes);
+    return graph.getBody().front().addArgument(type, location);
+  }
+  void addResult(Value value, DictionaryAttr attributes) {
+    values.push_back(value);
+    results.push_back(attributes);
+  }
+  void dropResults() {
+    values.clear();
+    results.clear();
+  }
+  void dropUnusedArguments() {
+    Block &block = graph.getBody().front();
+    for (unsigned index = block.getNumArguments(); index-- > 0;)
+      if (block.getArgument(index).use_empty()) {
+        block.eraseArgument(index);
+        arguments.erase(arguments.begin() + index);
+      }
+  }
+
+  void setReturned() { graph.getBody().front().getTerminator()->setOperands(values); }
+  void set() {
+    setReturned();
+    Block &block = graph.getBody().front();
+    Builder builder(graph.getContext());
+    auto attributesOf = [&](ArrayRef<DictionaryAttr> list) {
+      SmallVector<Attribute> all;
+      for (DictionaryAttr attributes : list)
+        all.push_back(attributes ? attributes : builder.getDictionaryAttr({}));
+      return builder.getArrayAttr(all);
+    };
+    graph.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), ValueRange(values).getTypes()));
+    graph.setArgAttrsAttr(attributesOf(arguments));
+    graph.setResAttrsAttr(attributesOf(results));
+  }
+
+private:
+  dfg::GraphOp graph;
+  SmallVector<DictionaryAttr> arguments, results;
+  SmallVector<Value> values;
+};
+
+/// Appends placed operators to a graph.
+class PlacedBuilder {
+public:
+  PlacedBuilder(ModuleOp module, MLIRContext *context) : places(module), builder(context, &recorder) {}
+
+  LogicalResult place(const TrainedParameter &parameter, StringRef by,
+                      ArrayRef<std::pair<Value, dist::Layout>> values) {
+    places.begin(parameter.mesh, builder.getStringAttr(by));
+    for (const auto &[value, layout] : values)
+      places.hint(value, layout);
+    return places.place(recorder.take());
+  }
+
+  GradientPlaces places;
+  CreatedRecorder recorder;
+  OpBuilder builder;
+};
+
+} // namespace
+
+/// The sum of arguments, in their order, where the parameter is kept.
+static FailureOr<Value> addUp(PlacedBuilder &at, const TrainedParameter &parameter, ArrayRef<Value> gifts) {
+  Value sum = gifts.front();
+  for (Value gift : gifts.drop_front()) {
+    at.recorder.take();
+    Value next = dfg::AddOp::create(at.builder, parameter.gradient.getLoc(), sum, gift);
+    if (failed(at.place(parameter, "replicas",
+                        {{sum, parameter.layout}, {gift, parameter.layout}, {next, parameter.layout}})))
+      return failure();
+    sum = next;
+  }
+  return sum;
+}
+
+LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &changed, unsigned replicas,
+                              const Synchronization &sync) {
+  MLIRContext *context = step.getContext();
+  auto module = step->getParentOfType<ModuleOp>();
+  ArrayRef<TrainedParameter> trained = changed.trained;
+  IRMapping map;
+  OpBuilder builder(step);
+  builder.setInsertionPointAfter(step);
+  auto apply = cast<dfg::GraphOp>(builder.clone(*step, map));
+  apply.setSymName(applyGraphName);
+  llvm::DenseSet<Attribute> kept;
+  for (const TrainedParameter &parameter : trained)
+    kept.insert(parameter.name);
+
+  // What the keeper does: all that depends on gradients, and the count of steps.
+  Ports applied(apply);
+  applied.dropResults();
+  applied.setReturned();
+  unsigned gifts = sync.bound == 0u ? replicas : 1;
+  PlacedBuilder at(module, context);
+  Block &body = apply.getBody().front();
+  SmallVector<SmallVector<Value>> given(trained.size());
+  for (unsigned replica = 0; replica != gifts; ++replica)
+    for (auto [parameter, values] : llvm::zip_equal(trained, given))
+      values.push_back(applied.addArgument(
+          parameter.gradient.getType(), parameter.gradient.getLoc(),
+          portOf(context, giftName(parameter.name.getValue(), replica, gifts), parameter.name.getValue())));
+  for (auto [parameter, values] : llvm::zip_equal(trained, given)) {
+    Value gradient = map.lookup(parameter.gradient);
+    at.builder.setInsertionPointAfter(gradient.getDefiningOp());
+    auto sum = addUp(at, parameter, values);
+    if (failed(sum))
+      return failure();
+    gradient.replaceAllUsesWith(*sum);
+  }
+  // What the forward graph writes depends on what the replica computes.
+  auto isReplicas = [&](dfg::WriteOp write) {
+    return llvm::is_contained(changed.written, write.getParameterAttr());
+  };
+  for (auto write : llvm::make_early_inc_range(body.getOps<dfg::WriteOp>())) {
+    if (isReplicas(write))
+      write.erase();
+    else if (kept.contains(write.getParameterAttr()))
+      applied.addResult(write.getValue(), portOf(context, write.getParameter(), write.getParameter()));
+  }
+  applied.setReturned();
+  removeUnused(apply);
+  applied.dropUnusedArguments();
+  applied.set();
+
+  // What replicas do: all else.
+  Ports own(step);
+  for (auto write : llvm::make_early_inc_range(step.getBody().front().getOps<dfg::WriteOp>()))
+    if (!isReplicas(write))
+      write.erase();
+  for (const TrainedParameter &parameter : trained)
+    own.addResult(parameter.gradient, portOf(context, giftName(parameter.name.getValue(), 0, 1), parameter.name.getValue()));
+  own.setReturned();
+  removeUnused(step);
+  llvm::DenseMap<Attribute, Value> versions;
+  for (auto read : llvm::make_early_inc_range(step.getBody().front().getOps<dfg::ReadOp>())) {
+    if (!kept.contains(read.getParameterAttr()))
+      continue;
+    Value &version = versions[read.getParameterAttr()];
+    if (!version)
+      version = own.addArgument(read.getType(), read.getLoc(),
+                                portOf(context, read.getParameter(), read.getParameter()));
+    read.getResult().replaceAllUsesWith(version);
+    read.erase();
+  }
+  own.set();
+  return success();
+}
+
+//===-- local steps -----------------------------------------------------------------------------------------===//
+
+/// An empty graph behind `after`, with as many samples as the step, whose arena it shares.
+static dfg::GraphOp addGraph(OpBuilder &builder, dfg::GraphOp step, Operation *after, StringRef name) {
+  builder.setInsertionPointAfter(after);
+  auto graph = dfg::GraphOp::create(builder, step.getLoc(), name, builder.getFunctionType({}, {}));
+  graph->setAttr(dfg::samplesAttrName, step->getAttr(dfg::samplesAttrName));
+  builder.setInsertionPointToEnd(&graph.getBody().front());
+  dfg::ReturnOp::create(builder, step.getLoc(), ValueRange());
+  builder.setInsertionPoint(graph.getBody().front().getTerminator());
+  return graph;
+}
+
+/// Declares a parameter that lasts from step to step, zero at first.
+static FlatSymbolRefAttr declareState(ModuleOp module, const Twine &name, Type type) {
+  OpBuilder builder(module.getBody(), module.getBody()->begin());
+  auto zero = dfg::FillAttr::get(module.getContext(), builder.getF64FloatAttr(0));
+  std::string text = name.str();
+  dfg::ParameterOp::create(builder, dfg::getNodeLocation(module.getContext(), text, "State"), text, type, zero, true);
+  return FlatSymbolRefAttr::get(module.getContext(), text);
+}
+
+LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> trained, unsigned replicas,
+                            const Synchronization &sync) {
+  MLIRContext *context = step.getContext();
+  auto module = step->getParentOfType<ModuleOp>();
+  PlacedBuilder at(module, context);
+  llvm::DenseMap<Attribute, Type> types;
+  for (auto read : step.getBody().front().getOps<dfg::ReadOp>())
+    types[read.getParameterAttr()] = read.getType();
+  auto read = [&](const TrainedParameter &parameter, FlatSymbolRefAttr name) -> FailureOr<Value> {
+    at.recorder.take();
+    Value value = dfg::ReadOp::create(at.builder, parameter.gradient.getLoc(), types[parameter.name], name);
+    if (failed(at.place(parameter, "replicas", {{value, parameter.layout}})))
+      return failure();
+    return value;
+  };
+  auto write = [&](const TrainedParameter &parameter, FlatSymbolRefAttr name, Value value) {
+    at.recorder.take();
+    dfg::WriteOp::create(at.builder, parameter.gradient.getLoc(), name, value);
+    return at.place(parameter, "replicas", {{value, parameter.layout}});
+  };
+
+  llvm::DenseMap<Attribute, FlatSymbolRefAttr> anchors;
+  for (const TrainedParameter &parameter : trained)
+    anchors[parameter.name] =
+        declareState(module, parameter.name.getValue() + "/anchor", types[parameter.name]);
+
+  dfg::GraphOp fetch = addGraph(at.builder, step, step, fetchGraphName);
+  Ports fetched(fetch);
+  for (const TrainedParameter &parameter : trained) {
+    Value version = fetched.addArgument(types[parameter.name], parameter.gradient.getLoc(),
+                                        portOf(context, parameter.name.getValue(), parameter.name.getValue()));
+    if (failed(write(parameter, parameter.name, version)) ||
+        failed(write(parameter, anchors[parameter.name], version)))
+      return failure();
+  }
+  fetched.set();
+
+  dfg::GraphOp give = addGraph(at.builder, step, fetch, giveGraphName);
+  Ports given(give);
+  for (const TrainedParameter &parameter : trained) {
+    auto anchor = read(parameter, anchors[parameter.name]), now = read(parameter, parameter.name);
+    if (failed(anchor) || failed(now))
+      return failure();
+    at.recorder.take();
+    Arithmetic math(at.builder, parameter.gradient.getLoc());
+    Value moved = math.sub(*anchor, *now);
+    Value sent = sync.narrowMoves ? math.cast(moved, at.builder.getBF16Type()) : moved;
+    if (failed(at.place(parameter, "replicas", {{moved, parameter.layout}, {sent, parameter.layout}})))
+      return failure();
+    given.addResult(sent, portOf(context, giftName(parameter.name.getValue(), 0, 1), parameter.name.getValue()));
+  }
+  given.set();
+
+  dfg::GraphOp apply = addGraph(at.builder, step, give, applyGraphName);
+  Ports applied(apply);
+  SmallVector<SmallVector<Value>> moves(trained.size());
+  for (unsigned replica = 0; replica != replicas; ++replica)
+    for (auto [parameter, values] : llvm::zip_equal(trained, moves)) {
+      auto type = cast<RankedTensorType>(types[parameter.name]);
+      Type sent = sync.narrowMoves ? RankedTensorType::get(type.getShape(), at.builder.getBF16Type()) : type;
+      values.push_back(applied.addArgument(
+          sent, parameter.gradient.getLoc(),
+          portOf(context, giftName(parameter.name.getValue(), replica, replicas), parameter.name.getValue())));
+    }
+  for (auto [parameter, values] : llvm::zip_equal(trained, moves)) {
+    Location location = parameter.gradient.getLoc();
+    Arithmetic math(at.builder, location);
+    SmallVector<Value> wide;
+    for (Value move : values) {
+      at.recorder.take();
+      wide.push_back(math.cast(move, Arithmetic::elementOf(parameter.gradient)));
+      if (failed(at.place(parameter, "replicas", {{move, parameter.layout}, {wide.back(), parameter.layout}})))
+        return failure();
+    }
+    auto sum = addUp(at, parameter, wide);
+    auto now = read(parameter, parameter.name);
+    if (failed(sum) || failed(now))
+      return failure();
+    SmallVector<Value> states;
+    SmallVector<FlatSymbolRefAttr> names;
+    for (const StateSpec &spec : stateOf(sync.outer)) {
+      names.push_back(
+          declareState(module, parameter.name.getValue() + "/outer_" + spec.suffix, types[parameter.name]));
+      auto state = read(parameter, names.back());
+      if (failed(state))
+        return failure();
+      states.push_back(*state);
+    }
+    at.recorder.take();
+    Value mean = math.mul(*sum, 1.0 / replicas);
+    StepScalars scalars = buildStepScalars(at.builder, location, sync.outer, math.integer(0));
+    Update update = buildUpdate(at.builder, location, sync.outer, *now, mean, states, scalars);
+    std::vector<std::pair<Value, dist::Layout>> hints{{mean, parameter.layout}, {update.parameter, parameter.layout}};
+    for (Value value : llvm::concat<Value>(states, update.state))
+      hints.emplace_back(value, parameter.layout);
+    if (failed(at.place(parameter, "replicas", hints)) ||
+        failed(write(parameter, parameter.name, update.parameter)))
+      return failure();
+    for (auto [name, next] : llvm::zip_equal(names, update.state))
+      if (failed(write(parameter, name, next)))
+        return failure();
+    applied.addResult(update.parameter, portOf(context, parameter.name.getValue(), parameter.name.getValue()));
+  }
+  applied.set();
+  return success();
+}
+
+} // namespace cleave

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Training without barriers: replicas of a step that do not wait for each other, on versions of the parameters.
+//
+// A step is parted where its gradients are there. What is before is the replicas': a graph that takes a version of each
+// parameter and gives its gradient. What is behind is the keeper's, who has the parameters and the optimizer's state: a
+// graph that takes gradients and makes the next version. Which version a replica may take is a question of when, which
+// the runtime answers (runtime/training/asynchronous).
+//
+//   graph train(%x, %labels, %w: version of @w)      graph apply(%g: what is to be added to @w)
+//     …                                                %w = dfg.read @w
+//     return %loss, %g                                 %w' = update(%w, %g, …)
+//                                                      dfg.write @w, %w'
+//                                                      return %w'
+//
+// Local steps (Stich, 2019: Local SGD converges fast and communicates little; Douillard et al., 2023: DiLoCo) leave the
+// step whole: each replica has parameters and an optimizer of its own. What is exchanged now and then is by how much its
+// parameters have moved, which the keeper averages and takes as a gradient:
+//
+//   graph fetch(%w)                 graph give()                   graph apply(%d0, %d1, …)
+//     dfg.write @w, %w                return @w/anchor - @w          %w' = outer update(@w, mean(%d0, %d1, …))
+//     dfg.write @w/anchor, %w                                        return %w'
+
+#ifndef CLEAVE_PASSES_TRAIN_VERSIONS_H
+#define CLEAVE_PASSES_TRAIN_VERSIONS_H
+
+#include "passes/train/TrainingStep.h"
+
+namespace cleave {
+
+inline constexpr llvm::StringLiteral applyGraphName = "apply", fetchGraphName = "fetch", giveGraphName = "give";
+
+/// How replicas of a training step keep together.
+struct Synchronization {
+  /// How many steps a replica may be ahead of the slowest when it begins one; nothing: any number. With 0 they step
+  /// together, and the gradients of all make one version; else each makes one.
+  /// Source: Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, 2013.
+  std::optional<uint64_t> bound = 0;
+  /// Steps that a replica does by itself from one exchange to the next; 0: it has no parameters of its own.
+  uint64_t localSteps = 0;
+  /// With local steps: what the keeper does with the mean of the moves.
+  OptimizerOptions outer;
+  /// With local steps: moves are rounded to bfloat16 on their way.
+  bool narrowMoves = false;
+};
+
+/// "ssp:S", "ssp:inf" or "local:H[,outer-rate=R,outer-momentum=M,dtype=bf16]"; H is 1 at least, R and M are 0.7 and
+/// 0.9 by default, DiLoCo's.
+llvm::Expected<Synchronization> parseSynchronization(llvm::StringRef text);
+
+/// Parts a step at its gradients: `step` becomes what a replica does, and a graph `apply` behind it what the keeper
+/// does with the gradients of one replica, or, where the bound is 0, with those of all `replicas`, which are added in
+/// their order. What the forward graph writes stays a replica's own. Fails, with a diagnostic, where a place does not fit.
+mlir::LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &changed, unsigned replicas,
+                                    const Synchronization &sync);
+
+/// Adds the graphs `fetch`, `give` and `apply` behind a step that replicas do by themselves. Fails, with a diagnostic,
+/// where a place does not fit.
+mlir::LogicalResult addLocalSteps(dfg::GraphOp step, llvm::ArrayRef<TrainedParameter> trained, unsigned replicas,
+                                  const Synchronization &sync);
+
+} // namespace cleave
+
+#endif // CLEAVE_PASSES_TRAIN_VERSIONS_H

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Rounds of replicas between checkpoints and epochs.
+
+#include "runtime/training/asynchronous/ReplicaLoop.h"
+
+#include "runtime/training/Stopwatch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <thread>
+
+namespace cleave::runtime {
+
+Error ReplicaOptions::addTrial(const std::string &text, uint32_t replicas) {
+  auto refuse = [&] {
+    return makeError(Status::Usage, "--try-replica expects R:slow=F or R:fail=STEP for one of replicas 0 to ",
+                     replicas - 1, ", got \"", text, "\"");
+  };
+  uint32_t replica = 0;
+  const char *end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, replica);
+  std::string_view rest(parsed.ptr, static_cast<size_t>(end - parsed.ptr));
+  if (parsed.ec != std::errc() || replica >= replicas)
+    return refuse();
+  if (rest.starts_with(":slow=")) {
+    double factor = 0;
+    auto number = std::from_chars(rest.data() + 6, end, factor);
+    if (number.ec != std::errc() || number.ptr != end || !(factor >= 1 && factor <= 1e6))
+      return refuse();
+    trials[replica].slowdown = factor;
+    return Error::success();
+  }
+  uint64_t step = 0;
+  if (!rest.starts_with(":fail="))
+    return refuse();
+  auto number = std::from_chars(rest.data() + 6, end, step);
+  if (number.ec != std::errc() || number.ptr != end || step == 0)
+    return refuse();
+  trials[replica].fails = step;
+  return Error::success();
+}
+
+/// A replica's devices, and what its steps read and write.
+class ReplicaLoop::Replica {
+public:
+  Replica(Plan plan, uint32_t number, ReplicaTrial trial) : plan(std::move(plan)), number(number), trial(trial) {}
+
+  static constexpr const char *prefix = "replica";
+  std::string nameOf(const std::string &parameter) const {
+    return prefix + std::to_string(number) + "/" + parameter;
+  }
+
+  Error create(ParameterSource &parameters, std::span<const NamedTensor> restored, ExecutorOptions executorOptions,
+               const TrainingData &data) {
+    std::vector<std::string> names = {"train"};
+    if (plan->replicas->localSteps != 0)
+      names.insert(names.end(), {"fetch", "give"});
+    values.emplace(parameters);
+    for (const NamedTensor &tensor : restored) {
+      std::string own = nameOf("");
+      if (tensor.name.starts_with(own))
+        values->add(tensor.name.substr(own.size()), tensor.tensor.bytes());
+    }
+    if (restored.empty())
+      setCounters();
+    auto created = Executor::create(plan, names, *values, std::move(executorOptions));
+    if (!created)
+      return created.error();
+    executor = std::move(*created);
+    std::vector<uint32_t> all(names.size());
+    std::iota(all.begin(), all.end(), 0u);
+    for (uint32_t entry : all) {
+      auto made = allocateTensors(executor->entry(entry).outputs);
+      if (!made)
+        return made.error();
+      for (size_t i = 0; i != made->size(); ++i)
+        if (const Port &port = executor->entry(entry).outputs[i]; port.parameter)
+          gifts[*port.parameter] = (*made)[i];
+      outputs.push_back(std::move(*made));
+    }
+    auto allocated = data.allocate();
+    if (!allocated)
+      return allocated.error();
+    batch = std::move(*allocated);
+    return Error::success();
+  }
+
+  /// Dropout of each replica goes on elsewhere in the sequence of random numbers.
+  void setCounters() {
+    if (number == 0)
+      return;
+    for (uint32_t index : ownParameters(**plan.entry("train"))) {
+      const Parameter &parameter = plan->parameters[index];
+      if (parameter.type.element != ElementType::I64 || parameter.type.elementCount() != 1u ||
+          parameter.name == "train/step")
+        continue;
+      constexpr unsigned apart = 40;
+      auto &counter = counters.emplace_back(HostTensor());
+      auto tensor = HostTensor::allocate(parameter.type);
+      if (!tensor)
+        continue;
+      counter = *tensor;
+      counter.as<int64_t>()[0] = static_cast<int64_t>(number) << apart;
+      values->add(parameter.name, counter.bytes());
+    }
+  }
+
+  /// What an entry keeps and no version brings.
+  std::set<uint32_t> ownParameters(const Entry &entry) const {
+    std::set<uint32_t> kept = keptParameters(entry);
+    if (plan->replicas->localSteps != 0)
+      for (const Port &port : (*plan.entry("fetch"))->inputs)
+        kept.erase(*port.parameter);
+    return kept;
+  }
+
+  Error run(uint32_t entry, const ParameterTensors *version) {
+    std::vector<HostTensor> inputs;
+    size_t next = 0;
+    for (const Port &port : executor->entry(entry).inputs)
+      inputs.push_back(port.parameter ? version->at(*port.parameter) : batch.inputs()[next++]);
+    auto ticket = executor->submit(entry, std::move(inputs), outputs[entry]);
+    if (!ticket)
+      return ticket.error();
+    return executor->wait(*ticket).error();
+  }
+
+  Expected<StepOutcome> step(const TrainingData &data, std::span<const uint64_t> samples,
+                             const ParameterTensors *version) {
+    data.fill(batch, 0, samples);
+    Stopwatch stopwatch;
+    ++steps;
+    if (trial.fails == steps)
+      return makeError(Status::Failure, "fails in its step ", steps, ", as --try-replica says");
+    if (Error error = run(0, version))
+      return error;
+    StepOutcome outcome;
+    const Entry &entry = executor->entry(0);
+    for (size_t i = 0; i != entry.outputs.size(); ++i) {
+      const Port &port = entry.outputs[i];
+      auto number = [&] { return loadElement(port.type.element, outputs[0][i].bytes().data()); };
+      if (port.name == "loss")
+        outcome.loss = number();
+      else if (port.name == "correct")
+        outcome.correct = static_cast<uint64_t>(number());
+      else if (port.name == "count")
+        outcome.count = static_cast<uint64_t>(number());
+    }
+    if (trial.slowdown > 1)
+      std::this_thread::sleep_for(std::chrono::duration<double>(stopwatch.seconds() * (trial.slowdown - 1)));
+    return outcome;
+  }
+
+  /// "replica 2 (cpu2)".
+  std::string text() const {
+    uint32_t first = number * plan->replicas->devices, count = plan->replicas->devices;
+    std::string devices = plan->devices[first].name;
+    if (count > 1)
+      devices += " to " + plan->devices[first + count - 1].name;
+    return "replica " + std::to_string(number) + " (" + devices + ")";
+  }
+
+  const Plan plan;
+  const uint32_t number;
+  const ReplicaTrial trial;
+  std::optional<ValueSource> values;
+  std::vector<HostTensor> counters;
+  std::unique_ptr<Executor> executor;
+  Batch batch;
+  std::vector<std::vector<HostTensor>> outputs; ///< by entry
+  ParameterTensors gifts;                       ///< those of the outputs that are
+  uint64_t steps = 0;
+};
+
+ReplicaLoop::ReplicaLoop(const TrainContext &context, const TrainingData &data, const TrainingData *evaluation,
+                         const TrainSchedule &schedule, TrainObserver &observer, const ReplicaOptions &options)
+    : TrainLoop(context, data, evaluation, schedule, observer), options(options), replicas(*context.plan->replicas) {}
+
+ReplicaLoop::~ReplicaLoop() = default;
+
+/// Threads that the devices of a replica compute with.
+static unsigned threadsOf(const PlanContents &plan) {
+  unsigned threads = 0;
+  for (uint32_t device = 0; device != plan.replicas->devices; ++device)
+    threads += plan.devices[device].cores;
+  return threads;
+}
+
+Error ReplicaLoop::create(ParameterSource &parameters, std::span<const NamedTensor> restored, uint64_t seed) {
+  RecordedRun run{replicas, seed};
+  if (!options.replayFile.empty()) {
+    auto read = SyncRecord::read(options.replayFile);
+    if (!read)
+      return read.error();
+    run.replicas.devices = 0;
+    if (read->run != run)
+      return makeError(Status::Failure, "--replay expects the record of a run with this plan's replicas and this --seed, "
+                                        "got another in \"",
+                       options.replayFile, "\"");
+    replay = std::move(*read);
+  }
+  if (!options.recordFile.empty()) {
+    auto opened = RecordWriter::open(options.recordFile, run);
+    if (!opened)
+      return opened.error();
+    record.emplace(std::move(*opened));
+  }
+  unsigned threads = threadsOf(*context.plan);
+  for (uint32_t number = 0; number != replicas.count; ++number) {
+    auto trial = options.trials.find(number);
+    auto worker = std::make_unique<Replica>(context.plan.ofReplica(number), number,
+                                            trial == options.trials.end() ? ReplicaTrial() : trial->second);
+    ExecutorOptions executorOptions;
+    executorOptions.threadsBefore = number * threads;
+    executorOptions.threadsBehind = (replicas.count - 1 - number) * threads;
+    if (Error error = worker->create(parameters, restored, std::move(executorOptions), data))
+      return Error(error.status(), worker->text() + ": " + error.message(), error.node());
+    workers.push_back(std::move(worker));
+  }
+  keeper = std::make_unique<VersionKeeper>(context.plan, *context.executor, 0);
+  keeper->setRecord(record ? &*record : nullptr, replay ? &*replay : nullptr);
+  return keeper->readFirst();
+}
+
+Expected<std::vector<NamedTensor>> ReplicaLoop::ownState() const {
+  std::vector<NamedTensor> tensors;
+  for (const auto &worker : workers)
+    for (uint32_t index : worker->ownParameters(worker->executor->entry())) {
+      const Parameter &parameter = context.plan->parameters[index];
+      auto tensor = HostTensor::allocate(parameter.type);
+      if (!tensor)
+        return tensor.error();
+      if (Error error = worker->executor->readState(index, *tensor))
+        return error;
+      tensors.push_back({worker->nameOf(parameter.name), *tensor});
+    }
+  return tensors;
+}
+
+std::vector<DeviceMemory> ReplicaLoop::memory() const {
+  std::vector<DeviceMemory> all;
+  for (const auto &worker : workers)
+    for (const DeviceMemory &memory : worker->executor->memory())
+      all.push_back(memory);
+  // The keeper's arenas are on the first replica's devices.
+  for (const DeviceMemory &memory : context.executor->memory())
+    for (DeviceMemory &device : all)
+      if (device.device == memory.device) {
+        device.plannedBytes += memory.plannedBytes;
+        device.allocatedBytes += memory.allocatedBytes;
+        device.liveBytes += memory.liveBytes;
+      }
+  return all;
+}
+
+uint64_t ReplicaLoop::batchSize() const {
+  return static_cast<uint64_t>(replicas.count) * workers.front()->executor->entry().samples;
+}
+
+Error ReplicaLoop::runSteps() {
+  const Entry &entry = workers.front()->executor->entry();
+  for (const Port &port : entry.outputs) {
+    countsCorrect |= port.name == "correct";
+    weighsLabels |= port.name == "count";
+  }
+  auto order = data.rest(position.seed, position.epoch, position.sample);
+  if (!order)
+    return order.error();
+  order->batches.resize(order->batches.size() - order->batches.size() % replicas.count);
+  uint64_t all = order->batches.size() / replicas.count, next = 0;
+  stepsOfEpoch = position.epochSteps + all;
+  seconds = 0;
+  while (next != all && (!schedule.steps || position.steps < *schedule.steps) && !isStopped()) {
+    uint64_t count = all - next;
+    if (schedule.steps)
+      count = std::min(count, *schedule.steps - position.steps);
+    if (schedule.checkpointEvery != 0)
+      count = std::min(count, schedule.checkpointEvery - position.steps % schedule.checkpointEvery);
+    uint64_t before = position.steps;
+    Stopwatch stopwatch;
+    if (Error error = runRound(*order, next * replicas.count, count * replicas.count))
+      return error;
+    seconds += stopwatch.seconds();
+    next += position.steps - before;
+    bool isCut = position.steps - before != count;
+    // The record's end is the run's.
+    if (isCut && replay)
+      schedule.steps = position.steps;
+    if (position.steps != before && isDue(position.steps))
+      if (Error error = checkpoint())
+        return error;
+  }
+  epochIsOver = next == all;
+  return Error::success();
+}
+
+void ReplicaLoop::note(const StepOutcome &outcome, uint64_t samples, uint64_t labels) {
+  double weight = outcome.count ? static_cast<double>(*outcome.count) : 1;
+  partial.loss += outcome.loss * weight;
+  if (outcome.correct)
+    partial.correct = partial.correct.value_or(0) + *outcome.correct;
+  if (outcome.count)
+    partial.count = partial.count.value_or(0) + *outcome.count;
+  partialSamples += samples;
+  partialLabels += labels;
+  if (++partialSteps != replicas.count)
+    return;
+  double weights = partial.count ? static_cast<double>(*partial.count) : static_cast<double>(replicas.count);
+  partial.loss /= std::max(1.0, weights);
+  count(partial, partialSamples, partialLabels);
+  partial = {};
+  partialSteps = partialSamples = partialLabels = 0;
+}
+
+Error ReplicaLoop::runRound(const BatchOrder &order, uint64_t first, uint64_t count) {
+  if (Error error = keeper->beginRound(position.epoch, position.sample, count, [this] { return !isStopped(); }))
+    return error;
+  std::vector<std::thread> threads;
+  for (const auto &worker : workers)
+    threads.emplace_back([&, replica = worker.get()] { work(*replica, order, first); });
+  for (std::thread &thread : threads)
+    thread.join();
+  return keeper->failure();
+}
+
+void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first) {
+  struct Done {
+    StepOutcome outcome;
+    uint64_t samples, labels;
+  };
+  auto lose = [&](const ReplicaTask *task, const Error &error) {
+    keeper->lose(replica.number, task, Error(error.status(), replica.text() + " " + error.message(), error.node()),
+                 options.goOn);
+  };
+  const bool isLocal = replicas.localSteps != 0;
+  std::vector<Done> done;
+  while (auto task = keeper->begin(replica.number)) {
+    done.clear();
+    if (isLocal)
+      if (Error error = replica.run(1, task->version.get()))
+        return lose(&*task, error);
+    for (uint64_t step = 0; step != task->steps; ++step) {
+      const BatchOrder::Item &item = order.batches[first + task->batch + step * task->stride];
+      auto outcome = replica.step(data, order.samplesOf(item), task->version.get());
+      if (!outcome)
+        return lose(&*task, outcome.error());
+      done.push_back({*outcome, item.count, replica.batch.labels});
+    }
+    if (isLocal)
+      if (Error error = replica.run(2, nullptr))
+        return lose(&*task, error);
+    // The version is others' to fill again, if nobody else reads it.
+    task->version.reset();
+    if (keeper->give(replica.number, *task, replica.gifts, [&] {
+          for (const Done &each : done)
+            note(each.outcome, each.samples, each.labels);
+        }))
+      return;
+  }
+}
+
+} // namespace cleave::runtime

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Times of single entries, put together by the simulator of replicas.
+
+#include "tools/cleave/ReplicaTimes.h"
+
+#include "passes/cost/HostSharing.h"
+#include "runtime/simulator/Simulator.h"
+#include "tools/cleave/HostProfile.h"
+#include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/TextTable.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace cleave::tool {
+
+Expected<Slowdowns> parseSlowdowns(const std::vector<std::string> &texts, const runtime::Replicas &replicas) {
+  Slowdowns slowdowns;
+  for (const std::string &text : texts) {
+    auto [number, factor] = llvm::StringRef(text).split(':');
+    unsigned replica = 0;
+    double times = 0;
+    if (!llvm::to_integer(number, replica, 10) || replica >= replicas.count || !llvm::to_float(factor, times) ||
+        !(times >= 1 && times <= 1e6))
+      return makeError(Status::Usage, "--slow-replica expects R:F for one of replicas 0 to ", replicas.count - 1,
+                       " and a factor of 1 at least, got \"", text, "\"");
+    slowdowns[replica] = times;
+  }
+  return slowdowns;
+}
+
+/// Seconds of a step of an entry that runs alone.
+static Expected<double> secondsOf(const runtime::Plan &plan, const Machine &machine, const std::string &name) {
+  auto entry = plan.entry(name);
+  if (!entry)
+    return entry.error();
+  auto simulated = runtime::simulate(*plan, **entry, *costOf(machine, plan, **entry, readHostProfile()));
+  if (!simulated)
+    return simulated.error();
+  return simulated->stepSeconds();
+}
+
+Expected<runtime::ReplicaSimulation> timeReplicas(const runtime::Plan &plan, const Machine &machine,
+                                                  const Slowdowns &slowdowns, const runtime::Replicas *as) {
+  const runtime::Replicas &replicas = *plan->replicas;
+  HostSharing sharing(machine);
+  auto describe = [&](uint32_t first) {
+    runtime::SimulatedReplica replica;
+    replica.host = machine.devices[first].host;
+    for (uint32_t device = first; device != first + replicas.devices; ++device)
+      replica.threads += sharing.threads(device);
+    return replica;
+  };
+  std::vector<runtime::SimulatedReplica> each;
+  for (uint32_t number = 0; number != replicas.count; ++number) {
+    runtime::SimulatedReplica &replica = each.emplace_back(describe(number * replicas.devices));
+    runtime::Plan own = plan.ofReplica(number);
+    auto step = secondsOf(own, machine, "train");
+    if (!step)
+      return step.error();
+    replica.step = *step;
+    if (auto slow = slowdowns.find(number); slow != slowdowns.end())
+      replica.slowdown = slow->second;
+    if (replicas.localSteps == 0)
+      continue;
+    for (const char *name : {"fetch", "give"}) {
+      auto seconds = secondsOf(own, machine, name);
+      if (!seconds)
+        return seconds.error();
+      replica.exchange += *seconds;
+    }
+  }
+  runtime::SimulatedReplica keeper = describe(0);
+  auto made = secondsOf(plan, machine, "apply");
+  if (!made)
+    return made.error();
+  keeper.step = *made;
+  std::vector<double> cores;
+  for (const DeviceSpec &device : machine.devices) {
+    cores.resize(std::max<size_t>(cores.size(), device.host + 1), 0);
+    cores[device.host] = sharing.cores(static_cast<unsigned>(&device - machine.devices.data()));
+  }
+  return runtime::simulateReplicas(as ? *as : replicas, each, keeper, cores);
+}
+
+std::string replicasText(const runtime::Replicas &replicas) {
+  std::string text = std::to_string(replicas.count) + " replicas";
+  if (replicas.devices > 1)
+    text += " of " + std::to_string(replicas.devices) + " devices";
+  if (replicas.localSteps != 0)
+    return text + ", which exchange parameters every " + countText(replicas.localSteps, "step");
+  if (!replicas.bound)
+    return text + ", which do not wait for each other";
+  if (*replicas.bound == 0)
+    return text + ", which step together";
+  return text + ", none more than " + countText(*replicas.bound, "step") + " ahead of the slowest";
+}
+
+Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine,
+                    const Slowdowns &slowdowns) {
+  auto own = timeReplicas(plan, machine, slowdowns);
+  if (!own)
+    return own.error();
+  out << replicasText(*plan->replicas) << "\n"
+      << llvm::formatv("predicted: {0:f3} ms a step of the run, as many batches as there are replicas\n",
+                       own->stepSeconds * 1e3);
+  if (!plan->replicas->areTogether()) {
+    out << "steps ahead of the slowest at their beginning:";
+    for (auto [ahead, share] : llvm::enumerate(own->ahead))
+      if (share > 0)
+        out << llvm::formatv(" {0} ({1:P0})", ahead, share);
+    out << "\n";
+    runtime::Replicas together = *plan->replicas;
+    together.bound = 0;
+    auto barrier = timeReplicas(plan, machine, slowdowns, &together);
+    if (!barrier)
+      return barrier.error();
+    out << llvm::formatv("if they stepped together: {0:f3} ms\n", barrier->stepSeconds * 1e3);
+  }
+  out << "waiting for others or for the keeper of the parameters:";
+  for (auto [number, share] : llvm::enumerate(own->waiting))
+    out << llvm::formatv("{0} replica {1} {2:P0}", number ? "," : "", number, share);
+  out << "\n";
+  return Error::success();
+}
+
+} // namespace cleave::tool

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What steps of a plan's replicas take on a machine, together.
+
+#ifndef CLEAVE_TOOLS_CLEAVE_REPLICATIMES_H
+#define CLEAVE_TOOLS_CLEAVE_REPLICATIMES_H
+
+#include "tools/cleave/Diagnostics.h"
+
+#include "passes/cost/Machine.h"
+#include "runtime/simulator/ReplicaSimulator.h"
+
+#include <map>
+
+namespace cleave::tool {
+
+/// Replicas that are taken to be so many times as slow as they are, by number.
+using Slowdowns = std::map<uint32_t, double>;
+
+/// Reads "R:F". Status::Usage.
+Expected<Slowdowns> parseSlowdowns(const std::vector<std::string> &texts, const runtime::Replicas &replicas);
+
+/// Simulates the replicas of a verified plan that has some. `as`: with other rules of waiting than the plan's; null:
+/// the plan's own. Status::Failure where the machine gives no finite time.
+Expected<runtime::ReplicaSimulation> timeReplicas(const runtime::Plan &plan, const Machine &machine,
+                                                  const Slowdowns &slowdowns, const runtime::Replicas *as = nullptr);
+
+/// "4 replicas, none more than 3 steps ahead of the slowest".
+std::string replicasText(const runtime::Replicas &replicas);
+
+/// Says in some lines what is expected of the replicas, beside what it would be if they stepped together.
+Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine,
+                    const Slowdowns &slowdowns);
+
+} // namespace cleave::tool
+
+#endif // CLEAVE_TOOLS_CLEAVE_REPLICATIMES_H
