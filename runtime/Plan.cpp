@@ -43,6 +43,10 @@ Expected<Plan> Plan::fromBytes(std::span<const std::byte> bytes, std::filesystem
   return parse(std::move(owner), copy, std::move(folder));
 }
 
+bool isOfReplicas(const PlanContents &plan, const Entry &entry) {
+  return plan.replicas && (entry.name == "train" || entry.name == fetchEntryName || entry.name == giveEntryName);
+}
+
 Plan Plan::ofReplica(uint32_t replica) const {
   auto moved = std::make_shared<PlanContents>(*contents);
   for (Mesh &mesh : moved->meshes)

@@ -358,6 +358,9 @@ struct Replicas {
   bool operator==(const Replicas &) const = default;
 };
 
+/// Entries of a plan with replicas: what each of them runs, and what the keeper of their parameters does.
+inline constexpr const char *applyEntryName = "apply", *fetchEntryName = "fetch", *giveEntryName = "give";
+
 struct PlanContents {
   uint32_t version = planVersion;
   std::string producer, model, strategy;
@@ -371,6 +374,9 @@ struct PlanContents {
   Processor processor; ///< what the plan's devices of the driver cpu need
   std::optional<Replicas> replicas;
 };
+
+/// Whether an entry is one that each of the plan's replicas runs, if it has any.
+bool isOfReplicas(const PlanContents &plan, const Entry &entry);
 
 /// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed
 /// (tables, strings, unions, enumerations), not that the plan makes sense: that is verifyPlan's part.

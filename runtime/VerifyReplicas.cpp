@@ -27,7 +27,7 @@ public:
     if (Error error = checkDevices())
       return error;
     bool isLocal = replicas.localSteps != 0;
-    const Entry *train = find("train"), *apply = find("apply"), *fetch = find("fetch"), *give = find("give");
+    const Entry *train = find("train"), *apply = find(applyEntryName), *fetch = find(fetchEntryName), *give = find(giveEntryName);
     if (!train || !apply || isLocal != (fetch && give))
       return refuse("expect entries \"train\" and \"apply\", and with local steps \"fetch\" and \"give\"");
     const Entry &taker = isLocal ? *fetch : *train, &giver = isLocal ? *give : *train;

@@ -243,15 +243,18 @@ Error checkLoadsOfKept(const PlanContents &plan, const std::vector<const Entry *
   return Error::success();
 }
 
-/// A device's arena for a mesh is as large as the largest of the mesh's programs.
+/// A device's arena for a mesh is as large as the largest of the mesh's programs; replicas and their keeper have arenas
+/// of their own.
 Error checkRoom(const PlanContents &plan, const std::vector<const Entry *> &entries) {
-  std::map<uint32_t, uint64_t> ofMesh;
+  std::map<std::pair<uint32_t, bool>, uint64_t> ofMesh;
   for (const Entry *entry : entries)
-    for (const Program &program : entry->programs)
-      ofMesh[program.mesh] = std::max(ofMesh[program.mesh], program.arenaBytes);
+    for (const Program &program : entry->programs) {
+      uint64_t &bytes = ofMesh[{program.mesh, isOfReplicas(plan, *entry)}];
+      bytes = std::max(bytes, program.arenaBytes);
+    }
   std::vector<uint64_t> needed(plan.devices.size());
   for (auto [mesh, bytes] : ofMesh)
-    for (uint32_t index : plan.meshes[mesh].devices) {
+    for (uint32_t index : plan.meshes[mesh.first].devices) {
       const PlanDevice &device = plan.devices[index];
       bool overflows = __builtin_add_overflow(needed[index], bytes, &needed[index]);
       if (device.memoryLimit != 0 && (overflows || needed[index] > device.memoryLimit))

@@ -19,7 +19,7 @@
 #include "passes/train/Optimizer.h"
 
 #include "dialects/dfg/Dfg.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -116,10 +116,11 @@ public:
     values.clear();
     results.clear();
   }
+  /// But for those of parameters.
   void dropUnusedArguments() {
     Block &block = graph.getBody().front();
     for (unsigned index = block.getNumArguments(); index-- > 0;)
-      if (block.getArgument(index).use_empty()) {
+      if (block.getArgument(index).use_empty() && !(arguments[index] && arguments[index].contains(dfg::versionAttrName))) {
         block.eraseArgument(index);
         arguments.erase(arguments.begin() + index);
       }
@@ -203,6 +204,7 @@ LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &change
   PlacedBuilder at(module, context);
   Block &body = apply.getBody().front();
   SmallVector<SmallVector<Value>> given(trained.size());
+  int64_t barriers = 0;
   for (unsigned replica = 0; replica != gifts; ++replica)
     for (auto [parameter, values] : llvm::zip_equal(trained, given))
       values.push_back(applied.addArgument(
@@ -211,6 +213,23 @@ LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &change
   for (auto [parameter, values] : llvm::zip_equal(trained, given)) {
     Value gradient = map.lookup(parameter.gradient);
     at.builder.setInsertionPointAfter(gradient.getDefiningOp());
+    // What only scales a gradient scales the parts of a sum, as where devices have the parts (LocalProgram).
+    auto scaled = gradient.hasOneUse() ? dyn_cast<dfg::MulOp>(*gradient.getUsers().begin()) : dfg::MulOp();
+    if (scaled && values.size() > 1 && cast<ShapedType>(scaled.getRhs().getType()).getRank() == 0 &&
+        scaled.getLhs() == gradient) {
+      at.builder.setInsertionPointAfter(scaled);
+      for (Value &gift : values) {
+        at.recorder.take();
+        Value part = dfg::MulOp::create(at.builder, scaled.getLoc(), gift, scaled.getRhs());
+        // Rounded before it is added, as what is sent.
+        Value rounded = dfg::BarrierOp::create(at.builder, scaled.getLoc(), part, barriers++);
+        if (failed(at.place(parameter, "replicas",
+                            {{gift, parameter.layout}, {part, parameter.layout}, {rounded, parameter.layout}})))
+          return failure();
+        gift = rounded;
+      }
+      gradient = scaled;
+    }
     auto sum = addUp(at, parameter, values);
     if (failed(sum))
       return failure();
@@ -273,7 +292,8 @@ static FlatSymbolRefAttr declareState(ModuleOp module, const Twine &name, Type t
   OpBuilder builder(module.getBody(), module.getBody()->begin());
   auto zero = dfg::FillAttr::get(module.getContext(), builder.getF64FloatAttr(0));
   std::string text = name.str();
-  dfg::ParameterOp::create(builder, dfg::getNodeLocation(module.getContext(), text, "State"), text, type, zero, true);
+  dfg::ParameterOp::create(builder, dfg::getNodeLocation(module.getContext(), text, "State"), StringRef(text),
+                           cast<RankedTensorType>(type), zero, true);
   return FlatSymbolRefAttr::get(module.getContext(), text);
 }
 

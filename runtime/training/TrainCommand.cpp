@@ -125,9 +125,6 @@ private:
     return found;
   }
 
-  /// What the keeper of replicas' parameters runs besides evaluation.
-  static constexpr const char *applyEntryName = "apply";
-
   /// Options that replicas have, and those that they lack.
   Error readReplicas() {
     std::pair<const char *, bool> given[] = {{"--record", !options.recordFile.empty()},
@@ -410,11 +407,12 @@ private:
   Error createLoop() {
     if (!data)
       return Error::success();
+    TrainObserver &observer = *this;
     if (!plan->replicas) {
-      loop = std::make_unique<TrainLoop>(context, *data, evaluation.get(), schedule, *this);
+      loop = std::make_unique<TrainLoop>(context, *data, evaluation.get(), schedule, observer);
       return Error::success();
     }
-    auto made = std::make_unique<ReplicaLoop>(context, *data, evaluation.get(), schedule, *this, replicaOptions);
+    auto made = std::make_unique<ReplicaLoop>(context, *data, evaluation.get(), schedule, observer, replicaOptions);
     std::span<const NamedTensor> restored;
     if (checkpoint)
       restored = checkpoint->tensors;

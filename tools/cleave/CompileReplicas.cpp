@@ -65,12 +65,17 @@ void ModelCompiler::showEverything() {
   machine = std::move(*everything);
   everything.reset();
   setMachine(*module, machine);
+  if (result.report) {
+    std::vector<double> &peaks = result.report->prediction.peakBytes;
+    for (unsigned device = each; device != machine.devices.size() && peaks.size() == device; ++device)
+      peaks.push_back(peaks[device - each]);
+  }
   dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps});
 }
 
 /// Running statistics of batch normalization, which a replica would keep for itself, so that nobody evaluates with
 /// them.
-static FlatSymbolRefAttr findStatistics(ModuleOp module, const ChangedParameters &changed) {
+static FlatSymbolRefAttr writtenStatistics(ModuleOp module, const ChangedParameters &changed) {
   for (FlatSymbolRefAttr name : changed.written)
     if (isa<FloatType>(module.lookupSymbol<dfg::ParameterOp>(name).getTensorType().getElementType()))
       return name;
@@ -80,7 +85,7 @@ static FlatSymbolRefAttr findStatistics(ModuleOp module, const ChangedParameters
 Error ModelCompiler::partStep(dfg::GraphOp step, const ChangedParameters &changed) {
   if (!sync)
     return Error::success();
-  if (FlatSymbolRefAttr statistics = findStatistics(*module, changed))
+  if (FlatSymbolRefAttr statistics = writtenStatistics(*module, changed))
     return makeError(Status::Unsupported, "parameter \"", statistics.getValue().str(),
                      "\": --sync does not go with running statistics, which each replica would keep for itself; give "
                      "--batch-norm running");

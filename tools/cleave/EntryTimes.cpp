@@ -21,6 +21,9 @@ std::vector<double> arenaBytes(const runtime::Plan &plan, const runtime::Entry &
   for (const runtime::Program &program : entry.programs)
     for (uint32_t device : plan->meshes[program.mesh].devices)
       bytes[device] += static_cast<double>(program.arenaBytes);
+  if (isOfReplicas(*plan, entry))
+    for (uint32_t device = plan->replicas->devices; device != plan->replicas->count * plan->replicas->devices; ++device)
+      bytes[device] = bytes[device - plan->replicas->devices];
   return bytes;
 }
 

@@ -6,6 +6,7 @@
 
 #include "passes/cost/HostSharing.h"
 #include "runtime/simulator/Simulator.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/HostProfile.h"
 #include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/TextTable.h"

@@ -173,6 +173,9 @@ Expected<std::vector<TensorDifference>> compareInference(const RunnablePlan &act
 Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions &options,
                                                              const VerifiedPlan &subject) {
   const runtime::Plan &plan = *subject.plan;
+  if (plan->replicas)
+    return makeError(Status::Unsupported, "--numeric compares steps on all devices; replicas that do not wait for each "
+                                          "other have none; compile without --sync to compare what each of them does");
   if (plan->entries.front().isDecision())
     return makeError(Status::Usage, "--numeric expects a plan that can run; \"", options.subject,
                      "\" is what was decided about a training step; compile with --loss");

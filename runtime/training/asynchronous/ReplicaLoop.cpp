@@ -56,7 +56,7 @@ public:
                const TrainingData &data) {
     std::vector<std::string> names = {"train"};
     if (plan->replicas->localSteps != 0)
-      names.insert(names.end(), {"fetch", "give"});
+      names.insert(names.end(), {fetchEntryName, giveEntryName});
     values.emplace(parameters);
     for (const NamedTensor &tensor : restored) {
       std::string own = nameOf("");
@@ -111,7 +111,7 @@ public:
   std::set<uint32_t> ownParameters(const Entry &entry) const {
     std::set<uint32_t> kept = keptParameters(entry);
     if (plan->replicas->localSteps != 0)
-      for (const Port &port : (*plan.entry("fetch"))->inputs)
+      for (const Port &port : (*plan.entry(fetchEntryName))->inputs)
         kept.erase(*port.parameter);
     return kept;
   }

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Replicas that do not wait for each other (compile --sync). `together`: with a bound of 0 they train as the synchronous
+# plan does, bit by bit, for random models, optimizers and ways to divide a replica. `torch`: versions, and local steps
+# with an outer optimizer, as PyTorch computes them from the run's record. `replay COUNT`: random runs with stragglers,
+# repeated from their records bit by bit. `kept`: checkpoints, a replica that fails, a signal, and what is refused.
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from cleave_process import USAGE, Checks, cleave, program
+from train_lenet import generated, random_order, run, torch_model
+
+import numpy
+
+
+def compile_plan(model, plan, *options):
+    run([], "compile", model, "--train", "--loss", "cross-entropy", *options, "-o", plan)
+    return plan
+
+
+def differing(one, two):
+    """Parameters that differ in some bit."""
+    one, two = numpy.load(one), numpy.load(two)
+    assert sorted(one.files) == sorted(two.files)
+    return [name for name in one.files if one[name].tobytes() != two[name].tobytes()]
+
+
+class Folder:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __call__(self, name):
+        return os.path.join(self.folder, name)
+
+    def data(self, count):
+        """Images for LeNet."""
+        images, labels = generated(count, 1)
+        numpy.save(self("x.npy"), images)
+        numpy.save(self("l.npy"), labels)
+        return ["--data", f"@0={self('x.npy')}", "--data", f"labels={self('l.npy')}"]
+
+
+def random_model(path, chance):
+    """A model of the zoo, and data for it; what it is."""
+    batch = 16
+    kind = chance.choice(["mlp", "mlp", "lenet", "lenet", "gpt"])
+    numbers = numpy.random.default_rng(chance.randrange(1 << 30))
+    count = batch * 4
+    if kind == "mlp":
+        sizes = {"layers": chance.randint(2, 4), "inputs": chance.choice([12, 31]), "hidden": chance.choice([24, 40]),
+                 "classes": 10}
+        x = numbers.standard_normal((count, sizes["inputs"])).astype(numpy.float32)
+    elif kind == "lenet":
+        sizes, x = {}, generated(count, 1)[0]
+    else:
+        sizes = {"layers": 2, "hidden": 32, "heads": 2, "sequence": 8, "vocabulary": 20}
+        x = numbers.integers(0, 20, (count, 8))
+    labels = numbers.integers(0, 10, (count, 8) if kind == "gpt" else count)
+    run([], "zoo", kind, "--batch", str(batch), *(f"--{name}={value}" for name, value in sizes.items()), "-o",
+        path("m.onnx"))
+    numpy.save(path("x.npy"), x)
+    numpy.save(path("l.npy"), labels)
+    return f"{kind} {sizes}", ["--data", f"@0={path('x.npy')}", "--data", f"labels={path('l.npy')}"]
+
+
+# How a replica is divided: the options of the replica, and those of a synchronous plan in which two of them are its
+# parts.
+WAYS = {
+    "single": (2, ["--strategy", "single"], ["--strategy", "data"]),
+    "microbatches": (2, ["--strategy", "single", "--microbatches", "2", "--recompute", "full"],
+                     ["--strategy", "data", "--microbatches", "2", "--recompute", "full"]),
+    "tensor": (4, ["--strategy", "tensor", "--degrees", "model=2"], ["--strategy", "tensor", "--degrees", "data=2,model=2"]),
+    "pipeline": (4, ["--strategy", "auto", "--degrees", "data=1,model=1,pipeline=2", "--microbatches", "2"],
+                 ["--strategy", "auto", "--degrees", "data=2,model=1,pipeline=2", "--microbatches", "2"]),
+}
+
+
+def together(path):
+    seed = int(os.environ.get("CLEAVE_SEED", random.randrange(1 << 32)))
+    chance, checks = random.Random(seed), Checks()
+    print(f"seed {seed}")
+    for number in range(10):
+        model, data = random_model(path, chance)
+        optimizer = chance.choice(["sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"])
+        options = ["--batch", "16", "--optimizer", optimizer, "--learning-rate", "0.02"]
+        if chance.random() < 0.3:
+            options += ["--clip-norm", "0.05"]
+        for way, (devices, own, whole) in WAYS.items():
+            machine = ["--machine", f"host:{devices}x1"]
+            plan = compile_plan(path("m.onnx"), path("a.plan"), *machine, *options, *own, "--sync", "ssp:0", "--replicas", "2")
+            run([], "train", plan, *data, "--epochs", "2", "--export", path("a.npz"))
+            plan = compile_plan(path("m.onnx"), path("s.plan"), *machine, *options, *whole, "--zero", "0")
+            result = run([], "train", plan, *data, "--epochs", "2", "--export", path("s.npz"))
+            other = differing(path("a.npz"), path("s.npz"))
+            checks.add(not other, f"{number} {model}, {' '.join(options)}, {way}: {other or 'equal'}", result)
+    checks.report()
+
+
+def steps_of(record):
+    """The rounds of a record: lists of ("begin", replica, batch, version) and ("apply", replica)."""
+    rounds = []
+    with open(record, encoding="utf-8") as file:
+        next(file)
+        for line in file:
+            what, *numbers = line.split()
+            numbers = list(map(int, numbers))
+            if what == "round":
+                rounds.append((numbers, []))
+            else:
+                rounds[-1][1].append((what, *numbers))
+    return rounds
+
+
+def gradient(weights, x, labels):
+    """The loss and its gradient by name."""
+    import torch
+
+    parameters, forward = torch_model(weights)
+    loss = torch.nn.functional.cross_entropy(forward(x), labels)
+    loss.backward()
+    return loss.item(), {name: value.grad.numpy() for name, value in parameters.items()}
+
+
+def torch_checks(path):
+    """Three replicas of four samples each."""
+    import torch
+
+    checks, replicas, each, epochs, rate = Checks(), 3, 4, 2, 0.1
+    data = path.data(50)
+    x = torch.tensor(numpy.load(path("x.npy"))[:, None].astype(numpy.float32) / 255)
+    labels = torch.tensor(numpy.load(path("l.npy")).astype(numpy.int64))
+    run([], "zoo", "lenet", "--batch", "12", "-o", path("lenet.onnx"))
+    options = ["--machine", "host:3x1", "--strategy", "single", "--optimizer", "sgd", "--learning-rate", str(rate)]
+    for sync in ("ssp:1", "ssp:inf"):
+        plan = compile_plan(path("lenet.onnx"), path("a.plan"), *options, "--sync", sync)
+        run([], "train", plan, *data, "--epochs", "0", "--eval", *data[1:2], "--eval", *data[3:4], "--export", path("first.npz"))
+        run([], "train", plan, *data, "--epochs", str(epochs), "--seed", "5", "--try-replica", "1:slow=3", "--record",
+            path("record"), "--export", path("a.npz"))
+        weights, seen = dict(numpy.load(path("first.npz"))), set()
+        for (epoch, sample, batches), events in steps_of(path("record")):
+            order, versions, working = random_order(len(labels), 5, epoch)[sample:], [weights], {}
+            for what, replica, *rest in events:
+                if what == "begin":
+                    batch, version = rest
+                    seen.add((epoch, batch))
+                    which = order[batch * each:(batch + 1) * each]
+                    _, gradients = gradient(versions[version], x[which], labels[which])
+                    working[replica] = gradients
+                else:
+                    gifts = working.pop(replica)
+                    versions.append({name: value - rate * gifts[name] / replicas for name, value in versions[-1].items()})
+            weights = versions[-1]
+        checks.add(len(seen) == epochs * (len(labels) // (replicas * each)) * replicas, f"{sync}: every batch once",
+                   cleave("--version"))
+        for name, value in numpy.load(path("a.npz")).items():
+            checks.close(f"{sync}: {name}", value, weights[name], 1e-5)
+    # Local steps with momentum, and Nesterov's on their mean (DiLoCo); four steps an epoch, the last exchange is of one.
+    for text, local, outer, momentum in (("local:3", 3, 0.7, 0.9), ("local:1,outer-rate=1,outer-momentum=0", 1, 1, 0),
+                                         ("local:2,outer-rate=0.5,outer-momentum=0.8", 2, 0.5, 0.8)):
+        plan = compile_plan(path("lenet.onnx"), path("l.plan"), *options[:-4], "--optimizer", "momentum",
+                            "--learning-rate", str(rate), "--sync", text)
+        run([], "train", plan, *data, "--epochs", str(epochs), "--seed", "5", "--export", path("l.npz"))
+        weights = dict(numpy.load(path("first.npz")))
+        velocity = [{name: numpy.zeros_like(value) for name, value in weights.items()} for _ in range(replicas)]
+        outer_velocity = {name: numpy.zeros_like(value) for name, value in weights.items()}
+        steps = len(labels) // (replicas * each)
+        for epoch in range(epochs):
+            order = random_order(len(labels), 5, epoch)
+            for first in range(0, steps, local):
+                moved = []
+                for replica in range(replicas):
+                    own = dict(weights)
+                    for step in range(first, min(steps, first + local)):
+                        batch = step * replicas + replica
+                        which = order[batch * each:(batch + 1) * each]
+                        _, gradients = gradient(own, x[which], labels[which])
+                        for name in own:
+                            velocity[replica][name] = 0.9 * velocity[replica][name] + gradients[name]
+                            own[name] = own[name] - rate * velocity[replica][name]
+                    moved.append(own)
+                for name in weights:
+                    mean = sum(weights[name] - own[name] for own in moved) / replicas
+                    outer_velocity[name] = momentum * outer_velocity[name] + mean
+                    weights[name] = weights[name] - outer * (mean + momentum * outer_velocity[name])
+        for name, value in numpy.load(path("l.npz")).items():
+            checks.close(f"{text}: {name}", value, weights[name], 2e-5)
+    checks.report()
+
+
+def replay(path, count):
+    seed = int(os.environ.get("CLEAVE_SEED", random.randrange(1 << 32)))
+    chance, checks = random.Random(seed), Checks()
+    print(f"seed {seed}")
+    for number in range(count):
+        model, data = random_model(path, chance)
+        replicas, sync = chance.choice([2, 4]), chance.choice(["ssp:0", "ssp:1", "ssp:3", "ssp:10", "ssp:inf", "local:3"])
+        optimizer = chance.choice(["sgd", "momentum", "adam"])
+        plan = compile_plan(path("m.onnx"), path("a.plan"), "--machine", f"host:{replicas}x1", "--strategy", "single",
+                            "--optimizer", optimizer, "--learning-rate", "0.05", "--sync", sync)
+        slow = lambda: ["--try-replica", f"{chance.randrange(replicas)}:slow={chance.choice([1.5, 2, 5])}"]
+        run([], "train", plan, *data, "--epochs", "2", *slow(), "--record", path("record"), "--export", path("a.npz"),
+            "--json", path("a.json"))
+        # Others are slow now.
+        result = run([], "train", plan, *data, "--epochs", "2", *slow(), "--replay", path("record"), "--export",
+                     path("b.npz"), "--record", path("again"), "--json", path("b.json"))
+        other = differing(path("a.npz"), path("b.npz"))
+        losses = [[epoch["loss"] for epoch in json.load(open(path(name), encoding="utf-8"))["epochs"]]
+                  for name in ("a.json", "b.json")]
+        fine = not other and numpy.allclose(*losses, rtol=1e-12, atol=0)
+        checks.add(fine, f"{number} {model}, {replicas} replicas, {sync}, {optimizer}: {other or 'equal'}", result)
+        bound = re.fullmatch(r"ssp:(\d+)", sync)
+        ahead = json.load(open(path("a.json"), encoding="utf-8"))["steps_ahead"]
+        if bound:
+            checks.add(len(ahead) - 1 <= int(bound[1]), f"{number} steps ahead {ahead} within {sync}", result)
+    checks.report()
+
+
+def kept(path):
+    checks, data = Checks(), path.data(320)
+    run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
+    options = ["--machine", "host:4x1", "--strategy", "single", "--optimizer", "momentum", "--learning-rate", "0.05"]
+    # What every replica keeps for itself, and the keeper's, goes on from a checkpoint bit by bit.
+    for sync in ("ssp:0", "local:2"):
+        plan = compile_plan(path("lenet.onnx"), path("p.plan"), *options, "--sync", sync)
+        train = ["train", plan, *data, "--seed", "2", "--checkpoint-every", "4"]
+        run([], *train, "--epochs", "2", "--checkpoint", path("c-" + sync[:3]), "--export", path("whole.npz"))
+        run([], *train, "--steps", "8", "--checkpoint", path("d-" + sync[:3]))
+        result = run([], *train, "--epochs", "2", "--checkpoint", path("d-" + sync[:3]), "--resume", "--export",
+                     path("parts.npz"))
+        checks.add(not differing(path("whole.npz"), path("parts.npz")), f"{sync} goes on from a checkpoint", result)
+    plan = compile_plan(path("lenet.onnx"), path("a.plan"), *options, "--sync", "ssp:2")
+    train = ["train", plan, *data]
+    # A replica that fails is named, and the last checkpoint is whole.
+    result = cleave(*train, "--epochs", "3", "--try-replica", "2:fail=14", "--checkpoint", path("f"))
+    checks.add(result.code == 1 and "replica 2 (cpu2)" in result.errors, "a replica that fails is named", result)
+    result = run([], *train, "--epochs", "3", "--checkpoint", path("f"), "--resume", "--json", path("r.json"))
+    answer = json.load(open(path("r.json"), encoding="utf-8"))
+    checks.add(answer["resumed_from"] == 10 and answer["steps_done"] == 20, "and training goes on behind it", result)
+    # The others do its batches.
+    result = run([], *train, "--epochs", "1", "--try-replica", "2:fail=4", "--lost-replica", "go-on", "--record",
+                 path("record"), "--json", path("r.json"))
+    (_, events), = steps_of(path("record"))
+    given = {replica: batch for what, replica, *rest in events if what == "begin" for batch in rest[:1]}
+    applied, at = [], {}
+    for what, replica, *rest in events:
+        if what == "begin":
+            at[replica] = rest[0]
+        else:
+            applied.append(at[replica])
+    checks.add(sorted(applied) == list(range(40)) and given, "the others do the batches of one that is lost", result)
+    # A signal ends between steps, with a checkpoint.
+    process = subprocess.Popen([program(), *train, "--epochs", "100000", "--checkpoint", path("s")],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not os.path.isdir(path("s")) or not any(name.startswith("step-") for name in os.listdir(path("s"))):
+        if time.monotonic() > deadline or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    result = run([], *train, "--epochs", "0", "--eval", *data[1:2], "--eval", *data[3:4], "--checkpoint", path("s"), "--resume")
+    checks.add("SIGTERM has ended training after step" in errors, "a signal ends with a checkpoint", result)
+    # What makes no sense.
+    base = ["compile", path("lenet.onnx"), "--train", "--loss", "cross-entropy", "-o", path("x.plan")]
+    four = ["--machine", "host:4x1"]
+    for arguments, text in (
+            ([*four, "--sync", "ssp:x"], "ssp expects a number of steps"),
+            ([*four, "--sync", "bsp"], "expects ssp:S, ssp:inf or local:H"),
+            ([*four, "--sync", "local:0"], "local expects a number of steps"),
+            ([*four, "--sync", "local:4,rate=1"], "knows no option"),
+            ([*four, "--sync", "ssp:2", "--replicas", "3"], "divisor of the machine's 4 devices"),
+            (["--machine", "host:1x1", "--sync", "ssp:2"], "at least two replicas"),
+            ([*four, "--sync", "ssp:2", "--zero", "1"], "does not go with --zero"),
+            ([*four, "--sync", "ssp:2", "--batch-norm", "synchronized"], "does not go with --batch-norm synchronized"),
+            ([*four, "--sync", "ssp:2", "--batch", "30"], "multiple of the 4 replicas"),
+            ([*four, "--replicas", "2"], "--replicas expects --sync")):
+        result = cleave(*base, *arguments)
+        checks.add(result.code == USAGE and text in result.errors and not os.path.exists(path("x.plan")),
+                   f"refused: {' '.join(arguments)}", result)
+    for arguments, code, text in (
+            ([*train, "--replay", path("record"), "--seed", "1", "--epochs", "1"], 1, "--replay expects the record"),
+            ([*train, "--replay", path("missing"), "--epochs", "1"], 1, "cannot be read"),
+            ([*train, "--replay", path("l.npy"), "--epochs", "1"], 4, "line 1"),
+            ([*train, "--try-replica", "4:slow=2"], USAGE, "--try-replica expects"),
+            ([*train, "--trace", path("t.json")], 3, "--trace does not go with"),
+            ([*train, "--record", path("none/record")], 1, "")):
+        result = cleave(*arguments)
+        checks.add(result.code in (code, USAGE) and text in result.errors, f"refused: {' '.join(arguments[6:])}", result)
+    checks.report()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Folder(folder)
+        part = sys.argv[1]
+        if part == "replay":
+            replay(path, int(sys.argv[2]))
+        {"together": together, "torch": torch_checks, "kept": kept}[part](path)
+
+
+if __name__ == "__main__":
+    main()

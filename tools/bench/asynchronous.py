@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# What replicas that do not wait for each other give and cost: LeNet on Fashion-MNIST with four replicas, one of which
+# takes twice as long, for several bounds on how far one may be ahead (docs/asynchronous.md).
+#
+#   tools/bench/asynchronous.py DATA [--epochs N] [--bounds 0,1,3,10,inf] [--write]
+#
+# DATA is a folder with the four files of Fashion-MNIST, as .gz. --write puts the table and the plot into the docs.
+
+import argparse
+import datetime
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CLEAVE = os.environ.get("CLEAVE", os.path.join(REPOSITORY, "build", "bin", "cleave"))
+REPLICAS, SLOW, BATCH, WANTED = 4, 2, 256, 0.80
+
+
+def run(*arguments):
+    done = subprocess.run([CLEAVE, *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(arguments)}: {done.stderr}")
+    return done.stdout
+
+
+def measure(folder, data, bound, epochs):
+    path = lambda name: os.path.join(folder, name)
+    run("zoo", "lenet", "--batch", str(BATCH), "-o", path("lenet.onnx"))
+    run("compile", path("lenet.onnx"), "--machine", f"host:{REPLICAS}x1", "--strategy", "single", "--train", "--loss",
+        "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.2", "--sync", f"ssp:{bound}", "-o", path("plan"))
+    file = lambda name: os.path.join(data, name + ".gz")
+    run("train", path("plan"), "--data", f"@0={file('train-images-idx3-ubyte')}", "--data",
+        f"labels={file('train-labels-idx1-ubyte')}", "--eval", f"@0={file('t10k-images-idx3-ubyte')}", "--eval",
+        f"labels={file('t10k-labels-idx1-ubyte')}", "--seed", "3", "--epochs", str(epochs), "--try-replica",
+        f"{REPLICAS - 1}:slow={SLOW}", "--json", path("json"))
+    with open(path("json"), encoding="utf-8") as text:
+        answer = json.load(text)
+    simulated = run("simulate", path("plan"), "--slow-replica", f"{REPLICAS - 1}:{SLOW}")
+    predicted = float(re.search(r"replicas.*?predicted: ([0-9.]+) ms", simulated, re.S)[1])
+    return answer, predicted
+
+
+def spread(counts):
+    """"0 to 3, mostly 2" of a distribution."""
+    seen = [number for number, count in enumerate(counts) if count]
+    return f"{seen[0]} to {seen[-1]}, {sum(n * c for n, c in enumerate(counts)) / sum(counts):.1f} on average"
+
+
+def plot(curves):
+    """Accuracy over seconds as SVG; a curve is a name and points."""
+    width, height, left, bottom = 640, 360, 50, 40
+    last = max(point[0] for _, points in curves for point in points)
+    low, high = 0.5, 0.95
+    x = lambda seconds: left + seconds / last * (width - left - 20)
+    y = lambda accuracy: height - bottom - (max(low, accuracy) - low) / (high - low) * (height - bottom - 20)
+    colors = ["#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#b8860b", "#444"]
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+             '<rect width="100%" height="100%" fill="white"/>']
+    for percent in range(50, 96, 10):
+        at = y(percent / 100)
+        lines.append(f'<line x1="{left}" x2="{width - 20}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>'
+                     f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{percent} %</text>')
+    lines.append(f'<text x="{width - 20}" y="{height - 10}" text-anchor="end">seconds of training, up to {last:.0f}</text>')
+    for (name, points), color in zip(curves, colors):
+        path = " ".join(f"{x(seconds):.1f},{y(accuracy):.1f}" for seconds, accuracy in points)
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        number = len([line for line in lines if "polyline" in line])
+        lines.append(f'<text x="{width - 90}" y="{height - bottom - 14 * (len(curves) - number) - 8}" fill="{color}">{name}</text>')
+    return "\n".join(lines + ["</svg>", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("data")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--bounds", default="0,1,3,10,inf")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    rows, curves = [], []
+    for bound in options.bounds.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            answer, predicted = measure(folder, options.data, bound, options.epochs)
+        seconds, reached, points = 0, None, []
+        for epoch in answer["epochs"]:
+            seconds += epoch["seconds"]
+            points.append((seconds, epoch["eval_accuracy"]))
+            if reached is None and epoch["eval_accuracy"] >= WANTED:
+                reached = f"{seconds:.1f} s, epoch {epoch['epoch']}"
+        steps = sum(epoch["steps"] for epoch in answer["epochs"])
+        measured = seconds / steps * 1e3
+        rows.append([bound, reached or "not reached", f"{100 * points[-1][1]:.2f} %", f"{measured:.2f}", f"{predicted:.2f}",
+                     f"{100 * (predicted / measured - 1):+.0f} %", spread(answer["steps_ahead"]),
+                     spread(answer["versions_between"])])
+        curves.append((f"ssp:{bound}", points))
+        print(rows[-1], flush=True)
+    heads = ["bound", f"to {100 * WANTED:.0f} %", f"after {options.epochs} epochs", "ms a step", "predicted", "", "steps ahead",
+             "versions between"]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
+    with open("/proc/cpuinfo", encoding="utf-8") as text:
+        cpu = re.search(r"model name\s*: (.*)", text.read())[1]
+    table = f"Measured on {datetime.date.today()}, {cpu}, {len(os.sched_getaffinity(0))} cores.\n\n" + table
+    print(table)
+    if options.write:
+        page = os.path.join(REPOSITORY, "docs", "asynchronous.md")
+        with open(page, encoding="utf-8") as text:
+            parts = re.split(r"(<!-- bounds -->\n)", text.read())
+        parts[2] = "\n" + table + "\n"
+        with open(page, "w", encoding="utf-8") as text:
+            text.write("".join(parts))
+        with open(os.path.join(REPOSITORY, "docs", "images", "asynchronous.svg"), "w", encoding="utf-8") as text:
+            text.write(plot(curves))
+
+
+if __name__ == "__main__":
+    main()
