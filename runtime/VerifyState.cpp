@@ -295,7 +295,9 @@ Error verifySharing(const PlanContents &plan, const std::vector<LastingOfProgram
       for (size_t index = 0; index != entries[one]->programs.size(); ++index) {
         const Program &program = entries[one]->programs[index];
         auto other = std::ranges::find(entries[two]->programs, program.mesh, &Program::mesh);
-        if (one == two || other == entries[two]->programs.end())
+        // Replicas and their keeper have arenas of their own.
+        bool isApart = isOfReplicas(plan, *entries[one]) != isOfReplicas(plan, *entries[two]);
+        if (one == two || isApart || other == entries[two]->programs.end())
           continue;
         ProgramPair pair(plan, *entries[one], program, *entries[two], *other);
         if (Error error = pair.check(lasting[positions[one]][index]))

@@ -325,6 +325,26 @@ Error ReplicaLoop::runRound(const BatchOrder &order, uint64_t first, uint64_t co
   return keeper->failure();
 }
 
+/// A replica's samples of a batch. Those that step together take what devices of a synchronous step take: a part of each
+/// microbatch, so that both compute the same.
+static std::vector<uint64_t> samplesOf(const BatchOrder &order, uint64_t batch, const Replicas &replicas,
+                                       const Entry &entry) {
+  const BatchOrder::Item &item = order.batches[batch];
+  std::span<const uint64_t> own = order.samplesOf(item);
+  uint64_t microbatches = entry.prediction ? entry.prediction->microbatches : 1;
+  if (!replicas.areTogether() || microbatches < 2 || item.count % microbatches != 0)
+    return {own.begin(), own.end()};
+  uint64_t part = item.count / microbatches, replica = batch % replicas.count;
+  uint64_t step = item.begin - replica * item.count;
+  std::vector<uint64_t> samples;
+  for (uint64_t microbatch = 0; microbatch != microbatches; ++microbatch) {
+    uint64_t begin = step + (microbatch * replicas.count + replica) * part;
+    for (uint64_t sample = begin; sample != begin + part; ++sample)
+      samples.push_back(order.samples[sample]);
+  }
+  return samples;
+}
+
 void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first) {
   struct Done {
     StepOutcome outcome;
@@ -342,11 +362,12 @@ void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first
       if (Error error = replica.run(1, task->version.get()))
         return lose(&*task, error);
     for (uint64_t step = 0; step != task->steps; ++step) {
-      const BatchOrder::Item &item = order.batches[first + task->batch + step * task->stride];
-      auto outcome = replica.step(data, order.samplesOf(item), task->version.get());
+      std::vector<uint64_t> samples = samplesOf(order, first + task->batch + step * task->stride, replicas,
+                                                replica.executor->entry());
+      auto outcome = replica.step(data, samples, task->version.get());
       if (!outcome)
         return lose(&*task, outcome.error());
-      done.push_back({*outcome, item.count, replica.batch.labels});
+      done.push_back({*outcome, samples.size(), replica.batch.labels});
     }
     if (isLocal)
       if (Error error = replica.run(2, nullptr))

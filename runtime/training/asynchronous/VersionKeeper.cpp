@@ -61,9 +61,15 @@ Error VersionKeeper::beginRound(uint64_t epoch, uint64_t sample, uint64_t count,
     return makeError(Status::Failure, "--replay expects the run of its record, which went on in epoch ",
                      repeated->epoch + 1, " behind ", repeated->sample, " samples with ", repeated->batches,
                      " batches, got epoch ", epoch + 1, ", ", sample, " and ", count);
-  for (const auto &begins : repeated->begins)
+  // Of a replica that failed, or a run that was killed, no version came of the last beginnings.
+  for (uint32_t replica = 0; replica != replicas.count; ++replica) {
+    auto made = static_cast<size_t>(replicas.areTogether() ? repeated->applied.size()
+                                                           : std::ranges::count(repeated->applied, replica));
+    auto &begins = repeated->begins[replica];
+    begins.resize(std::min(begins.size(), made));
     for (const RecordedRound::Begin &begin : begins)
       older[begin.version] = nullptr;
+  }
   if (older.contains(0))
     older[0] = newest;
   return Error::success();

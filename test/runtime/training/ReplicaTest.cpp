@@ -198,6 +198,14 @@ TEST(ReplicaPlan, IsAccepted) {
   }
 }
 
+TEST(ReplicaPlan, IsNeededForVersions) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  builder.entry().inputs[0]->parameter = 1;
+  Error error = verifyPlan(builder.read());
+  ASSERT_TRUE(error);
+  EXPECT_NE(error.text().find("in a plan without any"), std::string::npos) << error.text();
+}
+
 struct BrokenReplicas {
   const char *name;
   int64_t bound;
@@ -261,7 +269,6 @@ const BrokenReplicas brokenReplicas[] = {
      "once and as it is"},
     {"ForeignDevice", 3, [](PlanBuilder &builder) { builder.plan.meshes[0]->devices[0] = 1; }, "expects devices of the first"},
     {"OtherDriver", 3, [](PlanBuilder &builder) { builder.plan.devices[1]->driver = "cuda"; }, "expects the driver of"},
-    {"NoReplicas", 3, [](PlanBuilder &builder) { builder.plan.replicas.reset(); }, "in a plan without any"},
     {"NoApply", 3, [](PlanBuilder &builder) { entryOf(builder, 1).name = "applies"; }, "expect entries"},
     {"LocalWithoutFetch", 0, [](PlanBuilder &builder) { builder.plan.replicas->local_steps = 4; }, "expect entries"},
     {"NoSuchParameter", 3, [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 99; }, "but the plan has"}};
