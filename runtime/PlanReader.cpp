@@ -339,10 +339,10 @@ PlanContents Reader::plan(const fb::Plan &from) {
     return Setting{text(setting->name()), text(setting->value())};
   });
   if (const fb::Replicas *replicas = from.replicas())
-    to.replicas = Replicas{replicas->count(), replicas->devices(),
-                           replicas->bound() < 0 ? std::nullopt
-                                                 : std::optional(static_cast<uint64_t>(replicas->bound())),
-                           replicas->local_steps()};
+    to.replicas =
+        Replicas{replicas->count(), replicas->devices(),
+                 replicas->bound() < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(replicas->bound())),
+                 replicas->local_steps()};
   if (const fb::Processor *processor = from.processor())
     to.processor = {text(processor->name()), list<std::string>(processor->features(), feature)};
   return to;

@@ -27,7 +27,8 @@ public:
     if (Error error = checkDevices())
       return error;
     bool isLocal = replicas.localSteps != 0;
-    const Entry *train = find("train"), *apply = find(applyEntryName), *fetch = find(fetchEntryName), *give = find(giveEntryName);
+    const Entry *train = find("train"), *apply = find(applyEntryName), *fetch = find(fetchEntryName),
+                *give = find(giveEntryName);
     if (!train || !apply || isLocal != (fetch && give))
       return refuse("expect entries \"train\" and \"apply\", and with local steps \"fetch\" and \"give\"");
     const Entry &taker = isLocal ? *fetch : *train, &giver = isLocal ? *give : *train;
@@ -155,7 +156,8 @@ Error verifyReplicas(const PlanContents &plan) {
     for (const auto *ports : {&entry.inputs, &entry.outputs})
       for (const Port &port : *ports)
         if (port.parameter)
-          return refuse("entry \"", entry.name, "\": port \"", port.name, "\" is of a parameter, in a plan without any");
+          return refuse("entry \"", entry.name, "\": port \"", port.name,
+                        "\" is of a parameter, in a plan without any");
   return Error::success();
 }
 

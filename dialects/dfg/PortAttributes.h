@@ -18,8 +18,8 @@ inline constexpr llvm::StringLiteral classesAttrName = "dfg.classes";
 /// count must not depend on parameters.
 inline constexpr llvm::StringLiteral countsAttrName = "dfg.counts";
 /// Of a graph that works on versions of parameters (passes/train/Versions.h), the parameter's name, a string: on an
-/// argument that is a version of it, or what a replica has to add to it; on a result that is the next version, or what a
-/// replica has to add.
+/// argument that is a version of it, or what a replica has to add to it; on a result that is the next version, or what
+/// a replica has to add.
 inline constexpr llvm::StringLiteral versionAttrName = "dfg.version";
 
 } // namespace cleave::dfg

@@ -87,8 +87,8 @@ LogicalResult StepWriter::update() {
     if (failed(sum))
       return failure();
     gradients.push_back(*sum);
-    changed.trained.push_back({parameter->read.getParameterAttr(), *sum, dist::getPlace(parameter->read).getMesh(),
-                                 parameter->home});
+    changed.trained.push_back(
+        {parameter->read.getParameterAttr(), *sum, dist::getPlace(parameter->read).getMesh(), parameter->home});
   }
   std::vector<size_t> order = orderOfGradients(gradients);
   if (failed(clip(trained, gradients)))

@@ -120,7 +120,8 @@ public:
   void dropUnusedArguments() {
     Block &block = graph.getBody().front();
     for (unsigned index = block.getNumArguments(); index-- > 0;)
-      if (block.getArgument(index).use_empty() && !(arguments[index] && arguments[index].contains(dfg::versionAttrName))) {
+      if (block.getArgument(index).use_empty() &&
+          !(arguments[index] && arguments[index].contains(dfg::versionAttrName))) {
         block.eraseArgument(index);
         arguments.erase(arguments.begin() + index);
       }
@@ -236,9 +237,7 @@ LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &change
     gradient.replaceAllUsesWith(*sum);
   }
   // What the forward graph writes depends on what the replica computes.
-  auto isReplicas = [&](dfg::WriteOp write) {
-    return llvm::is_contained(changed.written, write.getParameterAttr());
-  };
+  auto isReplicas = [&](dfg::WriteOp write) { return llvm::is_contained(changed.written, write.getParameterAttr()); };
   for (auto write : llvm::make_early_inc_range(body.getOps<dfg::WriteOp>())) {
     if (isReplicas(write))
       write.erase();
@@ -256,7 +255,8 @@ LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &change
     if (!isReplicas(write))
       write.erase();
   for (const TrainedParameter &parameter : trained)
-    own.addResult(parameter.gradient, portOf(context, giftName(parameter.name.getValue(), 0, 1), parameter.name.getValue()));
+    own.addResult(parameter.gradient,
+                  portOf(context, giftName(parameter.name.getValue(), 0, 1), parameter.name.getValue()));
   own.setReturned();
   removeUnused(step);
   llvm::DenseMap<Attribute, Value> versions;
@@ -265,8 +265,8 @@ LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &change
       continue;
     Value &version = versions[read.getParameterAttr()];
     if (!version)
-      version = own.addArgument(read.getType(), read.getLoc(),
-                                portOf(context, read.getParameter(), read.getParameter()));
+      version =
+          own.addArgument(read.getType(), read.getLoc(), portOf(context, read.getParameter(), read.getParameter()));
     read.getResult().replaceAllUsesWith(version);
     read.erase();
   }
@@ -320,16 +320,14 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
 
   llvm::DenseMap<Attribute, FlatSymbolRefAttr> anchors;
   for (const TrainedParameter &parameter : trained)
-    anchors[parameter.name] =
-        declareState(module, parameter.name.getValue() + "/anchor", types[parameter.name]);
+    anchors[parameter.name] = declareState(module, parameter.name.getValue() + "/anchor", types[parameter.name]);
 
   dfg::GraphOp fetch = addGraph(at.builder, step, step, fetchGraphName);
   Ports fetched(fetch);
   for (const TrainedParameter &parameter : trained) {
     Value version = fetched.addArgument(types[parameter.name], parameter.gradient.getLoc(),
                                         portOf(context, parameter.name.getValue(), parameter.name.getValue()));
-    if (failed(write(parameter, parameter.name, version)) ||
-        failed(write(parameter, anchors[parameter.name], version)))
+    if (failed(write(parameter, parameter.name, version)) || failed(write(parameter, anchors[parameter.name], version)))
       return failure();
   }
   fetched.set();
@@ -378,8 +376,7 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
     SmallVector<Value> states;
     SmallVector<FlatSymbolRefAttr> names;
     for (const StateSpec &spec : stateOf(sync.outer)) {
-      names.push_back(
-          declareState(module, parameter.name.getValue() + "/outer_" + spec.suffix, types[parameter.name]));
+      names.push_back(declareState(module, parameter.name.getValue() + "/outer_" + spec.suffix, types[parameter.name]));
       auto state = read(parameter, names.back());
       if (failed(state))
         return failure();
@@ -392,8 +389,7 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
     std::vector<std::pair<Value, dist::Layout>> hints{{mean, parameter.layout}, {update.parameter, parameter.layout}};
     for (Value value : llvm::concat<Value>(states, update.state))
       hints.emplace_back(value, parameter.layout);
-    if (failed(at.place(parameter, "replicas", hints)) ||
-        failed(write(parameter, parameter.name, update.parameter)))
+    if (failed(at.place(parameter, "replicas", hints)) || failed(write(parameter, parameter.name, update.parameter)))
       return failure();
     for (auto [name, next] : llvm::zip_equal(names, update.state))
       if (failed(write(parameter, name, next)))

@@ -14,8 +14,8 @@
 //                                                      return %w'
 //
 // Local steps (Stich, 2019: Local SGD converges fast and communicates little; Douillard et al., 2023: DiLoCo) leave the
-// step whole: each replica has parameters and an optimizer of its own. What is exchanged now and then is by how much its
-// parameters have moved, which the keeper averages and takes as a gradient:
+// step whole: each replica has parameters and an optimizer of its own. What is exchanged now and then is by how much
+// its parameters have moved, which the keeper averages and takes as a gradient:
 //
 //   graph fetch(%w)                 graph give()                   graph apply(%d0, %d1, …)
 //     dfg.write @w, %w                return @w/anchor - @w          %w' = outer update(@w, mean(%d0, %d1, …))
@@ -50,7 +50,8 @@ llvm::Expected<Synchronization> parseSynchronization(llvm::StringRef text);
 
 /// Parts a step at its gradients: `step` becomes what a replica does, and a graph `apply` behind it what the keeper
 /// does with the gradients of one replica, or, where the bound is 0, with those of all `replicas`, which are added in
-/// their order. What the forward graph writes stays a replica's own. Fails, with a diagnostic, where a place does not fit.
+/// their order. What the forward graph writes stays a replica's own. Fails, with a diagnostic, where a place does not
+/// fit.
 mlir::LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &changed, unsigned replicas,
                                     const Synchronization &sync);
 

@@ -58,10 +58,10 @@ public:
 private:
   struct State {
     Doing doing = Doing::Waits;
-    double left = 0;   ///< seconds of it
-    double began = 0;  ///< when the step began
-    double waited = 0; ///< seconds
-    uint64_t steps = 0; ///< of an exchange, that are to be done after this one
+    double left = 0;        ///< seconds of it
+    double began = 0;       ///< when the step began
+    double waited = 0;      ///< seconds
+    uint64_t steps = 0;     ///< of an exchange, that are to be done after this one
     bool exchanges = false; ///< computes what an exchange needs
   };
 

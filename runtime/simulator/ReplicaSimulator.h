@@ -31,8 +31,8 @@ struct ReplicaSimulation {
 };
 
 /// Simulates `steps` steps of each replica on average. `keeper.step` is what making a version takes; versions are made
-/// one after the other. Busy threads of a host share its cores, of which `coresOfHost` says how many there are, in equal
-/// parts.
+/// one after the other. Busy threads of a host share its cores, of which `coresOfHost` says how many there are, in
+/// equal parts.
 ReplicaSimulation simulateReplicas(const Replicas &replicas, const std::vector<SimulatedReplica> &each,
                                    const SimulatedReplica &keeper, const std::vector<double> &coresOfHost,
                                    uint64_t steps = 200);

@@ -56,8 +56,8 @@ Expected<Dataset> Dataset::read(const Entry &entry, const std::vector<std::strin
       return data.error();
     if (i != 0 && data->samples() != dataset.count)
       return makeError(Status::Failure, "data for all inputs expects as many samples, got ", dataset.count, " for \"",
-                       dataset.ports[0].name, "\" in \"", *(*files)[0], "\" and ", data->samples(), " for \"", port.name,
-                       "\" in \"", *(*files)[i], "\"");
+                       dataset.ports[0].name, "\" in \"", *(*files)[0], "\" and ", data->samples(), " for \"",
+                       port.name, "\" in \"", *(*files)[i], "\"");
     dataset.count = data->samples();
     dataset.hasLabels |= port.classes != 0;
     dataset.inputs.push_back(std::move(*data));

@@ -145,8 +145,9 @@ private:
       if (Error error = replicaOptions.addTrial(trial, plan->replicas->count))
         return error;
     if (options.goOnWithout && plan->replicas->areTogether())
-      return makeError(Status::Usage, "--lost-replica go-on expects replicas that make versions by themselves, compiled "
-                                      "with --sync ssp:S and an S above 0; these wait for each other's gifts");
+      return makeError(Status::Usage,
+                       "--lost-replica go-on expects replicas that make versions by themselves, compiled "
+                       "with --sync ssp:S and an S above 0; these wait for each other's gifts");
     replicaOptions.goOn = options.goOnWithout;
     replicaOptions.recordFile = options.recordFile;
     replicaOptions.replayFile = options.replayFile;
@@ -211,8 +212,8 @@ private:
         return read.error();
       data = std::move(*read);
       if (!isForSequences() && data->samples() < batch)
-        return makeError(Status::Failure, "training expects at least a batch of ", batch,
-                         " samples, got ", data->samples(), "; compile with a smaller --batch");
+        return makeError(Status::Failure, "training expects at least a batch of ", batch, " samples, got ",
+                         data->samples(), "; compile with a smaller --batch");
       if (data->isText())
         progress.showPerplexity();
       if (const auto *sequences = dynamic_cast<const SequenceData *>(data.get()))

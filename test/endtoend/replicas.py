@@ -94,6 +94,9 @@ def together(path):
         if chance.random() < 0.3:
             options += ["--clip-norm", "0.05"]
         for way, (devices, own, whole) in WAYS.items():
+            # Rows of an embedding's gradient are joined by how many a step has, so that they are added in another order.
+            if way == "pipeline" and model.startswith("gpt"):
+                continue
             machine = ["--machine", f"host:{devices}x1"]
             plan = compile_plan(path("m.onnx"), path("a.plan"), *machine, *options, *own, "--sync", "ssp:0", "--replicas", "2")
             run([], "train", plan, *data, "--epochs", "2", "--export", path("a.npz"))

@@ -91,8 +91,9 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
       ->check(CLI::IsMember({"stop", "go-on"}))
       ->type_name("WHAT");
   command
-      .add_option("--try-replica", options.trials,
-                  "what would happen if replica R took F times as long (R:slow=F) or failed in its N-th step (R:fail=N)")
+      .add_option(
+          "--try-replica", options.trials,
+          "what would happen if replica R took F times as long (R:slow=F) or failed in its N-th step (R:fail=N)")
       ->type_name("TRIAL")
       ->allow_extra_args(false);
   addProcessOptions(command, options.devicesOfRank, arguments.watch);

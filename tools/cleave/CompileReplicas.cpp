@@ -8,7 +8,6 @@
 #include "dialects/dist/Replicas.h"
 #include "passes/cost/ModuleMachine.h"
 
-
 using namespace mlir;
 
 namespace cleave::tool {
@@ -42,8 +41,8 @@ Error ModelCompiler::takeFirstReplica() {
   auto devices = static_cast<unsigned>(machine.devices.size());
   replicas = request.target.replicas ? request.target.replicas : devices;
   if (replicas < 2)
-    return makeError(Status::Usage, "--sync expects at least two replicas, got ", replicas, replicas == devices ? " device" : "",
-                     "; say --machine with more devices");
+    return makeError(Status::Usage, "--sync expects at least two replicas, got ", replicas,
+                     replicas == devices ? " device" : "", "; say --machine with more devices");
   if (devices % replicas != 0)
     return makeError(Status::Usage, "--replicas expects a divisor of the machine's ", devices, " devices, got ",
                      replicas);

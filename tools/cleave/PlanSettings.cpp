@@ -91,11 +91,11 @@ static Error applyGroups(const runtime::Setting &setting, std::vector<int64_t> &
 }
 
 Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &model, TargetOptions &target) {
-  constexpr const char *names[] = {
-      "dtype",     "loss",    "optimizer", "optimizer-options", "learning-rate", "lr-schedule",
-      "clip-norm", "buckets", "batch",     "microbatches",      "batch-norm",    "no-dropout",
-      "seed",      "tf32",    "train",     "batches",           "max-batch",     "sync",
-      "replicas"};
+  constexpr const char *names[] = {"dtype",         "loss",         "optimizer",  "optimizer-options",
+                                   "learning-rate", "lr-schedule",  "clip-norm",  "buckets",
+                                   "batch",         "microbatches", "batch-norm", "no-dropout",
+                                   "seed",          "tf32",         "train",      "batches",
+                                   "max-batch",     "sync",         "replicas"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))

@@ -120,7 +120,7 @@ private:
   NativeLibraries libraries;
   const CoreSet cores;
   std::map<uint32_t, size_t> firstCore; ///< by device
-  size_t wanted; ///< threads of all devices that work at the same time
+  size_t wanted;                        ///< threads of all devices that work at the same time
   bool hasNeighbours = false;
 };
 

@@ -48,9 +48,7 @@ public:
   Replica(Plan plan, uint32_t number, ReplicaTrial trial) : plan(std::move(plan)), number(number), trial(trial) {}
 
   static constexpr const char *prefix = "replica";
-  std::string nameOf(const std::string &parameter) const {
-    return prefix + std::to_string(number) + "/" + parameter;
-  }
+  std::string nameOf(const std::string &parameter) const { return prefix + std::to_string(number) + "/" + parameter; }
 
   Error create(ParameterSource &parameters, std::span<const NamedTensor> restored, ExecutorOptions executorOptions,
                const TrainingData &data) {
@@ -196,8 +194,9 @@ Error ReplicaLoop::create(ParameterSource &parameters, std::span<const NamedTens
       return read.error();
     run.replicas.devices = 0;
     if (read->run != run)
-      return makeError(Status::Failure, "--replay expects the record of a run with this plan's replicas and this --seed, "
-                                        "got another in \"",
+      return makeError(Status::Failure,
+                       "--replay expects the record of a run with this plan's replicas and this --seed, "
+                       "got another in \"",
                        options.replayFile, "\"");
     replay = std::move(*read);
   }
@@ -325,8 +324,8 @@ Error ReplicaLoop::runRound(const BatchOrder &order, uint64_t first, uint64_t co
   return keeper->failure();
 }
 
-/// A replica's samples of a batch. Those that step together take what devices of a synchronous step take: a part of each
-/// microbatch, so that both compute the same.
+/// A replica's samples of a batch. Those that step together take what devices of a synchronous step take: a part of
+/// each microbatch, so that both compute the same.
 static std::vector<uint64_t> samplesOf(const BatchOrder &order, uint64_t batch, const Replicas &replicas,
                                        const Entry &entry) {
   const BatchOrder::Item &item = order.batches[batch];
@@ -362,8 +361,8 @@ void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first
       if (Error error = replica.run(1, task->version.get()))
         return lose(&*task, error);
     for (uint64_t step = 0; step != task->steps; ++step) {
-      std::vector<uint64_t> samples = samplesOf(order, first + task->batch + step * task->stride, replicas,
-                                                replica.executor->entry());
+      std::vector<uint64_t> samples =
+          samplesOf(order, first + task->batch + step * task->stride, replicas, replica.executor->entry());
       auto outcome = replica.step(data, samples, task->version.get());
       if (!outcome)
         return lose(&*task, outcome.error());

@@ -39,8 +39,8 @@ public:
   /// Makes the replicas' devices. `parameters` gives them first values; `restored` is the state of replicas in the
   /// checkpoint from which they go on, by the names of ownState.
   Error create(ParameterSource &parameters, std::span<const NamedTensor> restored, uint64_t seed);
-  /// What replicas keep for themselves, as dropout's counters or with local steps the optimizer's state: "replica2/" and
-  /// the parameter's name. No step may be in flight.
+  /// What replicas keep for themselves, as dropout's counters or with local steps the optimizer's state: "replica2/"
+  /// and the parameter's name. No step may be in flight.
   Expected<std::vector<NamedTensor>> ownState() const;
 
   std::vector<DeviceMemory> memory() const;

@@ -53,8 +53,8 @@ private:
 
 static bool parseHeader(const std::string &line, RecordedRun &run) {
   Words words(line);
-  if (!words.word("cleave-record") || !words.word("1") || !words.word("replicas") || !words.number(run.replicas.count) ||
-      !words.word("bound"))
+  if (!words.word("cleave-record") || !words.word("1") || !words.word("replicas") ||
+      !words.number(run.replicas.count) || !words.word("bound"))
     return false;
   std::string bound = words.next();
   run.replicas.bound.reset();

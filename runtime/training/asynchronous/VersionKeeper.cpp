@@ -209,9 +209,8 @@ Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const Param
     changed.wait(lock, [&] { return ended || number != mine; });
     return ended;
   }
-  changed.wait(lock, [&] {
-    return ended || !replay || (!repeated->applied.empty() && repeated->applied.front() == replica);
-  });
+  changed.wait(
+      lock, [&] { return ended || !replay || (!repeated->applied.empty() && repeated->applied.front() == replica); });
   if (ended)
     return ended;
   Given given{&gifts, &onApplied};

@@ -29,7 +29,7 @@ struct ReplicaTask {
 
 /// How old what steps worked with was; element i counts those to which it happened i times.
 struct Staleness {
-  std::vector<uint64_t> ahead;   ///< steps that the slowest replica was behind at the beginning
+  std::vector<uint64_t> ahead;    ///< steps that the slowest replica was behind at the beginning
   std::vector<uint64_t> versions; ///< versions that others had made before the step's gifts came
 };
 

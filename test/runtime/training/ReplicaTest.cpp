@@ -143,7 +143,8 @@ TEST_F(Records, ThatAreDamagedAreRefusedByLine) {
 
 //===-- plans -----------------------------------------------------------------------------------------------===//
 
-/// Two replicas of one device each, with parameters w and v: a step gives its samples, and the keeper adds them to both.
+/// Two replicas of one device each, with parameters w and v: a step gives its samples, and the keeper adds them to
+/// both.
 PlanBuilder replicaPlan(int64_t bound) {
   PlanBuilder builder;
   builder.entry().name = "train";
@@ -156,7 +157,8 @@ PlanBuilder replicaPlan(int64_t bound) {
     uint32_t version = builder.input(name, 4), gift = builder.output(std::string(name) + "/gift", 4);
     builder.entry().inputs[version]->parameter = parameter + 1;
     builder.entry().outputs[gift]->parameter = parameter + 1;
-    uint32_t samples = builder.buffer(0, "samples", 4), old = builder.buffer(0, name, 4), sum = builder.buffer(0, "sum", 4);
+    uint32_t samples = builder.buffer(0, "samples", 4), old = builder.buffer(0, name, 4),
+             sum = builder.buffer(0, "sum", 4);
     Point read = builder.loadInput(0, x, samples), loaded = builder.loadInput(0, version, old);
     Point done = builder.call(0, "add", add, {samples, old, sum}, {read, loaded});
     builder.storeOutput(0, gift, sum, {done});
@@ -255,30 +257,36 @@ const BrokenReplicas brokenReplicas[] = {
        program.prepare.push_back(std::move(load));
      },
      "its age would not be bounded"},
-    {"TooFewGifts", 0, [](PlanBuilder &builder) { builder.plan.replicas->count = 3; }, "expect at least two with devices"},
+    {"TooFewGifts", 0, [](PlanBuilder &builder) { builder.plan.replicas->count = 3; },
+     "expect at least two with devices"},
     {"OneGiftForTwo", 3, [](PlanBuilder &builder) { builder.plan.replicas->bound = 0; }, "expects 2 gifts"},
     {"TwoGiftsForOne", 0, [](PlanBuilder &builder) { builder.plan.replicas->bound = 3; }, "expects 1 gifts"},
     {"GiftOfAnother", 3,
      [](PlanBuilder &builder) { entryOf(builder, 1).inputs[0]->parameter = entryOf(builder, 1).inputs[1]->parameter; },
      "gifts"},
-    {"VersionNotMade", 3,
-     [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 0; },
+    {"VersionNotMade", 3, [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 0; },
      "takes input \"w\" as a version that \"apply\" does not make"},
     {"VersionTwice", 3,
-     [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = entryOf(builder, 1).outputs[1]->parameter; },
+     [](PlanBuilder &builder) {
+       entryOf(builder, 1).outputs[0]->parameter = entryOf(builder, 1).outputs[1]->parameter;
+     },
      "once and as it is"},
-    {"ForeignDevice", 3, [](PlanBuilder &builder) { builder.plan.meshes[0]->devices[0] = 1; }, "expects devices of the first"},
+    {"ForeignDevice", 3, [](PlanBuilder &builder) { builder.plan.meshes[0]->devices[0] = 1; },
+     "expects devices of the first"},
     {"OtherDriver", 3, [](PlanBuilder &builder) { builder.plan.devices[1]->driver = "cuda"; }, "expects the driver of"},
     {"NoApply", 3, [](PlanBuilder &builder) { entryOf(builder, 1).name = "applies"; }, "expect entries"},
     {"LocalWithoutFetch", 0, [](PlanBuilder &builder) { builder.plan.replicas->local_steps = 4; }, "expect entries"},
-    {"NoSuchParameter", 3, [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 99; }, "but the plan has"}};
+    {"NoSuchParameter", 3, [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 99; },
+     "but the plan has"}};
 
 INSTANTIATE_TEST_SUITE_P(Rules, BrokenReplicaPlan, testing::ValuesIn(brokenReplicas),
                          [](const auto &info) { return std::string(info.param.name); });
 
 //===-- predictions -----------------------------------------------------------------------------------------===//
 
-Replicas replicasOf(uint32_t count, std::optional<uint64_t> bound, uint32_t local = 0) { return {count, 1, bound, local}; }
+Replicas replicasOf(uint32_t count, std::optional<uint64_t> bound, uint32_t local = 0) {
+  return {count, 1, bound, local};
+}
 
 std::vector<SimulatedReplica> alike(uint32_t count, double step) {
   SimulatedReplica one;
