@@ -439,6 +439,7 @@ private:
       if (replicaLoop) {
         report.staleness = replicaLoop->staleness();
         report.versions = replicaLoop->versions();
+        report.exchanged = replicaLoop->exchanged();
       }
       stoppedBy = loop->stopSignal();
       if (stoppedBy != 0)

@@ -72,7 +72,7 @@ void TrainReport::print(std::ostream &out) const {
       text << "  " << sequences->emptyLines << " empty lines were left out\n";
   }
   if (replicas != 0) {
-    text << "  " << replicas << " replicas made " << versions << " versions";
+    text << "  " << replicas << " replicas made " << versions << " versions and exchanged " << exchanged << " bytes";
     printCounts(text, "; steps that the slowest was behind: ", staleness.ahead);
     printCounts(text, "; versions between a step's beginning and its end: ", staleness.versions);
     text << "\n";
@@ -140,7 +140,7 @@ void TrainReport::writeJson(std::ostream &out) const {
     out << "\n  ]";
   }
   if (replicas != 0) {
-    out << ",\n  \"replicas\": " << replicas << ",\n  \"versions\": " << versions << ",\n  \"steps_ahead\": ";
+    out << ",\n  \"replicas\": " << replicas << ",\n  \"versions\": " << versions << ",\n  \"exchanged_bytes\": " << exchanged << ",\n  \"steps_ahead\": ";
     writeCounts(out, staleness.ahead);
     out << ",\n  \"versions_between\": ";
     writeCounts(out, staleness.versions);

@@ -28,10 +28,11 @@ struct TrainReport {
   bool hasLosses = false;
   double seconds = 0;
   std::vector<DeviceMemory> devices;
-  /// Of replicas: how many, how old what they worked with was, and how many versions of the parameters there were.
+  /// Of replicas: how many, how old what they worked with was, how many versions of the parameters there were, and how many
+  /// bytes of versions and gifts were exchanged.
   uint32_t replicas = 0;
   Staleness staleness;
-  uint64_t versions = 0;
+  uint64_t versions = 0, exchanged = 0;
 
   void print(std::ostream &out) const;
   void writeJson(std::ostream &out) const;

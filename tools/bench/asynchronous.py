@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# What replicas that do not wait for each other give and cost: LeNet on Fashion-MNIST with four replicas, one of which
-# takes twice as long, for several bounds on how far one may be ahead (docs/asynchronous.md).
+# What replicas that do not wait for each other give and cost (docs/asynchronous.md): LeNet on Fashion-MNIST with four
+# replicas, one of which takes twice as long, for several bounds on how far one may be ahead; and a GPT on a text with
+# local steps.
 #
-#   tools/bench/asynchronous.py DATA [--epochs N] [--bounds 0,1,3,10,inf] [--write]
+#   tools/bench/asynchronous.py [--data FOLDER] [--epochs N] [--bounds 0,1,3,10,inf] [--text FILE] [--steps N] [--write]
 #
-# DATA is a folder with the four files of Fashion-MNIST, as .gz. --write puts the table and the plot into the docs.
+# FOLDER has the four files of Fashion-MNIST, as .gz; FILE is a text, whose bytes are the tokens. --write puts what was
+# measured into the docs.
 
 import argparse
 import datetime
@@ -75,13 +77,73 @@ def plot(curves):
     return "\n".join(lines + ["</svg>", ""])
 
 
+def local_steps(text, steps):
+    """A GPT of bytes, four replicas: losses by step and bytes exchanged, for the synchronous plan and several H."""
+    rows, first = [], None
+    at = [steps // 8, steps // 4, steps // 2, steps]
+    for name, inner, how in (("synchronous", "sgd", ["--strategy", "data"]),
+                             ("local:1, averaged", "sgd", ["--sync", "local:1,outer-rate=1,outer-momentum=0"]),
+                             ("synchronous", "adamw", ["--strategy", "data"]),
+                             *((f"local:{h}", "adamw", ["--sync", f"local:{h}"]) for h in (1, 8, 64)),
+                             ("local:64, bf16", "adamw", ["--sync", "local:64,dtype=bf16"])):
+        with tempfile.TemporaryDirectory() as folder:
+            path = lambda file: os.path.join(folder, file)
+            run("zoo", "gpt", "--layers", "2", "--hidden", "64", "--heads", "4", "--sequence", "32", "--vocabulary", "256",
+                "--batch", "16", "-o", path("gpt.onnx"))
+            strategy = [] if "--strategy" in how else ["--strategy", "single"]
+            run("compile", path("gpt.onnx"), "--machine", f"host:{REPLICAS}x1", "--train", "--loss", "cross-entropy",
+                "--optimizer", inner, "--learning-rate", "0.1" if inner == "sgd" else "0.002", *how, *strategy, "-o",
+                path("plan"))
+            run("train", path("plan"), "--data", f"tokens={text}", "--data", f"labels={text}:next", "--steps", str(steps),
+                "--json", path("json"), "--json-steps")
+            with open(path("json"), encoding="utf-8") as file:
+                answer = json.load(file)
+        losses = [step["loss"] for step in answer["steps"]]
+        mean = lambda step: sum(losses[max(0, step - 16):step]) / min(step, 16)
+        exchanged = answer.get("exchanged_bytes")
+        difference = ""
+        if inner == "sgd":
+            first = first or losses
+            difference = "" if losses is first else f"{max(abs(a - b) for a, b in zip(first, losses)):.1e}"
+        rows.append([name, inner, *(f"{mean(step):.3f}" for step in at),
+                     f"{exchanged / 2 ** 20:.1f} MiB" if exchanged else "", difference])
+        print(rows[-1], flush=True)
+    heads = ["", "inner optimizer", *(f"step {step}" for step in at), "exchanged", "largest difference of a loss"]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
+
+
+def put(mark, table):
+    """Writes between the two marks of the page."""
+    page = os.path.join(REPOSITORY, "docs", "asynchronous.md")
+    with open(page, encoding="utf-8") as text:
+        parts = re.split(f"(<!-- {mark} -->\n)", text.read())
+    parts[2] = "\n" + table + "\n"
+    with open(page, "w", encoding="utf-8") as text:
+        text.write("".join(parts))
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as text:
+        cpu = re.search(r"model name\s*: (.*)", text.read())[1]
+    return f"Measured on {datetime.date.today()}, {cpu}, {len(os.sched_getaffinity(0))} cores.\n\n"
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("data")
+    parser.add_argument("--data")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--bounds", default="0,1,3,10,inf")
+    parser.add_argument("--text")
+    parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.text:
+        table = machine() + local_steps(options.text, options.steps)
+        print(table)
+        if options.write:
+            put("local", table)
+    if not options.data:
+        return
     rows, curves = [], []
     for bound in options.bounds.split(","):
         with tempfile.TemporaryDirectory() as folder:
@@ -102,17 +164,10 @@ def main():
     heads = ["bound", f"to {100 * WANTED:.0f} %", f"after {options.epochs} epochs", "ms a step", "predicted", "", "steps ahead",
              "versions between"]
     table = "\n".join("| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
-    with open("/proc/cpuinfo", encoding="utf-8") as text:
-        cpu = re.search(r"model name\s*: (.*)", text.read())[1]
-    table = f"Measured on {datetime.date.today()}, {cpu}, {len(os.sched_getaffinity(0))} cores.\n\n" + table
+    table = machine() + table
     print(table)
     if options.write:
-        page = os.path.join(REPOSITORY, "docs", "asynchronous.md")
-        with open(page, encoding="utf-8") as text:
-            parts = re.split(r"(<!-- bounds -->\n)", text.read())
-        parts[2] = "\n" + table + "\n"
-        with open(page, "w", encoding="utf-8") as text:
-            text.write("".join(parts))
+        put("bounds", table)
         with open(os.path.join(REPOSITORY, "docs", "images", "asynchronous.svg"), "w", encoding="utf-8") as text:
             text.write(plot(curves))
 

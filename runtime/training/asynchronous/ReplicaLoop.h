@@ -46,6 +46,7 @@ public:
   std::vector<DeviceMemory> memory() const;
   const Staleness &staleness() const { return keeper->staleness(); }
   uint64_t versions() const { return keeper->versions(); }
+  uint64_t exchanged() const { return keeper->exchanged(); }
 
 private:
   class Replica;

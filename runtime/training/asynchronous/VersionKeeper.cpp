@@ -8,6 +8,13 @@
 
 namespace cleave::runtime {
 
+static uint64_t bytesOf(const ParameterTensors &tensors) {
+  uint64_t bytes = 0;
+  for (const auto &[parameter, tensor] : tensors)
+    bytes += tensor.bytes().size();
+  return bytes;
+}
+
 VersionKeeper::VersionKeeper(const Plan &plan, Executor &executor, uint32_t apply)
     : plan(plan), replicas(*plan->replicas), executor(executor), entry(apply), clocks(replicas.count, replicas.bound),
       together(replicas.count) {}
@@ -136,6 +143,7 @@ ReplicaTask VersionKeeper::take(uint32_t replica) {
     }
   }
   ++inFlight;
+  exchangedBytes += bytesOf(*task.version);
   uint64_t ahead = clocks.ahead(replica);
   ages.ahead.resize(std::max<size_t>(ages.ahead.size(), ahead + 1));
   ++ages.ahead[ahead];
@@ -187,6 +195,7 @@ void VersionKeeper::fail(const Error &error) {
 Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const ParameterTensors &gifts,
                           const std::function<void()> &onApplied) {
   std::unique_lock lock(mutex);
+  exchangedBytes += bytesOf(gifts);
   if (replicas.areTogether()) {
     uint64_t mine = number;
     together[replica] = {&gifts, &onApplied};

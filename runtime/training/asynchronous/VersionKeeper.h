@@ -68,6 +68,8 @@ public:
 
   const Staleness &staleness() const { return ages; }
   uint64_t versions() const { return made; }
+  /// Bytes of versions that replicas took and of gifts that they gave.
+  uint64_t exchanged() const { return exchangedBytes; }
 
 private:
   struct Given {
@@ -105,6 +107,7 @@ private:
   uint64_t arrived = 0;
   Error ended = Error::success();
   Staleness ages;
+  uint64_t exchangedBytes = 0;
 };
 
 } // namespace cleave::runtime
