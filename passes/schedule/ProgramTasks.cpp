@@ -130,34 +130,35 @@ plan::TileAttr ProgramTasks::tileOf(unsigned device, Attribute layout) {
   return plan::toTileUnlessWhole(dist::Layout::of(attribute), meshes[device], module.getContext());
 }
 
-/// A parameter that a program writes without looking at it lies in the program as others do.
-static void readWhatIsWritten(Block &body) {
-  llvm::DenseSet<Attribute> read;
+/// Whoever writes a parameter knows from a read where it lies; also who does not ask for its value.
+static void readWritten(dist::ProgramOp program) {
+  Block &body = program.getBody().front();
+  llvm::DenseSet<Attribute> known;
   for (Operation &op : body) {
-    if (auto whole = dyn_cast<dfg::ReadOp>(op))
-      read.insert(whole.getParameterAttr());
-    else if (auto part = dyn_cast<dist::ShardOfOp>(op))
-      read.insert(part.getParameterAttr());
+    if (auto read = dyn_cast<dfg::ReadOp>(op))
+      known.insert(read.getParameterAttr());
+    else if (auto shard = dyn_cast<dist::ShardOfOp>(op))
+      known.insert(shard.getParameterAttr());
   }
   OpBuilder builder = OpBuilder::atBlockBegin(&body);
   for (auto write : body.getOps<dist::WriteOp>()) {
-    if (!read.insert(write.getParameterAttr()).second)
+    if (!known.insert(write.getParameterAttr()).second)
       continue;
     Type type = write.getValue().getType();
-    Operation *made = nullptr;
-    if (dist::LayoutAttr layout = write.getLayoutAttr(); layout && !dist::Layout::of(layout).isWhole())
-      made = dist::ShardOfOp::create(builder, write.getLoc(), type, write.getParameterAttr(), layout);
+    Operation *read;
+    if (dist::Layout::of(write.getLayout()).isWhole())
+      read = dfg::ReadOp::create(builder, write.getLoc(), type, write.getParameterAttr());
     else
-      made = dfg::ReadOp::create(builder, write.getLoc(), type, write.getParameterAttr());
-    made->setAttr(dist::changesAttrName, builder.getUnitAttr());
+      read = dist::ShardOfOp::create(builder, write.getLoc(), type, write.getParameterAttr(), write.getLayout());
+    read->setAttr(dist::changesAttrName, builder.getUnitAttr());
   }
 }
 
 LogicalResult ProgramTasks::addProgram(unsigned device) {
   reads.clear();
+  readWritten(programs[device]);
   addInputs(device);
   Block &body = programs[device].getBody().front();
-  readWhatIsWritten(body);
   for (Operation &op : body)
     if (!isa<dist::WriteOp>(op) && failed(addOperation(device, op)))
       return failure();

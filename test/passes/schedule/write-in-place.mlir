@@ -94,3 +94,24 @@ module {
     dist.return %u#1 : tensor<4x8xf32>
   }
 }
+
+// -----
+
+// A program may write a parameter that it does not read, whole or in parts.
+// CHECK-LABEL: plan.program @writes_alone
+// CHECK-DAG: %[[W:.*]] = plan.buffer "w"
+// CHECK-DAG: %[[V:.*]] = plan.buffer "v"
+// CHECK-DAG: %[[X:.*]] = plan.buffer "x"
+// CHECK: plan.state @w in %[[W]]
+// CHECK-DAG: plan.copy %[[X]] -> %[[W]]
+// CHECK-DAG: plan.copy %[[X]] -> %[[V]]
+module {
+  dist.mesh @pair <["x" = 2], devices = [0, 1]>
+  dfg.parameter state @w : tensor<8xf32> = #dfg.fill<value = 0.0 : f64>
+  dfg.parameter state @v : tensor<16xf32> = #dfg.fill<value = 0.0 : f64>
+  dist.program @writes_alone(%x: tensor<8xf32> {dist.input = 0 : i64} loc("x"("Input"))) attributes {mesh = @pair} {
+    dist.write @w <[8]>, %x : tensor<8xf32> loc("w"("State"))
+    dist.write @v <[16 by ["x"]]>, %x : tensor<8xf32> loc("v"("State"))
+    dist.return
+  }
+}
