@@ -29,7 +29,7 @@ static Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const st
   return std::optional<uint32_t>();
 }
 
-Expected<BatchRunner::Outputs> BatchRunner::prepare(const Executor &executor, uint32_t index, unsigned inFlight) {
+Expected<BatchRunner::Outputs> BatchRunner::prepare(const Executor &executor, uint32_t index, unsigned numSlots) {
   const Entry &entry = executor.entry(index);
   auto loss = findNumber(entry, "loss", true);
   auto correct = findNumber(entry, "correct", false);
@@ -40,7 +40,7 @@ Expected<BatchRunner::Outputs> BatchRunner::prepare(const Executor &executor, ui
   if (!*loss)
     return makeError(Status::Rejected, "entry \"", entry.name, "\" expects an output \"loss\", got none");
   Outputs outputs{index, **loss, *correct, *count, {}};
-  for (unsigned slot = 0; slot != inFlight; ++slot) {
+  for (unsigned slot = 0; slot != numSlots; ++slot) {
     auto tensors = allocateTensors(entry.outputs);
     if (!tensors)
       return tensors.error();
@@ -50,10 +50,10 @@ Expected<BatchRunner::Outputs> BatchRunner::prepare(const Executor &executor, ui
 }
 
 Expected<BatchRunner> BatchRunner::create(const TrainContext &context, std::span<const uint32_t> entries,
-                                          unsigned inFlight) {
-  BatchRunner runner(context, inFlight);
+                                          unsigned inFlight, std::optional<TrainContext::PipelineEnds> ends) {
+  BatchRunner runner(context, inFlight, ends);
   for (uint32_t entry : entries) {
-    auto outputs = prepare(*context.executor, entry, inFlight);
+    auto outputs = prepare(*context.executor, entry, runner.mostBatches());
     if (!outputs)
       return outputs.error();
     runner.entries.push_back(std::move(*outputs));
@@ -61,27 +61,47 @@ Expected<BatchRunner> BatchRunner::create(const TrainContext &context, std::span
   return runner;
 }
 
-Error BatchRunner::submit(const Batch &batch) {
-  Outputs &outputs = entries[batch.bucket];
-  size_t slot = submitted % inFlight;
-  auto ticket = context->executor->submit(outputs.entry, batch.inputs(), outputs.slots[slot]);
+/// `executed`: the executor's entry, whose outputs are those of `entry`.
+Error BatchRunner::submit(uint32_t executed, std::optional<uint32_t> entry, const std::vector<HostTensor> &inputs) {
+  size_t slot = submitted % mostBatches();
+  auto ticket =
+      context->executor->submit(executed, inputs, entry ? entries[*entry].slots[slot] : std::vector<HostTensor>());
   if (!ticket)
     return ticket.error();
-  ++submitted;
-  running.push_back({*ticket, batch.bucket, slot});
+  running.push_back({*ticket, entry, slot});
+  submitted += entry.has_value();
   return Error::success();
 }
 
-Expected<StepOutcome> BatchRunner::finish() {
-  Running step = running.front();
-  running.pop_front();
+Error BatchRunner::submit(const Batch &batch) {
+  bool fills = ends && !isFilled;
+  std::optional<uint32_t> entry = fills ? std::nullopt : std::optional(batch.bucket);
+  if (Error error = submit(fills ? ends->fill : entries[batch.bucket].entry, entry, batch.inputs()))
+    return error;
+  isFilled = ends.has_value();
+  ++batches;
+  return Error::success();
+}
+
+Error BatchRunner::drain() { return std::exchange(isFilled, false) ? submit(ends->drain, 0, {}) : Error::success(); }
+
+Error BatchRunner::waitFor(const Running &step) const {
   // Processes learn with the step's end why one of them is to stop, and end after the same step.
   if (context->processes)
     context->processes->setStopSignal(ownStop(*context));
-  auto times = context->executor->wait(step.ticket);
-  if (!times)
-    return times.error();
-  const Outputs &outputs = entries[step.bucket];
+  return context->executor->wait(step.ticket).error();
+}
+
+Expected<StepOutcome> BatchRunner::finish() {
+  Running step;
+  do {
+    step = running.front();
+    running.pop_front();
+    if (Error error = waitFor(step))
+      return error;
+  } while (!step.entry);
+  --batches;
+  const Outputs &outputs = entries[*step.entry];
   const Entry &entry = context->executor->entry(outputs.entry);
   const std::vector<HostTensor> &tensors = outputs.slots[step.slot];
   auto number = [&](uint32_t output) {

@@ -21,6 +21,13 @@ struct TrainContext {
   std::vector<uint32_t> rankOfDevice;
   /// Numbers of the executor's entries that train and that evaluate, by bucket.
   std::vector<uint32_t> training = {0}, evaluating = {1};
+  /// Those that fill and drain a pipeline that goes on from step to step, where the plan trains with one: `fill` takes
+  /// the first batch and gives nothing, the entry that trains takes one and gives what comes of the one before, and
+  /// `drain` takes none and gives what comes of the last.
+  struct PipelineEnds {
+    uint32_t fill, drain;
+  };
+  std::optional<PipelineEnds> ends;
 
   /// Whether a loss that trains was not a finite number, as the first process knows it. Told by who runs steps.
   bool hasDiverged = false;
@@ -45,18 +52,23 @@ struct StepOutcome {
 class BatchRunner {
 public:
   /// `entries`: numbers of the executor's entries, by bucket. Status::Rejected unless their outputs are those of a
-  /// loss: "loss", one number, and perhaps "correct" and "count", one i64 each.
-  static Expected<BatchRunner> create(const TrainContext &context, std::span<const uint32_t> entries,
-                                      unsigned inFlight);
+  /// loss: "loss", one number, and perhaps "correct" and "count", one i64 each. `ends`: where the entry is one of a
+  /// pipeline that goes on from step to step; then a batch more is in flight.
+  static Expected<BatchRunner> create(const TrainContext &context, std::span<const uint32_t> entries, unsigned inFlight,
+                                      std::optional<TrainContext::PipelineEnds> ends = {});
 
-  bool isFull() const { return running.size() == inFlight; }
-  bool isIdle() const { return running.empty(); }
+  bool isFull() const { return batches == mostBatches(); }
+  bool isIdle() const { return batches == 0; }
+  /// The most batches that are in flight.
+  unsigned mostBatches() const { return inFlight + (ends ? 1 : 0); }
   /// Whether right predictions are counted.
   bool counts() const { return entries.front().correct.has_value(); }
   /// Whether losses are means over labels that count.
   bool weighs() const { return entries.front().count.has_value(); }
   Error submit(const Batch &batch);
-  /// Waits for the step that was submitted first.
+  /// Lets the last batch finish with no batch behind it. Nothing, where none waits for another one.
+  Error drain();
+  /// Waits for the step that was submitted first. A pipeline must be full or drained.
   Expected<StepOutcome> finish();
 
 private:
@@ -68,17 +80,26 @@ private:
   };
   struct Running {
     Ticket ticket;
-    uint32_t bucket;
+    /// Of `entries`; nothing where no step ends with it.
+    std::optional<uint32_t> entry;
     size_t slot;
   };
 
-  BatchRunner(const TrainContext &context, unsigned inFlight) : context(&context), inFlight(inFlight) {}
-  static Expected<Outputs> prepare(const Executor &executor, uint32_t index, unsigned inFlight);
+  BatchRunner(const TrainContext &context, unsigned inFlight, std::optional<TrainContext::PipelineEnds> ends)
+      : context(&context), inFlight(inFlight), ends(ends) {}
+  Error submit(uint32_t executed, std::optional<uint32_t> entry, const std::vector<HostTensor> &inputs);
+  Error waitFor(const Running &step) const;
+  static Expected<Outputs> prepare(const Executor &executor, uint32_t index, unsigned numSlots);
 
   const TrainContext *context;
   unsigned inFlight;
+  std::optional<TrainContext::PipelineEnds> ends;
   std::vector<Outputs> entries;
   uint64_t submitted = 0;
+  /// Whose steps have not finished.
+  unsigned batches = 0;
+  /// Whether a batch is in the pipeline that waits for the next one.
+  bool isFilled = false;
   std::deque<Running> running;
 };
 

@@ -18,6 +18,14 @@ std::set<uint32_t> keptParameters(const Entry &entry) {
   return kept;
 }
 
+static bool isInPipeline(const Parameter &parameter) { return parameter.name.starts_with(pipelinePrefix); }
+
+std::set<uint32_t> checkpointParameters(const PlanContents &plan, const Entry &entry) {
+  std::set<uint32_t> needed = keptParameters(entry);
+  std::erase_if(needed, [&](uint32_t parameter) { return isInPipeline(plan.parameters[parameter]); });
+  return needed;
+}
+
 std::set<uint32_t> modelParameters(const PlanContents &plan, const std::set<uint32_t> &kept) {
   std::set<std::string> names;
   for (uint32_t parameter : kept)
@@ -26,7 +34,7 @@ std::set<uint32_t> modelParameters(const PlanContents &plan, const std::set<uint
   for (uint32_t parameter : kept) {
     const std::string &name = plan.parameters[parameter].name;
     std::string owner = name.substr(0, std::min(name.rfind('/'), name.size()));
-    if (owner == name || (owner != "train" && !names.contains(owner)))
+    if (!isInPipeline(plan.parameters[parameter]) && (owner == name || (owner != "train" && !names.contains(owner))))
       models.insert(parameter);
   }
   return models;
@@ -51,7 +59,7 @@ Expected<std::vector<NamedTensor>> readParameters(const TrainContext &context, c
 Error restore(const PlanContents &plan, const Entry &entry, const Checkpoint &checkpoint, ValueSource &source,
               std::string &notice) {
   size_t used = 0;
-  for (uint32_t index : keptParameters(entry)) {
+  for (uint32_t index : checkpointParameters(plan, entry)) {
     const Parameter &parameter = plan.parameters[index];
     auto found = std::ranges::find(checkpoint.tensors, parameter.name, &NamedTensor::name);
     if (found == checkpoint.tensors.end())

@@ -182,6 +182,11 @@ private:
     std::iota(context.training.begin(), context.training.end(), 0u);
     context.evaluating.resize(evaluated.size());
     std::iota(context.evaluating.begin(), context.evaluating.end(), static_cast<uint32_t>(trained.size()));
+    if (auto fill = entriesNamed(fillEntryName), drain = entriesNamed(drainEntryName);
+        !fill.empty() && !drain.empty()) {
+      context.ends = {static_cast<uint32_t>(entries.size()), static_cast<uint32_t>(entries.size() + 1)};
+      entries.insert(entries.end(), {fill.front(), drain.front()});
+    }
     for (const Program &program : entries.front()->programs)
       for (uint32_t device : plan->meshes[program.mesh].devices)
         if (plan->devices[device].driver == "null")
@@ -361,7 +366,7 @@ private:
       return Error::success();
     if (Error error = agree(divergence()))
       return error;
-    auto tensors = readParameters(context, keptParameters(*entries[0]));
+    auto tensors = readParameters(context, checkpointParameters(*plan, *entries[0]));
     if (!tensors)
       return tensors.error();
     if (replicaLoop) {

@@ -27,6 +27,8 @@ public:
 /// The entries of a plan for training; where there are some for several lengths of sequences, a slash and the length
 /// follow (Entry::bucket).
 inline constexpr const char *trainEntryName = "train", *evaluateEntryName = "evaluate";
+/// Of plans whose pipelines go on from step to step (TrainContext::PipelineEnds).
+inline constexpr const char *fillEntryName = "fill", *drainEntryName = "drain";
 
 /// What the user asked for. Bindings are "NAME=FILE", where NAME is an input's name or "@" and its position.
 struct TrainOptions {

@@ -76,7 +76,7 @@ Error TrainLoop::trainEpoch() {
 }
 
 Error TrainLoop::runSteps() {
-  auto runner = BatchRunner::create(context, context.training, schedule.inFlight);
+  auto runner = BatchRunner::create(context, context.training, schedule.inFlight, context.ends);
   if (!runner)
     return runner.error();
   countsCorrect = runner->counts();
@@ -85,7 +85,7 @@ Error TrainLoop::runSteps() {
   if (!order)
     return order.error();
   std::vector<Batch> slots;
-  for (unsigned slot = 0; slot != schedule.inFlight + 1; ++slot) {
+  for (unsigned slot = 0; slot != runner->mostBatches() + 1; ++slot) {
     auto batch = data.allocate();
     if (!batch)
       return batch.error();
@@ -102,6 +102,10 @@ Error TrainLoop::runSteps() {
     // What a checkpoint holds is not to be changed by steps behind it.
     bool waits = !running.empty() && (runner->isFull() || !mayStart || isDue(submitted));
     if (waits) {
+      // Where training pauses, nothing is left in a pipeline.
+      if (!mayStart || isDue(submitted))
+        if (Error error = runner->drain())
+          return error;
       if (Error error = finishStep(*runner, *running.front()))
         return error;
       running.pop_front();
