@@ -108,6 +108,15 @@ static constexpr ScheduleRow table[] = {
      .delayedWeights = 2,
      .dependsOnEarlierStages = true,
      .takesLimits = true},
+    {.name = "2bw",
+     .summary =
+         "1f1b that goes on from step to step, with gradients of the weights of one step before and two versions "
+         "of the weights (PipeDream-2BW, Narayanan et al. 2021)",
+     .order = orderInterleaved,
+     .chunksInFlight = keptByLater,
+     .mostStages = asManyStages,
+     .ramp = rampOfAll,
+     .weightDelay = 1},
     {.name = "gpipe",
      .summary = "all forward, then all backward (Huang et al. 2019): the seconds of 1f1b in more memory",
      .order = orderGPipe,

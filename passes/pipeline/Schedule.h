@@ -74,6 +74,10 @@ struct ScheduleRow {
   double (*ramp)(const StageTimes &times, unsigned chunks);
   /// No ramp is less than (F + B + W - delayedWeights W) / v.
   unsigned delayedWeights = 0;
+  /// Steps by which the weights that gradients are of lag behind those that the gradients change. 0: synchronous, each
+  /// step fills and drains the pipeline. Else the pipeline drains only where training pauses: what stages do is `order`
+  /// of the microbatches of all steps in a row, and they keep a version of their weights more for each step of delay.
+  unsigned weightDelay = 0;
 
   /// Whether the stages must be a chain with as many chunks as the schedule has. Others can follow its rule in any
   /// graph of stages: `forwardsFirst`, or backwards.
@@ -84,7 +88,8 @@ struct ScheduleRow {
   bool dependsOnEarlierStages = false;
   /// Whether the order keeps to `limits`, and chunksInFlight is but what it keeps where there are none.
   bool takesLimits = false;
-  /// Whether the search tries it unasked. The others are never better under the model of costs than one that it tries.
+  /// Whether the search tries it unasked. The others are never better under the model of costs than one that it tries,
+  /// or compute something else (`weightDelay`).
   bool isSearched = false;
 };
 
@@ -100,6 +105,10 @@ public:
   bool operator==(const Schedule &) const = default;
 
   bool hasChunks() const { return row->mostChunks > 1; }
+  /// Whether a step ends before the next one begins.
+  bool drains() const { return row->weightDelay == 0; }
+  /// What a stage adds to each of many steps besides their work, for each other stage: the ramp where steps drain.
+  double rampOfStep(const StageTimes &times, unsigned chunks) const { return drains() ? row->ramp(times, chunks) : 0; }
   /// Microbatches whose activations a stage keeps at most; a part of a stage keeps its part of them.
   double microbatchesInFlight(const PipelineShape &shape, unsigned stage) const {
     return static_cast<double>(row->chunksInFlight(shape, stage)) / shape.chunks;

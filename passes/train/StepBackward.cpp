@@ -14,10 +14,12 @@ namespace cleave {
 
 using dist::Layout;
 
-LogicalResult StepWriter::recompute(unsigned number, unsigned stage) {
-  Microbatch &microbatch = microbatches[number];
+LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stage) {
+  Microbatch &microbatch = batch.microbatches[number];
   KeptActivations kept = options.of(stages[stage].mesh).kept;
   used.clear();
+  if (isCarried(batch, number, stage))
+    return copyCarried(batch, number, stage);
   if (kept == KeptActivations::All) {
     for (Operation *op : stages[stage].operators)
       if (op->getNumResults())
@@ -69,12 +71,12 @@ Attribute StepWriter::nameOf(Operation *producer) {
   return read ? Attribute(read.getParameterAttr()) : Attribute();
 }
 
-LogicalResult StepWriter::writeBackward(unsigned number, unsigned stage) {
-  Microbatch &microbatch = microbatches[number];
+LogicalResult StepWriter::writeBackward(Batch &batch, unsigned number, unsigned stage) {
+  Microbatch &microbatch = batch.microbatches[number];
   taskOperators.clear();
   recorder.take();
   beginGathers(stage, /*isForward=*/false);
-  if (failed(recompute(number, stage)))
+  if (failed(recompute(batch, number, stage)))
     return failure();
   seedLoss(microbatch, stage);
   for (Operation *op : llvm::reverse(stages[stage].operators)) {
@@ -87,6 +89,8 @@ LogicalResult StepWriter::writeBackward(unsigned number, unsigned stage) {
       for (auto [result, copy] : llvm::zip_equal(op->getResults(), used[op]->getResults()))
         copy.replaceAllUsesWith(microbatch.values.lookup(result));
   }
+  if (isCarried(batch, number, stage) && failed(useCarried(number, stage)))
+    return failure();
   for (const auto &[of, terms] : std::exchange(apart, {}))
     if (failed(joinCotangents(microbatch, of, terms)))
       return failure();
@@ -97,7 +101,7 @@ void StepWriter::seedLoss(Microbatch &microbatch, unsigned stage) {
   Value loss = forward.getBody().front().getTerminator()->getOperand(0);
   if (!llvm::is_contained(stages[stage].operators, loss.getDefiningOp()))
     return;
-  Value &cotangent = microbatch.cotangents[microbatch.values.lookup(loss)];
+  Value &cotangent = microbatch.cotangents[loss];
   cotangent = microbatch.gradientShare;
   if (cotangent)
     return;
@@ -110,8 +114,7 @@ void StepWriter::seedLoss(Microbatch &microbatch, unsigned stage) {
 LogicalResult StepWriter::differentiate(Microbatch &microbatch, Operation *original) {
   SmallVector<Value> cotangents;
   for (Value result : original->getResults())
-    cotangents.push_back(active.contains(result) ? microbatch.cotangents.lookup(microbatch.values.lookup(result))
-                                                 : Value());
+    cotangents.push_back(active.contains(result) ? microbatch.cotangents.lookup(result) : Value());
   if (llvm::none_of(cotangents, [](Value cotangent) { return cotangent != nullptr; }))
     return success();
   SmallVector<bool> needed;
@@ -169,8 +172,8 @@ LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of, Array
 LogicalResult StepWriter::addCotangent(Microbatch &microbatch, Value of, Value cotangent) {
   Operation *producer = of.getDefiningOp();
   auto parameter = producer ? parameters.find(nameOf(producer)) : parameters.end();
-  Value &sum = parameter != parameters.end() ? parameter->second.gradients[currentMesh(cotangent)]
-                                             : microbatch.cotangents[microbatch.values.lookup(of)];
+  Value &sum =
+      parameter != parameters.end() ? parameter->second.gradients[currentMesh(cotangent)] : microbatch.cotangents[of];
   if (!sum) {
     sum = cotangent;
     return success();
@@ -197,8 +200,7 @@ dist::PlaceAttr StepWriter::placeOf(Value value) {
   return place ? place : lastPlace;
 }
 
-void StepWriter::setAsideWeights(unsigned number, unsigned stage) {
-  Microbatch &microbatch = microbatches[number];
+void StepWriter::setAsideWeights(Microbatch &microbatch, unsigned stage) {
   llvm::DenseSet<Operation *> members(taskOperators.begin(), taskOperators.end()), needed;
   SmallVector<Operation *> work;
   for (Operation *op : stages[stage].operators)
@@ -207,7 +209,7 @@ void StepWriter::setAsideWeights(unsigned number, unsigned stage) {
       bool isOutside = producer && !followsItsUsers(producer) && !llvm::is_contained(stages[stage].operators, producer);
       if (!isOutside)
         continue;
-      if (Value cotangent = microbatch.cotangents.lookup(microbatch.values.lookup(operand)))
+      if (Value cotangent = microbatch.cotangents.lookup(operand))
         if (Operation *maker = cotangent.getDefiningOp())
           work.push_back(maker);
     }

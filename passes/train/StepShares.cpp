@@ -42,10 +42,15 @@ LogicalResult StepWriter::shareLoss() {
   if (!counts.getDefiningOp() || active.contains(counts))
     return forward.emitError("training expects what the loss is a mean over to be computed from inputs alone");
   counted = producersOf(counts);
+  std::vector<Microbatch> &microbatches = batches[0].microbatches;
+  for (Operation *op : counted)
+    if (numAhead[stageOf.lookup(op)] != 0)
+      return forward.emitError("schedule ")
+             << options.schedule->name << " expects what the loss is a mean over to be counted in the last stage";
   for (auto [number, microbatch] : llvm::enumerate(microbatches))
     for (Operation *op : counted) {
       for (OpOperand &operand : op->getOpOperands())
-        if (failed(provide(microbatch, static_cast<unsigned>(number), operand)))
+        if (failed(provide(batches[0], static_cast<unsigned>(number), operand)))
           return failure();
       builder.clone(*op, microbatch.values);
     }

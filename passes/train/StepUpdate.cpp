@@ -42,12 +42,19 @@ FailureOr<Value> StepWriter::sumAtHome(Parameter &parameter) {
   return sum;
 }
 
-FailureOr<dfg::ReadOp> StepWriter::addState(StringRef name, RankedTensorType type, double first, FlatSymbolRefAttr mesh,
-                                            const Layout &layout) {
+void StepWriter::declareState(StringRef name, RankedTensorType type, double first) {
   OpBuilder atModule(module.getBody(), module.getBody()->begin());
   FloatAttr value = FloatAttr::get(builder.getF64Type(), first);
+  dfg::ParameterOp::create(atModule, dfg::getNodeLocation(builder.getContext(), name, "State"), name, type,
+                           dfg::FillAttr::get(builder.getContext(), value), true);
+}
+
+FailureOr<dfg::ReadOp> StepWriter::addState(StringRef name, RankedTensorType type, double first, FlatSymbolRefAttr mesh,
+                                            const Layout &layout) {
+  // What drains a pipeline works on the state of the steps.
+  if (part != StepPart::Drain)
+    declareState(name, type, first);
   Location location = dfg::getNodeLocation(builder.getContext(), name, "State");
-  dfg::ParameterOp::create(atModule, location, name, type, dfg::FillAttr::get(builder.getContext(), value), true);
   recorder.take();
   auto read = dfg::ReadOp::create(builder, location, type, FlatSymbolRefAttr::get(builder.getContext(), name));
   if (failed(placeCreated(mesh, "optimizer", {{read, layout}})))
@@ -99,7 +106,7 @@ LogicalResult StepWriter::update() {
   for (size_t index : order)
     if (failed(updateParameter(*trained[index], gradients[index], *scalars)))
       return failure();
-  for (auto &[name, next] : microbatches.back().nextValues) {
+  for (auto &[name, next] : batches[0].microbatches.back().nextValues) {
     Parameter &parameter = parameters.find(name)->second;
     changed.written.push_back(cast<FlatSymbolRefAttr>(name));
     if (failed(writeState(cast<FlatSymbolRefAttr>(name), next.second->getLoc(), next.first,
@@ -186,7 +193,10 @@ LogicalResult StepWriter::updateParameter(Parameter &parameter, Value gradient, 
 
 LogicalResult StepWriter::finish() {
   SmallVector<Value> results;
+  std::vector<Microbatch> &microbatches = batches[0].microbatches;
   for (Value output : forward.getBody().front().getTerminator()->getOperands()) {
+    if (part == StepPart::Fill)
+      break;
     Operation *maker = output.getDefiningOp();
     if (!maker || followsItsUsers(maker))
       return forward.emitError("training expects outputs that operators compute");
@@ -194,10 +204,10 @@ LogicalResult StepWriter::finish() {
     recorder.take();
     Value sum;
     for (Microbatch &microbatch : microbatches) {
-      Value part = microbatch.values.lookup(output);
+      Value own = microbatch.values.lookup(output);
       if (isMean && microbatch.share)
-        part = dfg::MulOp::create(builder, output.getLoc(), part, microbatch.share);
-      sum = sum ? dfg::AddOp::create(builder, output.getLoc(), sum, part).getResult() : part;
+        own = dfg::MulOp::create(builder, output.getLoc(), own, microbatch.share);
+      sum = sum ? dfg::AddOp::create(builder, output.getLoc(), sum, own).getResult() : own;
     }
     if (isMean && options.microbatches > 1 && !microbatches.front().share) {
       auto type = cast<RankedTensorType>(output.getType());

@@ -26,17 +26,26 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   if (failed(check()) || failed(createGraph()))
     return failure();
   findActive();
-  if (failed(readParameters()))
+  for (Batch &batch : batches)
+    batch.microbatches.resize(options.microbatches);
+  std::vector<StageTask> tasks = orderTasks(stages, options.schedule, options.microbatches);
+  numAhead.resize(stages.size());
+  for (const StageTask &task : tasks)
+    numAhead[task.stage] += task.isAhead;
+  for (auto [index, stage] : llvm::enumerate(stages))
+    for (Operation *op : stage.operators)
+      stageOf[op] = static_cast<unsigned>(index);
+  bool doesStep = part != StepPart::Fill, begins = part == StepPart::Fill || part == StepPart::Steady;
+  if (failed(readParameters()) || (doesStep && failed(shareLoss())))
     return failure();
-  microbatches.resize(options.microbatches);
-  if (failed(shareLoss()))
-    return failure();
-  for (const StageTask &task : orderTasks(stages, options.schedule, options.microbatches))
-    if (failed(writeTask(task)))
+  for (const StageTask &task : tasks)
+    if ((task.isAhead ? begins : doesStep) && failed(writeTask(task)))
       return failure();
-  if (failed(update()) || failed(finish()))
+  if ((doesStep && failed(update())) || (begins && failed(carry())) || failed(finish()))
     return failure();
   removeUnused();
+  if (part == StepPart::Steady)
+    removeUncarried();
   return step;
 }
 
@@ -49,6 +58,8 @@ static StringRef wantedStages(pipeline::Schedule schedule) {
 }
 
 LogicalResult StepWriter::check() {
+  if (failed(checkDelay()))
+    return failure();
   // A prediction of the wish would not come true: whoever has it is told.
   if (pipeline::Schedule possible = possibleSchedule(stages, options.schedule); possible != options.schedule)
     forward.emitWarning("schedule ") << options.schedule->name << " expects stages that "
@@ -66,6 +77,10 @@ LogicalResult StepWriter::check() {
   return success();
 }
 
+static StringRef graphNameOf(StepPart part) {
+  return part == StepPart::Fill ? fillGraphName : part == StepPart::Drain ? drainGraphName : trainGraphName;
+}
+
 LogicalResult StepWriter::createGraph() {
   SmallVector<Type> inputs;
   for (Type type : forward.getArgumentTypes()) {
@@ -74,12 +89,18 @@ LogicalResult StepWriter::createGraph() {
     shape.front() *= options.microbatches;
     inputs.push_back(RankedTensorType::get(shape, tensor.getElementType()));
   }
-  builder.setInsertionPointAfter(forward);
-  auto type = builder.getFunctionType(inputs, forward.getResultTypes());
-  step = dfg::GraphOp::create(builder, forward.getLoc(), trainGraphName, type);
-  if (auto attributes = forward.getArgAttrsAttr())
+  bool takesBatch = part != StepPart::Drain, givesLoss = part != StepPart::Fill;
+  // Whoever asks for no entry gets the first one.
+  if (takesBatch && givesLoss)
+    builder.setInsertionPointAfter(forward);
+  else
+    builder.setInsertionPointToEnd(module.getBody());
+  auto type = builder.getFunctionType(takesBatch ? TypeRange(inputs) : TypeRange(),
+                                      givesLoss ? TypeRange(forward.getResultTypes()) : TypeRange());
+  step = dfg::GraphOp::create(builder, forward.getLoc(), graphNameOf(part), type);
+  if (auto attributes = forward.getArgAttrsAttr(); attributes && takesBatch)
     step.setArgAttrsAttr(attributes);
-  if (auto attributes = forward.getResAttrsAttr())
+  if (auto attributes = forward.getResAttrsAttr(); attributes && givesLoss)
     step.setResAttrsAttr(attributes);
   step->setAttr(dist::orderedAttrName, builder.getUnitAttr());
   if (!inputs.empty())
@@ -101,6 +122,9 @@ void StepWriter::findActive() {
     }
     if (isActive)
       active.insert(op.result_begin(), op.result_end());
+    if (llvm::any_of(op.getOperands(),
+                     [&](Value operand) { return !operand.getDefiningOp() || fromInputs.contains(operand); }))
+      fromInputs.insert(op.result_begin(), op.result_end());
   }
 }
 
@@ -113,18 +137,20 @@ LogicalResult StepWriter::readParameters() {
     auto read = dyn_cast<dfg::ReadOp>(op);
     bool isKept = read && (active.contains(read) || written.contains(read.getParameterAttr()));
     if (!isKept || read->use_empty()) {
-      builder.clone(op, shared);
+      Operation *copy = builder.clone(op);
+      for (Batch &batch : batches)
+        batch.shared.map(op.getResults(), copy->getResults());
       continue;
     }
-    if (auto known = parameters.find(read.getParameterAttr()); known != parameters.end()) {
-      shared.map(read.getResult(), known->second.read.getResult());
-      continue;
+    auto [entry, isNew] = parameters.try_emplace(read.getParameterAttr());
+    Parameter &parameter = entry->second;
+    if (isNew) {
+      parameter.read = cast<dfg::ReadOp>(builder.clone(op));
+      if (failed(findHome(read, parameter)) || failed(readPrevious(parameter)))
+        return failure();
     }
-    Parameter parameter;
-    parameter.read = cast<dfg::ReadOp>(builder.clone(op, shared));
-    if (failed(findHome(read, parameter)))
-      return failure();
-    parameters[read.getParameterAttr()] = std::move(parameter);
+    batches[0].shared.map(read.getResult(), parameter.previous.getResult());
+    batches[1].shared.map(read.getResult(), parameter.read.getResult());
   }
   recorder.take();
   return success();
@@ -168,26 +194,27 @@ Layout StepWriter::shareReplicas(Layout layout, const dist::MeshShape &mesh) {
 //===-- forward ---------------------------------------------------------------------------------------------===//
 
 LogicalResult StepWriter::writeTask(const StageTask &task) {
+  Batch &batch = batches[task.isAhead];
   switch (task.kind) {
   case TaskKind::Forward:
-    return writeForward(task.microbatch, task.stage);
+    return writeForward(batch, task.microbatch, task.stage);
   case TaskKind::Backward:
-    return writeBackward(task.microbatch, task.stage);
+    return writeBackward(batch, task.microbatch, task.stage);
   case TaskKind::BackwardInput:
-    if (failed(writeBackward(task.microbatch, task.stage)))
+    if (failed(writeBackward(batch, task.microbatch, task.stage)))
       return failure();
-    setAsideWeights(task.microbatch, task.stage);
+    setAsideWeights(batch.microbatches[task.microbatch], task.stage);
     return success();
   case TaskKind::BackwardWeight:
-    for (Operation *op : microbatches[task.microbatch].weightGradients[task.stage])
+    for (Operation *op : batch.microbatches[task.microbatch].weightGradients[task.stage])
       op->moveBefore(body, body->end());
     return success();
   }
   llvm_unreachable("tasks are listed above");
 }
 
-LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
-  Microbatch &microbatch = microbatches[number];
+LogicalResult StepWriter::writeForward(Batch &batch, unsigned number, unsigned stage) {
+  Microbatch &microbatch = batch.microbatches[number];
   SmallVector<Operation *> copies;
   beginGathers(stage, /*isForward=*/true);
   for (Operation *op : stages[stage].operators) {
@@ -198,7 +225,7 @@ LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
       continue;
     }
     for (OpOperand &operand : op->getOpOperands())
-      if (failed(provide(microbatch, number, operand)))
+      if (failed(provide(batch, number, operand)))
         return failure();
     copies.push_back(builder.clone(*op, microbatch.values));
   }
@@ -206,10 +233,10 @@ LogicalResult StepWriter::writeForward(unsigned number, unsigned stage) {
   return gatherFor(copies, stage);
 }
 
-FailureOr<Value> StepWriter::valueOf(dfg::ReadOp read, unsigned number) {
+FailureOr<Value> StepWriter::valueOf(Batch &batch, dfg::ReadOp read, unsigned number) {
   if (number == 0 || !written.contains(read.getParameterAttr()))
-    return shared.lookup(read.getResult());
-  auto &before = microbatches[number - 1].nextValues;
+    return batch.shared.lookup(read.getResult());
+  auto &before = batch.microbatches[number - 1].nextValues;
   auto next = before.find(read.getParameterAttr());
   if (next != before.end())
     return next->second.first;
@@ -219,34 +246,36 @@ FailureOr<Value> StepWriter::valueOf(dfg::ReadOp read, unsigned number) {
          << "microbatch; give --microbatches 1, or place its operators in one stage";
 }
 
-LogicalResult StepWriter::provide(Microbatch &microbatch, unsigned number, OpOperand &operand) {
+LogicalResult StepWriter::provide(Batch &batch, unsigned number, OpOperand &operand) {
+  Microbatch &microbatch = batch.microbatches[number];
   Value value = operand.get();
   if (Operation *producer = value.getDefiningOp()) {
     if (auto read = dyn_cast<dfg::ReadOp>(producer); read && followsItsUsers(producer)) {
-      FailureOr<Value> known = valueOf(read, number);
+      FailureOr<Value> known = valueOf(batch, read, number);
       if (failed(known))
         return failure();
       microbatch.values.map(value, *known);
     } else if (followsItsUsers(producer)) {
-      microbatch.values.map(value, shared.lookup(value));
+      microbatch.values.map(value, batch.shared.lookup(value));
+    } else if (isCarried(batch, number, stageOf.lookup(producer))) {
+      return provideCarried(batch, number, operand);
     }
     return success();
   }
   auto argument = cast<BlockArgument>(value);
   FlatSymbolRefAttr mesh = dist::getPlace(operand.getOwner()).getMesh();
-  Value whole = body->getArgument(argument.getArgNumber());
   if (options.microbatches == 1) {
-    microbatch.values.map(value, whole);
+    microbatch.values.map(value, body->getArgument(argument.getArgNumber()));
     return success();
   }
-  Value &slice = slices[{argument.getArgNumber(), mesh.getAsOpaquePointer(), number}];
-  if (!slice && failed(sliceInput(whole, number, operand, slice)))
+  Value &slice = batch.slices[{argument.getArgNumber(), mesh.getAsOpaquePointer(), number}];
+  if (!slice && failed(sliceInput(batch, number, operand, slice)))
     return failure();
   microbatch.values.map(value, slice);
   return success();
 }
 
-LogicalResult StepWriter::sliceInput(Value whole, unsigned number, OpOperand &user, Value &slice) {
+LogicalResult StepWriter::sliceInput(Batch &batch, unsigned number, OpOperand &user, Value &slice) {
   auto type = cast<RankedTensorType>(user.get().getType());
   SmallVector<int64_t> shape(type.getShape());
   shape.insert(shape.begin(), options.microbatches);
@@ -255,23 +284,32 @@ LogicalResult StepWriter::sliceInput(Value whole, unsigned number, OpOperand &us
   limits[0] = number + 1;
   if (failed(places.follow(user.getOwner(), SmallVector<Value>(user.getOwner()->getNumResults()))))
     return failure();
-  Layout part = *places.find(user.get());
+  Layout own = *places.find(user.get());
   dist::PlaceAttr place = dist::getPlace(user.getOwner());
-  places.begin(place.getMesh(), place.getBy());
-  unsigned argument = cast<BlockArgument>(user.get()).getArgNumber();
-  Location location = dfg::getNodeLocation(builder.getContext(), forward.getInputName(argument), "Microbatch");
-  recorder.take();
-  Value rows = dfg::ReshapeOp::create(builder, location, RankedTensorType::get(shape, type.getElementType()), whole);
-  Value row = dfg::SliceOp::create(builder, location, rows, starts, limits, strides);
-  slice = dfg::ReshapeOp::create(builder, location, type, row);
   auto with = [&](int64_t size) {
-    Layout layout = part;
+    Layout layout = own;
     layout.dims.insert(layout.dims.begin(), {dist::Part{size, {}, {}}});
     return layout;
   };
+  unsigned argument = cast<BlockArgument>(user.get()).getArgNumber();
+  Location location = dfg::getNodeLocation(builder.getContext(), forward.getInputName(argument), "Microbatch");
+  auto rowsType = RankedTensorType::get(shape, type.getElementType());
+  Value rows;
+  if (part != StepPart::Whole && &batch == &batches[0]) {
+    auto carriedRows = readCarried(user.get(), std::nullopt, place.getMesh(), rowsType, with(options.microbatches));
+    if (failed(carriedRows))
+      return failure();
+    rows = *carriedRows;
+  }
+  places.begin(place.getMesh(), place.getBy());
+  recorder.take();
+  if (!rows)
+    rows = dfg::ReshapeOp::create(builder, location, rowsType, body->getArgument(argument));
+  Value row = dfg::SliceOp::create(builder, location, rows, starts, limits, strides);
+  slice = dfg::ReshapeOp::create(builder, location, type, row);
   places.hint(rows, with(options.microbatches));
   places.hint(row, with(1));
-  places.hint(slice, part);
+  places.hint(slice, own);
   return places.place(recorder.take());
 }
 

@@ -2,7 +2,8 @@
 //
 // Writes a training step task by task. Private to the stage: StepWriter.cpp has the frame and forward tasks,
 // StepShares.cpp what each microbatch's loss counts for, StepBackward.cpp backward tasks, StepGathers.cpp parameters
-// that are there in parts, StepUpdate.cpp the optimizer and outputs.
+// that are there in parts, StepCarry.cpp what is in a pipeline between two steps, StepUpdate.cpp the optimizer and
+// outputs.
 
 #ifndef CLEAVE_PASSES_TRAIN_STEPWRITER_H
 #define CLEAVE_PASSES_TRAIN_STEPWRITER_H
@@ -14,6 +15,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <map>
 
@@ -29,12 +31,35 @@ struct CreatedRecorder : mlir::OpBuilder::Listener {
 /// A part of the node that `location` is of: "conv1/gradient".
 mlir::Location partOf(mlir::Location location, llvm::StringRef part);
 
+/// What a graph does of a step.
+enum class StepPart {
+  Whole, ///< All of it.
+  // Of a pipeline that does not drain, in which a step begins with the batch that the one before has begun:
+  Fill,   ///< Begins the batch that it is given.
+  Steady, ///< Does the step of the batch that is begun, and begins the one that it is given.
+  Drain,  ///< Does the step of the batch that is begun.
+};
+
+/// What one step leaves in a pipeline for the next one, a parameter each: whole inputs, of which each step takes its
+/// microbatches, and activations of the microbatches that are begun. By the forward graph's value, microbatch (nothing:
+/// the whole input) and mesh where it is needed.
+struct CarriedValue {
+  std::string name;
+  mlir::RankedTensorType type;
+  dist::Layout layout;
+  /// Whether a step reads it. Gradients need less than what they are written with.
+  bool isRead = true;
+};
+using CarriedKey = std::tuple<const void *, std::optional<unsigned>, const void *>;
+using CarriedValues = llvm::MapVector<CarriedKey, CarriedValue, std::map<CarriedKey, unsigned>>;
+
 /// One step in the making.
 class StepWriter {
 public:
-  StepWriter(dfg::GraphOp forward, const TrainingOptions &options)
-      : forward(forward), module(forward->getParentOfType<mlir::ModuleOp>()), options(options),
-        stages(findStages(forward)), places(module), builder(forward.getContext(), &recorder) {}
+  /// `carried`: what the steady graph leaves to its next run, known once that is written. Other graphs keep to it.
+  StepWriter(dfg::GraphOp forward, const TrainingOptions &options, StepPart part, CarriedValues &carried)
+      : forward(forward), module(forward->getParentOfType<mlir::ModuleOp>()), options(options), part(part),
+        carried(carried), stages(findStages(forward)), places(module), builder(forward.getContext(), &recorder) {}
 
   llvm::FailureOr<dfg::GraphOp> write();
   /// What the step changes, once it is written.
@@ -43,7 +68,9 @@ public:
 private:
   /// A parameter that the step reads, and writes if it is trained or the forward graph writes it.
   struct Parameter {
-    dfg::ReadOp read;  ///< In the step, placed at home.
+    dfg::ReadOp read; ///< In the step, placed at home.
+    /// The version that gradients are of: the same one, but in a pipeline that does not drain.
+    dfg::ReadOp previous;
     dist::Layout home; ///< Of it.
     /// Replicas have parts of it, and tasks gather the whole.
     bool isShared = false;
@@ -54,7 +81,7 @@ private:
   /// What there is of a microbatch.
   struct Microbatch {
     mlir::IRMapping values; ///< From the forward graph's.
-    /// Cotangents of values of the step.
+    /// Cotangents of values of the forward graph.
     llvm::DenseMap<mlir::Value, mlir::Value> cotangents;
     /// By stage: gradients of weights that are to be moved behind.
     std::map<unsigned, llvm::SmallVector<mlir::Operation *>> weightGradients;
@@ -64,6 +91,15 @@ private:
     mlir::Value share;
     /// The same of what all replicas' gradients are a mean over, where there are several: its loss's cotangent.
     mlir::Value gradientShare;
+  };
+
+  /// What there is of a batch.
+  struct Batch {
+    std::vector<Microbatch> microbatches;
+    /// From the forward graph's reads and constants to the step's.
+    mlir::IRMapping shared;
+    /// By input of the forward graph, mesh and microbatch.
+    std::map<std::tuple<unsigned, const void *, unsigned>, mlir::Value> slices;
   };
 
   //===-- the frame -------------------------------------------------------------------------------------------===//
@@ -98,24 +134,68 @@ private:
 
   mlir::LogicalResult writeTask(const StageTask &task);
 
-  mlir::LogicalResult writeForward(unsigned number, unsigned stage);
+  mlir::LogicalResult writeForward(Batch &batch, unsigned number, unsigned stage);
 
   /// The parameter as a microbatch sees it: what the graph itself wrote in the one before, whichever task comes first,
   /// or the read. Fails, with a diagnostic, where the one before has not written it yet.
-  llvm::FailureOr<mlir::Value> valueOf(dfg::ReadOp read, unsigned number);
+  llvm::FailureOr<mlir::Value> valueOf(Batch &batch, dfg::ReadOp read, unsigned number);
 
-  /// Makes the operand known to the microbatch: what all share, or its samples of an input.
-  mlir::LogicalResult provide(Microbatch &microbatch, unsigned number, mlir::OpOperand &operand);
+  /// Makes the operand known to the microbatch: what all share, its samples of an input, or what the step before left.
+  mlir::LogicalResult provide(Batch &batch, unsigned number, mlir::OpOperand &operand);
 
   /// The samples of a microbatch: [M * b, …] as [M, b, …], of which the data axis cuts b, so that no sample moves.
-  mlir::LogicalResult sliceInput(mlir::Value whole, unsigned number, mlir::OpOperand &user, mlir::Value &slice);
+  mlir::LogicalResult sliceInput(Batch &batch, unsigned number, mlir::OpOperand &user, mlir::Value &slice);
+
+  //===-- pipelines that do not drain (StepCarry.cpp) ---------------------------------------------------------===//
+
+  /// Fails, with a diagnostic, where the options do not go with a schedule that does not drain.
+  mlir::LogicalResult checkDelay();
+
+  /// Reads the version of a parameter with which the step's batch was begun.
+  mlir::LogicalResult readPrevious(Parameter &parameter);
+
+  /// Whether the step before did the microbatch's forward of a stage.
+  bool isCarried(const Batch &batch, unsigned number, unsigned stage) const {
+    return part != StepPart::Whole && &batch == &batches[0] && number < numAhead[stage];
+  }
+
+  /// What the step before left of a value, or of a whole input, on a mesh; `layout` is how it lies there if it was not
+  /// asked for before.
+  llvm::FailureOr<mlir::Value> readCarried(mlir::Value of, std::optional<unsigned> number, mlir::FlatSymbolRefAttr mesh,
+                                           mlir::RankedTensorType type, const dist::Layout &layout);
+
+  /// A read, in front of all tasks, of a parameter that is there only while a pipeline runs.
+  llvm::FailureOr<dfg::ReadOp> readInFlight(llvm::StringRef name, mlir::RankedTensorType type,
+                                            mlir::FlatSymbolRefAttr mesh, const dist::Layout &layout);
+
+  /// That of a result, as it lies where it is made.
+  llvm::FailureOr<mlir::Value> readResult(mlir::OpResult result, unsigned number);
+
+  /// Computes for a microbatch, once, what depends on parameters alone.
+  mlir::LogicalResult computeAgain(Batch &batch, unsigned number, mlir::Operation *op);
+
+  /// Makes an operand known that an operator of a carried task makes.
+  mlir::LogicalResult provideCarried(Batch &batch, unsigned number, mlir::OpOperand &operand);
+
+  /// Copies the operators of a carried task, for gradients to be computed from, on what the step before left of their
+  /// operands. Nobody may use their results.
+  mlir::LogicalResult copyCarried(Batch &batch, unsigned number, unsigned stage);
+
+  /// Lets gradients use what the step before left of the results, and removes the copies.
+  mlir::LogicalResult useCarried(unsigned number, unsigned stage);
+
+  /// Leaves the batch that is begun to the next step, and the version of the parameters with which it was begun.
+  mlir::LogicalResult carry();
+
+  /// Of what is left to the next step, what no step reads.
+  void removeUncarried();
 
   //===-- backward --------------------------------------------------------------------------------------------===//
 
   /// Finds the operators from which the microbatch's gradients are computed: those of its forward task, or new ones
   /// that compute again what is not kept. Of an operator whose results are kept there is a copy on the operands that
   /// are computed again, whose results nobody may use.
-  mlir::LogicalResult recompute(unsigned number, unsigned stage);
+  mlir::LogicalResult recompute(Batch &batch, unsigned number, unsigned stage);
 
   static bool isKept(mlir::Operation *op, KeptActivations kept);
 
@@ -124,7 +204,7 @@ private:
 
   static mlir::Attribute nameOf(mlir::Operation *producer);
 
-  mlir::LogicalResult writeBackward(unsigned number, unsigned stage);
+  mlir::LogicalResult writeBackward(Batch &batch, unsigned number, unsigned stage);
 
   /// The loss's own cotangent: the microbatch's share of the step's loss.
   void seedLoss(Microbatch &microbatch, unsigned stage);
@@ -143,7 +223,7 @@ private:
   mlir::FlatSymbolRefAttr currentMesh(mlir::Value value) { return placeOf(value).getMesh(); }
 
   /// Of the operators that a backward task made, those that no earlier stage needs are to run later.
-  void setAsideWeights(unsigned number, unsigned stage);
+  void setAsideWeights(Microbatch &microbatch, unsigned stage);
 
   //===-- parameters that replicas share (StepGathers.cpp) ----------------------------------------------------===//
 
@@ -184,6 +264,8 @@ private:
   /// The sum of a parameter's gradients on all meshes, at home.
   llvm::FailureOr<mlir::Value> sumAtHome(Parameter &parameter);
 
+  void declareState(llvm::StringRef name, mlir::RankedTensorType type, double first);
+
   /// A new parameter that lasts from step to step, read where `like` is and in that layout.
   llvm::FailureOr<dfg::ReadOp> addState(llvm::StringRef name, mlir::RankedTensorType type, double first,
                                         mlir::FlatSymbolRefAttr mesh, const dist::Layout &layout);
@@ -213,6 +295,8 @@ private:
   dfg::GraphOp forward;
   mlir::ModuleOp module;
   const TrainingOptions &options;
+  const StepPart part;
+  CarriedValues &carried;
   std::vector<Stage> stages;
   GradientPlaces places;
   CreatedRecorder recorder;
@@ -221,15 +305,20 @@ private:
   mlir::Block *body = nullptr;
   /// Values of the forward graph that depend on what is trained.
   llvm::DenseSet<mlir::Value> active;
-  /// From the forward graph's reads and constants to the step's.
-  mlir::IRMapping shared;
   llvm::MapVector<mlir::Attribute, Parameter> parameters;
   ChangedParameters changed;
-  std::vector<Microbatch> microbatches;
+  /// The step's, and the one that a pipeline which does not drain begins.
+  Batch batches[2];
+  /// By stage: the microbatches of a batch whose forward the step before does.
+  std::vector<unsigned> numAhead;
+  /// By operator of the forward graph.
+  llvm::DenseMap<mlir::Operation *, unsigned> stageOf;
+  /// By name: the reads of what the step before left.
+  llvm::StringMap<mlir::Value> carriedReads;
+  /// Values of the forward graph that depend on inputs.
+  llvm::DenseSet<mlir::Value> fromInputs;
   /// Operators of the forward graph that shareLoss has written for all microbatches.
   llvm::SetVector<mlir::Operation *> counted;
-  /// By input of the forward graph, mesh and microbatch.
-  std::map<std::tuple<unsigned, const void *, unsigned>, mlir::Value> slices;
   /// Parameters that the forward graph writes.
   llvm::DenseSet<mlir::Attribute> written;
   /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.

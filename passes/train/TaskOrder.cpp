@@ -212,8 +212,24 @@ Schedule possibleSchedule(const std::vector<Stage> &graph, Schedule schedule) {
   return !schedule->needsChain || findChain(graph, schedule) ? schedule : Schedule();
 }
 
+/// Of a pipeline that does not drain: what stages do from the last backward of one batch to that of the next.
+static std::vector<StageTask> orderSteadily(const Chain &chain, Schedule schedule, unsigned microbatches) {
+  std::vector<unsigned> backwards(chain.numParts());
+  std::vector<StageTask> step;
+  for (StageTask task : orderChain(chain, schedule, 3 * microbatches)) {
+    unsigned &done = backwards[task.stage];
+    bool isInside = microbatches <= done && done < 2 * microbatches;
+    done += task.kind == TaskKind::Backward;
+    if (isInside)
+      step.push_back({task.kind, task.microbatch % microbatches, task.stage, task.microbatch >= 2 * microbatches});
+  }
+  return step;
+}
+
 std::vector<StageTask> orderTasks(const std::vector<Stage> &graph, Schedule schedule, unsigned microbatches) {
   schedule = possibleSchedule(graph, schedule);
+  if (std::optional<Chain> chain = findChain(graph, schedule); chain && !schedule.drains())
+    return orderSteadily(*chain, schedule, microbatches);
   if (std::optional<Chain> chain = findChain(graph, schedule))
     if (std::vector<StageTask> order = orderChain(*chain, schedule, microbatches); !order.empty())
       return order;

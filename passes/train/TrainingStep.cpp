@@ -22,12 +22,20 @@ std::optional<KeptActivations> findKept(StringRef name) {
 
 FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options,
                                           ChangedParameters *changed) {
-  StepWriter writer(forward, options);
-  auto step = writer.write();
+  CarriedValues carried;
+  auto write = [&](StepPart part, ChangedParameters *found) -> FailureOr<dfg::GraphOp> {
+    StepWriter writer(forward, options, part, carried);
+    auto written = writer.write();
+    if (found)
+      *found = writer.takeChanged();
+    return written;
+  };
+  bool drains = options.schedule.drains();
+  auto step = write(drains ? StepPart::Whole : StepPart::Steady, changed);
   if (failed(step))
     return failure();
-  if (changed)
-    *changed = writer.takeChanged();
+  if (!drains && (failed(write(StepPart::Fill, nullptr)) || failed(write(StepPart::Drain, nullptr))))
+    return failure();
   forward.erase();
   return step;
 }

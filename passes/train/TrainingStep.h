@@ -62,8 +62,12 @@ struct TrainingOptions : StageOptions {
 };
 
 inline constexpr llvm::StringLiteral trainGraphName = "train", evaluateGraphName = "evaluate";
+/// What fills a pipeline that does not drain with its first batch, and what takes the last one out.
+inline constexpr llvm::StringLiteral fillGraphName = "fill", drainGraphName = "drain";
 /// The parameter that counts the steps done: an i64 scalar.
 inline constexpr llvm::StringLiteral stepParameterName = "train/step";
+/// What the names of all that is in a pipeline between two steps begin with (runtime/training/KeptParameters.h).
+inline constexpr llvm::StringLiteral pipelinePrefix = "train/pipeline/";
 
 /// A parameter that a step trains: its gradient, a value of the step's graph (before any limit to its norm), and its
 /// home.
@@ -84,9 +88,14 @@ struct ChangedParameters {
 /// Replaces `forward` by a graph `train` that does a step and has microbatches times as many samples in dimension 0 of
 /// its inputs. The forward graph is placed; its first result is the loss, a mean over samples (a float scalar), its
 /// others are sums over samples. The step returns the mean and the sums of its microbatches; where one of the results
-/// is what the loss is a mean over (dfg::countsAttrName), the mean is over all that the step counts. Fails, with a
-/// diagnostic, where an operator on the way from a parameter to the loss has no gradient (it names the model's node),
-/// where no parameter has a gradient, or an input has no samples. `changed` gets what the step changes.
+/// is what the loss is a mean over (dfg::countsAttrName), the mean is over all that the step counts.
+///
+/// Under a schedule that does not drain (pipeline::ScheduleRow::weightDelay) there are two graphs more, and batches are
+/// one graph late: `fill` takes the first batch and returns nothing, each `train` takes the next batch and does the
+/// step of the one before, `drain` takes none and does that of the last.
+///
+/// Fails, with a diagnostic, where an operator on the way from a parameter to the loss has no gradient (it names the
+/// model's node), where no parameter has a gradient, or an input has no samples. `changed` gets what the step changes.
 llvm::FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOptions &options,
                                                 ChangedParameters *changed = nullptr);
 

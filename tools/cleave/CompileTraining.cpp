@@ -45,6 +45,10 @@ Error ModelCompiler::checkTrainingOptions() const {
                                {"--seed", target.seed != defaults.seed}})
     if (isGiven && !trains())
       return makeError(Status::Usage, flag, " expects --train and --loss");
+  if (auto schedule = pipeline::findSchedule(target.schedule);
+      schedule && !schedule->drains() && !target.buckets.empty())
+    return makeError(Status::Usage, "--buckets expects a --schedule whose steps end before the next one begins, got ",
+                     target.schedule);
   return Error::success();
 }
 
@@ -265,7 +269,7 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   shareParameters(evaluated, *step);
   if (Error error = partStep(*step, changed))
     return error;
-  for (dfg::GraphOp graph : {evaluated, *step})
+  for (dfg::GraphOp graph : module->getOps<dfg::GraphOp>())
     if (Error error = widen(graph))
       return error;
   step->setSymName(stepName);

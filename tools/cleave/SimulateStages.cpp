@@ -39,12 +39,15 @@ PipelineReport reportOf(const runtime::Prediction &prediction) {
   return report;
 }
 
-/// The pipeline, and what a stage does besides before its next step can begin.
-double stepSeconds(const runtime::Prediction &prediction, const pipeline::PipelineTimeline &timeline) {
+/// The pipeline, and what a stage does besides before its next step can begin. Where steps follow each other without
+/// draining, the busiest stage never waits.
+double stepSeconds(const runtime::Prediction &prediction, const PipelineReport &report) {
   double seconds = 0;
-  for (size_t i = 0; i != timeline.stages.size(); ++i) {
-    const pipeline::StageTimeline &stage = timeline.stages[i];
+  for (size_t i = 0; i != report.timeline.stages.size(); ++i) {
+    const pipeline::StageTimeline &stage = report.timeline.stages[i];
     double end = stage.tasks.empty() ? 0 : stage.tasks.back().end;
+    if (!report.schedule.schedule.drains())
+      end = stage.busy;
     seconds = std::max(seconds, end + prediction.stages[i].perStep);
   }
   return seconds;
@@ -53,7 +56,7 @@ double stepSeconds(const runtime::Prediction &prediction, const pipeline::Pipeli
 void writeStages(JsonStream &json, const runtime::Plan &plan, const runtime::Prediction &prediction,
                  const PipelineReport &report) {
   json.attribute("machine", prediction.machine);
-  json.attribute("predicted_step_seconds", stepSeconds(prediction, report.timeline));
+  json.attribute("predicted_step_seconds", stepSeconds(prediction, report));
   std::vector<double> peaks(plan->devices.size());
   for (const runtime::PlanStage &stage : prediction.stages)
     for (uint32_t device : plan->meshes[stage.mesh].devices)
@@ -88,7 +91,7 @@ Error simulateStages(const runtime::Plan &plan, const runtime::Entry &entry, con
   return writeText(jsonFile, [&](llvm::raw_ostream &out) {
     out << plan->model << "\n"
         << llvm::formatv("on {0}: predicted {1:f3} ms a training step\n\n", prediction.machine,
-                         stepSeconds(prediction, report.timeline) * 1e3);
+                         stepSeconds(prediction, report) * 1e3);
     printPipeline(out, report);
     TextTable table({{"stage", TextTable::Align::Right},
                      {"devices", TextTable::Align::Right},

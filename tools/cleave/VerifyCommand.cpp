@@ -15,6 +15,7 @@
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/Verify.h"
+#include "runtime/training/TrainCommand.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -179,6 +180,9 @@ Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions
   if (plan->entries.front().isDecision())
     return makeError(Status::Usage, "--numeric expects a plan that can run; \"", options.subject,
                      "\" is what was decided about a training step; compile with --loss");
+  if (llvm::any_of(plan->entries, [](const runtime::Entry &entry) { return entry.name == runtime::drainEntryName; }))
+    return makeError(Status::Usage, "--numeric expects steps that end before the next one begins; the pipeline of \"",
+                     options.subject, "\" goes on from step to step; compile it with another --schedule");
   ModelOptions model = options.model;
   if (subject.compiled)
     model.model = options.subject;

@@ -128,7 +128,7 @@ double Searcher::severalStagesBound(const stages::StageProblem &problem, KnownTe
 std::vector<Searcher::LeastRamp> Searcher::leastRamps(int64_t microbatches) const {
   std::vector<LeastRamp> all, least;
   for (ScheduleChoice choice : schedules(microbatches))
-    all.push_back({choice.schedule->delayedWeights, 1.0 / choice.chunks});
+    all.push_back({choice.schedule->delayedWeights, choice.schedule.drains() ? 1.0 / choice.chunks : 0});
   for (auto [index, ramp] : llvm::enumerate(all)) {
     bool isNeeded = true;
     for (auto [otherIndex, other] : llvm::enumerate(all))

@@ -272,6 +272,9 @@ Precision Searcher::precision() const {
     precision = {0.5, 0.5, 0.5, request.training ? 1.0 : 0.0, 0};
   if (request.training)
     precision.optimizer += findOptimizer(request.optimizer)->states;
+  // Versions of the weights are state like the optimizer's.
+  if (request.training && request.schedule)
+    precision.optimizer += (*request.schedule)->weightDelay;
   return precision;
 }
 

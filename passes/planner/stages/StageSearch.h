@@ -132,12 +132,15 @@ struct StageProblem {
 
   /// What a stage adds to a step besides its part of the longest one, while the pipeline fills and drains.
   double ramp(const StageOption &option) const {
-    return schedule->ramp({option.forward, option.backward - option.backwardWeight, option.backwardWeight}, chunks);
+    return schedule.rampOfStep({option.forward, option.backward - option.backwardWeight, option.backwardWeight},
+                               chunks);
   }
 
   /// Seconds of a microbatch's transfers to a stage on `devices` devices that begins before layer `first`, there and,
-  /// in training, back.
+  /// in training, back. A step pays them while the pipeline fills and drains.
   double transferSeconds(StageCosts &costs, unsigned first, unsigned devices) const {
+    if (!schedule.drains())
+      return 0;
     unsigned entries = schedule.numEntries(first == 0, chunks) * (training ? 2 : 1);
     // To the first stage microbatches come from the last one, at the end of a round of chunks.
     return entries == 0 ? 0 : entries * costs.transferSeconds(first == 0 && cuts.size() > 1 ? cuts[1] : first, devices);

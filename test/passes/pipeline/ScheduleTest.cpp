@@ -85,6 +85,26 @@ TEST(Schedule, KeepsWhatItsRowPromises) {
           }
 }
 
+// A schedule that does not drain goes on from step to step: of many steps each takes what its work takes, and no more
+// is kept than in one.
+TEST(Schedule, AddsNoRampToStepsThatDoNotDrain) {
+  for (const ScheduleRow &row : scheduleTable()) {
+    Schedule schedule(row);
+    if (schedule.drains())
+      continue;
+    for (const StageTimes &times : {StageTimes{12, 12, 12, 0}, StageTimes{30, 29, 20, 0}})
+      for (unsigned p = 1; p <= 6; ++p)
+        for (unsigned m = p; m <= 2 * p; ++m) {
+          auto spanOf = [&](unsigned steps) { return simulate(schedule, p, steps * m, 1, times); };
+          EXPECT_NEAR(spanOf(5).longestSpan() - spanOf(2).longestSpan(),
+                      3 * (m * times.sum() + (p - 1) * schedule.rampOfStep(times, 1)), 1e-9)
+              << row.name << " p " << p << " m " << m;
+          for (unsigned stage = 0; stage != p; ++stage)
+            EXPECT_LE(spanOf(5).stages[stage].inFlight, row.chunksInFlight({p, m, 1}, stage));
+        }
+  }
+}
+
 // Of p microbatches in each of v chunks, transfers add 2 (v p - 1) times their seconds while the pipeline fills and
 // drains: a microbatch enters each stage v times, and the first one less.
 TEST(Schedule, CountsTheEntriesOfInterleavedStages) {

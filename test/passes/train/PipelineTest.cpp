@@ -27,9 +27,9 @@ struct LayerSeconds {
   double sum() const { return forward + input + weight; }
 };
 
-/// Runs one step, in which only products take time, and gives the part of the longest span of a device, from its first
-/// product to its last, that devices work on average (the definition of Qi et al. 2024).
-double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width, runtime::Trace &trace) {
+/// Runs entries of a plan, all in flight, in which only products take time.
+void runOnNullDevices(const runtime::Plan &plan, const std::vector<uint32_t> &entries, const LayerSeconds &seconds,
+                      int64_t width, runtime::Trace &trace) {
   runtime::ExecutorOptions options;
   options.trace = &trace;
   const std::vector<runtime::Kernel> &kernels = plan->kernels;
@@ -46,18 +46,32 @@ double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int
   };
   options.seconds = [&](uint32_t, const runtime::Instruction &instruction) { return secondsOf(instruction); };
   runtime::MemorySource parameters;
-  auto executor = runtime::Executor::create(plan, "", parameters, options);
-  if (!executor) {
-    ADD_FAILURE() << executor.error().text();
-    return 0;
+  std::vector<std::string> names;
+  for (const runtime::Entry &entry : plan->entries)
+    names.push_back(entry.name);
+  auto executor = runtime::Executor::create(plan, names, parameters, options);
+  ASSERT_TRUE(executor) << executor.error().text();
+  std::vector<std::vector<runtime::HostTensor>> tensors;
+  auto allocate = [&](const std::vector<runtime::Port> &ports) {
+    tensors.emplace_back();
+    for (const runtime::Port &port : ports)
+      tensors.back().push_back(*runtime::HostTensor::allocate(port.type));
+    return tensors.back();
+  };
+  std::vector<runtime::Ticket> tickets;
+  for (uint32_t entry : entries) {
+    auto inputs = allocate(plan->entries[entry].inputs), outputs = allocate(plan->entries[entry].outputs);
+    auto ticket = (*executor)->submit(entry, inputs, outputs);
+    ASSERT_TRUE(ticket) << ticket.error().text();
+    tickets.push_back(*ticket);
   }
-  std::vector<runtime::HostTensor> inputs, outputs;
-  for (const runtime::Port &port : (*executor)->entry().inputs)
-    inputs.push_back(*runtime::HostTensor::allocate(port.type));
-  for (const runtime::Port &port : (*executor)->entry().outputs)
-    outputs.push_back(*runtime::HostTensor::allocate(port.type));
-  auto ticket = (*executor)->submit(inputs, outputs);
-  EXPECT_TRUE(ticket && (*executor)->wait(*ticket));
+  for (runtime::Ticket ticket : tickets)
+    EXPECT_TRUE((*executor)->wait(ticket));
+}
+
+/// The part of the longest span of a device, from its first product to its last, that devices work on average (the
+/// definition of Qi et al. 2024).
+double utilisationOf(const runtime::Trace &trace) {
   double busy = 0, longest = 0;
   unsigned devices = 0;
   for (const runtime::Trace::Track &track : trace.tracks()) {
@@ -74,6 +88,12 @@ double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int
     ++devices;
   }
   return busy / devices / longest;
+}
+
+/// That of one step.
+double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width, runtime::Trace &trace) {
+  runOnNullDevices(plan, {0}, seconds, width, trace);
+  return utilisationOf(trace);
 }
 
 double utilisationOf(const runtime::Plan &plan, const LayerSeconds &seconds, int64_t width) {
@@ -193,6 +213,35 @@ double growthOf(Schedule schedule) {
 }
 
 constexpr double activationBytes = 256 * 8 * 4;
+
+// Steps that do not drain follow each other as if they were one with the microbatches of all: devices wait only while
+// the first batch fills the pipeline and the last one leaves it.
+TEST(SteadyPipeline, WaitsOnlyAtItsEnds) {
+  for (auto [meshes, microbatches, steps] : {std::tuple(std::vector<unsigned>{0, 1}, 2u, 5u),
+                                             {{0, 1}, 6, 3},
+                                             {four, 4, 4},
+                                             {four, 6, 3},
+                                             {{0, 0, 1, 1}, 4, 4}}) {
+    PlacedLayers layers;
+    layers.meshes = meshes;
+    layers.onlyProductsTakeTime = true;
+    auto plan = compileStep(layers, optionsOf(*findSchedule("2bw"), microbatches));
+    ASSERT_TRUE(plan);
+    std::vector<std::string> names;
+    for (const runtime::Entry &entry : (*plan)->entries)
+      names.push_back(entry.name);
+    ASSERT_EQ(names, (std::vector<std::string>{"train", "fill", "drain"}));
+    std::vector<uint32_t> entries(steps + 1, 0);
+    entries.front() = 1;
+    entries.back() = 2;
+    Case test{*findSchedule("2bw"), steps * microbatches, meshes, {2, 2, 1}};
+    runtime::Trace trace;
+    runOnNullDevices(*plan, entries, test.seconds, layers.width, trace);
+    double work = test.microbatches * test.seconds.sum() * static_cast<double>(meshes.size()) / layers.numMeshes();
+    EXPECT_NEAR(utilisationOf(trace), work / (work + idleSeconds(test)), 1e-9)
+        << meshes.size() << " layers, " << microbatches << " microbatches";
+  }
+}
 
 // A plan's bytes are those that its devices allocate.
 TEST(PipelineMemory, IsAllocatedAsPlanned) {

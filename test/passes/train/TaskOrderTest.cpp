@@ -66,6 +66,8 @@ private:
   std::string nameOf(const StageTask &task) const {
     static constexpr const char *letters[] = {"F", "I", "W", "B"};
     std::string name = letters[static_cast<size_t>(task.kind)] + std::to_string(task.microbatch);
+    if (task.isAhead)
+      name += "'";
     unsigned before = 0, all = 0;
     for (unsigned i = 0; i != stages.size(); ++i)
       if (stages[i].mesh == stages[task.stage].mesh) {
@@ -79,7 +81,10 @@ private:
   void check(unsigned microbatches) const {
     std::map<std::tuple<bool, unsigned, unsigned>, size_t> at; // whether forward, microbatch, stage
     for (size_t i = 0; i != order.size(); ++i)
-      if (order[i].kind != TaskKind::BackwardWeight) {
+      if (order[i].isAhead) {
+        // What a step begins is what the next one finds begun.
+        at[{true, order[i].microbatch, order[i].stage}] = 0;
+      } else if (order[i].kind != TaskKind::BackwardWeight) {
         bool isNew =
             at.try_emplace({order[i].kind == TaskKind::Forward, order[i].microbatch, order[i].stage}, i).second;
         EXPECT_TRUE(isNew) << nameOf(order[i]) << " twice";
@@ -92,7 +97,7 @@ private:
       }
       for (unsigned input : stages[stage].inputs) {
         if (isForward) {
-          EXPECT_LT((at[{true, microbatch, input}]), position);
+          EXPECT_TRUE(position == 0 || at[(std::tuple(true, microbatch, input))] < position);
         } else {
           EXPECT_GT((at[{false, microbatch, input}]), position);
         }
@@ -150,6 +155,17 @@ TEST(TaskOrder, PutsWeightsBehind) {
   auto lists = graph.run(*findSchedule("zb-h1"), 6);
   EXPECT_EQ(lists["m0"], "F0 F1 F2 F3 I0 W0 F4 I1 W1 F5 I2 W2 I3 W3 I4 W4 I5 W5");
   EXPECT_EQ(lists["m3"], "F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 F5 I5 W2 W3 W4 W5");
+}
+
+// Without draining, each stage ends a step with the forwards that fill the pipeline in front of the next one: a cut
+// through 1F1B of all steps in a row. What comes early of the next batch has a prime.
+TEST(TaskOrder, GoesOnFromStepToStep) {
+  Graph graph(chain);
+  auto lists = graph.run(*findSchedule("2bw"), 4);
+  EXPECT_EQ(lists["m0"], "F3 B0 F0' B1 F1' B2 F2' B3");
+  EXPECT_EQ(lists["m1"], "F2 B0 F3 B1 F0' B2 F1' B3");
+  EXPECT_EQ(lists["m2"], "F1 B0 F2 B1 F3 B2 F0' B3");
+  EXPECT_EQ(lists["m3"], "F0 B0 F1 B1 F2 B2 F3 B3");
 }
 
 // A V over two and over three meshes. What the last one has of both chunks lies next to each other and is one stage.

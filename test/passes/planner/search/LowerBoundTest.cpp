@@ -110,8 +110,11 @@ TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
               continue;
             seen.insert({std::string(row.name), plan->chunks});
             EXPECT_EQ(plan->stages.size(), static_cast<size_t>(stages));
-            EXPECT_GE(plan->seconds, least) << row.name << ", " << chunks << " chunks, " << stages << " stages, "
-                                            << microbatches << " microbatches";
+            // What does not drain is no plan that a search tries unasked, and may be faster than all that are.
+            if (request.schedule->drains()) {
+              EXPECT_GE(plan->seconds, least) << row.name << ", " << chunks << " chunks, " << stages << " stages, "
+                                              << microbatches << " microbatches";
+            }
             EXPECT_GE(plan->seconds, plan->lowerBound * (1 - 1e-9));
           }
     EXPECT_TRUE(seen.count({"interleaved", 4}));
