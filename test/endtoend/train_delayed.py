@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Pipelines that go on from step to step with weights of one step before (--schedule 2bw). `numpy`: a perceptron on two,
+# three and four devices against a direct simulation of W(t+1) = W(t) - update(gradient of f at W(t-1) on batch t) in
+# NumPy, with derivatives by hand, for all optimizers; in parts that checkpoints divide; and going on under another
+# schedule. `fashion-mnist`: the zoo's LeNet on two devices, whose accuracy after five epochs must be within 1 % of that
+# of synchronous steps.
+
+import json
+import os
+import sys
+import tempfile
+
+from cleave_process import REPOSITORY, UNSUPPORTED, USAGE, Checks, cleave, report, skip
+from train_lenet import random_order
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+SEED, RATE, BATCH, SAMPLES, EPOCHS = 5, 0.05, 12, 90, 2
+SIZES = (10, 16, 14, 12, 6)
+
+
+def run(*arguments, timeout=1500):
+    """Runs a command that must succeed; ends the test where it does not."""
+    result = cleave(*arguments, timeout=timeout)
+    if result.code != 0:
+        report([(" ".join(arguments[:2]), result)], 0)
+    return result
+
+
+def perceptron(path):
+    """Dense layers with a hyperbolic tangent between two; the weights by name."""
+    random = numpy.random.default_rng(SEED)
+    weights, nodes, before = {}, [], "x"
+    for layer, (rows, columns) in enumerate(zip(SIZES, SIZES[1:])):
+        weights[f"w{layer}"] = random.standard_normal((rows, columns)).astype(numpy.float32) * 0.4
+        weights[f"b{layer}"] = random.standard_normal(columns).astype(numpy.float32) * 0.1
+        last = layer == len(SIZES) - 2
+        out = "y" if last else f"s{layer}"
+        nodes.append(helper.make_node("Gemm", [before, f"w{layer}", f"b{layer}"], [out], f"dense{layer}"))
+        if not last:
+            nodes.append(helper.make_node("Tanh", [out], [f"t{layer}"], f"tanh{layer}"))
+            before = f"t{layer}"
+    value = lambda name, size: helper.make_tensor_value_info(name, TensorProto.FLOAT, [BATCH, size])
+    graph = helper.make_graph(nodes, "perceptron", [value("x", SIZES[0])], [value("y", SIZES[-1])],
+                              [numpy_helper.from_array(array, name) for name, array in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return weights
+
+
+def gradients(weights, x, target):
+    """The mean of squares over all elements, and its derivatives by weight."""
+    layers, given = len(SIZES) - 1, [x]
+    for layer in range(layers):
+        sums = given[-1] @ weights[f"w{layer}"] + weights[f"b{layer}"]
+        given.append(sums if layer == layers - 1 else numpy.tanh(sums))
+    difference = given[-1] - target
+    result, back = {}, 2 * difference / difference.size
+    for layer in reversed(range(layers)):
+        if layer != layers - 1:
+            back = back * (1 - given[layer + 1] ** 2)
+        result[f"w{layer}"], result[f"b{layer}"] = given[layer].T @ back, back.sum(0)
+        back = back @ weights[f"w{layer}"].T
+    return (difference ** 2).mean(), result
+
+
+def step_of(optimizer, state, name, weight, gradient, number):
+    """The weight behind step `number`, from one. As PyTorch's optimizers with their defaults, and a momentum of 0.9."""
+    if optimizer == "sgd":
+        return weight - RATE * gradient
+    if optimizer == "momentum":
+        state[name] = 0.9 * state.get(name, 0) + gradient
+        return weight - RATE * state[name]
+    mean, square = state.get(name, (0, 0))
+    mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient ** 2
+    state[name] = mean, square
+    return weight - RATE * (mean / (1 - 0.9 ** number)) / (numpy.sqrt(square / (1 - 0.999 ** number)) + 1e-8)
+
+
+def simulate(weights, x, target, optimizer, delay, pauses=()):
+    """The losses of all steps and the weights after them. `pauses`: steps behind which the pipeline is drained."""
+    now = {name: array.astype(numpy.float64) for name, array in weights.items()}
+    losses, state = [], {}
+    for epoch in range(EPOCHS):
+        order, before = random_order(SAMPLES, SEED, epoch), now
+        for begin in range(0, SAMPLES - BATCH + 1, BATCH):
+            if len(losses) in pauses:
+                before = now
+            which = order[begin:begin + BATCH]
+            loss, gradient = gradients(before if delay else now, x[which], target[which])
+            losses.append(loss)
+            before, now = now, {name: step_of(optimizer, state, name, array, gradient[name], len(losses))
+                                for name, array in now.items()}
+    return losses, now
+
+
+# By name: options, and the placement file.
+PLACES = {
+    "two": "groups: { a: [dense0, tanh0, dense1, tanh1], b: [dense2, tanh2, dense3] }\ndevices: { a: 0, b: 1 }\n",
+    "three": "groups: { a: [dense0, tanh0], b: [dense1, tanh1], c: [dense2, tanh2, dense3] }\n"
+             "devices: { a: 0, b: 1, c: 2 }\n",
+    "four": "groups: { a: [dense0, tanh0], b: [dense1, tanh1], c: [dense2, tanh2], d: [dense3] }\n"
+            "devices: { a: 0, b: 1, c: 2, d: 3 }\n",
+    "two by two": "groups: { a: [dense0, tanh0, dense1, tanh1], b: [dense2, tanh2, dense3] }\n"
+                  "devices: { a: [0, 1], b: [2, 3] }\nsplits: { \"dense*\": { batch: x } }\n",
+}
+COUNTS = {"two": 2, "three": 3, "four": 4, "two by two": 4}
+CASES = [("two", 2, "sgd"), ("two", 4, "momentum"), ("two", 6, "adam"), ("three", 3, "sgd"), ("three", 6, "adam"),
+         ("three", 12, "momentum"), ("four", 4, "adam"), ("four", 6, "sgd"), ("two by two", 3, "momentum")]
+
+
+def compare_with_numpy(folder):
+    path = lambda name: os.path.join(folder, name)
+    weights, random, checks = perceptron(path("net.onnx")), numpy.random.default_rng(1), Checks()
+    x = random.standard_normal((SAMPLES, SIZES[0])).astype(numpy.float32)
+    target = random.standard_normal((SAMPLES, SIZES[-1])).astype(numpy.float32)
+    numpy.save(path("x.npy"), x)
+    numpy.save(path("t.npy"), target)
+    data = ["--data", f"x={path('x.npy')}", "--data", f"target={path('t.npy')}", "--seed", str(SEED)]
+
+    def compiled(place, *options):
+        with open(path("place.yaml"), "w", encoding="utf-8") as file:
+            file.write(PLACES[place])
+        return ["compile", path("net.onnx"), "--machine", f"host:{COUNTS[place]}x1", "--place", path("place.yaml"), "--train",
+                "--loss", "mse", "--learning-rate", str(RATE), *options, "-o", path("net.plan")]
+
+    def trained(*options):
+        run("train", path("net.plan"), *data, "--epochs", str(EPOCHS), "--json", path("r.json"), "--json-steps", "--export",
+            path("w.npz"), *options)
+        with open(path("r.json"), encoding="utf-8") as file:
+            return [step["loss"] for step in json.load(file)["steps"]], dict(numpy.load(path("w.npz")))
+
+    def compare(name, found, wanted):
+        checks.close(f"{name}: losses", found[0], wanted[0], 1e-4 * max(wanted[0]))
+        for weight, array in wanted[1].items():
+            checks.close(f"{name}: {weight}", found[1][weight], array, 1e-4 * numpy.abs(array).max())
+
+    for place, microbatches, optimizer in CASES:
+        name = f"{place}, {microbatches} microbatches, {optimizer}"
+        options = ["--optimizer", optimizer, "--microbatches", str(microbatches)]
+        late, now = (simulate(weights, x, target, optimizer, delay) for delay in (True, False))
+        # The two must differ by far more than is tolerated, or nothing is tested.
+        checks.add(max(abs(numpy.subtract(late[0], now[0]))) > 1e-2 * max(now[0]), f"{name}: the delay shows",
+                   cleave("--version"))
+        run(*compiled(place, *options, "--schedule", "2bw"))
+        run("verify", path("net.plan"))
+        for in_flight in ("1", "3"):
+            compare(f"{name}, {in_flight} in flight", trained("--in-flight", in_flight), late)
+        run(*compiled(place, *options, "--schedule", "1f1b"))
+        compare(f"{name}, 1f1b", trained(), now)
+    parts(checks, path, data, compiled, trained, compare, lambda *options: simulate(weights, x, target, *options))
+    refusals(checks, compiled, path)
+    checks.report()
+
+
+def parts(checks, path, data, compiled, trained, compare, simulated):
+    """Where a checkpoint is, the pipeline is empty: a run that goes on there is one that was not interrupted, bit by bit,
+    and may go on under any schedule."""
+    options = ["--optimizer", "adam", "--microbatches", "3"]
+    run(*compiled("three", *options, "--schedule", "2bw"))
+    whole = trained("--checkpoint", path("whole"), "--checkpoint-every", "4")
+    compare("checkpoints", whole, simulated("adam", True, (4, 8, 12)))
+    losses = []
+    for steps in ("4", "8", "14"):
+        found = trained("--checkpoint", path("parts"), "--checkpoint-every", "4", "--resume", "--steps", steps)
+        losses += found[0]
+    checks.close("resumed: losses", losses, whole[0], 0)
+    for name, array in whole[1].items():
+        checks.close(f"resumed: {name}", found[1][name], array, 0)
+    run("train", path("net.plan"), *data, "--steps", "4", "--checkpoint", path("moved"))
+    run(*compiled("two", *options, "--schedule", "1f1b"))
+    moved = trained("--checkpoint", path("moved"), "--resume", "--steps", "5")
+    checks.close("moved: loss", moved[0], simulated("adam", True, (4,))[0][4], 1e-4)
+
+
+def refusals(checks, compiled, path):
+    """What does not go together says so."""
+    for place, options, text in (("three", ["--microbatches", "2"], "as many microbatches as stages, 3, or more; got 2"),
+                                 ("two", ["--microbatches", "2", "--recompute", "full"], "give --recompute none"),
+                                 ("two by two", ["--microbatches", "2", "--zero", "1"], "give --zero 0")):
+        result = cleave(*compiled(place, *options, "--schedule", "2bw"))
+        checks.add(result.code == UNSUPPORTED and "schedule 2bw expects" in result.errors and text in result.errors,
+                   f"refused: {text}", result)
+    run(*compiled("two", "--microbatches", "2", "--schedule", "2bw"))
+    result = cleave("verify", path("net.plan"), "--numeric")
+    checks.add(result.code == USAGE and "--numeric expects steps that end before" in result.errors,
+               "refused: --numeric", result)
+
+
+def fashion_mnist(folder):
+    files = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "data", "fashion-mnist")
+    data = lambda name: os.path.join(files, name + ".gz")
+    if not os.path.exists(data("train-images-idx3-ubyte")):
+        skip(f"no Fashion-MNIST in {files}")
+    path = lambda name: os.path.join(folder, name)
+    run("zoo", "lenet", "--batch", "256", "-o", path("lenet.onnx"))
+    with open(path("place.yaml"), "w", encoding="utf-8") as file:
+        file.write('groups: { a: ["conv1*", "pool1*"], b: ["conv2*", "pool2*", "flatten*", "fc*"] }\n'
+                   'devices: { a: 0, b: 1 }\n')
+    accuracies, failures = {}, []
+    for schedule in ("1f1b", "2bw"):
+        run("compile", path("lenet.onnx"), "--machine", "host:2x1", "--place", path("place.yaml"), "--train", "--loss",
+            "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.2", "--microbatches", "8", "--schedule", schedule,
+            "-o", path("lenet.plan"))
+        result = run("train", path("lenet.plan"), "--data", f"@0={data('train-images-idx3-ubyte')}", "--data",
+                     f"labels={data('train-labels-idx1-ubyte')}", "--eval", f"@0={data('t10k-images-idx3-ubyte')}", "--eval",
+                     f"labels={data('t10k-labels-idx1-ubyte')}", "--seed", "3", "--epochs", "5", "--json", path("r.json"))
+        print(schedule, result.output, sep="\n")
+        with open(path("r.json"), encoding="utf-8") as file:
+            accuracies[schedule] = json.load(file)["epochs"][-1]["eval_accuracy"]
+    if accuracies["2bw"] < accuracies["1f1b"] - 0.01:
+        failures.append((f"accuracies {accuracies}, expected within 1 %", result))
+    report(failures, 1)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        {"numpy": compare_with_numpy, "fashion-mnist": fashion_mnist}[sys.argv[1]](folder)
+
+
+if __name__ == "__main__":
+    main()
