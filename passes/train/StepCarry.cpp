@@ -36,9 +36,6 @@ LogicalResult StepWriter::checkDelay() {
   for (Value output : forward.getBody().front().getTerminator()->getOperands())
     if (Operation *maker = output.getDefiningOp(); !maker || !llvm::is_contained(stages.back().operators, maker))
       return expect("the last stage to compute the loss and all other outputs");
-  for (auto write : forward.getBody().front().getOps<dfg::WriteOp>())
-    return expect("a model that changes nothing in its forward pass, got \"" + write.getParameter() +
-                  "\", which microbatches change one after the other; train without dropout and batch normalization");
   return success();
 }
 
@@ -60,7 +57,7 @@ FailureOr<dfg::ReadOp> StepWriter::readInFlight(StringRef name, RankedTensorType
 
 LogicalResult StepWriter::readPrevious(Parameter &parameter) {
   parameter.previous = parameter.read;
-  if (part == StepPart::Whole || part == StepPart::Fill)
+  if (part == StepPart::Whole || part == StepPart::Fill || writers.contains(parameter.read.getParameterAttr()))
     return success();
   auto read =
       readInFlight(previousName(parameter.read.getParameter()), cast<RankedTensorType>(parameter.read.getType()),
@@ -107,7 +104,7 @@ FailureOr<Value> StepWriter::readResult(OpResult result, unsigned number) {
 LogicalResult StepWriter::provideCarried(Batch &batch, unsigned number, OpOperand &operand) {
   auto result = cast<OpResult>(operand.get());
   Operation *producer = result.getOwner(), *user = operand.getOwner();
-  if (!fromInputs.contains(result))
+  if (!ofBatch.contains(result))
     return computeAgain(batch, number, producer);
   FailureOr<Value> read;
   FlatSymbolRefAttr mesh = dist::getPlace(user).getMesh();
@@ -141,7 +138,9 @@ LogicalResult StepWriter::computeAgain(Batch &batch, unsigned number, Operation 
 LogicalResult StepWriter::copyCarried(Batch &batch, unsigned number, unsigned stage) {
   IRMapping &known = batch.microbatches[number].values;
   for (Operation *op : stages[stage].operators) {
-    if (!fromInputs.contains(op->getResult(0))) {
+    if (isa<dfg::WriteOp>(op))
+      continue;
+    if (!ofBatch.contains(op->getResult(0))) {
       if (failed(computeAgain(batch, number, op)))
         return failure();
       used[op] = known.lookup(op->getResult(0)).getDefiningOp();
@@ -161,7 +160,7 @@ LogicalResult StepWriter::copyCarried(Batch &batch, unsigned number, unsigned st
 
 LogicalResult StepWriter::useCarried(unsigned number, unsigned stage) {
   for (Operation *op : llvm::reverse(stages[stage].operators)) {
-    if (!fromInputs.contains(op->getResult(0)))
+    if (isa<dfg::WriteOp>(op) || !ofBatch.contains(op->getResult(0)))
       continue;
     Operation *copy = used[op];
     for (auto [result, made] : llvm::zip_equal(op->getResults(), copy->getResults())) {
@@ -189,8 +188,8 @@ LogicalResult StepWriter::carry() {
     return writeState(FlatSymbolRefAttr::get(builder.getContext(), name), location, value, mesh, layout);
   };
   for (auto &[name, parameter] : parameters)
-    if (failed(leave(previousName(parameter.read.getParameter()), parameter.read,
-                     dist::getPlace(parameter.read).getMesh(), parameter.home)))
+    if (!writers.contains(name) && failed(leave(previousName(parameter.read.getParameter()), parameter.read,
+                                                dist::getPlace(parameter.read).getMesh(), parameter.home)))
       return failure();
   for (auto &[key, value] : carried) {
     if (!value.isRead)

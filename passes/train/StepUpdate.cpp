@@ -106,13 +106,25 @@ LogicalResult StepWriter::update() {
   for (size_t index : order)
     if (failed(updateParameter(*trained[index], gradients[index], *scalars)))
       return failure();
-  for (auto &[name, next] : batches[0].microbatches.back().nextValues) {
-    Parameter &parameter = parameters.find(name)->second;
-    changed.written.push_back(cast<FlatSymbolRefAttr>(name));
-    if (failed(writeState(cast<FlatSymbolRefAttr>(name), next.second->getLoc(), next.first,
-                          dist::getPlace(parameter.read).getMesh(), parameter.home)))
-      return failure();
-  }
+  return success();
+}
+
+LogicalResult StepWriter::writeForwardState() {
+  bool doesStep = part != StepPart::Fill, begins = part == StepPart::Fill || part == StepPart::Steady;
+  for (auto [index, stage] : llvm::enumerate(stages))
+    for (Operation *op : stage.operators) {
+      auto write = dyn_cast<dfg::WriteOp>(op);
+      unsigned ahead = begins ? numAhead[index] : 0;
+      if (!write || (ahead == 0 && !doesStep))
+        continue;
+      Microbatch &last = ahead ? batches[1].microbatches[ahead - 1] : batches[0].microbatches.back();
+      FlatSymbolRefAttr name = write.getParameterAttr();
+      const Parameter &parameter = parameters.find(name)->second;
+      changed.written.push_back(name);
+      if (failed(writeState(name, op->getLoc(), last.nextValues.lookup(name).first,
+                            dist::getPlace(parameter.read).getMesh(), parameter.home)))
+        return failure();
+    }
   return success();
 }
 

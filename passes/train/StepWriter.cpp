@@ -41,7 +41,7 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   for (const StageTask &task : tasks)
     if ((task.isAhead ? begins : doesStep) && failed(writeTask(task)))
       return failure();
-  if ((doesStep && failed(update())) || (begins && failed(carry())) || failed(finish()))
+  if ((doesStep && failed(update())) || failed(writeForwardState()) || (begins && failed(carry())) || failed(finish()))
     return failure();
   removeUnused();
   if (part == StepPart::Steady)
@@ -113,6 +113,8 @@ LogicalResult StepWriter::createGraph() {
 }
 
 void StepWriter::findActive() {
+  for (auto write : forward.getBody().front().getOps<dfg::WriteOp>())
+    writers[write.getParameterAttr()] = write;
   SymbolTable symbols(module);
   for (Operation &op : forward.getBody().front()) {
     bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });
@@ -122,20 +124,21 @@ void StepWriter::findActive() {
     }
     if (isActive)
       active.insert(op.result_begin(), op.result_end());
-    if (llvm::any_of(op.getOperands(),
-                     [&](Value operand) { return !operand.getDefiningOp() || fromInputs.contains(operand); }))
-      fromInputs.insert(op.result_begin(), op.result_end());
+    auto read = dyn_cast<dfg::ReadOp>(op);
+    bool isOfBatch = read && writers.contains(read.getParameterAttr());
+    for (Value operand : op.getOperands())
+      isOfBatch |= !operand.getDefiningOp() || ofBatch.contains(operand);
+    if (isOfBatch)
+      ofBatch.insert(op.result_begin(), op.result_end());
   }
 }
 
 LogicalResult StepWriter::readParameters() {
-  for (auto write : forward.getBody().front().getOps<dfg::WriteOp>())
-    written.insert(write.getParameterAttr());
   for (Operation &op : forward.getBody().front()) {
     if (!followsItsUsers(&op))
       continue;
     auto read = dyn_cast<dfg::ReadOp>(op);
-    bool isKept = read && (active.contains(read) || written.contains(read.getParameterAttr()));
+    bool isKept = read && (active.contains(read) || writers.contains(read.getParameterAttr()));
     if (!isKept || read->use_empty()) {
       Operation *copy = builder.clone(op);
       for (Batch &batch : batches)
@@ -234,11 +237,15 @@ LogicalResult StepWriter::writeForward(Batch &batch, unsigned number, unsigned s
 }
 
 FailureOr<Value> StepWriter::valueOf(Batch &batch, dfg::ReadOp read, unsigned number) {
-  if (number == 0 || !written.contains(read.getParameterAttr()))
+  Operation *writer = writers.lookup(read.getParameterAttr());
+  // The next batch follows the step's.
+  bool isAhead = &batch != &batches[0];
+  bool isFirst = number == 0 && (!isAhead || part == StepPart::Fill);
+  if (!writer || isFirst || (number != 0 && isCarried(batch, number - 1, stageOf.lookup(writer))))
     return batch.shared.lookup(read.getResult());
-  auto &before = batch.microbatches[number - 1].nextValues;
-  auto next = before.find(read.getParameterAttr());
-  if (next != before.end())
+  auto &before = number == 0 ? batches[0].microbatches.back() : batch.microbatches[number - 1];
+  auto next = before.nextValues.find(read.getParameterAttr());
+  if (next != before.nextValues.end())
     return next->second.first;
   return read.emitError("training expects \"")
          << read.getParameter()

@@ -275,6 +275,9 @@ private:
 
   mlir::LogicalResult update();
 
+  /// Writes what the forward graph writes, as the last microbatch has it whose forward the graph does.
+  mlir::LogicalResult writeForwardState();
+
   /// The number of steps done, and what the optimizer derives from it.
   llvm::FailureOr<StepScalars> countStep(mlir::FlatSymbolRefAttr mesh);
 
@@ -315,12 +318,12 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> stageOf;
   /// By name: the reads of what the step before left.
   llvm::StringMap<mlir::Value> carriedReads;
-  /// Values of the forward graph that depend on inputs.
-  llvm::DenseSet<mlir::Value> fromInputs;
+  /// Values of the forward graph that depend on inputs or on what it writes: each batch has its own.
+  llvm::DenseSet<mlir::Value> ofBatch;
   /// Operators of the forward graph that shareLoss has written for all microbatches.
   llvm::SetVector<mlir::Operation *> counted;
-  /// Parameters that the forward graph writes.
-  llvm::DenseSet<mlir::Attribute> written;
+  /// The writes of the forward graph, by parameter.
+  llvm::DenseMap<mlir::Attribute, mlir::Operation *> writers;
   /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> used;
   /// By value of the forward graph: terms of its cotangent that the backward task at hand has not added yet.

@@ -27,20 +27,3 @@ dfg.graph @stages(%x: tensor<2x4xf32>) -> (tensor<f32>, tensor<2x4xf32>) {
       : (tensor<2x4xf32>) -> tensor<f32>
   dfg.return %loss, %0 : tensor<f32>, tensor<2x4xf32>
 }
-
-// -----
-
-// Microbatches of two batches would have to change it in turns.
-dist.mesh @d0 <[], devices = [0]>
-dist.mesh @d1 <[], devices = [1]>
-dfg.parameter @w : tensor<2x4xf32> = #dfg.fill<value = 1.0>
-dfg.parameter state @seen : tensor<2x4xf32> = #dfg.fill<value = 0.0>
-// expected-error@+1 {{schedule 2bw expects a model that changes nothing in its forward pass, got "seen", which microbatches change one after the other; train without dropout and batch normalization}}
-dfg.graph @stages(%x: tensor<2x4xf32>) -> tensor<f32> {
-  %w = dfg.read @w : tensor<2x4xf32>
-  %0 = dfg.mul %x, %w {dist.place = #dist.place<@d0, by = "test">} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
-  dfg.write @seen, %0 {dist.place = #dist.place<@d0, by = "test">} : tensor<2x4xf32>
-  %loss = dfg.reduce %0 {dims = array<i64: 0, 1>, kind = #dfg.reduce_kind<sum>, dist.place = #dist.place<@d1, by = "test">}
-      : (tensor<2x4xf32>) -> tensor<f32>
-  dfg.return %loss : tensor<f32>
-}
