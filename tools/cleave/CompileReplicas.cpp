@@ -84,18 +84,16 @@ static FlatSymbolRefAttr writtenStatistics(ModuleOp module, const ChangedParamet
 Error ModelCompiler::partStep(dfg::GraphOp step, const ChangedParameters &changed) {
   if (!sync)
     return Error::success();
+  if (!training.schedule.drains())
+    return makeError(Status::Usage, "--sync does not go with --schedule ", training.schedule->name.str(),
+                     ", which works with parameters of a step before by itself");
   if (FlatSymbolRefAttr statistics = writtenStatistics(*module, changed))
     return makeError(Status::Unsupported, "parameter \"", statistics.getValue().str(),
                      "\": --sync does not go with running statistics, which each replica would keep for itself; give "
                      "--batch-norm running");
   auto parted = sync->localSteps == 0 ? partAtGradients(step, changed, replicas, *sync)
                                       : addLocalSteps(step, changed.trained, replicas, *sync);
-  if (failed(parted))
-    return alreadyPrinted(Status::Unsupported);
-  for (auto graph : module->getOps<dfg::GraphOp>())
-    if (graph.getSymName() == applyGraphName)
-      return widen(graph);
-  return Error::success();
+  return succeeded(parted) ? Error::success() : alreadyPrinted(Status::Unsupported);
 }
 
 } // namespace cleave::tool
