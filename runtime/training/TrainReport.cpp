@@ -140,7 +140,8 @@ void TrainReport::writeJson(std::ostream &out) const {
     out << "\n  ]";
   }
   if (replicas != 0) {
-    out << ",\n  \"replicas\": " << replicas << ",\n  \"versions\": " << versions << ",\n  \"exchanged_bytes\": " << exchanged << ",\n  \"steps_ahead\": ";
+    out << ",\n  \"replicas\": " << replicas << ",\n  \"versions\": " << versions
+        << ",\n  \"exchanged_bytes\": " << exchanged << ",\n  \"steps_ahead\": ";
     writeCounts(out, staleness.ahead);
     out << ",\n  \"versions_between\": ";
     writeCounts(out, staleness.versions);

@@ -28,8 +28,8 @@ struct TrainReport {
   bool hasLosses = false;
   double seconds = 0;
   std::vector<DeviceMemory> devices;
-  /// Of replicas: how many, how old what they worked with was, how many versions of the parameters there were, and how many
-  /// bytes of versions and gifts were exchanged.
+  /// Of replicas: how many, how old what they worked with was, how many versions of the parameters there were, and how
+  /// many bytes of versions and gifts were exchanged.
   uint32_t replicas = 0;
   Staleness staleness;
   uint64_t versions = 0, exchanged = 0;

@@ -79,8 +79,9 @@ Error printResult(const CompileOptions &options, const CompiledModel &compiled) 
     return Error::success();
   llvm::outs() << "wrote " << runtime::printable(options.output);
   if (prediction)
-    llvm::outs() << ": predicted step " << secondsText(prediction->bestSeconds()) << " on "
-                 << runtime::printable(prediction->machine) << "; cleave explain shows more";
+    llvm::outs() << ((*plan)->replicas ? ": predicted step of a replica " : ": predicted step ")
+                 << secondsText(prediction->bestSeconds()) << " on " << runtime::printable(prediction->machine)
+                 << "; cleave explain shows more";
   llvm::outs() << "\n";
   return Error::success();
 }
