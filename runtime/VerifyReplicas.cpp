@@ -32,6 +32,9 @@ public:
     if (!train || !apply || isLocal != (fetch && give))
       return refuse("expect entries \"train\" and \"apply\", and with local steps \"fetch\" and \"give\"");
     const Entry &taker = isLocal ? *fetch : *train, &giver = isLocal ? *give : *train;
+    for (const Entry &entry : plan.entries)
+      if (Error error = checkPorts(entry, &entry == &taker, &entry == &giver, isLocal))
+        return error;
     if (Error error = checkVersions(*apply, taker, isLocal ? train : nullptr))
       return error;
     return checkGifts(giver, *apply);
@@ -59,6 +62,21 @@ private:
         return refuse("device \"", own.name, "\" expects the driver of \"", first.name, "\", which runs the same");
     }
     return Error::success();
+  }
+
+  /// Only those have ports of parameters that exchange them, and what does nothing else has no other ones.
+  Error checkPorts(const Entry &entry, bool takes, bool gives, bool isLocal) const {
+    bool isApply = entry.name == applyEntryName, isExchange = isApply || (isLocal && (takes || gives));
+    auto check = [&](const std::vector<Port> &ports, bool may, const char *what) {
+      for (const Port &port : ports)
+        if ((port.parameter && !may) || (!port.parameter && isExchange))
+          return refuse("entry \"", entry.name, "\": ", what, " \"", port.name, "\" expects to be of ",
+                        port.parameter ? "no parameter" : "a parameter");
+      return Error::success();
+    };
+    if (Error error = check(entry.inputs, takes || isApply, "input"))
+      return error;
+    return check(entry.outputs, gives || isApply, "output");
   }
 
   static ByParameter byParameter(const std::vector<Port> &ports) {
@@ -137,9 +155,6 @@ private:
       if (!given.contains(parameter))
         return refuse("entry \"apply\" takes input \"", ports.front()->name, "\", which \"", giver.name,
                       "\" does not give");
-    for (const Port &port : apply.inputs)
-      if (!port.parameter)
-        return refuse("entry \"apply\": input \"", port.name, "\" expects to be a gift");
     return Error::success();
   }
 

@@ -15,8 +15,7 @@ static int ownStop(const TrainContext &context) {
 
 int TrainContext::stopSignal() const { return processes ? processes->stopSignal() : ownStop(*this); }
 
-/// The position of the output of that name, which is one number.
-static Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const std::string &name, bool floating) {
+Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const std::string &name, bool floating) {
   for (uint32_t i = 0; i != entry.outputs.size(); ++i) {
     const Port &port = entry.outputs[i];
     if (port.name != name)

@@ -47,6 +47,10 @@ struct StepOutcome {
   std::optional<uint64_t> count;   ///< labels that the loss is a mean over; only where not all labels count
 };
 
+/// The position of the output of that name, which is one number, in floating point or an integer; nothing where there
+/// is none. Status::Rejected where it is anything else.
+Expected<std::optional<uint32_t>> findNumber(const Entry &entry, const std::string &name, bool floating);
+
 /// Steps of an entry, or of one for each bucket, in order, some in flight. Their batches must live until they have
 /// finished.
 class BatchRunner {

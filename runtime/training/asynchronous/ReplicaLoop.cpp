@@ -82,6 +82,21 @@ public:
     if (!allocated)
       return allocated.error();
     batch = std::move(*allocated);
+    return findOutputs();
+  }
+
+  Error findOutputs() {
+    const Entry &entry = executor->entry(0);
+    auto foundLoss = findNumber(entry, "loss", true), foundCorrect = findNumber(entry, "correct", false),
+         foundCount = findNumber(entry, "count", false);
+    for (const auto *found : {&foundLoss, &foundCorrect, &foundCount})
+      if (!*found)
+        return found->error();
+    if (!*foundLoss)
+      return makeError(Status::Rejected, "entry \"", entry.name, "\" expects an output \"loss\", got none");
+    loss = **foundLoss;
+    correct = *foundCorrect;
+    counted = *foundCount;
     return Error::success();
   }
 
@@ -135,17 +150,15 @@ public:
     if (Error error = run(0, version))
       return error;
     StepOutcome outcome;
-    const Entry &entry = executor->entry(0);
-    for (size_t i = 0; i != entry.outputs.size(); ++i) {
-      const Port &port = entry.outputs[i];
-      auto number = [&] { return loadElement(port.type.element, outputs[0][i].bytes().data()); };
-      if (port.name == "loss")
-        outcome.loss = number();
-      else if (port.name == "correct")
-        outcome.correct = static_cast<uint64_t>(number());
-      else if (port.name == "count")
-        outcome.count = static_cast<uint64_t>(number());
-    }
+    auto number = [&](uint32_t output) {
+      const HostTensor &tensor = outputs[0][output];
+      return loadElement(tensor.type().element, tensor.bytes().data());
+    };
+    outcome.loss = number(loss);
+    if (correct)
+      outcome.correct = static_cast<uint64_t>(number(*correct));
+    if (counted)
+      outcome.count = static_cast<uint64_t>(number(*counted));
     if (trial.slowdown > 1)
       std::this_thread::sleep_for(std::chrono::duration<double>(stopwatch.seconds() * (trial.slowdown - 1)));
     return outcome;
@@ -169,6 +182,9 @@ public:
   Batch batch;
   std::vector<std::vector<HostTensor>> outputs; ///< by entry
   ParameterTensors gifts;                       ///< those of the outputs that are
+  /// Positions of outputs of "train".
+  uint32_t loss = 0;
+  std::optional<uint32_t> correct, counted;
   uint64_t steps = 0;
 };
 
@@ -259,11 +275,8 @@ uint64_t ReplicaLoop::batchSize() const {
 }
 
 Error ReplicaLoop::runSteps() {
-  const Entry &entry = workers.front()->executor->entry();
-  for (const Port &port : entry.outputs) {
-    countsCorrect |= port.name == "correct";
-    weighsLabels |= port.name == "count";
-  }
+  countsCorrect = workers.front()->correct.has_value();
+  weighsLabels = workers.front()->counted.has_value();
   auto order = data.rest(position.seed, position.epoch, position.sample);
   if (!order)
     return order.error();

@@ -236,6 +236,10 @@ const BrokenReplicas brokenReplicas[] = {
        train.inputs[2]->parameter = 0;
      },
      "expects a version of parameter \"v\""},
+    {"ApplyWithAnInput", 3, [](PlanBuilder &builder) { entryOf(builder, 1).inputs[0]->parameter = 0; },
+     "expects to be of a parameter"},
+    {"ApplyWithAnOutput", 3, [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 0; },
+     "expects to be of a parameter"},
     // A step with a copy of its own, whose age nobody bounds.
     {"NotBounded", 3,
      [](PlanBuilder &builder) {
