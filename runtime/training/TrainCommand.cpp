@@ -125,38 +125,11 @@ private:
     return found;
   }
 
-  /// Options that replicas have, and those that they lack.
-  Error readReplicas() {
-    std::pair<const char *, bool> given[] = {{"--record", !options.recordFile.empty()},
-                                             {"--replay", !options.replayFile.empty()},
-                                             {"--try-replica", !options.trials.empty()},
-                                             {"--lost-replica", options.goOnWithout}};
-    for (auto [flag, isGiven] : given)
-      if (isGiven && !plan->replicas)
-        return makeError(Status::Usage, flag, " expects a plan with replicas; compile with --sync");
-    if (!plan->replicas)
-      return Error::success();
-    if (processes)
-      return makeError(Status::Unsupported, "a plan with replicas runs in one process, got ", processes->count(),
-                       "; run it without mpirun");
-    if (!options.traceFile.empty())
-      return makeError(Status::Unsupported, "--trace does not go with a plan with replicas");
-    for (const std::string &trial : options.trials)
-      if (Error error = replicaOptions.addTrial(trial, plan->replicas->count))
-        return error;
-    if (options.goOnWithout && plan->replicas->areTogether())
-      return makeError(Status::Usage,
-                       "--lost-replica go-on expects replicas that make versions by themselves, compiled "
-                       "with --sync ssp:S and an S above 0; these wait for each other's gifts");
-    replicaOptions.goOn = options.goOnWithout;
-    replicaOptions.recordFile = options.recordFile;
-    replicaOptions.replayFile = options.replayFile;
-    return Error::success();
-  }
-
   Error findEntries() {
-    if (Error error = readReplicas())
-      return error;
+    auto read = ReplicaOptions::read(options, *plan);
+    if (!read)
+      return read.error();
+    replicaOptions = std::move(*read);
     for (const char *name : {trainEntryName, evaluateEntryName}) {
       std::vector<const Entry *> found = entriesNamed(name);
       if (name == evaluateEntryName && options.evaluation.empty())

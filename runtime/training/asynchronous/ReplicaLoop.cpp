@@ -7,40 +7,10 @@
 #include "runtime/training/Stopwatch.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <thread>
 
 namespace cleave::runtime {
-
-Error ReplicaOptions::addTrial(const std::string &text, uint32_t replicas) {
-  auto refuse = [&] {
-    return makeError(Status::Usage, "--try-replica expects R:slow=F or R:fail=STEP for one of replicas 0 to ",
-                     replicas - 1, ", got \"", text, "\"");
-  };
-  uint32_t replica = 0;
-  const char *end = text.data() + text.size();
-  auto parsed = std::from_chars(text.data(), end, replica);
-  std::string_view rest(parsed.ptr, static_cast<size_t>(end - parsed.ptr));
-  if (parsed.ec != std::errc() || replica >= replicas)
-    return refuse();
-  if (rest.starts_with(":slow=")) {
-    double factor = 0;
-    auto number = std::from_chars(rest.data() + 6, end, factor);
-    if (number.ec != std::errc() || number.ptr != end || !(factor >= 1 && factor <= 1e6))
-      return refuse();
-    trials[replica].slowdown = factor;
-    return Error::success();
-  }
-  uint64_t step = 0;
-  if (!rest.starts_with(":fail="))
-    return refuse();
-  auto number = std::from_chars(rest.data() + 6, end, step);
-  if (number.ec != std::errc() || number.ptr != end || step == 0)
-    return refuse();
-  trials[replica].fails = step;
-  return Error::success();
-}
 
 /// A replica's devices, and what its steps read and write.
 class ReplicaLoop::Replica {

@@ -8,25 +8,10 @@
 
 #include "runtime/training/KeptParameters.h"
 #include "runtime/training/TrainLoop.h"
+#include "runtime/training/asynchronous/ReplicaOptions.h"
 #include "runtime/training/asynchronous/VersionKeeper.h"
 
 namespace cleave::runtime {
-
-/// What is tried on a replica.
-struct ReplicaTrial {
-  double slowdown = 1;           ///< each step takes so many times as long
-  std::optional<uint64_t> fails; ///< in this one of its steps, counted from 1
-};
-
-struct ReplicaOptions {
-  /// When a replica fails, the others go on without it, where they need not step together.
-  bool goOn = false;
-  std::map<uint32_t, ReplicaTrial> trials;
-  std::string recordFile, replayFile; ///< empty: none
-
-  /// Adds what "R:slow=F" or "R:fail=STEP" says. Status::Usage.
-  Error addTrial(const std::string &text, uint32_t replicas);
-};
 
 /// A step of the loop is one of each replica, or as many batches in any division between them.
 class ReplicaLoop : public TrainLoop {
