@@ -85,7 +85,7 @@ Error ModelCompiler::partStep(dfg::GraphOp step, const ChangedParameters &change
   if (!sync)
     return Error::success();
   if (!training.schedule.drains())
-    return makeError(Status::Usage, "--sync does not go with --schedule ", training.schedule->name.str(),
+    return makeError(Status::Usage, "--sync does not go with --schedule ", training.schedule->name,
                      ", which works with parameters of a step before by itself");
   if (FlatSymbolRefAttr statistics = writtenStatistics(*module, changed))
     return makeError(Status::Unsupported, "parameter \"", statistics.getValue().str(),
