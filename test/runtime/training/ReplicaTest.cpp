@@ -268,20 +268,6 @@ const BrokenReplicas brokenReplicas[] = {
     {"GiftOfAnother", 3,
      [](PlanBuilder &builder) { entryOf(builder, 1).inputs[0]->parameter = entryOf(builder, 1).inputs[1]->parameter; },
      "gifts"},
-    {"VersionNotMade", 3,
-     [](PlanBuilder &builder) {
-       fb::EntryT &apply = entryOf(builder, 1);
-       apply.outputs.erase(apply.outputs.begin());
-       auto &body = apply.programs[0]->body;
-       std::erase_if(body, [](const auto &instruction) {
-         const auto *store = instruction->action.AsStoreOutput();
-         return store && store->output == 0;
-       });
-       for (auto &instruction : body)
-         if (auto *store = instruction->action.AsStoreOutput())
-           --store->output;
-     },
-     "takes input \"w\" as a version that \"apply\" does not make"},
     {"VersionTwice", 3,
      [](PlanBuilder &builder) {
        entryOf(builder, 1).outputs[0]->parameter = entryOf(builder, 1).outputs[1]->parameter;
