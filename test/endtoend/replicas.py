@@ -239,6 +239,18 @@ def kept(path):
         result = run([], *train, "--epochs", "2", "--checkpoint", path("d-" + sync[:3]), "--resume", "--export",
                      path("parts.npz"))
         checks.add(not differing(path("whole.npz"), path("parts.npz")), f"{sync} goes on from a checkpoint", result)
+    # What a replica keeps is not lost where there are others, more or fewer.
+    for replicas, text in (("2", "more replicas"), ("8", "its own")):
+        plan = compile_plan(path("lenet.onnx"), path("p.plan"), "--machine", f"host:{replicas}x1", *options[2:], "--sync",
+                            "local:2")
+        result = cleave("train", plan, *data, "--epochs", "3", "--checkpoint", path("c-loc"), "--resume")
+        checks.add(result.code == 1 and text in result.errors, f"{replicas} replicas do not go on from four", result)
+    # A loss that is no number ends a run, and nothing is written after it.
+    plan = compile_plan(path("lenet.onnx"), path("p.plan"), *options[:-4], "--optimizer", "sgd", "--learning-rate", "1e8",
+                        "--sync", "ssp:2")
+    result = cleave("train", plan, *data, "--epochs", "3", "--checkpoint", path("n"))
+    checks.add(result.code == 1 and "finite losses" in result.errors and not any(
+        name.startswith("step-") for name in os.listdir(path("n"))), "a loss that is no number ends a run", result)
     plan = compile_plan(path("lenet.onnx"), path("a.plan"), *options, "--sync", "ssp:2")
     train = ["train", plan, *data]
     # A replica that fails is named, and the last checkpoint is whole.

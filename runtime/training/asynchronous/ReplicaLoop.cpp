@@ -26,13 +26,10 @@ public:
     if (plan->replicas->localSteps != 0)
       names.insert(names.end(), {fetchEntryName, giveEntryName});
     values.emplace(parameters);
-    for (const NamedTensor &tensor : restored) {
-      std::string own = nameOf("");
-      if (tensor.name.starts_with(own))
-        values->add(tensor.name.substr(own.size()), tensor.tensor.bytes());
-    }
     if (restored.empty())
       setCounters();
+    else if (Error error = restoreOwn(restored))
+      return error;
     auto created = Executor::create(plan, names, *values, std::move(executorOptions));
     if (!created)
       return created.error();
@@ -67,6 +64,23 @@ public:
     loss = **foundLoss;
     correct = *foundCorrect;
     counted = *foundCount;
+    return Error::success();
+  }
+
+  /// Gives what the replica keeps for itself the checkpoint's values: all of it, or the replica would begin anew beside
+  /// others that go on.
+  Error restoreOwn(std::span<const NamedTensor> restored) {
+    for (uint32_t index : ownParameters(**plan.entry("train"))) {
+      const Parameter &parameter = plan->parameters[index];
+      auto found = std::ranges::find(restored, nameOf(parameter.name), &NamedTensor::name);
+      if (found == restored.end())
+        return makeError(Status::Failure, "expects its own \"", parameter.name,
+                         "\" in the checkpoint, got none; compile with the --sync and --replicas that wrote it");
+      if (found->tensor.type() != parameter.type)
+        return makeError(Status::Failure, "expects ", parameter.type.text(), " for \"", parameter.name,
+                         "\" in the checkpoint, got ", found->tensor.type().text());
+      values->add(parameter.name, found->tensor.bytes());
+    }
     return Error::success();
   }
 
@@ -192,6 +206,11 @@ Error ReplicaLoop::create(ParameterSource &parameters, std::span<const NamedTens
       return opened.error();
     record.emplace(std::move(*opened));
   }
+  // One more than there are would lose what it kept.
+  std::string next = Replica::prefix + std::to_string(replicas.count) + "/";
+  if (std::ranges::any_of(restored, [&](const NamedTensor &tensor) { return tensor.name.starts_with(next); }))
+    return makeError(Status::Failure, "the checkpoint has the state of more replicas than the plan's ", replicas.count,
+                     "; compile with the --replicas that wrote it");
   unsigned threads = threadsOf(*context.plan);
   for (uint32_t number = 0; number != replicas.count; ++number) {
     auto trial = options.trials.find(number);
