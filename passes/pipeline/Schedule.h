@@ -109,9 +109,11 @@ public:
   bool drains() const { return row->weightDelay == 0; }
   /// What a stage adds to each of many steps besides their work, for each other stage: the ramp where steps drain.
   double rampOfStep(const StageTimes &times, unsigned chunks) const { return drains() ? row->ramp(times, chunks) : 0; }
-  /// Microbatches whose activations a stage keeps at most; a part of a stage keeps its part of them.
+  /// Microbatches for whose activations a stage needs memory; a part of a stage needs its part of it. Those that one
+  /// step begins for the next have a place of their own, besides those that are worked on.
   double microbatchesInFlight(const PipelineShape &shape, unsigned stage) const {
-    return static_cast<double>(row->chunksInFlight(shape, stage)) / shape.chunks;
+    double kept = static_cast<double>(row->chunksInFlight(shape, stage)) / shape.chunks;
+    return drains() ? kept : 2 * kept - 1;
   }
   /// How often a microbatch enters a stage from another one, one way.
   unsigned numEntries(bool isFirstStage, unsigned chunks) const;

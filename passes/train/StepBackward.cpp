@@ -18,9 +18,9 @@ LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stag
   Microbatch &microbatch = batch.microbatches[number];
   KeptActivations kept = options.of(stages[stage].mesh).kept;
   used.clear();
-  if (isCarried(batch, number, stage))
-    return copyCarried(batch, number, stage);
   if (kept == KeptActivations::All) {
+    if (isCarried(batch, number, stage))
+      return copyCarried(batch, number, stage);
     for (Operation *op : stages[stage].operators)
       if (op->getNumResults())
         used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
@@ -31,11 +31,20 @@ LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stag
   for (Operation *op : stages[stage].operators) {
     if (isa<dfg::WriteOp>(op))
       continue;
-    for (OpOperand &operand : op->getOpOperands())
-      if (Operation *producer = operand.get().getDefiningOp();
-          (!producer || !followsItsUsers(producer)) && seen.insert(operand.get()).second)
-        if (failed(seeAgain(operand, microbatch.values.lookup(operand.get()), values)))
-          return failure();
+    for (OpOperand &operand : op->getOpOperands()) {
+      Operation *producer = operand.get().getDefiningOp();
+      bool isShared = producer && followsItsUsers(producer);
+      if (!isShared && !seen.insert(operand.get()).second)
+        continue;
+      // What the step before left is another value on each mesh.
+      if (part != StepPart::Whole && failed(provide(batch, number, operand)))
+        return failure();
+      Value known = microbatch.values.lookup(operand.get());
+      if (isShared)
+        values.map(operand.get(), known);
+      else if (failed(seeAgain(operand, known, values)))
+        return failure();
+    }
     recorder.take();
     Operation *copy = builder.clone(*op, values);
     copy->setLoc(partOf(op->getLoc(), "recompute"));
@@ -66,6 +75,20 @@ LogicalResult StepWriter::seeAgain(OpOperand &operand, Value kept, IRMapping &va
   return places.place(created);
 }
 
+LogicalResult StepWriter::useFirst(Batch &batch, unsigned number, Operation *op) {
+  for (auto [result, copy] : llvm::zip_equal(op->getResults(), used[op]->getResults())) {
+    if (copy.use_empty())
+      continue;
+    FailureOr<Value> first = batch.microbatches[number].values.lookupOrNull(result);
+    if (isCarried(batch, number, stageOf.lookup(op)) && ofBatch.contains(result))
+      first = readResult(result, number);
+    if (failed(first))
+      return failure();
+    copy.replaceAllUsesWith(*first);
+  }
+  return success();
+}
+
 Attribute StepWriter::nameOf(Operation *producer) {
   auto read = dyn_cast<dfg::ReadOp>(producer);
   return read ? Attribute(read.getParameterAttr()) : Attribute();
@@ -76,6 +99,7 @@ LogicalResult StepWriter::writeBackward(Batch &batch, unsigned number, unsigned 
   taskOperators.clear();
   recorder.take();
   beginGathers(stage, /*isForward=*/false);
+  KeptActivations kept = options.of(stages[stage].mesh).kept;
   if (failed(recompute(batch, number, stage)))
     return failure();
   seedLoss(microbatch, stage);
@@ -85,11 +109,10 @@ LogicalResult StepWriter::writeBackward(Batch &batch, unsigned number, unsigned 
         return failure();
     if (failed(differentiate(microbatch, op)))
       return failure();
-    if (isKept(op, options.of(stages[stage].mesh).kept))
-      for (auto [result, copy] : llvm::zip_equal(op->getResults(), used[op]->getResults()))
-        copy.replaceAllUsesWith(microbatch.values.lookup(result));
+    if (isKept(op, kept) && failed(useFirst(batch, number, op)))
+      return failure();
   }
-  if (isCarried(batch, number, stage) && failed(useCarried(number, stage)))
+  if (kept == KeptActivations::All && isCarried(batch, number, stage) && failed(useCarried(batch, number, stage)))
     return failure();
   for (const auto &[of, terms] : std::exchange(apart, {}))
     if (failed(joinCotangents(microbatch, of, terms)))

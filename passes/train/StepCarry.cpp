@@ -23,16 +23,14 @@ LogicalResult StepWriter::checkDelay() {
   };
   auto count = static_cast<unsigned>(stages.size());
   if (possibleSchedule(stages, options.schedule) != options.schedule || count < 2)
-    return expect("stages that form one chain over two devices or more, each with a stage of its own");
+    return expect("stages that form one chain over two devices or more, each with a stage of its own; give --degrees "
+                  "pipeline=N or --place");
   if (count > options.schedule->mostStages(options.microbatches))
     return expect("as many microbatches as stages, " + Twine(count) + ", or more; got " + Twine(options.microbatches) +
                   "; give --microbatches");
-  for (const Stage &stage : stages) {
-    if (options.of(stage.mesh).kept != KeptActivations::All)
-      return expect("that nothing is computed again; give --recompute none");
-    if (options.of(stage.mesh).zero != 0)
-      return expect("that replicas share nothing; give --zero 0");
-  }
+  for (const Stage &stage : stages)
+    if (options.of(stage.mesh).zero > 2)
+      return expect("whole parameters on all replicas; give --zero 0, 1 or 2");
   for (Value output : forward.getBody().front().getTerminator()->getOperands())
     if (Operation *maker = output.getDefiningOp(); !maker || !llvm::is_contained(stages.back().operators, maker))
       return expect("the last stage to compute the loss and all other outputs");
@@ -158,20 +156,13 @@ LogicalResult StepWriter::copyCarried(Batch &batch, unsigned number, unsigned st
   return success();
 }
 
-LogicalResult StepWriter::useCarried(unsigned number, unsigned stage) {
+LogicalResult StepWriter::useCarried(Batch &batch, unsigned number, unsigned stage) {
   for (Operation *op : llvm::reverse(stages[stage].operators)) {
     if (isa<dfg::WriteOp>(op) || !ofBatch.contains(op->getResult(0)))
       continue;
-    Operation *copy = used[op];
-    for (auto [result, made] : llvm::zip_equal(op->getResults(), copy->getResults())) {
-      if (made.use_empty())
-        continue;
-      auto read = readResult(result, number);
-      if (failed(read))
-        return failure();
-      made.replaceAllUsesWith(*read);
-    }
-    copy->erase();
+    if (failed(useFirst(batch, number, op)))
+      return failure();
+    used[op]->erase();
     used.erase(op);
   }
   return success();

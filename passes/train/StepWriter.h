@@ -182,7 +182,7 @@ private:
   mlir::LogicalResult copyCarried(Batch &batch, unsigned number, unsigned stage);
 
   /// Lets gradients use what the step before left of the results, and removes the copies.
-  mlir::LogicalResult useCarried(unsigned number, unsigned stage);
+  mlir::LogicalResult useCarried(Batch &batch, unsigned number, unsigned stage);
 
   /// Leaves the batch that is begun to the next step, and the version of the parameters with which it was begun.
   mlir::LogicalResult carry();
@@ -201,6 +201,9 @@ private:
 
   /// What is kept is seen through a barrier, so that it is not joined with the first computation.
   mlir::LogicalResult seeAgain(mlir::OpOperand &operand, mlir::Value kept, mlir::IRMapping &values);
+
+  /// Lets those that use what a copy of an operator makes use what the operator itself made.
+  mlir::LogicalResult useFirst(Batch &batch, unsigned number, mlir::Operation *op);
 
   static mlir::Attribute nameOf(mlir::Operation *producer);
 

@@ -4,7 +4,7 @@
 // Nothing to overlap.
 dist.mesh @d0 <[], devices = [0]>
 dfg.parameter @w : tensor<2x4xf32> = #dfg.fill<value = 1.0>
-// expected-error@+1 {{schedule 2bw expects stages that form one chain over two devices or more, each with a stage of its own}}
+// expected-error@+1 {{schedule 2bw expects stages that form one chain over two devices or more, each with a stage of its own; give --degrees pipeline=N or --place}}
 dfg.graph @stage(%x: tensor<2x4xf32>) -> tensor<f32> {
   %w = dfg.read @w : tensor<2x4xf32>
   %0 = dfg.mul %x, %w {dist.place = #dist.place<@d0, by = "test">} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: cleave-opt %s --train-build-step="microbatches=2 schedule=2bw" | FileCheck %s
 // RUN: not cleave-opt %s --train-build-step="microbatches=1 schedule=2bw" 2>&1 | FileCheck %s --check-prefix=FEW
-// RUN: not cleave-opt %s --train-build-step="microbatches=2 schedule=2bw recompute=full" 2>&1 | FileCheck %s --check-prefix=AGAIN
-// RUN: not cleave-opt %s --train-build-step="microbatches=2 schedule=2bw zero=1" 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not cleave-opt %s --train-build-step="microbatches=2 schedule=2bw zero=3" 2>&1 | FileCheck %s --check-prefix=ZERO
 
 // FEW: error: schedule 2bw expects as many microbatches as stages, 2, or more; got 1; give --microbatches
-// AGAIN: error: schedule 2bw expects that nothing is computed again; give --recompute none
-// ZERO: error: schedule 2bw expects that replicas share nothing; give --zero 0
+// ZERO: error: schedule 2bw expects whole parameters on all replicas; give --zero 0, 1 or 2
 
 // A step finds the first microbatch begun: what the first stage made of it lies where each of the two stages needs it.
 // CHECK-DAG: dfg.parameter state @"train/pipeline/previous/w" : tensor<4x4xf32>
