@@ -16,6 +16,25 @@ static bool isTraining(const runtime::Entry &entry) {
   return name.consume_front(trainGraphName) && (name.empty() || name.starts_with("/"));
 }
 
+/// Steps of a pipeline that does not drain overlap: what one takes shows where several are in flight.
+static runtime::SimulationOptions simulationOf(const runtime::Plan &plan, const runtime::Entry &entry) {
+  runtime::SimulationOptions options;
+  bool drains = llvm::none_of(plan->entries, [](const runtime::Entry &other) { return other.name == drainGraphName; });
+  if (!drains && isTraining(entry)) {
+    options.steps = 8;
+    options.inFlight = 3;
+  }
+  return options;
+}
+
+/// From the end of one step to that of the next; of a single one all that it takes.
+static double secondsBetweenSteps(const runtime::SimulationResult &simulated) {
+  if (simulated.steps.size() == 1)
+    return simulated.stepSeconds();
+  return (simulated.steps.back().second - simulated.steps.front().second) /
+         static_cast<double>(simulated.steps.size() - 1);
+}
+
 std::vector<double> arenaBytes(const runtime::Plan &plan, const runtime::Entry &entry) {
   std::vector<double> bytes(plan->devices.size());
   for (const runtime::Program &program : entry.programs)
@@ -44,7 +63,8 @@ Expected<std::vector<EntryTimes>> timeEntries(const runtime::Plan &plan, const M
   runtime::Profile profile = readHostProfile();
   const std::string machineFile = machineFileOf(machine);
   for (const runtime::Entry &entry : plan->entries) {
-    auto simulated = runtime::simulate(*plan, entry, *costOf(machine, plan, entry, profile));
+    runtime::SimulationOptions simulation = simulationOf(plan, entry);
+    auto simulated = runtime::simulate(*plan, entry, *costOf(machine, plan, entry, profile), simulation);
     if (!simulated)
       return simulated.error();
     EntryTimes &made = times.emplace_back();
@@ -53,7 +73,7 @@ Expected<std::vector<EntryTimes>> timeEntries(const runtime::Plan &plan, const M
     prediction.machine = machine.name;
     prediction.machineFile = machineFile;
     prediction.training = isTraining(entry);
-    prediction.simulatedSeconds = simulated->stepSeconds();
+    prediction.simulatedSeconds = secondsBetweenSteps(*simulated);
     // What a step of training computes besides the model, or twice, nobody has told apart from the model's work.
     if (!prediction.training)
       for (const runtime::Operator &op : entry.operators)
