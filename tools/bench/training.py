@@ -4,7 +4,7 @@
 # Measures training against PyTorch and against the ceilings of two devices, and writes the tables of docs/training.md.
 # Run it on an idle machine.
 #
-#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|data|pipeline|utilisation]
+#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|data|pipeline|utilisation|steady]
 #
 # Prints the tables; --write puts them into docs/training.md, between its marks. $CLEAVE_BIN names the programs' folder
 # (build/bin), $CLEAVE_SHARED the folder with data/fashion-mnist (../shared); without it a set of random images of the
@@ -274,7 +274,37 @@ def utilisation(folder, rounds):
     return "\n".join(rows)
 
 
-TABLES = {"peer": against_peer, "data": split_by_data, "pipeline": pipeline, "utilisation": utilisation}
+def steady(folder, rounds):
+    """The same layers under 1F1B, which drains after every step, and 2BW, which does not, beside one device and two
+    independent runs at once. All take turns, and the fastest round of each counts: what else a machine does only adds."""
+    width, samples, steps = 512, 64, 20
+    rows = ["| microbatches | one device ms a step | 1f1b | 2bw | ceiling | 1f1b reached | 2bw reached | 2bw against 1f1b | formula |",
+            "|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    random = numpy.random.default_rng(1)
+    for microbatches in (2, 4, 8):
+        model, files, count = os.path.join(folder, "steady.onnx"), {}, steps * samples * microbatches
+        finish(run(CLEAVE, "zoo", "mlp", "--layers", 16, "--inputs", width, "--hidden", width, "--classes", width,
+                   "--batch", samples * microbatches, "--weights", "-o", model))
+        for port, array in (("input", random.standard_normal((count, width), numpy.float32)),
+                            ("labels", random.integers(0, width, count))):
+            files[port] = os.path.join(folder, f"steady-{port}.npy")
+            numpy.save(files[port], array)
+        common = ["--loss", "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.01"]
+        two = [*common, "--machine", "host:2x1", "--strategy", "pipeline", "--degrees", "pipeline=2", "--microbatches",
+               microbatches, "--recompute", "none", "--schedule"]
+        alone = Training(folder, "steady-one", model, files, *common, "--machine", "host:1x1", "--strategy", "single",
+                         "--microbatches", microbatches)
+        pipelines = [Training(folder, f"steady-{schedule}", model, files, *two, schedule) for schedule in ("1f1b", "2bw")]
+        taken = [[alone.seconds(3), *(pipeline.seconds(3) for pipeline in pipelines),
+                  statistics.mean(alone.together(3)) / 2] for _ in range(rounds)]
+        one, drained, late, ceiling = (1000 * min(column) / steps for column in zip(*taken))
+        rows.append(f"| {microbatches} | {one:.1f} | {drained:.1f} | {late:.1f} | {ceiling:.1f} | {ceiling / drained:.0%} | "
+                    f"{ceiling / late:.0%} | {drained / late:.2f} | {(3 * microbatches + 2) / (3 * microbatches):.2f} |")
+    return "\n".join(rows)
+
+
+TABLES = {"peer": against_peer, "data": split_by_data, "pipeline": pipeline, "utilisation": utilisation,
+          "steady": steady}
 
 
 def processor():
@@ -305,7 +335,7 @@ def main():
         for name, measure in TABLES.items():
             if options.only not in (None, name):
                 continue
-            table = (measure(folder, options.rounds) + f"\n\nMedians of {options.rounds} rounds on "
+            table = (measure(folder, options.rounds) + f"\n\n{'Fastest' if name == 'steady' else 'Medians'} of {options.rounds} rounds on "
                      f"{len(os.sched_getaffinity(0))} cores of {processor()}.")
             print(table, end="\n\n", flush=True)
             if options.write:
