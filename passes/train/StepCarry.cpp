@@ -174,7 +174,7 @@ LogicalResult StepWriter::carry() {
   auto leave = [&](StringRef name, Value value, FlatSymbolRefAttr mesh, const Layout &layout) {
     // Whoever fills a pipeline leaves all that steps read, and nothing else.
     if (part == StepPart::Fill)
-      declareState(name, cast<RankedTensorType>(value.getType()), 0);
+      declareState(module, name, cast<RankedTensorType>(value.getType()), 0);
     Location location = dfg::getNodeLocation(builder.getContext(), name, "State");
     return writeState(FlatSymbolRefAttr::get(builder.getContext(), name), location, value, mesh, layout);
   };
@@ -213,7 +213,7 @@ void StepWriter::removeUncarried() {
   for (auto write : llvm::make_early_inc_range(body->getOps<dfg::WriteOp>()))
     if (write.getParameter().starts_with(pipelinePrefix) && !names.contains(write.getParameter()))
       write.erase();
-  removeUnused();
+  removeUnused(step);
   for (auto &[key, value] : carried)
     value.isRead = names.contains(value.name);
 }

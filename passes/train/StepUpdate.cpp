@@ -42,18 +42,18 @@ FailureOr<Value> StepWriter::sumAtHome(Parameter &parameter) {
   return sum;
 }
 
-void StepWriter::declareState(StringRef name, RankedTensorType type, double first) {
-  OpBuilder atModule(module.getBody(), module.getBody()->begin());
-  FloatAttr value = FloatAttr::get(builder.getF64Type(), first);
-  dfg::ParameterOp::create(atModule, dfg::getNodeLocation(builder.getContext(), name, "State"), name, type,
-                           dfg::FillAttr::get(builder.getContext(), value), true);
+FlatSymbolRefAttr declareState(ModuleOp module, StringRef name, RankedTensorType type, double first) {
+  OpBuilder builder(module.getBody(), module.getBody()->begin());
+  auto value = dfg::FillAttr::get(module.getContext(), builder.getF64FloatAttr(first));
+  dfg::ParameterOp::create(builder, dfg::getNodeLocation(module.getContext(), name, "State"), name, type, value, true);
+  return FlatSymbolRefAttr::get(module.getContext(), name);
 }
 
 FailureOr<dfg::ReadOp> StepWriter::addState(StringRef name, RankedTensorType type, double first, FlatSymbolRefAttr mesh,
                                             const Layout &layout) {
   // What drains a pipeline works on the state of the steps.
   if (part != StepPart::Drain)
-    declareState(name, type, first);
+    declareState(module, name, type, first);
   Location location = dfg::getNodeLocation(builder.getContext(), name, "State");
   recorder.take();
   auto read = dfg::ReadOp::create(builder, location, type, FlatSymbolRefAttr::get(builder.getContext(), name));
@@ -235,8 +235,8 @@ LogicalResult StepWriter::finish() {
   return success();
 }
 
-void StepWriter::removeUnused() {
-  for (Operation *op = body->getTerminator(); op;) {
+void removeUnused(dfg::GraphOp graph) {
+  for (Operation *op = graph.getBody().front().getTerminator(); op;) {
     Operation *before = op->getPrevNode();
     if (isOpTriviallyDead(op))
       op->erase();

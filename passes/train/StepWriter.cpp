@@ -43,7 +43,7 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
       return failure();
   if ((doesStep && failed(update())) || failed(writeForwardState()) || (begins && failed(carry())) || failed(finish()))
     return failure();
-  removeUnused();
+  removeUnused(step);
   if (part == StepPart::Steady)
     removeUncarried();
   return step;

@@ -28,6 +28,13 @@ struct CreatedRecorder : mlir::OpBuilder::Listener {
   llvm::SmallVector<mlir::Operation *> operators;
 };
 
+/// Declares a parameter that lasts from step to step, and is `first` before the first one. Gives its name.
+mlir::FlatSymbolRefAttr declareState(mlir::ModuleOp module, llvm::StringRef name, mlir::RankedTensorType type,
+                                     double first);
+
+/// Removes a graph's operators without effects whose results are not used, and what is computed for them alone.
+void removeUnused(dfg::GraphOp graph);
+
 /// A part of the node that `location` is of: "conv1/gradient".
 mlir::Location partOf(mlir::Location location, llvm::StringRef part);
 
@@ -267,8 +274,6 @@ private:
   /// The sum of a parameter's gradients on all meshes, at home.
   llvm::FailureOr<mlir::Value> sumAtHome(Parameter &parameter);
 
-  void declareState(llvm::StringRef name, mlir::RankedTensorType type, double first);
-
   /// A new parameter that lasts from step to step, read where `like` is and in that layout.
   llvm::FailureOr<dfg::ReadOp> addState(llvm::StringRef name, mlir::RankedTensorType type, double first,
                                         mlir::FlatSymbolRefAttr mesh, const dist::Layout &layout);
@@ -294,9 +299,6 @@ private:
 
   /// Gives out the mean of the losses, and the sums of all else.
   mlir::LogicalResult finish();
-
-  /// Of the operators that nobody needs; what is computed again is needed in parts.
-  void removeUnused();
 
   dfg::GraphOp forward;
   mlir::ModuleOp module;

@@ -51,8 +51,8 @@ struct TrainingOptions : StageOptions {
   OptimizerOptions optimizer;
   /// The largest norm of all gradients together; 0: any.
   double clipNorm = 0;
-  /// How many replicas of the step there are whose gradients are added up: each is of a mean over its own samples, and
-  /// counts for one part of so many.
+  /// How many replicas of the step there are whose gradients are added up: each is of a mean over its own samples,
+  /// divided by their number.
   unsigned replicas = 1;
 
   const StageOptions &of(mlir::FlatSymbolRefAttr mesh) const {

@@ -10,7 +10,6 @@
 
 #include "dialects/dfg/PortAttributes.h"
 
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -79,15 +78,6 @@ static DictionaryAttr portOf(MLIRContext *context, const Twine &name, StringRef 
 static std::string giftName(StringRef parameter, unsigned replica, unsigned replicas) {
   std::string name = (parameter + "/gift").str();
   return replicas == 1 ? name : name + std::to_string(replica);
-}
-
-static void removeUnused(dfg::GraphOp graph) {
-  for (Operation *op = graph.getBody().front().getTerminator(); op;) {
-    Operation *before = op->getPrevNode();
-    if (isOpTriviallyDead(op))
-      op->erase();
-    op = before;
-  }
 }
 
 namespace {
@@ -287,24 +277,17 @@ static dfg::GraphOp addGraph(OpBuilder &builder, dfg::GraphOp step, Operation *a
   return graph;
 }
 
-/// Declares a parameter that lasts from step to step, zero at first.
-static FlatSymbolRefAttr declareState(ModuleOp module, const Twine &name, Type type) {
-  OpBuilder builder(module.getBody(), module.getBody()->begin());
-  auto zero = dfg::FillAttr::get(module.getContext(), builder.getF64FloatAttr(0));
-  std::string text = name.str();
-  dfg::ParameterOp::create(builder, dfg::getNodeLocation(module.getContext(), text, "State"), StringRef(text),
-                           cast<RankedTensorType>(type), zero, true);
-  return FlatSymbolRefAttr::get(module.getContext(), text);
-}
-
 LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> trained, unsigned replicas,
                             const Synchronization &sync) {
   MLIRContext *context = step.getContext();
   auto module = step->getParentOfType<ModuleOp>();
   PlacedBuilder at(module, context);
-  llvm::DenseMap<Attribute, Type> types;
+  llvm::DenseMap<Attribute, RankedTensorType> types;
   for (auto read : step.getBody().front().getOps<dfg::ReadOp>())
-    types[read.getParameterAttr()] = read.getType();
+    types[read.getParameterAttr()] = cast<RankedTensorType>(read.getType());
+  auto declare = [&](const TrainedParameter &parameter, const Twine &suffix) {
+    return declareState(module, (parameter.name.getValue() + suffix).str(), types[parameter.name], 0);
+  };
   auto read = [&](const TrainedParameter &parameter, FlatSymbolRefAttr name) -> FailureOr<Value> {
     at.recorder.take();
     Value value = dfg::ReadOp::create(at.builder, parameter.gradient.getLoc(), types[parameter.name], name);
@@ -320,7 +303,7 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
 
   llvm::DenseMap<Attribute, FlatSymbolRefAttr> anchors;
   for (const TrainedParameter &parameter : trained)
-    anchors[parameter.name] = declareState(module, parameter.name.getValue() + "/anchor", types[parameter.name]);
+    anchors[parameter.name] = declare(parameter, "/anchor");
 
   dfg::GraphOp fetch = addGraph(at.builder, step, step, fetchGraphName);
   Ports fetched(fetch);
@@ -376,7 +359,7 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
     SmallVector<Value> states;
     SmallVector<FlatSymbolRefAttr> names;
     for (const StateSpec &spec : stateOf(sync.outer)) {
-      names.push_back(declareState(module, parameter.name.getValue() + "/outer_" + spec.suffix, types[parameter.name]));
+      names.push_back(declare(parameter, "/outer_" + spec.suffix));
       auto state = read(parameter, names.back());
       if (failed(state))
         return failure();

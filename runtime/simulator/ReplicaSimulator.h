@@ -12,11 +12,11 @@
 
 namespace cleave::runtime {
 
-/// A replica, or the keeper of the parameters. All seconds are those of a device that nobody disturbs.
+/// A replica, or the keeper of the parameters. All seconds are those of an otherwise idle host.
 struct SimulatedReplica {
   double step = 0;     ///< seconds of a step
   double exchange = 0; ///< with local steps, of fetching and giving
-  double slowdown = 1; ///< steps take so many times as long, without keeping cores busy (ReplicaTrial)
+  double slowdown = 1; ///< the factor by which steps take longer, without keeping cores busy (ReplicaTrial)
   uint32_t host = 0;
   double threads = 0; ///< that are busy on the host while it computes
 };
@@ -24,7 +24,7 @@ struct SimulatedReplica {
 struct ReplicaSimulation {
   double stepSeconds = 0; ///< of a step of the run: as many batches as there are replicas
   double versionsPerSecond = 0;
-  /// Shares of the steps that began so many steps ahead of the slowest replica.
+  /// Element i: the share of the steps that began i steps ahead of the slowest replica.
   std::vector<double> ahead;
   /// By replica: the share of the time that it waits for others or the keeper.
   std::vector<double> waiting;

@@ -28,7 +28,7 @@ public:
   bool masks() const override { return hasLabels; }
 
 private:
-  /// The entry's samples, and its inputs but for versions of parameters, which stand behind the others.
+  /// The entry's samples, and its inputs but for versions of parameters, which follow the others.
   uint64_t batch = 0;
   std::vector<Port> ports;
   std::vector<SampleData> inputs;

@@ -2,7 +2,7 @@
 //
 // How far replicas of a training step are, and which of them may begin another one: the rule of stale synchronous
 // parallel training (Ho et al., More effective distributed ML via a stale synchronous parallel parameter server, 2013).
-// Bookkeeping alone, for the runtime, where threads wait for it, and for the simulator, where nobody does.
+// Bookkeeping alone, for the runtime, where threads wait for it, and for the simulator.
 
 #ifndef CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_REPLICACLOCKS_H
 #define CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_REPLICACLOCKS_H
@@ -27,7 +27,7 @@ public:
   uint64_t slowest() const;
   /// A step of the replica is part of the newest version now.
   void advance(uint32_t replica) { ++clocks[replica]; }
-  /// Nobody waits for the replica any more.
+  /// The others no longer wait for the replica.
   void leave(uint32_t replica) { gone[replica] = true; }
   bool hasLeft(uint32_t replica) const { return gone[replica]; }
   /// How many have not left.

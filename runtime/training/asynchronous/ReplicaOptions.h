@@ -13,7 +13,7 @@ namespace cleave::runtime {
 
 /// What is tried on a replica.
 struct ReplicaTrial {
-  double slowdown = 1;           ///< each step takes so many times as long
+  double slowdown = 1;           ///< the factor by which its steps take longer
   std::optional<uint64_t> fails; ///< in this one of its steps, counted from 1
 };
 

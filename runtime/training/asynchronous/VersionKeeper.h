@@ -16,7 +16,8 @@
 
 namespace cleave::runtime {
 
-/// Tensors by the parameter that they are a version of, or a gift to. Nobody changes a version that was given out.
+/// Tensors by the parameter that they are a version of, or a gift to. A version that was given out does not change any
+/// more.
 using ParameterTensors = std::map<uint32_t, HostTensor>;
 using Version = std::shared_ptr<const ParameterTensors>;
 
@@ -36,7 +37,7 @@ struct Staleness {
 /// Thread-safe: replicas have a thread each.
 class VersionKeeper {
 public:
-  /// `executor` runs `apply`, its entry of that number, for nobody else while replicas work.
+  /// `executor` runs `apply`, its entry of that number, and is the keeper's alone while replicas work.
   VersionKeeper(const Plan &plan, Executor &executor, uint32_t apply);
 
   /// Reads the parameters as they are: version 0 of a round.

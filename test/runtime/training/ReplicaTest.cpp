@@ -145,12 +145,13 @@ TEST_F(Records, ThatAreDamagedAreRefusedByLine) {
 
 /// Two replicas of one device each, with parameters w and v: a step gives its samples, and the keeper adds them to
 /// both.
-PlanBuilder replicaPlan(int64_t bound) {
+/// `gives`: whether the keeper gives out w, too.
+PlanBuilder replicaPlan(int64_t bound, bool gives = true) {
   PlanBuilder builder;
   builder.entry().name = "train";
   builder.entry().samples = 4;
   builder.device("first");
-  auto twice = builder.kernel("twice", 1, 4), add = builder.kernel("add", 2, 4);
+  uint32_t add = builder.kernel("add", 2, 4);
   uint32_t w = builder.constant("w", 4, 1), v = builder.constant("v", 4, 2);
   uint32_t x = builder.input("x", 4);
   for (auto [name, parameter] : {std::pair("w", w), std::pair("v", v)}) {
@@ -176,11 +177,12 @@ PlanBuilder replicaPlan(int64_t bound) {
       Point loaded = builder.loadInput(0, input, buffer);
       before = builder.call(0, "add", add, {state, buffer, state}, {loaded});
     }
+    if (parameter == w && !gives)
+      continue;
     uint32_t output = builder.output(name, 4);
     builder.entry().outputs[output]->parameter = parameter + 1;
     builder.storeOutput(0, output, state, {before});
   }
-  (void)twice;
   auto second = std::make_unique<fb::DeviceT>(*builder.plan.devices[0]);
   second->name = "second";
   builder.plan.devices.push_back(std::move(second));
@@ -198,6 +200,13 @@ TEST(ReplicaPlan, IsAccepted) {
     Error error = verifyPlan(replicaPlan(bound).read());
     EXPECT_FALSE(error) << error.text();
   }
+}
+
+TEST(ReplicaPlan, MakesWhatReplicasTake) {
+  Error error = verifyPlan(replicaPlan(3, /*gives=*/false).read());
+  ASSERT_TRUE(error);
+  EXPECT_NE(error.text().find("takes input \"w\" as a version that \"apply\" does not make"), std::string::npos)
+      << error.text();
 }
 
 TEST(ReplicaPlan, IsNeededForVersions) {
