@@ -7,6 +7,7 @@
 #
 #   tools/bench/asynchronous.py [--data FOLDER] [--epochs N] [--bounds 0,1,3,10,inf] [--text FILE] [--steps N] [--write]
 #
+# Predictions are those after `cleave probe`, which comes first, and `cleave profile` of each plan.
 # FOLDER has the four files of Fashion-MNIST, as .gz; FILE is a text, whose bytes are the tokens. --write puts what was
 # measured into the docs.
 
@@ -15,6 +16,7 @@ import datetime
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,6 +45,7 @@ def measure(folder, data, bound, epochs):
         f"{REPLICAS - 1}:slow={SLOW}", "--json", path("json"))
     with open(path("json"), encoding="utf-8") as text:
         answer = json.load(text)
+    run("profile", path("plan"))
     simulated = run("simulate", path("plan"), "--slow-replica", f"{REPLICAS - 1}:{SLOW}")
     predicted = float(re.search(r"replicas.*?predicted: ([0-9.]+) ms", simulated, re.S)[1])
     return answer, predicted
@@ -88,13 +91,14 @@ def local_steps(text, steps):
                              ("local:64, bf16", "adamw", ["--sync", "local:64,dtype=bf16"])):
         with tempfile.TemporaryDirectory() as folder:
             path = lambda file: os.path.join(folder, file)
+            shutil.copy(text, path("text.txt"))
             run("zoo", "gpt", "--layers", "2", "--hidden", "64", "--heads", "4", "--sequence", "32", "--vocabulary", "256",
                 "--batch", "16", "-o", path("gpt.onnx"))
             strategy = [] if "--strategy" in how else ["--strategy", "single"]
             run("compile", path("gpt.onnx"), "--machine", f"host:{REPLICAS}x1", "--train", "--loss", "cross-entropy",
                 "--optimizer", inner, "--learning-rate", "0.1" if inner == "sgd" else "0.002", *how, *strategy, "-o",
                 path("plan"))
-            run("train", path("plan"), "--data", f"tokens={text}", "--data", f"labels={text}:next", "--steps", str(steps),
+            run("train", path("plan"), "--data", f"tokens={path('text.txt')}", "--data", f"labels={path('text.txt')}:next", "--steps", str(steps),
                 "--json", path("json"), "--json-steps")
             with open(path("json"), encoding="utf-8") as file:
                 answer = json.load(file)
