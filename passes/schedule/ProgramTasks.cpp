@@ -5,6 +5,7 @@
 #include "passes/schedule/ProgramTasks.h"
 
 #include "dialects/plan/Tile.h"
+#include "passes/schedule/Order.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -37,6 +38,7 @@ FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module, CostAnalysis &costs)
   for (unsigned device = 0; device != tasks.programs.size(); ++device)
     if (failed(tasks.addProgram(device)))
       return failure();
+  tasks.overwriteLastReads();
   return tasks;
 }
 
@@ -269,6 +271,42 @@ bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const 
       ++reads;
     }
   return reads == 1;
+}
+
+/// Lets kernels write their result where an operand lies that nobody else reads, as the sum of gradients so far. Only
+/// kernels with one result: those with several may read an operand again for the second. Kernels of GPUs are told
+/// before they are compiled what they may overwrite, which is parameters alone.
+void ProgramTasks::overwriteLastReads() {
+  auto topological = topologicalOrder(problem);
+  if (!topological)
+    return; // Solving it is refused.
+  std::vector<schedule::ValueUses> uses = usesOf(problem);
+  // What is made once is there for every step.
+  std::vector<bool> prepare = tasksOfPrepare(problem, *topological);
+  auto isKept = [&](unsigned value, unsigned task) {
+    if (uses[value].readers != std::vector<unsigned>{task} || prepare[uses[value].writer] != prepare[task])
+      return true;
+    // What lies where a parameter does is its next value.
+    std::optional<unsigned> place = value;
+    for (; place; place = problem.values[*place].inPlaceOf)
+      if (problem.values[*place].changes || problem.values[*place].shared)
+        return true;
+    return false;
+  };
+  for (auto [task, source] : llvm::enumerate(sources)) {
+    auto *launch = std::get_if<plan::LaunchOp>(&source);
+    auto kernel = launch ? symbols.lookup<plan::NativeKernelOp>(launch->getKernel()) : plan::NativeKernelOp();
+    if (!kernel || kernel.getDriver() != "cpu" || (*launch)->getNumResults() != 1)
+      continue;
+    unsigned next = getValue((*launch)->getResult(0));
+    Value result = kernel.getBody().front().getTerminator()->getOperand(0);
+    for (auto [operand, argument] : llvm::zip_equal(launch->getOperands(), kernel.getBody().getArguments())) {
+      unsigned value = getValue(operand);
+      if (!problem.values[next].inPlaceOf && llvm::count(problem.tasks[task].reads, value) == 1 &&
+          !isKept(value, static_cast<unsigned>(task)) && mayOverwrite(argument, result))
+        problem.values[next].inPlaceOf = value;
+    }
+  }
 }
 
 LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {

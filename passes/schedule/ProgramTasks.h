@@ -112,6 +112,7 @@ private:
   void addLaunch(unsigned device, plan::LaunchOp launch);
   mlir::LogicalResult addWrite(unsigned device, dist::WriteOp write);
   bool writesInPlace(dist::WriteOp write, unsigned parameter) const;
+  void overwriteLastReads();
   void addTransfer(dist::SendOp send);
   void addIndex(unsigned device, mlir::Value value, llvm::StringRef what, dist::LayoutAttr layout, int64_t dim,
                 int64_t part);

@@ -256,8 +256,8 @@ def memory():
 def account():
     """Of a step that is nearly all parameters, the search's account is what the plan allocates: parameters and their
     gradients in float32, and copies that are rounded where libraries read them. Where the processor has no library for
-    bfloat16, our kernels round as they read, and the last of a weight's gradients may go from the product that makes it
-    to the optimizer in one kernel: such a plan may do without one gradient and what is live only while it is made."""
+    bfloat16, our kernels round as they read, and a weight's products of all microbatches and its update may be one
+    kernel: such a plan keeps no gradients, and the account is no more than an upper bound of it."""
     checks = Checks()
     with tempfile.TemporaryDirectory() as folder:
         path, file = os.path.join(folder, "model.onnx"), os.path.join(folder, "step.plan")
@@ -273,11 +273,11 @@ def account():
                     break
                 with open(file + ".json", encoding="utf-8") as text:
                     facts = json.load(text)
-                counted = facts["stages"][0]["memory_bytes"]["total"]
+                memory = facts["stages"][0]["memory_bytes"]
+                counted = memory["total"]
                 allocated = max(device["arena_bytes"] for device in facts["devices"])
                 fused = dtype == "bf16" and "avx512bw" not in facts["processor"]["features"]
-                ways_of_weight = 2 if ways == "model=2" else 1
-                spared = 512 * 512 * 4 / ways_of_weight + facts["stages"][0]["memory_bytes"]["transient"] if fused else 0
+                spared = memory["gradients"] + memory["transient"] if fused else 0
                 checks.add(0.95 * allocated <= counted <= 1.05 * allocated + spared,
                            f"{ways} {optimizer} {dtype}: the search counts {counted / 1e6:.3g} MB of "
                            f"{allocated / 1e6:.3g}", made)
