@@ -113,10 +113,10 @@ static bool isAdam(const OptimizerOptions &options) {
   return options.kind == OptimizerKind::Adam || options.kind == OptimizerKind::AdamW;
 }
 
-StepScalars buildStepScalars(OpBuilder &builder, Location location, const OptimizerOptions &options, Value step) {
+StepScalars buildStepScalars(OpBuilder &builder, Location location, const OptimizerOptions &options, Value learningRate,
+                             Value step) {
   Arithmetic math(builder, location);
   Type f32 = builder.getF32Type();
-  Value learningRate = buildLearningRate(builder, location, options.learningRate, step);
   StepScalars scalars;
   scalars.learningRate = math.cast(learningRate, f32);
   if (isAdam(options)) {

@@ -30,7 +30,7 @@ enum class OptimizerKind {
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::SGD;
   double momentum = 0, alpha = 0.99, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
-  LearningRateOptions learningRate;
+  RateSchedule learningRate;
 
   /// As in optimizerNames.
   llvm::StringRef name() const;
@@ -64,10 +64,10 @@ struct StepScalars {
   mlir::Value decay;
 };
 
-/// The scalars of a step, from the number of steps done (an i64 scalar). They are computed in f64, for 1 - beta2^t is
-/// small.
+/// The scalars of a step, from its learning rate (an f64 scalar) and the number of steps done (an i64 scalar). They are
+/// computed in f64, for 1 - beta2^t is small.
 StepScalars buildStepScalars(mlir::OpBuilder &builder, mlir::Location location, const OptimizerOptions &options,
-                             mlir::Value step);
+                             mlir::Value learningRate, mlir::Value step);
 
 struct Update {
   mlir::Value parameter;

@@ -128,16 +128,38 @@ LogicalResult StepWriter::writeForwardState() {
   return success();
 }
 
+FailureOr<Value> StepWriter::addLearningRate(Value count, FlatSymbolRefAttr mesh) {
+  auto type = RankedTensorType::get({}, builder.getF64Type());
+  SmallVector<Value> numbers;
+  SmallVector<std::pair<Value, Layout>, 5> layouts;
+  for (auto [name, member] : runtime::rateParameters) {
+    if (part != StepPart::Drain)
+      declareState(module, name, type, options.optimizer.learningRate.*member);
+    // Steps do not write it: it has no home, and whoever reads it loads it once.
+    numbers.push_back(dfg::ReadOp::create(builder, dfg::getNodeLocation(builder.getContext(), name, "State"), type,
+                                          FlatSymbolRefAttr::get(builder.getContext(), name)));
+    layouts.emplace_back(numbers.back(), Layout::whole(type));
+  }
+  recorder.take();
+  Value rate = buildLearningRate(builder, count.getLoc(), numbers, count);
+  if (failed(placeCreated(mesh, "optimizer", layouts)))
+    return failure();
+  return rate;
+}
+
 FailureOr<StepScalars> StepWriter::countStep(FlatSymbolRefAttr mesh) {
   auto type = RankedTensorType::get({}, builder.getI64Type());
   auto count = addState(stepParameterName, type, 0, mesh, Layout::whole(type));
   if (failed(count))
     return failure();
+  auto rate = addLearningRate(*count, mesh);
+  if (failed(rate))
+    return failure();
   recorder.take();
   Location location = count->getLoc();
   Value one = dfg::ConstantOp::create(builder, location, DenseElementsAttr::get(type, int64_t(1)));
   Value next = dfg::AddOp::create(builder, location, *count, one);
-  StepScalars scalars = buildStepScalars(builder, location, options.optimizer, *count);
+  StepScalars scalars = buildStepScalars(builder, location, options.optimizer, *rate, *count);
   if (failed(placeCreated(mesh, "optimizer", {})) ||
       failed(writeState(count->getParameterAttr(), location, next, mesh, Layout::whole(type))))
     return failure();

@@ -286,6 +286,9 @@ private:
   /// Writes what the forward graph writes, as the last microbatch has it whose forward the graph does.
   mlir::LogicalResult writeForwardState();
 
+  /// The learning rate of the step behind `count` others, an f64 scalar, from numbers that a run can change.
+  llvm::FailureOr<mlir::Value> addLearningRate(mlir::Value count, mlir::FlatSymbolRefAttr mesh);
+
   /// The number of steps done, and what the optimizer derives from it.
   llvm::FailureOr<StepScalars> countStep(mlir::FlatSymbolRefAttr mesh);
 

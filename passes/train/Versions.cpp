@@ -367,7 +367,9 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
     }
     at.recorder.take();
     Value mean = math.mul(*sum, 1.0 / replicas);
-    StepScalars scalars = buildStepScalars(at.builder, location, sync.outer, math.integer(0));
+    StepScalars scalars =
+        buildStepScalars(at.builder, location, sync.outer,
+                         math.number(at.builder.getF64Type(), sync.outer.learningRate.rate), math.integer(0));
     Update update = buildUpdate(at.builder, location, sync.outer, *now, mean, states, scalars);
     std::vector<std::pair<Value, dist::Layout>> hints{{mean, parameter.layout}, {update.parameter, parameter.layout}};
     for (Value value : llvm::concat<Value>(states, update.state))

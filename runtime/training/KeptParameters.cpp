@@ -5,6 +5,7 @@
 #include "runtime/training/KeptParameters.h"
 
 #include "runtime/JoinResults.h"
+#include "runtime/training/LearningRate.h"
 
 #include <algorithm>
 
@@ -71,6 +72,8 @@ Error restore(const PlanContents &plan, const Entry &entry, const Checkpoint &ch
     source.add(parameter.name, found->tensor.bytes());
     ++used;
   }
+  used += static_cast<size_t>(std::ranges::count_if(
+      checkpoint.tensors, [](const NamedTensor &tensor) { return isOfLearningRate(tensor.name); }));
   // Those of replicas are theirs to take.
   if (plan.replicas)
     used += static_cast<size_t>(std::ranges::count_if(

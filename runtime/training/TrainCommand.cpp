@@ -81,7 +81,9 @@ private:
          << (options.resume ? " --resume" : "") << (options.checkpointFolder.empty() ? "" : " --checkpoint")
          << (options.traceFile.empty() ? "" : " --trace") << (options.exportFile.empty() ? "" : " --export")
          << " --weights " << options.weightsFile << " --tokens " << options.tokens << " --vocabulary "
-         << options.vocabularyFile;
+         << options.vocabularyFile << " --lr-schedule " << options.learningRate.schedule;
+    if (options.learningRate.rate)
+      text << " --learning-rate " << *options.learningRate.rate;
     for (const auto *bindings : {&options.data, &options.evaluation, &options.scales, &options.devicesOfRank})
       for (const std::string &binding : *bindings)
         text << " " << binding;
@@ -302,8 +304,10 @@ private:
   Error restorePosition() {
     position.seed = options.seed.value_or(0);
     position.samples = data ? data->samples() : 0;
-    if (!checkpoint)
-      return readWeights();
+    if (!checkpoint) {
+      Error error = readRate(nullptr);
+      return error ? error : readWeights();
+    }
     const TrainPosition &saved = checkpoint->position;
     if (data && saved.samples != 0 && saved.samples != data->samples())
       return makeError(Status::Failure, "checkpoint ", checkpoint->folder, " expects the data of its run, with ",
@@ -314,12 +318,23 @@ private:
     position = saved;
     lastKept = checkpoint->folder;
     report.resumedFrom = saved.steps;
+    if (Error error = readRate(&*checkpoint))
+      return error;
     std::string text;
     if (Error error = restore(*plan, *entries[0], *checkpoint, values, text))
       return error;
     if (!text.empty())
       notice(text);
     notice("going on from " + checkpoint->folder.string() + ", in epoch " + std::to_string(saved.epoch + 1));
+    return Error::success();
+  }
+
+  Error readRate(const Checkpoint *from) {
+    auto read = LearningRate::read(*plan, from, options.learningRate);
+    if (!read)
+      return read.error();
+    learningRate = std::move(*read);
+    learningRate.addTo(values);
     return Error::success();
   }
 
@@ -342,6 +357,11 @@ private:
     auto tensors = readParameters(context, checkpointParameters(*plan, *entries[0]));
     if (!tensors)
       return tensors.error();
+    auto rate = learningRate.tensors();
+    if (!rate)
+      return rate.error();
+    if (isFirst())
+      tensors->insert(tensors->end(), rate->begin(), rate->end());
     if (replicaLoop) {
       auto own = replicaLoop->ownState();
       if (!own)
@@ -442,7 +462,7 @@ private:
       return Error::success();
     std::string kept = lastKept.empty() ? "" : "; checkpoint " + lastKept.string() + " is from before";
     return makeError(Status::Failure, "training expects finite losses, got ", divergedTo, " in step ", divergedAt, kept,
-                     "; compile with a smaller --learning-rate, or with --clip-norm");
+                     "; train with a smaller --learning-rate, or compile with --clip-norm");
   }
 
   void noticeStop(const TrainPosition &at) {
@@ -469,7 +489,8 @@ private:
   void logStep(const TrainPosition &at, double loss, uint64_t stepsOfEpoch) {
     uint64_t all = schedule.epochs > UINT64_MAX / stepsOfEpoch ? UINT64_MAX : schedule.epochs * stepsOfEpoch;
     progress.clear();
-    if (Error error = log.onStep(at, loss, std::min(all, schedule.steps.value_or(all)), report.batch))
+    if (Error error = log.onStep(at, loss, learningRate.ofStep(at.steps), std::min(all, schedule.steps.value_or(all)),
+                                 report.batch))
       notice(error.message() + "; training goes on without it");
   }
 
@@ -527,6 +548,7 @@ private:
   TrainSchedule schedule;
   Vocabulary vocabulary = Vocabulary::ofBytes();
   std::unique_ptr<TrainingData> data, evaluation;
+  LearningRate learningRate;
   std::optional<CheckpointFolder> folder;
   std::optional<Checkpoint> checkpoint;
   TrainPosition position;

@@ -8,6 +8,7 @@
 #include "runtime/ParameterSource.h"
 #include "runtime/Plan.h"
 #include "runtime/tensorfile/TensorFile.h"
+#include "runtime/training/LearningRate.h"
 
 #include <iosfwd>
 
@@ -44,6 +45,8 @@ struct TrainOptions {
   std::optional<uint64_t> seed; ///< without one: 0, or that of the run that goes on
   std::string jsonFile, traceFile, exportFile;
   bool jsonSteps = false;
+  /// Of this run, in the place of the plan's or the checkpoint's (LearningRate.h).
+  LearningRate::Request learningRate;
   std::string weightsFile;            ///< an archive of first values for the model's parameters
   ModelExport *modelExport = nullptr; ///< for an `exportFile` that ends in .onnx; null: not to be had
   uint64_t logEvery = 0;              ///< steps from line to line about the loss; 0: none

@@ -12,7 +12,7 @@
 
 namespace cleave::runtime {
 
-/// Loss, throughput and the time that is left, every few steps.
+/// Loss, learning rate, throughput and the time that is left, every few steps.
 class TrainLog {
 public:
   /// Lines go to `out` every `every` steps, where that is not 0; rows to the file, of every step without `every`.
@@ -20,8 +20,9 @@ public:
   /// Adds to what the file has where a run goes on, and begins it anew otherwise. Status::Failure if it cannot be
   /// written.
   Error open(const std::string &path, bool goesOn);
-  /// A step has finished, of `stepsInAll` that the run makes.
-  Error onStep(const TrainPosition &at, double loss, uint64_t stepsInAll, uint64_t batch);
+  /// A step has finished, of `stepsInAll` that the run makes. `learningRate`: nothing where the plan does not say it.
+  Error onStep(const TrainPosition &at, double loss, std::optional<double> learningRate, uint64_t stepsInAll,
+               uint64_t batch);
 
 private:
   using Clock = std::chrono::steady_clock;

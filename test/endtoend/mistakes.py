@@ -309,6 +309,9 @@ wrong data           | train train.plan {DATA} --checkpoint x.npy               
 number of a kind     | compile mlp.onnx {STEP} --learning-rate 0,1 -o new.plan  | 2 | --learning-rate 0,1
 number of a kind     | compile mlp.onnx {STEP} --learning-rate -0.1 -o new.plan | 2 | --learning-rate -0.1
 number of a kind     | train train.plan {DATA} --seed 1.5                       | 2 | --seed 1.5
+number of a kind     | train train.plan {DATA} --learning-rate fast             | 2 | --learning-rate fast
+letter of a value    | train train.plan {DATA} --lr-schedule cosin:100          | 2 | cosin
+off by one           | train train.plan {DATA} --lr-schedule cosine:5:5         | 2 | cosine 5
 number of a kind     | calibrate mlp.plan=fast -o new.yaml                      | 2 | fast
 number of a kind     | run mlp.plan --rtol nan                                  | 2 | --rtol nan
 """

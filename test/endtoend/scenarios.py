@@ -3,7 +3,7 @@
 # What engineers set out to do, each from nothing to an answer, by the commands that they would type. Answers are held
 # to PyTorch, to ONNX Runtime or to arithmetic.
 #
-#   python3 test/endtoend/scenarios.py batch-one|mixed|odd|errors|why|script|resume|vit|llama|kinds|fine-tune|machines
+#   python3 test/endtoend/scenarios.py batch-one|mixed|odd|errors|why|script|resume|rates|vit|llama|kinds|fine-tune|machines
 
 import json
 import math
@@ -271,6 +271,48 @@ def resume(checks):
     checks.close("ONNX Runtime on the exported model", runtime_output("trained.onnx", [sample]), wanted, 1e-3)
 
 
+def rates(checks):
+    """A learning rate and a schedule given to `train` are as those that are compiled, bit by bit; a checkpoint has them,
+    and a run that goes on from it may change them."""
+    images_and_labels(200)
+    run("zoo", "lenet", "--batch", "20", "-o", "lenet.onnx")
+    kinds = {"sgd": ["--machine", "host:1x1", "--strategy", "single"],
+             "adamw": ["--machine", "host:2x1", "--strategy", "pipeline", "--microbatches", "2"],
+             "momentum": ["--machine", "host:2x1", "--strategy", "data", "--zero", "1"]}
+
+    def compiled(file, optimizer, *options):
+        run("compile", "lenet.onnx", *kinds[optimizer], "--train", "--loss", "cross-entropy", "--optimizer", optimizer,
+            *options, "-o", file)
+
+    def trained(file, *options):
+        last = run("train", file, *DATA, "--epochs", "2", "--export", "w.npz", *options)
+        return dict(numpy.load("w.npz")), last
+
+    def equal(name, left, right):
+        checks.add(left[0].keys() == right[0].keys() and
+                   all(numpy.array_equal(left[0][key], right[0][key]) for key in left[0]), name, left[1])
+
+    schedules = {"sgd": "step:3:0.5", "adamw": "cosine:16:4", "momentum": "constant"}
+    for optimizer, schedule in schedules.items():
+        compiled("asked.plan", optimizer, "--learning-rate", "0.02", "--lr-schedule", schedule)
+        compiled("other.plan", optimizer, "--learning-rate", "0.5", "--lr-schedule", "step:1:0.25")
+        asked = trained("asked.plan")
+        flags = ["--learning-rate", "0.02", "--lr-schedule", schedule]
+        equal(f"{optimizer}: given to train", trained("other.plan", *flags), asked)
+        kept = ["--checkpoint", optimizer, "--resume"]
+        trained("other.plan", *flags, *kept, "--steps", "7")
+        equal(f"{optimizer}: going on", trained("other.plan", *kept), asked)
+        unlike, last = trained("other.plan")
+        checks.add(not all(numpy.array_equal(unlike[key], asked[0][key]) for key in unlike), f"{optimizer}: matters", last)
+    log = ["--checkpoint", "changed", "--resume", "--log", "log.csv"]
+    trained("asked.plan", *log, "--learning-rate", "0.04", "--lr-schedule", "step:4:0.5", "--steps", "8")
+    _, last = trained("asked.plan", *log, "--learning-rate", "0.01", "--steps", "12")
+    rows = [row.split(",") for row in open("log.csv", encoding="utf-8").read().splitlines()]
+    column = rows[0].index("learning_rate")
+    checks.add([float(row[column]) for row in rows[1:]] == [0.04] * 4 + [0.02] * 4 + [0.0025] * 4,
+               "the log has the rates: the schedule goes on from the run's first step", last)
+
+
 def vit(checks):
     """torchvision's vision transformer, exported with one sample, for four."""
     t = torch()
@@ -384,7 +426,7 @@ def machines(checks):
 
 
 SCENARIOS = {"batch-one": batch_one, "mixed": mixed, "odd": odd, "errors": errors, "why": why, "script": script,
-             "resume": resume, "vit": vit, "llama": llama, "kinds": kinds, "fine-tune": fine_tune, "machines": machines}
+             "resume": resume, "rates": rates, "vit": vit, "llama": llama, "kinds": kinds, "fine-tune": fine_tune, "machines": machines}
 
 
 def main():

@@ -65,11 +65,23 @@ void addTrainArguments(CLI::App &command, TrainArguments &arguments) {
                                : "where the trained parameters go, as .npz",
                   writesModels ? runtime::OutputKind::Weights : runtime::OutputKind::Archive);
   command
+      .add_option("--learning-rate", options.learningRate.rate,
+                  "of this run from here on; default: the checkpoint's, else the plan's")
+      ->type_name("RATE")
+      ->check(notNegative);
+  command
+      .add_option(
+          "--lr-schedule", options.learningRate.schedule,
+          "constant, step:PERIOD:GAMMA or cosine:TOTAL[:WARMUP], in steps from the run's first; default as above")
+      ->type_name("TEXT");
+  command
       .add_option("--weights", options.weightsFile,
                   "parameters from which training begins, by their names (.npz, as --export writes); not with a "
                   "checkpoint")
       ->type_name("FILE");
-  command.add_option("--log-every", options.logEvery, "a line about loss, throughput and time left every N steps")
+  command
+      .add_option("--log-every", options.logEvery,
+                  "a line about loss, learning rate, throughput and time left every N steps")
       ->type_name("N")
       ->check(positive);
   addOutputOption(command, "--log", options.logFile,

@@ -74,10 +74,10 @@ Error ModelCompiler::addTrainedLoss() {
   auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
   if (!optimizer)
     return fromLlvm(Status::Usage, optimizer.takeError());
-  auto rate =
-      parseSchedule(target.rateSchedule, target.learningRate ? target.learningRate : optimizer->learningRate.rate);
+  auto rate = RateSchedule::parse(target.rateSchedule,
+                                  target.learningRate ? target.learningRate : optimizer->learningRate.rate);
   if (!rate)
-    return fromLlvm(Status::Usage, rate.takeError());
+    return rate.error();
   training.optimizer = *optimizer;
   training.optimizer.learningRate = *rate;
   training.clipNorm = target.clipNorm;
@@ -261,7 +261,7 @@ Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   training.replicas = sync && sync->localSteps == 0 ? replicas : 1;
   // A version for each replica's gradients makes as many steps of the optimizer.
   if (training.replicas > 1 && sync->bound != 0u)
-    training.optimizer.learningRate = stretched(training.optimizer.learningRate, replicas);
+    training.optimizer.learningRate = training.optimizer.learningRate.stretched(replicas);
   ChangedParameters changed;
   auto step = buildTrainingStep(forward, training, &changed);
   if (failed(step))

@@ -4,6 +4,7 @@
 
 #include "test/passes/train/TrainingFormula.h"
 
+#include "passes/train/Arithmetic.h"
 #include "passes/train/Clipping.h"
 #include "passes/train/Optimizer.h"
 
@@ -25,15 +26,27 @@ constexpr unsigned numSteps = 8;
 OptimizerOptions optimizer(StringRef name, StringRef options = "", StringRef schedule = "constant", double rate = 0.1) {
   auto parsed = parseOptimizer(name, options);
   EXPECT_TRUE(static_cast<bool>(parsed));
-  auto rates = parseSchedule(schedule, rate);
-  EXPECT_TRUE(static_cast<bool>(rates));
+  auto rates = RateSchedule::parse(schedule.str(), rate);
+  EXPECT_TRUE(rates);
   parsed->learningRate = *rates;
   return *parsed;
+}
+
+/// The rate of a step by a schedule whose numbers are known.
+Value rateOf(OpBuilder &builder, Location location, const RateSchedule &schedule, Value step) {
+  Arithmetic math(builder, location);
+  SmallVector<Value> numbers;
+  for (auto [name, member] : runtime::rateParameters)
+    numbers.push_back(math.number(builder.getF64Type(), schedule.*member));
+  return buildLearningRate(builder, location, numbers, step);
 }
 
 /// The message of what must not parse.
 template <typename T> std::string messageOf(llvm::Expected<T> parsed) {
   return parsed ? "parsed" : llvm::toString(parsed.takeError());
+}
+std::string messageOf(const runtime::Expected<RateSchedule> &parsed) {
+  return parsed ? "parsed" : std::string(parsed.error().message());
 }
 
 /// Two parameters that take steps together, the gradients clipped where `clip` is positive.
@@ -103,7 +116,9 @@ private:
     SmallVector<Value> scaled(arguments.slice(2 * each, 2));
     if (clip > 0)
       scaled = clipByGlobalNorm(builder, location, scaled, clip);
-    StepScalars scalars = buildStepScalars(builder, location, options, arguments.back());
+    Value step = arguments.back();
+    Value rate = rateOf(builder, location, options.learningRate, step);
+    StepScalars scalars = buildStepScalars(builder, location, options, rate, step);
     SmallVector<Value> results;
     for (size_t i = 0; i < 2; ++i) {
       ValueRange mine = arguments.slice(i * each, each);
@@ -203,21 +218,24 @@ TEST(Optimizer, WidensNarrowGradients) {
   inputs[0].setReal(0, 1.0);
   inputs[1].setReal(0, 0x1.02p-9);
   TrainingFormula formula(inputs, [&](OpBuilder &builder, Location location, ValueRange in) {
-    StepScalars scalars = buildStepScalars(builder, location, options, in[2]);
+    Value rate = rateOf(builder, location, options.learningRate, in[2]);
+    StepScalars scalars = buildStepScalars(builder, location, options, rate, in[2]);
     return SmallVector<Value>{buildUpdate(builder, location, options, in[0], in[1], {}, scalars).parameter};
   });
   EXPECT_EQ(formula.run(inputs)[0].real(0), 1.0 - 0x1.02p-10);
 }
 
-/// The rates of steps by a schedule.
-std::vector<double> ratesOf(StringRef schedule, unsigned count) {
-  LearningRateOptions options = *parseSchedule(schedule, 0.4);
+/// The rates of steps by a schedule, as operators compute them; and so does RateSchedule::at.
+std::vector<double> ratesOf(StringRef text, unsigned count) {
+  RateSchedule schedule = *RateSchedule::parse(text.str(), 0.4);
   TrainingFormula formula({scalarOf("i64", 0)}, [&](OpBuilder &builder, Location location, ValueRange in) {
-    return SmallVector<Value>{buildLearningRate(builder, location, options, in[0])};
+    return SmallVector<Value>{rateOf(builder, location, schedule, in[0])};
   });
   std::vector<double> rates;
   for (unsigned step = 0; step < count; ++step)
     rates.push_back(formula.run({scalarOf("i64", step)})[0].real(0));
+  for (unsigned step = 0; step < count; ++step)
+    EXPECT_NEAR(schedule.at(step), rates[step], 1e-15) << text.str() << ", step " << step;
   return rates;
 }
 
@@ -230,17 +248,22 @@ TEST(LearningRate, FollowsTheFormulas) {
   auto falling = [](double share) { return DoubleNear(0.2 * (1 + std::cos(std::numbers::pi * share)), 1e-12); };
   EXPECT_THAT(rates,
               ElementsAre(0.2, 0.4, falling(0), falling(0.25), falling(0.5), falling(0.75), falling(1), falling(1)));
+  EXPECT_THAT(ratesOf("cosine:1", 2), ElementsAre(0.4, DoubleNear(0, 1e-16)));
+  // Three steps for each.
+  RateSchedule schedule = *RateSchedule::parse("step:2:0.5", 0.4), stretched = schedule.stretched(3);
+  for (unsigned step = 0; step < 15; ++step)
+    EXPECT_EQ(stretched.at(step), schedule.at(step / 3));
 }
 
 TEST(LearningRate, RefusesWhatItDoesNotKnow) {
-  EXPECT_THAT(messageOf(parseSchedule("linear", 1)), HasSubstr("expects constant, step:PERIOD:GAMMA or "
-                                                               "cosine:TOTAL[:WARMUP], got \"linear\""));
-  EXPECT_THAT(messageOf(parseSchedule("step:5", 1)), HasSubstr("got \"step:5\""));
-  EXPECT_THAT(messageOf(parseSchedule("step:0:0.5", 1)),
+  EXPECT_THAT(messageOf(RateSchedule::parse("linear", 1)), HasSubstr("expects constant, step:PERIOD:GAMMA or "
+                                                                     "cosine:TOTAL[:WARMUP], got \"linear\""));
+  EXPECT_THAT(messageOf(RateSchedule::parse("step:5", 1)), HasSubstr("got \"step:5\""));
+  EXPECT_THAT(messageOf(RateSchedule::parse("step:0:0.5", 1)),
               HasSubstr("expects a whole number of at least 1 for the period, got \"0\""));
-  EXPECT_THAT(messageOf(parseSchedule("step:2:x", 1)),
+  EXPECT_THAT(messageOf(RateSchedule::parse("step:2:x", 1)),
               HasSubstr("expects a number of at least 0 for gamma, got \"x\""));
-  EXPECT_THAT(messageOf(parseSchedule("cosine:5:5", 1)),
+  EXPECT_THAT(messageOf(RateSchedule::parse("cosine:5:5", 1)),
               HasSubstr("expects fewer steps of warm-up than the 5 in all, got 5"));
 }
 

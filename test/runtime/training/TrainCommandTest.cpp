@@ -318,8 +318,8 @@ TEST_F(TrainCommandTest, EndsWithLossThatIsNoNumber) {
     TrainOptions checked = options(3);
     checked.inFlight = inFlight;
     EXPECT_EQ(run(checked), 1);
-    EXPECT_EQ(err.str(), "error: training expects finite losses, got inf in step 6; compile with a smaller "
-                         "--learning-rate, or with --clip-norm\n");
+    EXPECT_EQ(err.str(), "error: training expects finite losses, got inf in step 6; train with a smaller "
+                         "--learning-rate, or compile with --clip-norm\n");
     checked.checkpointFolder = path("checkpoints");
     checked.checkpointEvery = 5;
     EXPECT_EQ(run(checked), 1);
