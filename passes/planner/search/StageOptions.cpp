@@ -76,6 +76,17 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
   auto withHost = [&](double seconds, double host) {
     return executor.blocks ? seconds + host : std::max(seconds, host);
   };
+  // Who keeps a share of the gradients alone joins those of each microbatch, half of what joining them for all takes:
+  // no replica can add up what it has no room for (Rajbhandari et al., ZeRO, 2020, section 7). The last one's is
+  // counted below.
+  double last = batchScales[choice.setting] / batchScale(1);
+  if (request.training && zero >= 2 && last < 1) {
+    double scattered = sums.reduction / 2;
+    double alone = executor.overlapsGradients
+                       ? std::max(scattered, option.backward + hidden * std::min(scattered, option.backward))
+                       : option.backward + scattered;
+    option.backward = last * option.backward + (1 - last) * alone;
+  }
   option.forward = withHost(option.forward, sums.forwardHost);
   if (request.training)
     option.backward = withHost(option.backward, sums.backwardHost + repeatedHost(sums, recompute));
