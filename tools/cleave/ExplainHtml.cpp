@@ -99,7 +99,8 @@ private:
       fact("microbatches", std::to_string(prediction->microbatches));
     fact("schedule", scheduleText(*prediction));
     if (auto rate = summary.modelFlopsRate())
-      fact("model", decimalText(*rate) + "flop/s a device");
+      fact("model", decimalText(*rate) + "flop/s a " + (summary.numIdle() ? "busy device" : "device"));
+    fact("idle devices", summary.idleText());
     if (auto gap = summary.gap())
       fact("lower bound", secondsText(prediction->lowerBoundSeconds) + " for all plans searched; " + gapText(*gap));
   }

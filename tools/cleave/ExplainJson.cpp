@@ -163,6 +163,8 @@ static void writePrediction(JsonStream &json, const PlanSummary &summary) {
     json.attribute("model_flops", prediction->modelFlops);
   if (auto rate = summary.modelFlopsRate())
     json.attribute("model_flops_per_device_per_second", *rate);
+  if (size_t idle = summary.numIdle())
+    json.attribute("idle_devices", static_cast<int64_t>(idle));
   json.attribute("microbatches", prediction->microbatches);
   json.attribute("schedule", prediction->schedule);
   json.attribute("chunks", prediction->chunks);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -195,6 +196,29 @@ static std::vector<std::string> foldedCells(ArrayRef<OperatorColumn> columns, co
   return cells;
 }
 
+/// What the splits in the table cut, in the words of the factors' names (Indexing.cpp, Contraction.cpp, Movement.cpp).
+static void printLegend(raw_ostream &out, ArrayRef<Operator> operators) {
+  std::set<std::string> names;
+  for (const Operator &op : operators)
+    for (StringRef part : split(StringRef(op.split), ", "))
+      names.insert(part.take_until([](char c) { return c == '/'; }).rtrim("0123456789").str());
+  static constexpr std::pair<StringLiteral, StringLiteral> meanings[] = {
+      {"d", "d0, d1, …: dimensions of the result"},
+      {"batch", "batch: samples, or a product's first rows; batch0, …: what a product has one of for each"},
+      {"m", "m1, …: more dimensions of a product's rows, as the positions of a sequence"},
+      {"out_channel", "out_channel: columns of a weight"},
+      {"in_channel", "in_channel: what a product sums over"},
+      {"index", "index0, …: dimensions of what is looked up"}};
+  SmallVector<StringRef> present;
+  for (auto [name, meaning] : meanings)
+    if (names.count(name.str()))
+      present.push_back(meaning);
+  if (!present.empty())
+    out << "  a split is what is cut / the axis of the mesh along which it is\n";
+  for (StringRef meaning : present)
+    out << "    " << meaning << "\n";
+}
+
 void explainOperators(raw_ostream &out, const PlanSummary &summary, const LayerFolding &folding) {
   std::vector<OperatorColumn> columns = operatorColumns(summary);
   std::vector<TextTable::Column> titles(columns.size());
@@ -214,6 +238,7 @@ void explainOperators(raw_ostream &out, const PlanSummary &summary, const LayerF
   table.print(out);
   if (!folding.repetitions().empty())
     out << "  rows of equal layers are sums; --all shows every operator\n";
+  printLegend(out, summary.entry.operators);
 }
 
 /// The three operators, those of equal layers together, with most of something.

@@ -32,7 +32,8 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
   if (prediction->simulatedSeconds >= 0 && summary.isSearched())
     line += " (" + secondsText(prediction->stepSeconds) + " by the search)";
   if (auto rate = summary.modelFlopsRate()) {
-    std::string rateText = decimalText(*rate) + "flop/s of the model a device";
+    std::string rateText =
+        decimalText(*rate) + "flop/s of the model a " + (summary.numIdle() ? "busy device" : "device");
     // The two together are often too long for a line.
     line += (line.size() + 2 + rateText.size() > lineWidth() ? "\n" : ", ") + rateText;
   }

@@ -26,6 +26,8 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   out << shortened(plan.model, lineWidth() - 8) << "\n"
       << "strategy " << plan.strategy << ", " << countText(plan.devices.size(), "device") << ", "
       << countText(summary.entry.operators.size(), "operator") << ", " << workText(stepWork(summary)) << " a step\n";
+  if (std::string idle = summary.idleText(); !idle.empty())
+    out << idle << "\n";
   if (plan.replicas)
     out << replicasText(*plan.replicas) << "; their parameters are kept on the devices of the first\n";
 }

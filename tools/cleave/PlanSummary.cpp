@@ -149,9 +149,24 @@ std::string gapText(double gap) {
 
 std::optional<double> PlanSummary::modelFlopsRate() const {
   const Prediction *expected = prediction();
-  if (!expected || expected->bestSeconds() <= 0 || expected->modelFlops <= 0 || plan.devices.empty())
+  size_t busy = devices.size() - numIdle();
+  if (!expected || expected->bestSeconds() <= 0 || expected->modelFlops <= 0 || busy == 0)
     return std::nullopt;
-  return expected->modelFlops / expected->bestSeconds() / static_cast<double>(plan.devices.size());
+  return expected->modelFlops / expected->bestSeconds() / static_cast<double>(busy);
+}
+
+size_t PlanSummary::numIdle() const {
+  return static_cast<size_t>(std::count_if(devices.begin(), devices.end(), [](const DeviceSummary &device) {
+    return device.operators == 0 && device.arenaBytes == 0;
+  }));
+}
+
+std::string PlanSummary::idleText() const {
+  size_t idle = numIdle();
+  if (idle == 0)
+    return "";
+  return countText(idle, "device") + (idle == 1 ? " stays idle: " : " stay idle: ") +
+         (isSearched() ? "no plan that was found is faster with more devices" : "the strategy has no work for more");
 }
 
 double PlanSummary::peakBytes(uint32_t device) const {

@@ -67,7 +67,11 @@ public:
   /// How much longer a step takes than the lower bound, as a part of the bound. Negative, but for rounding, where the
   /// bound is wrong.
   std::optional<double> gap() const;
-  /// Floating-point operations of the model a device and second, at the predicted step time.
+  /// Devices of the plan that have nothing to do in the entry.
+  size_t numIdle() const;
+  /// How many, and why; empty where all are busy.
+  std::string idleText() const;
+  /// Floating-point operations of the model a busy device and second, at the predicted step time.
   std::optional<double> modelFlopsRate() const;
   /// Bytes that a device needs: predicted, or where nobody predicted it, the device's arenas, or those of its stages.
   double peakBytes(uint32_t device) const;
