@@ -8,10 +8,10 @@
 
 import json
 import os
-import random
-import struct
 import subprocess
 import sys
+
+from generate_images import generate_images
 
 BATCH, EPOCHS, SAMPLES, COLUMNS, ROWS = 256, 2, 51200, 72, 12
 FILES = {
@@ -20,39 +20,24 @@ FILES = {
 }
 
 
-def write_idx(path, shape, data):
-    with open(path, "wb") as file:
-        file.write(struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape) + data)
-
-
-def generate(folder, image_file, label_file, count, seed):
-    """Images of ten patterns under noise, as IDX."""
-    patterns = [random.Random(label).randbytes(28 * 28) for label in range(10)]
-    numbers = random.Random(seed)
-    labels = bytes(numbers.randrange(10) for _ in range(count))
-    images = bytearray()
-    for label in labels:
-        noise = numbers.randbytes(28 * 28)
-        images += bytes((a + b) // 2 for a, b in zip(patterns[label], noise))
-    write_idx(os.path.join(folder, image_file), (count, 28, 28), bytes(images))
-    write_idx(os.path.join(folder, label_file), (count,), labels)
+def files_in(folder):
+    """By input: the files to train and to evaluate with, None for those that the folder lacks."""
+    return {
+        name: [next((path for path in (os.path.join(folder, file + suffix) for suffix in ("", ".gz"))
+                     if os.path.exists(path)), None) for file in files]
+        for name, files in FILES.items()
+    }
 
 
 def find_data(work, folder):
-    """By input: the files to train and to evaluate with."""
     if folder:
-        suffixes = ("", ".gz")
-        found = {
-            name: [next((os.path.join(folder, file + s) for s in suffixes
-                         if os.path.exists(os.path.join(folder, file + s))), None) for file in files]
-            for name, files in FILES.items()
-        }
+        found = files_in(folder)
         if all(None not in files for files in found.values()):
             return found
         print(f"{folder} lacks files of Fashion-MNIST; making images instead")
-    for part, count in enumerate((SAMPLES, BATCH * 8)):
-        generate(work, FILES["input"][part], FILES["labels"][part], count, part + 1)
-    return {name: [os.path.join(work, file) for file in files] for name, files in FILES.items()}
+    generated = os.path.join(work, "images")
+    generate_images(generated, SAMPLES)
+    return files_in(generated)
 
 
 def draw(losses):
