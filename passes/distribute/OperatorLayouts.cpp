@@ -161,4 +161,19 @@ dist::SplitAttr followLayouts(Operation *op, ArrayRef<const Layout *> operands, 
                          : dist::SplitAttr::get(op->getContext(), builder.getDictionaryAttr(entries));
 }
 
+Layout shareReplicas(Layout layout, const dist::MeshShape &mesh) {
+  for (StringAttr axis : mesh.getAxes()) {
+    if (layout.uses(axis) || *mesh.find(axis) == 1)
+      continue;
+    for (dist::DimParts &parts : layout.dims) {
+      if (parts.size() != 1 || parts.front().localSize(mesh) % *mesh.find(axis) != 0 || parts.front().isPadded(mesh))
+        continue;
+      parts.front().axes.push_back(axis);
+      break;
+    }
+  }
+  layout.canonicalize(mesh);
+  return layout;
+}
+
 } // namespace cleave

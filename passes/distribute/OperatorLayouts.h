@@ -38,6 +38,10 @@ dist::SplitAttr followOperands(mlir::Operation *op, llvm::ArrayRef<const dist::L
 dist::SplitAttr followLayouts(mlir::Operation *op, llvm::ArrayRef<const dist::Layout *> operands,
                               llvm::ArrayRef<const dist::Layout *> results, const dist::MeshShape &mesh);
 
+/// The layout with the axes over which a value is replicated cutting a dimension, as far as one divides: the first
+/// whose blocks come out even.
+dist::Layout shareReplicas(dist::Layout layout, const dist::MeshShape &mesh);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_DISTRIBUTE_OPERATORLAYOUTS_H

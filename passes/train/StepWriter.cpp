@@ -179,21 +179,6 @@ LogicalResult StepWriter::findHome(dfg::ReadOp read, Parameter &parameter) {
   return placeCreated(mesh, "home", {{parameter.read, parameter.home}});
 }
 
-Layout StepWriter::shareReplicas(Layout layout, const dist::MeshShape &mesh) {
-  for (StringAttr axis : mesh.getAxes()) {
-    if (layout.uses(axis) || *mesh.find(axis) == 1)
-      continue;
-    for (dist::DimParts &parts : layout.dims) {
-      if (parts.size() != 1 || parts.front().localSize(mesh) % *mesh.find(axis) != 0 || parts.front().isPadded(mesh))
-        continue;
-      parts.front().axes.push_back(axis);
-      break;
-    }
-  }
-  layout.canonicalize(mesh);
-  return layout;
-}
-
 //===-- forward ---------------------------------------------------------------------------------------------===//
 
 LogicalResult StepWriter::writeTask(const StageTask &task) {

@@ -124,10 +124,6 @@ private:
 
   mlir::LogicalResult findHome(dfg::ReadOp read, Parameter &parameter);
 
-  /// The layout with the axes over which a parameter is replicated cutting a dimension, as far as one divides: the
-  /// first whose blocks come out even.
-  dist::Layout shareReplicas(dist::Layout layout, const dist::MeshShape &mesh);
-
   //===-- shares of microbatches (StepShares.cpp) -------------------------------------------------------------===//
 
   /// Where the loss is a mean over what a result counts (dfg::countsAttrName): counts it in all microbatches before the
