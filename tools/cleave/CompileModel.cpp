@@ -231,6 +231,15 @@ static std::string narrowHint(const Machine &machine) {
   return "";
 }
 
+/// What to say where kernels of the host stand for those of a GPU, of which fewer do the same; empty where they do not.
+static std::string kernelHint(const Machine &machine) {
+  for (const auto &[name, kind] : machine.kinds)
+    if (kind.driver == "null" && !kind.chip.empty() && whyNotCuda(kind).empty())
+      return "kernels for device kind \"" + name + "\" are chosen as for processors, so that a step is predicted too " +
+             "slow; --machine cuda:" + machine.name + " compiles for the GPU, also where there is none";
+  return "";
+}
+
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
   auto parsed = readMachine(target.machine);
@@ -241,6 +250,8 @@ Error ModelCompiler::place() {
     warn(warning);
   result.machineNotes = machine.notes;
   if (std::string hint = narrowHint(machine); target.elementType == "f32" && !target.tf32 && !hint.empty())
+    result.machineNotes.push_back(hint);
+  if (std::string hint = kernelHint(machine); !onlyPlans() && !hint.empty())
     result.machineNotes.push_back(hint);
   if (!target.executor.empty()) {
     auto executor = findExecutor(target.executor, "--executor");
