@@ -148,6 +148,9 @@ FailureOr<Value> StepWriter::addLearningRate(Value count, FlatSymbolRefAttr mesh
 }
 
 FailureOr<StepScalars> StepWriter::countStep(FlatSymbolRefAttr mesh) {
+  // Before all tasks: other stages of a pipeline must not wait for the last of this one's.
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(body);
   auto type = RankedTensorType::get({}, builder.getI64Type());
   auto count = addState(stepParameterName, type, 0, mesh, Layout::whole(type));
   if (failed(count))

@@ -305,7 +305,7 @@ double tracedPeak(Schedule schedule, unsigned microbatches) {
 TEST(PipelineMemory, IsShownByTheTrace) {
   EXPECT_GE(tracedPeak(*findSchedule("gpipe"), 16) - tracedPeak(*findSchedule("gpipe"), 8), 8 * activationBytes);
   for (Schedule schedule : {*findSchedule("1f1b"), *findSchedule("zb-h1")})
-    EXPECT_NEAR(tracedPeak(schedule, 16), tracedPeak(schedule, 8), 0.08 * activationBytes);
+    EXPECT_LE(tracedPeak(schedule, 16) - tracedPeak(schedule, 8), 0.08 * activationBytes) << schedule->name;
 }
 
 // Gradients are summed up as they come: there is one of each parameter, and at most two more of the layer at hand.
