@@ -148,6 +148,7 @@ def torch_checks(path):
         run([], "train", plan, *data, "--epochs", str(epochs), "--seed", "5", "--try-replica", "1:slow=3", "--record",
             path("record"), "--export", path("a.npz"))
         weights, seen = dict(numpy.load(path("first.npz"))), set()
+        least = {name: numpy.inf for name in weights}  # what a gift moves a parameter by at least
         for (epoch, sample, batches), events in steps_of(path("record")):
             order, versions, working = random_order(len(labels), 5, epoch)[sample:], [weights], {}
             for what, replica, *rest in events:
@@ -159,12 +160,17 @@ def torch_checks(path):
                     working[replica] = gradients
                 else:
                     gifts = working.pop(replica)
+                    for name, gift in gifts.items():
+                        least[name] = min(least[name], rate / replicas * float(numpy.max(numpy.abs(gift))))
                     versions.append({name: value - rate * gifts[name] / replicas for name, value in versions[-1].items()})
             weights = versions[-1]
         checks.add(len(seen) == epochs * (len(labels) // (replicas * each)) * replicas, f"{sync}: every batch once",
                    cleave("--version"))
+        # A gradient that is lost, or of another version, moves nearly all elements. Where a rectifier's input is zero but
+        # for rounding, it may be on here and off there: that moves one unit's, which are less than one in fifty.
         for name, value in numpy.load(path("a.npz")).items():
-            checks.close(f"{sync}: {name}", value, weights[name], 1e-5)
+            error = float(numpy.quantile(numpy.abs(value - weights[name]), 0.98))
+            checks.close(f"{sync}: {name}, but for one element in fifty", error, 0, 0.03 * least[name])
     # Local steps with momentum, and Nesterov's on their mean (DiLoCo); four steps an epoch, the last exchange is of one.
     for text, local, outer, momentum in (("local:3", 3, 0.7, 0.9), ("local:1,outer-rate=1,outer-momentum=0", 1, 1, 0),
                                          ("local:2,outer-rate=0.5,outer-momentum=0.8", 2, 0.5, 0.8)):
