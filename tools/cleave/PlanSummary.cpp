@@ -107,7 +107,37 @@ void PlanSummary::addStages() {
       devices[index].stageBytes += stage.memory.total();
 }
 
+/// What transfers bring: a node may be several operators, of which those of other stages want a scalar.
+void PlanSummary::addTransferredCuts() {
+  std::map<std::pair<uint32_t, uint32_t>, size_t> known;
+  std::map<std::pair<std::string, uint32_t>, uint32_t> byNode;
+  std::vector<uint32_t> stageOfMesh(plan.meshes.size());
+  for (auto [i, op] : llvm::enumerate(entry.operators)) {
+    byNode.try_emplace({op.name, op.mesh}, static_cast<uint32_t>(i));
+    stageOfMesh[op.mesh] = op.stage;
+  }
+  for (const Transfer &transfer : transfers) {
+    auto producer = byNode.find({transfer.node, transfer.fromMesh});
+    if (producer == byNode.end())
+      continue;
+    auto [cut, isNew] = known.try_emplace({transfer.fromMesh, transfer.toMesh}, cuts.size());
+    if (isNew)
+      cuts.push_back({stageOfMesh[transfer.fromMesh], stageOfMesh[transfer.toMesh], transfer.fromMesh, transfer.toMesh,
+                      0, {}});
+    cuts[cut->second].bytes += static_cast<double>(transfer.bytes);
+    if (std::vector<uint32_t> &producers = cuts[cut->second].producers; !llvm::is_contained(producers, producer->second))
+      producers.push_back(producer->second);
+  }
+  llvm::stable_sort(cuts, [](const MeshCut &left, const MeshCut &right) {
+    return std::pair(left.fromStage, left.toStage) < std::pair(right.fromStage, right.toStage);
+  });
+}
+
 void PlanSummary::addCuts() {
+  if (!entry.programs.empty()) {
+    addTransferredCuts();
+    return;
+  }
   std::map<std::array<uint32_t, 4>, size_t> known;
   for (auto [i, producer] : llvm::enumerate(entry.operators)) {
     std::set<size_t> counted;

@@ -34,7 +34,7 @@ struct Transfer {
 /// What crosses from one stage, or mesh, to another in the graph.
 struct MeshCut {
   uint32_t fromStage = 0, toStage = 0, fromMesh = 0, toMesh = 0;
-  double bytes = 0;                ///< of whole tensors, each counted once
+  double bytes = 0;                ///< that transfers bring in a step; before there are any, of whole tensors, each once
   std::vector<uint32_t> producers; ///< indices of operators
 };
 
@@ -57,7 +57,7 @@ public:
   std::vector<DeviceSummary> devices;         ///< one a device of the plan
   std::vector<Transfer> transfers;            ///< in the plan's order
   std::vector<CollectiveSummary> collectives; ///< in the plan's order; not those in which nothing moves
-  std::vector<MeshCut> cuts;                  ///< between stages and meshes, in the graph's order
+  std::vector<MeshCut> cuts;                  ///< between stages and meshes
   double flops = 0, bytes = 0;                ///< sums over all operators, a step
 
   /// What is expected of a step; null where nobody predicted anything.
@@ -103,6 +103,7 @@ private:
   void addCollectives(const runtime::Program &program);
   void addTransfers(const runtime::Program &program);
   void addStages();
+  void addTransferredCuts();
   void addCuts();
 
   std::vector<std::vector<uint32_t>> consumers; ///< by operator
