@@ -203,12 +203,12 @@ static void printLegend(raw_ostream &out, ArrayRef<Operator> operators) {
     for (StringRef part : split(StringRef(op.split), ", "))
       names.insert(part.take_until([](char c) { return c == '/'; }).rtrim("0123456789").str());
   static constexpr std::pair<StringLiteral, StringLiteral> meanings[] = {
-      {"d", "d0, d1, …: dimensions of the result"},
-      {"batch", "batch: samples, or a product's first rows; batch0, …: what a product has one of for each"},
-      {"m", "m1, …: more dimensions of a product's rows, as the positions of a sequence"},
+      {"d", "dN: dimension N of the result, from 0"},
+      {"batch", "batch: samples, or a product's first rows; batchN: what there is a product of for each"},
+      {"m", "mN: another dimension of a product's rows, as the positions of a sequence"},
       {"out_channel", "out_channel: columns of a weight"},
       {"in_channel", "in_channel: what a product sums over"},
-      {"index", "index0, …: dimensions of what is looked up"}};
+      {"index", "indexN: dimension N of what is looked up"}};
   SmallVector<StringRef> present;
   for (auto [name, meaning] : meanings)
     if (names.count(name.str()))

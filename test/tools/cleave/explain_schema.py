@@ -74,7 +74,7 @@ def documents(folder):
         file.write("groups: { a: [fc1], b: [fc2] }\ndevices: { a: 0, b: 1 }\n")
     report = os.path.join(folder, "compile.json")
     run("cleave", "compile", model, "--machine", "host:2x1", "--strategy", "tensor", "-o", split, "--json", report)
-    run("cleave", "compile", model, "--machine", "host:2x1", "--place", place, "-o", stages)
+    run("cleave", "compile", model, "--machine", "host:3x1", "--place", place, "-o", stages)
     machine, calibrated = os.path.join(folder, "twice.yaml"), os.path.join(folder, "calibrated.plan")
     run("cleave", "calibrate", split + "=1", "-o", machine)
     run("cleave", "compile", model, "--machine", machine, "-o", calibrated)
