@@ -122,10 +122,11 @@ void PlanSummary::addTransferredCuts() {
       continue;
     auto [cut, isNew] = known.try_emplace({transfer.fromMesh, transfer.toMesh}, cuts.size());
     if (isNew)
-      cuts.push_back({stageOfMesh[transfer.fromMesh], stageOfMesh[transfer.toMesh], transfer.fromMesh, transfer.toMesh,
-                      0, {}});
+      cuts.push_back(
+          {stageOfMesh[transfer.fromMesh], stageOfMesh[transfer.toMesh], transfer.fromMesh, transfer.toMesh, 0, {}});
     cuts[cut->second].bytes += static_cast<double>(transfer.bytes);
-    if (std::vector<uint32_t> &producers = cuts[cut->second].producers; !llvm::is_contained(producers, producer->second))
+    if (std::vector<uint32_t> &producers = cuts[cut->second].producers;
+        !llvm::is_contained(producers, producer->second))
       producers.push_back(producer->second);
   }
   llvm::stable_sort(cuts, [](const MeshCut &left, const MeshCut &right) {

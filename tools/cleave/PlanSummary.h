@@ -34,7 +34,7 @@ struct Transfer {
 /// What crosses from one stage, or mesh, to another in the graph.
 struct MeshCut {
   uint32_t fromStage = 0, toStage = 0, fromMesh = 0, toMesh = 0;
-  double bytes = 0;                ///< that transfers bring in a step; before there are any, of whole tensors, each once
+  double bytes = 0; ///< that transfers bring in a step; before there are any, of whole tensors, each once
   std::vector<uint32_t> producers; ///< indices of operators
 };
 

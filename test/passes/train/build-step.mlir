@@ -5,12 +5,12 @@
 // Forward, backward, optimizer, write; the step counts itself.
 // CHECK: dfg.parameter state @"train/step" : tensor<i64>
 // CHECK: dfg.graph @train(%[[X:.*]]: tensor<2x4xf32>) -> tensor<f32> attributes {dfg.samples = 2 : i64, dist.ordered}
+// CHECK: dfg.write @"train/step"
 // CHECK: %[[W:.*]] = dfg.read @w {dist.place = #dist.place<@d0, by = "home">}
 // CHECK: %[[Y:.*]] = dfg.dot_general %[[X]], %[[W]]
 // CHECK: %[[LOSS:.*]] = dfg.reduce %[[Y]]
 // CHECK: %[[ONE:.*]] = dfg.constant dense<1.000000e+00>
 // CHECK: %[[G:.*]] = dfg.dot_general %[[X]],
-// CHECK: dfg.write @"train/step"
 // CHECK: %[[CHANGE:.*]] = dfg.mul %[[G]],
 // CHECK: %[[NEXT:.*]] = dfg.sub %[[W]], %[[CHANGE]]
 // CHECK: dfg.write @w, %[[NEXT]]
@@ -114,10 +114,11 @@ dfg.graph @tied(%x: tensor<2x4xf32>) -> tensor<f32> {
 
 // -----
 
-// What skips a stage goes where it is read, past the stages between, and is sent once.
+// What skips a stage goes where it is read, past the stages between, and is sent once, behind the step's learning rate.
 // PARTS: dist.program @train.d0
-// PARTS: dist.send %[[SKIP:.*]] to @d1 channel 0
-// PARTS: dist.send %[[SKIP]] to @d2 channel 1
+// PARTS: dist.send %{{.*}} to @d1 channel 0 : tensor<f32>
+// PARTS: dist.send %[[SKIP:.*]] to @d1 channel 1 : tensor<2x4xf32>
+// PARTS: dist.send %[[SKIP]] to @d2 channel 2
 // PARTS-NOT: dist.send {{.*}}tensor<2x4xf32>
 // PARTS: dist.program @train.d1
 dist.mesh @d0 <[], devices = [0]>
