@@ -218,17 +218,21 @@ void ProgramWriter::receiveUpTo(int64_t channel, Program &program) {
   }
 }
 
-/// In which layout a value comes to who uses it. Where every device of the mesh wants the same, each may get a share of
-/// it and all of them gather the rest from each other, if that takes less: links inside of a host are faster than those
+/// In which layout a value comes to a user. Where every device of the mesh wants the same, each may get a share of it
+/// and all of them gather the rest from each other, if that takes less: links inside of a host are faster than those
 /// between hosts (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, 2021, section 4.1).
-Layout ProgramWriter::arrivalLayout(Value value, const Layout &from, Program &source, const User &user) {
+/// Nothing where it takes least to make it of what other users on the mesh get, in the layouts `arrived`.
+std::optional<Layout> ProgramWriter::arrivalLayout(Value value, const Layout &from, Program &source, const User &user,
+                                                   ArrayRef<Layout> arrived) {
   Program &target = *programs[user.mesh];
   const dist::MeshShape &shape = target.getShape();
   auto type = cast<RankedTensorType>(value.getType());
+  auto reshardSeconds = [&](const Layout &layout) {
+    return dist::findReshard(layout, user.layout, type, shape, target.getCost()).seconds;
+  };
   auto secondsOf = [&](const Layout &layout) {
-    return costs.transferSeconds(source.getMesh(), target.getMesh(),
-                                 static_cast<double>(layout.localBytes(type, shape))) +
-           dist::findReshard(layout, user.layout, type, shape, target.getCost()).seconds;
+    return reshardSeconds(layout) + costs.transferSeconds(source.getMesh(), target.getMesh(),
+                                                          static_cast<double>(layout.localBytes(type, shape)));
   };
   // On a mesh of the same shape, first as it lies: each device sends what it has to one other.
   SmallVector<Layout, 2> shared;
@@ -243,6 +247,8 @@ Layout ProgramWriter::arrivalLayout(Value value, const Layout &from, Program &so
       best = layout;
       least = seconds;
     }
+  if (llvm::any_of(arrived, [&](const Layout &layout) { return reshardSeconds(layout) <= least; }))
+    return std::nullopt;
   return best;
 }
 
@@ -253,13 +259,17 @@ void ProgramWriter::sendResult(Value result, Program &program) {
   Layout from = withoutPartial(homes[result].layout);
   Value part = program.get(result, from);
   OpBuilder builder = program.atEnd();
+  llvm::DenseMap<Attribute, SmallVector<Layout, 1>> arrived;
   for (const User &user : found->second) {
+    std::optional<Layout> to = arrivalLayout(result, from, program, user, arrived[user.mesh]);
+    if (!to)
+      continue;
+    arrived[user.mesh].push_back(*to);
     Program &target = *programs[user.mesh];
-    Layout to = arrivalLayout(result, from, program, user);
-    auto [fromAttr, toAttr] = transferLayouts(graph.getContext(), from, to);
+    auto [fromAttr, toAttr] = transferLayouts(graph.getContext(), from, *to);
     dist::SendOp::create(builder, result.getLoc(), part, target.getMeshName(), builder.getI64IntegerAttr(nextChannel),
                          fromAttr, toAttr);
-    target.arrivals.push_back({result, &program, from, std::move(to), nextChannel});
+    target.arrivals.push_back({result, &program, from, std::move(*to), nextChannel});
     ++nextChannel;
   }
 }

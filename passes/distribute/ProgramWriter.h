@@ -8,7 +8,7 @@
 // somebody needs it, none happens twice, and a reduction and a slice after it are one reduce-scatter. Partial sums stay
 // partial through operators that are linear in them where that makes what must be joined no larger. Parameters and
 // inputs are loaded in whatever layout is wanted. What comes from another mesh may come in shares of what is wanted, if
-// sending those and gathering them takes less.
+// sending those and gathering them takes less, and comes once where one layout can be made of the other.
 //
 // One walk over the graph's operators, in order. Each is appended to its mesh's program; a value that other meshes use
 // is sent to each of them right after its producer, under the next channel numbers, and waits there until its first
@@ -160,7 +160,8 @@ private:
   llvm::LogicalResult localize(mlir::Operation &op, const OperatorLayouts &layouts, Program &program);
   /// Copies a read or a constant to all who use it.
   void copyToUsers(mlir::Operation &op);
-  dist::Layout arrivalLayout(mlir::Value value, const dist::Layout &from, Program &source, const User &user);
+  std::optional<dist::Layout> arrivalLayout(mlir::Value value, const dist::Layout &from, Program &source,
+                                            const User &user, llvm::ArrayRef<dist::Layout> arrived);
   void sendResult(mlir::Value result, Program &program);
   /// Receives what waits up to a channel.
   void receiveUpTo(int64_t channel, Program &program);
