@@ -64,29 +64,23 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
   option.forward = sums.forward;
   option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
   const Executor &executor = machine.executor;
+  // What is sent beside computing slows down what it hides behind.
+  auto sending = [&](bool overlaps, double sent, double seconds) {
+    return overlaps ? std::max(sent, seconds + hidden * std::min(sent, seconds)) : seconds + sent;
+  };
   if (zero == 3) {
-    // What is gathered ahead slows down what it hides behind.
-    auto gathered = [&](double seconds) {
-      return executor.overlapsGathers ? std::max(sums.gathering, seconds + hidden * std::min(sums.gathering, seconds))
-                                      : seconds + sums.gathering;
-    };
-    option.forward = gathered(option.forward);
-    option.backward = gathered(option.backward);
+    option.forward = sending(executor.overlapsGathers, sums.gathering, option.forward);
+    option.backward = sending(executor.overlapsGathers, sums.gathering, option.backward);
   }
   auto withHost = [&](double seconds, double host) {
     return executor.blocks ? seconds + host : std::max(seconds, host);
   };
-  // Who keeps a share of the gradients alone joins those of each microbatch, half of what joining them for all takes:
-  // no replica can add up what it has no room for (Rajbhandari et al., ZeRO, 2020, section 7). The last one's is
-  // counted below.
+  // A replica that keeps a share of the gradients cannot add up the others: each microbatch's are reduce-scattered,
+  // half of an all-reduce (Rajbhandari et al., ZeRO, 2020, section 7). The last microbatch's are counted below.
   double last = batchScales[choice.setting] / batchScale(1);
-  if (request.training && zero >= 2 && last < 1) {
-    double scattered = sums.reduction / 2;
-    double alone = executor.overlapsGradients
-                       ? std::max(scattered, option.backward + hidden * std::min(scattered, option.backward))
-                       : option.backward + scattered;
-    option.backward = last * option.backward + (1 - last) * alone;
-  }
+  if (request.training && zero >= 2 && last < 1)
+    option.backward =
+        last * option.backward + (1 - last) * sending(executor.overlapsGradients, sums.reduction / 2, option.backward);
   option.forward = withHost(option.forward, sums.forwardHost);
   if (request.training)
     option.backward = withHost(option.backward, sums.backwardHost + repeatedHost(sums, recompute));
