@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: cleave-opt %s --split-input-file --plan-schedule | FileCheck %s
 
-// A sum is made where the operand lies that nobody else reads: not in that of the output, and the input is read again.
+// A sum is made where the operand lies that has no other reader: not in that of the output, and the input is read again.
 // CHECK-LABEL: plan.program @sum
 // CHECK-DAG: %[[X:.*]] = plan.buffer "x"
 // CHECK-DAG: %[[P:.*]] = plan.buffer "product"
