@@ -61,27 +61,29 @@ Expected<LearningRate> LearningRate::read(const PlanContents &plan, const Checkp
     schedule = parsed->stretched(result.updatesPerStep);
   }
   schedule->rate = request.rate.value_or(schedule->rate);
+  if (!schedule->isValid())
+    return makeError(Status::Rejected, checkpoint ? "the checkpoint " + checkpoint->folder.string() : "the plan",
+                     " has a learning rate or schedule that cannot be; give --learning-rate and --lr-schedule");
   result.schedule = schedule;
-  result.numbers = std::make_shared<std::array<double, rateParameters.size()>>();
-  for (size_t i = 0; i != rateParameters.size(); ++i)
-    (*result.numbers)[i] = *schedule.*rateParameters[i].second;
   return result;
 }
 
 void LearningRate::addTo(ValueSource &source) const {
-  for (size_t i = 0; schedule && i != rateParameters.size(); ++i)
-    source.add(std::string(rateParameters[i].first), std::as_bytes(std::span(*numbers).subspan(i, 1)));
+  if (schedule)
+    for (auto [name, member] : rateParameters)
+      source.add(std::string(name), std::as_bytes(std::span(&(*schedule.*member), 1)));
 }
 
 Expected<std::vector<NamedTensor>> LearningRate::tensors() const {
   std::vector<NamedTensor> tensors;
-  for (size_t i = 0; schedule && i != rateParameters.size(); ++i) {
-    auto tensor = HostTensor::allocate({ElementType::F64, {}});
-    if (!tensor)
-      return tensor.error();
-    tensor->as<double>()[0] = (*numbers)[i];
-    tensors.push_back({std::string(rateParameters[i].first), *tensor});
-  }
+  if (schedule)
+    for (auto [name, member] : rateParameters) {
+      auto tensor = HostTensor::allocate({ElementType::F64, {}});
+      if (!tensor)
+        return tensor.error();
+      tensor->as<double>()[0] = *schedule.*member;
+      tensors.push_back({std::string(name), *tensor});
+    }
   return tensors;
 }
 

@@ -34,8 +34,6 @@ public:
 
 private:
   std::optional<RateSchedule> schedule;
-  /// The numbers, for sources that refer to them.
-  std::shared_ptr<std::array<double, rateParameters.size()>> numbers;
   unsigned updatesPerStep = 1; ///< of the optimizer
 };
 

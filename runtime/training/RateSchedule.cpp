@@ -78,6 +78,13 @@ double RateSchedule::at(uint64_t steps) const {
   return std::pow(gamma, std::floor(time / period)) * rising * ((std::cos(share * std::numbers::pi) + 1) / 2) * rate;
 }
 
+bool RateSchedule::isValid() const {
+  for (double number : {rate, gamma, period, total, warmup})
+    if (!std::isfinite(number) || number < 0)
+      return false;
+  return period >= 1 && (total == 0 ? warmup == 0 : warmup < total);
+}
+
 RateSchedule RateSchedule::stretched(unsigned parts) const {
   RateSchedule result = *this;
   result.period *= parts;

@@ -29,10 +29,14 @@ struct RateSchedule {
   /// "constant", "step:PERIOD:GAMMA" or "cosine:TOTAL[:WARMUP]", for `rate`. Status::Usage for anything else.
   static Expected<RateSchedule> parse(std::string_view text, double rate);
 
-  /// The rate of the step before which so many were done.
+  /// The rate of the step that `steps` others precede.
   double at(uint64_t steps) const;
   /// The schedule for steps that are `parts` times as many: that many have the rate of one.
   RateSchedule stretched(unsigned parts) const;
+
+  /// Whether all numbers are finite and none negative, the period is at least a step, and a total is more than the
+  /// warm-up.
+  bool isValid() const;
 
   bool operator==(const RateSchedule &) const = default;
 };

@@ -255,6 +255,21 @@ TEST(LearningRate, FollowsTheFormulas) {
     EXPECT_EQ(stretched.at(step), schedule.at(step / 3));
 }
 
+TEST(LearningRate, KnowsSchedulesThatCannotBe) {
+  for (const char *text : {"constant", "step:2:0.5", "step:1:0", "cosine:6:2", "cosine:1"})
+    EXPECT_TRUE(RateSchedule::parse(text, 0)->isValid()) << text;
+  const double notANumber = std::nan(""), infinite = std::numeric_limits<double>::infinity();
+  for (auto [name, member] : runtime::rateParameters)
+    for (double number : {notANumber, infinite, -1.0}) {
+      RateSchedule schedule = *RateSchedule::parse("cosine:6:2", 0.4);
+      schedule.*member = number;
+      EXPECT_FALSE(schedule.isValid()) << name.data() << " " << number;
+    }
+  EXPECT_FALSE((RateSchedule{.period = 0}).isValid());
+  EXPECT_FALSE((RateSchedule{.total = 2, .warmup = 2}).isValid());
+  EXPECT_FALSE((RateSchedule{.warmup = 2}).isValid());
+}
+
 TEST(LearningRate, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(messageOf(RateSchedule::parse("linear", 1)), HasSubstr("expects constant, step:PERIOD:GAMMA or "
                                                                      "cosine:TOTAL[:WARMUP], got \"linear\""));
