@@ -9,13 +9,13 @@
 #include "runtime/Printable.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
-#include "runtime/training/Dataset.h"
 #include "runtime/training/KeptParameters.h"
 #include "runtime/training/ParameterExport.h"
 #include "runtime/training/SequenceData.h"
 #include "runtime/training/StopSignals.h"
 #include "runtime/training/TrainLog.h"
 #include "runtime/training/TrainReport.h"
+#include "runtime/training/TrainingSets.h"
 #include "runtime/training/asynchronous/ReplicaLoop.h"
 
 #include <algorithm>
@@ -184,66 +184,23 @@ private:
   }
 
   Error readData() {
-    if (Error error = readVocabulary())
-      return error;
-    if (schedule.epochs != 0 || !options.data.empty()) {
-      auto read = readData(trained, options.data, "--data");
-      if (!read)
-        return read.error();
-      data = std::move(*read);
-      if (!isForSequences() && data->samples() < batch)
-        return makeError(Status::Failure, "training expects at least a batch of ", batch, " samples, got ",
-                         data->samples(), "; compile with a smaller --batch");
-      if (data->isText())
-        progress.showPerplexity();
-      if (const auto *sequences = dynamic_cast<const SequenceData *>(data.get()))
-        report.sequences = sequences->summary();
-    }
-    if (options.evaluation.empty())
-      return Error::success();
-    auto read = readData(evaluated, options.evaluation, "--eval");
+    bool trains = schedule.epochs != 0 || !options.data.empty();
+    auto read = TrainingSets::read(options, trained, evaluated, trains);
     if (!read)
       return read.error();
-    evaluation = std::move(*read);
+    data = std::move(read->training);
+    evaluation = std::move(read->evaluation);
+    if (!data)
+      return Error::success();
+    const auto *sequences = dynamic_cast<const SequenceData *>(data.get());
+    if (!sequences && data->samples() < batch)
+      return makeError(Status::Failure, "training expects at least a batch of ", batch, " samples, got ",
+                       data->samples(), "; compile with a smaller --batch");
+    if (data->isText())
+      progress.showPerplexity();
+    if (sequences)
+      report.sequences = sequences->summary();
     return Error::success();
-  }
-
-  /// Whether the plan takes sequences of several lengths.
-  bool isForSequences() const { return entries.front()->bucket != 0; }
-
-  Error readVocabulary() {
-    const std::string &file = options.vocabularyFile;
-    for (auto [flag, isGiven] : {std::pair("--vocabulary", !file.empty()), {"--tokens", !options.tokens.empty()}})
-      if (isGiven && !isForSequences())
-        return makeError(Status::Usage, flag, " expects a plan for sequences of text; compile with --buckets");
-    if (isForSequences() && !options.scales.empty())
-      return makeError(Status::Usage, "--scale expects inputs of floating-point numbers, got a plan for sequences");
-    auto kind = findTokenKind(!options.tokens.empty() ? options.tokens : file.empty() ? "bytes" : "words");
-    if (!kind)
-      return makeError(Status::Usage, "--tokens expects bytes, characters or words, got \"", options.tokens, "\"");
-    if ((*kind == TokenKind::Bytes) != file.empty())
-      return makeError(Status::Usage, "--vocabulary ", file.empty() ? "is expected with" : "does not go with",
-                       " --tokens ", options.tokens, "; cleave vocabulary writes one for characters or words");
-    if (file.empty())
-      return Error::success();
-    auto read = Vocabulary::read(file, *kind);
-    if (read)
-      vocabulary = std::move(*read);
-    return read.error();
-  }
-
-  Expected<std::unique_ptr<TrainingData>> readData(const std::vector<const Entry *> &forEntries,
-                                                   const std::vector<std::string> &bindings, const char *option) const {
-    if (isForSequences()) {
-      auto read = SequenceData::read(forEntries, bindings, vocabulary, option);
-      if (!read)
-        return read.error();
-      return std::unique_ptr<TrainingData>(std::make_unique<SequenceData>(std::move(*read)));
-    }
-    auto read = Dataset::read(*forEntries.front(), bindings, options.scales, option);
-    if (!read)
-      return read.error();
-    return std::unique_ptr<TrainingData>(std::make_unique<Dataset>(std::move(*read)));
   }
 
   //===-- checkpoints ---------------------------------------------------------------------------------------------===//
@@ -546,7 +503,6 @@ private:
   /// Those that train, by increasing length of sequences, then those that evaluate, if that is asked for.
   std::vector<const Entry *> entries, trained, evaluated;
   TrainSchedule schedule;
-  Vocabulary vocabulary = Vocabulary::ofBytes();
   std::unique_ptr<TrainingData> data, evaluation;
   LearningRate learningRate;
   std::optional<CheckpointFolder> folder;
