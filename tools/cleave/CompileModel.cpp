@@ -233,11 +233,14 @@ static std::string narrowHint(const Machine &machine) {
 
 /// What to say where kernels of the host stand for those of a GPU, of which fewer do the same; empty where they do not.
 static std::string kernelHint(const Machine &machine) {
-  for (const auto &[name, kind] : machine.kinds)
-    if (kind.driver == "null" && !kind.chip.empty() && whyNotCuda(kind).empty())
-      return "kernels for device kind \"" + name + "\" are chosen as for processors, so that a step is predicted too " +
-             "slow; --machine cuda:" + machine.name + " compiles for the GPU, also where there is none";
-  return "";
+  auto isGpu = [](const auto &named) {
+    return named.second.driver == "null" && !named.second.chip.empty() && whyNotCuda(named.second).empty();
+  };
+  if (machine.kinds.empty() || !llvm::all_of(machine.kinds, isGpu))
+    return "";
+  return "kernels for device kind \"" + machine.kinds.begin()->first + "\" are chosen as for processors, so that a " +
+         "step is predicted too slow; --machine cuda:" + machine.name +
+         " compiles for the GPU, also where there is none";
 }
 
 Error ModelCompiler::place() {

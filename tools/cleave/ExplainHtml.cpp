@@ -98,8 +98,7 @@ private:
     if (summary.isSearched() || prediction->microbatches != 1)
       fact("microbatches", std::to_string(prediction->microbatches));
     fact("schedule", scheduleText(*prediction));
-    if (auto rate = summary.modelFlopsRate())
-      fact("model", decimalText(*rate) + "flop/s a " + (summary.numIdle() ? "busy device" : "device"));
+    fact("rate", summary.modelFlopsText());
     fact("idle devices", summary.idleText());
     if (auto gap = summary.gap())
       fact("lower bound", secondsText(prediction->lowerBoundSeconds) + " for all plans searched; " + gapText(*gap));

@@ -31,12 +31,9 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     line += " simulated";
   if (prediction->simulatedSeconds >= 0 && summary.isSearched())
     line += " (" + secondsText(prediction->stepSeconds) + " by the search)";
-  if (auto rate = summary.modelFlopsRate()) {
-    std::string rateText =
-        decimalText(*rate) + "flop/s of the model a " + (summary.numIdle() ? "busy device" : "device");
-    // The two together are often too long for a line.
-    line += (line.size() + 2 + rateText.size() > lineWidth() ? "\n" : ", ") + rateText;
-  }
+  // The two together are often too long for a line.
+  if (std::string rate = summary.modelFlopsText(); !rate.empty())
+    line += (line.size() + 2 + rate.size() > lineWidth() ? "\n" : ", ") + rate;
   out << line << "\n";
   if (StepCalibration calibration = calibrationOf(*prediction); calibration.step != 1 && prediction->bestSeconds() > 0)
     out << "of it a factor of " << fixedText(calibration.step, 3) << " by "

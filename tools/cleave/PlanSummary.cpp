@@ -186,10 +186,20 @@ std::optional<double> PlanSummary::modelFlopsRate() const {
   return expected->modelFlops / expected->bestSeconds() / static_cast<double>(busy);
 }
 
+std::string PlanSummary::modelFlopsText() const {
+  auto rate = modelFlopsRate();
+  return rate ? decimalText(*rate) + "flop/s of the model a " + (numIdle() ? "busy device" : "device") : "";
+}
+
 size_t PlanSummary::numIdle() const {
-  return static_cast<size_t>(std::count_if(devices.begin(), devices.end(), [](const DeviceSummary &device) {
-    return device.operators == 0 && device.arenaBytes == 0;
-  }));
+  // A plan of replicas is that of the first; the others are on the devices behind.
+  llvm::ArrayRef<DeviceSummary> own = devices;
+  size_t replicas = plan.replicas ? plan.replicas->count : 1;
+  if (plan.replicas)
+    own = own.take_front(plan.replicas->devices);
+  return replicas * static_cast<size_t>(llvm::count_if(own, [](const DeviceSummary &device) {
+           return device.operators == 0 && device.arenaBytes == 0;
+         }));
 }
 
 std::string PlanSummary::idleText() const {
@@ -197,7 +207,7 @@ std::string PlanSummary::idleText() const {
   if (idle == 0)
     return "";
   return countText(idle, "device") + (idle == 1 ? " stays idle: " : " stay idle: ") +
-         (isSearched() ? "no plan that was found is faster with more devices" : "the strategy has no work for more");
+         (isSearched() ? "the search found no faster plan with more devices" : "the strategy has no work for more");
 }
 
 double PlanSummary::peakBytes(uint32_t device) const {

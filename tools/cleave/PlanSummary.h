@@ -73,6 +73,8 @@ public:
   std::string idleText() const;
   /// Floating-point operations of the model a busy device and second, at the predicted step time.
   std::optional<double> modelFlopsRate() const;
+  /// The same in words; empty where it is not known.
+  std::string modelFlopsText() const;
   /// Bytes that a device needs: predicted, or where nobody predicted it, the device's arenas, or those of its stages.
   double peakBytes(uint32_t device) const;
   /// Of the fullest device.
