@@ -200,9 +200,9 @@ class Shell:
     def __init__(self, folder, environment, scratch):
         self.files = [os.path.join(scratch, name) for name in ("out", "error")]
         self.codes, self.code = os.pipe()
-        self.process = subprocess.Popen(["bash", "--norc", "-o", "pipefail"], cwd=folder, env=environment, stdin=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, pass_fds=[self.code], start_new_session=True,
-                                        text=True)
+        self.process = subprocess.Popen(["bash", "--norc", "-o", "pipefail"], cwd=folder, env=environment,
+                                        stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=[self.code],
+                                        start_new_session=True, text=True)
 
     def __enter__(self):
         return self
