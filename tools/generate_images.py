@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Writes images to train on where nobody has Fashion-MNIST at hand: ten patterns of bright and dark squares under noise,
+# Writes images to train on where Fashion-MNIST is not at hand: ten patterns of bright and dark squares under noise,
 # as four files with the names and format of Fashion-MNIST's.
 #
 # python3 tools/generate_images.py FOLDER [SAMPLES]
@@ -43,7 +43,7 @@ def write_images(folder, prefix, count, seed):
 
 
 def generate_images(folder, samples=SAMPLES):
-    """Writes so many images to train on, and others to evaluate with."""
+    """Writes `samples` images to train on, and EVALUATED others to evaluate with."""
     os.makedirs(folder, exist_ok=True)
     write_images(folder, "train", samples, 1)
     write_images(folder, "t10k", EVALUATED, 2)

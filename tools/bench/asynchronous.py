@@ -98,8 +98,8 @@ def local_steps(text, steps):
             run("compile", path("gpt.onnx"), "--machine", f"host:{REPLICAS}x1", "--train", "--loss", "cross-entropy",
                 "--optimizer", inner, "--learning-rate", "0.1" if inner == "sgd" else "0.002", *how, *strategy, "-o",
                 path("plan"))
-            run("train", path("plan"), "--data", f"tokens={path('text.txt')}", "--data", f"labels={path('text.txt')}:next", "--steps", str(steps),
-                "--json", path("json"), "--json-steps")
+            run("train", path("plan"), "--data", f"tokens={path('text.txt')}", "--data",
+                f"labels={path('text.txt')}:next", "--steps", str(steps), "--json", path("json"), "--json-steps")
             with open(path("json"), encoding="utf-8") as file:
                 answer = json.load(file)
         losses = [step["loss"] for step in answer["steps"]]
