@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/CpuDriver.h"
 
+#include "runtime/HostTopology.h"
 #include "runtime/drivers/cpu/CpuArena.h"
 #include "runtime/drivers/cpu/CpuExecutable.h"
 #include "runtime/drivers/cpu/CpuQueue.h"
@@ -22,12 +23,13 @@ constexpr std::chrono::milliseconds patience(5);
 class CpuDevice : public Device {
 public:
   CpuDevice(DriverContext &shared, uint32_t index, NativeLibraries &libraries, unsigned threads, CoreSet cores,
-            std::chrono::nanoseconds spin)
+            CoreSet places, std::chrono::nanoseconds spin)
       : libraries(libraries) {
     context.shared = &shared;
     context.index = index;
     context.threads = threads;
     context.cores = std::move(cores);
+    context.places = std::move(places);
     context.spin = spin;
     context.activeQueues = shared.activeQueues(index);
     context.hasSeveralQueues = countUsedQueues() > 1;
@@ -95,18 +97,22 @@ public:
     const Site &site = context.sites[index];
     unsigned threads = threadsOf(site);
     // The sites of a device take turns on its cores. A single device has no neighbour to be kept away from; the system
-    // places it better than a fixed choice would, which a second process would make as well. Of several processes that
-    // run a plan together each makes its choice without the others, so what starts them places them.
-    CoreSet own;
-    if (context.options.pin && !context.hasOthers() && hasNeighbours && wanted <= cores.size()) {
+    // places it better than a fixed choice would, which a second process would make as well, unless its threads take
+    // all cores. Of several processes that run a plan together each makes its choice without the others, so what starts
+    // them places them.
+    CoreSet own, places;
+    if (context.options.pin && !context.hasOthers() && wanted <= cores.size()) {
       auto first = cores.begin() + static_cast<ptrdiff_t>(firstCore.at(site.device));
-      own.assign(first, first + threads);
+      if (hasNeighbours)
+        own.assign(first, first + threads);
+      if (hasNeighbours || threads == hostTopology().cores.size() || threads == cores.size())
+        places.assign(first, first + threads);
     }
     // With more threads than cores a thread that waits awake keeps another device's from its core.
     auto spin = !context.hasOthers() && wanted <= cores.size() ? std::chrono::nanoseconds(patience)
                                                                : std::chrono::nanoseconds(0);
     return std::unique_ptr<Device>(
-        std::make_unique<CpuDevice>(context, index, libraries, threads, std::move(own), spin));
+        std::make_unique<CpuDevice>(context, index, libraries, threads, std::move(own), std::move(places), spin));
   }
 
 private:

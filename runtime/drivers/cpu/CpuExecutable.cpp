@@ -106,12 +106,13 @@ Error CpuExecutable::call(uint32_t kernel, void *const *arguments) {
   if (loaded.instance)
     return loaded.instance->run(arguments);
   int64_t extent = loaded.extent;
-  auto team = static_cast<int64_t>(threads) < extent ? static_cast<int64_t>(threads) : extent;
-  if (team <= 1) {
+  if (threads <= 1 || extent <= 1) {
     loaded.function(arguments, 0, extent);
     return Error::success();
   }
-#pragma omp parallel num_threads(static_cast<int>(team))
+  // The whole team also where some get no part: libgomp would end the threads that a loop does not want, and start
+  // others for the next.
+#pragma omp parallel num_threads(static_cast<int>(threads))
   {
     // The system may grant a smaller team than asked for; the parts differ by at most one.
     int64_t size = omp_get_num_threads(), rank = omp_get_thread_num();

@@ -8,10 +8,11 @@
 #include "runtime/ParameterLoad.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
+#include "runtime/drivers/cpu/ComputeTeam.h"
 #include "runtime/drivers/cpu/ShortTurns.h"
 
 #include <cstring>
-#include <omp.h>
+#include <optional>
 
 namespace cleave::runtime {
 
@@ -69,8 +70,9 @@ void CpuQueue::submit(std::shared_ptr<Step> step) {
 void CpuQueue::serve() {
   // Transfers, too: they take the core from their own device, which waits for them, and not from one that computes.
   stayOn(context.cores);
+  std::optional<ComputeTeam> team;
   if (kind == QueueKind::Compute)
-    omp_set_num_threads(static_cast<int>(context.threads));
+    team.emplace(context.threads, context.places, context.cores.empty() ? availableCores() : context.cores);
   else
     takeShortTurns();
   RunningInstruction running(context.device());
@@ -84,6 +86,8 @@ void CpuQueue::serve() {
       step = std::move(steps.front());
       steps.pop_front();
     }
+    if (team)
+      team->settle();
     run(*step, running);
   }
 }

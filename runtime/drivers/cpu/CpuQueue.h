@@ -26,9 +26,10 @@ struct CpuQueueContext {
   const Site &site() const { return shared->sites[index]; }
   const PlanDevice &device() const { return shared->plan->devices[site().device]; }
   Executable *executable = nullptr;
-  /// OpenMP threads of a compute queue, and the cores that all queues keep to (none: any).
+  /// OpenMP threads of a compute queue, the cores that all queues keep to (none: any), and a core for each of the
+  /// compute queue's threads (none: the system places them).
   unsigned threads = 1;
-  CoreSet cores;
+  CoreSet cores, places;
   /// How long a compute queue may wait awake before it sleeps.
   std::chrono::nanoseconds spin{};
   /// By EntryPhase::index the queues with instructions, and how often one has ended a step: a step begins on the device

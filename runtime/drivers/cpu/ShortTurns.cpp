@@ -24,13 +24,12 @@ struct Attributes {
 };
 } // namespace
 
-void takeShortTurns() {
+void takeShortTurns(std::chrono::microseconds turn) {
 #ifdef SYS_sched_setattr
-  constexpr uint64_t shortest = 100'000; // what the system takes at least
   Attributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != 0)
     return; // someone has chosen another policy for the process
-  attributes.runtime = shortest;
+  attributes.runtime = static_cast<uint64_t>(std::chrono::nanoseconds(turn).count());
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 #endif
 }
