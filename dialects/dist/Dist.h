@@ -66,8 +66,12 @@ struct Device {
   llvm::StringRef driver; ///< The runtime's driver.
   int64_t cores = 1;      ///< At least one.
   int64_t memory = 0;     ///< Bytes that a plan may use; 0: no limit.
-  /// Of a GPU the architecture that code is compiled for, as "sm_90"; else empty.
+  /// Of a GPU the architecture that code is compiled for, as "sm_90"; of a processor its name, as "x86-64-v3", or empty
+  /// for the one that compiles; empty of what is neither.
   llvm::StringRef chip = {};
+
+  /// Whether it gets a GPU's kernels: the driver "cuda" runs it, or "null" stands for it where it is not at hand.
+  bool isGpu() const { return driver == "cuda" || (driver == "null" && !chip.empty()); }
 };
 
 /// The placement of an operator; null where it has none.

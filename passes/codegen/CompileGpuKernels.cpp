@@ -26,7 +26,7 @@ static std::optional<unsigned> versionOf(StringRef chip) {
 static std::string oldestChipOf(ModuleOp module) {
   StringRef oldest;
   for (const dist::Device &device : dist::getDevices(module)) {
-    if (device.driver != "cuda")
+    if (!device.isGpu())
       continue;
     StringRef chip = device.chip.empty() ? StringRef(oldestChip) : device.chip;
     // What is no architecture stays, and is refused by name.
@@ -34,6 +34,14 @@ static std::string oldestChipOf(ModuleOp module) {
       oldest = chip;
   }
   return oldest.empty() ? oldestChip.str() : oldest.str();
+}
+
+/// Whether all GPUs of the machine are only simulated.
+static bool isSimulated(ModuleOp module) {
+  SmallVector<dist::Device> devices = dist::getDevices(module);
+  auto isGpu = [](const dist::Device &device) { return device.isGpu(); };
+  return llvm::any_of(devices, isGpu) &&
+         llvm::none_of(devices, [](const dist::Device &device) { return device.driver == "cuda"; });
 }
 
 /// The parameter that a value is, as it was before the step; null for what is none.
@@ -94,6 +102,7 @@ private:
     options.processors = getAnalysis<CostAnalysis>().gpuModel().processors;
     options.reference = reference;
     options.threads = threads;
+    options.runs = !isSimulated(getOperation());
     auto object = compileGpuKernels(getContext(), sources, options);
     if (!object) {
       getOperation().emitError("kernels for GPUs expect to compile: ") << llvm::toString(object.takeError());

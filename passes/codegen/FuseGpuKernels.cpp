@@ -46,7 +46,7 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
   void runOnOperation() override {
     auto &costs = getAnalysis<CostAnalysis>();
     for (auto program : getOperation().getOps<dist::ProgramOp>()) {
-      if (dist::getDeviceOf(program).driver != "cuda")
+      if (!dist::getDeviceOf(program).isGpu())
         continue;
       auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(program, program.getMeshAttr());
       setGpu(costs.gpuModel(mesh));

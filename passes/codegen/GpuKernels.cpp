@@ -85,6 +85,8 @@ static llvm::Error compile(MLIRContext &context, GpuPart &part, const GpuTarget 
   for (auto [source, info] : llvm::zip(part.sources, part.infos))
     if (failed(buildKernel(*module, source, options, info)))
       return llvm::createStringError("kernel '" + source.symbol + "' expects operators with a reference meaning");
+  if (!options.runs)
+    return llvm::Error::success();
   std::string name = "kernel '" + part.sources.front().symbol + "' or one after it";
   if (failed(lowerToNvvmDialect(*module)))
     return llvm::createStringError(name + " expects to lower to LLVM");
@@ -154,7 +156,8 @@ llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<GpuKe
     object.kernels.insert(object.kernels.end(), part.infos.begin(), part.infos.end());
     texts.push_back(std::move(part.ptx));
   }
-  object.ptx = joinPtx(texts);
+  if (options.runs)
+    object.ptx = joinPtx(texts);
   return object;
 }
 

@@ -31,6 +31,8 @@ struct GpuOptions {
   bool reference = false;
   /// Threads that compile; the text does not depend on it.
   unsigned threads = 1;
+  /// Whether anything will run the kernels; else the text is empty, and their launches and memory are all there is.
+  bool runs = true;
 };
 
 /// A kernel, and which of its outputs may lie where an input lies: that input, then that output.

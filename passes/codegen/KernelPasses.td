@@ -228,7 +228,7 @@ def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleO
         blocks = 128, threads = 256, shared_bytes = 0>], object = @gpu} { … }
     ```
     Functions such as `exp` come from CUDA's libdevice, which is found where the toolkit was when Cleave was built, or in
-    CUDA_PATH.
+    CUDA_PATH. Where the driver `null` stands for all GPUs the text is empty: nothing will run it.
     Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
     Guarantees: every kernel of the driver `cuda` refers to the object and names its launches, in order.
   }];

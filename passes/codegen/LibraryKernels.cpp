@@ -18,7 +18,7 @@ namespace cleave {
 
 KernelDevice kernelDeviceOf(dist::ProgramOp program) {
   dist::Device device = dist::getDeviceOf(program);
-  if (device.driver == "cuda")
+  if (device.isGpu())
     return {&runtime::cudaLibraries(), 1};
   auto processor = plan::getProcessor(program->getParentOfType<ModuleOp>());
   bool isWide = !processor || processor->hasFeature("avx512f");

@@ -30,7 +30,7 @@ constexpr size_t mostGpuArguments = 1024;
 class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNativeKernels> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<dist::ProgramOp>()) {
-      driver = dist::getDeviceOf(program).driver == "cuda" ? "cuda" : "cpu";
+      driver = dist::getDeviceOf(program).isGpu() ? "cuda" : "cpu";
       for (Operation &op : llvm::make_early_inc_range(program.getBody().front()))
         if (failed(outline(&op)))
           return signalPassFailure();

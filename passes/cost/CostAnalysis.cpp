@@ -138,7 +138,7 @@ GpuModel CostAnalysis::gpuModel(dist::MeshOp mesh) { return gpuModel(meshCost(me
 GpuModel CostAnalysis::gpuModel() const {
   SmallVector<unsigned> devices;
   for (auto [number, device] : llvm::enumerate(machine.devices))
-    if (device.driver == "cuda")
+    if (device.isGpu())
       devices.push_back(static_cast<unsigned>(number));
   if (!devices.empty())
     return gpuModel(devices);

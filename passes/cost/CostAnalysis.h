@@ -67,7 +67,7 @@ public:
   /// are the default machine's.
   GpuModel gpuModel(llvm::ArrayRef<unsigned> devices) const;
   GpuModel gpuModel(dist::MeshOp mesh);
-  /// The same for all devices that the driver "cuda" runs; of the default machine where there are none.
+  /// The same for all devices that are GPUs; of the default machine where there are none.
   GpuModel gpuModel() const;
 
 private:

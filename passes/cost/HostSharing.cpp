@@ -25,8 +25,7 @@ HostSharing::HostSharing(const Machine &machine) : machine(machine) {
     auto kind = machine.kinds.find(spec.kind);
     bool isKnown = kind != machine.kinds.end();
     // GPUs compute without their host.
-    bool isGpu = spec.driver == "cuda" || (isKnown && isChipName(kind->second.chip));
-    double threads = isGpu ? 0 : std::min<double>(spec.cores, cores(device));
+    double threads = spec.isGpu() ? 0 : std::min<double>(spec.cores, cores(device));
     shares.push_back({threads, isKnown ? std::max(1.0, kind->second.neighbourSlowdown) : 1});
   }
   std::vector<unsigned> all(machine.devices.size());

@@ -109,8 +109,10 @@ void addDevices(Machine &machine) {
     for (unsigned i = 0; i < spec.count; ++i, ++host)
       for (const HostSpec::Devices &devices : spec.devices) {
         const DeviceKind &kind = machine.kinds.at(devices.kind);
-        std::string chip = kind.driver == "null" ? "" : kind.chip;
-        if (kind.driver == "cuda" && chip.empty())
+        // What only stands for a GPU runs nothing: its code need not be for the very chip, which may be too old for
+        // code, or too new.
+        std::string chip = kind.chip;
+        if (kind.driver == "cuda" ? chip.empty() : kind.driver == "null" && !chip.empty())
           chip = oldestChip.str();
         for (unsigned j = 0; j < devices.count; ++j)
           machine.devices.push_back({devices.kind + "." + std::to_string(machine.devices.size()), kind.driver,

@@ -26,11 +26,14 @@ struct DeviceSpec {
   uint64_t memoryLimit = 0; ///< Bytes that a plan may use; 0: no limit.
   std::string kind = {};    ///< A key of Machine::kinds; empty where nothing is known of the device's speed.
   unsigned host = 0;        ///< The number of its host; devices stand host by host.
-  /// What code is compiled for: with the driver "cuda" an architecture, as "sm_90"; with "cpu" a processor, as
-  /// "x86-64-v3", or empty for the one that compiles.
+  /// What code is compiled for: with the driver "cuda" an architecture, as "sm_90", with "null", too, where it stands
+  /// for a GPU; with "cpu" a processor, as "x86-64-v3", or empty for the one that compiles.
   std::string chip = {};
   /// Tells zones apart between which there are links; 0: no link names the zone of its host.
   unsigned zone = 0;
+
+  /// Whether it gets a GPU's kernels, as dist::Device says it.
+  bool isGpu() const { return driver == "cuda" || (driver == "null" && !chip.empty()); }
 };
 
 /// The part of a peak rate that is reached, by the size of the work: points in ascending order of size, between which

@@ -14,14 +14,13 @@ using namespace llvm;
 namespace cleave {
 
 bool canRoundProducts(const Machine &machine) {
-  return any_of(machine.devices, [](const DeviceSpec &device) { return device.driver == "cuda"; });
+  return any_of(machine.devices, [](const DeviceSpec &device) { return device.isGpu(); });
 }
 
-Machine withRoundedProducts(Machine machine, bool simulated) {
+Machine withRoundedProducts(Machine machine) {
   for (auto &[name, kind] : machine.kinds) {
     auto rate = kind.peak.find("tf32");
-    bool isGpu = kind.driver == "cuda" || (simulated && kind.driver == "null");
-    if (!isGpu || rate == kind.peak.end())
+    if (kind.driver == "cpu" || rate == kind.peak.end())
       continue;
     kind.peak["f32"] = rate->second;
     if (const TileModel *tiles = kind.findTiles("tf32")) {
@@ -36,9 +35,8 @@ Machine withRoundedProducts(Machine machine, bool simulated) {
 }
 
 Machine costedMachine(Machine machine, bool libraries) {
-  bool others = machine.executor.roundsProducts;
-  if (libraries || others)
-    machine = withRoundedProducts(std::move(machine), others);
+  if (libraries || machine.executor.roundsProducts)
+    machine = withRoundedProducts(std::move(machine));
   return withCalibration(std::move(machine));
 }
 

@@ -13,14 +13,13 @@ namespace runtime {
 struct Kernel;
 }
 
-/// Whether the machine has devices whose libraries can round products: GPUs that are run by the driver "cuda".
+/// Whether the machine has devices whose libraries can round products, which are GPUs.
 bool canRoundProducts(const Machine &machine);
 
 /// The machine as it computes float32 with rounded products: what its kinds of GPUs say of "tf32" takes the place of
-/// what they say of "f32", where they say it; with `simulated` that of GPUs which the driver "null" stands for, too, as
-/// other software than Cleave computes on them. Exact for products alone: of other operators it raises the rate of
+/// what they say of "f32", where they say it. Exact for products alone: of other operators it raises the rate of
 /// computing, which on GPUs is not what they wait for.
-Machine withRoundedProducts(Machine machine, bool simulated = false);
+Machine withRoundedProducts(Machine machine);
 
 /// The machine that a search or an analysis costs with: rounded products where its executor, or `libraries`, round
 /// them, and what measured steps have said (Calibration.h).

@@ -172,7 +172,7 @@ Error ModelCompiler::checkRounding() const {
   if (!target.tf32)
     return Error::success();
   if (!canRoundProducts(machine))
-    return makeError(Status::Usage, "--tf32 expects devices that are GPUs, as those of --machine cuda:h100:1; got ",
+    return makeError(Status::Usage, "--tf32 expects devices that are GPUs, as those of --machine h100:1; got ",
                      machine.name);
   if (target.reference || target.noLibraries)
     return makeError(Status::Usage, "--tf32 is for kernels of libraries; got ",
@@ -231,16 +231,14 @@ static std::string narrowHint(const Machine &machine) {
   return "";
 }
 
-/// What to say where kernels of the host stand for those of a GPU, of which fewer do the same; empty where they do not.
+/// What to say where a kind has a rate that only GPUs have, but no GPU's chip; empty where none has.
 static std::string kernelHint(const Machine &machine) {
-  auto isGpu = [](const auto &named) {
-    return named.second.driver == "null" && !named.second.chip.empty() && whyNotCuda(named.second).empty();
-  };
-  if (machine.kinds.empty() || !llvm::all_of(machine.kinds, isGpu))
-    return "";
-  return "kernels for device kind \"" + machine.kinds.begin()->first + "\" are chosen as for processors, so that a " +
-         "step is predicted too slow; --machine cuda:" + machine.name +
-         " compiles for the GPU, also where there is none";
+  for (const auto &[name, kind] : machine.kinds)
+    if (kind.driver == "null" && kind.chip.empty() && kind.peak.count("tf32"))
+      return "device kind \"" + name +
+             "\" gets the kernels of a processor, which are more and slower than a GPU's; if " +
+             "it is one, say so in the machine file, as in \"chip: sm_90\"";
+  return "";
 }
 
 Error ModelCompiler::place() {
@@ -256,6 +254,10 @@ Error ModelCompiler::place() {
     result.machineNotes.push_back(hint);
   if (std::string hint = kernelHint(machine); !onlyPlans() && !hint.empty())
     result.machineNotes.push_back(hint);
+  if (target.train && onlyPlans() && target.elementType != "f32")
+    result.machineNotes.push_back("planned as for software that keeps parameters and gradients in " +
+                                  target.elementType + "; a step that Cleave runs, with --loss, keeps them in f32, " +
+                                  "and takes longer to join gradients");
   if (!target.executor.empty()) {
     auto executor = findExecutor(target.executor, "--executor");
     if (!executor)

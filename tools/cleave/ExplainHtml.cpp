@@ -100,8 +100,7 @@ private:
     fact("schedule", scheduleText(*prediction));
     fact("rate", summary.modelFlopsText());
     fact("idle devices", summary.idleText());
-    if (auto gap = summary.gap())
-      fact("lower bound", secondsText(prediction->lowerBoundSeconds) + " for all plans searched; " + gapText(*gap));
+    fact("lower bound", summary.boundText());
   }
 
   void writeMeshes() {

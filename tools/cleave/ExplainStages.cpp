@@ -56,9 +56,8 @@ void explainPrediction(raw_ostream &out, const PlanSummary &summary) {
     facts.push_back("schedule " + scheduleText(*prediction));
   if (!facts.empty())
     out << join(facts, ", ") << "\n";
-  if (auto gap = summary.gap())
-    out << "lower bound " << secondsText(prediction->lowerBoundSeconds) << " for all plans searched; " << gapText(*gap)
-        << "\n";
+  if (std::string bound = summary.boundText(); !bound.empty())
+    out << "lower bound " << bound << "\n";
 }
 
 /// Microbatches: a chunk of a stage keeps a part of one.

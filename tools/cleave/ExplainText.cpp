@@ -34,12 +34,21 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
 
 /// What a step computes besides the model: the plan's settings, by the options that give them.
 static void printSettings(raw_ostream &out, const PlanSummary &summary) {
-  std::string line;
-  for (const runtime::Setting &setting : summary.plan.settings)
+  std::string line, dtype = "f32";
+  bool trains = false;
+  for (const runtime::Setting &setting : summary.plan.settings) {
+    trains |= setting.name == "train" || setting.name == "loss";
+    if (setting.name == "dtype")
+      dtype = setting.value;
     if (setting.name != "train")
       line += (line.empty() ? "" : ", ") + setting.name + " " + setting.value;
+  }
   if (!line.empty())
     out << "compiled with " << shortened(line, lineWidth() - 14) << "\n";
+  // Which of the two it is decides how long gradients take to be joined (Searcher::precision).
+  if (trains && dtype != "f32")
+    out << "parameters and gradients are "
+        << (summary.entry.isDecision() ? dtype + ", with f32 copies beside the optimizer's state" : "f32") << "\n";
 }
 
 /// The meshes with axes; many with equal axes in one line.

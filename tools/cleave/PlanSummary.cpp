@@ -171,11 +171,25 @@ std::optional<double> PlanSummary::gap() const {
   return expected->stepSeconds / expected->lowerBoundSeconds - 1;
 }
 
-std::string gapText(double gap) {
+/// What a gap says of the plan; of a negative one that the bound is inconsistent.
+static std::string gapText(double gap) {
   constexpr double rounding = 1e-6;
   if (gap < -rounding)
     return "bound inconsistent: this plan takes " + percentText(-gap, 1) + " less; please report it";
   return gap < rounding ? "this one is an optimum" : "this one is at most " + percentText(gap, 1) + " above";
+}
+
+std::string PlanSummary::boundText() const {
+  std::optional<double> known = gap();
+  if (!known)
+    return "";
+  double bound = prediction()->lowerBoundSeconds;
+  std::string text = secondsText(bound) + " for all plans searched; " + gapText(*known);
+  // The simulator knows kernels and waits that the search, whose bound it is, does not.
+  if (double simulated = prediction()->simulatedSeconds; simulated >= 0)
+    text += ", as simulated " + percentText(std::abs(simulated / bound - 1), 1) +
+            (simulated >= bound ? " above it" : " below it");
+  return text;
 }
 
 std::optional<double> PlanSummary::modelFlopsRate() const {

@@ -180,6 +180,11 @@ Expected<std::vector<TensorDifference>> compareWithReference(const VerifyOptions
   if (plan->entries.front().isDecision())
     return makeError(Status::Usage, "--numeric expects a plan that can run; \"", options.subject,
                      "\" is what was decided about a training step; compile with --loss");
+  for (const runtime::PlanDevice &device : plan->devices)
+    if (device.driver == "null")
+      return makeError(Status::Usage, "--numeric expects devices that compute; \"", device.name,
+                       "\" only stands for one; compile with the same --strategy and --degrees, or --place, for host:",
+                       plan->devices.size());
   if (llvm::any_of(plan->entries, [](const runtime::Entry &entry) { return entry.name == runtime::drainEntryName; }))
     return makeError(Status::Usage, "--numeric expects steps that end before the next one begins; the pipeline of \"",
                      options.subject, "\" goes on from step to step; compile it with another --schedule");

@@ -124,9 +124,11 @@ TEST(MachineFileTest, Everything) {
   EXPECT_EQ(machine.devices[10].driver, "cpu");
   EXPECT_EQ(machine.devices[10].cores, 3u);
   EXPECT_EQ(machine.devices[10].chip, "");
-  // A chip is what code is compiled for; what simulates needs none.
+  // A chip is what code is compiled for; what only stands for a GPU takes any.
   EXPECT_EQ(machine.kinds.at("known").chip, "sm_100");
-  EXPECT_EQ(machine.devices[11].chip, "");
+  EXPECT_EQ(machine.devices[11].chip, "sm_80");
+  EXPECT_TRUE(machine.devices[11].isGpu());
+  EXPECT_FALSE(machine.devices[10].isGpu());
   EXPECT_EQ(machine.devices[12].driver, "cuda");
   EXPECT_EQ(machine.devices[12].chip, "sm_90");
   EXPECT_EQ(machine.devices[13].chip, "sm_80");
