@@ -15,6 +15,8 @@ namespace cleave {
 /// Names of axes, and keys of `--degrees`.
 inline constexpr llvm::StringLiteral dataAxis = "data", modelAxis = "model", pipelineDegree = "pipeline",
                                      sequenceAxis = "sequence", expertAxis = "expert";
+/// The name of an axis that cuts rows and columns of images; no key of `--degrees`.
+inline constexpr llvm::StringLiteral spaceAxis = "space";
 
 /// How many parts the batch and the layers are split into, into how many stages the layers, into how many parts the
 /// sequence and the experts; what is not said is open.

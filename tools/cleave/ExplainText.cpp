@@ -74,6 +74,36 @@ static void printMeshes(raw_ostream &out, const PlanSummary &summary, Detail det
   out << moreText(rows.size() - shown);
 }
 
+/// What each axis cuts, by the work of the operators: names alone do not tell, least of all those of placement files.
+static void printAxes(raw_ostream &out, const PlanSummary &summary) {
+  constexpr double leastShare = 0.005;
+  constexpr size_t mostFactors = 4;
+  std::map<StringRef, std::map<std::string, double>> cuts;
+  double all = 0;
+  for (const Operator &op : summary.entry.operators) {
+    all += op.flops;
+    for (const SplitFactor &part : readSplit(op.split))
+      for (StringRef axis : part.axes)
+        cuts[axis][part.factor.str()] += op.flops;
+  }
+  if (all == 0)
+    return;
+  for (auto &[axis, factors] : cuts) {
+    std::vector<std::pair<double, std::string>> largest;
+    for (auto &[factor, flops] : factors)
+      if (flops >= leastShare * all)
+        largest.push_back({-flops, factor});
+    llvm::sort(largest);
+    if (largest.size() > mostFactors)
+      largest.resize(mostFactors);
+    std::string text;
+    for (auto &[flops, factor] : largest)
+      text += (text.empty() ? "" : ", ") + factor + " in " + percentText(-flops / all, 1);
+    if (!text.empty())
+      out << "axis " << shortened(axis, lineWidth() / 3) << " cuts " << text << " of the work\n";
+  }
+}
+
 static void printPorts(raw_ostream &out, StringRef what, const std::vector<runtime::Port> &ports) {
   for (const runtime::Port &port : ports) {
     std::string type = port.type.text();
@@ -103,6 +133,7 @@ void explainAsText(raw_ostream &out, const PlanSummary &summary, Detail detail) 
   printHeader(out, summary);
   explainPrediction(out, summary);
   printMeshes(out, summary, detail);
+  printAxes(out, summary);
   explainDecision(out, summary);
   printSettings(out, summary);
   printPorts(out, "input", summary.entry.inputs);

@@ -8,6 +8,7 @@
 #include "tools/cleave/Figures.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <array>
@@ -274,6 +275,20 @@ std::string meshText(const Mesh &mesh) {
   for (const Axis &axis : mesh.axes)
     text += (axis.name == mesh.axes.front().name ? ": " : " x ") + axis.name + " " + std::to_string(axis.size);
   return text;
+}
+
+std::vector<SplitFactor> readSplit(llvm::StringRef text) {
+  std::vector<SplitFactor> factors;
+  for (llvm::StringRef part : llvm::split(text, ", ")) {
+    auto [factor, axes] = part.split('/');
+    if (axes.empty())
+      continue;
+    SplitFactor &read = factors.emplace_back();
+    read.factor = factor;
+    for (llvm::StringRef axis : llvm::split(axes, "/"))
+      read.axes.push_back(axis.rsplit(' ').first);
+  }
+  return factors;
 }
 
 std::string degreesText(const std::vector<Degree> &degrees) {

@@ -125,6 +125,14 @@ std::string degreesText(const std::vector<runtime::Degree> &degrees);
 /// "grid: data 2 x model 4", or the mesh's name where it has no axes.
 std::string meshText(const runtime::Mesh &mesh);
 
+/// A factor that a split cuts, and the axes along which.
+struct SplitFactor {
+  llvm::StringRef factor;
+  llvm::SmallVector<llvm::StringRef, 2> axes;
+};
+/// Reads an operator's split, "batch/data 2, out_channel/model 4/x 2"; the text must outlive what is returned.
+std::vector<SplitFactor> readSplit(llvm::StringRef text);
+
 /// "64x56x56", or "scalar".
 std::string shapeText(const std::vector<int64_t> &shape);
 

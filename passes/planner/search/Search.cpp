@@ -123,18 +123,48 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, ScheduleChoice ch
   return problem;
 }
 
+/// What an axis is called that cuts this factor: of a product with weights by whether they have it or the data alone,
+/// which other operators do not tell; none for these.
+static llvm::StringRef axisNameOf(const Operator &op, unsigned factor) {
+  if (factor == op.batch)
+    return dataAxis;
+  bool hasWeights = false, ofWeights = false, ofData = false;
+  for (auto [operand, dims] : llvm::zip_equal(op.operands, op.rule.operands)) {
+    bool has = llvm::any_of(dims, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
+    (operand.parameter != none ? ofWeights : ofData) |= has;
+    hasWeights |= operand.parameter != none;
+  }
+  if (op.cost.costClass != CostClass::Contraction || !hasWeights)
+    return "";
+  // A convolution has a set of weights for each of its groups, too, but these are channels.
+  if (ofWeights)
+    return ofData && !op.slides && op.rule.factors[factor].kind == FactorKind::Parallel ? expertAxis : modelAxis;
+  return op.slides ? spaceAxis : sequenceAxis;
+}
+
 /// Names of axes: those of the degrees, else by what most work is cut along.
 static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &graph, const FoundStage &stage) {
   std::vector<MeshAxis> axes;
   std::set<std::string> used;
   for (unsigned axis = 0; axis != shape.sizes.size(); ++axis) {
-    double batched = 0, others = 0;
+    std::map<llvm::StringRef, double> work;
+    double others = 0;
     for (unsigned index = stage.first; index != stage.last; ++index) {
       unsigned factor = stage.factors[index - stage.first][axis];
-      if (factor != none)
-        (factor == graph.operators[index].batch ? batched : others) += graph.operators[index].cost.flops;
+      if (factor == none)
+        continue;
+      const Operator &op = graph.operators[index];
+      llvm::StringRef name = axisNameOf(op, factor);
+      (name.empty() ? others : work[name]) += op.cost.flops;
     }
-    std::string name = axis < shape.names.size() ? shape.names[axis] : (batched >= others ? dataAxis : modelAxis).str();
+    // Where no product with weights is cut but along the batch, what else is cut counts, too.
+    if (work.size() == work.count(dataAxis))
+      work[modelAxis] = others;
+    llvm::StringRef most = dataAxis;
+    for (auto [name, flops] : work)
+      if (flops > work[most])
+        most = name;
+    std::string name = axis < shape.names.size() ? shape.names[axis] : most.str();
     if (!used.insert(name).second)
       name += "2";
     used.insert(name);
