@@ -92,6 +92,13 @@ llvm::Expected<OptimizerOptions> parseOptimizer(StringRef name, StringRef text) 
   return options;
 }
 
+std::vector<std::pair<StringRef, double>> hyperparametersOf(const OptimizerOptions &options) {
+  std::vector<std::pair<StringRef, double>> numbers;
+  for (const OptimizerKey &key : optimizerTable()[static_cast<size_t>(options.kind)].keys)
+    numbers.emplace_back(key.name, options.*key.member);
+  return numbers;
+}
+
 std::vector<StateSpec> stateOf(const OptimizerOptions &options) {
   switch (options.kind) {
   case OptimizerKind::SGD:

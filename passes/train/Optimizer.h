@@ -43,6 +43,9 @@ llvm::ArrayRef<llvm::StringRef> optimizerNames();
 /// alpha, beta1, beta2, epsilon, weight-decay. The learning rate is PyTorch's default, and constant.
 llvm::Expected<OptimizerOptions> parseOptimizer(llvm::StringRef name, llvm::StringRef options);
 
+/// The numbers of an optimizer's formula, by the keys of parseOptimizer, without the learning rate.
+std::vector<std::pair<llvm::StringRef, double>> hyperparametersOf(const OptimizerOptions &options);
+
 /// A tensor that an optimizer keeps beside each parameter, of the parameter's type, zero before the first step. The
 /// parameter NAME has the state "NAME/momentum".
 struct StateSpec {

@@ -153,6 +153,45 @@ def TrainingStepPass : Pass<"train-build-step", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
 }
 
+def PlaceHomesPass : Pass<"train-place-homes", "::mlir::ModuleOp"> {
+  let summary = "Say where a step would keep what it trains";
+  let description = [{
+    For plans that hold decisions about a training step and not the step: parameters, and the state that the optimizer
+    keeps of them, lie where `train-build-step` would keep them.
+
+    Before:
+    ```mlir
+    dist.mesh @pair <["data" = 2], devices = [0, 1]>
+    dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 1.0 : f64>
+    dfg.graph @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      %0 = dfg.read @w : tensor<4xf32>
+      %1 = dfg.mul %x, %0 {dist.place = #dist.place<@pair, by = "planner", split = <{d0 = ["data"]}>>} …
+      dfg.return %1 : tensor<2x4xf32>
+    }
+    ```
+    After, with momentum whose state replicas share (`optimizer=momentum zero=1`):
+    ```mlir
+    dist.mesh @pair <["data" = 2], devices = [0, 1]>
+    dfg.parameter @w : tensor<4xf32> = #dfg.fill<value = 1.0 : f64>
+    dfg.parameter state @"w/momentum" : tensor<4xf32> = #dfg.fill<value = 0.0 : f64>
+    dfg.graph @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      %0 = dfg.read @w {dist.place = #dist.place<@pair, by = "home">} : tensor<4xf32>
+      %2 = dfg.read @"w/momentum" {dist.place = #dist.place<@pair, by = "optimizer", split = <{d0 = ["data"]}>>} …
+      %1 = dfg.mul %x, %0 {dist.place = #dist.place<@pair, by = "planner", split = <{d0 = ["data"]}>>} …
+      dfg.return %1 : tensor<2x4xf32>
+    }
+    ```
+    Requires: `dist.place` on the operators of graphs, which are forward graphs.
+    Guarantees: of each parameter that an operator uses the first read has a place, and so has one of each state of the
+    optimizer, except where an axis with shares cuts it. Nothing uses the state.
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", [{"sgd"}], "whose state there is">,
+    Option<"zero", "zero", "unsigned", "0", "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too">
+  ];
+  let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];
+}
+
 def NarrowArithmeticPass : Pass<"train-narrow-arithmetic", "::mlir::ModuleOp"> {
   let summary = "Compute in bfloat16 what gains from it";
   let description = [{

@@ -169,17 +169,12 @@ FailureOr<StepScalars> StepWriter::countStep(FlatSymbolRefAttr mesh) {
   return scalars;
 }
 
-Layout StepWriter::updateLayout(const Parameter &parameter) {
-  FlatSymbolRefAttr mesh = dist::getPlace(parameter.read).getMesh();
-  return options.of(mesh).zero >= 1 ? shareReplicas(parameter.home, places.shapeOf(mesh)) : parameter.home;
-}
-
 LogicalResult StepWriter::clip(ArrayRef<Parameter *> trained, SmallVector<Value> &gradients) {
   if (options.clipNorm <= 0)
     return success();
   llvm::DenseMap<Value, Layout> known;
   for (auto [parameter, gradient] : llvm::zip_equal(trained, gradients))
-    known.try_emplace(gradient, updateLayout(*parameter));
+    known.try_emplace(gradient, parameter->updated);
   Location location = dfg::getNodeLocation(builder.getContext(), "clip", "ClipNorm");
   recorder.take();
   gradients = clipByGlobalNorm(builder, location, gradients, options.clipNorm);
@@ -201,7 +196,7 @@ LogicalResult StepWriter::clip(ArrayRef<Parameter *> trained, SmallVector<Value>
 LogicalResult StepWriter::updateParameter(Parameter &parameter, Value gradient, const StepScalars &scalars) {
   dfg::ReadOp read = parameter.read;
   FlatSymbolRefAttr mesh = dist::getPlace(read).getMesh();
-  Layout layout = updateLayout(parameter);
+  Layout layout = parameter.updated;
   auto type = cast<RankedTensorType>(read.getType());
   SmallVector<dfg::ReadOp> states;
   SmallVector<Value> values;

@@ -20,8 +20,6 @@ Location partOf(Location location, StringRef part) {
   return dfg::getNodeLocation(location.getContext(), (name + "/" + part).str(), dfg::getNodeKind(location));
 }
 
-static bool isFloat(Value value) { return isa<FloatType>(cast<ShapedType>(value.getType()).getElementType()); }
-
 FailureOr<dfg::GraphOp> StepWriter::write() {
   if (failed(check()) || failed(createGraph()))
     return failure();
@@ -118,13 +116,11 @@ void StepWriter::findActive() {
   SymbolTable symbols(module);
   for (Operation &op : forward.getBody().front()) {
     bool isActive = llvm::any_of(op.getOperands(), [&](Value operand) { return active.contains(operand); });
-    if (auto read = dyn_cast<dfg::ReadOp>(op)) {
-      auto parameter = symbols.lookup<dfg::ParameterOp>(read.getParameter());
-      isActive = !parameter.getState() && isFloat(read);
-    }
+    auto read = dyn_cast<dfg::ReadOp>(op);
+    if (read)
+      isActive = isTrained(read, symbols);
     if (isActive)
       active.insert(op.result_begin(), op.result_end());
-    auto read = dyn_cast<dfg::ReadOp>(op);
     bool isOfBatch = read && writers.contains(read.getParameterAttr());
     for (Value operand : op.getOperands())
       isOfBatch |= !operand.getDefiningOp() || ofBatch.contains(operand);
@@ -160,23 +156,16 @@ LogicalResult StepWriter::readParameters() {
 }
 
 LogicalResult StepWriter::findHome(dfg::ReadOp read, Parameter &parameter) {
-  OpOperand *first = nullptr;
-  for (OpOperand &use : read->getUses())
-    if (!isa<dfg::ReturnOp>(use.getOwner()) && (!first || use.getOwner()->isBeforeInBlock(first->getOwner())))
-      first = &use;
-  if (!first)
-    return read.emitOpError("is given out as it is: training expects parameters to be used");
-  if (failed(places.follow(first->getOwner(), SmallVector<Value>(first->getOwner()->getNumResults()))))
+  auto home = cleave::findHome(read, active.contains(read), options, places);
+  if (failed(home))
     return failure();
-  FlatSymbolRefAttr mesh = dist::getPlace(first->getOwner()).getMesh();
-  parameter.home = *places.find(first->get());
-  if (options.of(mesh).zero == 3 && active.contains(read))
-    parameter.home = shareReplicas(parameter.home, places.shapeOf(mesh));
-  parameter.isShared = parameter.home != *places.find(first->get());
+  parameter.home = home->kept;
+  parameter.updated = home->updated;
+  parameter.isShared = home->kept != home->used;
   if (parameter.isShared)
     shownReads[parameter.read] = parameter.read;
   recorder.operators = {parameter.read};
-  return placeCreated(mesh, "home", {{parameter.read, parameter.home}});
+  return placeCreated(home->mesh, "home", {{parameter.read, parameter.home}});
 }
 
 //===-- forward ---------------------------------------------------------------------------------------------===//

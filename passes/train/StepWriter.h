@@ -9,6 +9,7 @@
 #define CLEAVE_PASSES_TRAIN_STEPWRITER_H
 
 #include "passes/train/GradientPlaces.h"
+#include "passes/train/ParameterHomes.h"
 #include "passes/train/TaskOrder.h"
 #include "passes/train/TrainingStep.h"
 
@@ -78,7 +79,8 @@ private:
     dfg::ReadOp read; ///< In the step, placed at home.
     /// The version that gradients are of: the same one, but in a pipeline that does not drain.
     dfg::ReadOp previous;
-    dist::Layout home; ///< Of it.
+    dist::Layout home;    ///< Of it.
+    dist::Layout updated; ///< As the optimizer works on it.
     /// Replicas have parts of it, and tasks gather the whole.
     bool isShared = false;
     /// By mesh: the sum of its gradients so far, and how it lies.
@@ -287,9 +289,6 @@ private:
 
   /// The number of steps done, and what the optimizer derives from it.
   llvm::FailureOr<StepScalars> countStep(mlir::FlatSymbolRefAttr mesh);
-
-  /// How the parts of a parameter lie that devices bring up to date.
-  dist::Layout updateLayout(const Parameter &parameter);
 
   /// Scales the gradients down where they are too large together. Each operator stands where its first operand does.
   mlir::LogicalResult clip(llvm::ArrayRef<Parameter *> trained, llvm::SmallVector<mlir::Value> &gradients);
