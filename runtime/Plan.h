@@ -268,7 +268,8 @@ struct Operator {
   std::vector<int64_t> shape;
   uint32_t ways = 1, stage = 0;
   double communicationSeconds = -1, alternativeSeconds = -1;
-  std::vector<std::string> splits; ///< of a plan without programs: of each of the node's operators
+  std::vector<std::string> splits;  ///< of a plan without programs: of each of the node's operators
+  std::vector<uint32_t> parameters; ///< those that it reads, ascending
   std::string alternative;
 };
 
@@ -314,6 +315,14 @@ struct Prediction {
   double bestSeconds() const { return simulatedSeconds >= 0 ? simulatedSeconds : stepSeconds; }
 };
 
+/// Of an entry without programs: what devices of a mesh are to keep of a parameter, or of the optimizer's state of one;
+/// -1: all of it. `isTrained`: steps write it.
+struct Home {
+  uint32_t parameter = 0, mesh = 0;
+  int32_t tile = -1;
+  bool isTrained = false;
+};
+
 struct Entry {
   std::string name;
   std::vector<Port> inputs, outputs;
@@ -326,6 +335,7 @@ struct Entry {
   uint64_t samples = 0;
   /// The length of sequences that it is for, where the plan has entries for several; else 0.
   uint64_t bucket = 0;
+  std::vector<Home> homes;
 
   /// Whether it is what the planner decided about a training step, without programs that would run it.
   bool isDecision() const { return prediction && prediction->training && programs.empty(); }

@@ -239,6 +239,7 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   to.alternative = text(from.alternative());
   to.alternativeSeconds = from.alternative_seconds();
   to.splits = list<std::string>(from.splits(), [&](const flatbuffers::String *split) { return text(split); });
+  to.parameters = numbers<uint32_t>(from.parameters());
   return to;
 }
 
@@ -308,6 +309,9 @@ Entry Reader::entry(const fb::Entry &from) {
     to.prediction = prediction(*expected);
   to.samples = from.samples();
   to.bucket = from.bucket();
+  to.homes = list<Home>(from.homes(), [&](const fb::Home *home) {
+    return Home{home->parameter(), home->mesh(), home->tile(), home->trained()};
+  });
   return to;
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/Verify.h"
 
+#include "runtime/Tile.h"
 #include "runtime/VerifyProgram.h"
 #include "runtime/VerifyReplicas.h"
 #include "runtime/VerifyState.h"
@@ -202,6 +203,35 @@ static Error checkPrediction(const PlanContents &plan, const Entry &entry) {
   return Error::success();
 }
 
+static Error checkHome(const PlanContents &plan, const Entry &entry, const Home &home) {
+  if (home.mesh >= plan.meshes.size())
+    return reject("is on mesh ", home.mesh, ", but the plan has ", plan.meshes.size());
+  if (home.tile < -1 || home.tile >= static_cast<int64_t>(entry.tiles.size()))
+    return reject("has tile ", home.tile, ", but the entry has ", entry.tiles.size());
+  const Tile *tile = entry.tile(home.tile);
+  if (!tile)
+    return Error::success();
+  if (Error error = checkTile(*tile, plan.meshes[home.mesh], /*windows=*/false))
+    return reject("has tile ", home.tile, ", whose ", error.message());
+  std::optional<uint64_t> elements = plan.parameters[home.parameter].type.elementCount();
+  if (tensorElements(*tile) != elements)
+    return reject("expects a tile of ", elements.value_or(0), " elements, got one of ",
+                  tensorElements(*tile).value_or(0));
+  return Error::success();
+}
+
+static Error checkHomes(const PlanContents &plan, const Entry &entry) {
+  if (!entry.homes.empty() && !entry.isDecision())
+    return reject("expects what its programs say of parameters alone, got homes besides");
+  for (const Home &home : entry.homes) {
+    if (home.parameter >= plan.parameters.size())
+      return reject("has a home for parameter ", home.parameter, ", but the plan has ", plan.parameters.size());
+    if (Error error = checkHome(plan, entry, home))
+      return within("home of parameter", plan.parameters[home.parameter].name, error);
+  }
+  return Error::success();
+}
+
 static Error checkEntry(const PlanContents &plan, const Entry &entry) {
   if (Error error = checkPorts(entry.inputs, "input"))
     return error;
@@ -214,6 +244,10 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
       if (input >= entry.operators.size())
         return reject("operator \"", op.name, "\" has operator ", input, " as input, but the entry has ",
                       entry.operators.size());
+    for (uint32_t parameter : op.parameters)
+      if (parameter >= plan.parameters.size())
+        return reject("operator \"", op.name, "\" reads parameter ", parameter, ", but the plan has ",
+                      plan.parameters.size());
     if (!areNumbers({op.flops, op.bytes, op.receivedBytes, op.parameterBytes, op.resultBytes}, 0) ||
         !areNumbers({op.predictedSeconds, op.communicationSeconds, op.alternativeSeconds}, -1))
       return reject("operator \"", op.name, "\" expects finite numbers for its work, bytes and seconds");
@@ -226,6 +260,8 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
   if (entry.prediction)
     if (Error error = checkPrediction(plan, entry))
       return error;
+  if (Error error = checkHomes(plan, entry))
+    return error;
   return entry.isDecision() ? Error::success() : verifyPrograms(plan, entry);
 }
 

@@ -6,6 +6,8 @@
 
 #include "dialects/dfg/PortAttributes.h"
 #include "dialects/dist/Replicas.h"
+#include "dialects/plan/Tile.h"
+#include "passes/distribute/OperatorLayouts.h"
 #include "passes/emit/OperatorRows.h"
 #include "passes/emit/PlanTables.h"
 #include "passes/schedule/NodeNames.h"
@@ -330,10 +332,16 @@ private:
     for (const std::string &each : row.splits)
       splits.push_back(tables.text(each));
     auto splitList = builder.CreateVector(splits);
+    std::vector<uint32_t> parameters;
+    for (const std::string &parameter : row.parameters)
+      if (auto index = tables.findParameter(parameter))
+        parameters.push_back(*index);
+    llvm::sort(parameters);
+    auto parameterList = builder.CreateVector(parameters);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
                               expected.seconds, shape, row.ways, expected.stage, expected.communicationSeconds,
-                              alternative, expected.alternativeSeconds, splitList);
+                              alternative, expected.alternativeSeconds, splitList, parameterList);
   }
 
   Offset<fb::Stage> stage(const runtime::PlanStage &from, StringRef mesh) {
@@ -369,6 +377,29 @@ private:
                                 from.memoryLimit, peaks, from.simulatedSeconds, machineFile, from.chunks);
   }
 
+  /// Where a graph's placed reads say that devices keep parameters: of a graph without programs, which say it
+  /// themselves.
+  std::vector<Offset<fb::Home>> homesOf(dfg::GraphOp graph) {
+    std::vector<Offset<fb::Home>> homes;
+    SymbolTable symbols(module);
+    for (auto read : graph.getBody().front().getOps<dfg::ReadOp>()) {
+      dist::PlaceAttr place = dist::getPlace(read);
+      if (!place)
+        continue;
+      dist::MeshShape mesh(symbols.lookup<dist::MeshOp>(place.getMesh().getValue()));
+      auto layouts = findLayouts(read, mesh);
+      if (failed(layouts))
+        continue;
+      plan::TileAttr tile = plan::toTileUnlessWhole(layouts->results.front(), mesh, module.getContext());
+      auto parameter = symbols.lookup<dfg::ParameterOp>(read.getParameter());
+      bool isFloat = isa<FloatType>(cast<ShapedType>(read.getType()).getElementType());
+      homes.push_back(fb::CreateHome(builder, tables.parameterIndex(read.getParameter()),
+                                     tables.meshIndex(place.getMesh().getValue()), tables.tileIndex(tile),
+                                     parameter.getState() || isFloat));
+    }
+    return homes;
+  }
+
   /// `isFirst`: what a search expects is said of the first entry. `times`: what the simulator says of this one, or
   /// null.
   Offset<fb::Entry> entry(dfg::GraphOp graph, bool isFirst, const EntryTimes *times) {
@@ -398,6 +429,7 @@ private:
     auto outputList = builder.CreateVector(outputs);
     auto programList = builder.CreateVector(programs);
     auto operatorList = builder.CreateVector(operators);
+    auto homeList = builder.CreateVector(programs.empty() ? homesOf(graph) : std::vector<Offset<fb::Home>>());
     auto tileList = tables.writeTiles();
     Offset<fb::Prediction> expected;
     if (options.report && isFirst)
@@ -408,7 +440,7 @@ private:
     auto bucket = graph->getAttrOfType<IntegerAttr>(dfg::bucketAttrName);
     return fb::CreateEntry(builder, name, inputList, outputList, programList, operatorList, tileList, expected,
                            samples ? static_cast<uint64_t>(samples.getInt()) : 0,
-                           bucket ? static_cast<uint64_t>(bucket.getInt()) : 0);
+                           bucket ? static_cast<uint64_t>(bucket.getInt()) : 0, homeList);
   }
 
   ModuleOp module;

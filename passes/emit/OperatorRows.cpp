@@ -125,8 +125,10 @@ private:
       if (!producer)
         continue;
       if (auto read = dyn_cast<dfg::ReadOp>(producer)) {
-        if (parametersOf[row.name].insert(read.getParameterAttr()))
+        if (parametersOf[row.name].insert(read.getParameterAttr())) {
           row.parameterBytes += static_cast<double>(tensorBytes(read.getType()));
+          row.parameters.push_back(read.getParameter().str());
+        }
         continue;
       }
       auto found = indices.find(dfg::getNodeName(producer->getLoc()));

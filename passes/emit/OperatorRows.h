@@ -25,10 +25,11 @@ struct OperatorRow {
   std::string split, decidedBy;
   /// Of a graph without programs, about which decisions are all that there is: of each of its operators.
   std::vector<std::string> splits;
-  uint32_t ways = 1;            ///< the parts that this split makes
-  std::string kernel;           ///< the symbol of the kernel that computes it in a step, or ""
-  std::string fusedWith;        ///< the node whose kernel computes it, or ""
-  std::vector<uint32_t> inputs; ///< rows that produce its operands, ascending
+  uint32_t ways = 1;                   ///< the parts that this split makes
+  std::string kernel;                  ///< the symbol of the kernel that computes it in a step, or ""
+  std::string fusedWith;               ///< the node whose kernel computes it, or ""
+  std::vector<uint32_t> inputs;        ///< rows that produce its operands, ascending
+  std::vector<std::string> parameters; ///< that its operators read
   double flops = 0, bytes = 0;
   double receivedBytes = 0; ///< that other devices send for it, a step
   double parameterBytes = 0, resultBytes = 0;

@@ -112,8 +112,15 @@ void PlanTables::writeParameter(dfg::ParameterOp parameter) {
       fb::CreateParameter(builder, name, type(parameter.getTensorType()), source.first, source.second));
 }
 
+std::optional<uint32_t> PlanTables::findParameter(StringRef parameter) const {
+  auto found = parameterIndices.find(parameter);
+  return found == parameterIndices.end() ? std::nullopt : std::optional(found->second);
+}
+
 llvm::Error PlanTables::writeParameters() {
   llvm::StringSet<> used;
+  if (module.getOps<plan::ProgramOp>().empty())
+    module.walk([&](dfg::ReadOp read) { used.insert(read.getParameter()); });
   module.walk([&](plan::LoadParameterOp load) { used.insert(load.getParameter()); });
   for (auto parameter : module.getOps<dfg::ParameterOp>())
     if (used.erase(parameter.getSymName()))

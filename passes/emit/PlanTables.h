@@ -26,7 +26,8 @@ public:
   PlanTables(mlir::ModuleOp module, const EmitOptions &options, flatbuffers::FlatBufferBuilder &builder)
       : module(module), options(options), builder(builder) {}
 
-  /// Writes all tables. Parameters, constants and kernels that no instruction uses are left out.
+  /// Writes all tables. Constants and kernels that no instruction uses are left out, and so are parameters, unless
+  /// there are no programs: then those stand here that graphs read.
   llvm::Error write();
 
   flatbuffers::Offset<flatbuffers::String> text(llvm::StringRef text);
@@ -36,6 +37,8 @@ public:
   uint32_t meshIndex(llvm::StringRef mesh) const { return meshIndices.lookup(mesh); }
   uint32_t kernelIndex(llvm::StringRef kernel) const { return kernelIndices.lookup(kernel); }
   uint32_t parameterIndex(llvm::StringRef parameter) const { return parameterIndices.lookup(parameter); }
+  /// Nothing where the parameter is left out.
+  std::optional<uint32_t> findParameter(llvm::StringRef parameter) const;
   uint32_t constantIndex(mlir::Attribute value) const { return constantIndices.lookup(value); }
 
   /// The index of a tile in the entry's table, where it is added when first asked for; -1 for none.

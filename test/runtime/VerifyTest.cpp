@@ -16,6 +16,23 @@ fb::InstructionT &bodyOf(PlanBuilder &builder, uint32_t device, size_t index) {
   return *builder.program(device).body[index];
 }
 
+/// Leaves what was decided about training, with a home on mesh 0 for the parameter of 4 elements.
+fb::HomeT &addHome(PlanBuilder &builder) {
+  builder.entry().programs.clear();
+  builder.entry().prediction = std::make_unique<fb::PredictionT>();
+  builder.entry().prediction->training = true;
+  return *builder.entry().homes.emplace_back(std::make_unique<fb::HomeT>());
+}
+
+// A decision may say where parameters are to be kept, whole or in parts.
+TEST(Verify, AcceptsHomes) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  addHome(builder).tile = builder.tile({{{4, {}, 4}}});
+  builder.entry().homes.push_back(std::make_unique<fb::HomeT>());
+  Error error = verifyPlan(builder.read());
+  EXPECT_FALSE(error) << error.text();
+}
+
 // Everything below breaks this plan; it must be sound before.
 TEST(Verify, AcceptsPipeline) {
   Error error = verifyPlan(pipelinePlan("cpu").read());
@@ -147,6 +164,31 @@ constexpr Broken structure[] = {
        b.entry().operators[0]->predicted_seconds = std::numeric_limits<double>::infinity();
      },
      "expects finite numbers for its work, bytes and seconds"},
+    {"OperatorParameter",
+     [](PlanBuilder &b) {
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->parameters = {0, 1};
+     },
+     "reads parameter 1, but the plan has 1"},
+    {"HomeBesidePrograms", [](PlanBuilder &b) { b.entry().homes.push_back(std::make_unique<fb::HomeT>()); },
+     "expects what its programs say of parameters alone, got homes besides"},
+    {"HomeParameter", [](PlanBuilder &b) { addHome(b).parameter = 1; },
+     "has a home for parameter 1, but the plan has 1"},
+    {"HomeMesh", [](PlanBuilder &b) { addHome(b).mesh = 2; },
+     "home of parameter \"one\": is on mesh 2, but the plan has 2"},
+    {"HomeTile", [](PlanBuilder &b) { addHome(b).tile = 0; }, "has tile 0, but the entry has 0"},
+    {"HomeTileAxis",
+     [](PlanBuilder &b) {
+       int32_t tile = b.tile({{{4, {{3, 2}}, 2}}});
+       addHome(b).tile = tile;
+     },
+     "has tile 0, whose"},
+    {"HomeTileElements",
+     [](PlanBuilder &b) {
+       int32_t tile = b.tile({{{8, {}, 8}}});
+       addHome(b).tile = tile;
+     },
+     "expects a tile of 4 elements, got one of 8"},
     {"PredictedStageMesh",
      [](PlanBuilder &b) {
        auto &prediction = *(b.entry().prediction = std::make_unique<fb::PredictionT>());

@@ -96,6 +96,8 @@ Expected<CompiledModel> ModelCompiler::run() {
     if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
       if (!result.report)
         return makeError(Status::Usage, "--train expects a model with operators, got one without any to decide about");
+      if (Error error = placeDecidedHomes())
+        return error;
       if (Error error = emit())
         return error;
       break;

@@ -14,6 +14,7 @@
 #include "passes/train/Evaluation.h"
 #include "passes/train/Loss.h"
 #include "passes/train/MixedPrecision.h"
+#include "passes/train/ParameterHomes.h"
 #include "passes/train/TrainingOperators.h"
 
 #include "mlir/Transforms/Passes.h"
@@ -193,14 +194,27 @@ static Error copyPlaces(ModuleOp from, ModuleOp to) {
   return Error::success();
 }
 
+void ModelCompiler::takeStageOptions() {
+  for (auto [stage, mesh] : llvm::zip(result.report->prediction.stages, result.report->stageMeshes))
+    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+}
+
+Error ModelCompiler::placeDecidedHomes() {
+  auto optimizer = parseOptimizer(request.target.optimizer, request.target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  training.optimizer = *optimizer;
+  takeStageOptions();
+  return succeeded(placeHomes(graphOf(*module), training)) ? Error::success() : alreadyPrinted(Status::Failure);
+}
+
 /// Takes over what the search decided about the step.
 Error ModelCompiler::followSearch() {
   const runtime::Prediction &found = result.report->prediction;
   training.microbatches = found.microbatches;
   if (auto schedule = pipeline::findSchedule(found.schedule))
     training.schedule = *schedule;
-  for (auto [stage, mesh] : llvm::zip(found.stages, result.report->stageMeshes))
-    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+  takeStageOptions();
   if (samplesOf(graphOf(*module)) == batch / training.microbatches)
     return Error::success();
   OwningOpRef<ModuleOp> placed = module->clone();

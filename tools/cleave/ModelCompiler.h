@@ -71,6 +71,10 @@ private:
   Error partStep(dfg::GraphOp step, const ChangedParameters &changed);
   Error resample(int64_t samples);
   Error followSearch();
+  /// Has each mesh the options that the search found for its stage.
+  void takeStageOptions();
+  /// Says where a step that is only decided about keeps parameters and the optimizer's state.
+  Error placeDecidedHomes();
   Error train();
   /// Adds the step and the evaluation of the placed forward graph in the module, with these names.
   Error makeStep(llvm::StringRef stepName, llvm::StringRef evaluationName);

@@ -82,6 +82,8 @@ TEST_F(OperatorRows, AreTheNodesInOrder) {
 TEST_F(OperatorRows, SumTheCostsOfTheirOperators) {
   EXPECT_EQ(row(0, "fc").flops, 2 * 4 * 8 * 16 + 4 * 16);
   EXPECT_EQ(row(0, "fc").parameterBytes, (8 * 16 + 16) * 4);
+  EXPECT_EQ(row(0, "fc").parameters, (std::vector<std::string>{"w", "b"}));
+  EXPECT_TRUE(row(1, "act").parameters.empty());
   EXPECT_EQ(row(0, "fc").resultBytes, 4 * 16 * 4);
   EXPECT_EQ(row(3, "shape").shape, std::vector<int64_t>{64});
 }
