@@ -35,14 +35,11 @@ Error exportPlan(const ExportOptions &options) {
   if (!entry)
     return entry.error();
   bool isJson = options.format == "json";
-  if (!isJson && (*entry)->programs.empty())
-    return makeError(Status::Usage, "--format ", options.format,
-                     " expects a plan that says which part of each tensor "
-                     "a device has; \"",
-                     options.plan,
-                     "\" is what was decided about a training step; compile with "
-                     "--loss, or use --format json");
   ExportedPlan exported(**plan, **entry);
+  if (!isJson && !exported.placesParameters())
+    return makeError(
+        Status::Usage, "--format ", options.format, " expects a plan that says where parameters are; \"", options.plan,
+        "\" was decided by an older compiler, which did not keep that: compile again, or use --format json");
   auto write = [&](JsonStream &json) { writeExport(json, exported); };
   std::vector<Inexpressible> inexpressible;
   if (options.json == "-" && options.output == "-")

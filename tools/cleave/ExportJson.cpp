@@ -16,6 +16,10 @@ using namespace runtime;
 
 namespace {
 
+StringRef roleName(TensorRole role) {
+  return role == TensorRole::Optimizer ? "optimizer" : role == TensorRole::Constant ? "constant" : "parameter";
+}
+
 /// Writes the parts that a plan has several of.
 class ExportJson {
 public:
@@ -53,7 +57,7 @@ public:
       json.attribute("shape", json::Array(tensor.type->shape));
       if (isParameter) {
         json.attribute("trained", tensor.isTrained);
-        json.attribute("role", tensor.isOptimizers ? "optimizer" : "parameter");
+        json.attribute("role", roleName(tensor.role));
       }
       json.attributeArray("placements", [&] {
         for (const Placement &placement : tensor.placements)
@@ -79,6 +83,14 @@ public:
         for (uint32_t op : stage.operators)
           json.value(exported.entry.operators[op].name);
       });
+      json.attributeArray("parameters", [&] {
+        for (size_t parameter : stage.parameters)
+          json.value(exported.parameters[parameter].name);
+      });
+      if (!stage.planned)
+        return;
+      json.attribute("recompute", stage.planned->recompute);
+      json.attribute("zero", stage.planned->zero);
     });
   }
 
@@ -173,21 +185,35 @@ void writeExport(JsonStream &json, const ExportedPlan &exported) {
   };
   list("devices", plan.devices, [&](const PlanDevice &device) { parts.device(device); });
   list("meshes", exported.meshes, [&](uint32_t mesh) { parts.mesh(plan.meshes[mesh]); });
-  // A decision without programs knows no tensors: that is not the same as having none.
-  if (!exported.entry.programs.empty()) {
+  if (exported.placesParameters())
     list("parameters", exported.parameters, [&](const PlacedTensor &tensor) { parts.tensor(tensor, true); });
+  // A decision without programs knows nothing of inputs and outputs: that is not the same as having none.
+  if (!exported.entry.programs.empty()) {
     list("inputs", exported.inputs, [&](const PlacedTensor &tensor) { parts.tensor(tensor, false); });
     list("outputs", exported.outputs, [&](const PlacedTensor &tensor) { parts.tensor(tensor, false); });
   }
   list("operators", exported.entry.operators, [&](const Operator &op) { parts.op(op); });
   list("stages", exported.stages, [&](const ExportedStage &stage) { parts.stage(stage); });
+  json.attributeArray("split_points", [&] {
+    for (auto [op, stage] : exported.splitPoints())
+      json.object([&, op = op, stage = stage] {
+        json.attribute("operator", exported.entry.operators[op].name);
+        json.attribute("stage", static_cast<uint64_t>(stage));
+      });
+  });
   json.attributeObject("degrees", [&] {
-    for (const Degree &degree : exported.degrees())
+    for (const Degree &degree : exported.degrees)
       json.attribute(degree.name, degree.ways);
   });
   json.attribute("microbatches", exported.microbatches);
   json.attribute("schedule", exported.schedule);
-  list("settings", plan.settings, [&](const Setting &setting) {
+  json.attribute("chunks", exported.chunks);
+  json.attribute("batch", exported.batch);
+  json.attributeObject("hyperparameters", [&] {
+    for (const auto &[name, number] : exported.hyperparameters)
+      json.attribute(name, number);
+  });
+  list("settings", exported.settings, [&](const Setting &setting) {
     json.object([&] {
       json.attribute("name", setting.name);
       json.attribute("value", setting.value);

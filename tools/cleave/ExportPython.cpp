@@ -5,6 +5,7 @@
 
 #include "tools/cleave/ExportedPlan.h"
 #include "tools/cleave/FrameworkSplit.h"
+#include "tools/cleave/SettingDefaults.h"
 
 #include "runtime/Json.h"
 
@@ -146,8 +147,9 @@ public:
     table("MICROBATCHED", inputs.microbatched);
     std::vector<std::pair<std::string, std::string>> shapes;
     for (const PlacedTensor &tensor : exported.parameters)
-      shapes.emplace_back(tensor.name,
-                          tupleText(tensor.type->shape, [](int64_t size) { return std::to_string(size); }));
+      if (tensor.role != TensorRole::Constant)
+        shapes.emplace_back(tensor.name,
+                            tupleText(tensor.type->shape, [](int64_t size) { return std::to_string(size); }));
     table("SHAPES", shapes);
     out << "# Which mesh a tensor is on: first parameters and state of the optimizer.\n";
     table("MESH_OF", parameters.meshOf);
@@ -175,13 +177,17 @@ private:
   void writeDecision() {
     out << "MODEL = " << literal(plan.model) << "\nSTRATEGY = " << literal(plan.strategy)
         << "\nENTRY = " << literal(exported.entry.name) << "\nDEVICES = " << plan.devices.size() << "\nDEGREES = {";
-    for (auto [i, degree] : enumerate(exported.degrees()))
+    for (auto [i, degree] : enumerate(exported.degrees))
       out << (i == 0 ? "" : ", ") << literal(degree.name) << ": " << degree.ways;
-    out << "}\nMICROBATCHES = " << exported.microbatches << "\nSCHEDULE = " << literal(exported.schedule) << "\n";
+    out << "}\nBATCH = " << exported.batch << "\nMICROBATCHES = " << exported.microbatches
+        << "\nSCHEDULE = " << literal(exported.schedule) << "\nCHUNKS = " << exported.chunks << "\n";
     out << "# What the steps compute besides the model.\nSETTINGS = [";
-    for (auto [i, setting] : enumerate(plan.settings))
+    for (auto [i, setting] : enumerate(exported.settings))
       out << (i == 0 ? "" : ", ") << "(" << literal(setting.name) << ", " << literal(setting.value) << ")";
-    out << "]\n\n# Of each mesh its axes, their sizes, and its devices, the last axis varying fastest.\n";
+    out << "]\n# The optimizer's numbers.\nHYPERPARAMETERS = {";
+    for (auto [i, entry] : enumerate(exported.hyperparameters))
+      out << (i == 0 ? "" : ", ") << literal(entry.first) << ": " << shortestText(entry.second);
+    out << "}\n\n# Of each mesh its axes, their sizes, and its devices, the last axis varying fastest.\n";
     std::vector<std::pair<std::string, std::string>> meshes;
     for (uint32_t index : exported.meshes) {
       const Mesh &mesh = plan.meshes[index];
@@ -202,6 +208,30 @@ private:
       for (uint32_t op : stage.operators)
         stages.emplace_back(exported.entry.operators[op].name, std::to_string(i));
     table("STAGES", stages);
+    std::vector<std::pair<std::string, std::string>> parameters;
+    for (auto [i, stage] : enumerate(exported.stages))
+      for (size_t parameter : stage.parameters)
+        parameters.emplace_back(exported.parameters[parameter].name, std::to_string(i));
+    out << "# The stage whose operators are the first to read a parameter.\n";
+    table("PARAMETER_STAGES", parameters);
+    out << "# The operators with which the model goes on in another stage, and which.\n";
+    std::vector<std::pair<std::string, std::string>> points;
+    for (auto [op, stage] : exported.splitPoints())
+      points.emplace_back(exported.entry.operators[op].name, std::to_string(stage));
+    table("SPLIT_POINTS", points);
+    out << "# What is computed again in the backward pass (none, selective, full), and what replicas share (ZeRO), by "
+           "stage;\n# empty where the planner did not choose it.\n";
+    planned("RECOMPUTE", [](const PlanStage &stage) { return literal(stage.recompute); });
+    planned("ZERO", [](const PlanStage &stage) { return std::to_string(stage.zero); });
+  }
+
+  /// What the planner chose for each stage.
+  template <typename Text> void planned(StringRef name, Text text) {
+    out << name << " = [";
+    for (auto [i, stage] : enumerate(exported.stages))
+      if (stage.planned)
+        out << (i == 0 ? "" : ", ") << text(*stage.planned);
+    out << "]\n";
   }
 
   void table(StringRef name, const std::vector<std::pair<std::string, std::string>> &rows) {
@@ -215,7 +245,11 @@ private:
   Tables sort(const std::vector<PlacedTensor> &tensors, const std::string &kind) {
     Tables tables;
     for (const PlacedTensor &tensor : tensors) {
+      if (tensor.role == TensorRole::Constant)
+        continue;
       std::string copies, reasons;
+      if (tensor.placements.empty() && exported.entry.isDecision() && kind == "parameter")
+        reasons = "an axis of unequal parts cuts it, and the plan does not say them";
       for (auto [i, placement] : enumerate(tensor.placements)) {
         const Mesh &mesh = plan.meshes[placement.mesh];
         std::string reason = i != 0 && placement.microbatches != tensor.placements.front().microbatches
@@ -224,7 +258,8 @@ private:
         if (!reason.empty())
           reasons += (reasons.empty() ? "on mesh \"" : "; on mesh \"") + mesh.name + "\" " + reason;
         else if (i == 0)
-          (tensor.isOptimizers ? tables.optimizer : tables.specs).emplace_back(tensor.name, spec(placement, mesh));
+          (tensor.role == TensorRole::Optimizer ? tables.optimizer : tables.specs)
+              .emplace_back(tensor.name, spec(placement, mesh));
         else
           copies += (copies.empty() ? "(" : ", (") + literal(mesh.name) + ", " + spec(placement, mesh) + ")";
         if (i == 0)

@@ -15,7 +15,10 @@ namespace cleave::tool {
 /// Operators that are computed together: the planner's stage, or where nobody planned any, what one mesh computes.
 struct ExportedStage {
   uint32_t mesh = 0;
-  std::vector<uint32_t> operators;
+  std::vector<uint32_t> operators; ///< in the graph's order
+  /// The model's parameters that these are the first to read, by their places in ExportedPlan::parameters.
+  std::vector<size_t> parameters;
+  const runtime::PlanStage *planned = nullptr; ///< what the planner said of it; null where nobody planned it
 };
 
 /// What there is to export of one entry. Refers to the plan, which must outlive it.
@@ -30,9 +33,21 @@ struct ExportedPlan {
   std::vector<uint32_t> meshes;
   uint64_t microbatches = 1;
   std::string schedule; ///< "" where there is nothing to schedule
-
+  uint32_t chunks = 1;  ///< of each stage, under the schedule
+  uint64_t batch = 0;   ///< samples of a step; 0 where the model has none
   /// The ways of each kind of split; none where nobody said them.
-  std::vector<runtime::Degree> degrees() const;
+  std::vector<runtime::Degree> degrees;
+  /// The plan's, completed by what holds where they say nothing.
+  std::vector<runtime::Setting> settings;
+  /// The numbers of the optimizer's formula, "learning-rate" first; none without training.
+  std::vector<std::pair<std::string, double>> hyperparameters;
+
+  /// The operators with which the model goes on in another stage than before, and the stages, by their places in the
+  /// entry and in `stages`. Of a step that runs, whose operators are those of backward tasks, too, the first of each
+  /// stage but the first.
+  std::vector<std::pair<uint32_t, size_t>> splitPoints() const;
+  /// Whether the plan says where parameters are. A decision that an older compiler made does not.
+  bool placesParameters() const;
 };
 
 /// Adds the keys of docs/formats.md to the JSON object that `json` has open.

@@ -6,6 +6,7 @@
 
 #include "runtime/Tile.h"
 #include "runtime/training/KeptParameters.h"
+#include "runtime/training/LearningRate.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -104,11 +105,23 @@ public:
 
   /// Adds what a load or store says, unless it is known.
   void add(PlacedTensor &tensor, const Program &program, uint32_t buffer, int32_t tile) const {
+    add(tensor, program.mesh, tile, program.buffers[buffer].bytes);
+  }
+
+  /// Adds a parameter's home.
+  void add(PlacedTensor &tensor, const Home &home) const {
+    const Tile *tile = entry.tile(home.tile);
+    uint64_t elements = (tile ? bufferElements(*tile) : tensor.type->elementCount()).value_or(0);
+    add(tensor, home.mesh, home.tile, elements * elementBytes(tensor.type->element));
+  }
+
+private:
+  void add(PlacedTensor &tensor, uint32_t meshIndex, int32_t tile, uint64_t bytes) const {
     Placement placement;
-    placement.mesh = program.mesh;
+    placement.mesh = meshIndex;
     placement.tile = entry.tile(tile);
-    placement.bytes = program.buffers[buffer].bytes;
-    const Mesh &mesh = plan.meshes[program.mesh];
+    placement.bytes = bytes;
+    const Mesh &mesh = plan.meshes[meshIndex];
     std::vector<TileDim> whole;
     for (int64_t size : tensor.type->shape)
       whole.push_back({size, {}, size});
@@ -122,7 +135,6 @@ public:
     tensor.placements.push_back(std::move(placement));
   }
 
-private:
   /// A step's samples are those of one microbatch after the other, each of which is cut.
   static void readMicrobatches(Placement &placement, std::vector<int64_t> shape, llvm::ArrayRef<TileDim> tile,
                                const Mesh &mesh) {
@@ -164,22 +176,39 @@ template <typename ActionKind, typename Visitor> void forEachAction(const Entry 
 std::vector<PlacedTensor> portsOf(const std::vector<Port> &ports) {
   std::vector<PlacedTensor> tensors;
   for (const Port &port : ports)
-    tensors.push_back({port.name, &port.type, false, false, {}});
+    tensors.push_back({port.name, &port.type, TensorRole::Model, false, {}});
   return tensors;
+}
+
+/// The parameters that steps write, by what programs keep or what was decided.
+std::set<uint32_t> trainedParameters(const Entry &entry) {
+  std::set<uint32_t> trained = keptParameters(entry);
+  for (const Home &home : entry.homes)
+    if (home.isTrained)
+      trained.insert(home.parameter);
+  return trained;
 }
 
 } // namespace
 
 std::vector<PlacedTensor> placedParameters(const PlanContents &plan, const Entry &entry) {
   std::vector<PlacedTensor> tensors;
-  std::set<uint32_t> kept = keptParameters(entry), models = modelParameters(plan, kept);
-  for (uint32_t i = 0; i != plan.parameters.size(); ++i)
-    tensors.push_back({plan.parameters[i].name,
-                       &plan.parameters[i].type,
-                       kept.contains(i),
-                       kept.contains(i) && !models.contains(i),
-                       {}});
+  std::set<uint32_t> trained = trainedParameters(entry), named = trained;
+  // Also of what has no home: names tell whose it is.
+  for (uint32_t i = 0; entry.isDecision() && i != plan.parameters.size(); ++i)
+    named.insert(i);
+  std::set<uint32_t> models = modelParameters(plan, named);
+  for (uint32_t i = 0; i != plan.parameters.size(); ++i) {
+    const Parameter &parameter = plan.parameters[i];
+    bool isOptimizers = named.contains(i) ? !models.contains(i) : isOfLearningRate(parameter.name);
+    TensorRole role = isOptimizers                                             ? TensorRole::Optimizer
+                      : std::holds_alternative<InlineSource>(parameter.source) ? TensorRole::Constant
+                                                                               : TensorRole::Model;
+    tensors.push_back({parameter.name, &parameter.type, role, trained.contains(i), {}});
+  }
   PlacementReader reader(plan, entry);
+  for (const Home &home : entry.homes)
+    reader.add(tensors[home.parameter], home);
   // Where steps write a parameter, its home is what they write.
   for (const Program &program : entry.programs)
     for (const State &state : program.state)
@@ -187,7 +216,9 @@ std::vector<PlacedTensor> placedParameters(const PlanContents &plan, const Entry
   forEachAction<LoadParameter>(entry, [&](const Program &program, const LoadParameter &load) {
     reader.add(tensors[load.parameter], program, load.buffer, load.tile);
   });
-  llvm::erase_if(tensors, [](const PlacedTensor &tensor) { return tensor.placements.empty(); });
+  // What was decided about is there, also where nobody can say how it lies.
+  if (!entry.isDecision())
+    llvm::erase_if(tensors, [](const PlacedTensor &tensor) { return tensor.placements.empty(); });
   return tensors;
 }
 

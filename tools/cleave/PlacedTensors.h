@@ -24,19 +24,27 @@ struct Placement {
   uint64_t bytes = 0; ///< of each device, padding included
 };
 
+/// Whose a tensor is.
+enum class TensorRole {
+  Model,
+  Optimizer, ///< its state, or a number of its learning rate
+  Constant,  ///< the compiler made it
+};
+
 /// A tensor with a name and where it lies. Refers to the plan, which must outlive it.
 struct PlacedTensor {
   std::string name;
   const runtime::TensorType *type = nullptr;
-  bool isTrained = false;    ///< steps write it
-  bool isOptimizers = false; ///< it is state of the optimizer, not of the model
+  TensorRole role = TensorRole::Model;
+  bool isTrained = false; ///< steps write it
   /// The first is where the tensor is at home; more where several meshes, or one in several ways, have copies of it.
   std::vector<Placement> placements;
 };
 
-/// The parameters that the entry loads, in the plan's order.
+/// The parameters that the entry loads, in the plan's order; of a decision about a training step those that the model
+/// reads, and the optimizer's state. Such a one has no placements where its parts are unequal.
 std::vector<PlacedTensor> placedParameters(const runtime::PlanContents &plan, const runtime::Entry &entry);
-/// What each step takes and gives. A port that no device needs has no placements.
+/// What each step takes and gives. A port that no device needs has no placements, and none has of a decision.
 std::vector<PlacedTensor> placedInputs(const runtime::PlanContents &plan, const runtime::Entry &entry);
 std::vector<PlacedTensor> placedOutputs(const runtime::PlanContents &plan, const runtime::Entry &entry);
 

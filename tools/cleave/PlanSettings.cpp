@@ -4,21 +4,16 @@
 
 #include "tools/cleave/PlanSettings.h"
 
+#include "tools/cleave/SettingDefaults.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 
 namespace cleave::tool {
 
 /// By groups of batch normalization: chosen by the compiler, and no option of the command line.
 static constexpr const char *groupsName = "batch-norm-groups";
-
-/// The shortest text that reads as the same number.
-static std::string shortestText(double number) {
-  char text[32];
-  return {text, std::to_chars(std::begin(text), std::end(text), number).ptr};
-}
 
 static std::string commaList(const std::vector<int64_t> &numbers) {
   return llvm::join(llvm::map_range(numbers, [](int64_t number) { return std::to_string(number); }), ",");

@@ -25,6 +25,8 @@ public:
     addOperator("head", "MatMul", shape.stages - 1, {last()});
     addTransfers();
     predict();
+    if (shape.isDecision)
+      builder.entry().programs.clear();
     return std::move(builder);
   }
 

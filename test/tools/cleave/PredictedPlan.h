@@ -15,6 +15,8 @@ struct PipelineShape {
   std::string schedule = "1f1b";
   /// What operators' names begin with.
   std::string prefix;
+  /// Without programs: a decision as compilers wrote it that did not keep where parameters are.
+  bool isDecision = false;
 };
 
 /// embedding, `stages` x `layersPerStage` layers "block<i>" of norm, fc1, act, fc2 and add, head. Stage i has a mesh of

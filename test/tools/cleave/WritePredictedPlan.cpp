@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// write-predicted-plan FILE [STAGES DEVICES-PER-STAGE LAYERS-PER-STAGE MICROBATCHES SCHEDULE PREFIX]: the plan of
-// PredictedPlan.h as a file, for tests of the command line.
+// write-predicted-plan FILE [STAGES DEVICES-PER-STAGE LAYERS-PER-STAGE MICROBATCHES SCHEDULE PREFIX [decision]]: the
+// plan of PredictedPlan.h as a file, for tests of the command line.
 
 #include "PredictedPlan.h"
 
@@ -11,7 +11,7 @@
 
 int main(int argc, char **argv) {
   if (argc < 2) {
-    std::cerr << "usage: write-predicted-plan FILE [STAGES DEVICES LAYERS MICROBATCHES SCHEDULE PREFIX]\n";
+    std::cerr << "usage: write-predicted-plan FILE [STAGES DEVICES LAYERS MICROBATCHES SCHEDULE PREFIX [decision]]\n";
     return 2;
   }
   cleave::runtime::test::PipelineShape shape;
@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
     shape.schedule = argv[6];
   if (argc > 7)
     shape.prefix = argv[7];
+  shape.isDecision = argc > 8;
   auto bytes = pipelinePrediction(shape).bytes();
   std::ofstream(argv[1], std::ios::binary)
       .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));

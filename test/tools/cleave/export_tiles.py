@@ -3,7 +3,9 @@
 sizes that do not divide, the part of every tensor that each device has by the exported JSON, by PartitionSpec and by
 DTensor's placements is the one that print-tiles finds in the plan. The exported files are executed with modules in the
 place of jax and torch that record what they are given; the meaning of the specifications is computed here, from their
-documentation. What a file calls inexpressible must be so: it is left out, and nothing else is."""
+documentation. What a file calls inexpressible must be so: it is left out, and nothing else is. Plans for training
+without a loss have no tiles that the runtime loads: they are held against the definition of what they say, and against
+plans of the same splits with a loss."""
 
 import json
 import os
@@ -214,6 +216,9 @@ def check_python(plan, framework, tiles, tensors, folder):
         specs = {name: spec for table in tables for name, spec in names[table].items()}
         wrong = names["NOT_EXPRESSIBLE"][what + "s"]
         for name in [key for kind, key in tensors if kind == what]:
+            if tensors[what, name].get("role") == "constant":
+                expect(name not in specs and name not in wrong, "a constant of the compiler is no parameter:", name)
+                continue
             placed = [(names[mesh_of][name], specs[name])] if name in specs else []
             placed += names[copies].get(name, []) if copies else []
             for mesh, spec in placed:
@@ -292,6 +297,111 @@ def check(plan, folder, jax=(), torch=()):
         check_stages(names, document)
 
 
+def exported(plan, framework, folder):
+    """The names of a plan's Python file."""
+    file = os.path.join(folder, "exported.py")
+    run("cleave", "export", plan, "--format", framework, "-o", file)
+    return execute(file, jax_modules() if framework == "jax" else torch_modules())
+
+
+def homes_of(document):
+    """{name: (role, {axis: dimension that it cuts}, {device: elements})} of parameters and of the optimizer's state."""
+    meshes = {mesh["name"]: ([axis["name"] for axis in mesh["axes"]], [axis["size"] for axis in mesh["axes"]],
+                             mesh["devices"]) for mesh in document["meshes"]}
+    homes = {}
+    for tensor in document["parameters"]:
+        if tensor["role"] != "constant" and not tensor["name"].startswith("train/"):
+            home = tensor["placements"][0]
+            found = parts(meshes[home["mesh"]], tensor["shape"],
+                          lambda shape, at, sizes: json_ranges(shape, home["split"], home["blocks"], at, sizes))
+            cuts = {axis: dim for dim, axes in enumerate(home["split"]) for axis in axes or []}
+            homes[tensor["name"]] = (tensor["role"], cuts, found)
+    return homes
+
+
+def check_same(names, ranges_of, homes):
+    """A framework's file says the homes, or that it cannot."""
+    specs = {**names["PARAMETERS"], **names["OPTIMIZER"]}
+    expect(set(specs) | set(names["NOT_EXPRESSIBLE"]["parameters"]) == set(homes), "the names of parameters")
+    for name, spec in specs.items():
+        found = parts(names["MESHES"][names["MESH_OF"][name]], names["SHAPES"][name],
+                      lambda shape, at, sizes: ranges_of(shape, spec, at, sizes))
+        expect(found == homes[name][2], "the parts of", name)
+
+
+def check_meshes(names):
+    """Each stage has devices of its own, as many as its mesh's axes make."""
+    used = []
+    for mesh in names["STAGE_MESHES"]:
+        _, sizes, members = names["MESHES"][mesh]
+        expect(len(members) == int(np.prod(sizes)), "devices of mesh", mesh)
+        used += members
+    expect(len(used) == len(set(used)) and set(used) <= set(range(names["DEVICES"])), "the devices of stages", used)
+
+
+def check_chain(names, document, homes):
+    """The stages of a chain of operators are runs of it; each begins at its split point and has its own parameters."""
+    stages = [names["STAGES"][op["name"]] for op in document["operators"]]
+    expect(stages == sorted(stages) and set(stages) == set(range(len(names["STAGE_MESHES"]))), "stages", stages)
+    begins = {op["name"]: stages[i] for i, op in enumerate(document["operators"]) if i and stages[i] != stages[i - 1]}
+    expect(names["SPLIT_POINTS"] == begins, "SPLIT_POINTS", names["SPLIT_POINTS"], "expected", begins)
+    expect({point["operator"]: point["stage"] for point in document["split_points"]} == begins, "split_points")
+    listed = sorted(name for stage in document["stages"] for name in stage["parameters"])
+    expect(listed == sorted(name for name, home in homes.items() if home[0] == "parameter"), "each parameter once")
+    expect(listed == sorted(names["PARAMETER_STAGES"]), "PARAMETER_STAGES")
+    for name, stage in names["PARAMETER_STAGES"].items():
+        expect(names["MESH_OF"][name] == names["STAGE_MESHES"][stage], "the mesh of", name)
+        # An operator's parameters are called as it is.
+        expect(stage == names["STAGES"][name.rsplit(".", 1)[0]], "the stage of", name)
+
+
+def check_homes(homes, names, states):
+    """Devices hold equal parts that make up each tensor. Without ZeRO state lies as its parameter does; ZeRO cuts the
+    state, and from 3 on the parameter, along each axis that leaves the other whole, as all sizes here divide."""
+    models = {name for name, home in homes.items() if home[0] == "parameter"}
+    expect(set(homes) - models == {name + "/" + state for name in models for state in states}, "the optimizer's state")
+    for name, (_, cuts, found) in homes.items():
+        axes, sizes, members = names["MESHES"][names["MESH_OF"][name]]
+        elements = int(np.prod(names["SHAPES"][name]))
+        ways = int(np.prod([size for axis, size in zip(axes, sizes) if axis in cuts]))
+        expect(set(found) == set(members), "devices with", name)
+        expect({len(part) for part in found.values()} == {elements // ways}, name, "expects equal parts")
+        expect(len(frozenset().union(*found.values())) == elements, name, "is not covered")
+        owner = name if name in models else name.rsplit("/", 1)[0]
+        zero = names["ZERO"][names["PARAMETER_STAGES"][owner]]
+        if zero >= (3 if name == owner else 1):
+            expect({axis for axis, size in zip(axes, sizes) if size > 1} == set(cuts), name, "under ZeRO", zero, cuts)
+        elif name != owner:
+            expect(cuts == homes[owner][1], name, "lies as", owner)
+        expect(homes[owner][1].items() <= cuts.items(), name, "is cut otherwise than", owner)
+
+
+def check_decision(compiled, folder, model, *options, zero=0, states=("adam_m", "adam_v")):
+    """A plan of a chain for training without a loss: what follows from the definition of what it says; and that one with
+    a loss and the same splits keeps the same parts. Returns its homes and its file for torch."""
+    planned = compiled(model, *options, "--train")
+    trained = compiled(model, *options, "--train", "--loss", "cross-entropy")
+    document, steps = (json.loads(run("cleave", "export", plan, "--format", "json")[0]) for plan in (planned, trained))
+    expect("inputs" not in document and "outputs" not in document, "a decision has no inputs and outputs")
+    homes = homes_of(document)
+    expect(homes == homes_of(steps), "the plan with a loss has other parts")
+    for key in ("microbatches", "schedule", "degrees", "batch", "hyperparameters"):
+        expect(document[key] == steps[key], key, document[key], "with a loss", steps[key])
+    names = {framework: exported(planned, framework, folder) for framework in ("jax", "torch")}
+    check_jax_functions(names["jax"])
+    check_torch_functions(names["torch"])
+    check_same(names["jax"], spec_ranges, homes)
+    check_same(names["torch"], shard_ranges, homes)
+    for each in names.values():
+        check_meshes(each)
+        check_stages(each, document)
+        check_chain(each, document, homes)
+        check_homes(homes, each, states)
+        expect(each["ZERO"] == [zero] * len(document["stages"]), "ZERO", each["ZERO"])
+        expect(each["RECOMPUTE"] == ["none"] * len(document["stages"]), "RECOMPUTE", each["RECOMPUTE"])
+    return homes, names["torch"]
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         at = lambda name: os.path.join(folder, name)
@@ -340,6 +450,32 @@ def main():
               folder, torch=["fc1.weight", "fc1.bias", "fc2.weight"])
         check(placed("mlp.onnx", 4, mesh + "splits: { fc3: { out_channel: [u, v] } }\n"), folder,
               jax=["fc3.weight", "fc3.bias", "output"], torch=["fc3.weight", "fc3.bias", "output"])
+
+        # Decisions about training: by stages, by ZeRO, and by columns and rows.
+        run("cleave", "zoo", "mlp", "--layers", "4", "--batch", "8", "--inputs", "16", "--hidden", "32", "--classes",
+            "8", "-o", at("chain.onnx"))
+        fixed = ("--machine", "host:4x1", "--recompute", "none", "--microbatches", "1")
+        piped = ("--machine", "host:4x1", "--recompute", "none", "--microbatches", "2", "--schedule", "1f1b")
+        check_decision(compiled, folder, "chain.onnx", *piped, "--degrees", "data=2,pipeline=2", "--zero", "0")
+        with open(at("layers.yaml"), "w") as file:
+            file.write("groups: { a: ['fc1*'], b: ['fc2*'], c: ['fc3*'], d: ['fc4*'] }\n"
+                       "devices: { a: 3, b: 1, c: 0, d: 2 }\n")
+        _, names = check_decision(compiled, folder, "chain.onnx", *piped, "--strategy", "auto", "--place",
+                                  at("layers.yaml"), "--zero", "0", "--optimizer", "momentum", states=("momentum",))
+        expect([names["MESHES"][mesh][2] for mesh in names["STAGE_MESHES"]] == [(3,), (1,), (0,), (2,)], "stages")
+        expect(names["SPLIT_POINTS"] == {"fc2": 1, "fc3": 2, "fc4": 3}, names["SPLIT_POINTS"])
+        expect(names["HYPERPARAMETERS"] == {"learning-rate": 0.001, "momentum": 0.9, "weight-decay": 0},
+               "PyTorch's SGD(momentum=0.9)", names["HYPERPARAMETERS"])
+        with open(at("columns.yaml"), "w") as file:
+            file.write("groups: { all: ['*'] }\nmeshes: { all: { devices: 0..3, axes: { data: 2, model: 2 } } }\n"
+                       "splits: { fc1: { batch: data, out_channel: model }, fc2: { batch: data, in_channel: model } }\n")
+        for zero in range(4):
+            check_decision(compiled, folder, "chain.onnx", *fixed, "--degrees", "data=4", "--zero", str(zero), zero=zero)
+            homes, _ = check_decision(compiled, folder, "chain.onnx", *fixed, "--strategy", "auto", "--place",
+                                      at("columns.yaml"), "--zero", str(zero), zero=zero)
+            expect(homes["fc1.weight"][1]["model"] == 1 and homes["fc1.bias"][1]["model"] == 0, "columns of fc1")
+            expect(homes["fc2.weight"][1]["model"] == 0, "rows of fc2")
+            expect("model" not in homes["fc2.bias"][1] or zero == 3, "all of fc2's bias")
 
 
 if __name__ == "__main__":
