@@ -10,6 +10,7 @@
 #include "runtime/Json.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <sstream>
@@ -31,7 +32,6 @@ Needs jax and numpy. Device number i of the plan is jax.devices()[i].
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
 )";
 
 constexpr StringLiteral torchBegin =
@@ -44,7 +44,6 @@ of its mesh.
 import torch
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-
 )";
 
 constexpr StringLiteral jaxEnd = R"(
@@ -133,6 +132,10 @@ public:
 
   std::vector<Inexpressible> write() {
     out << (framework == Framework::Jax ? jaxBegin : torchBegin);
+    // Private to PyTorch, which has it for what is cut by tensor parallelism first and then by FSDP.
+    if (framework == Framework::Torch && hasStrides())
+      out << "from torch.distributed.tensor.placement_types import _StridedShard\n";
+    out << "\n";
     writeDecision();
     Tables parameters = sort(exported.parameters, "parameter"), inputs = sort(exported.inputs, "input"),
            outputs = sort(exported.outputs, "output");
@@ -277,6 +280,18 @@ private:
     return tables;
   }
 
+  bool hasStrides() const {
+    auto isStrided = [&](const Placement &placement) {
+      const Mesh &mesh = plan.meshes[placement.mesh];
+      return whyNotShard(placement, mesh).empty() && any_of(*placement.dims, [&](const TileDim &dim) {
+               return any_of(seq<size_t>(0, dim.cuts.size()),
+                             [&](size_t place) { return splitFactor(dim, place, mesh) != 1; });
+             });
+    };
+    return any_of(concat<const PlacedTensor>(exported.parameters, exported.inputs, exported.outputs),
+                  [&](const PlacedTensor &tensor) { return any_of(tensor.placements, isStrided); });
+  }
+
   std::string whyNot(const Placement &placement, const Mesh &mesh) const {
     return framework == Framework::Jax ? whyNotPartitionSpec(placement, mesh) : whyNotShard(placement, mesh);
   }
@@ -299,8 +314,12 @@ private:
   static std::string shards(const std::vector<TileDim> &dims, const Mesh &mesh) {
     std::vector<std::string> placements(axesOf(mesh).size(), "Replicate()");
     for (auto [number, dim] : enumerate(dims))
-      for (const Cut &cut : dim.cuts)
-        placements[cut.axis] = "Shard(" + std::to_string(number) + ")";
+      for (auto [place, cut] : enumerate(dim.cuts)) {
+        int64_t factor = splitFactor(dim, place, mesh);
+        placements[cut.axis] =
+            factor == 1 ? "Shard(" + std::to_string(number) + ")"
+                        : "_StridedShard(" + std::to_string(number) + ", split_factor=" + std::to_string(factor) + ")";
+      }
     return "[" + join(placements, ", ") + "]";
   }
 

@@ -15,8 +15,13 @@ namespace cleave::tool {
 std::string whyNotPartitionSpec(const Placement &placement, const runtime::Mesh &mesh);
 
 /// Why the placements of PyTorch's DTensor cannot; "" where they can. They name a dimension for each axis, of which the
-/// first cuts first, and cut as torch.chunk does: a part has the part before divided by the ways, rounded up.
+/// first cuts first, and cut as torch.chunk does: a part has the part before divided by the ways, rounded up. Where an
+/// axis cuts a dimension behind a later one it has a split factor, and the parts must be equal.
 std::string whyNotShard(const Placement &placement, const runtime::Mesh &mesh);
+
+/// The split factor of the cut of that place among the dimension's: into how many parts axes that come later in the
+/// mesh have cut the dimension before. Shard says a cut with 1, _StridedShard others.
+int64_t splitFactor(const runtime::TileDim &dim, size_t place, const runtime::Mesh &mesh);
 
 } // namespace cleave::tool
 

@@ -7,6 +7,7 @@ documentation. What a file calls inexpressible must be so: it is left out, and n
 without a loss have no tiles that the runtime loads: they are held against the definition of what they say, and against
 plans of the same splits with a loss."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -83,17 +84,21 @@ def spec_ranges(shape, spec, at, sizes):
 
 
 def shard_ranges(shape, placements, at, sizes):
-    """DTensor: each axis of the mesh in turn cuts what there is with torch.chunk."""
-    ranges = [(0, size) for size in shape]
+    """DTensor: each axis of the mesh in turn cuts what there is with torch.chunk. _StridedShard cuts it into as many
+    times more parts as its split_factor says, and gives each device those whose number is its own modulo the ways."""
+    kept = [np.arange(size) for size in shape]
     for axis, placement in zip(sizes, placements):
         if placement is None:
             continue
-        begin, end = ranges[placement]
+        dim, factor = placement if isinstance(placement, tuple) else (placement, 1)
+        ways = sizes[axis]
         # torch.chunk: parts of the size divided by their number, rounded up; the last ones may be smaller or missing.
-        chunk = -(-(end - begin) // sizes[axis])
-        first = min(end, begin + at[axis] * chunk)
-        ranges[placement] = (first, min(end, first + chunk))
-    return ranges
+        chunk = -(-len(kept[dim]) // (ways * factor))
+        chunks = [kept[dim][i * chunk:(i + 1) * chunk] for i in range(ways * factor)]
+        kept[dim] = np.concatenate(chunks[at[axis]::ways])
+    for own in kept:
+        expect(len(own) == 0 or own[-1] - own[0] + 1 == len(own), "a device's part is no box")
+    return [(int(own[0]), int(own[-1]) + 1) if len(own) else (0, 0) for own in kept]
 
 
 def parts(mesh, shape, ranges_of, microbatches=1):
@@ -142,8 +147,9 @@ def jax_modules():
 
 
 def torch_modules():
-    names = ("torch", "torch.distributed", "torch.distributed.device_mesh", "torch.distributed.tensor")
-    torch, distributed, device_mesh, tensor = modules = [types.ModuleType(name) for name in names]
+    names = ("torch", "torch.distributed", "torch.distributed.device_mesh", "torch.distributed.tensor",
+             "torch.distributed.tensor.placement_types")
+    torch, distributed, device_mesh, tensor, placement_types = modules = [types.ModuleType(name) for name in names]
 
     class DeviceMesh:
         def __init__(self, kind, members, mesh_dim_names):
@@ -153,8 +159,9 @@ def torch_modules():
     device_mesh.DeviceMesh = DeviceMesh
     device_mesh.init_device_mesh = lambda kind, shape, mesh_dim_names: DeviceMesh(
         kind, np.arange(int(np.prod(shape))).reshape(shape), mesh_dim_names)
-    # A placement is the dimension that it cuts, or nothing.
+    # A placement is the dimension that it cuts, that and a split factor, or nothing.
     tensor.Shard, tensor.Replicate = lambda dim: dim, lambda: None
+    placement_types._StridedShard = lambda dim, *, split_factor: (dim, split_factor)
     tensor.distribute_tensor = lambda tensor, mesh, placements: (tensor, mesh, placements)
     return dict(zip(names, modules))
 
@@ -397,6 +404,7 @@ def check_decision(compiled, folder, model, *options, zero=0, states=("adam_m", 
         check_stages(each, document)
         check_chain(each, document, homes)
         check_homes(homes, each, states)
+        expect(not each["NOT_EXPRESSIBLE"]["parameters"], "not sayable:", each["NOT_EXPRESSIBLE"]["parameters"])
         expect(each["ZERO"] == [zero] * len(document["stages"]), "ZERO", each["ZERO"])
         expect(each["RECOMPUTE"] == ["none"] * len(document["stages"]), "RECOMPUTE", each["RECOMPUTE"])
     return homes, names["torch"]
@@ -437,8 +445,8 @@ def main():
         uneven = "splits: { fc1: { out_channel: x }, fc2: { in_channel: x }, fc3: { out_channel: x } }\n"
         check(placed("mlp.onnx", 6, "groups: { a: ['*'] }\ndevices: { a: [5, 1, 4, 2] }\n" + uneven), folder,
               jax=["fc1.weight", "fc1.bias", "fc2.weight", "fc3.weight", "fc3.bias", "output"])
-        # Two axes on one dimension, in the mesh's order and in the other, which DTensor lacks. In the one, 10 over 2
-        # and 2 is 3, 2, 3, 2, as torch.chunk makes it; 5 over 2 and 2 is 2, 1, 2, 0, where it makes 2, 1, 1, 1.
+        # Two axes on one dimension, in the mesh's order and in the other, for which DTensor needs equal parts. In the one,
+        # 10 over 2 and 2 is 3, 2, 3, 2, as torch.chunk makes it; 5 over 2 and 2 is 2, 1, 2, 0, where it makes 2, 1, 1, 1.
         mesh = "groups: { a: ['*'] }\nmeshes: { a: { devices: 0..3, axes: { u: 2, v: 2 } } }\n"
         check(placed("mlp.onnx", 4, mesh + "splits: { fc1: { out_channel: [u, v] }, fc2: { in_channel: [u, v] } }\n"),
               folder, jax=["fc1.weight", "fc1.bias", "fc2.weight"])
@@ -447,7 +455,13 @@ def main():
         run("cleave", "zoo", "mlp", "--layers", "2", "--batch", "4", "--inputs", "8", "--hidden", "16", "--classes",
             "4", "-o", at("even.onnx"))
         check(placed("even.onnx", 4, mesh + "splits: { fc1: { out_channel: [v, u] }, fc2: { in_channel: [v, u] } }\n"),
-              folder, torch=["fc1.weight", "fc1.bias", "fc2.weight"])
+              folder)
+        # Three axes on one dimension, in every order.
+        cube = "groups: { a: ['*'] }\nmeshes: { a: { devices: 0..7, axes: { u: 2, v: 2, w: 2 } } }\n"
+        for order in itertools.permutations("uvw"):
+            axes = ", ".join(order)
+            check(placed("even.onnx", 8, f"{cube}splits: {{ fc1: {{ out_channel: [{axes}] }}, "
+                                         f"fc2: {{ in_channel: [{axes}] }} }}\n"), folder)
         check(placed("mlp.onnx", 4, mesh + "splits: { fc3: { out_channel: [u, v] } }\n"), folder,
               jax=["fc3.weight", "fc3.bias", "output"], torch=["fc3.weight", "fc3.bias", "output"])
 
