@@ -85,27 +85,31 @@ void PlanTables::writeParameter(dfg::ParameterOp parameter) {
   auto generated = [&](fb::Distribution distribution, double a, double b, uint64_t seed) {
     return Source(fb::Source::GeneratedSource, fb::CreateGeneratedSource(builder, distribution, a, b, seed).Union());
   };
+  // Nothing runs where there are no programs: what the values are does not matter then, nor where they lie.
   Source source =
-      llvm::TypeSwitch<Attribute, Source>(parameter.getInit())
-          .Case([&](dfg::FileAttr file) {
-            auto bytes = static_cast<uint64_t>(plan::storageBytes(parameter.getTensorType()));
-            std::string path = options.fileOf ? options.fileOf(file.getPath()) : file.getPath().str();
-            auto known = options.checksums.find(parameter.getSymName());
-            auto checksum = known == options.checksums.end() ? runtime::FileChecksum() : known->second;
-            return Source(fb::Source::FileSource, fb::CreateFileSource(builder, text(path), file.getOffset(), bytes,
-                                                                       checksum.value, checksum.sampled)
-                                                      .Union());
-          })
-          .Case([&](dfg::NormalAttr normal) {
-            return generated(fb::Distribution::Normal, value(normal.getMean()), value(normal.getStddev()),
-                             normal.getSeed());
-          })
-          .Case([&](dfg::UniformAttr uniform) {
-            return generated(fb::Distribution::Uniform, value(uniform.getLow()), value(uniform.getHigh()),
-                             uniform.getSeed());
-          })
-          .Case(
-              [&](dfg::FillAttr fill) { return generated(fb::Distribution::Constant, value(fill.getValue()), 0, 0); });
+      isDecision
+          ? generated(fb::Distribution::Constant, 0, 0, 0)
+          : llvm::TypeSwitch<Attribute, Source>(parameter.getInit())
+                .Case([&](dfg::FileAttr file) {
+                  auto bytes = static_cast<uint64_t>(plan::storageBytes(parameter.getTensorType()));
+                  std::string path = options.fileOf ? options.fileOf(file.getPath()) : file.getPath().str();
+                  auto known = options.checksums.find(parameter.getSymName());
+                  auto checksum = known == options.checksums.end() ? runtime::FileChecksum() : known->second;
+                  return Source(fb::Source::FileSource, fb::CreateFileSource(builder, text(path), file.getOffset(),
+                                                                             bytes, checksum.value, checksum.sampled)
+                                                            .Union());
+                })
+                .Case([&](dfg::NormalAttr normal) {
+                  return generated(fb::Distribution::Normal, value(normal.getMean()), value(normal.getStddev()),
+                                   normal.getSeed());
+                })
+                .Case([&](dfg::UniformAttr uniform) {
+                  return generated(fb::Distribution::Uniform, value(uniform.getLow()), value(uniform.getHigh()),
+                                   uniform.getSeed());
+                })
+                .Case([&](dfg::FillAttr fill) {
+                  return generated(fb::Distribution::Constant, value(fill.getValue()), 0, 0);
+                });
   auto name = text(parameter.getSymName());
   parameterIndices[parameter.getSymName()] = static_cast<uint32_t>(parameters.size());
   parameters.push_back(
@@ -119,7 +123,7 @@ std::optional<uint32_t> PlanTables::findParameter(StringRef parameter) const {
 
 llvm::Error PlanTables::writeParameters() {
   llvm::StringSet<> used;
-  if (module.getOps<plan::ProgramOp>().empty())
+  if (isDecision)
     module.walk([&](dfg::ReadOp read) { used.insert(read.getParameter()); });
   module.walk([&](plan::LoadParameterOp load) { used.insert(load.getParameter()); });
   for (auto parameter : module.getOps<dfg::ParameterOp>())

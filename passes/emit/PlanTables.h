@@ -24,10 +24,10 @@ llvm::Error makePlanError(const llvm::Twine &message);
 class PlanTables {
 public:
   PlanTables(mlir::ModuleOp module, const EmitOptions &options, flatbuffers::FlatBufferBuilder &builder)
-      : module(module), options(options), builder(builder) {}
+      : module(module), options(options), builder(builder), isDecision(module.getOps<plan::ProgramOp>().empty()) {}
 
   /// Writes all tables. Constants and kernels that no instruction uses are left out, and so are parameters, unless
-  /// there are no programs: then those stand here that graphs read.
+  /// there are no programs: then those stand here that graphs read, without their values.
   llvm::Error write();
 
   flatbuffers::Offset<flatbuffers::String> text(llvm::StringRef text);
@@ -70,6 +70,7 @@ private:
   mlir::ModuleOp module;
   const EmitOptions &options;
   flatbuffers::FlatBufferBuilder &builder;
+  const bool isDecision; ///< There are no programs.
   llvm::DenseMap<mlir::Type, flatbuffers::Offset<fb::TensorType>> types;
   llvm::StringMap<uint32_t> meshIndices, kernelIndices, parameterIndices, objectIndices;
   llvm::MapVector<mlir::Attribute, uint32_t> constantIndices;

@@ -406,8 +406,10 @@ Error ModelCompiler::emit() {
     auto relative = std::filesystem::proximate(modelFile, folder, code);
     if (!code)
       options.model = relative.string();
-    result.weights = anchorParameters(*module, result.imported, modelFile.parent_path().string(), folder.string(),
-                                      planFile.filename().string() + ".weights", &options.checksums);
+    // What was only decided about needs no weights beside it.
+    if (!onlyPlans())
+      result.weights = anchorParameters(*module, result.imported, modelFile.parent_path().string(), folder.string(),
+                                        planFile.filename().string() + ".weights", &options.checksums);
   }
   auto plan = emitPlan(*module, options);
   if (!plan)
