@@ -77,7 +77,6 @@ static void printMeshes(raw_ostream &out, const PlanSummary &summary, Detail det
 /// What each axis cuts, by the work of the operators: names alone do not tell, least of all those of placement files.
 static void printAxes(raw_ostream &out, const PlanSummary &summary) {
   constexpr double leastShare = 0.005;
-  constexpr size_t mostFactors = 4;
   std::map<StringRef, std::map<std::string, double>> cuts;
   double all = 0;
   for (const Operator &op : summary.entry.operators) {
@@ -94,13 +93,16 @@ static void printAxes(raw_ostream &out, const PlanSummary &summary) {
       if (flops >= leastShare * all)
         largest.push_back({-flops, factor});
     llvm::sort(largest);
-    if (largest.size() > mostFactors)
-      largest.resize(mostFactors);
-    std::string text;
-    for (auto &[flops, factor] : largest)
-      text += (text.empty() ? "" : ", ") + factor + " in " + percentText(-flops / all, 1);
+    // The largest that fit into a line.
+    std::string text, before = "axis " + shortened(axis, lineWidth() / 4) + " cuts ", after = " of the work";
+    for (auto &[flops, factor] : largest) {
+      std::string part = (text.empty() ? "" : ", ") + factor + " in " + percentText(-flops / all, 1);
+      if (before.size() + text.size() + part.size() + after.size() > lineWidth())
+        break;
+      text += part;
+    }
     if (!text.empty())
-      out << "axis " << shortened(axis, lineWidth() / 3) << " cuts " << text << " of the work\n";
+      out << before << text << after << "\n";
   }
 }
 

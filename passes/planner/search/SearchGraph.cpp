@@ -199,6 +199,9 @@ private:
     for (const Tensor &input : result.tensors) {
       auto type = cast<RankedTensorType>(input.value.getType());
       unsigned batch = input.producer == none ? batchDimOf(input) : none;
+      // A batch of one is cut by nobody, so that no operator tells where it is: in front.
+      if (batch == none && input.producer == none && type.getRank() > 1 && type.getDimSize(0) == 1)
+        batch = 0;
       if (batch != none && type.getRank() > 1)
         splits.cutInput(input.value, batch == 0 ? 1 : 0, mesh.axes.front().name, splits.decide(""));
     }
