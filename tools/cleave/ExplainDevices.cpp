@@ -14,16 +14,17 @@ namespace cleave::tool {
 
 using Align = TextTable::Align;
 
-/// Work in Mflop, or where that would be a long number in Gflop.
-static std::pair<double, const char *> workUnit(const PlanSummary &summary) {
-  double scale = summary.flops > 0 ? stepWork(summary) / summary.flops : 1;
-  bool isLarge = any_of(summary.devices, [&](const DeviceSummary &device) { return device.flops * scale >= 1e12; });
-  return isLarge ? std::pair(1e9, "Gflop") : std::pair(1e6, "Mflop");
+/// The unit of the devices' column of work.
+static std::pair<double, StringRef> workUnit(const PlanSummary &summary) {
+  double scale = summary.flops > 0 ? stepWork(summary) / summary.flops : 1, largest = 0;
+  for (const DeviceSummary &device : summary.devices)
+    largest = std::max(largest, device.flops * scale);
+  return tool::workUnit(largest);
 }
 
 /// Before its programs are made, a plan knows what a device will need at most, not how its arena is used.
 std::vector<std::string> deviceTitles(const PlanSummary &summary) {
-  std::vector<std::string> titles = {"device", "driver",  "cores", "operators", workUnit(summary).second,
+  std::vector<std::string> titles = {"device", "driver",  "cores", "operators", workUnit(summary).second.str(),
                                      "moved",  "received"};
   if (summary.entry.isDecision())
     titles.push_back("peak memory");

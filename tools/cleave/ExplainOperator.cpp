@@ -143,7 +143,7 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
                                        : "none: every device computes it whole");
   printFact(out, "decided by", op.decidedBy);
   printFact(out, "result", shapeText(op.shape) + ", " + bytesText(op.resultBytes));
-  printFact(out, "work", numberText(op.flops / 1e6, 3) + " Mflop");
+  printFact(out, "work", workText(op.flops));
   printFact(out, "moves", bytesText(op.bytes) + ", of which parameters " + bytesText(op.parameterBytes));
   printFact(out, "receives", bytesText(op.receivedBytes) + " from other devices");
   printPrediction(out, summary, op);

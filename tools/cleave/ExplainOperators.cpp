@@ -131,8 +131,13 @@ static void addPredictedColumns(std::vector<OperatorColumn> &columns, const Plan
 
 static void addWorkColumns(std::vector<OperatorColumn> &columns, const PlanSummary &summary) {
   addKernelColumn(columns, summary);
+  double largest = 0;
+  for (const Operator &op : summary.entry.operators)
+    largest = std::max(largest, op.flops);
+  auto [unit, name] = workUnit(largest);
   columns.push_back(quantityColumn(
-      "Mflop", [](const Operator &op) { return op.flops; }, [](double flops) { return numberText(flops / 1e6, 2); }));
+      name, [](const Operator &op) { return op.flops; },
+      [unit = unit](double flops) { return numberText(flops / unit, 2); }));
   columns.push_back(quantityColumn("KiB moved", [](const Operator &op) { return op.bytes; }, kibibytes));
   if (summary.plan.devices.size() > 1)
     columns.push_back(quantityColumn("received", [](const Operator &op) { return op.receivedBytes; }, kibibytes));
@@ -285,12 +290,9 @@ void explainLargest(raw_ostream &out, const PlanSummary &summary, const LayerFol
         [](const Operator &op) { return std::max(0.0, op.communicationSeconds); }, "time", secondsText);
     return;
   }
+  printLargest(out, summary, folding, "largest by work", [](const Operator &op) { return op.flops; }, "work", workText);
   printLargest(
-      out, summary, folding, "largest by work", [](const Operator &op) { return op.flops; }, "Mflop",
-      [](double flops) { return numberText(flops / 1e6, 2); });
-  printLargest(
-      out, summary, folding, "largest by bytes moved", [](const Operator &op) { return op.bytes; }, "KiB",
-      [](double bytes) { return numberText(bytes / 1024, 2); });
+      out, summary, folding, "largest by bytes moved", [](const Operator &op) { return op.bytes; }, "bytes", bytesText);
 }
 
 } // namespace cleave::tool

@@ -16,11 +16,6 @@ using namespace llvm;
 
 namespace cleave::tool {
 
-/// "1460.78 Mflop", or in larger units where there are many.
-static std::string workText(double flops) {
-  return flops >= 1e12 ? decimalText(flops) + "flop" : numberText(flops / 1e6, 2) + " Mflop";
-}
-
 static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   const runtime::PlanContents &plan = summary.plan;
   out << shortened(plan.model, lineWidth() - 8) << "\n"

@@ -58,4 +58,14 @@ std::string decimalText(double value) {
   return formatted("%.2f ", value) + prefixes[prefix];
 }
 
+std::string workText(double flops) { return flops > 0 ? decimalText(flops) + "flop" : "-"; }
+
+std::pair<double, llvm::StringRef> workUnit(double largest) {
+  constexpr double mostDigits = 1e5;
+  return largest >= 1e12 * mostDigits  ? std::pair<double, llvm::StringRef>(1e15, "Pflop")
+         : largest >= 1e9 * mostDigits ? std::pair<double, llvm::StringRef>(1e12, "Tflop")
+         : largest >= 1e6 * mostDigits ? std::pair<double, llvm::StringRef>(1e9, "Gflop")
+                                       : std::pair<double, llvm::StringRef>(1e6, "Mflop");
+}
+
 } // namespace cleave::tool

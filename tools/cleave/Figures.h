@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
+#include <utility>
 
 namespace cleave::tool {
 
@@ -34,6 +35,12 @@ std::string secondsText(double seconds);
 
 /// Large numbers with a decimal prefix: "142.10 T", "1.46 G".
 std::string decimalText(double value);
+
+/// Floating-point operations: "1.46 Gflop"; "-" for none.
+std::string workText(double flops);
+
+/// The unit that suits work of which this is the largest, in a column with two decimals.
+std::pair<double, llvm::StringRef> workUnit(double largest);
 
 } // namespace cleave::tool
 
