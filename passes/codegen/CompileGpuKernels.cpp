@@ -22,11 +22,11 @@ static std::optional<unsigned> versionOf(StringRef chip) {
   return version;
 }
 
-/// The oldest architecture among the machine's GPUs: code for it runs on all of them.
+/// The oldest architecture among the machine's GPUs that run code: code for it runs on all of them.
 static std::string oldestChipOf(ModuleOp module) {
   StringRef oldest;
   for (const dist::Device &device : dist::getDevices(module)) {
-    if (!device.isGpu())
+    if (device.driver != "cuda")
       continue;
     StringRef chip = device.chip.empty() ? StringRef(oldestChip) : device.chip;
     // What is no architecture stays, and is refused by name.
