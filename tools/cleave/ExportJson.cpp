@@ -3,6 +3,7 @@
 // A plan's decision as JSON, version 1: keys are added, never renamed or removed.
 
 #include "tools/cleave/ExportedPlan.h"
+#include "tools/cleave/PlanSummary.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -150,16 +151,11 @@ private:
 
   /// "batch/data 2, out_channel/model 4/x 2" as {"batch": ["data"], "out_channel": ["model", "x"]}.
   void split(StringRef text) {
-    SmallVector<StringRef> factors;
-    text.split(factors, ", ", /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-    for (StringRef factor : factors) {
-      SmallVector<StringRef> parts;
-      factor.split(parts, '/');
-      json.attributeArray(parts.front(), [&] {
-        for (StringRef axis : ArrayRef(parts).drop_front())
-          json.value(axis.rsplit(' ').first);
+    for (const SplitFactor &cut : readSplit(text))
+      json.attributeArray(cut.factor, [&] {
+        for (StringRef axis : cut.axes)
+          json.value(axis);
       });
-    }
   }
 
   JsonStream &json;

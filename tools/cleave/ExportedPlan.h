@@ -18,7 +18,7 @@ struct ExportedStage {
   std::vector<uint32_t> operators; ///< in the graph's order
   /// The model's parameters that these are the first to read, by their places in ExportedPlan::parameters.
   std::vector<size_t> parameters;
-  const runtime::PlanStage *planned = nullptr; ///< what the planner said of it; null where nobody planned it
+  const runtime::PlanStage *planned = nullptr; ///< what the planner said of it; null without a planner
 };
 
 /// What there is to export of one entry. Refers to the plan, which must outlive it.

@@ -216,7 +216,7 @@ std::vector<PlacedTensor> placedParameters(const PlanContents &plan, const Entry
   forEachAction<LoadParameter>(entry, [&](const Program &program, const LoadParameter &load) {
     reader.add(tensors[load.parameter], program, load.buffer, load.tile);
   });
-  // What was decided about is there, also where nobody can say how it lies.
+  // A decided parameter is listed even where its layout cannot be expressed.
   if (!entry.isDecision())
     llvm::erase_if(tensors, [](const PlacedTensor &tensor) { return tensor.placements.empty(); });
   return tensors;

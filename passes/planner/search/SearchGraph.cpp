@@ -199,7 +199,7 @@ private:
     for (const Tensor &input : result.tensors) {
       auto type = cast<RankedTensorType>(input.value.getType());
       unsigned batch = input.producer == none ? batchDimOf(input) : none;
-      // A batch of one is cut by nobody, so that no operator tells where it is: in front.
+      // A batch of one cannot be cut, so no operator tells which dimension it is: the first.
       if (batch == none && input.producer == none && type.getRank() > 1 && type.getDimSize(0) == 1)
         batch = 0;
       if (batch != none && type.getRank() > 1)
