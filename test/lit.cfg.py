@@ -25,6 +25,8 @@ config.environment["PATH"] = os.pathsep.join(
 )
 # As programs that compute set it themselves, by starting a second time.
 config.environment["GOMP_SPINCOUNT"] = "10000"
+# As tools/test says.
+config.environment["OPENBLAS_NUM_THREADS"] = "1"
 
 # Diagnostics and dumps without colour.
 config.environment["NO_COLOR"] = "1"

@@ -72,9 +72,10 @@ class CommandServer:
         return Result(int(code), output, errors)
 
 
-def cleave(*arguments, timeout=300, name="cleave"):
-    """Runs `cleave ARGUMENTS`. A signal shows as a negative code, as a crash does; a timeout as None."""
-    server = CommandServer.of_thread() if name == "cleave" else None
+def cleave(*arguments, timeout=300, name="cleave", alone=False):
+    """Runs `cleave ARGUMENTS`. A signal shows as a negative code, as a crash does; a timeout as None. `alone` is for what
+    one process can do for one command only: limit oneDNN to a processor."""
+    server = CommandServer.of_thread() if name == "cleave" and not alone else None
     if server:
         return server.run(arguments, timeout)
     try:

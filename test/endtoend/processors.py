@@ -25,7 +25,8 @@ RARE = {"sapphirerapids": ({"__AMX_TILE__"}, "amx-tile"), "znver4": ({"__AVX512B
 def compiled(checks, folder, model, level):
     """The plan of a model for a processor, and what `explain` says of it."""
     plan = os.path.join(folder, f"{level}.plan")
-    result = cleave("compile", model, "--machine", "host:2x1", "--strategy", "data", "--cpu", level, "-o", plan)
+    result = cleave("compile", model, "--machine", "host:2x1", "--strategy", "data", "--cpu", level, "-o", plan,
+                    alone=True)
     checks.add(result.code == DONE, f"{level}: compiles", result)
     return plan, json.loads(cleave("explain", plan, "--format", "json").output)
 
@@ -61,7 +62,7 @@ def main():
         cleave("zoo", "resnet50", "--weights", "--batch", "2", "--image-size", "32", "--classes", "10", "-o", model)
         # Plain loops, by the oldest instructions.
         result = cleave("run", model, "--machine", "host:1x1", "--reference", "--cpu", "x86-64", "--output",
-                        f"@0={expected}")
+                        f"@0={expected}", alone=True)
         checks.add(result.code == DONE, "plain loops for x86-64 run", result)
         needed = set()
         for level, more in LEVELS.items():
