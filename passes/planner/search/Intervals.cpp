@@ -473,14 +473,14 @@ std::vector<Intervals::OperatorFacts> Intervals::factsOf(Table &table, const std
   for (unsigned end : {piece.entryVariable, piece.exitVariable})
     if (end != none)
       restrict(problem, end, choices[end]);
+  std::optional<std::vector<std::vector<double>>> least = solver::leastByChoice(problem);
+  if (!least)
+    return facts;
   for (unsigned variable = 0; variable != choices.size(); ++variable) {
     unsigned op = piece.operatorOf(variable);
-    if (op == none || problem.domainOf(variable).size() < 2)
+    if (op == none)
       continue;
-    auto elimination = solver::Elimination::run(problem, {variable});
-    if (!elimination)
-      continue;
-    const std::vector<double> &values = elimination->values();
+    const std::vector<double> &values = (*least)[variable];
     unsigned other = none;
     for (unsigned choice = 0; choice != values.size(); ++choice)
       if (choice != choices[variable] && values[choice] != solver::forbidden &&

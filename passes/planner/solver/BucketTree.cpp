@@ -160,14 +160,16 @@ void BucketTree::compute(const Bucket &bucket, const BucketMessage &message) {
   } while (odometer.next());
 }
 
-double BucketTree::least() const {
-  assert(layout->kept.empty() && "kept variables have keptValues");
-  if (layout->reduction.isInfeasible)
-    return forbidden;
+double BucketTree::rootsSum() const {
   double sum = constant;
   for (size_t root : layout->roots)
     sum += numbers[root];
   return sum;
+}
+
+double BucketTree::least() const {
+  assert(layout->kept.empty() && "kept variables have keptValues");
+  return layout->reduction.isInfeasible ? forbidden : rootsSum();
 }
 
 std::vector<double> BucketTree::keptValues() const {
@@ -176,10 +178,7 @@ std::vector<double> BucketTree::keptValues() const {
     entries *= layout->numChoices(variable);
   if (layout->reduction.isInfeasible)
     return std::vector<double>(entries, forbidden);
-  double sum = constant;
-  for (size_t root : layout->roots)
-    sum += numbers[root];
-  std::vector<double> values(entries, sum);
+  std::vector<double> values(entries, rootsSum());
   for (const BucketLayout::Rest &rest : layout->rests)
     for (size_t entry = 0; entry != entries; ++entry)
       values[entry] += numbers[layout->offsetOf(rest, entry)];

@@ -123,6 +123,12 @@ public:
   /// Without a bound's error the least of them is 0. `increases` has numChoices entries.
   void increasesAt(const Bucket &bucket, const std::vector<unsigned> &choices, double *increases) const;
 
+  /// By variable and choice, counted in what the reduction left: the least value over all choices of the others;
+  /// `forbidden` where that is impossible. A second pass over the tables, from the last variable to
+  /// the first (Kask, Dechter, Larrosa, Dechter 2005, "Unifying tree decompositions for reasoning in graphical models").
+  /// Expects an exact layout without kept variables.
+  std::vector<std::vector<double>> leastByChoice() const;
+
   /// Completes choices of the kept variables, as reduction counts them, to the best choices of all.
   void complete(std::vector<unsigned> &choices) const;
 
@@ -132,6 +138,7 @@ private:
   void computeAll();
   void compute(const Bucket &bucket, const BucketMessage &message);
   double sumAt(const BucketMessage &message, const std::vector<unsigned> &choices) const;
+  double rootsSum() const;
   void addTermsAt(const BucketMessage &message, const std::vector<unsigned> &choices, unsigned numChoices,
                   double *sums) const;
 

@@ -72,4 +72,20 @@ std::vector<unsigned> Elimination::choicesAt(const std::vector<unsigned> &kept) 
   return originalChoices(layout.reduction, choices);
 }
 
+std::optional<std::vector<std::vector<double>>> leastByChoice(const ChoiceProblem &problem, uint64_t mostEntries) {
+  for (Drop drop : {Drop::Forbidden, Drop::Dominated}) {
+    std::shared_ptr<const BucketLayout> layout = makeBucketLayout(problem, {}, mostEntries, TooLarge::GiveUp, drop);
+    if (!layout)
+      continue;
+    std::vector<std::vector<double>> ofLeft = BucketTree(layout, Objective()).leastByChoice(), least;
+    for (unsigned variable = 0; variable != ofLeft.size(); ++variable) {
+      least.emplace_back(problem.domainOf(variable).size(), forbidden);
+      for (unsigned choice = 0; choice != ofLeft[variable].size(); ++choice)
+        least[variable][layout->reduction.alive[variable][choice]] = ofLeft[variable][choice];
+    }
+    return least;
+  }
+  return std::nullopt;
+}
+
 } // namespace cleave::solver

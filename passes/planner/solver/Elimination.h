@@ -76,6 +76,12 @@ private:
   std::unique_ptr<State> state;
 };
 
+/// By variable and choice: the least seconds of all choices with this one, whatever the memory limit; `forbidden` where
+/// there are none. Where tables of all choices would be too large, only undominated ones are looked at, and the others
+/// count as forbidden; nothing where even these are too many.
+std::optional<std::vector<std::vector<double>>> leastByChoice(const ChoiceProblem &problem,
+                                                              uint64_t mostEntries = 1u << 24);
+
 } // namespace cleave::solver
 
 #endif // CLEAVE_PASSES_PLANNER_SOLVER_ELIMINATION_H

@@ -86,28 +86,38 @@ private:
     order.entries += entries;
     order.work += entries * graph.sizes[variable];
     std::vector<unsigned> changed = around;
+    std::vector<std::pair<unsigned, unsigned>> added;
     for (unsigned neighbour : around)
-      if (connect(neighbour, variable, around))
-        changed.insert(changed.end(), neighbours[neighbour].begin(), neighbours[neighbour].end());
+      connect(neighbour, variable, around, added);
+    for (auto [first, second] : added)
+      addCommonNeighbours(first, second, changed);
     std::sort(changed.begin(), changed.end());
     changed.erase(std::unique(changed.begin(), changed.end()), changed.end());
     for (unsigned neighbour : changed)
       push(neighbour);
   }
 
-  /// Takes `removed` from a variable's neighbours and adds all of `around`; says whether any were new.
-  bool connect(unsigned variable, unsigned removed, const std::vector<unsigned> &around) {
+  /// Takes `removed` from a variable's neighbours and adds all of `around`; `added` are the edges that were not there.
+  void connect(unsigned variable, unsigned removed, const std::vector<unsigned> &around,
+               std::vector<std::pair<unsigned, unsigned>> &added) {
     std::vector<unsigned> &own = neighbours[variable];
     own.erase(std::lower_bound(own.begin(), own.end(), removed));
-    if (around.size() == 1)
-      return false;
-    std::vector<unsigned> all;
-    all.reserve(own.size() + around.size());
-    std::set_union(own.begin(), own.end(), around.begin(), around.end(), std::back_inserter(all));
-    all.erase(std::lower_bound(all.begin(), all.end(), variable));
-    bool grew = all.size() != own.size();
-    own = std::move(all);
-    return grew;
+    size_t before = added.size();
+    for (unsigned other : around)
+      if (other != variable && !std::binary_search(own.begin(), own.end(), other))
+        added.emplace_back(variable, other);
+    for (size_t i = before; i != added.size(); ++i)
+      own.insert(std::lower_bound(own.begin(), own.end(), added[i].second), added[i].second);
+  }
+
+  /// Those that lack an edge less around them, now that there is one between these two.
+  void addCommonNeighbours(unsigned first, unsigned second, std::vector<unsigned> &to) const {
+    const std::vector<unsigned> *fewer = &neighbours[first], *more = &neighbours[second];
+    if (more->size() < fewer->size())
+      std::swap(fewer, more);
+    for (unsigned neighbour : *fewer)
+      if (std::binary_search(more->begin(), more->end(), neighbour))
+        to.push_back(neighbour);
   }
 
   const VariableGraph &graph;
