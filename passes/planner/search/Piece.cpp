@@ -46,14 +46,6 @@ double updateSeconds(double bytes, const OperatorCost &cost, const Precision &pr
 
 namespace {
 
-/// How a tensor lies, and its gradient.
-struct TensorState {
-  State state = {}, gradient = {};
-  bool operator<(const TensorState &other) const {
-    return std::tie(state, gradient) < std::tie(other.state, other.gradient);
-  }
-};
-
 /// Where a factor stands in a tensor: the state of an axis that cuts it; whole where the tensor lacks it.
 uint64_t placeOf(const SplitRule &rule, const TensorFactors &tensor, unsigned factor) {
   for (auto [dim, factors] : llvm::enumerate(tensor)) {
@@ -101,6 +93,14 @@ public:
   }
 
 private:
+  /// How a tensor lies, and its gradient.
+  struct TensorState {
+    State state = {}, gradient = {};
+    bool operator<(const TensorState &other) const {
+      return std::tie(state, gradient) < std::tie(other.state, other.gradient);
+    }
+  };
+
   Piece &piece;
   const SearchGraph &graph;
   unsigned entry, exit;
