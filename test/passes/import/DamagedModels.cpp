@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Imports damaged copies of a model: cut at every length, and with every byte changed in several ways. None may crash
-// or pass as something that MLIR's verifier does not accept; how many were rejected is printed.
+// Imports damaged copies of a model: cut at every length, and with every byte changed in one of four ways, by turns, or
+// with --all in all of them. None may crash or pass as something that MLIR's verifier does not accept; how many were
+// rejected is printed.
+//
+//   damaged-models MODEL COPY [--all]
 
 #include "dialects/dfg/Dfg.h"
 #include "passes/import/Import.h"
@@ -30,7 +33,8 @@ static int importBytes(MLIRContext &context, const std::string &path, StringRef 
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3)
+  bool inAllWays = argc == 4 && StringRef(argv[3]) == "--all";
+  if (argc != 3 && !inAllWays)
     return 2;
   auto buffer = llvm::MemoryBuffer::getFile(argv[1]);
   if (!buffer)
@@ -42,10 +46,13 @@ int main(int argc, char **argv) {
     ++outcomes[importBytes(context, path, StringRef(whole).take_front(length))];
   llvm::outs() << "cut: " << outcomes[0] << " imported of " << whole.size() << "\n";
   outcomes = {};
+  constexpr std::array<unsigned, 4> changes = {0x01, 0x08, 0x80, 0xff};
   for (size_t position = 0; position < whole.size(); ++position)
-    for (unsigned change : {0x01u, 0x08u, 0x80u, 0xffu}) {
+    for (size_t way = 0; way < changes.size(); ++way) {
+      if (!inAllWays && way != position % changes.size())
+        continue;
       std::string copy = whole;
-      copy[position] = static_cast<char>(copy[position] ^ change);
+      copy[position] = static_cast<char>(copy[position] ^ changes[way]);
       ++outcomes[importBytes(context, path, copy)];
     }
   llvm::outs() << "changed: imported " << outcomes[0] << ", diagnosed " << outcomes[1] << ", usage " << outcomes[2]
