@@ -183,7 +183,7 @@ struct LoadInput {
 };
 struct StoreOutput {
   uint32_t output = 0, buffer = 0;
-  int32_t tile = -1;
+  int32_t tile = -1, targetTile = -1;
 };
 enum class IndexKind : uint8_t { Start, Extent };
 struct LoadIndex {

@@ -163,7 +163,7 @@ Action Reader::action(const fb::Instruction &from) {
   if (auto *load = from.action_as_LoadInput())
     return LoadInput{load->input(), load->buffer(), load->tile()};
   if (auto *store = from.action_as_StoreOutput())
-    return StoreOutput{store->output(), store->buffer(), store->tile()};
+    return StoreOutput{store->output(), store->buffer(), store->tile(), store->target_tile()};
   if (auto *load = from.action_as_LoadIndex())
     return LoadIndex{load->buffer(), load->tile(), load->dim(),
                      enumerator<IndexKind>(load->what(), fb::IndexKind::MAX, "index kind")};

@@ -33,8 +33,12 @@ TileLoad tileLoadOf(const Entry &entry, const Program &program, const Mesh &mesh
     const PlanBuffer &buffer = program.buffers[output->buffer];
     const Tile *tile = entry.tile(output->tile);
     result.elementBytes = elementBytes(buffer.type.element);
-    if (isFirstReplica(tile, at))
+    if (const Tile *target = entry.tile(output->targetTile); target && isFirstReplica(tile, at)) {
+      Tile part = tile ? *tile : wholeTile(*target);
+      result.boxes = intersect(part, at, *target, at, result.elementBytes);
+    } else if (isFirstReplica(tile, at)) {
       result.boxes = tile ? intersect(*tile, at, wholeTile(*tile), at, result.elementBytes) : wholeBuffer(buffer);
+    }
   } else if (const auto *index = std::get_if<LoadIndex>(&action)) {
     const TileDim &dim = entry.tiles[index->tile].dims[index->dim];
     result.index = index->what == IndexKind::Start ? startOf(dim, at) : spanOf(dim, at).extent;

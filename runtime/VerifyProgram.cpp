@@ -115,6 +115,34 @@ Error checkSameTensor(const Entry &entry, const PlanBuffer &source, int32_t sour
   return Error::success();
 }
 
+/// Where a part of a tensor lies in it: in `rows` blocks one after the other, from `begin` to `end` of each `length`
+/// elements. A tensor without elements has no parts.
+struct PlaceInTensor {
+  int64_t rows = 1, length = 1, begin = 0, end = 1;
+};
+
+/// Nothing where a target tile is no such part.
+std::optional<PlaceInTensor> placeIn(const Tile &target) {
+  PlaceInTensor place;
+  for (const TileDim &dim : target.dims)
+    if (!dim.cuts.empty() || dim.step != 1 || dim.size < 1 || dim.before < 0 || dim.size > dim.length - dim.before)
+      return std::nullopt;
+  bool isFound = false;
+  for (const TileDim &dim : target.dims) {
+    bool isPart = dim.length != dim.size;
+    if (isPart && isFound)
+      return std::nullopt;
+    isFound |= isPart;
+    if (!isFound)
+      place.rows *= dim.length;
+    else if (isPart)
+      place = {place.rows, dim.length, dim.before, dim.before + dim.size};
+    else
+      place = {place.rows, place.length * dim.length, place.begin * dim.length, place.end * dim.length};
+  }
+  return isFound ? std::optional(place) : std::nullopt;
+}
+
 /// The rules of one instruction by itself. Messages continue the instruction's description.
 class InstructionChecker {
 public:
@@ -165,7 +193,9 @@ public:
     return checkPort("loads input ", load.input, load.buffer, entry.inputs, load.tile, /*windows=*/true);
   }
   Error operator()(const StoreOutput &store) const {
-    return checkPort("stores output ", store.output, store.buffer, entry.outputs, store.tile, /*windows=*/false);
+    if (store.targetTile == -1)
+      return checkPort("stores output ", store.output, store.buffer, entry.outputs, store.tile, /*windows=*/false);
+    return checkStoredPart(store);
   }
   Error operator()(const LoadIndex &load) const {
     if (Error error = checkBuffer(load.buffer))
@@ -300,6 +330,36 @@ private:
     return checkPart(buffer, ports[port].type, tile, windows);
   }
 
+  /// A part of an output: its tile, and where it lies in the output.
+  Error checkStoredPart(const StoreOutput &store) const {
+    if (phase == Phase::Prepare || store.output >= entry.outputs.size())
+      return checkPort("stores output ", store.output, store.buffer, entry.outputs, store.tile, /*windows=*/false);
+    const TensorType &whole = entry.outputs[store.output].type;
+    if (store.targetTile < -1 || store.targetTile >= static_cast<int64_t>(entry.tiles.size()))
+      return reject("has target tile ", store.targetTile, ", but the entry has ", entry.tiles.size());
+    const Tile &target = *entry.tile(store.targetTile);
+    if (Error error = checkTile(target, mesh, /*windows=*/true))
+      return reject("has target tile ", store.targetTile, ", whose ", error.message());
+    if (Error error = checkBuffer(store.buffer))
+      return error;
+    const PlanBuffer &part = program.buffers[store.buffer];
+    if (Error error = checkTiledBuffer(entry, mesh, part, store.tile, /*windows=*/false, "a"))
+      return error;
+    if (whole.layout || part.type.layout || part.type.element != whole.element)
+      return reject("expects a part of a dense tensor of its element type, got \"", part.name, "\" of ",
+                    part.type.text(), " for ", whole.text());
+    if (bufferElements(target) != whole.elementCount())
+      return reject("expects a part of ", whole.text(), ", got one of a tensor of ", bufferElements(target).value_or(0),
+                    " elements");
+    if (!placeIn(target))
+      return reject("has target tile ", store.targetTile, ", expected a part of one dimension, without cuts and steps");
+    uint64_t elements = store.tile < 0 ? elementsIn(part) : *tensorElements(*entry.tile(store.tile));
+    if (tensorElements(target) != elements)
+      return reject("expects a tile of a part of ", tensorElements(target).value_or(0), " elements, got one of ",
+                    elements);
+    return Error::success();
+  }
+
   const PlanContents &plan;
   const Entry &entry;
   const Program &program;
@@ -423,13 +483,31 @@ Error checkChannels(const PlanContents &plan, const Entry &entry, Phase phase) {
 
 Error checkOutputs(const Entry &entry) {
   std::vector<unsigned> stores(entry.outputs.size());
+  std::vector<std::vector<PlaceInTensor>> parts(entry.outputs.size());
   for (const Program &program : entry.programs)
     for (const Instruction &instruction : program.body)
-      if (const auto *store = std::get_if<StoreOutput>(&instruction.action))
-        ++stores[store->output];
-  for (size_t i = 0; i != stores.size(); ++i)
-    if (stores[i] != 1)
-      return reject("output \"", entry.outputs[i].name, "\" expects to be stored once a step, got ", stores[i]);
+      if (const auto *store = std::get_if<StoreOutput>(&instruction.action)) {
+        if (store->targetTile == -1)
+          ++stores[store->output];
+        else
+          parts[store->output].push_back(*placeIn(*entry.tile(store->targetTile)));
+      }
+  for (size_t i = 0; i != stores.size(); ++i) {
+    if (stores[i] != (parts[i].empty() ? 1 : 0))
+      return reject("output \"", entry.outputs[i].name, "\" expects to be stored once a step, got ",
+                    stores[i] + (parts[i].empty() ? 0 : 1));
+    std::ranges::sort(parts[i], {}, &PlaceInTensor::begin);
+    int64_t end = 0;
+    for (const PlaceInTensor &part : parts[i]) {
+      if (part.begin != end || part.rows != parts[i].front().rows || part.length != parts[i].front().length)
+        return reject("output \"", entry.outputs[i].name, "\" expects parts that follow each other, got one from ",
+                      part.begin, " on behind ", end);
+      end = part.end;
+    }
+    if (!parts[i].empty() && end != parts[i].front().length)
+      return reject("output \"", entry.outputs[i].name, "\" expects parts up to ", parts[i].front().length,
+                    ", got them up to ", end);
+  }
   return Error::success();
 }
 

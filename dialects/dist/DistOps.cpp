@@ -291,7 +291,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
   StringAttr name = attribute.getName();
-  bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName) &&
+  bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName ||
+               name == inPartsAttrName) &&
               isa<UnitAttr>(attribute.getValue());
   mark |= name == againAttrName && isa<IntegerAttr>(attribute.getValue());
   if (!place && !group && !mark)
@@ -302,6 +303,13 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
 }
 
 static LogicalResult verifyIndex(Operation *op, NamedAttribute attribute, StringRef name) {
+  if (attribute.getName() == withinAttrName) {
+    auto within = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
+    if (!within || within.size() != 3 || within[0] < 0 || within[1] < 0 || within[1] >= within[2])
+      return op->emitOpError("expects '") << withinAttrName << "' with a dimension, where it begins in it and the "
+                                          << "dimension's size, got " << attribute.getValue();
+    return success();
+  }
   if (attribute.getName() == layoutAttrName && isa<LayoutAttr>(attribute.getValue()))
     return success();
   if (attribute.getName() != name || !isa<IntegerAttr>(attribute.getValue()))

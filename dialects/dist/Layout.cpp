@@ -101,6 +101,16 @@ bool Layout::uses(StringAttr axis) const {
          });
 }
 
+SmallVector<int64_t> Layout::tensorShape() const {
+  SmallVector<int64_t> shape;
+  for (const DimParts &parts : dims) {
+    shape.push_back(1);
+    for (const Part &part : parts)
+      shape.back() *= part.size;
+  }
+  return shape;
+}
+
 SmallVector<int64_t> Layout::localShape(const MeshShape &mesh) const {
   SmallVector<int64_t> shape;
   for (const DimParts &parts : dims) {

@@ -83,6 +83,8 @@ struct Layout {
   bool isPadded(const MeshShape &mesh) const;
   /// Whether an axis cuts a dimension or is partial.
   bool uses(mlir::StringAttr axis) const;
+  /// Of the whole tensor.
+  llvm::SmallVector<int64_t> tensorShape() const;
   llvm::SmallVector<int64_t> localShape(const MeshShape &mesh) const;
   mlir::RankedTensorType localType(mlir::RankedTensorType type, const MeshShape &mesh) const;
   /// Bytes that one device holds.

@@ -305,6 +305,10 @@ LogicalResult LoadInputOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult StoreOutputOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (TileAttr target = getTargetTileAttr())
+    for (TileDimAttr dim : target.getDims())
+      if (!dim.getAxes().empty() || dim.getStep() != 1)
+        return emitOpError("expects a target tile without cuts and steps, got ") << target;
   return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Source);
 }
 

@@ -584,13 +584,15 @@ def Plan_LoadInputOp : Plan_TiledInstruction<"load_input"> {
 def Plan_StoreOutputOp : Plan_TiledInstruction<"store_output"> {
   let summary = "gives a buffer's contents out as an output of the graph, or the device's tile of it";
   let description = [{
-    Of devices that hold the same, the one with coordinates 0 stores.
+    Of devices that hold the same, the one with coordinates 0 stores. With a `target_tile` they hold a part of the output,
+    which lies in it as that window says.
 
     ```mlir
     plan.store_output %b0 -> 0 {order = 9 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins Plan_BufferType:$buffer, I64Attr:$output, OptionalAttr<Plan_TileAttr>:$tile), scheduling);
+  let arguments = !con((ins Plan_BufferType:$buffer, I64Attr:$output, OptionalAttr<Plan_TileAttr>:$tile,
+                            OptionalAttr<Plan_TileAttr>:$target_tile), scheduling);
   let assemblyFormat = "$buffer `->` $output attr-dict `:` type($buffer)";
 }
 

@@ -19,6 +19,15 @@ TileAttr toTile(const dist::Layout &layout, const dist::MeshShape &mesh, mlir::M
 /// The same; null where every device holds the whole tensor.
 TileAttr toTileUnlessWhole(const dist::Layout &layout, const dist::MeshShape &mesh, mlir::MLIRContext *context);
 
+/// The tile of a tensor of which the layout's is a part that begins at `begin` of `size` elements of a dimension. Expects
+/// no padding and one factor in that dimension.
+TileAttr toTileWithin(const dist::Layout &layout, const dist::MeshShape &mesh, int64_t dim, int64_t begin, int64_t size,
+                      mlir::MLIRContext *context);
+
+/// Where a part of a tensor lies in it: one dimension begins at `begin` of `size` elements, the others are whole.
+TileAttr toTargetTile(mlir::ArrayRef<int64_t> partShape, int64_t dim, int64_t begin, int64_t size,
+                      mlir::MLIRContext *context);
+
 /// Which part of its operand, a buffer of its own, a device keeps in a reduction over `axes` from layout `from` to
 /// `to`. None where the result is not the operand, cut further by these axes.
 std::optional<TileAttr> toScatterTile(const dist::Layout &from, const dist::Layout &to,

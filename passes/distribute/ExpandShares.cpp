@@ -12,7 +12,7 @@ namespace cleave {
 #define GEN_PASS_DEF_EXPANDSHARESPASS
 #include "passes/distribute/Passes.h.inc"
 
-LogicalResult expandShares(ModuleOp module,
+LogicalResult expandShares(ModuleOp module, SharedPorts ports,
                            llvm::function_ref<void(FlatSymbolRefAttr mesh, FlatSymbolRefAttr island)> onIsland) {
   auto meshes = llvm::to_vector(llvm::make_filter_range(
       module.getOps<dist::MeshOp>(), [](dist::MeshOp mesh) { return mesh.getAxisSharesAttr() != nullptr; }));
@@ -25,7 +25,7 @@ LogicalResult expandShares(ModuleOp module,
       onIsland(name, island.mesh);
   }
   for (auto graph : module.getOps<dfg::GraphOp>())
-    if (failed(SharesExpander(graph, table).run()))
+    if (failed(SharesExpander(graph, table, ports).run()))
       return failure();
   for (dist::MeshOp mesh : meshes)
     mesh.erase();
@@ -35,8 +35,13 @@ LogicalResult expandShares(ModuleOp module,
 namespace {
 
 class ExpandShares : public impl::ExpandSharesPassBase<ExpandShares> {
+public:
+  using ExpandSharesPassBase::ExpandSharesPassBase;
+
+private:
   void runOnOperation() override {
-    if (failed(expandShares(getOperation(), [](FlatSymbolRefAttr, FlatSymbolRefAttr) {})))
+    SharedPorts ports = wholePorts ? SharedPorts::Whole : SharedPorts::InParts;
+    if (failed(expandShares(getOperation(), ports, [](FlatSymbolRefAttr, FlatSymbolRefAttr) {})))
       signalPassFailure();
   }
 };

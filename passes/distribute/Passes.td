@@ -27,18 +27,21 @@ def ExpandSharesPass : Pass<"dist-expand-shares", "::mlir::ModuleOp"> {
     dist.mesh @d0 <[], devices = [0]>
     dist.mesh @d1 <[], devices = [1]>
     dfg.graph @main(%x: tensor<6xf32>) -> tensor<6xf32> {
-      %0 = dfg.slice %x {starts = array<i64: 0>, limits = array<i64: 4>, …, dist.place = #dist.place<@d0, …>} …
+      %0 = dfg.slice %x {starts = array<i64: 0>, limits = array<i64: 4>, …, dist.in_parts} …
       %1 = dfg.relu %0 {dist.place = #dist.place<@d0, by = "test">} : (tensor<4xf32>) -> tensor<4xf32>
-      %2 = dfg.slice %x {starts = array<i64: 4>, limits = array<i64: 6>, …, dist.place = #dist.place<@d1, …>} …
+      %2 = dfg.slice %x {starts = array<i64: 4>, limits = array<i64: 6>, …, dist.in_parts} …
       %3 = dfg.relu %2 {dist.place = #dist.place<@d1, by = "test">} : (tensor<2xf32>) -> tensor<2xf32>
-      %4 = dfg.concat %1, %3 {dim = 0 : i64, dist.place = #dist.place<@d0, by = "test">} …
+      %4 = dfg.concat %1, %3 {dim = 0 : i64, dist.in_parts} …
       dfg.return %4 : tensor<6xf32>
     }
     ```
+    No device computes what has `dist.in_parts`: each loads its part of an input, and gives its part of an output out. With
+    `whole-ports` they are operators like others, with a place.
     A factor of so few elements that an island would get none is not cut by the axis. Requires: `dist.place` on the
     operators, as of `dist-insert-transfers`; nothing that the axis cuts is a window. Guarantees: no mesh has shares;
     every result is computed from the same elements as before.
   }];
+  let options = [Option<"wholePorts", "whole-ports", "bool", "false", "cut inputs and join outputs by operators">];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 

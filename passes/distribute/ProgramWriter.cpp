@@ -17,11 +17,40 @@ FlatSymbolRefAttr meshOf(Operation *op) {
   return place ? place.getMesh() : FlatSymbolRefAttr();
 }
 
+/// A part of an input that is loaded where it is needed, or an output whose parts are given out where they are made.
+static bool isInParts(Operation *op) { return op && op->hasAttr(dist::inPartsAttrName); }
+
+/// Of a slice of an input, what dist::withinAttrName says; null for what is no such slice.
+static DenseI64ArrayAttr withinInput(Operation *op) {
+  auto slice = dyn_cast<dfg::SliceOp>(op);
+  if (!slice || !isa<BlockArgument>(slice.getInput()) || !llvm::all_equal(slice.getStrides()) ||
+      (!slice.getStrides().empty() && slice.getStrides().front() != 1))
+    return {};
+  ArrayRef<int64_t> whole = cast<ShapedType>(slice.getInput().getType()).getShape();
+  ArrayRef<int64_t> part = cast<ShapedType>(slice.getType()).getShape();
+  DenseI64ArrayAttr within;
+  for (auto [dim, size] : llvm::enumerate(whole)) {
+    if (part[dim] == size)
+      continue;
+    if (within)
+      return {};
+    within = DenseI64ArrayAttr::get(op->getContext(), {static_cast<int64_t>(dim), slice.getStarts()[dim], size});
+  }
+  return within;
+}
+
 LogicalResult checkPlaces(dfg::GraphOp graph) {
   auto module = graph->getParentOfType<ModuleOp>();
   llvm::DenseSet<Attribute> known;
   for (Operation &op : graph.getBody().front().without_terminator()) {
     dist::PlaceAttr place = dist::getPlace(&op);
+    if (isInParts(&op)) {
+      bool isOutput = isa<dfg::ConcatOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<dfg::ReturnOp>);
+      if (!isOutput && !withinInput(&op))
+        return op.emitOpError("expects '")
+               << dist::inPartsAttrName << "' on a slice of one dimension of an input or a concatenation that is returned";
+      continue;
+    }
     if (followsItsUsers(&op)) {
       if (place)
         return op.emitOpError("expects no 'dist.place': it is copied to whoever uses it");
@@ -139,14 +168,52 @@ LogicalResult ProgramWriter::collectLayouts() {
     layoutsOf[&op] = std::move(*found);
   }
   for (auto [index, output] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    Home home = homeOf(output);
-    need(output, home.mesh, home.layout);
-    programs[home.mesh]->outputs.push_back({static_cast<unsigned>(index), home.layout});
+    if (!isInParts(output.getDefiningOp())) {
+      addOutput(static_cast<unsigned>(index), output, {});
+      continue;
+    }
+    auto parts = output.getDefiningOp<dfg::ConcatOp>();
+    auto dim = static_cast<int64_t>(parts.getDim());
+    int64_t begin = 0, size = cast<ShapedType>(output.getType()).getDimSize(dim);
+    for (Value part : parts.getOperands()) {
+      addOutput(static_cast<unsigned>(index), part,
+                DenseI64ArrayAttr::get(graph.getContext(), {dim, begin, size}));
+      begin += cast<ShapedType>(part.getType()).getDimSize(dim);
+    }
   }
   for (BlockArgument input : body.getArguments())
     for (const User &user : users.lookup(input))
-      programs[user.mesh]->inputs.push_back({input.getArgNumber(), user.layout});
+      programs[user.mesh]->inputs.push_back({input.getArgNumber(), user.layout, input});
+  for (auto slice : body.getOps<dfg::SliceOp>())
+    if (isInParts(slice))
+      addInputPart(slice);
   return success();
+}
+
+void ProgramWriter::addInputPart(dfg::SliceOp slice) {
+  unsigned index = cast<BlockArgument>(slice.getInput()).getArgNumber();
+  DenseI64ArrayAttr within = withinInput(slice);
+  for (const User &user : users.lookup(slice)) {
+    // Behind the part of a device's block lies the next part, not padding, and tiles without a window cover their tensor:
+    // where that is in the way, devices load the whole part.
+    const dist::MeshShape &shape = programs[user.mesh]->getShape();
+    const dist::DimParts &parts = user.layout.dims[within[0]];
+    bool isCut = parts.size() != 1 || !parts.front().axes.empty();
+    bool isRegular = user.layout.partial.empty() &&
+                     (!isCut || (parts.size() == 1 && within[1] != 0 && !parts.front().isPadded(shape)));
+    Layout layout = isRegular ? user.layout : Layout::whole(slice.getType());
+    std::vector<LocalProgram::Port> &inputs = programs[user.mesh]->inputs;
+    if (llvm::none_of(inputs, [&](const LocalProgram::Port &port) {
+          return port.value == slice.getResult() && port.layout == layout;
+        }))
+      inputs.push_back({index, std::move(layout), slice, within});
+  }
+}
+
+void ProgramWriter::addOutput(unsigned index, Value value, DenseI64ArrayAttr within) {
+  Home home = homeOf(value);
+  need(value, home.mesh, home.layout);
+  programs[home.mesh]->outputs.push_back({index, home.layout, value, within});
 }
 
 ProgramWriter::Home ProgramWriter::homeOf(Value output) {
@@ -172,9 +239,9 @@ LogicalResult ProgramWriter::createPrograms() {
       return layout.localType(cast<RankedTensorType>(type), program.getShape());
     };
     for (const LocalProgram::Port &port : program.inputs)
-      inputs.push_back(localType(body.getArgument(port.index).getType(), port.layout));
+      inputs.push_back(localType(port.value.getType(), port.layout));
     for (const LocalProgram::Port &port : program.outputs)
-      outputs.push_back(localType(body.getTerminator()->getOperand(port.index).getType(), port.layout));
+      outputs.push_back(localType(port.value.getType(), port.layout));
     program.op = dist::ProgramOp::create(builder, graph.getLoc(), name, builder.getFunctionType(inputs, outputs),
                                          program.getMeshName());
     if (graph->hasAttr(dist::orderedAttrName))
@@ -183,12 +250,16 @@ LogicalResult ProgramWriter::createPrograms() {
       program.op.setArgAttr(position, dist::inputAttrName, builder.getI64IntegerAttr(port.index));
       if (!port.layout.isWhole())
         program.op.setArgAttr(position, dist::layoutAttrName, port.layout.toAttribute(builder.getContext()));
-      program.hold(body.getArgument(port.index), port.layout, program.op.getArgument(position), true);
+      if (port.within)
+        program.op.setArgAttr(position, dist::withinAttrName, port.within);
+      program.hold(port.value, port.layout, program.op.getArgument(position), true);
     }
     for (auto [position, port] : llvm::enumerate(program.outputs)) {
       program.op.setResultAttr(position, dist::outputAttrName, builder.getI64IntegerAttr(port.index));
       if (!port.layout.isWhole())
         program.op.setResultAttr(position, dist::layoutAttrName, port.layout.toAttribute(builder.getContext()));
+      if (port.within)
+        program.op.setResultAttr(position, dist::withinAttrName, port.within);
     }
   }
   return success();
@@ -352,7 +423,7 @@ void ProgramWriter::finish() {
   for (auto &[mesh, program] : programs) {
     SmallVector<Value> outputs;
     for (const LocalProgram::Port &port : program->outputs)
-      outputs.push_back(program->get(terminator->getOperand(port.index), port.layout));
+      outputs.push_back(program->get(port.value, port.layout));
     OpBuilder builder = program->atEnd();
     dist::ReturnOp::create(builder, terminator->getLoc(), outputs);
   }
@@ -362,6 +433,8 @@ LogicalResult ProgramWriter::write() {
   if (failed(collectMeshes()) || failed(collectLayouts()) || failed(createPrograms()))
     return failure();
   for (Operation &op : graph.getBody().front().without_terminator()) {
+    if (isInParts(&op))
+      continue;
     if (followsItsUsers(&op))
       copyToUsers(op);
     else if (failed(writeOperator(op)))

@@ -62,6 +62,9 @@ public:
   struct Port {
     unsigned index;
     dist::Layout layout;
+    mlir::Value value;
+    /// Of a part of an input or output: dist::withinAttrName.
+    mlir::DenseI64ArrayAttr within = {};
   };
 
   const dist::MeshShape &getShape() const { return shape; }
@@ -153,6 +156,9 @@ private:
   void need(mlir::Value value, mlir::Attribute mesh, const dist::Layout &layout);
   /// Where an output is given out, and how it lies there; that of one that no operator computes is the first mesh.
   Home homeOf(mlir::Value output);
+  void addInputPart(dfg::SliceOp slice);
+  /// An output of the graph, or a part of one (dist::withinAttrName).
+  void addOutput(unsigned index, mlir::Value value, mlir::DenseI64ArrayAttr within);
   llvm::LogicalResult createPrograms();
 
   /// Writes what the devices of its mesh compute of an operator, and what they send.

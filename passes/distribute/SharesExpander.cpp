@@ -144,9 +144,17 @@ LogicalResult SharesExpander::readWhole(Operation *op, dist::PlaceAttr place) {
     auto found = pieces.find(operand.get());
     if (found == pieces.end())
       continue;
-    // The graph gives its outputs out where the first island is.
-    FlatSymbolRefAttr first = found->second.islands->list.front().mesh;
     bool isResult = op->hasTrait<OpTrait::IsTerminator>();
+    const Pieces &known = found->second;
+    // The graph gives its outputs out where they are made, or joined where the first island is.
+    if (isResult && ports == SharedPorts::InParts && known.combiner == Combiner::None && !known.ranges.empty() && known.ranges.front().outer == 1) {
+      auto parts = dfg::ConcatOp::create(builder, operand.get().getLoc(), known.values,
+                                         static_cast<int64_t>(known.ranges.front().dim));
+      parts->setAttr(dist::inPartsAttrName, builder.getUnitAttr());
+      operand.set(parts);
+      continue;
+    }
+    FlatSymbolRefAttr first = known.islands->list.front().mesh;
     operand.set(get(operand.get(), {}, {place, isResult ? first : place.getMesh(), operand.get().getLoc()}));
   }
   return success();
@@ -409,6 +417,14 @@ static SmallVector<int64_t> withDimsJoined(ArrayRef<int64_t> shape, int64_t dim)
 Value SharesExpander::slice(Value value, const Range &range, const Site &site) {
   bool hasBlocks = range.outer != 1;
   int64_t dim = hasBlocks ? range.dim + 1 : range.dim;
+  if (ports == SharedPorts::InParts && isa<BlockArgument>(value) && !hasBlocks) {
+    SmallVector<int64_t> limits(tensorOf(value).getShape()), starts(limits.size(), 0), strides(limits.size(), 1);
+    starts[dim] = range.begin;
+    limits[dim] = range.end;
+    auto part = dfg::SliceOp::create(builder, site.location, value, starts, limits, strides);
+    part->setAttr(dist::inPartsAttrName, builder.getUnitAttr());
+    return part;
+  }
   if (hasBlocks)
     value = reshape(value, withDimSplit(tensorOf(value).getShape(), range.dim, range.outer), site);
   SmallVector<int64_t> limits(tensorOf(value).getShape()), starts(limits.size(), 0), strides(limits.size(), 1);

@@ -71,17 +71,23 @@ private:
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<dist::MeshShape>> shapes;
 };
 
+/// What becomes of inputs and outputs that islands have parts of.
+enum class SharedPorts {
+  InParts, ///< Each loads and gives out its own (dist::inPartsAttrName); only dist-insert-transfers may follow.
+  Whole    ///< Operators cut inputs and join outputs, as a training step is made of.
+};
+
 /// Takes all meshes of a module with shares apart, in all of its graphs; `onIsland` is called for each part of each
 /// mesh. Fails, with a diagnostic, as SharesExpander does.
 llvm::LogicalResult
-expandShares(mlir::ModuleOp module,
+expandShares(mlir::ModuleOp module, SharedPorts ports,
              llvm::function_ref<void(mlir::FlatSymbolRefAttr mesh, mlir::FlatSymbolRefAttr island)> onIsland);
 
 /// Rewrites one placed graph.
 class SharesExpander {
 public:
-  SharesExpander(dfg::GraphOp graph, IslandTable &islands)
-      : graph(graph), table(islands), builder(graph.getContext()) {}
+  SharesExpander(dfg::GraphOp graph, IslandTable &islands, SharedPorts ports)
+      : graph(graph), table(islands), ports(ports), builder(graph.getContext()) {}
 
   /// Fails, with a diagnostic at the operator, where the axis with shares cuts a window, or cuts inside of another
   /// axis.
@@ -145,6 +151,7 @@ private:
 
   dfg::GraphOp graph;
   IslandTable &table;
+  SharedPorts ports;
   mlir::OpBuilder builder;
   llvm::DenseMap<mlir::Value, Pieces> pieces;
   /// What was made of a value for meshes, of inputs and of values in pieces.

@@ -191,7 +191,8 @@ private:
         .Case([&](plan::StoreOutputOp store) {
           auto index = static_cast<uint32_t>(store.getOutput());
           return Action(fb::Action::StoreOutput, fb::CreateStoreOutput(builder, index, bufferOf(store.getBuffer()),
-                                                                       tables.tileIndex(store.getTileAttr()))
+                                                                       tables.tileIndex(store.getTileAttr()),
+                                                                       tables.tileIndex(store.getTargetTileAttr()))
                                                      .Union());
         });
   }

@@ -182,6 +182,12 @@ void ProgramTasks::addInputs(unsigned device) {
     unsigned value = addValue(device, argument);
     unsigned number = argument.getArgNumber();
     plan::TileAttr tile = tileOf(device, program.getArgAttr(number, dist::layoutAttrName));
+    if (auto within = program.getArgAttrOfType<DenseI64ArrayAttr>(number, dist::withinAttrName)) {
+      auto layout = program.getArgAttrOfType<dist::LayoutAttr>(number, dist::layoutAttrName);
+      tile = plan::toTileWithin(layout ? dist::Layout::of(layout)
+                                       : dist::Layout::whole(cast<ShapedType>(argument.getType())),
+                                meshes[device], within[0], within[1], within[2], module.getContext());
+    }
     schedule::Task &task =
         addTask(device, InputTask{argument, program.getInputIndex(number), tile}, copySeconds(device, argument));
     task.everyStep = task.early = true;
@@ -193,7 +199,14 @@ void ProgramTasks::addOutput(unsigned device, OpOperand &operand) {
   dist::ProgramOp program = programs[device];
   unsigned number = operand.getOperandNumber();
   plan::TileAttr tile = tileOf(device, program.getResultAttr(number, dist::layoutAttrName));
-  schedule::Task &task = addTask(device, OutputTask{operand.get(), program.getOutputIndex(number), tile},
+  plan::TileAttr target;
+  if (auto within = program.getResultAttrOfType<DenseI64ArrayAttr>(number, dist::withinAttrName)) {
+    SmallVector<int64_t> shape(cast<ShapedType>(operand.get().getType()).getShape());
+    if (auto layout = program.getResultAttrOfType<dist::LayoutAttr>(number, dist::layoutAttrName))
+      shape = dist::Layout::of(layout).tensorShape();
+    target = plan::toTargetTile(shape, within[0], within[1], within[2], module.getContext());
+  }
+  schedule::Task &task = addTask(device, OutputTask{operand.get(), program.getOutputIndex(number), tile, target},
                                  copySeconds(device, operand.get()));
   task.everyStep = task.early = true;
   task.reads = {getValue(operand.get())};

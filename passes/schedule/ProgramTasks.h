@@ -29,6 +29,7 @@ struct OutputTask {
   mlir::Value value;
   int64_t index = 0; ///< of the graph's output
   plan::TileAttr tile;
+  plan::TileAttr target; ///< Where a part lies in the output; null: it is the output.
 };
 struct TransferTask {
   dist::SendOp send;

@@ -438,8 +438,89 @@ def numeric_pins(folder):
     verify_all(cases, 15)
 
 
+# Of models for random machines; what of one is trained or inferred at once is drawn.
+ANYWHERE = [
+    ("mlp", ["--batch", "2", "--layers", "6", "--hidden", "2048", "--inputs", "1024"]),
+    ("alexnet", ["--batch", "2"]),
+    ("gpt", ["--batch", "2", "--layers", "6", "--hidden", "1024", "--heads", "16", "--sequence", "256"]),
+    ("moe", ["--batch", "2", "--layers", "2", "--hidden", "512", "--heads", "8", "--sequence", "128"]),
+    ("lstm", ["--batch", "2", "--sequence", "4"]),
+    ("unet", ["--batch", "2", "--image-size", "64"]),
+]
+
+
+def random_machine(choose, path):
+    """Two to four kinds of devices, up to eight times as fast as each other, 2 to 64 of them in hosts with links of any
+    speed, some of whose groups are far from each other."""
+    kinds, hosts, links = [], [], []
+    slowest, bandwidth = choose.uniform(2, 40), choose.uniform(100, 900)
+    for kind in range(choose.randint(2, 4)):
+        speed = 1 if kind == 0 else 8 ** choose.random()
+        kinds.append(f"  k{kind}: {{ memory: {choose.choice([4, 8, 16, 40])} GiB, bandwidth: {bandwidth * speed:.4g} GB/s, "
+                     f"peak: {{ f32: {slowest * speed:.4g} TFLOP/s }}, launch: {choose.choice([0, 3, 8])} us }}")
+    left = choose.choice([2, 3, 4, 6, 8, 12, 16, 32, 64])
+    mixed = choose.random() < 0.3
+    while left > 0:
+        each = choose.randint(1, min(left, 8))
+        count = choose.randint(1, max(1, min(4, left // each)))
+        first = choose.randrange(len(kinds))
+        devices = [(first, each)]
+        if mixed and each > 1:
+            devices = [(first, each // 2), ((first + 1) % len(kinds), each - each // 2)]
+        text = ", ".join(f"{{ kind: k{kind}, count: {number} }}" for kind, number in devices)
+        hosts.append(f"  - {{ count: {count}, zone: z{len(hosts) % 2}, devices: [ {text} ], links: [ {{ between: devices, "
+                     f"bandwidth: {10 ** choose.uniform(0.5, 2.4):.4g} GB/s, latency: {choose.choice([2, 5, 20])} us }} ] }}")
+        left -= each * count
+    if choose.random() < 0.3 and len(hosts) > 1:
+        links = ["links:", f"  - {{ between: [z0, z1], bandwidth: {10 ** choose.uniform(-1, 0.5):.4g} GB/s, "
+                           f"latency: {choose.choice([50, 1000, 30000])} us }}"]
+    network = f"network: {{ bandwidth: {10 ** choose.uniform(-0.3, 1.6):.4g} GB/s, latency: {choose.choice([5, 20, 80])} us }}"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join([f"name: {os.path.basename(path)[:-5]}", "device_kinds:", *kinds, "hosts:", *hosts, *links, network])
+                   + "\n")
+
+
+def machines(folder, count=20, every=False):
+    """On random machines, no strategy is faster than the one that the search chooses, and where one fits, so does it. A
+    model a machine, by turns, or with `every` all."""
+    cases = []
+    for number in range(count):
+        choose, path = random.Random(f"machine {number}"), os.path.join(folder, f"machine-{number}.yaml")
+        random_machine(choose, path)
+        for which, (name, sizes) in enumerate(ANYWHERE):
+            flags = ["--batch", choose.choice([8, 24, 60, 64, 100, 256, 500]), *choose.choice([[], ["--train"]])]
+            if every or which == number % len(ANYWHERE):
+                cases.append((zoo(folder, name, *sizes), path, flags))
+
+    def compare(case):
+        model, machine, flags = case
+        subject = f"{os.path.basename(model)} on {os.path.basename(machine)}, {' '.join(map(str, flags))}"
+        ours = plan(model, machine, *flags, "--strategy", "auto", expect=(DONE, INFEASIBLE))
+        worst = []
+        for strategy in ("data", "tensor", "pipeline"):
+            theirs = plan(model, machine, *flags, "--strategy", strategy, expect=(DONE, INFEASIBLE, USAGE))
+            if theirs and not (ours and step_seconds(ours) <= (1 + ROUNDING) * step_seconds(theirs)):
+                worst.append(f"{strategy} {step_seconds(theirs)} s")
+        text = f"{step_seconds(ours):.6g} s" if ours else "no plan"
+        print(f"{'slower' if worst else 'fastest'} {subject}: {text} {', '.join(worst)}", flush=True)
+        if worst:
+            with open(machine, encoding="utf-8") as file:
+                return subject, f"expected a plan no slower than {worst[0]}, got {text}; {file.read()}"
+        return None
+
+    failures = [failure for failure in parallel(compare, cases) if failure]
+    check(not failures, f"{len(failures)} of {len(cases)}, first {failures[0][0] if failures else ''}",
+          failures[0][1] if failures else "")
+
+
+def all_machines(folder):
+    """The same on 200 machines, every model on each."""
+    machines(folder, 200, every=True)
+
+
 PARTS = {"quality": quality, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
-         "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training, "numeric-pins": numeric_pins}
+         "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training, "numeric-pins": numeric_pins,
+         "machines": machines, "all-machines": all_machines}
 
 
 def main():

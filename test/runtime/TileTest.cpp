@@ -161,6 +161,31 @@ TEST(Tile, LoadsAndStores) {
   }
 }
 
+// A part of an output is stored where its target tile says, and nothing beside it: padding of its blocks is not.
+TEST(Tile, StoresPartsOfOutputs) {
+  Mesh mesh = meshOf({3});
+  Entry entry;
+  // Of [2, 11, 3] the five rows from 4 on, in blocks of two, of which the last has one.
+  entry.tiles = {{{{2, {}, 2}, {5, {{0, 2}}, 2}, {3, {}, 3}}}, {{{2, {}, 2}, {5, {}, 11, 1, 4}, {3, {}, 3}}}};
+  std::vector<int32_t> stored(66, untouched);
+  for (uint32_t member = 0; member != 3; ++member) {
+    Program program;
+    program.buffers.push_back({"b", {ElementType::I32, {}, {}}, 0, 4 * 12, -1});
+    std::vector<int32_t> buffer(12);
+    for (int32_t i = 0; i != 12; ++i)
+      buffer[i] = static_cast<int32_t>(100 * member) + i;
+    storeTile(tileLoadOf(entry, program, mesh, member, StoreOutput{0, 0, 0, 1}), std::as_bytes(std::span(buffer)),
+              std::as_writable_bytes(std::span(stored)));
+  }
+  for (int32_t block = 0; block != 2; ++block)
+    for (int32_t row = 0; row != 11; ++row)
+      for (int32_t column = 0; column != 3; ++column) {
+        int32_t own = row - 4;
+        int32_t expected = own < 0 || own >= 5 ? untouched : 100 * (own / 2) + 6 * block + 3 * (own % 2) + column;
+        EXPECT_EQ(stored[33 * block + 3 * row + column], expected) << block << ", " << row << ", " << column;
+      }
+}
+
 // A generated parameter's box holds the elements that the whole parameter has there, for every distribution.
 TEST(Tile, GeneratesBoxes) {
   Mesh mesh = meshOf({3});

@@ -283,6 +283,24 @@ constexpr Broken structure[] = {
     {"Output", [](PlanBuilder &b) { bodyOf(b, 1, 2).action.AsStoreOutput()->output = 2; },
      "stores output 2, but the entry has 1"},
     {"OutputMissing", [](PlanBuilder &b) { b.program(1).body.pop_back(); }, "expects to be stored once a step, got 0"},
+    {"OutputInParts",
+     [](PlanBuilder &b) {
+       auto target = [&](int64_t size, int64_t length, int64_t before) {
+         auto dim = std::make_unique<fb::TileDimT>();
+         dim->size = size;
+         dim->length = length;
+         dim->before = before;
+         auto tile = std::make_unique<fb::TileT>();
+         tile->dims.push_back(std::move(dim));
+         b.entry().tiles.push_back(std::move(tile));
+         return static_cast<int32_t>(b.entry().tiles.size()) - 1;
+       };
+       b.entry().outputs[0]->type->shape = {12};
+       bodyOf(b, 1, 2).action.AsStoreOutput()->target_tile = target(4, 12, 0);
+       b.storeOutput(1, 0, 2, {{ComputeQueue, 1}});
+       b.program(1).body.back()->action.AsStoreOutput()->target_tile = target(4, 12, 7);
+     },
+     "expects parts that follow each other, got one from 7 on behind 4"},
     {"OutputTwice", [](PlanBuilder &b) { b.storeOutput(1, 0, 2, {{ComputeQueue, 1}}); }, "once a step, got 2"},
     {"Peer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->mesh = 5; },
      "has mesh 5 as peer, but the plan has 2"},

@@ -303,7 +303,8 @@ Error ModelCompiler::expandShares() {
     if (auto chosen = training.byMesh.find(mesh.getValue()); chosen != training.byMesh.end())
       training.byMesh[island.getValue()] = StageOptions(chosen->second);
   };
-  if (failed(manager.run(*module)) || failed(cleave::expandShares(*module, onIsland)))
+  SharedPorts ports = trains() ? SharedPorts::Whole : SharedPorts::InParts;
+  if (failed(manager.run(*module)) || failed(cleave::expandShares(*module, ports, onIsland)))
     return alreadyPrinted(Status::Unsupported);
   return Error::success();
 }

@@ -235,7 +235,7 @@ std::vector<PlacedTensor> placedOutputs(const PlanContents &plan, const Entry &e
   std::vector<PlacedTensor> tensors = portsOf(entry.outputs);
   PlacementReader reader(plan, entry);
   forEachAction<StoreOutput>(entry, [&](const Program &program, const StoreOutput &store) {
-    reader.add(tensors[store.output], program, store.buffer, store.tile);
+    reader.add(tensors[store.output], program, store.buffer, store.targetTile == -1 ? store.tile : store.targetTile);
   });
   return tensors;
 }

@@ -2,8 +2,9 @@
 
 // Operators on meshes whose axis has shares, on each part by itself.
 
-// RUN: cleave-opt %s --dist-expand-shares --split-input-file | FileCheck %s
-// RUN: cleave-opt %s --dist-expand-shares --distribute --split-input-file -o /dev/null
+// RUN: cleave-opt %s --dist-expand-shares=whole-ports=true --split-input-file | FileCheck %s
+// RUN: cleave-opt %s --dist-expand-shares --split-input-file | FileCheck %s --check-prefix=PARTS
+// RUN: cleave-opt %s --dist-expand-shares --distribute --split-input-file | FileCheck %s --check-prefix=PROGRAMS
 
 // A batch of 6 at 2 : 1 is 4 and 2 samples; the weights are whole on both.
 dist.mesh @both <["data" = [2, 1]], devices = [0, 1]>
@@ -30,6 +31,25 @@ dfg.graph @batch(%x: tensor<6x3xf32>) -> tensor<6x5xf32> {
 // CHECK: %[[B1:.*]] = dfg.relu %[[A1]] {{.*}}@d1
 // CHECK: %[[ALL:.*]] = dfg.concat %[[B0]], %[[B1]] {dim = 0 : i64, dist.place = #dist.place<@d0
 // CHECK: dfg.return %[[ALL]]
+// Each loads its part of the input and gives its part of the output out; nothing is exchanged.
+// PARTS-LABEL: dfg.graph @batch(
+// PARTS: %[[X0:.*]] = dfg.slice %{{.*}} {dist.in_parts, limits = array<i64: 4, 3>, starts = array<i64: 0, 0>
+// PARTS: dfg.dot_general %[[X0]], %{{.*}}@d0
+// PARTS: %[[X1:.*]] = dfg.slice %{{.*}} {dist.in_parts, limits = array<i64: 6, 3>, starts = array<i64: 4, 0>
+// PARTS: %[[B0:.*]] = dfg.relu {{.*}}@d0
+// PARTS: %[[B1:.*]] = dfg.relu {{.*}}@d1
+// PARTS: %[[ALL:.*]] = dfg.concat %[[B0]], %[[B1]] {dim = 0 : i64, dist.in_parts}
+// PARTS: dfg.return %[[ALL]]
+// PROGRAMS: dist.program @batch.d0(%arg0: tensor<4x3xf32> {dist.input = 0 : i64, dist.within = array<i64: 0, 0, 6>}) -> (tensor<4x5xf32> {dist.output = 0 : i64, dist.within = array<i64: 0, 0, 6>})
+// PROGRAMS-NEXT: dfg.read @w
+// PROGRAMS-NEXT: dfg.dot_general %arg0
+// PROGRAMS-NEXT: dfg.relu
+// PROGRAMS-NEXT: dist.return
+// PROGRAMS: dist.program @batch.d1(%arg0: tensor<2x3xf32> {dist.input = 0 : i64, dist.within = array<i64: 0, 4, 6>}) -> (tensor<2x5xf32> {dist.output = 0 : i64, dist.within = array<i64: 0, 4, 6>})
+// PROGRAMS-NEXT: dfg.read @w
+// PROGRAMS-NEXT: dfg.dot_general %arg0
+// PROGRAMS-NEXT: dfg.relu
+// PROGRAMS-NEXT: dist.return
 
 // -----
 
