@@ -291,9 +291,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
   StringAttr name = attribute.getName();
-  bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName ||
-               name == inPartsAttrName) &&
-              isa<UnitAttr>(attribute.getValue());
+  bool mark =
+      (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName || name == inPartsAttrName) &&
+      isa<UnitAttr>(attribute.getValue());
   mark |= name == againAttrName && isa<IntegerAttr>(attribute.getValue());
   if (!place && !group && !mark)
     return op->emitOpError("expects the attribute '")

@@ -48,8 +48,8 @@ TileAttr toTargetTile(ArrayRef<int64_t> partShape, int64_t dim, int64_t begin, i
   SmallVector<TileDimAttr> dims;
   for (auto [index, length] : llvm::enumerate(partShape)) {
     bool isPart = static_cast<int64_t>(index) == dim;
-    dims.push_back(TileDimAttr::get(context, length, ArrayRef<int64_t>(), ArrayRef<int64_t>(), isPart ? size : length, 1,
-                                    isPart ? begin : 0));
+    dims.push_back(TileDimAttr::get(context, length, ArrayRef<int64_t>(), ArrayRef<int64_t>(), isPart ? size : length,
+                                    1, isPart ? begin : 0));
   }
   return TileAttr::get(context, dims);
 }

@@ -19,8 +19,8 @@ TileAttr toTile(const dist::Layout &layout, const dist::MeshShape &mesh, mlir::M
 /// The same; null where every device holds the whole tensor.
 TileAttr toTileUnlessWhole(const dist::Layout &layout, const dist::MeshShape &mesh, mlir::MLIRContext *context);
 
-/// The tile of a tensor of which the layout's is a part that begins at `begin` of `size` elements of a dimension. Expects
-/// no padding and one factor in that dimension.
+/// The tile of a tensor of which the layout's is a part that begins at `begin` of `size` elements of a dimension.
+/// Expects no padding and one factor in that dimension.
 TileAttr toTileWithin(const dist::Layout &layout, const dist::MeshShape &mesh, int64_t dim, int64_t begin, int64_t size,
                       mlir::MLIRContext *context);
 

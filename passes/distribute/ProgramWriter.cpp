@@ -48,7 +48,8 @@ LogicalResult checkPlaces(dfg::GraphOp graph) {
       bool isOutput = isa<dfg::ConcatOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<dfg::ReturnOp>);
       if (!isOutput && !withinInput(&op))
         return op.emitOpError("expects '")
-               << dist::inPartsAttrName << "' on a slice of one dimension of an input or a concatenation that is returned";
+               << dist::inPartsAttrName
+               << "' on a slice of one dimension of an input or a concatenation that is returned";
       continue;
     }
     if (followsItsUsers(&op)) {
@@ -176,8 +177,7 @@ LogicalResult ProgramWriter::collectLayouts() {
     auto dim = static_cast<int64_t>(parts.getDim());
     int64_t begin = 0, size = cast<ShapedType>(output.getType()).getDimSize(dim);
     for (Value part : parts.getOperands()) {
-      addOutput(static_cast<unsigned>(index), part,
-                DenseI64ArrayAttr::get(graph.getContext(), {dim, begin, size}));
+      addOutput(static_cast<unsigned>(index), part, DenseI64ArrayAttr::get(graph.getContext(), {dim, begin, size}));
       begin += cast<ShapedType>(part.getType()).getDimSize(dim);
     }
   }
@@ -194,8 +194,8 @@ void ProgramWriter::addInputPart(dfg::SliceOp slice) {
   unsigned index = cast<BlockArgument>(slice.getInput()).getArgNumber();
   DenseI64ArrayAttr within = withinInput(slice);
   for (const User &user : users.lookup(slice)) {
-    // Behind the part of a device's block lies the next part, not padding, and tiles without a window cover their tensor:
-    // where that is in the way, devices load the whole part.
+    // Behind the part of a device's block lies the next part, not padding, and tiles without a window cover their
+    // tensor: where that is in the way, devices load the whole part.
     const dist::MeshShape &shape = programs[user.mesh]->getShape();
     const dist::DimParts &parts = user.layout.dims[within[0]];
     bool isCut = parts.size() != 1 || !parts.front().axes.empty();

@@ -147,7 +147,8 @@ LogicalResult SharesExpander::readWhole(Operation *op, dist::PlaceAttr place) {
     bool isResult = op->hasTrait<OpTrait::IsTerminator>();
     const Pieces &known = found->second;
     // The graph gives its outputs out where they are made, or joined where the first island is.
-    if (isResult && ports == SharedPorts::InParts && known.combiner == Combiner::None && !known.ranges.empty() && known.ranges.front().outer == 1) {
+    if (isResult && ports == SharedPorts::InParts && known.combiner == Combiner::None && !known.ranges.empty() &&
+        known.ranges.front().outer == 1) {
       auto parts = dfg::ConcatOp::create(builder, operand.get().getLoc(), known.values,
                                          static_cast<int64_t>(known.ranges.front().dim));
       parts->setAttr(dist::inPartsAttrName, builder.getUnitAttr());

@@ -86,8 +86,8 @@ private:
   }
   void writeInstruction(OutputTask task, const schedule::Instruction &at) {
     plan::StoreOutputOp::create(builder, task.value.getLoc(), bufferOf(task.value),
-                                builder.getI64IntegerAttr(task.index), task.tile, task.target, queueOf(at),
-                                orderOf(at), waitsOf(at));
+                                builder.getI64IntegerAttr(task.index), task.tile, task.target, queueOf(at), orderOf(at),
+                                waitsOf(at));
   }
   void writeInstruction(TransferTask task, const schedule::Instruction &at) {
     if (instructions.queues[at.queue].kind == QueueKind::Send)

@@ -12,8 +12,7 @@ namespace cleave::solver {
 namespace {
 
 /// Calls `visit` with the place in a table of every combination of digits, the last one varying fastest.
-template <typename Visit>
-void forEachPlace(const std::vector<size_t> &sizes, const size_t *strides, Visit visit) {
+template <typename Visit> void forEachPlace(const std::vector<size_t> &sizes, const size_t *strides, Visit visit) {
   std::vector<size_t> at(sizes.size());
   size_t place = 0;
   for (size_t entry = 0;; ++entry) {
@@ -36,8 +35,7 @@ void forEachPlace(const std::vector<size_t> &sizes, const size_t *strides, Visit
 class BackwardPass {
 public:
   BackwardPass(const BucketLayout &layout, const std::vector<double> &numbers, double sum)
-      : layout(layout), numbers(numbers), senders(layout.reduction.alive.size()),
-        outside(layout.messages.size()) {
+      : layout(layout), numbers(numbers), senders(layout.reduction.alive.size()), outside(layout.messages.size()) {
     for (unsigned i = 0; i != layout.buckets.size(); ++i)
       if (const BucketMessage &message = messageOf(i); message.scope.empty())
         outside[i] = {sum - numbers[message.offset]};

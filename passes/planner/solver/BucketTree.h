@@ -125,8 +125,8 @@ public:
 
   /// By variable and choice, counted in what the reduction left: the least value over all choices of the others;
   /// `forbidden` where that is impossible. A second pass over the tables, from the last variable to
-  /// the first (Kask, Dechter, Larrosa, Dechter 2005, "Unifying tree decompositions for reasoning in graphical models").
-  /// Expects an exact layout without kept variables.
+  /// the first (Kask, Dechter, Larrosa, Dechter 2005, "Unifying tree decompositions for reasoning in graphical
+  /// models"). Expects an exact layout without kept variables.
   std::vector<std::vector<double>> leastByChoice() const;
 
   /// Completes choices of the kept variables, as reduction counts them, to the best choices of all.

@@ -40,11 +40,10 @@ struct Cell {
 
 class BoundSearch {
 public:
-  BoundSearch(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
-              const std::vector<unsigned> &groupOfRun, Incumbent &best)
+  BoundSearch(const StageProblem &problem, const StageEdges &edges, const BoundValues &values,
+              const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun, Incumbent &best)
       : problem(problem), edges(edges), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
-        loads(valuesOf(edges, [](const StageWay &way) { return way.load; })),
-        perSteps(valuesOf(edges, [](const StageWay &way) { return way.option.perStep; })) {}
+        loads(values.loads), perSteps(values.perSteps) {}
 
   double run() {
     if (loads.empty())
@@ -177,16 +176,24 @@ private:
   const std::vector<unsigned> &order;
   Incumbent &best;
   StageProgram program;
-  std::vector<double> loads, perSteps;
+  const std::vector<double> &loads, &perSteps;
   std::priority_queue<Cell> cells;
   double unresolved = std::numeric_limits<double>::infinity(); ///< The bound of cells that were given up.
 };
 
 } // namespace
 
-double searchBounds(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
-                    const std::vector<unsigned> &groupOfRun, Incumbent &best) {
-  return BoundSearch(problem, edges, order, groupOfRun, best).run();
+BoundValues::BoundValues(const StageEdges &edges)
+    : loads(valuesOf(edges, [](const StageWay &way) { return way.load; })),
+      perSteps(valuesOf(edges, [](const StageWay &way) { return way.option.perStep; })) {}
+
+double BoundValues::least() const {
+  return loads.empty() ? std::numeric_limits<double>::infinity() : loads.front() + perSteps.front();
+}
+
+double searchBounds(const StageProblem &problem, const StageEdges &edges, const BoundValues &values,
+                    const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun, Incumbent &best) {
+  return BoundSearch(problem, edges, values, order, groupOfRun, best).run();
 }
 
 } // namespace cleave::stages

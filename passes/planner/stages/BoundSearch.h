@@ -34,10 +34,19 @@ struct Incumbent {
   bool mustEnd() const { return work >= mostWork || isOutOfTime(); }
 };
 
-/// Improves the incumbent by the best path of `edges` over the runs in `order`. Returns a lower bound of all these
-/// paths' seconds, or the incumbent's seconds if they are less.
-double searchBounds(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
-                    const std::vector<unsigned> &groupOfRun, Incumbent &best);
+/// What may be the largest load and the largest seconds a step of a path, in ascending order.
+struct BoundValues {
+  explicit BoundValues(const StageEdges &edges);
+  /// No path takes less; infinite where there is none.
+  double least() const;
+
+  std::vector<double> loads, perSteps;
+};
+
+/// Improves the incumbent by the best path of `edges`, whose bounds are `values`, over the runs in `order`. Returns a
+/// lower bound of all these paths' seconds, or the incumbent's seconds if they are less.
+double searchBounds(const StageProblem &problem, const StageEdges &edges, const BoundValues &values,
+                    const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun, Incumbent &best);
 
 } // namespace cleave::stages
 

@@ -19,6 +19,7 @@ void StageProgram::selectWays(StageBounds bounds) {
   selected.resize(edges.ways.size());
   for (size_t i = 0; i < selected.size(); ++i) {
     selected[i].clear();
+    steps += edges.ways[i].ways.size();
     // The one that adds least comes first: a later one is worth what it adds only for its memory.
     unsigned most = 0;
     for (const StageWay &way : edges.ways[i].ways)
@@ -87,6 +88,8 @@ bool StageProgram::findBands() {
   lowest.assign(end + 1, unreachable);
   highest.assign(end + 1, 0);
   lowest[end] = 0;
+  for (const std::vector<Step> &from : stepsFrom)
+    steps += 2 * from.size() * parts.size();
   for (unsigned cut = end; cut-- > 0;)
     for (const Step &step : stepsFrom[cut]) {
       unsigned after = lowest[step.last];

@@ -33,7 +33,7 @@ namespace {
 /// Steps of inner loops after which the search ends: a few tenths of a second.
 constexpr uint64_t mostWork = 400'000'000;
 /// Orders of runs that are tried.
-constexpr unsigned mostOrders = 5040;
+constexpr unsigned mostOrders = 720;
 
 class StageSearch {
 public:
@@ -162,8 +162,13 @@ private:
   /// Improves the best plan by those of some edges, whose lower bound it returns.
   double searchEdges(const StageEdges &edges, const std::vector<std::vector<unsigned>> &orders) {
     double lowerBound = infinity;
-    for (const std::vector<unsigned> &order : orders)
-      lowerBound = std::min(lowerBound, searchBounds(problem, edges, order, groupOfRun, best));
+    BoundValues values(edges);
+    for (const std::vector<unsigned> &order : orders) {
+      // There may be thousands of orders, of which the last ones are not searched.
+      if (best.mustEnd())
+        return std::min({lowerBound, values.least(), best.seconds});
+      lowerBound = std::min(lowerBound, searchBounds(problem, edges, values, order, groupOfRun, best));
+    }
     return lowerBound;
   }
 

@@ -67,7 +67,8 @@ TEST(Elimination, EqualsEnumeration) {
   EXPECT_LT(numInfeasible, numProblems / 4);
 }
 
-// One second pass over the tables says what an enumeration for every choice says, exactly, since costs are whole numbers.
+// One second pass over the tables says what an enumeration for every choice says, exactly, since costs are whole
+// numbers.
 TEST(Elimination, KnowsTheLeastOfEveryChoice) {
   unsigned numForbidden = 0, numDropped = 0;
   for (unsigned seed = 0; seed != numProblems; ++seed) {
