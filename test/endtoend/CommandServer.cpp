@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Runs commands of `cleave` one after the other in one process, which loads, links and registers everything once: that
-// is nine tenths of what a small command takes. On the standard input, a command a line:
+// is four fifths of what a small command takes. On the standard input, a command a line:
 //
 //   SECONDS NUMBER          the most that it may take, and how many arguments follow, each with a zero behind it
 //
@@ -9,8 +9,8 @@
 //
 //   CODE BYTES BYTES        the exit code, or minus the signal that ended it; "late" for one that took too long
 //
-// A command that ends its process, by a signal or by itself, takes nobody with it: this program has loaded everything
-// and run nothing, and forks another process for the next command.
+// If a command ends its process, by a signal or by itself, the next one runs in a new process: a fork of this program,
+// which has loaded everything and run nothing.
 
 #include "runtime/drivers/cpu/Spinning.h"
 #include "tools/cleave/Command.h"
@@ -30,7 +30,7 @@
 
 namespace {
 
-/// So many commands share a process; what they leave behind in it ends with it.
+/// How many commands share a process, which bounds what they leak.
 constexpr int commandsOfOneProcess = 100;
 
 /// A file in memory, which commands write their output to, each from the start.
@@ -54,7 +54,7 @@ private:
   int file;
 };
 
-/// The number that this process and a command's process say to each other: it must come whole.
+/// Numbers between this process and a command's; false where the other end is closed.
 bool send(int pipe, size_t number) { return write(pipe, &number, sizeof number) == sizeof number; }
 bool receive(int pipe, size_t &number) { return read(pipe, &number, sizeof number) == sizeof number; }
 
