@@ -438,7 +438,7 @@ def numeric_pins(folder):
     verify_all(cases, 15)
 
 
-# Of models for random machines; what of one is trained or inferred at once is drawn.
+# Models for random machines, by name and sizes.
 ANYWHERE = [
     ("mlp", ["--batch", "2", "--layers", "6", "--hidden", "2048", "--inputs", "1024"]),
     ("alexnet", ["--batch", "2"]),

@@ -112,6 +112,8 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
     fixed.fixed.clear();
     fixed.progress = nullptr;
     fixed.certifies = false;
+    // All of them together take no longer than the search itself.
+    fixed.timeBudget = request.timeBudget / static_cast<double>(baselines.size());
     auto found = search(graph, machine, fixed);
     Considered &made = plan.considered.emplace_back();
     made.name = name;

@@ -110,7 +110,7 @@ private:
       own.insert(std::lower_bound(own.begin(), own.end(), added[i].second), added[i].second);
   }
 
-  /// Those that lack an edge less around them, now that there is one between these two.
+  /// Adds the neighbours of both ends of a new edge: eliminating one of them now adds an edge less.
   void addCommonNeighbours(unsigned first, unsigned second, std::vector<unsigned> &to) const {
     const std::vector<unsigned> *fewer = &neighbours[first], *more = &neighbours[second];
     if (more->size() < fewer->size())

@@ -32,7 +32,7 @@ namespace {
 
 /// Steps of inner loops after which the search ends: a few tenths of a second.
 constexpr uint64_t mostWork = 400'000'000;
-/// Orders of runs that are tried.
+/// Orders of runs that are tried: all of six runs.
 constexpr unsigned mostOrders = 720;
 
 class StageSearch {
@@ -164,7 +164,7 @@ private:
     double lowerBound = infinity;
     BoundValues values(edges);
     for (const std::vector<unsigned> &order : orders) {
-      // There may be thousands of orders, of which the last ones are not searched.
+      // What is left is not even set up, which takes as long as a short search.
       if (best.mustEnd())
         return std::min({lowerBound, values.least(), best.seconds});
       lowerBound = std::min(lowerBound, searchBounds(problem, edges, values, order, groupOfRun, best));
