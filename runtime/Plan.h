@@ -179,11 +179,11 @@ struct LoadParameter {
 };
 struct LoadInput {
   uint32_t input = 0, buffer = 0;
-  int32_t tile = -1;
+  int32_t tile = -1, within = -1;
 };
 struct StoreOutput {
   uint32_t output = 0, buffer = 0;
-  int32_t tile = -1, targetTile = -1;
+  int32_t tile = -1, within = -1;
 };
 enum class IndexKind : uint8_t { Start, Extent };
 struct LoadIndex {
@@ -353,8 +353,8 @@ struct Setting {
 /// The triple of objects that hold PTX.
 inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 
-/// The version of plan.fbs that this runtime reads, which is the default there.
-inline constexpr uint32_t planVersion = 4;
+/// The version of plan.fbs that this runtime reads: one more with each change that an older runtime would misread.
+inline constexpr uint32_t planVersion = 5;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
 /// Replicas of a training step that do not wait for each other, and where they are (plan.fbs).

@@ -161,9 +161,9 @@ Action Reader::action(const fb::Instruction &from) {
   if (auto *load = from.action_as_LoadParameter())
     return LoadParameter{load->parameter(), load->buffer(), load->tile()};
   if (auto *load = from.action_as_LoadInput())
-    return LoadInput{load->input(), load->buffer(), load->tile()};
+    return LoadInput{load->input(), load->buffer(), load->tile(), load->within()};
   if (auto *store = from.action_as_StoreOutput())
-    return StoreOutput{store->output(), store->buffer(), store->tile(), store->target_tile()};
+    return StoreOutput{store->output(), store->buffer(), store->tile(), store->within()};
   if (auto *load = from.action_as_LoadIndex())
     return LoadIndex{load->buffer(), load->tile(), load->dim(),
                      enumerator<IndexKind>(load->what(), fb::IndexKind::MAX, "index kind")};

@@ -13,32 +13,36 @@ namespace cleave::runtime {
 /// The whole buffer as one run.
 static std::vector<StridedCopy> wholeBuffer(const PlanBuffer &buffer) { return {{0, 0, {}, buffer.bytes}}; }
 
+/// What a device holds of a tensor, and where that lies in the host's memory; of no dimensions where both are the
+/// whole.
+static std::pair<Tile, Tile> endsOf(const Tile *tile, const Tile *within) {
+  Tile own = tile ? *tile : within ? wholeTile(*within) : Tile();
+  return {own, within ? *within : wholeTile(own)};
+}
+
 TileLoad tileLoadOf(const Entry &entry, const Program &program, const Mesh &mesh, uint32_t member,
                     const Action &action) {
   TileLoad result;
   Coordinates at = coordinatesOf(mesh, member);
-  auto load = [&](uint32_t index, int32_t tileIndex) {
+  auto load = [&](uint32_t index, int32_t tileIndex, const Tile *within) {
     const PlanBuffer &buffer = program.buffers[index];
     const Tile *tile = entry.tile(tileIndex);
     result.elementBytes = elementBytes(buffer.type.element);
-    result.boxes = tile ? intersect(wholeTile(*tile), at, *tile, at, result.elementBytes) : wholeBuffer(buffer);
-    if (tile)
-      result.padding = paddingOf(*tile, at, result.elementBytes);
+    auto [own, whole] = endsOf(tile, within);
+    result.boxes = tile || within ? intersect(whole, at, own, at, result.elementBytes) : wholeBuffer(buffer);
+    result.padding = paddingOf(own, at, result.elementBytes);
   };
   if (const auto *parameter = std::get_if<LoadParameter>(&action)) {
-    load(parameter->buffer, parameter->tile);
+    load(parameter->buffer, parameter->tile, nullptr);
   } else if (const auto *input = std::get_if<LoadInput>(&action)) {
-    load(input->buffer, input->tile);
+    load(input->buffer, input->tile, entry.tile(input->within));
   } else if (const auto *output = std::get_if<StoreOutput>(&action)) {
     const PlanBuffer &buffer = program.buffers[output->buffer];
-    const Tile *tile = entry.tile(output->tile);
+    const Tile *tile = entry.tile(output->tile), *within = entry.tile(output->within);
     result.elementBytes = elementBytes(buffer.type.element);
-    if (const Tile *target = entry.tile(output->targetTile); target && isFirstReplica(tile, at)) {
-      Tile part = tile ? *tile : wholeTile(*target);
-      result.boxes = intersect(part, at, *target, at, result.elementBytes);
-    } else if (isFirstReplica(tile, at)) {
-      result.boxes = tile ? intersect(*tile, at, wholeTile(*tile), at, result.elementBytes) : wholeBuffer(buffer);
-    }
+    auto [own, whole] = endsOf(tile, within);
+    if (isFirstReplica(tile, at))
+      result.boxes = tile || within ? intersect(own, at, whole, at, result.elementBytes) : wholeBuffer(buffer);
   } else if (const auto *index = std::get_if<LoadIndex>(&action)) {
     const TileDim &dim = entry.tiles[index->tile].dims[index->dim];
     result.index = index->what == IndexKind::Start ? startOf(dim, at) : spanOf(dim, at).extent;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Buffers lie in their arena and have their type's size; instructions name things that exist and fit together; every
-// channel is one communication, with one end or two; every output is stored once.
+// channel is one communication, with one end or two.
 
 #include "runtime/VerifyProgram.h"
 
 #include "runtime/Reduction.h"
 #include "runtime/Tile.h"
+#include "runtime/VerifyPorts.h"
 #include "runtime/VerifyState.h"
 
 #include <algorithm>
@@ -115,34 +116,6 @@ Error checkSameTensor(const Entry &entry, const PlanBuffer &source, int32_t sour
   return Error::success();
 }
 
-/// Where a part of a tensor lies in it: in `rows` blocks one after the other, from `begin` to `end` of each `length`
-/// elements. A tensor without elements has no parts.
-struct PlaceInTensor {
-  int64_t rows = 1, length = 1, begin = 0, end = 1;
-};
-
-/// Nothing where a target tile is no such part.
-std::optional<PlaceInTensor> placeIn(const Tile &target) {
-  PlaceInTensor place;
-  for (const TileDim &dim : target.dims)
-    if (!dim.cuts.empty() || dim.step != 1 || dim.size < 1 || dim.before < 0 || dim.size > dim.length - dim.before)
-      return std::nullopt;
-  bool isFound = false;
-  for (const TileDim &dim : target.dims) {
-    bool isPart = dim.length != dim.size;
-    if (isPart && isFound)
-      return std::nullopt;
-    isFound |= isPart;
-    if (!isFound)
-      place.rows *= dim.length;
-    else if (isPart)
-      place = {place.rows, dim.length, dim.before, dim.before + dim.size};
-    else
-      place = {place.rows, place.length * dim.length, place.begin * dim.length, place.end * dim.length};
-  }
-  return isFound ? std::optional(place) : std::nullopt;
-}
-
 /// The rules of one instruction by itself. Messages continue the instruction's description.
 class InstructionChecker {
 public:
@@ -190,12 +163,10 @@ public:
     return checkPart(load.buffer, plan.parameters[load.parameter].type, load.tile, /*windows=*/true);
   }
   Error operator()(const LoadInput &load) const {
-    return checkPort("loads input ", load.input, load.buffer, entry.inputs, load.tile, /*windows=*/true);
+    return checkPort("loads input ", load.input, load, entry.inputs, /*windows=*/true);
   }
   Error operator()(const StoreOutput &store) const {
-    if (store.targetTile == -1)
-      return checkPort("stores output ", store.output, store.buffer, entry.outputs, store.tile, /*windows=*/false);
-    return checkStoredPart(store);
+    return checkPort("stores output ", store.output, store, entry.outputs, /*windows=*/false);
   }
   Error operator()(const LoadIndex &load) const {
     if (Error error = checkBuffer(load.buffer))
@@ -321,43 +292,27 @@ private:
                     " elements");
     return Error::success();
   }
-  Error checkPort(const char *what, uint32_t port, uint32_t buffer, const std::vector<Port> &ports, int32_t tile,
+  /// A load of an input or a store of an output, whole or in part.
+  template <typename Transfer>
+  Error checkPort(const char *what, uint32_t port, const Transfer &transfer, const std::vector<Port> &ports,
                   bool windows) const {
     if (phase == Phase::Prepare)
       return reject(what, port, " in prepare, expected that only in the body");
     if (port >= ports.size())
       return reject(what, port, ", but the entry has ", ports.size());
-    return checkPart(buffer, ports[port].type, tile, windows);
-  }
-
-  /// A part of an output: its tile, and where it lies in the output.
-  Error checkStoredPart(const StoreOutput &store) const {
-    if (phase == Phase::Prepare || store.output >= entry.outputs.size())
-      return checkPort("stores output ", store.output, store.buffer, entry.outputs, store.tile, /*windows=*/false);
-    const TensorType &whole = entry.outputs[store.output].type;
-    if (store.targetTile < -1 || store.targetTile >= static_cast<int64_t>(entry.tiles.size()))
-      return reject("has target tile ", store.targetTile, ", but the entry has ", entry.tiles.size());
-    const Tile &target = *entry.tile(store.targetTile);
-    if (Error error = checkTile(target, mesh, /*windows=*/true))
-      return reject("has target tile ", store.targetTile, ", whose ", error.message());
-    if (Error error = checkBuffer(store.buffer))
-      return error;
-    const PlanBuffer &part = program.buffers[store.buffer];
-    if (Error error = checkTiledBuffer(entry, mesh, part, store.tile, /*windows=*/false, "a"))
-      return error;
-    if (whole.layout || part.type.layout || part.type.element != whole.element)
-      return reject("expects a part of a dense tensor of its element type, got \"", part.name, "\" of ",
-                    part.type.text(), " for ", whole.text());
-    if (bufferElements(target) != whole.elementCount())
-      return reject("expects a part of ", whole.text(), ", got one of a tensor of ", bufferElements(target).value_or(0),
-                    " elements");
-    if (!placeIn(target))
-      return reject("has target tile ", store.targetTile, ", expected a part of one dimension, without cuts and steps");
-    uint64_t elements = store.tile < 0 ? elementsIn(part) : *tensorElements(*entry.tile(store.tile));
-    if (tensorElements(target) != elements)
-      return reject("expects a tile of a part of ", tensorElements(target).value_or(0), " elements, got one of ",
-                    elements);
-    return Error::success();
+    TensorType type = ports[port].type;
+    if (transfer.within != -1) {
+      if (Error error = checkWithin(entry, mesh, transfer.within, type))
+        return error;
+      if (Error error = checkBuffer(transfer.buffer))
+        return error;
+      // Of the part only the number of elements is known.
+      uint64_t elements = *tensorElements(*entry.tile(transfer.within));
+      const TensorType &own = program.buffers[transfer.buffer].type;
+      bool isOwn = transfer.tile == -1 && own.elementCount() == elements;
+      type.shape = isOwn ? own.shape : std::vector<int64_t>{static_cast<int64_t>(elements)};
+    }
+    return checkPart(transfer.buffer, type, transfer.tile, windows);
   }
 
   const PlanContents &plan;
@@ -478,36 +433,6 @@ Error checkChannels(const PlanContents &plan, const Entry &entry, Phase phase) {
   for (const auto &[channel, use] : channels)
     if (Error error = checkChannel(plan, entry, use))
       return reject("channel ", channel, " ", error.message()).atNode(use.first->node);
-  return Error::success();
-}
-
-Error checkOutputs(const Entry &entry) {
-  std::vector<unsigned> stores(entry.outputs.size());
-  std::vector<std::vector<PlaceInTensor>> parts(entry.outputs.size());
-  for (const Program &program : entry.programs)
-    for (const Instruction &instruction : program.body)
-      if (const auto *store = std::get_if<StoreOutput>(&instruction.action)) {
-        if (store->targetTile == -1)
-          ++stores[store->output];
-        else
-          parts[store->output].push_back(*placeIn(*entry.tile(store->targetTile)));
-      }
-  for (size_t i = 0; i != stores.size(); ++i) {
-    if (stores[i] != (parts[i].empty() ? 1 : 0))
-      return reject("output \"", entry.outputs[i].name, "\" expects to be stored once a step, got ",
-                    stores[i] + (parts[i].empty() ? 0 : 1));
-    std::ranges::sort(parts[i], {}, &PlaceInTensor::begin);
-    int64_t end = 0;
-    for (const PlaceInTensor &part : parts[i]) {
-      if (part.begin != end || part.rows != parts[i].front().rows || part.length != parts[i].front().length)
-        return reject("output \"", entry.outputs[i].name, "\" expects parts that follow each other, got one from ",
-                      part.begin, " on behind ", end);
-      end = part.end;
-    }
-    if (!parts[i].empty() && end != parts[i].front().length)
-      return reject("output \"", entry.outputs[i].name, "\" expects parts up to ", parts[i].front().length,
-                    ", got them up to ", end);
-  }
   return Error::success();
 }
 

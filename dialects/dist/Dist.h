@@ -49,12 +49,8 @@ inline constexpr llvm::StringLiteral inputAttrName = "dist.input";
 inline constexpr llvm::StringLiteral outputAttrName = "dist.output";
 /// The attribute of a program's arguments and results that holds their LayoutAttr.
 inline constexpr llvm::StringLiteral layoutAttrName = "dist.layout";
-/// On a program's argument or result, three integers: it is a part of the graph's input or output, in whose dimension
-/// (the first number) it begins at the second; the third is the size of that dimension in the input or output.
+/// The attribute of a program's arguments and results that holds the WithinAttr of a part of an input or output.
 inline constexpr llvm::StringLiteral withinAttrName = "dist.within";
-/// On the slice of a graph's input or the concatenation of its output: nobody computes it, each part is loaded where it
-/// is needed and given out where it is made.
-inline constexpr llvm::StringLiteral inPartsAttrName = "dist.in_parts";
 /// On an operation of a program that reads a parameter: steps write the parameter.
 inline constexpr llvm::StringLiteral changesAttrName = "dist.changes";
 /// On a collective, an integer: what it brings is for a part of the step, and others bring the same for other parts.

@@ -291,9 +291,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
   StringAttr name = attribute.getName();
-  bool mark =
-      (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName || name == inPartsAttrName) &&
-      isa<UnitAttr>(attribute.getValue());
+  bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName) &&
+              isa<UnitAttr>(attribute.getValue());
   mark |= name == againAttrName && isa<IntegerAttr>(attribute.getValue());
   if (!place && !group && !mark)
     return op->emitOpError("expects the attribute '")
@@ -303,19 +302,14 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
 }
 
 static LogicalResult verifyIndex(Operation *op, NamedAttribute attribute, StringRef name) {
-  if (attribute.getName() == withinAttrName) {
-    auto within = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
-    if (!within || within.size() != 3 || within[0] < 0 || within[1] < 0 || within[1] >= within[2])
-      return op->emitOpError("expects '") << withinAttrName << "' with a dimension, where it begins in it and the "
-                                          << "dimension's size, got " << attribute.getValue();
-    return success();
-  }
   if (attribute.getName() == layoutAttrName && isa<LayoutAttr>(attribute.getValue()))
+    return success();
+  if (attribute.getName() == withinAttrName && isa<WithinAttr>(attribute.getValue()))
     return success();
   if (attribute.getName() != name || !isa<IntegerAttr>(attribute.getValue()))
     return op->emitOpError("expects the integer attribute '")
-           << name << "' or '" << layoutAttrName << "' with a #dist.layout, got '" << attribute.getName().getValue()
-           << "'";
+           << name << "', '" << layoutAttrName << "' with a #dist.layout or '" << withinAttrName
+           << "' with a #dist.within, got '" << attribute.getName().getValue() << "'";
   return success();
 }
 
@@ -334,6 +328,14 @@ LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, Di
       return emitError() << "expects a list of axis names for factor '" << factor.getName().getValue() << "', got "
                          << factor.getValue();
   }
+  return success();
+}
+
+LogicalResult WithinAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t dim, int64_t begin,
+                                 int64_t size) {
+  if (dim < 0 || begin < 0 || begin >= size)
+    return emitError() << "expects a dimension, and a part that begins within its size, got dimension " << dim
+                       << " from " << begin << " on of " << size;
   return success();
 }
 
@@ -453,6 +455,52 @@ int64_t ProgramOp::getInputIndex(unsigned argument) {
 int64_t ProgramOp::getOutputIndex(unsigned result) {
   auto index = getResultAttrOfType<IntegerAttr>(result, outputAttrName);
   return index ? index.getInt() : result;
+}
+
+/// Verifies that one tensor is a part of another, from `begin` on in a dimension.
+static LogicalResult verifyRange(Operation *op, Value part, Value whole, int64_t dim, int64_t begin) {
+  auto partType = cast<RankedTensorType>(part.getType()), type = cast<RankedTensorType>(whole.getType());
+  if (dim < 0 || dim >= type.getRank() || partType.getRank() != type.getRank() || begin < 0 ||
+      partType.getDimSize(dim) < 1 || partType.getDimSize(dim) > type.getDimSize(dim) - begin)
+    return op->emitOpError("expects a part of ")
+           << type << " from " << begin << " on in dimension " << dim << ", got " << partType;
+  SmallVector<int64_t> shape(partType.getShape());
+  shape[dim] = type.getDimSize(dim);
+  if (type.clone(shape) != type || partType.getElementType() != type.getElementType())
+    return op->emitOpError("expects a part of ") << type << ", got " << partType;
+  return success();
+}
+
+LogicalResult InputPartOp::verify() {
+  auto argument = dyn_cast<BlockArgument>(getInput());
+  if (!argument || argument.getOwner() != (*this)->getBlock())
+    return emitOpError("expects an input of the graph");
+  return verifyRange(*this, getResult(), getInput(), getDim(), getBegin());
+}
+
+WithinAttr InputPartOp::getWithin() {
+  return WithinAttr::get(getContext(), getDim(), getBegin(), getInput().getType().getDimSize(getDim()));
+}
+
+LogicalResult OutputPartsOp::verify() {
+  if (llvm::any_of((*this)->getUsers(), [](Operation *user) { return !user->hasTrait<OpTrait::IsTerminator>(); }))
+    return emitOpError("expects to be an output of the graph, and nothing else to read it");
+  int64_t begin = 0;
+  for (Value part : getParts()) {
+    if (failed(verifyRange(*this, part, getResult(), getDim(), begin)))
+      return failure();
+    begin += cast<RankedTensorType>(part.getType()).getDimSize(getDim());
+  }
+  if (getParts().empty() || begin != getResult().getType().getDimSize(getDim()))
+    return emitOpError("expects parts that cover ") << getResult().getType() << ", got them up to " << begin;
+  return success();
+}
+
+WithinAttr OutputPartsOp::getWithin(unsigned part) {
+  int64_t begin = 0;
+  for (Value before : getParts().take_front(part))
+    begin += cast<RankedTensorType>(before.getType()).getDimSize(getDim());
+  return WithinAttr::get(getContext(), getDim(), begin, getResult().getType().getDimSize(getDim()));
 }
 
 LogicalResult cleave::dist::ReturnOp::verify() {

@@ -105,6 +105,20 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
   let hasCustomAssemblyFormat = 1;
 }
 
+def Dist_WithinAttr : Dist_Attr<"Within", "within"> {
+  let summary = "where a part of an input or output lies in it";
+  let description = [{
+    From element `begin` on of the `size` that the whole has in dimension `dim`; the other dimensions are whole.
+
+    ```mlir
+    #dist.within<dim = 0, begin = 4, size = 6>
+    ```
+  }];
+  let parameters = (ins "int64_t":$dim, "int64_t":$begin, "int64_t":$size);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "a grid of devices with named axes";
   let description = [{
@@ -263,6 +277,44 @@ def Dist_ReceiveOp : Dist_Op<"receive", [DeclareOpInterfaceMethods<SymbolUserOpI
   }];
   let extraClassDefinition = [{
     ::mlir::FlatSymbolRefAttr $cppClass::getPeer() { return getSourceAttr(); }
+  }];
+}
+
+//===-- parts of inputs and outputs ----------------------------------------------------------------------------===//
+
+def Dist_InputPartOp : Dist_Op<"input_part", [Pure]> {
+  let summary = "a part of a graph's input, which is loaded wherever it is read";
+  let description = [{
+    It has no place: no device holds more of the input than it reads.
+
+    ```mlir
+    %0 = dist.input_part %x {dim = 0 : i64, begin = 4 : i64} : tensor<6x3xf32> -> tensor<2x3xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, I64Attr:$dim, I64Attr:$begin);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    WithinAttr getWithin();
+  }];
+}
+
+def Dist_OutputPartsOp : Dist_Op<"output_parts", [Pure]> {
+  let summary = "an output of a graph whose parts are given out where they are made";
+  let description = [{
+    It has no place: no device puts the parts together.
+
+    ```mlir
+    %2 = dist.output_parts %0, %1 {dim = 0 : i64} : (tensor<4x5xf32>, tensor<2x5xf32>) -> tensor<6x5xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$parts, I64Attr:$dim);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$parts attr-dict `:` functional-type($parts, $result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    WithinAttr getWithin(unsigned part);
   }];
 }
 

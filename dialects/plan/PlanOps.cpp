@@ -300,15 +300,23 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
 }
 
+static LogicalResult verifyWithin(Operation *op, TileAttr within) {
+  if (within && llvm::any_of(within.getDims(), [](TileDimAttr dim) {
+        return !dim.getAxes().empty() || dim.getStep() != 1 || dim.getBefore() < 0;
+      }))
+    return op->emitOpError("expects a part within a tile without cuts and steps, got ") << within;
+  return success();
+}
+
 LogicalResult LoadInputOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(verifyWithin(*this, getWithinAttr())))
+    return failure();
   return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Target);
 }
 
 LogicalResult StoreOutputOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (TileAttr target = getTargetTileAttr())
-    for (TileDimAttr dim : target.getDims())
-      if (!dim.getAxes().empty() || dim.getStep() != 1)
-        return emitOpError("expects a target tile without cuts and steps, got ") << target;
+  if (failed(verifyWithin(*this, getWithinAttr())))
+    return failure();
   return verifyPart(*this, symbols, getTileAttr(), getBuffer(), TileRole::Source);
 }
 

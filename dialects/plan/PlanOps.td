@@ -573,26 +573,29 @@ def Plan_LoadIndexOp : Plan_TiledInstruction<"load_index"> {
 def Plan_LoadInputOp : Plan_TiledInstruction<"load_input"> {
   let summary = "fills a buffer with an input of the graph, or the device's tile of it";
   let description = [{
+    With `within`, of a part of the input: that is where the part lies in it.
+
     ```mlir
     plan.load_input 0 -> %b0 {order = 1 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
     ```
   }];
-  let arguments = !con((ins I64Attr:$input, Plan_BufferType:$buffer, OptionalAttr<Plan_TileAttr>:$tile), scheduling);
+  let arguments = !con((ins I64Attr:$input, Plan_BufferType:$buffer, OptionalAttr<Plan_TileAttr>:$tile,
+                            OptionalAttr<Plan_TileAttr>:$within), scheduling);
   let assemblyFormat = "$input `->` $buffer attr-dict `:` type($buffer)";
 }
 
 def Plan_StoreOutputOp : Plan_TiledInstruction<"store_output"> {
   let summary = "gives a buffer's contents out as an output of the graph, or the device's tile of it";
   let description = [{
-    Of devices that hold the same, the one with coordinates 0 stores. With a `target_tile` they hold a part of the output,
-    which lies in it as that window says.
+    Of devices that hold the same, the one with coordinates 0 stores. With `within` they hold a part of the output,
+    which lies there in it.
 
     ```mlir
     plan.store_output %b0 -> 0 {order = 9 : i64, queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
     ```
   }];
   let arguments = !con((ins Plan_BufferType:$buffer, I64Attr:$output, OptionalAttr<Plan_TileAttr>:$tile,
-                            OptionalAttr<Plan_TileAttr>:$target_tile), scheduling);
+                            OptionalAttr<Plan_TileAttr>:$within), scheduling);
   let assemblyFormat = "$buffer `->` $output attr-dict `:` type($buffer)";
 }
 

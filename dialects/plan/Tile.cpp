@@ -32,26 +32,14 @@ TileAttr toTileUnlessWhole(const dist::Layout &layout, const dist::MeshShape &me
   return layout.isWhole() ? TileAttr() : toTile(layout, mesh, context);
 }
 
-TileAttr toTileWithin(const dist::Layout &layout, const dist::MeshShape &mesh, int64_t dim, int64_t begin, int64_t size,
-                      MLIRContext *context) {
-  size_t position = 0;
-  for (const dist::DimParts &parts : ArrayRef(layout.dims).take_front(dim))
-    position += parts.size();
-  SmallVector<TileDimAttr> dims(toTile(layout, mesh, context).getDims());
-  TileDimAttr part = dims[position];
-  dims[position] =
-      TileDimAttr::get(context, size, part.getAxes(), part.getBlocks(), part.getLength(), part.getStep(), -begin);
-  return TileAttr::get(context, dims);
-}
-
-TileAttr toTargetTile(ArrayRef<int64_t> partShape, int64_t dim, int64_t begin, int64_t size, MLIRContext *context) {
+TileAttr toTile(dist::WithinAttr within, ArrayRef<int64_t> partShape) {
   SmallVector<TileDimAttr> dims;
-  for (auto [index, length] : llvm::enumerate(partShape)) {
-    bool isPart = static_cast<int64_t>(index) == dim;
-    dims.push_back(TileDimAttr::get(context, length, ArrayRef<int64_t>(), ArrayRef<int64_t>(), isPart ? size : length,
-                                    1, isPart ? begin : 0));
+  for (auto [dim, length] : llvm::enumerate(partShape)) {
+    bool isCut = static_cast<int64_t>(dim) == within.getDim();
+    dims.push_back(TileDimAttr::get(within.getContext(), length, ArrayRef<int64_t>(), ArrayRef<int64_t>(),
+                                    isCut ? within.getSize() : length, 1, isCut ? within.getBegin() : 0));
   }
-  return TileAttr::get(context, dims);
+  return TileAttr::get(within.getContext(), dims);
 }
 
 std::optional<TileAttr> toScatterTile(const dist::Layout &from, const dist::Layout &to, ArrayRef<StringAttr> axes,

@@ -19,14 +19,8 @@ TileAttr toTile(const dist::Layout &layout, const dist::MeshShape &mesh, mlir::M
 /// The same; null where every device holds the whole tensor.
 TileAttr toTileUnlessWhole(const dist::Layout &layout, const dist::MeshShape &mesh, mlir::MLIRContext *context);
 
-/// The tile of a tensor of which the layout's is a part that begins at `begin` of `size` elements of a dimension.
-/// Expects no padding and one factor in that dimension.
-TileAttr toTileWithin(const dist::Layout &layout, const dist::MeshShape &mesh, int64_t dim, int64_t begin, int64_t size,
-                      mlir::MLIRContext *context);
-
-/// Where a part of a tensor lies in it: one dimension begins at `begin` of `size` elements, the others are whole.
-TileAttr toTargetTile(mlir::ArrayRef<int64_t> partShape, int64_t dim, int64_t begin, int64_t size,
-                      mlir::MLIRContext *context);
+/// Where a part of that shape lies in a tensor, an input or output: a tile as long as the tensor.
+TileAttr toTile(dist::WithinAttr within, mlir::ArrayRef<int64_t> partShape);
 
 /// Which part of its operand, a buffer of its own, a device keeps in a reduction over `axes` from layout `from` to
 /// `to`. None where the result is not the operand, cut further by these axes.

@@ -27,16 +27,16 @@ def ExpandSharesPass : Pass<"dist-expand-shares", "::mlir::ModuleOp"> {
     dist.mesh @d0 <[], devices = [0]>
     dist.mesh @d1 <[], devices = [1]>
     dfg.graph @main(%x: tensor<6xf32>) -> tensor<6xf32> {
-      %0 = dfg.slice %x {starts = array<i64: 0>, limits = array<i64: 4>, …, dist.in_parts} …
+      %0 = dist.input_part %x {begin = 0 : i64, dim = 0 : i64} : tensor<6xf32> -> tensor<4xf32>
       %1 = dfg.relu %0 {dist.place = #dist.place<@d0, by = "test">} : (tensor<4xf32>) -> tensor<4xf32>
-      %2 = dfg.slice %x {starts = array<i64: 4>, limits = array<i64: 6>, …, dist.in_parts} …
+      %2 = dist.input_part %x {begin = 4 : i64, dim = 0 : i64} : tensor<6xf32> -> tensor<2xf32>
       %3 = dfg.relu %2 {dist.place = #dist.place<@d1, by = "test">} : (tensor<2xf32>) -> tensor<2xf32>
-      %4 = dfg.concat %1, %3 {dim = 0 : i64, dist.in_parts} …
+      %4 = dist.output_parts %1, %3 {dim = 0 : i64} : (tensor<4xf32>, tensor<2xf32>) -> tensor<6xf32>
       dfg.return %4 : tensor<6xf32>
     }
     ```
-    No device computes what has `dist.in_parts`: each loads its part of an input, and gives its part of an output out. With
-    `whole-ports` they are operators like others, with a place.
+    Each device loads its part of an input, and gives its part of an output out. With `whole-ports` a slice and a
+    concatenation, operators with a place, stand for both.
     A factor of so few elements that an island would get none is not cut by the axis. Requires: `dist.place` on the
     operators, as of `dist-insert-transfers`; nothing that the axis cuts is a window. Guarantees: no mesh has shares;
     every result is computed from the same elements as before.

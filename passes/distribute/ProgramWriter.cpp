@@ -17,41 +17,16 @@ FlatSymbolRefAttr meshOf(Operation *op) {
   return place ? place.getMesh() : FlatSymbolRefAttr();
 }
 
-/// A part of an input that is loaded where it is needed, or an output whose parts are given out where they are made.
-static bool isInParts(Operation *op) { return op && op->hasAttr(dist::inPartsAttrName); }
-
-/// Of a slice of an input, what dist::withinAttrName says; null for what is no such slice.
-static DenseI64ArrayAttr withinInput(Operation *op) {
-  auto slice = dyn_cast<dfg::SliceOp>(op);
-  if (!slice || !isa<BlockArgument>(slice.getInput()) || !llvm::all_equal(slice.getStrides()) ||
-      (!slice.getStrides().empty() && slice.getStrides().front() != 1))
-    return {};
-  ArrayRef<int64_t> whole = cast<ShapedType>(slice.getInput().getType()).getShape();
-  ArrayRef<int64_t> part = cast<ShapedType>(slice.getType()).getShape();
-  DenseI64ArrayAttr within;
-  for (auto [dim, size] : llvm::enumerate(whole)) {
-    if (part[dim] == size)
-      continue;
-    if (within)
-      return {};
-    within = DenseI64ArrayAttr::get(op->getContext(), {static_cast<int64_t>(dim), slice.getStarts()[dim], size});
-  }
-  return within;
-}
+/// Parts of inputs are loaded wherever they are read, parts of outputs given out where they are made.
+static bool needsNoPlace(Operation *op) { return isa<dist::InputPartOp, dist::OutputPartsOp>(op); }
 
 LogicalResult checkPlaces(dfg::GraphOp graph) {
   auto module = graph->getParentOfType<ModuleOp>();
   llvm::DenseSet<Attribute> known;
   for (Operation &op : graph.getBody().front().without_terminator()) {
     dist::PlaceAttr place = dist::getPlace(&op);
-    if (isInParts(&op)) {
-      bool isOutput = isa<dfg::ConcatOp>(op) && llvm::all_of(op.getUsers(), llvm::IsaPred<dfg::ReturnOp>);
-      if (!isOutput && !withinInput(&op))
-        return op.emitOpError("expects '")
-               << dist::inPartsAttrName
-               << "' on a slice of one dimension of an input or a concatenation that is returned";
+    if (needsNoPlace(&op))
       continue;
-    }
     if (followsItsUsers(&op)) {
       if (place)
         return op.emitOpError("expects no 'dist.place': it is copied to whoever uses it");
@@ -169,48 +144,26 @@ LogicalResult ProgramWriter::collectLayouts() {
     layoutsOf[&op] = std::move(*found);
   }
   for (auto [index, output] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    if (!isInParts(output.getDefiningOp())) {
+    auto parts = output.getDefiningOp<dist::OutputPartsOp>();
+    if (!parts)
       addOutput(static_cast<unsigned>(index), output, {});
-      continue;
-    }
-    auto parts = output.getDefiningOp<dfg::ConcatOp>();
-    auto dim = static_cast<int64_t>(parts.getDim());
-    int64_t begin = 0, size = cast<ShapedType>(output.getType()).getDimSize(dim);
-    for (Value part : parts.getOperands()) {
-      addOutput(static_cast<unsigned>(index), part, DenseI64ArrayAttr::get(graph.getContext(), {dim, begin, size}));
-      begin += cast<ShapedType>(part.getType()).getDimSize(dim);
-    }
+    else
+      for (auto [part, value] : llvm::enumerate(parts.getParts()))
+        addOutput(static_cast<unsigned>(index), value, parts.getWithin(static_cast<unsigned>(part)));
   }
   for (BlockArgument input : body.getArguments())
-    for (const User &user : users.lookup(input))
-      programs[user.mesh]->inputs.push_back({input.getArgNumber(), user.layout, input});
-  for (auto slice : body.getOps<dfg::SliceOp>())
-    if (isInParts(slice))
-      addInputPart(slice);
+    addInput(input.getArgNumber(), input, {});
+  for (auto part : body.getOps<dist::InputPartOp>())
+    addInput(cast<BlockArgument>(part.getInput()).getArgNumber(), part, part.getWithin());
   return success();
 }
 
-void ProgramWriter::addInputPart(dfg::SliceOp slice) {
-  unsigned index = cast<BlockArgument>(slice.getInput()).getArgNumber();
-  DenseI64ArrayAttr within = withinInput(slice);
-  for (const User &user : users.lookup(slice)) {
-    // Behind the part of a device's block lies the next part, not padding, and tiles without a window cover their
-    // tensor: where that is in the way, devices load the whole part.
-    const dist::MeshShape &shape = programs[user.mesh]->getShape();
-    const dist::DimParts &parts = user.layout.dims[within[0]];
-    bool isCut = parts.size() != 1 || !parts.front().axes.empty();
-    bool isRegular = user.layout.partial.empty() &&
-                     (!isCut || (parts.size() == 1 && within[1] != 0 && !parts.front().isPadded(shape)));
-    Layout layout = isRegular ? user.layout : Layout::whole(slice.getType());
-    std::vector<LocalProgram::Port> &inputs = programs[user.mesh]->inputs;
-    if (llvm::none_of(inputs, [&](const LocalProgram::Port &port) {
-          return port.value == slice.getResult() && port.layout == layout;
-        }))
-      inputs.push_back({index, std::move(layout), slice, within});
-  }
+void ProgramWriter::addInput(unsigned index, Value value, dist::WithinAttr within) {
+  for (const User &user : users.lookup(value))
+    programs[user.mesh]->inputs.push_back({index, user.layout, value, within});
 }
 
-void ProgramWriter::addOutput(unsigned index, Value value, DenseI64ArrayAttr within) {
+void ProgramWriter::addOutput(unsigned index, Value value, dist::WithinAttr within) {
   Home home = homeOf(value);
   need(value, home.mesh, home.layout);
   programs[home.mesh]->outputs.push_back({index, home.layout, value, within});
@@ -433,7 +386,7 @@ LogicalResult ProgramWriter::write() {
   if (failed(collectMeshes()) || failed(collectLayouts()) || failed(createPrograms()))
     return failure();
   for (Operation &op : graph.getBody().front().without_terminator()) {
-    if (isInParts(&op))
+    if (needsNoPlace(&op))
       continue;
     if (followsItsUsers(&op))
       copyToUsers(op);

@@ -63,8 +63,7 @@ public:
     unsigned index;
     dist::Layout layout;
     mlir::Value value;
-    /// Of a part of an input or output: dist::withinAttrName.
-    mlir::DenseI64ArrayAttr within = {};
+    dist::WithinAttr within; ///< Of a part; null: `value` is all of it.
   };
 
   const dist::MeshShape &getShape() const { return shape; }
@@ -156,9 +155,10 @@ private:
   void need(mlir::Value value, mlir::Attribute mesh, const dist::Layout &layout);
   /// Where an output is given out, and how it lies there; that of one that no operator computes is the first mesh.
   Home homeOf(mlir::Value output);
-  void addInputPart(dfg::SliceOp slice);
-  /// An output of the graph, or a part of one (dist::withinAttrName).
-  void addOutput(unsigned index, mlir::Value value, mlir::DenseI64ArrayAttr within);
+  /// An input of the graph, or a part of one, in every layout in which it is read.
+  void addInput(unsigned index, mlir::Value value, dist::WithinAttr within);
+  /// An output of the graph, or a part of one, in the layout in which it is made.
+  void addOutput(unsigned index, mlir::Value value, dist::WithinAttr within);
   llvm::LogicalResult createPrograms();
 
   /// Writes what the devices of its mesh compute of an operator, and what they send.

@@ -149,10 +149,8 @@ LogicalResult SharesExpander::readWhole(Operation *op, dist::PlaceAttr place) {
     // The graph gives its outputs out where they are made, or joined where the first island is.
     if (isResult && ports == SharedPorts::InParts && known.combiner == Combiner::None && !known.ranges.empty() &&
         known.ranges.front().outer == 1) {
-      auto parts = dfg::ConcatOp::create(builder, operand.get().getLoc(), known.values,
-                                         static_cast<int64_t>(known.ranges.front().dim));
-      parts->setAttr(dist::inPartsAttrName, builder.getUnitAttr());
-      operand.set(parts);
+      operand.set(dist::OutputPartsOp::create(builder, operand.get().getLoc(), operand.get().getType(), known.values,
+                                              known.ranges.front().dim));
       continue;
     }
     FlatSymbolRefAttr first = known.islands->list.front().mesh;
@@ -417,15 +415,13 @@ static SmallVector<int64_t> withDimsJoined(ArrayRef<int64_t> shape, int64_t dim)
 
 Value SharesExpander::slice(Value value, const Range &range, const Site &site) {
   bool hasBlocks = range.outer != 1;
-  int64_t dim = hasBlocks ? range.dim + 1 : range.dim;
   if (ports == SharedPorts::InParts && isa<BlockArgument>(value) && !hasBlocks) {
-    SmallVector<int64_t> limits(tensorOf(value).getShape()), starts(limits.size(), 0), strides(limits.size(), 1);
-    starts[dim] = range.begin;
-    limits[dim] = range.end;
-    auto part = dfg::SliceOp::create(builder, site.location, value, starts, limits, strides);
-    part->setAttr(dist::inPartsAttrName, builder.getUnitAttr());
-    return part;
+    SmallVector<int64_t> shape(tensorOf(value).getShape());
+    shape[range.dim] = range.end - range.begin;
+    return dist::InputPartOp::create(builder, site.location, tensorOf(value).clone(shape), value, range.dim,
+                                     range.begin);
   }
+  int64_t dim = hasBlocks ? range.dim + 1 : range.dim;
   if (hasBlocks)
     value = reshape(value, withDimSplit(tensorOf(value).getShape(), range.dim, range.outer), site);
   SmallVector<int64_t> limits(tensorOf(value).getShape()), starts(limits.size(), 0), strides(limits.size(), 1);

@@ -73,8 +73,8 @@ private:
 
 /// What becomes of inputs and outputs that islands have parts of.
 enum class SharedPorts {
-  InParts, ///< Each loads and gives out its own (dist::inPartsAttrName); only dist-insert-transfers may follow.
-  Whole    ///< Operators cut inputs and join outputs, as a training step is made of.
+  InParts, ///< Each loads and gives out its own (dist.input_part, dist.output_parts).
+  Whole    ///< Operators cut inputs and join outputs, of which a training step can be made.
 };
 
 /// Takes all meshes of a module with shares apart, in all of its graphs; `onIsland` is called for each part of each

@@ -185,14 +185,15 @@ private:
         .Case([&](plan::LoadInputOp load) {
           auto index = static_cast<uint32_t>(load.getInput());
           return Action(fb::Action::LoadInput, fb::CreateLoadInput(builder, index, bufferOf(load.getBuffer()),
-                                                                   tables.tileIndex(load.getTileAttr()))
+                                                                   tables.tileIndex(load.getTileAttr()),
+                                                                   tables.tileIndex(load.getWithinAttr()))
                                                    .Union());
         })
         .Case([&](plan::StoreOutputOp store) {
           auto index = static_cast<uint32_t>(store.getOutput());
           return Action(fb::Action::StoreOutput, fb::CreateStoreOutput(builder, index, bufferOf(store.getBuffer()),
                                                                        tables.tileIndex(store.getTileAttr()),
-                                                                       tables.tileIndex(store.getTargetTileAttr()))
+                                                                       tables.tileIndex(store.getWithinAttr()))
                                                      .Union());
         });
   }

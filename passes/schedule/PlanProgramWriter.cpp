@@ -82,11 +82,11 @@ private:
 
   void writeInstruction(InputTask task, const schedule::Instruction &at) {
     plan::LoadInputOp::create(builder, task.argument.getLoc(), builder.getI64IntegerAttr(task.index),
-                              bufferOf(task.argument), task.tile, queueOf(at), orderOf(at), waitsOf(at));
+                              bufferOf(task.argument), task.tile, task.within, queueOf(at), orderOf(at), waitsOf(at));
   }
   void writeInstruction(OutputTask task, const schedule::Instruction &at) {
     plan::StoreOutputOp::create(builder, task.value.getLoc(), bufferOf(task.value),
-                                builder.getI64IntegerAttr(task.index), task.tile, task.target, queueOf(at), orderOf(at),
+                                builder.getI64IntegerAttr(task.index), task.tile, task.within, queueOf(at), orderOf(at),
                                 waitsOf(at));
   }
   void writeInstruction(TransferTask task, const schedule::Instruction &at) {

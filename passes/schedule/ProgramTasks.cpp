@@ -131,6 +131,16 @@ plan::TileAttr ProgramTasks::tileOf(unsigned device, Attribute layout) {
   return plan::toTileUnlessWhole(dist::Layout::of(attribute), meshes[device], module.getContext());
 }
 
+/// Where the part of an input or output lies that devices hold in a layout, as `local`; null where it is no part.
+static plan::TileAttr withinOf(Attribute within, Attribute layout, Value local) {
+  if (!within)
+    return {};
+  SmallVector<int64_t> shape(cast<ShapedType>(local.getType()).getShape());
+  if (auto attribute = cast_if_present<dist::LayoutAttr>(layout))
+    shape = dist::Layout::of(attribute).tensorShape();
+  return plan::toTile(cast<dist::WithinAttr>(within), shape);
+}
+
 /// Whoever writes a parameter knows from a read where it lies; also who does not ask for its value.
 static void readWritten(dist::ProgramOp program) {
   Block &body = program.getBody().front();
@@ -182,14 +192,10 @@ void ProgramTasks::addInputs(unsigned device) {
     unsigned value = addValue(device, argument);
     unsigned number = argument.getArgNumber();
     plan::TileAttr tile = tileOf(device, program.getArgAttr(number, dist::layoutAttrName));
-    if (auto within = program.getArgAttrOfType<DenseI64ArrayAttr>(number, dist::withinAttrName)) {
-      auto layout = program.getArgAttrOfType<dist::LayoutAttr>(number, dist::layoutAttrName);
-      tile = plan::toTileWithin(layout ? dist::Layout::of(layout)
-                                       : dist::Layout::whole(cast<ShapedType>(argument.getType())),
-                                meshes[device], within[0], within[1], within[2], module.getContext());
-    }
-    schedule::Task &task =
-        addTask(device, InputTask{argument, program.getInputIndex(number), tile}, copySeconds(device, argument));
+    plan::TileAttr within = withinOf(program.getArgAttr(number, dist::withinAttrName),
+                                     program.getArgAttr(number, dist::layoutAttrName), argument);
+    schedule::Task &task = addTask(device, InputTask{argument, program.getInputIndex(number), tile, within},
+                                   copySeconds(device, argument));
     task.everyStep = task.early = true;
     task.writes = {value};
   }
@@ -199,14 +205,9 @@ void ProgramTasks::addOutput(unsigned device, OpOperand &operand) {
   dist::ProgramOp program = programs[device];
   unsigned number = operand.getOperandNumber();
   plan::TileAttr tile = tileOf(device, program.getResultAttr(number, dist::layoutAttrName));
-  plan::TileAttr target;
-  if (auto within = program.getResultAttrOfType<DenseI64ArrayAttr>(number, dist::withinAttrName)) {
-    SmallVector<int64_t> shape(cast<ShapedType>(operand.get().getType()).getShape());
-    if (auto layout = program.getResultAttrOfType<dist::LayoutAttr>(number, dist::layoutAttrName))
-      shape = dist::Layout::of(layout).tensorShape();
-    target = plan::toTargetTile(shape, within[0], within[1], within[2], module.getContext());
-  }
-  schedule::Task &task = addTask(device, OutputTask{operand.get(), program.getOutputIndex(number), tile, target},
+  plan::TileAttr within = withinOf(program.getResultAttr(number, dist::withinAttrName),
+                                   program.getResultAttr(number, dist::layoutAttrName), operand.get());
+  schedule::Task &task = addTask(device, OutputTask{operand.get(), program.getOutputIndex(number), tile, within},
                                  copySeconds(device, operand.get()));
   task.everyStep = task.early = true;
   task.reads = {getValue(operand.get())};

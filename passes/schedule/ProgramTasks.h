@@ -24,12 +24,13 @@ struct InputTask {
   mlir::BlockArgument argument;
   int64_t index = 0; ///< of the graph's input
   plan::TileAttr tile;
+  plan::TileAttr within; ///< Of a part of the input: where it lies.
 };
 struct OutputTask {
   mlir::Value value;
   int64_t index = 0; ///< of the graph's output
   plan::TileAttr tile;
-  plan::TileAttr target; ///< Where a part lies in the output; null: it is the output.
+  plan::TileAttr within; ///< Of a part of the output: where it lies.
 };
 struct TransferTask {
   dist::SendOp send;

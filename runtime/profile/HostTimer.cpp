@@ -81,6 +81,7 @@ fb::InstructionT instruction(uint32_t queue, uint32_t waitsFor, uint32_t order) 
 /// Each device loads a number, copies it, and the first stores it: three queues' turns, each of which has to wake.
 Expected<Plan> wakingPlan(size_t devices, unsigned cores) {
   fb::PlanT plan;
+  plan.version = planVersion;
   auto type = [] {
     auto made = std::make_unique<fb::TensorTypeT>();
     made->element = fb::ElementType::F32;

@@ -18,6 +18,7 @@ static std::unique_ptr<fb::TensorTypeT> vectorType(int64_t length) {
 }
 
 PlanBuilder::PlanBuilder(std::string driver) : driver(std::move(driver)) {
+  plan.version = planVersion;
   auto entry = std::make_unique<fb::EntryT>();
   entry->name = "main";
   plan.entries.push_back(std::move(entry));

@@ -161,13 +161,15 @@ TEST(Tile, LoadsAndStores) {
   }
 }
 
-// A part of an output is stored where its target tile says, and nothing beside it: padding of its blocks is not.
-TEST(Tile, StoresPartsOfOutputs) {
+// A part of an input is loaded from where it lies, with padding behind its last block, and a part of an output stored
+// there and nowhere else.
+TEST(Tile, LoadsAndStoresPartsOfPorts) {
   Mesh mesh = meshOf({3});
   Entry entry;
   // Of [2, 11, 3] the five rows from 4 on, in blocks of two, of which the last has one.
   entry.tiles = {{{{2, {}, 2}, {5, {{0, 2}}, 2}, {3, {}, 3}}}, {{{2, {}, 2}, {5, {}, 11, 1, 4}, {3, {}, 3}}}};
-  std::vector<int32_t> stored(66, untouched);
+  std::vector<int32_t> stored(66, untouched), input(66);
+  std::iota(input.begin(), input.end(), 1);
   for (uint32_t member = 0; member != 3; ++member) {
     Program program;
     program.buffers.push_back({"b", {ElementType::I32, {}, {}}, 0, 4 * 12, -1});
@@ -176,6 +178,12 @@ TEST(Tile, StoresPartsOfOutputs) {
       buffer[i] = static_cast<int32_t>(100 * member) + i;
     storeTile(tileLoadOf(entry, program, mesh, member, StoreOutput{0, 0, 0, 1}), std::as_bytes(std::span(buffer)),
               std::as_writable_bytes(std::span(stored)));
+    loadTile(tileLoadOf(entry, program, mesh, member, LoadInput{0, 0, 0, 1}), std::as_bytes(std::span(input)),
+             std::as_writable_bytes(std::span(buffer)));
+    for (int32_t i = 0; i != 12; ++i) {
+      int32_t block = i / 6, row = static_cast<int32_t>(2 * member) + i / 3 % 2, column = i % 3;
+      EXPECT_EQ(buffer[i], row < 5 ? 1 + 33 * block + 3 * (4 + row) + column : 0) << member << ", " << i;
+    }
   }
   for (int32_t block = 0; block != 2; ++block)
     for (int32_t row = 0; row != 11; ++row)

@@ -33,6 +33,29 @@ TEST(Verify, AcceptsHomes) {
   EXPECT_FALSE(error) << error.text();
 }
 
+/// One dimension of `length`, of which a part has `size` elements behind `before`.
+Tile rangeOf(int64_t size, int64_t length, int64_t before) { return {{{size, {}, length, 1, before}}}; }
+
+/// The pipeline with its output of `length` numbers in parts, each with its size and where it begins.
+void storeParts(PlanBuilder &b, const std::vector<std::pair<int64_t, int64_t>> &parts, int64_t length) {
+  b.entry().outputs[0]->type->shape = {length};
+  for (size_t i = 0; i != parts.size(); ++i) {
+    if (i != 0)
+      b.storeOutput(1, 0, 2, {{ComputeQueue, 1}});
+    bodyOf(b, 1, 2 + i).action.AsStoreOutput()->within = b.tile(rangeOf(parts[i].first, length, parts[i].second));
+  }
+}
+
+// An input may have more than the part that is loaded; an output has the parts that are stored, in any order.
+TEST(Verify, AcceptsPartsOfPorts) {
+  PlanBuilder builder = pipelinePlan("cpu");
+  storeParts(builder, {{4, 4}, {4, 8}, {4, 0}}, 12);
+  builder.entry().inputs[0]->type->shape = {9};
+  bodyOf(builder, 0, 0).action.AsLoadInput()->within = builder.tile(rangeOf(4, 9, 5));
+  Error error = verifyPlan(builder.read());
+  EXPECT_FALSE(error) << error.text();
+}
+
 // Everything below breaks this plan; it must be sound before.
 TEST(Verify, AcceptsPipeline) {
   Error error = verifyPlan(pipelinePlan("cpu").read());
@@ -283,24 +306,35 @@ constexpr Broken structure[] = {
     {"Output", [](PlanBuilder &b) { bodyOf(b, 1, 2).action.AsStoreOutput()->output = 2; },
      "stores output 2, but the entry has 1"},
     {"OutputMissing", [](PlanBuilder &b) { b.program(1).body.pop_back(); }, "expects to be stored once a step, got 0"},
-    {"OutputInParts",
+    {"PartsApart", [](PlanBuilder &b) { storeParts(b, {{4, 0}, {4, 5}}, 12); },
+     "expects parts that follow each other, got one from 5 on behind 4"},
+    {"PartsOverlap", [](PlanBuilder &b) { storeParts(b, {{4, 0}, {4, 3}}, 12); },
+     "expects parts that follow each other, got one from 3 on behind 4"},
+    {"PartsEndEarly", [](PlanBuilder &b) { storeParts(b, {{4, 4}, {4, 0}}, 12); },
+     "expects parts up to 12, got them up to 8"},
+    {"PartAndWhole",
      [](PlanBuilder &b) {
-       auto target = [&](int64_t size, int64_t length, int64_t before) {
-         auto dim = std::make_unique<fb::TileDimT>();
-         dim->size = size;
-         dim->length = length;
-         dim->before = before;
-         auto tile = std::make_unique<fb::TileT>();
-         tile->dims.push_back(std::move(dim));
-         b.entry().tiles.push_back(std::move(tile));
-         return static_cast<int32_t>(b.entry().tiles.size()) - 1;
-       };
-       b.entry().outputs[0]->type->shape = {12};
-       bodyOf(b, 1, 2).action.AsStoreOutput()->target_tile = target(4, 12, 0);
-       b.storeOutput(1, 0, 2, {{ComputeQueue, 1}});
-       b.program(1).body.back()->action.AsStoreOutput()->target_tile = target(4, 12, 7);
+       b.storeOutput(1, 0, b.buffer(1, "two", 2), {{ComputeQueue, 1}});
+       bodyOf(b, 1, 3).action.AsStoreOutput()->within = b.tile(rangeOf(2, 4, 0));
      },
-     "expects parts that follow each other, got one from 7 on behind 4"},
+     "expects to be stored once a step, got 2"},
+    {"PartOutside", [](PlanBuilder &b) { storeParts(b, {{4, 0}, {4, 5}}, 8); },
+     "expected a range of one dimension, without cuts and steps"},
+    {"PartOfAnother",
+     [](PlanBuilder &b) {
+       storeParts(b, {{4, 0}, {4, 4}}, 8);
+       b.entry().outputs[0]->type->shape = {9};
+     },
+     "expected one of a dense f32[9], got one of 8 elements"},
+    {"PartOfOtherSize", [](PlanBuilder &b) { storeParts(b, {{3, 0}, {4, 3}}, 7); }, "expects a buffer of f32[3]"},
+    {"PartOfNoTile",
+     [](PlanBuilder &b) {
+       storeParts(b, {{4, 0}, {4, 4}}, 8);
+       bodyOf(b, 1, 2).action.AsStoreOutput()->within = 7;
+     },
+     "has a part within tile 7, but the entry has 2"},
+    {"PartOfInput", [](PlanBuilder &b) { bodyOf(b, 0, 0).action.AsLoadInput()->within = b.tile(rangeOf(3, 4, 1)); },
+     "expects a buffer of f32[3]"},
     {"OutputTwice", [](PlanBuilder &b) { b.storeOutput(1, 0, 2, {{ComputeQueue, 1}}); }, "once a step, got 2"},
     {"Peer", [](PlanBuilder &b) { bodyOf(b, 0, 2).action.AsSend()->mesh = 5; },
      "has mesh 5 as peer, but the plan has 2"},

@@ -125,10 +125,17 @@ private:
           json.attribute("microbatches", placement.microbatches);
         return;
       }
-      json.attributeArray("tile", [&] {
-        for (const TileDim &dim : placement.tile->dims)
-          tileDim(dim, mesh);
-      });
+      if (placement.tile)
+        tile("tile", *placement.tile, mesh);
+      if (placement.within)
+        tile("within", *placement.within, mesh);
+    });
+  }
+
+  void tile(StringRef key, const Tile &tile, const Mesh &mesh) {
+    json.attributeArray(key, [&] {
+      for (const TileDim &dim : tile.dims)
+        tileDim(dim, mesh);
     });
   }
 

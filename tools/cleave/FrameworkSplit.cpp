@@ -15,7 +15,11 @@ namespace cleave::tool {
 
 using namespace runtime;
 
-static const char *const noBoxes = "its parts are no boxes of its dimensions, or overlap";
+/// Why a placement has no dimensions.
+static std::string whyNoBoxes(const Placement &placement) {
+  return placement.within ? "it has a part that is not as large as those on other meshes"
+                          : "its parts are no boxes of its dimensions, or overlap";
+}
 
 /// "dimension 0, of 101 elements,", the subject of a reason.
 static std::string dimensionText(size_t number, const TileDim &dim) {
@@ -24,7 +28,7 @@ static std::string dimensionText(size_t number, const TileDim &dim) {
 
 std::string whyNotPartitionSpec(const Placement &placement, const Mesh &mesh) {
   if (!placement.dims)
-    return noBoxes;
+    return whyNoBoxes(placement);
   for (auto [number, dim] : llvm::enumerate(*placement.dims)) {
     int64_t block = dim.size;
     for (const Cut &cut : dim.cuts) {
@@ -92,7 +96,7 @@ static bool areStrides(const TileDim &dim, const Mesh &mesh) {
 
 std::string whyNotShard(const Placement &placement, const Mesh &mesh) {
   if (!placement.dims)
-    return noBoxes;
+    return whyNoBoxes(placement);
   for (auto [number, dim] : llvm::enumerate(*placement.dims)) {
     bool inOrder = llvm::is_sorted(dim.cuts, [](const Cut &a, const Cut &b) { return a.axis < b.axis; });
     if (inOrder && !areChunks(dim, mesh))

@@ -104,30 +104,32 @@ public:
   PlacementReader(const PlanContents &plan, const Entry &entry) : plan(plan), entry(entry) {}
 
   /// Adds what a load or store says, unless it is known.
-  void add(PlacedTensor &tensor, const Program &program, uint32_t buffer, int32_t tile) const {
-    add(tensor, program.mesh, tile, program.buffers[buffer].bytes);
+  void add(PlacedTensor &tensor, const Program &program, uint32_t buffer, int32_t tile, int32_t within = -1) const {
+    add(tensor, program.mesh, tile, within, program.buffers[buffer].bytes);
   }
 
   /// Adds a parameter's home.
   void add(PlacedTensor &tensor, const Home &home) const {
     const Tile *tile = entry.tile(home.tile);
     uint64_t elements = (tile ? bufferElements(*tile) : tensor.type->elementCount()).value_or(0);
-    add(tensor, home.mesh, home.tile, elements * elementBytes(tensor.type->element));
+    add(tensor, home.mesh, home.tile, -1, elements * elementBytes(tensor.type->element));
   }
 
 private:
-  void add(PlacedTensor &tensor, uint32_t meshIndex, int32_t tile, uint64_t bytes) const {
+  void add(PlacedTensor &tensor, uint32_t meshIndex, int32_t tile, int32_t within, uint64_t bytes) const {
     Placement placement;
     placement.mesh = meshIndex;
     placement.tile = entry.tile(tile);
+    placement.within = entry.tile(within);
     placement.bytes = bytes;
     const Mesh &mesh = plan.meshes[meshIndex];
     std::vector<TileDim> whole;
     for (int64_t size : tensor.type->shape)
       whole.push_back({size, {}, size});
     llvm::ArrayRef<TileDim> dims = placement.tile ? placement.tile->dims : whole;
-    placement.dims = inDimensionsOf(tensor.type->shape, dims, mesh);
-    if (!placement.dims)
+    if (!placement.within)
+      placement.dims = inDimensionsOf(tensor.type->shape, dims, mesh);
+    if (!placement.within && !placement.dims)
       readMicrobatches(placement, tensor.type->shape, dims, mesh);
     for (const Placement &known : tensor.placements)
       if (known.mesh == placement.mesh && isSame(known, placement))
@@ -157,7 +159,8 @@ private:
     };
     if (a.dims && b.dims)
       return a.microbatches == b.microbatches && sameDims(*a.dims, *b.dims);
-    return !a.dims && !b.dims && sameDims(a.tile->dims, b.tile->dims);
+    auto sameTile = [&](const Tile *x, const Tile *y) { return x && y ? sameDims(x->dims, y->dims) : x == y; };
+    return !a.dims && !b.dims && sameTile(a.tile, b.tile) && sameTile(a.within, b.within);
   }
 
   const PlanContents &plan;
@@ -226,7 +229,7 @@ std::vector<PlacedTensor> placedInputs(const PlanContents &plan, const Entry &en
   std::vector<PlacedTensor> tensors = portsOf(entry.inputs);
   PlacementReader reader(plan, entry);
   forEachAction<LoadInput>(entry, [&](const Program &program, const LoadInput &load) {
-    reader.add(tensors[load.input], program, load.buffer, load.tile);
+    reader.add(tensors[load.input], program, load.buffer, load.tile, load.within);
   });
   return tensors;
 }
@@ -235,7 +238,7 @@ std::vector<PlacedTensor> placedOutputs(const PlanContents &plan, const Entry &e
   std::vector<PlacedTensor> tensors = portsOf(entry.outputs);
   PlacementReader reader(plan, entry);
   forEachAction<StoreOutput>(entry, [&](const Program &program, const StoreOutput &store) {
-    reader.add(tensors[store.output], program, store.buffer, store.targetTile == -1 ? store.tile : store.targetTile);
+    reader.add(tensors[store.output], program, store.buffer, store.tile, store.within);
   });
   return tensors;
 }

@@ -16,8 +16,11 @@ struct Placement {
   uint32_t mesh = 0;
   /// As the plan says it, perhaps in finer dimensions than the tensor's; null: every device holds the whole tensor.
   const runtime::Tile *tile = nullptr;
-  /// The same with a dimension for each of the tensor's. Nothing where devices hold what is no box of the tensor, or
-  /// windows that overlap.
+  /// Of an input or output of which the mesh has a part, `tile` being one of the part: where that lies. Null: all of
+  /// it.
+  const runtime::Tile *within = nullptr;
+  /// The same as `tile` with a dimension for each of the tensor's. Nothing where devices hold what is no box of the
+  /// tensor, windows that overlap, or a part with others on other meshes.
   std::optional<std::vector<runtime::TileDim>> dims;
   /// Above 1: dimension 0 is so many microbatches, one after the other, and `dims` are those of each.
   int64_t microbatches = 1;

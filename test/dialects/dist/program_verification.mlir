@@ -20,7 +20,7 @@ dist.program @p(%x: tensor<4xf32>) -> tensor<2xf32> attributes {mesh = @d0} {
 
 // Inputs have an index.
 dist.mesh @d0 <[], devices = [0]>
-// expected-error @+1 {{expects the integer attribute 'dist.input' or 'dist.layout' with a #dist.layout, got 'dist.input'}}
+// expected-error @+1 {{expects the integer attribute 'dist.input', 'dist.layout' with a #dist.layout or 'dist.within' with a #dist.within, got 'dist.input'}}
 dist.program @p(%x: tensor<4xf32> {dist.input = "x"}) attributes {mesh = @d0} {
   dist.return
 }
@@ -29,7 +29,7 @@ dist.program @p(%x: tensor<4xf32> {dist.input = "x"}) attributes {mesh = @d0} {
 
 // Outputs have an index.
 dist.mesh @d0 <[], devices = [0]>
-// expected-error @+1 {{expects the integer attribute 'dist.output' or 'dist.layout' with a #dist.layout, got 'dist.input'}}
+// expected-error @+1 {{expects the integer attribute 'dist.output', 'dist.layout' with a #dist.layout or 'dist.within' with a #dist.within, got 'dist.input'}}
 dist.program @p(%x: tensor<4xf32>) -> (tensor<4xf32> {dist.input = 0 : i64}) attributes {mesh = @d0} {
   dist.return %x : tensor<4xf32>
 }

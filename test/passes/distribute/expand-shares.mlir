@@ -33,19 +33,19 @@ dfg.graph @batch(%x: tensor<6x3xf32>) -> tensor<6x5xf32> {
 // CHECK: dfg.return %[[ALL]]
 // Each loads its part of the input and gives its part of the output out; nothing is exchanged.
 // PARTS-LABEL: dfg.graph @batch(
-// PARTS: %[[X0:.*]] = dfg.slice %{{.*}} {dist.in_parts, limits = array<i64: 4, 3>, starts = array<i64: 0, 0>
+// PARTS: %[[X0:.*]] = dist.input_part %{{.*}} {begin = 0 : i64, dim = 0 : i64} : tensor<6x3xf32> -> tensor<4x3xf32>
 // PARTS: dfg.dot_general %[[X0]], %{{.*}}@d0
-// PARTS: %[[X1:.*]] = dfg.slice %{{.*}} {dist.in_parts, limits = array<i64: 6, 3>, starts = array<i64: 4, 0>
+// PARTS: %[[X1:.*]] = dist.input_part %{{.*}} {begin = 4 : i64, dim = 0 : i64} : tensor<6x3xf32> -> tensor<2x3xf32>
 // PARTS: %[[B0:.*]] = dfg.relu {{.*}}@d0
 // PARTS: %[[B1:.*]] = dfg.relu {{.*}}@d1
-// PARTS: %[[ALL:.*]] = dfg.concat %[[B0]], %[[B1]] {dim = 0 : i64, dist.in_parts}
+// PARTS: %[[ALL:.*]] = dist.output_parts %[[B0]], %[[B1]] {dim = 0 : i64}
 // PARTS: dfg.return %[[ALL]]
-// PROGRAMS: dist.program @batch.d0(%arg0: tensor<4x3xf32> {dist.input = 0 : i64, dist.within = array<i64: 0, 0, 6>}) -> (tensor<4x5xf32> {dist.output = 0 : i64, dist.within = array<i64: 0, 0, 6>})
+// PROGRAMS: dist.program @batch.d0(%arg0: tensor<4x3xf32> {dist.input = 0 : i64, dist.within = #dist.within<dim = 0, begin = 0, size = 6>}) -> (tensor<4x5xf32> {dist.output = 0 : i64, dist.within = #dist.within<dim = 0, begin = 0, size = 6>})
 // PROGRAMS-NEXT: dfg.read @w
 // PROGRAMS-NEXT: dfg.dot_general %arg0
 // PROGRAMS-NEXT: dfg.relu
 // PROGRAMS-NEXT: dist.return
-// PROGRAMS: dist.program @batch.d1(%arg0: tensor<2x3xf32> {dist.input = 0 : i64, dist.within = array<i64: 0, 4, 6>}) -> (tensor<2x5xf32> {dist.output = 0 : i64, dist.within = array<i64: 0, 4, 6>})
+// PROGRAMS: dist.program @batch.d1(%arg0: tensor<2x3xf32> {dist.input = 0 : i64, dist.within = #dist.within<dim = 0, begin = 4, size = 6>}) -> (tensor<2x5xf32> {dist.output = 0 : i64, dist.within = #dist.within<dim = 0, begin = 4, size = 6>})
 // PROGRAMS-NEXT: dfg.read @w
 // PROGRAMS-NEXT: dfg.dot_general %arg0
 // PROGRAMS-NEXT: dfg.relu
