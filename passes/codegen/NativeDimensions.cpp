@@ -12,10 +12,13 @@ namespace cleave {
 
 static ArrayRef<int64_t> shapeOf(Value tensor) { return cast<RankedTensorType>(tensor.getType()).getShape(); }
 
-SharedDimensions::SharedDimensions(Block &block) {
-  number(block);
-  for (Operation &op : block.without_terminator())
+SharedDimensions::SharedDimensions(Block &block, size_t count) {
+  number(block, count);
+  for (Operation &op : block.without_terminator()) {
+    if (isa<linalg::LinalgOp>(op) && !loopNodes.count(&op))
+      break;
     connect(op);
+  }
   if (ops.empty())
     return;
   linalg::LinalgOp last = ops.back();
@@ -25,9 +28,11 @@ SharedDimensions::SharedDimensions(Block &block) {
 }
 
 /// Gives a node to every loop, and to every dimension of a tensor that an operation of the block computes.
-void SharedDimensions::number(Block &block) {
+void SharedDimensions::number(Block &block, size_t count) {
   Node next = 0;
   for (Operation &op : block.without_terminator()) {
+    if (isa<linalg::LinalgOp>(op) && ops.size() == count)
+      break;
     if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
       ops.push_back(linalgOp);
       loopNodes[&op] = next;

@@ -10,6 +10,8 @@
 
 #include "llvm/ADT/EquivalenceClasses.h"
 
+#include <limits>
+
 namespace cleave {
 
 /// A dimension that all operations of a kernel share: each has exactly one parallel loop for it, and at every index of
@@ -20,10 +22,11 @@ struct CommonDimension {
   int64_t size;
 };
 
-/// Finds the common dimensions of all linalg operations of a block, in the order of the loops of the last one.
+/// Finds the common dimensions of all linalg operations of a block, or of the first ones, in the order of the loops of
+/// the last one.
 class SharedDimensions {
 public:
-  explicit SharedDimensions(mlir::Block &block);
+  explicit SharedDimensions(mlir::Block &block, size_t count = std::numeric_limits<size_t>::max());
 
   llvm::ArrayRef<CommonDimension> getCommon() const { return common; }
   /// The dimension of a tensor between operations that belongs to a common dimension.
@@ -32,7 +35,7 @@ public:
 private:
   using Node = unsigned;
 
-  void number(mlir::Block &block);
+  void number(mlir::Block &block, size_t count);
   void connect(mlir::Operation &op);
   void connectSlice(mlir::Value slice, mlir::Value whole);
   void connectOperands(mlir::linalg::LinalgOp op);

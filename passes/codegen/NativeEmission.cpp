@@ -50,6 +50,7 @@ private:
   }
   void placeBuffers();
   void emitLoops();
+  void emitAll(NestEmitter &nests, SmallVector<Value> indices);
   void emitChunks(ArrayRef<Value> bases, Value begin, Value end);
   void emitEntry();
   void emitDeclaration();
@@ -141,11 +142,8 @@ void KernelEmitter::emitLoops() {
   if (plan.hasDivided && plan.nests.size() > 1)
     return emitChunks(bases, begin, end);
   NestEmitter nests(builder, storage, bases, begin, end, reassociate);
-  if (plan.common.empty()) {
-    for (const Nest &nest : plan.nests)
-      nests.emit(nest, {}, std::nullopt);
-    return;
-  }
+  if (plan.common.empty())
+    return emitAll(nests, {});
   auto loop = scf::ForOp::create(builder, location, begin, end, constantIndex(1));
   builder.setInsertionPointToStart(loop.getBody());
   // The position in the common range, taken apart into the indices of the common loops.
@@ -157,7 +155,22 @@ void KernelEmitter::emitLoops() {
     rest = arith::DivUIOp::create(builder, location, rest, size);
   }
   indices[0] = rest;
-  for (const Nest &nest : plan.nests)
+  emitAll(nests, indices);
+}
+
+/// All nests at an index of the common loops, the first ones for one block after the other.
+void KernelEmitter::emitAll(NestEmitter &nests, SmallVector<Value> indices) {
+  ArrayRef<Nest> all = plan.nests;
+  if (plan.nestsInBlocks > 0) {
+    auto loop = scf::ForOp::create(builder, location, constantIndex(0), constantIndex(plan.blocks), constantIndex(1));
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    indices.push_back(loop.getInductionVar());
+    for (const Nest &nest : all.take_front(plan.nestsInBlocks))
+      nests.emit(nest, indices, plan.tiledCommon);
+    indices.pop_back();
+  }
+  for (const Nest &nest : all.drop_front(plan.nestsInBlocks))
     nests.emit(nest, indices, plan.tiledCommon);
 }
 

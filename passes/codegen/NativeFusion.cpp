@@ -4,6 +4,7 @@
 
 #include "passes/codegen/NativeFusion.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -17,6 +18,18 @@ namespace cleave {
 /// Whether the operation hands on elements as they are.
 static bool movesOnly(linalg::LinalgOp op) { return isa<linalg::YieldOp>(op.getBlock()->front()); }
 
+/// Whether elements are made of their positions and of constants alone, by a few simple operations: as fast as to read
+/// them.
+static bool countsOnly(linalg::LinalgOp op) {
+  constexpr size_t most = 16;
+  auto isSimple = [](Operation &inner) {
+    return isa<linalg::IndexOp, linalg::YieldOp>(inner) || inner.getName().getDialectNamespace() == "arith";
+  };
+  auto isConstant = [](Value input) { return isa_and_nonnull<arith::ConstantOp>(input.getDefiningOp()); };
+  return llvm::all_of(op.getDpsInputs(), isConstant) && op.getNumReductionLoops() == 0 &&
+         llvm::all_of(*op.getBlock(), isSimple) && op.getBlock()->getOperations().size() <= most;
+}
+
 /// Joining computes the producer's element as often as the consumer reads it: that may be more than once only where
 /// there is nothing to compute. A producer with several users would be computed for each.
 static bool paysToFuse(OpOperand *operand) {
@@ -27,7 +40,7 @@ static bool paysToFuse(OpOperand *operand) {
   for (OpOperand &init : producer.getDpsInitsMutable())
     if (producer.payloadUsesValueFromOperand(&init))
       return false;
-  if (movesOnly(producer) && consumer.getNumReductionLoops() == 0)
+  if ((movesOnly(producer) || countsOnly(producer)) && consumer.getNumReductionLoops() == 0)
     return true;
   int64_t reads = 1;
   for (int64_t size : consumer.getStaticLoopRanges())
@@ -95,6 +108,53 @@ public:
   }
 };
 
+/// Reads what a reshape shows with more dimensions of one element where it lies.
+class ReadUnitDims : public OpRewritePattern<linalg::GenericOp> {
+public:
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(linalg::GenericOp op, PatternRewriter &rewriter) const override {
+    SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+    bool changed = false;
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      auto shown = operand->get().getDefiningOp<tensor::ExpandShapeOp>();
+      AffineMap &map = maps[operand->getOperandNumber()];
+      AffineMap kept = shown ? withoutUnitDims(shown, map, maps.back()) : AffineMap();
+      if (!kept)
+        continue;
+      map = kept;
+      rewriter.modifyOpInPlace(op, [&] { operand->set(shown.getSrc()); });
+      changed = true;
+    }
+    if (changed)
+      rewriter.modifyOpInPlace(op, [&] { op.setIndexingMapsAttr(rewriter.getAffineMapArrayAttr(maps)); });
+    return success(changed);
+  }
+
+private:
+  /// `map`, which indexes what is shown, as one of what is behind it; null where more than dimensions of one element
+  /// were added, or only they say how long a loop is.
+  static AffineMap withoutUnitDims(tensor::ExpandShapeOp shown, AffineMap map, AffineMap result) {
+    SmallVector<AffineExpr> kept;
+    for (auto [group, size] : llvm::zip_equal(shown.getReassociationIndices(), shown.getSrcType().getShape())) {
+      bool found = false;
+      for (int64_t dim : group) {
+        AffineExpr position = map.getResult(static_cast<unsigned>(dim));
+        if (!found && shown.getResultType().getDimSize(dim) == size) {
+          kept.push_back(position);
+          found = true;
+        } else if (shown.getResultType().getDimSize(dim) != 1 ||
+                   !(isa<AffineConstantExpr>(position) || result.getResultPosition(position))) {
+          return AffineMap();
+        }
+      }
+      if (!found)
+        return AffineMap();
+    }
+    return AffineMap::get(map.getNumDims(), 0, kept, map.getContext());
+  }
+};
+
 /// Writes the result of a reduction that begins with one value everywhere in the order in which its only user, which
 /// computes or moves elements one by one, reads it.
 class WritePermuted : public OpRewritePattern<linalg::GenericOp> {
@@ -157,7 +217,7 @@ private:
 
 void fuseLinalgOperations(Operation *container) {
   RewritePatternSet patterns(container->getContext());
-  patterns.add<ReadPermuted, WritePermuted>(container->getContext());
+  patterns.add<ReadPermuted, ReadUnitDims, WritePermuted>(container->getContext());
   linalg::populateFoldReshapeOpsByExpansionPatterns(patterns, paysToExpand);
   linalg::populateElementwiseOpsFusionPatterns(patterns, paysToFuse);
   GreedyRewriteConfig config;

@@ -320,10 +320,18 @@ static void allowReassociation(Operation *op) {
     mul.setFastmathAttr(flags);
 }
 
+/// The index of a loop of the operation, of which the nest may have made several.
+Value NestEmitter::indexOf(const Nest &nest, unsigned loop) {
+  Value own = loopIndices[loop] ? loopIndices[loop] : index(0);
+  auto inner = nest.innerLoops.find(loop);
+  return inner == nest.innerLoops.end() ? own
+                                        : sum(scaled(own, inner->second.second), indexOf(nest, inner->second.first));
+}
+
 SmallVector<Value> NestEmitter::cloneBody(const Nest &nest, IRMapping &mapping) {
   linalg::LinalgOp op = nest.op;
   Block *body = op.getBlock();
-  auto loopIndex = [&](unsigned loop) { return loopIndices[loop] ? loopIndices[loop] : index(0); };
+  auto loopIndex = [&](unsigned loop) { return indexOf(nest, loop); };
   auto element = [&](Value tensor, ValueRange indices) { return loadElement(tensor, indices); };
   SmallVector<Value> results = writeBody(builder, op, mapping, {loopIndex, element});
   for (auto [i, yielded] : llvm::enumerate(body->getTerminator()->getOperands())) {

@@ -40,6 +40,7 @@ private:
   mlir::Value loadVector(const Access &access, mlir::Value offset, int64_t width);
   mlir::Value loadForAll(const Access &access, mlir::Value offset, int64_t width);
   llvm::SmallVector<mlir::Value> cloneBody(const Nest &nest, mlir::IRMapping &mapping);
+  mlir::Value indexOf(const Nest &nest, unsigned loop);
   mlir::Value loadElement(mlir::Value tensor, mlir::ValueRange indices);
   Offsets advanced(const Nest &nest, const Level &level, mlir::Value index, const Offsets &offsets);
 

@@ -7,6 +7,8 @@
 
 #include "passes/codegen/NativeDimensions.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace cleave {
@@ -90,6 +92,9 @@ static double work(const Nest &nest) {
 
 namespace {
 
+/// Where several sums have tiles: rows that they share, and what may lie on the stack, of which threads have 2 MiB.
+constexpr int64_t mostRows = 64, mostStackBytes = 1024 * 1024;
+
 /// A loop that all nests share, as a level of each; `dimensions` are indices of SharedDimensions::getCommon.
 struct CommonLevel {
   int64_t size = 1;
@@ -107,7 +112,7 @@ public:
     onStack.assign(storage.getBuffers().size(), false);
     if (!plain && !plan.nests.empty() && llvm::none_of(plan.nests, [](const Nest &nest) { return nest.isEmpty(); })) {
       dimensions.emplace(block);
-      tileHeaviest();
+      tileSums();
       findCommonLevels();
       chooseOuterLevels();
       shrinkTemporaries();
@@ -126,10 +131,22 @@ private:
     bool isCommon;
   };
 
+  /// A nest that is to be tiled.
+  struct TiledSum {
+    unsigned nest;
+    TileChoice choice;
+  };
+
   unsigned heaviestNest() const;
-  void tileHeaviest();
+  std::vector<TiledSum> findSums() const;
+  bool isFixed(unsigned nest, unsigned loop) const;
+  void tileSums();
+  bool findBlocks(unsigned last);
+  void splitCommonLoops(ArrayRef<TiledSum> sums);
+  int64_t bytesAround(unsigned dimension, int64_t unit) const;
+  bool isInBlocks(unsigned buffer) const;
   unsigned splitLoop(unsigned nest, unsigned loop, int64_t unit, bool isCommon);
-  unsigned splitEverywhere(unsigned nest, unsigned loop, int64_t unit);
+  unsigned splitWithin(unsigned nest, unsigned loop, int64_t unit);
   void splitAccesses(const Split &split);
   bool isTiled() const {
     return llvm::any_of(plan.nests, [](const Nest &nest) { return nest.tile.has_value(); });
@@ -153,7 +170,12 @@ private:
   std::vector<Split> splits;
   /// The units of common dimensions that are split.
   DenseMap<unsigned, int64_t> units;
+  /// Of a nest and a common loop that was split: the inner one.
+  DenseMap<std::pair<unsigned, unsigned>, unsigned> innerLoops;
   std::optional<SharedDimensions> dimensions;
+  /// The dimensions that the nests in blocks share, and which of them are the blocks.
+  std::optional<SharedDimensions> inBlocks;
+  unsigned blocksDimension = 0;
   std::vector<CommonLevel> commonLevels, outerLevels;
   /// The common level that is divided inside the nests.
   std::optional<CommonLevel> divided;
@@ -169,48 +191,148 @@ unsigned Planner::heaviestNest() const {
   return heaviest;
 }
 
-/// Splits the loops that the tile of the heaviest nest, if it has one, consists of. What is left of common loops runs
-/// outside, so that all nests work on the tile one after the other.
-void Planner::tileHeaviest() {
-  unsigned heaviest = heaviestNest();
-  auto isFixed = [&](unsigned loop) {
-    return llvm::any_of(dimensions->getCommon(), [&](const CommonDimension &dimension) {
-      return dimension.loops[heaviest] == loop && llvm::any_of(llvm::zip(plan.nests, dimension.loops), [](auto pair) {
-               auto [nest, own] = pair;
-               return nest.indexed[own];
-             });
-    });
-  };
-  auto choice = chooseTile(plan.nests[heaviest], registers, isFixed);
-  if (!choice)
-    return;
-  RegisterTile tile;
-  tile.width = choice->width;
-  tile.vectors = choice->vectors;
-  for (const TileChoice::Copies &copies : choice->copies)
-    tile.copies.push_back(splitEverywhere(heaviest, copies.loop, copies.count));
-  tile.lanes = splitEverywhere(heaviest, choice->lanes, choice->width * choice->vectorsAlongLanes);
-  if (choice->vectorsAlongLanes > 1) {
-    tile.copies.push_back(tile.lanes);
-    tile.lanes = splitLoop(heaviest, tile.lanes, choice->width, /*isCommon=*/false);
+/// Whether a loop must not be split. With blocks: that over them, common ones but the longest, of which several tiles
+/// together take as much as there is room for, and others along which no operand lies side by side, as rows that are
+/// far apart meet in the same sets of the cache.
+bool Planner::isFixed(unsigned nest, unsigned loop) const {
+  if (plan.nestsInBlocks == 0)
+    return false;
+  if (nest < plan.nestsInBlocks && inBlocks->getCommon()[blocksDimension].loops[nest] == loop)
+    return true;
+  int64_t longest = 0;
+  std::optional<int64_t> own;
+  for (const CommonDimension &dimension : dimensions->getCommon()) {
+    longest = std::max(longest, dimension.size);
+    if (dimension.loops[nest] == loop)
+      own = dimension.size;
   }
-  plan.nests[heaviest].tile = tile;
+  if (own)
+    return *own != longest;
+  return llvm::none_of(plan.nests[nest].accesses,
+                       [&](const std::optional<Access> &access) { return access && access->coefficients[loop] == 1; });
 }
 
-/// The new inner loop of `nest`, and of all others where the loop is a common one.
-unsigned Planner::splitEverywhere(unsigned nest, unsigned loop, int64_t unit) {
-  for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
-    if (dimension.loops[nest] != loop)
+/// The heaviest nest, if it is a sum that has a tile, and others that take a quarter of its work or more.
+std::vector<Planner::TiledSum> Planner::findSums() const {
+  std::vector<TiledSum> sums;
+  unsigned heaviest = heaviestNest();
+  for (unsigned i = 0; i < plan.nests.size(); ++i) {
+    if (work(plan.nests[i]) < work(plan.nests[heaviest]) / 4)
       continue;
-    units[static_cast<unsigned>(index)] = unit;
-    unsigned inner = 0;
-    for (auto [other, own] : llvm::enumerate(dimension.loops)) {
-      unsigned made = splitLoop(static_cast<unsigned>(other), own, unit, /*isCommon=*/true);
-      inner = other == nest ? made : inner;
-    }
-    return inner;
+    if (auto choice = chooseTile(plan.nests[i], registers, [&](unsigned loop) { return isFixed(i, loop); }))
+      sums.push_back({i, *choice});
+    else if (i == heaviest)
+      return {};
   }
-  return splitLoop(nest, loop, unit, /*isCommon=*/false);
+  return sums;
+}
+
+/// Splits the loops that tiles consist of, of the heaviest sum, or of several that have blocks in common. What is left
+/// of common loops runs outside, so that all nests work on the tile one after the other.
+void Planner::tileSums() {
+  std::vector<TiledSum> sums = findSums();
+  if (sums.size() > 1 && findBlocks(sums.back().nest))
+    sums = findSums();
+  else
+    llvm::erase_if(sums, [&](const TiledSum &sum) { return sum.nest != heaviestNest(); });
+  splitCommonLoops(sums);
+  for (const auto &[nest, choice] : sums) {
+    RegisterTile tile;
+    tile.width = choice.width;
+    tile.vectors = choice.vectors;
+    for (const TileChoice::Copies &copies : choice.copies)
+      tile.copies.push_back(splitWithin(nest, copies.loop, copies.count));
+    tile.lanes = splitWithin(nest, choice.lanes, choice.width * choice.vectorsAlongLanes);
+    if (choice.vectorsAlongLanes > 1) {
+      tile.copies.push_back(tile.lanes);
+      tile.lanes = splitLoop(nest, tile.lanes, choice.width, /*isCommon=*/false);
+    }
+    plan.nests[nest].tile = tile;
+  }
+}
+
+/// Finds the longest row of nests, up to `last` at least, that have one more loop in common than all have, which then
+/// runs over blocks; false where there is none.
+bool Planner::findBlocks(unsigned last) {
+  for (size_t count = plan.nests.size() - 1; count > last; --count) {
+    SharedDimensions some(block, count);
+    SmallVector<unsigned> more;
+    for (auto [index, dimension] : llvm::enumerate(some.getCommon()))
+      if (llvm::none_of(dimensions->getCommon(),
+                        [&](const CommonDimension &all) { return all.loops[last] == dimension.loops[last]; }))
+        more.push_back(static_cast<unsigned>(index));
+    if (more.size() != 1)
+      continue;
+    blocksDimension = more.front();
+    plan.blocks = some.getCommon()[blocksDimension].size;
+    plan.nestsInBlocks = count;
+    inBlocks.emplace(std::move(some));
+    return true;
+  }
+  return false;
+}
+
+/// Whether only nests in blocks write and read a buffer, each what one block needs.
+bool Planner::isInBlocks(unsigned buffer) const {
+  return plan.nestsInBlocks > 0 &&
+         llvm::none_of(ArrayRef(plan.nests).drop_front(plan.nestsInBlocks), [&](const Nest &nest) {
+           return llvm::any_of(nest.accesses, [&](const auto &access) { return access && access->buffer == buffer; });
+         });
+}
+
+/// What temporaries take beside one index of the common loops, but for `unit` of those of one dimension.
+int64_t Planner::bytesAround(unsigned dimension, int64_t unit) const {
+  int64_t together = 1, total = 0;
+  for (auto [index, common] : llvm::enumerate(dimensions->getCommon()))
+    together *= index == dimension ? common.size / unit : common.size;
+  DenseSet<unsigned> seen;
+  for (const Nest &nest : plan.nests)
+    for (Value result : nest.op->getResults()) {
+      const View *view = storage.find(result);
+      const Buffer &buffer = storage.getBuffers()[view->buffer];
+      if (buffer.kind == Buffer::Temporary && seen.insert(view->buffer).second)
+        total += buffer.size / together / (isInBlocks(view->buffer) ? plan.blocks : 1) * elementBytes(buffer.element);
+    }
+  return total;
+}
+
+/// Splits each common loop of which tiles have copies or lanes, in all nests. One tile takes what it needs; several
+/// take as much as the stack has room for, so that what they read serves many.
+void Planner::splitCommonLoops(ArrayRef<TiledSum> sums) {
+  for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
+    int64_t unit = 1;
+    for (const auto &[nest, choice] : sums) {
+      for (const TileChoice::Copies &copies : choice.copies)
+        if (dimension.loops[nest] == copies.loop)
+          unit = std::lcm(unit, copies.count);
+      if (dimension.loops[nest] == choice.lanes)
+        unit = std::lcm(unit, choice.width * choice.vectorsAlongLanes);
+    }
+    if (unit == 1)
+      continue;
+    if (sums.size() > 1) {
+      int64_t least = unit;
+      for (int64_t larger = mostRows / least * least; larger > least; larger -= least)
+        if (dimension.size % larger == 0 && bytesAround(index, larger) <= mostStackBytes) {
+          unit = larger;
+          break;
+        }
+    }
+    units[static_cast<unsigned>(index)] = unit;
+    for (auto [nest, own] : llvm::enumerate(dimension.loops)) {
+      unsigned inner = splitLoop(static_cast<unsigned>(nest), own, unit, /*isCommon=*/true);
+      innerLoops[{static_cast<unsigned>(nest), own}] = inner;
+    }
+  }
+}
+
+/// The new inner loop of `unit` iterations, within what a common loop was split into.
+unsigned Planner::splitWithin(unsigned nest, unsigned loop, int64_t unit) {
+  auto inner = innerLoops.find({nest, loop});
+  if (inner == innerLoops.end())
+    return splitLoop(nest, loop, unit, /*isCommon=*/false);
+  return plan.nests[nest].sizes[inner->second] == unit ? inner->second
+                                                       : splitLoop(nest, inner->second, unit, /*isCommon=*/false);
 }
 
 unsigned Planner::splitLoop(unsigned index, unsigned loop, int64_t unit, bool isCommon) {
@@ -218,7 +340,8 @@ unsigned Planner::splitLoop(unsigned index, unsigned loop, int64_t unit, bool is
   nest.sizes[loop] /= unit;
   nest.sizes.push_back(unit);
   nest.reduction.push_back(nest.reduction[loop]);
-  nest.indexed.push_back(false);
+  nest.indexed.push_back(nest.indexed[loop]);
+  nest.innerLoops[loop] = {static_cast<unsigned>(nest.sizes.size() - 1), unit};
   splits.push_back({index, loop, unit, isCommon});
   splitAccesses(splits.back());
   return nest.sizes.size() - 1;
@@ -310,9 +433,12 @@ void Planner::putOutside(unsigned innermost, std::optional<unsigned> transposed)
     plan.common.push_back(index == transposed ? llvm::divideCeil(common.size, tileSize) : common.size);
     plan.parallelExtent *= plan.common.back();
   }
-  for (auto [index, each] : llvm::enumerate(plan.nests))
+  for (auto [index, each] : llvm::enumerate(plan.nests)) {
     for (const CommonLevel &common : outerLevels)
       each.outer.push_back(common.levels[index]);
+    if (index < plan.nestsInBlocks)
+      each.outer.push_back({plan.blocks, {inBlocks->getCommon()[blocksDimension].loops[index]}});
+  }
 }
 
 /// The common level along which the only nest reads in order what it reads far apart along its innermost level.
@@ -343,6 +469,8 @@ std::optional<SmallVector<int64_t>> Planner::shrunkStrides(Value tensor, int64_t
       outside[*dim] = unit == units.end();
       shape[*dim] = unit == units.end() ? 1 : unit->second;
     }
+  if (isInBlocks(storage.find(tensor)->buffer))
+    outside[*inBlocks->dimensionOf(tensor, blocksDimension)] = true;
   SmallVector<int64_t> strides(shape.size(), 0);
   size = 1;
   for (size_t i = shape.size(); i-- > 0;)
@@ -354,7 +482,8 @@ std::optional<SmallVector<int64_t>> Planner::shrunkStrides(Value tensor, int64_t
 }
 
 void Planner::shrinkTemporaries() {
-  constexpr int64_t largest = 16 * 1024, all = 64 * 1024;
+  bool isLarge = plan.nestsInBlocks > 0;
+  int64_t largest = isLarge ? mostStackBytes : 16 * 1024, all = isLarge ? mostStackBytes : 64 * 1024;
   int64_t total = 0;
   DenseMap<unsigned, std::optional<std::pair<SmallVector<int64_t>, int64_t>>> wanted;
   for (Nest &nest : plan.nests)
@@ -389,11 +518,18 @@ void Planner::shrinkTemporaries() {
 }
 
 /// Around a tile: what moves the result outside what stays in registers, and outermost what moves the operand of which
-/// each element serves all lanes: its few elements stay close while the result moves.
-static void orderAroundTile(Nest &nest) {
+/// each element serves all lanes: its few elements stay close while the result moves. `rows`: there are so many of them
+/// that the other's stay close instead, and of sums along several levels one after the other is added to the result.
+static void orderAroundTile(Nest &nest, bool rows) {
+  const Access &result = *nest.accesses[2];
+  auto isSum = [&](const Level &level) { return level.step(result) == 0; };
+  auto last = llvm::find_if(llvm::reverse(nest.inner), isSum);
+  unsigned innermost = last == nest.inner.rend() ? 0 : last->loops.back();
   auto rank = [&](const Level &level) {
-    unsigned other = 1 - nest.tile->vectors;
-    return level.step(*nest.accesses[2]) == 0 ? 2 : level.step(*nest.accesses[other]) == 0 ? 1 : 0;
+    unsigned other = rows ? nest.tile->vectors : 1 - nest.tile->vectors;
+    if (isSum(level))
+      return rows && level.loops.back() != innermost ? -1 : 2;
+    return level.step(*nest.accesses[other]) == 0 ? 1 : 0;
   };
   llvm::stable_sort(nest.inner, [&](const Level &a, const Level &b) { return rank(a) < rank(b); });
 }
@@ -408,7 +544,8 @@ void Planner::orderInnerLevels(Nest &nest) {
     if (!isOutside && !isDivided && !isInTile && nest.sizes[loop] > 1)
       nest.inner.push_back({nest.sizes[loop], {loop}});
   }
-  if (!plain)
+  bool isTiledInBlocks = nest.tile && position < plan.nestsInBlocks;
+  if (!plain && !isTiledInBlocks)
     joinLevels(nest, nest.inner);
   if (divided) {
     nest.inner.push_back(divided->levels[position]);
@@ -417,7 +554,7 @@ void Planner::orderInnerLevels(Nest &nest) {
     llvm::stable_sort(nest.inner, [](const Level &a, const Level &b) { return a.loops.back() < b.loops.back(); });
   }
   if (nest.tile)
-    return orderAroundTile(nest);
+    return orderAroundTile(nest, /*rows=*/isTiledInBlocks);
   if (plain || nest.inner.empty() || nest.isEmpty())
     return;
   unsigned innermost = bestInnermost(nest, nest.inner);

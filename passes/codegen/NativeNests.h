@@ -49,10 +49,12 @@ struct Nest {
   llvm::SmallVector<bool, 6> reduction;
   /// Loops whose index the body asks for: those cannot be joined with others.
   llvm::SmallVector<bool, 6> indexed;
+  /// By loop that became two: the inner one, and its number of iterations.
+  llvm::DenseMap<unsigned, std::pair<unsigned, int64_t>> innerLoops;
   /// One an operand of the operation; none for operands without memory (scalars, tensors that nobody writes).
   llvm::SmallVector<std::optional<Access>, 6> accesses;
 
-  /// The common loops around all nests, in the order of NestPlan::common.
+  /// The common loops around all nests, in the order of NestPlan::common, then that over blocks.
   llvm::SmallVector<Level, 4> outer;
   /// The loops inside them, from the outermost to the innermost; those of one iteration are left out.
   llvm::SmallVector<Level, 6> inner;
@@ -67,6 +69,10 @@ struct NestPlan {
   std::vector<Nest> nests;
   /// Sizes of the common loops around all nests; the last varies fastest.
   llvm::SmallVector<int64_t, 4> common;
+  /// The first so many nests have one more loop in common, which runs around them inside of all those: of `blocks`
+  /// iterations, each with a part of what the other nests join.
+  size_t nestsInBlocks = 0;
+  int64_t blocks = 1;
   /// The common loop, if any, whose steps are tiles of the nest's inner level over the same loop.
   std::optional<unsigned> tiledCommon;
   /// The size of the range that calls may divide: the product of `common`, or the size of the divided inner levels.
