@@ -179,7 +179,6 @@ ProgramWriter::Home ProgramWriter::homeOf(Value output) {
 LogicalResult ProgramWriter::createPrograms() {
   auto module = graph->getParentOfType<ModuleOp>();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  Block &body = graph.getBody().front();
   for (auto &[meshName, entry] : programs) {
     Program &program = *entry;
     std::string name = (graph.getSymName() + "." + program.getMesh().getSymName()).str();
