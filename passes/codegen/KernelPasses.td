@@ -58,6 +58,34 @@ def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::Program
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }
 
+def FuseAttentionPass : Pass<"codegen-fuse-attention", "::cleave::dist::ProgramOp"> {
+  let summary = "Compute attention of long sequences by blocks of keys";
+  let description = [{
+    In programs of processors: a product of queries and keys, elementwise operators, a softmax over the keys and a product
+    with values become one `dfg.fusion` where the scores between them would take 32 MiB or more. It computes them by blocks
+    of keys, each with its own softmax, of which the kernel needs a few queries' at a time: its memory does not grow with
+    the sequence. Keys, queries and the size of values are padded where blocks and vectors do not divide them. What the
+    scores meet that needs no input, as a causal mask, is computed in the kernel.
+
+    Before:
+    ```mlir
+    %0 = dfg.dot_general %q, %k {…} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+    %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+    %2 = dfg.dot_general %1, %v {…} : (tensor<8x4096x4096xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x64xf32>
+    ```
+    After:
+    ```mlir
+    %3 = dfg.reshape %k : (tensor<8x4096x64xf32>) -> tensor<8x8x8x64x64xf32>
+    %4 = dfg.transpose %3 {permutation = array<i64: 0, 1, 2, 4, 3>} : … -> tensor<8x8x8x64x64xf32>
+    %5 = dfg.reshape %v : (tensor<8x4096x64xf32>) -> tensor<8x8x8x64x64xf32>
+    %2 = dfg.fusion %q, %4, %5, … : … -> tensor<8x4096x64xf32> { … by blocks of 512 keys … }
+    ```
+    Requires: nothing else reads the scores, whose last two dimensions are queries and keys.
+    Guarantees: the same result but for rounding, infinities in masks and NaN included.
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect"];
+}
+
 def NormalizeContractionsPass : Pass<"codegen-normalize-contractions", "::cleave::dist::ProgramOp"> {
   let summary = "Bring matrix products into the form that libraries compute";
   let description = [{

@@ -21,6 +21,8 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
     OpPassManager &programs = manager.nest<dist::ProgramOp>();
     // Before selection: it leaves a plain bias behind the convolution, which selection then fuses.
     programs.addPass(createFoldBatchNormPass());
+    // Before its products are brought into the form of libraries.
+    programs.addPass(createFuseAttentionPass());
     if (options.libraries) {
       // Before selection, which knows products of two or three dimensions only; the reshapes it leaves fold here.
       programs.addPass(createNormalizeContractionsPass());

@@ -96,6 +96,7 @@ struct DeviceKind {
   /// driver "cpu" the processor, as "x86-64-v3"; empty: the one that compiles.
   std::string chip;
 
+  bool isGpu() const { return driver == "cuda" || (driver == "null" && !chip.empty()); }
   /// The curve of a class for an element type, where there is one for it ("contraction.f32"), else of the class; null
   /// where there is none.
   const EfficiencyCurve *findCurve(llvm::StringRef costClass, llvm::StringRef elementType) const;

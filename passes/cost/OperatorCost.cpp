@@ -69,7 +69,7 @@ double bytesOfElement(StringRef elementType) {
 }
 
 OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
-    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)) {
+    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)), isProcessor(!kind.isGpu()) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");

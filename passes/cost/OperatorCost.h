@@ -78,6 +78,11 @@ public:
     return fewest(peak * share * attention, [&](const OperatorCost &other) { return other.attentionFlops(share); });
   }
 
+  /// Whether none of the devices is a GPU.
+  bool isOfProcessors() const {
+    return isProcessor && llvm::all_of(others, [](const OperatorCost &other) { return other.isProcessor; });
+  }
+
   /// Whether both give the same answers.
   bool operator==(const OperatorCost &) const = default;
 
@@ -96,6 +101,7 @@ private:
   double tiledSeconds(const KernelWork::Extents &extents) const;
 
   double peak, bandwidth, launch, elementBytes, attention = 1;
+  bool isProcessor;
   std::map<CostClass, EfficiencyCurve> efficiency;
   std::optional<EfficiencyCurve> convolution, streaming;
   std::optional<TileModel> tiles;

@@ -25,6 +25,7 @@ struct AxisState {
     return 2 + ((static_cast<uint64_t>(dim) << 48) | static_cast<uint64_t>(offset));
   }
   static constexpr bool isCut(uint64_t state) { return state >= 2; }
+  static constexpr unsigned dimOf(uint64_t state) { return static_cast<unsigned>((state - 2) >> 48); }
 };
 
 /// By axis.

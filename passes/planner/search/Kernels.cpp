@@ -6,6 +6,8 @@
 
 #include "passes/planner/search/SearchGraph.h"
 
+#include "dialects/dfg/Attention.h"
+
 namespace cleave::search {
 namespace {
 
@@ -393,9 +395,35 @@ private:
 
 } // namespace
 
+/// Finds attention that our kernels may compute at once.
+static void findScores(SearchGraph &graph) {
+  llvm::DenseMap<mlir::Operation *, Operator *> operators;
+  for (Operator &op : graph.operators)
+    operators[op.op] = &op;
+  for (Operator &op : graph.operators) {
+    auto softmax = llvm::dyn_cast_if_present<dfg::SoftmaxOp>(op.op);
+    auto attention = softmax ? dfg::findAttention(softmax) : std::nullopt;
+    if (!attention)
+      continue;
+    llvm::SmallVector<mlir::Operation *> row = attention->getOperators();
+    if (!llvm::all_of(row, [&](mlir::Operation *member) { return operators.count(member); }))
+      continue;
+    int64_t keys = attention->getScoresType().getShape().back();
+    auto lastDim = [](mlir::Value scores) {
+      return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
+    };
+    operators[row.front()]->scores = Operator::Scores{none, true, lastDim(row.front()->getResult(0)), keys};
+    for (size_t i = 1; i < row.size(); ++i)
+      for (mlir::OpOperand &operand : row[i]->getOpOperands())
+        if (operand.get() == row[i - 1]->getResult(0))
+          operators[row[i]]->scores =
+              Operator::Scores{operand.getOperandNumber(), i + 1 < row.size(), lastDim(operand.get()), keys};
+  }
+}
+
 void chooseKernels(SearchGraph &graph, const Executor &executor) {
   if (executor.fusion == Fusion::Products)
-    return;
+    return findScores(graph);
   for (Operator &op : graph.operators)
     op.fused = false;
   KernelChooser(graph, executor).run();

@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/Piece.h"
 
+#include "dialects/dfg/Attention.h"
+
 #include <cmath>
 #include <map>
 
@@ -396,7 +398,16 @@ private:
       addParameters(index, state, sums);
       return;
     }
-    double forward = op.fused ? flops / cost.peakFlops() : cost.seconds(work);
+    bool hasNoScores = streamsScores(op, state);
+    if (hasNoScores) {
+      double scores =
+          op.scores->operand == none ? 0 : operandBytes(op.operands[op.scores->operand], scoresState(op, state));
+      bytes -= scores;
+      work.bytes = std::max(0.0, work.bytes - scores - (op.scores->isResult ? resultBytes : 0));
+      resultBytes = op.scores->isResult ? 0 : resultBytes;
+    }
+    bool isInKernel = op.fused || (hasNoScores && op.cost.costClass != CostClass::Contraction);
+    double forward = isInKernel ? flops / cost.peakFlops() : cost.seconds(work);
     sums.forward += forward;
     if (op.cost.costClass == CostClass::Contraction)
       sums.contractions += forward;
@@ -405,6 +416,23 @@ private:
     addParameters(index, state, sums);
     if (options.training)
       addBackward(op, work, forward, resultBytes, sums);
+  }
+
+  const State &scoresState(const Operator &op, const States &state) const {
+    return op.scores->operand == none ? state.results.front() : state.operands[op.scores->operand].state;
+  }
+
+  /// Whether the operator is a part of attention whose scores the device does not have in memory: its kernel computes
+  /// them by blocks of keys, of which it has all.
+  bool streamsScores(const Operator &op, const States &state) const {
+    if (!op.scores || options.training || !cost.isOfProcessors())
+      return false;
+    const State &at = scoresState(op, state);
+    for (unsigned axis = 0; axis != numAxes; ++axis)
+      if (AxisState::isCut(at[axis]) && AxisState::dimOf(at[axis]) == op.scores->keysDim)
+        return false;
+    unsigned tensor = op.scores->operand == none ? op.results.front() : op.operands[op.scores->operand].tensor;
+    return tensor != none && dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->keys);
   }
 
   double localElements(const Tensor &tensor, const State &state) const {

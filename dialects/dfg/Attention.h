@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention that is written out in operators (Vaswani et al.: Attention Is All You Need, 2017): where it is, and when
+// kernels keep its scores out of memory.
+
+#ifndef CLEAVE_DIALECTS_DFG_ATTENTION_H
+#define CLEAVE_DIALECTS_DFG_ATTENTION_H
+
+#include "dialects/dfg/Dfg.h"
+
+namespace cleave::dfg {
+
+/// A product of queries and keys, elementwise operators on these scores, softmax over the keys, a product with values.
+/// Nobody else reads what lies between. The last two dimensions of scores are those of queries and keys; reshapes may
+/// group the ones before, of batches and heads, in other ways. One dimension is summed up in each product.
+struct Attention {
+  DotGeneralOp scores;
+  /// In order: elementwise operators, each with scores among its operands, and reshapes.
+  llvm::SmallVector<mlir::Operation *, 4> chain;
+  SoftmaxOp softmax;
+  /// Between softmax and the product with values; may be null.
+  ReshapeOp regrouped;
+  DotGeneralOp result;
+  /// The dimensions before the last two, so finely that every grouping of them is one of neighbours; none of one
+  /// element. The first `batchDims` are batch dimensions of the products.
+  llvm::SmallVector<int64_t, 4> leading;
+  unsigned batchDims = 0;
+
+  mlir::RankedTensorType getScoresType() { return llvm::cast<mlir::RankedTensorType>(softmax.getType()); }
+  /// All operators from the first product to the second.
+  llvm::SmallVector<mlir::Operation *> getOperators();
+};
+
+/// The attention of which this is the softmax, in f32 or f64.
+std::optional<Attention> findAttention(SoftmaxOp softmax);
+
+/// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
+/// Smaller ones stay in the cache, and what libraries take for the products is less. `bytes`: of all scores of a
+/// device.
+inline bool streamsScores(double bytes, int64_t keys) {
+  constexpr double least = 32 << 20;
+  // Beyond, what the blocks of a few queries give would not fit on a stack.
+  constexpr int64_t mostKeys = 1 << 19;
+  return bytes >= least && keys <= mostKeys;
+}
+
+} // namespace cleave::dfg
+
+#endif // CLEAVE_DIALECTS_DFG_ATTENTION_H

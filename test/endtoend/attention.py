@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# Attention over long sequences: kernels compute it by blocks of keys. Results must be those of NumPy in float64, the
+# memory of the plan must not hold the scores, and a machine that has no room for these must be planned for.
+
+import json
+import os
+import tempfile
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from cleave_process import Checks, cleave
+
+TOLERANCE = 1e-5  # Of results about 1, against float64.
+LEAST = 32 << 20  # Bytes of scores of a device from which on kernels go by blocks.
+
+
+class Case:
+    """An attention: batch, heads (groups of them share keys), queries, keys, size of each and of values."""
+
+    def __init__(self, name, form, batch=1, heads=8, groups=None, queries=1024, keys=None, size=64, value_size=None,
+                 mask=None, causal=False, cap=0.0, rows=None):
+        self.name, self.form, self.batch, self.heads, self.groups = name, form, batch, heads, groups or heads
+        self.queries, self.keys, self.size, self.value_size = queries, keys or queries, size, value_size or size
+        self.mask, self.causal, self.cap = mask, causal, cap
+        self.rows = rows or self.queries  # Of the result, so many are compared.
+        random = numpy.random.default_rng(len(name))
+
+        def draw(*shape):
+            return random.standard_normal(shape).astype(numpy.float32)
+
+        self.inputs = {"q": 2 * draw(batch, heads, self.queries, size), "k": draw(batch, self.groups, self.keys, size),
+                       "v": draw(batch, self.groups, self.keys, self.value_size)}
+        if mask == "padding":  # Each sample has keys of its own length; the second has none.
+            lengths = [self.keys // 3, 0][:batch]
+            self.inputs["mask"] = numpy.where(numpy.arange(self.keys) < numpy.array(lengths)[:, None, None, None], 0,
+                                              -numpy.inf).astype(numpy.float32)
+        elif mask == "bias":  # One for each head and pair, as positions give; some pairs see nothing of each other.
+            self.inputs["mask"] = draw(1, heads, self.queries, self.keys)
+            self.inputs["mask"][random.random(self.inputs["mask"].shape) < 0.1] = -numpy.inf
+
+    def scores_bytes(self):
+        return 4 * self.batch * self.heads * self.queries * self.keys
+
+    def port_bytes(self):
+        return sum(array.nbytes for array in self.inputs.values()) + 4 * self.batch * self.heads * self.queries * self.value_size
+
+    def write(self, path):
+        nodes, weights = [], [numpy_helper.from_array(numpy.float32(1 / numpy.sqrt(self.size)), "scale")]
+        result = [self.batch, self.heads, self.queries, self.value_size]
+
+        def apply(kind, *inputs, **attributes):
+            name = f"{kind.lower()}{len(nodes)}"
+            nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
+            return name
+
+        def reshape(value, shape):
+            weights.append(numpy_helper.from_array(numpy.array(shape, dtype=numpy.int64), f"shape{len(nodes)}"))
+            return apply("Reshape", value, weights[-1].name)
+
+        if self.form == "operator":
+            attributes = {"is_causal": 1} if self.causal else {}
+            if self.cap:
+                attributes["softcap"] = self.cap
+            output = apply("Attention", "q", "k", "v", **attributes)
+        elif self.form == "written out":
+            scores = apply("MatMul", apply("Mul", "q", "scale"), apply("Transpose", "k", perm=[0, 1, 3, 2]))
+            if self.mask:
+                scores = apply("Add", scores, "mask")
+            output = apply("MatMul", apply("Softmax", scores, axis=-1), "v")
+        else:  # "in one batch": products over batch and heads as one dimension, the mask over two.
+            joined = self.batch * self.heads
+            q, k, v = (reshape(value, [joined, -1, size]) for value, size in
+                       (("q", self.size), ("k", self.size), ("v", self.value_size)))
+            scores = apply("Mul", apply("MatMul", q, apply("Transpose", k, perm=[0, 2, 1])), "scale")
+            scores = reshape(scores, [self.batch, self.heads, self.queries, self.keys])
+            if self.mask:
+                scores = apply("Add", scores, "mask")
+            weights_ = apply("Softmax", reshape(scores, [joined, self.queries, self.keys]), axis=-1)
+            output = reshape(apply("MatMul", weights_, v), result)
+        ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape) for name, array in self.inputs.items()]
+        graph = helper.make_graph(nodes, "attention", ports,
+                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, result)], weights)
+        onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 23)]), path)
+        return output
+
+    def expected(self):
+        """Of the compared rows, in float64."""
+        rows = slice(0, self.queries, self.queries // self.rows)
+        q = self.inputs["q"].astype(numpy.float64)[:, :, rows]
+        k, v = (numpy.repeat(self.inputs[name], self.heads // self.groups, axis=1).astype(numpy.float64) for name in "kv")
+        scores = q @ k.swapaxes(-1, -2) / numpy.sqrt(self.size)
+        if self.cap:
+            scores = self.cap * numpy.tanh(scores / self.cap)
+        if self.mask:
+            mask = self.inputs["mask"].astype(numpy.float64)
+            scores = scores + (mask[:, :, rows] if mask.shape[2] > 1 else mask)
+        if self.causal:
+            scores[..., numpy.arange(self.keys) > numpy.arange(self.queries)[rows, None]] = -numpy.inf
+        with numpy.errstate(invalid="ignore"):  # A row without keys has no result.
+            powers = numpy.exp(scores - scores.max(-1, keepdims=True))
+            return rows, (powers / powers.sum(-1, keepdims=True)) @ v
+
+
+CASES = [
+    Case("blocks that divide", "written out", heads=16),
+    Case("padded keys, queries and values", "written out", heads=2, queries=2051, keys=2337, size=40, value_size=20),
+    Case("samples of unlike length, one without keys", "written out", batch=2, mask="padding"),
+    Case("bias of each pair", "written out", heads=3, queries=2000, keys=1500, mask="bias"),
+    Case("few keys", "written out", heads=4, queries=16384, keys=130, mask="bias", rows=512),
+    Case("one batch", "in one batch", batch=2, heads=9, queries=999, mask="padding"),
+    Case("causal", "operator", heads=4, queries=2100, causal=True),
+    Case("causal, shared keys", "operator", heads=6, groups=2, queries=1800, causal=True),
+    Case("capped", "operator", heads=4, queries=1500, cap=3.0),
+]
+LONG = Case("16,384 tokens", "written out", heads=2, queries=16384, rows=128)
+
+# Two devices with less memory than the scores of one head.
+SMALL = """
+device_kinds:
+  core: { driver: cpu, memory: 256 MiB, peak: { f32: 100 GFLOP/s }, bandwidth: 20 GB/s }
+hosts: [ { devices: [ { kind: core, count: 2 } ], links: [ { between: devices, bandwidth: 10 GB/s, latency: 1 us } ] } ]
+"""
+
+
+def check(checks, folder, case, machine, subject):
+    model, plan = os.path.join(folder, "attention.onnx"), os.path.join(folder, "attention.plan")
+    output = case.write(model)
+    subject = f"{case.name}, {subject}"
+    result = cleave("compile", model, "--machine", machine, "-o", plan)
+    if result.code != 0:
+        return checks.add(False, subject, result)
+    explained = cleave("explain", plan, "--format", "json")
+    devices = json.loads(explained.output)["devices"]
+    arena = sum(device["arena_bytes"] for device in devices)
+    words = []
+    for name, array in case.inputs.items():
+        path = os.path.join(folder, f"{name}.npy")
+        numpy.save(path, array)
+        words += ["--input", f"{name}={path}"]
+    found = os.path.join(folder, "found.npy")
+    result = cleave("run", plan, *words, "--output", f"{output}={found}")
+    if result.code != 0:
+        return checks.add(False, subject, result)
+    rows, wanted = case.expected()
+    found = numpy.load(found)[:, :, rows]
+    same = numpy.array_equal(numpy.isnan(found), numpy.isnan(wanted))
+    error = float(numpy.max(numpy.abs(found - wanted)[~numpy.isnan(wanted)], initial=0.0)) if same else float("nan")
+    checks.add(error <= TOLERANCE, f"{subject}: largest error {error:.2g}", result)
+    # Keys, and what is padded, are there a second time. Where a device's scores are few, they are in memory.
+    if case.scores_bytes() / len(devices) >= LEAST:
+        checks.add(arena <= 2.5 * case.port_bytes(),
+                   f"{subject}: {arena / 2**20:.1f} MiB for {case.port_bytes() / 2**20:.1f} of inputs and outputs, "
+                   f"{case.scores_bytes() / 2**20:.1f} of scores", explained)
+    return arena
+
+
+def main():
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as folder:
+        for case in CASES:
+            check(checks, folder, case, "host:1x1", "one device")
+            check(checks, folder, case, "host:2x1", "two devices")
+        arena = check(checks, folder, LONG, "host:1x1", "one device")
+        checks.add(arena is not None and arena <= 1.2 * LONG.port_bytes(),
+                   f"{LONG.name}: at most 1.2 times the memory of inputs and outputs", cleave("--version"))
+        machine = os.path.join(folder, "small.yaml")
+        with open(machine, "w") as file:
+            file.write(SMALL)
+        check(checks, folder, LONG, machine, "devices without room for scores")
+    checks.report()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' | FileCheck %s
+// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention),codegen-outline-native-kernels,codegen-compile-native-kernels{cpu=x86-64-v3})' | FileCheck %s --check-prefix=KERNEL
+
+module attributes {dist.devices = [{cores = 1 : i64, driver = "cpu", memory = 0 : i64, name = "cpu0"},
+                                   {cores = 1 : i64, driver = "cuda", memory = 0 : i64, name = "gpu0"}]} {
+dist.mesh @d0 <[], devices = [0]>
+dist.mesh @d1 <[], devices = [1]>
+
+// Eight blocks of 512 keys, in groups of 64: those of keys beside each other, those of values one below the other. Each block
+// has a largest score, a sum and a sum of values; what they weigh is known when all are.
+// CHECK-LABEL: dist.program @plain
+// CHECK-SAME: (%[[Q:[^ :]*]]: tensor<8x4096x64xf32>, %[[K:[^ :]*]]: tensor<8x4096x64xf32>, %[[V:[^ :]*]]: tensor<8x4096x32xf32>)
+// CHECK: %[[KB:[^ :]*]] = dfg.reshape %[[K]] : (tensor<8x4096x64xf32>) -> tensor<8x8x8x64x64xf32>
+// CHECK: %[[KT:[^ :]*]] = dfg.transpose %[[KB]] {permutation = array<i64: 0, 1, 2, 4, 3>}
+// CHECK: %[[VB:[^ :]*]] = dfg.reshape %[[V]] : (tensor<8x4096x32xf32>) -> tensor<8x8x8x64x32xf32>
+// CHECK: %[[R:[^ :]*]] = dfg.fusion %[[Q]], %[[KT]], %[[VB]]
+// CHECK: %[[S:[^ :]*]] = dfg.dot_general {{.*}} -> tensor<8x4096x8x8x64xf32>
+// CHECK: %[[M:[^ :]*]] = dfg.reduce %[[S]] {dims = array<i64: 3, 4>, kind = #dfg.reduce_kind<max>} {{.*}} -> tensor<8x4096x8xf32>
+// CHECK: %[[P:[^ :]*]] = dfg.exp
+// CHECK: dfg.reduce %[[P]] {dims = array<i64: 3, 4>, kind = #dfg.reduce_kind<sum>}
+// CHECK: %[[O:[^ :]*]] = dfg.dot_general %[[P]], {{.*}} -> tensor<8x8x4096x32xf32>
+// CHECK: dfg.reduce %[[M]] {dims = array<i64: 2>, kind = #dfg.reduce_kind<max>} {{.*}} -> tensor<8x4096xf32>
+// CHECK: dfg.dot_general {{.*}}, %[[O]] {{.*}} -> tensor<8x4096x32xf32>
+// CHECK: dfg.div
+// CHECK-NOT: dfg.softmax
+// CHECK: dist.return %[[R]]
+// Blocks of 64 queries with one of keys at a time: nothing but the stack is needed.
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 512 : i64, symbol =
+dist.program @plain(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  dist.return %2 : tensor<8x4096x32xf32>
+}
+
+// Heads that share keys, and a mask over all heads: scores have the dimensions of both. The mask is computed inside, and what
+// was transposed for the product is read as it was.
+// CHECK-LABEL: dist.program @grouped
+// CHECK-SAME: (%[[Q:[^ :]*]]: tensor<2x3x2048x64xf32>, %[[K:[^ :]*]]: tensor<2x2048x64xf32>
+// CHECK: %[[KB:[^ :]*]] = dfg.reshape %[[K]] : (tensor<2x2048x64xf32>) -> tensor<2x4x8x64x64xf32>
+// CHECK: dfg.fusion %[[Q]]
+// CHECK: dfg.dot_general {{.*}} -> tensor<2x3x2048x4x8x64xf32>
+// CHECK: dfg.iota  {dim = 0 : i64} : () -> tensor<2048x4x8x64xi64>
+// CHECK: dfg.compare {{.*}} -> tensor<2048x4x8x64xi1>
+// CHECK: dfg.select {{.*}} -> tensor<2x3x2048x4x8x64xf32>
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 192 : i64, symbol =
+dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v: tensor<2x2048x64xf32>) -> tensor<2x3x2048x64xf32> attributes {mesh = @d0} {
+  %lowest = dfg.constant dense<0xFF800000> : tensor<f32>
+  %kt = dfg.transpose %k {permutation = array<i64: 0, 2, 1>} : (tensor<2x2048x64xf32>) -> tensor<2x64x2048xf32>
+  %0 = dfg.dot_general %q, %kt {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 1>} : (tensor<2x3x2048x64xf32>, tensor<2x64x2048xf32>) -> tensor<2x3x2048x2048xf32>
+  %1 = dfg.reshape %0 : (tensor<2x3x2048x2048xf32>) -> tensor<6x2048x2048xf32>
+  %row = dfg.iota {dim = 0 : i64} : () -> tensor<2048x2048xi64>
+  %column = dfg.iota {dim = 1 : i64} : () -> tensor<2048x2048xi64>
+  %seen = dfg.compare %column, %row {comparison = #dfg.comparison<less_or_equal>} : (tensor<2048x2048xi64>, tensor<2048x2048xi64>) -> tensor<2048x2048xi1>
+  %2 = dfg.select %seen, %1, %lowest : (tensor<2048x2048xi1>, tensor<6x2048x2048xf32>, tensor<f32>) -> tensor<6x2048x2048xf32>
+  %3 = dfg.softmax %2 {dim = 2 : i64} : (tensor<6x2048x2048xf32>) -> tensor<6x2048x2048xf32>
+  %4 = dfg.reshape %3 : (tensor<6x2048x2048xf32>) -> tensor<2x3x2048x2048xf32>
+  %5 = dfg.dot_general %4, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 1>} : (tensor<2x3x2048x2048xf32>, tensor<2x2048x64xf32>) -> tensor<2x3x2048x64xf32>
+  dist.return %5 : tensor<2x3x2048x64xf32>
+}
+
+// Sizes that do not divide: 3001 keys are 6 blocks of 512, of which the last lacks some; a bias is padded with them.
+// CHECK-LABEL: dist.program @padded
+// CHECK: dfg.pad %arg0, {{.*}} : (tensor<2x3001x60xf32>, tensor<f32>) -> tensor<2x3008x60xf32>
+// CHECK: dfg.pad %arg1, {{.*}} -> tensor<2x3072x60xf32>
+// CHECK: dfg.pad {{.*}} -> tensor<2x6x8x64x32xf32>
+// CHECK: dfg.pad {{.*}} -> tensor<3008x3072xf32>
+// CHECK: %[[R:[^ :]*]] = dfg.fusion {{.*}} -> tensor<2x3008x32xf32>
+// CHECK: dfg.add {{.*}} : (tensor<2x3008x6x8x64xf32>, tensor<3008x6x8x64xf32>) -> tensor<2x3008x6x8x64xf32>
+// CHECK: dfg.select
+// CHECK: dfg.slice %[[R]] {limits = array<i64: 2, 3001, 24>
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 94 : i64, symbol =
+dist.program @padded(%q: tensor<2x3001x60xf32>, %k: tensor<2x3001x60xf32>, %v: tensor<2x3001x24xf32>, %bias: tensor<3001x3001xf32>) -> tensor<2x3001x24xf32> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<2x3001x60xf32>, tensor<2x3001x60xf32>) -> tensor<2x3001x3001xf32>
+  %1 = dfg.add %0, %bias : (tensor<2x3001x3001xf32>, tensor<3001x3001xf32>) -> tensor<2x3001x3001xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<2x3001x3001xf32>) -> tensor<2x3001x3001xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<2x3001x3001xf32>, tensor<2x3001x24xf32>) -> tensor<2x3001x24xf32>
+  dist.return %3 : tensor<2x3001x24xf32>
+}
+
+// Others read the scores.
+// CHECK-LABEL: dist.program @read
+// CHECK: dfg.softmax
+dist.program @read(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x4096xf32>) attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  dist.return %2, %1 : tensor<8x4096x32xf32>, tensor<8x4096x4096xf32>
+}
+
+// Of short sequences the scores stay in the cache.
+// CHECK-LABEL: dist.program @short
+// CHECK: dfg.softmax
+dist.program @short(%q: tensor<8x512x64xf32>, %k: tensor<8x512x64xf32>, %v: tensor<8x512x32xf32>) -> tensor<8x512x32xf32> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x512x64xf32>, tensor<8x512x64xf32>) -> tensor<8x512x512xf32>
+  %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x512x512xf32>) -> tensor<8x512x512xf32>
+  %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x512x512xf32>, tensor<8x512x32xf32>) -> tensor<8x512x32xf32>
+  dist.return %2 : tensor<8x512x32xf32>
+}
+
+// Softmax over the queries is no attention.
+// CHECK-LABEL: dist.program @over_queries
+// CHECK: dfg.softmax
+dist.program @over_queries(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.softmax %0 {dim = 1 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  dist.return %2 : tensor<8x4096x32xf32>
+}
+
+// GPUs have kernels of another generator.
+// CHECK-LABEL: dist.program @on_gpu
+// CHECK: dfg.softmax
+dist.program @on_gpu(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32> attributes {mesh = @d1} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  dist.return %2 : tensor<8x4096x32xf32>
+}
+}
