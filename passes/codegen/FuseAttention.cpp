@@ -34,8 +34,8 @@ namespace {
 constexpr int64_t usualBlock = 512, groupSize = 64;
 /// Values are padded to whole vectors, and queries to whole groups of rows: to `manyRows` where that is little.
 constexpr int64_t vectorSize = 16, fewRows = 4, manyRows = 32;
-/// How deep operators without inputs, such as those of a causal mask, are followed.
-constexpr unsigned deepest = 16;
+/// How many operators without inputs, such as those of a causal mask, are computed for each pair of query and key.
+constexpr unsigned mostComputed = 8;
 
 /// Keys a block, for values of that size: of those about the usual size, or about that for which the scores of a query
 /// and what its blocks give take the same memory, the one that leaves the fewest unused, the largest of those.
@@ -51,17 +51,21 @@ int64_t blockOf(int64_t keys, int64_t size) {
 }
 
 /// It needs no input: positions along queries or keys, values that are the same everywhere, and what is made of them
-/// element by element.
-bool isComputed(Value value, unsigned depth = 0) {
+/// element by element in a few operators, which `count` counts.
+bool isComputed(Value value, unsigned &count) {
   Operation *op = value.getDefiningOp();
-  if (!op || depth > deepest)
+  if (!op || ++count > mostComputed)
     return false;
   if (auto constant = dyn_cast<dfg::ConstantOp>(op))
     return isa<SplatElementsAttr>(constant.getValue());
   if (auto iota = dyn_cast<dfg::IotaOp>(op))
     return static_cast<int64_t>(iota.getDim()) >= tensorType(value).getRank() - 2;
   return isa<ElementwiseInterface>(op) && op->getNumResults() == 1 &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isComputed(operand, depth + 1); });
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isComputed(operand, count); });
+}
+bool isComputed(Value value) {
+  unsigned count = 0;
+  return isComputed(value, count);
 }
 
 /// Builds the fusion. In it scores are leading..., queries, blocks, groups, keys, the leading dimensions being those of

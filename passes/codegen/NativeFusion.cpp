@@ -18,12 +18,13 @@ namespace cleave {
 /// Whether the operation hands on elements as they are.
 static bool movesOnly(linalg::LinalgOp op) { return isa<linalg::YieldOp>(op.getBlock()->front()); }
 
-/// Whether elements are made of their positions and of constants alone, by a few simple operations: as fast as to read
-/// them.
+/// Whether elements are made of their positions and of constants alone, by a few operations: in a kernel that reads
+/// other things, too, such values would be known before it runs if they were worth to be kept.
 static bool countsOnly(linalg::LinalgOp op) {
-  constexpr size_t most = 16;
+  constexpr size_t most = 64;
   auto isSimple = [](Operation &inner) {
-    return isa<linalg::IndexOp, linalg::YieldOp>(inner) || inner.getName().getDialectNamespace() == "arith";
+    StringRef dialect = inner.getName().getDialectNamespace();
+    return isa<linalg::IndexOp, linalg::YieldOp>(inner) || dialect == "arith" || dialect == "math";
   };
   auto isConstant = [](Value input) { return isa_and_nonnull<arith::ConstantOp>(input.getDefiningOp()); };
   return llvm::all_of(op.getDpsInputs(), isConstant) && op.getNumReductionLoops() == 0 &&

@@ -2,9 +2,13 @@
 #
 # Attention over long sequences: kernels compute it by blocks of keys. Results must be those of NumPy in float64, the
 # memory of the plan must not hold the scores, and a machine that has no room for these must be planned for.
+#
+#   python3 test/endtoend/attention.py                 all of that
+#   python3 test/endtoend/attention.py models FOLDER   writes the models, as NAME.onnx
 
 import json
 import os
+import sys
 import tempfile
 
 import numpy
@@ -157,7 +161,15 @@ def check(checks, folder, case, machine, subject):
     return arena
 
 
+def write_models(folder):
+    os.makedirs(folder, exist_ok=True)
+    for case in [*CASES, LONG]:
+        case.write(os.path.join(folder, case.name.replace(",", "").replace(" ", "-") + ".onnx"))
+
+
 def main():
+    if sys.argv[1:2] == ["models"]:
+        return write_models(sys.argv[2])
     checks = Checks()
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:

@@ -79,6 +79,23 @@ dist.program @padded(%q: tensor<2x3001x60xf32>, %k: tensor<2x3001x60xf32>, %v: t
   dist.return %3 : tensor<2x3001x24xf32>
 }
 
+// A bias made of positions alone by functions: computed inside for every head, not kept for all of them.
+// CHECK-LABEL: dist.program @functions
+// CHECK: dfg.fusion
+// CHECK: dfg.tanh {{.*}} -> tensor<2048x4x8x64xf32>
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 192 : i64, symbol =
+dist.program @functions(%q: tensor<6x2048x64xf32>, %k: tensor<6x2048x64xf32>, %v: tensor<6x2048x64xf32>) -> tensor<6x2048x64xf32> attributes {mesh = @d0} {
+  %row = dfg.iota {dim = 0 : i64} : () -> tensor<2048x2048xf32>
+  %column = dfg.iota {dim = 1 : i64} : () -> tensor<2048x2048xf32>
+  %distance = dfg.sub %column, %row : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %bias = dfg.tanh %distance : (tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<6x2048x64xf32>, tensor<6x2048x64xf32>) -> tensor<6x2048x2048xf32>
+  %1 = dfg.add %0, %bias : (tensor<6x2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<6x2048x2048xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<6x2048x2048xf32>) -> tensor<6x2048x2048xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<6x2048x2048xf32>, tensor<6x2048x64xf32>) -> tensor<6x2048x64xf32>
+  dist.return %3 : tensor<6x2048x64xf32>
+}
+
 // Others read the scores.
 // CHECK-LABEL: dist.program @read
 // CHECK: dfg.softmax
