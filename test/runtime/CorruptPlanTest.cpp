@@ -121,6 +121,7 @@ TEST(CorruptPlanSharing, IsBounded) {
   auto entry = fb::CreateEntry(builder, 0, 0, 0, 0, builder.CreateVector(operators));
   auto entries = builder.CreateVector(std::vector{entry});
   fb::PlanBuilder plan(builder);
+  plan.add_version(planVersion);
   plan.add_entries(entries);
   fb::FinishPlanBuffer(builder, plan.Finish());
   auto bytes = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
@@ -145,7 +146,7 @@ TEST(Plan, RefusesOtherVersions) {
   PlanBuilder builder;
   builder.plan.version = 1;
   Error error = Plan::fromBytes(builder.bytes()).error();
-  EXPECT_EQ(error.message(), "plan has version 1, expected 4; compile the model again with this version of Cleave");
+  EXPECT_EQ(error.message(), "plan has version 1, expected 5; compile the model again with this version of Cleave");
 }
 
 // Parts that FlatBuffers lets be absent are missed by name.
