@@ -35,13 +35,13 @@ struct Attention {
 std::optional<Attention> findAttention(SoftmaxOp softmax);
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
-/// Smaller ones stay in the cache, and what libraries take for the products is less. `bytes`: of all scores of a
-/// device.
-inline bool streamsScores(double bytes, int64_t keys) {
+/// Smaller ones stay in the cache, and what libraries take for the products is less; and for a few queries it does not
+/// pay to bring the keys into blocks. `bytes`: of all scores of a device.
+inline bool streamsScores(double bytes, int64_t queries, int64_t keys) {
   constexpr double least = 32 << 20;
   // Beyond, what the blocks of a few queries give would not fit on a stack.
-  constexpr int64_t mostKeys = 1 << 19;
-  return bytes >= least && keys <= mostKeys;
+  constexpr int64_t fewestQueries = 32, mostKeys = 1 << 19;
+  return bytes >= least && queries >= fewestQueries && keys <= mostKeys;
 }
 
 } // namespace cleave::dfg

@@ -392,7 +392,7 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
         continue;
       RankedTensorType type = attention->getScoresType();
       double bytes = static_cast<double>(type.getNumElements()) * type.getElementTypeBitWidth() / 8;
-      if (dfg::streamsScores(bytes, type.getShape().back()))
+      if (dfg::streamsScores(bytes, type.getDimSize(type.getRank() - 2), type.getShape().back()))
         AttentionBuilder(*attention).run();
     }
   }

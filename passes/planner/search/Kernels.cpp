@@ -408,16 +408,17 @@ static void findScores(SearchGraph &graph) {
     llvm::SmallVector<mlir::Operation *> row = attention->getOperators();
     if (!llvm::all_of(row, [&](mlir::Operation *member) { return operators.count(member); }))
       continue;
-    int64_t keys = attention->getScoresType().getShape().back();
+    auto sizes = attention->getScoresType().getShape().take_back(2);
     auto lastDim = [](mlir::Value scores) {
       return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
     };
-    operators[row.front()]->scores = Operator::Scores{none, true, lastDim(row.front()->getResult(0)), keys};
+    operators[row.front()]->scores =
+        Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1]};
     for (size_t i = 1; i < row.size(); ++i)
       for (mlir::OpOperand &operand : row[i]->getOpOperands())
         if (operand.get() == row[i - 1]->getResult(0))
-          operators[row[i]]->scores =
-              Operator::Scores{operand.getOperandNumber(), i + 1 < row.size(), lastDim(operand.get()), keys};
+          operators[row[i]]->scores = Operator::Scores{operand.getOperandNumber(), i + 1 < row.size(),
+                                                       lastDim(operand.get()), sizes[0], sizes[1]};
   }
 }
 

@@ -432,7 +432,8 @@ private:
       if (AxisState::isCut(at[axis]) && AxisState::dimOf(at[axis]) == op.scores->keysDim)
         return false;
     unsigned tensor = op.scores->operand == none ? op.results.front() : op.operands[op.scores->operand].tensor;
-    return tensor != none && dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->keys);
+    return tensor != none &&
+           dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->queries, op.scores->keys);
   }
 
   double localElements(const Tensor &tensor, const State &state) const {

@@ -324,7 +324,8 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
       << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
       << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' ';
   if (op.scores)
-    out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->keys << ' ';
+    out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
+        << op.scores->keys << ' ';
   writeKernel(out, op);
   for (const Factor &factor : op.rule.factors)
     out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter

@@ -116,6 +116,16 @@ dist.program @short(%q: tensor<8x512x64xf32>, %k: tensor<8x512x64xf32>, %v: tens
   dist.return %2 : tensor<8x512x32xf32>
 }
 
+// One query of many heads: keys are read once in any case.
+// CHECK-LABEL: dist.program @one_query
+// CHECK: dfg.softmax
+dist.program @one_query(%q: tensor<4096x1x64xf32>, %k: tensor<4096x2048x64xf32>, %v: tensor<4096x2048x32xf32>) -> tensor<4096x1x32xf32> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<4096x1x64xf32>, tensor<4096x2048x64xf32>) -> tensor<4096x1x2048xf32>
+  %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<4096x1x2048xf32>) -> tensor<4096x1x2048xf32>
+  %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<4096x1x2048xf32>, tensor<4096x2048x32xf32>) -> tensor<4096x1x32xf32>
+  dist.return %2 : tensor<4096x1x32xf32>
+}
+
 // Softmax over the queries is no attention.
 // CHECK-LABEL: dist.program @over_queries
 // CHECK: dfg.softmax
