@@ -18,6 +18,11 @@
 
 namespace cleave {
 
+/// Whether a device of this driver and chip gets a GPU's kernels, as dist::Device says it.
+inline bool isGpu(llvm::StringRef driver, llvm::StringRef chip) {
+  return driver == "cuda" || (driver == "null" && !chip.empty());
+}
+
 /// One device, as the runtime will open it.
 struct DeviceSpec {
   std::string name;         ///< Distinct in a machine.
@@ -32,8 +37,7 @@ struct DeviceSpec {
   /// Tells zones apart between which there are links; 0: no link names the zone of its host.
   unsigned zone = 0;
 
-  /// Whether it gets a GPU's kernels, as dist::Device says it.
-  bool isGpu() const { return driver == "cuda" || (driver == "null" && !chip.empty()); }
+  bool isGpu() const { return cleave::isGpu(driver, chip); }
 };
 
 /// The part of a peak rate that is reached, by the size of the work: points in ascending order of size, between which
@@ -96,7 +100,7 @@ struct DeviceKind {
   /// driver "cpu" the processor, as "x86-64-v3"; empty: the one that compiles.
   std::string chip;
 
-  bool isGpu() const { return driver == "cuda" || (driver == "null" && !chip.empty()); }
+  bool isGpu() const { return cleave::isGpu(driver, chip); }
   /// The curve of a class for an element type, where there is one for it ("contraction.f32"), else of the class; null
   /// where there is none.
   const EfficiencyCurve *findCurve(llvm::StringRef costClass, llvm::StringRef elementType) const;

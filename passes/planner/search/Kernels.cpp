@@ -6,8 +6,6 @@
 
 #include "passes/planner/search/SearchGraph.h"
 
-#include "dialects/dfg/Attention.h"
-
 namespace cleave::search {
 namespace {
 
@@ -395,36 +393,9 @@ private:
 
 } // namespace
 
-/// Finds attention that our kernels may compute at once.
-static void findScores(SearchGraph &graph) {
-  llvm::DenseMap<mlir::Operation *, Operator *> operators;
-  for (Operator &op : graph.operators)
-    operators[op.op] = &op;
-  for (Operator &op : graph.operators) {
-    auto softmax = llvm::dyn_cast_if_present<dfg::SoftmaxOp>(op.op);
-    auto attention = softmax ? dfg::findAttention(softmax) : std::nullopt;
-    if (!attention)
-      continue;
-    llvm::SmallVector<mlir::Operation *> row = attention->getOperators();
-    if (!llvm::all_of(row, [&](mlir::Operation *member) { return operators.count(member); }))
-      continue;
-    auto sizes = attention->getScoresType().getShape().take_back(2);
-    auto lastDim = [](mlir::Value scores) {
-      return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
-    };
-    operators[row.front()]->scores =
-        Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1]};
-    for (size_t i = 1; i < row.size(); ++i)
-      for (mlir::OpOperand &operand : row[i]->getOpOperands())
-        if (operand.get() == row[i - 1]->getResult(0))
-          operators[row[i]]->scores = Operator::Scores{operand.getOperandNumber(), i + 1 < row.size(),
-                                                       lastDim(operand.get()), sizes[0], sizes[1]};
-  }
-}
-
 void chooseKernels(SearchGraph &graph, const Executor &executor) {
   if (executor.fusion == Fusion::Products)
-    return findScores(graph);
+    return;
   for (Operator &op : graph.operators)
     op.fused = false;
   KernelChooser(graph, executor).run();

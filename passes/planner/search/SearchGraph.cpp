@@ -4,6 +4,7 @@
 
 #include "passes/planner/search/SearchGraph.h"
 
+#include "dialects/dfg/Attention.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "passes/planner/NarrowOperators.h"
 #include "passes/planner/SplitByStrategy.h"
@@ -32,6 +33,7 @@ public:
     findBatch();
     findGradients();
     chooseLeaders();
+    findScores();
     findBoundaries(result, mostBoundaries, wholeLayers);
     return std::move(result);
   }
@@ -249,6 +251,32 @@ private:
   static bool mayBePartial(const Operator &op) {
     return llvm::any_of(op.rule.factors,
                         [](const Factor &factor) { return factor.kind == FactorKind::Reduction && factor.size > 1; });
+  }
+
+  /// Finds attention that our kernels may compute at once.
+  void findScores() {
+    llvm::DenseMap<mlir::Operation *, Operator *> operators;
+    for (Operator &op : result.operators)
+      operators[op.op] = &op;
+    for (Operator &op : result.operators) {
+      auto attention = dfg::findAttention(op.op);
+      if (!attention)
+        continue;
+      llvm::SmallVector<mlir::Operation *> row = attention->getOperators();
+      if (!llvm::all_of(row, [&](mlir::Operation *member) { return operators.count(member); }))
+        continue;
+      auto sizes = attention->getScoresType().getShape().take_back(2);
+      auto lastDim = [](mlir::Value scores) {
+        return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
+      };
+      operators[row.front()]->scores =
+          Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1]};
+      for (size_t i = 1; i < row.size(); ++i)
+        for (mlir::OpOperand &operand : row[i]->getOpOperands())
+          if (operand.get() == row[i - 1]->getResult(0))
+            operators[row[i]]->scores = Operator::Scores{operand.getOperandNumber(), i + 1 < row.size(),
+                                                         lastDim(operand.get()), sizes[0], sizes[1]};
+    }
   }
 
   void chooseLeaders() {

@@ -48,11 +48,14 @@ private:
   unsigned mostBoundaries;
   bool wholeLayers;
 
-  /// Whether a cut there separates operators of one node, or one that is fused from its producer.
+  /// Whether a cut there separates operators of one node or one kernel: one that is fused from its producer, or those
+  /// of attention from each other.
   bool separates(const Boundary &boundary) const {
     unsigned index = boundary.at;
-    return index < result.operators.size() &&
-           (result.operators[index].fused || result.operators[index].once || insideNode[index]);
+    if (index >= result.operators.size())
+      return false;
+    const Operator &op = result.operators[index];
+    return op.fused || op.once || insideNode[index] || (op.scores && op.scores->operand != none);
   }
 
   /// By operator: some node has operators before it and from it on.
