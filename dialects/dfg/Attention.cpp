@@ -6,7 +6,6 @@
 
 #include "dialects/dfg/TensorType.h"
 
-#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -42,17 +41,6 @@ static DotGeneralOp findProduct(Value value, SmallVectorImpl<Operation *> &chain
   return {};
 }
 
-static bool areLeading(ArrayRef<int64_t> dims) {
-  for (auto [position, dim] : llvm::enumerate(dims))
-    if (static_cast<int64_t>(position) != dim)
-      return false;
-  return true;
-}
-
-static int64_t product(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-}
-
 /// Sets Attention::leading and batchDims; false where groupings cross each other.
 static bool findLeading(Attention &attention) {
   std::set<int64_t> bounds;
@@ -74,7 +62,7 @@ static bool findLeading(Attention &attention) {
     before = bound;
   }
   auto batchOf = [](DotGeneralOp dot, Value scores) {
-    return product(tensorType(scores).getShape().take_front(dot.getLhsBatch().size()));
+    return ShapedType::getNumElements(tensorType(scores).getShape().take_front(dot.getLhsBatch().size()));
   };
   int64_t batch = batchOf(attention.scores, attention.scores.getResult());
   for (int64_t size = 1; size != batch; ++attention.batchDims)
@@ -92,7 +80,10 @@ SmallVector<Operation *> Attention::getOperators() {
   return list;
 }
 
-std::optional<Attention> findAttention(SoftmaxOp softmax) {
+std::optional<Attention> findAttention(Operation *op) {
+  auto softmax = dyn_cast<SoftmaxOp>(op);
+  if (!softmax)
+    return std::nullopt;
   RankedTensorType type = tensorType(softmax.getResult());
   if (static_cast<int64_t>(softmax.getDim()) != type.getRank() - 1 || !softmax->hasOneUse() || type.getRank() < 2 ||
       type.getNumElements() == 0 || !(type.getElementType().isF32() || type.getElementType().isF64()))
@@ -115,7 +106,8 @@ std::optional<Attention> findAttention(SoftmaxOp softmax) {
   bool fits = tensorType(scores.getResult()).getElementType() == type.getElementType() &&
               scores.getRhsFree().size() == 1 && !scores.getLhsFree().empty() &&
               scores.getLhsContracting().size() == 1 && result.getLhsContracting() == ArrayRef<int64_t>(last) &&
-              result.getRhsFree().size() == 1 && result.getLhsFree().size() >= 1 && areLeading(result.getLhsBatch());
+              result.getRhsFree().size() == 1 && result.getLhsFree().size() >= 1 &&
+              llvm::equal(result.getLhsBatch(), llvm::seq<int64_t>(0, result.getLhsBatch().size()));
   return fits && findLeading(found) ? std::optional(found) : std::nullopt;
 }
 

@@ -11,7 +11,7 @@
 namespace cleave::dfg {
 
 /// A product of queries and keys, elementwise operators on these scores, softmax over the keys, a product with values.
-/// Nobody else reads what lies between. The last two dimensions of scores are those of queries and keys; reshapes may
+/// Nothing else reads what lies between. The last two dimensions of scores are those of queries and keys; reshapes may
 /// group the ones before, of batches and heads, in other ways. One dimension is summed up in each product.
 struct Attention {
   DotGeneralOp scores;
@@ -31,8 +31,8 @@ struct Attention {
   llvm::SmallVector<mlir::Operation *> getOperators();
 };
 
-/// The attention of which this is the softmax, in f32 or f64.
-std::optional<Attention> findAttention(SoftmaxOp softmax);
+/// The attention in f32 or f64 of which the operator is the softmax; none where it is something else.
+std::optional<Attention> findAttention(mlir::Operation *op);
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
 /// Smaller ones stay in the cache, and what libraries take for the products is less; and for a few queries it does not
@@ -40,7 +40,7 @@ std::optional<Attention> findAttention(SoftmaxOp softmax);
 inline bool streamsScores(double bytes, int64_t queries, int64_t keys) {
   constexpr double least = 32 << 20;
   // Beyond, what the blocks of a few queries give would not fit on a stack.
-  constexpr int64_t fewestQueries = 32, mostKeys = 1 << 19;
+  constexpr int64_t fewestQueries = 32, mostKeys = 1 << 17;
   return bytes >= least && queries >= fewestQueries && keys <= mostKeys;
 }
 

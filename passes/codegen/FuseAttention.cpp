@@ -221,7 +221,7 @@ private:
     return shape;
   }
 
-  /// What the chain reads besides scores of that shape.
+  /// What the chain reads beside scores of that shape.
   Value otherInBlocks(Value operand, ArrayRef<int64_t> scores) {
     ArrayRef<int64_t> whole = tensorType(operand).getShape();
     if (whole.empty())
@@ -268,7 +268,7 @@ private:
   Value reduce(Value value, dfg::ReduceKind kind, ArrayRef<int64_t> dims) {
     return make<dfg::ReduceOp>(value, kind, dims, /*keep_dims=*/false);
   }
-  /// With so many dimensions of one element behind the others.
+  /// With `count` dimensions of one element behind the others.
   Value expanded(Value value, unsigned count) {
     SmallVector<int64_t> shape(tensorType(value).getShape());
     shape.append(count, 1);
@@ -290,9 +290,11 @@ private:
     if (auto constant = dyn_cast<dfg::ConstantOp>(op))
       return splat(inBlocks, cast<SplatElementsAttr>(constant.getValue()).getSplatValue<Attribute>());
     if (auto iota = dyn_cast<dfg::IotaOp>(op)) {
-      if (static_cast<int64_t>(iota.getDim()) == whole.getRank() - 1 && whole.getShape().back() == numKeys)
-        return make<dfg::CastOp>(keyNumbers(), whole.getElementType());
-      return make<dfg::IotaOp>(inBlocks, inBlocks.getRank() - 4);
+      if (whole.getDimSize(iota.getDim()) == 1)
+        return splat(inBlocks, builder.getZeroAttr(whole.getElementType()));
+      bool isOfKeys = static_cast<int64_t>(iota.getDim()) == whole.getRank() - 1;
+      return isOfKeys ? make<dfg::CastOp>(keyNumbers(), whole.getElementType())
+                      : make<dfg::IotaOp>(inBlocks, inBlocks.getRank() - 4);
     }
     SmallVector<Value> operands;
     for (Value operand : op->getOperands())
@@ -370,7 +372,7 @@ private:
   Location location;
   RankedTensorType type;
   SmallVector<int64_t, 4> leading;
-  /// Dimensions of the scores in the kernel: so many of batches, then other leading ones, queries, blocks, groups,
+  /// Dimensions of the scores in the kernel: `batchDims` of batches, then other leading ones, queries, blocks, groups,
   /// keys.
   int64_t batchDims, queryDim, blockDim;
   int64_t numKeys, block, blocks, groups, numQueries, paddedQueries;
@@ -385,15 +387,15 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
   void runOnOperation() override {
     if (dist::getDeviceOf(getOperation()).isGpu())
       return;
-    SmallVector<dfg::SoftmaxOp> candidates(getOperation().getOps<dfg::SoftmaxOp>());
-    for (dfg::SoftmaxOp softmax : candidates) {
-      auto attention = dfg::findAttention(softmax);
-      if (!attention)
-        continue;
-      RankedTensorType type = attention->getScoresType();
+    SmallVector<dfg::Attention> found;
+    for (Operation &op : getOperation().getBody().front())
+      if (auto attention = dfg::findAttention(&op))
+        found.push_back(*attention);
+    for (dfg::Attention &attention : found) {
+      RankedTensorType type = attention.getScoresType();
       double bytes = static_cast<double>(type.getNumElements()) * type.getElementTypeBitWidth() / 8;
       if (dfg::streamsScores(bytes, type.getDimSize(type.getRank() - 2), type.getShape().back()))
-        AttentionBuilder(*attention).run();
+        AttentionBuilder(attention).run();
     }
   }
 };

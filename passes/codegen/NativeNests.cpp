@@ -6,79 +6,11 @@
 #include "passes/codegen/NativeNests.h"
 
 #include "passes/codegen/NativeDimensions.h"
-
-#include <numeric>
+#include "passes/codegen/NativeLevels.h"
 
 using namespace mlir;
 
 namespace cleave {
-
-//===-- levels ------------------------------------------------------------------------------------------------===//
-
-/// Whether two levels run through memory like one: a step of the outer one is a whole run of the inner one.
-static bool canJoin(const Nest &nest, const Level &outer, const Level &inner) {
-  auto isIndexed = [&](unsigned loop) { return nest.indexed[loop]; };
-  if (nest.isEmpty() || llvm::any_of(outer.loops, isIndexed) || llvm::any_of(inner.loops, isIndexed) ||
-      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] || outer.range != Level::Whole ||
-      inner.range != Level::Whole)
-    return false;
-  return llvm::all_of(nest.accesses, [&](const std::optional<Access> &access) {
-    return !access || outer.step(*access) == inner.step(*access) * inner.size;
-  });
-}
-
-static void join(Level &outer, const Level &inner) {
-  outer.size *= inner.size;
-  outer.loops.append(inner.loops.begin(), inner.loops.end());
-}
-
-/// How badly a level suits as the innermost one: loads and stores one after the other are best.
-static double innermostCost(const Nest &nest, const Level &level) {
-  double cost = level.size < 8 ? 20 : 0;
-  linalg::LinalgOp op = nest.op;
-  for (auto [operand, access] : llvm::zip(op->getOpOperands(), nest.accesses)) {
-    if (!access)
-      continue;
-    int64_t step = level.step(*access);
-    cost += (step == 0 ? 0 : step == 1 ? 1 : step == -1 ? 2 : 8) * (op.isDpsInit(&operand) ? 2 : 1);
-  }
-  // Several results at once are not vectorized along a reduction.
-  if (nest.reduction[level.loops[0]] && op->getNumResults() > 1)
-    cost += 10;
-  return cost;
-}
-
-static unsigned bestInnermost(const Nest &nest, ArrayRef<Level> levels) {
-  unsigned best = levels.size() - 1;
-  for (unsigned i = levels.size(); i-- > 0;)
-    if (innermostCost(nest, levels[i]) < innermostCost(nest, levels[best]))
-      best = i;
-  return best;
-}
-
-/// Joins pairs of levels for as long as `join(outer, inner)` finds one that it can join into its first.
-template <typename Levels, typename Join> static void joinPairs(Levels &levels, Join join) {
-  auto joinOne = [&] {
-    for (size_t i = 0; i < levels.size(); ++i)
-      for (size_t j = 0; j < levels.size(); ++j)
-        if (i != j && join(levels[i], levels[j])) {
-          levels.erase(levels.begin() + j);
-          return true;
-        }
-    return false;
-  };
-  while (joinOne())
-    ;
-}
-
-static void joinLevels(const Nest &nest, SmallVectorImpl<Level> &levels) {
-  joinPairs(levels, [&](Level &outer, const Level &inner) {
-    bool possible = canJoin(nest, outer, inner);
-    if (possible)
-      join(outer, inner);
-    return possible;
-  });
-}
 
 static double work(const Nest &nest) {
   linalg::LinalgOp op = nest.op;
@@ -92,8 +24,10 @@ static double work(const Nest &nest) {
 
 namespace {
 
-/// Where several sums have tiles: rows that they share, and what may lie on the stack, of which threads have 2 MiB.
-constexpr int64_t mostRows = 64, mostStackBytes = 1024 * 1024;
+/// Rows that several tiled sums share.
+constexpr int64_t mostRows = 64;
+/// What a kernel in blocks may have on the stack: people limit that of threads to 512 KiB and 1 MiB.
+constexpr int64_t mostStackBytes = 256 * 1024;
 
 /// A loop that all nests share, as a level of each; `dimensions` are indices of SharedDimensions::getCommon.
 struct CommonLevel {
@@ -142,11 +76,11 @@ private:
   bool isFixed(unsigned nest, unsigned loop) const;
   void tileSums();
   bool findBlocks(unsigned last);
-  void splitCommonLoops(ArrayRef<TiledSum> sums);
+  void splitRows();
   int64_t bytesAround(unsigned dimension, int64_t unit) const;
   bool isInBlocks(unsigned buffer) const;
   unsigned splitLoop(unsigned nest, unsigned loop, int64_t unit, bool isCommon);
-  unsigned splitWithin(unsigned nest, unsigned loop, int64_t unit);
+  unsigned splitEverywhere(unsigned nest, unsigned loop, int64_t unit);
   void splitAccesses(const Split &split);
   bool isTiled() const {
     return llvm::any_of(plan.nests, [](const Nest &nest) { return nest.tile.has_value(); });
@@ -170,8 +104,8 @@ private:
   std::vector<Split> splits;
   /// The units of common dimensions that are split.
   DenseMap<unsigned, int64_t> units;
-  /// Of a nest and a common loop that was split: the inner one.
-  DenseMap<std::pair<unsigned, unsigned>, unsigned> innerLoops;
+  /// With blocks: by nest, the inner part of the longest common loop.
+  SmallVector<unsigned> rows;
   std::optional<SharedDimensions> dimensions;
   /// The dimensions that the nests in blocks share, and which of them are the blocks.
   std::optional<SharedDimensions> inBlocks;
@@ -191,23 +125,15 @@ unsigned Planner::heaviestNest() const {
   return heaviest;
 }
 
-/// Whether a loop must not be split. With blocks: that over them, common ones but the longest, of which several tiles
-/// together take as much as there is room for, and others along which no operand lies side by side, as rows that are
-/// far apart meet in the same sets of the cache.
+/// Whether a loop must not be split. With blocks: that over them, common ones, of which the rows are split off already,
+/// and others along which no operand lies side by side, as rows that are far apart meet in the same sets of the cache.
 bool Planner::isFixed(unsigned nest, unsigned loop) const {
-  if (plan.nestsInBlocks == 0)
+  if (plan.nestsInBlocks == 0 || (!rows.empty() && rows[nest] == loop))
     return false;
-  if (nest < plan.nestsInBlocks && inBlocks->getCommon()[blocksDimension].loops[nest] == loop)
+  auto isOf = [&](const CommonDimension &dimension) { return dimension.loops[nest] == loop; };
+  if (llvm::any_of(dimensions->getCommon(), isOf) ||
+      (nest < plan.nestsInBlocks && isOf(inBlocks->getCommon()[blocksDimension])))
     return true;
-  int64_t longest = 0;
-  std::optional<int64_t> own;
-  for (const CommonDimension &dimension : dimensions->getCommon()) {
-    longest = std::max(longest, dimension.size);
-    if (dimension.loops[nest] == loop)
-      own = dimension.size;
-  }
-  if (own)
-    return *own != longest;
   return llvm::none_of(plan.nests[nest].accesses,
                        [&](const std::optional<Access> &access) { return access && access->coefficients[loop] == 1; });
 }
@@ -231,18 +157,19 @@ std::vector<Planner::TiledSum> Planner::findSums() const {
 /// of common loops runs outside, so that all nests work on the tile one after the other.
 void Planner::tileSums() {
   std::vector<TiledSum> sums = findSums();
-  if (sums.size() > 1 && findBlocks(sums.back().nest))
+  if (sums.size() > 1 && findBlocks(sums.back().nest)) {
+    splitRows();
     sums = findSums();
-  else
+  } else {
     llvm::erase_if(sums, [&](const TiledSum &sum) { return sum.nest != heaviestNest(); });
-  splitCommonLoops(sums);
+  }
   for (const auto &[nest, choice] : sums) {
     RegisterTile tile;
     tile.width = choice.width;
     tile.vectors = choice.vectors;
     for (const TileChoice::Copies &copies : choice.copies)
-      tile.copies.push_back(splitWithin(nest, copies.loop, copies.count));
-    tile.lanes = splitWithin(nest, choice.lanes, choice.width * choice.vectorsAlongLanes);
+      tile.copies.push_back(splitEverywhere(nest, copies.loop, copies.count));
+    tile.lanes = splitEverywhere(nest, choice.lanes, choice.width * choice.vectorsAlongLanes);
     if (choice.vectorsAlongLanes > 1) {
       tile.copies.push_back(tile.lanes);
       tile.lanes = splitLoop(nest, tile.lanes, choice.width, /*isCommon=*/false);
@@ -296,43 +223,36 @@ int64_t Planner::bytesAround(unsigned dimension, int64_t unit) const {
   return total;
 }
 
-/// Splits each common loop of which tiles have copies or lanes, in all nests. One tile takes what it needs; several
-/// take as much as the stack has room for, so that what they read serves many.
-void Planner::splitCommonLoops(ArrayRef<TiledSum> sums) {
-  for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
-    int64_t unit = 1;
-    for (const auto &[nest, choice] : sums) {
-      for (const TileChoice::Copies &copies : choice.copies)
-        if (dimension.loops[nest] == copies.loop)
-          unit = std::lcm(unit, copies.count);
-      if (dimension.loops[nest] == choice.lanes)
-        unit = std::lcm(unit, choice.width * choice.vectorsAlongLanes);
-    }
-    if (unit == 1)
-      continue;
-    if (sums.size() > 1) {
-      int64_t least = unit;
-      for (int64_t larger = mostRows / least * least; larger > least; larger -= least)
-        if (dimension.size % larger == 0 && bytesAround(index, larger) <= mostStackBytes) {
-          unit = larger;
-          break;
-        }
-    }
-    units[static_cast<unsigned>(index)] = unit;
-    for (auto [nest, own] : llvm::enumerate(dimension.loops)) {
-      unsigned inner = splitLoop(static_cast<unsigned>(nest), own, unit, /*isCommon=*/true);
-      innerLoops[{static_cast<unsigned>(nest), own}] = inner;
-    }
-  }
+/// Splits as many rows off the longest common loop as the stack has room for, so that what all tiles read serves many.
+void Planner::splitRows() {
+  ArrayRef<CommonDimension> common = dimensions->getCommon();
+  auto isShorter = [](const CommonDimension &a, const CommonDimension &b) { return a.size < b.size; };
+  auto longest = llvm::max_element(common, isShorter);
+  if (longest == common.end())
+    return;
+  auto index = static_cast<unsigned>(longest - common.begin());
+  int64_t unit = std::min(mostRows, longest->size);
+  while (unit > 1 && (longest->size % unit != 0 || bytesAround(index, unit) > mostStackBytes))
+    --unit;
+  units[index] = unit;
+  for (auto [nest, own] : llvm::enumerate(longest->loops))
+    rows.push_back(splitLoop(static_cast<unsigned>(nest), own, unit, /*isCommon=*/true));
 }
 
-/// The new inner loop of `unit` iterations, within what a common loop was split into.
-unsigned Planner::splitWithin(unsigned nest, unsigned loop, int64_t unit) {
-  auto inner = innerLoops.find({nest, loop});
-  if (inner == innerLoops.end())
-    return splitLoop(nest, loop, unit, /*isCommon=*/false);
-  return plan.nests[nest].sizes[inner->second] == unit ? inner->second
-                                                       : splitLoop(nest, inner->second, unit, /*isCommon=*/false);
+/// The new inner loop of `nest`, and of all others where the loop is a common one.
+unsigned Planner::splitEverywhere(unsigned nest, unsigned loop, int64_t unit) {
+  for (auto [index, dimension] : llvm::enumerate(dimensions->getCommon())) {
+    if (dimension.loops[nest] != loop)
+      continue;
+    units[static_cast<unsigned>(index)] = unit;
+    unsigned inner = 0;
+    for (auto [other, own] : llvm::enumerate(dimension.loops)) {
+      unsigned made = splitLoop(static_cast<unsigned>(other), own, unit, /*isCommon=*/true);
+      inner = other == nest ? made : inner;
+    }
+    return inner;
+  }
+  return splitLoop(nest, loop, unit, /*isCommon=*/false);
 }
 
 unsigned Planner::splitLoop(unsigned index, unsigned loop, int64_t unit, bool isCommon) {
@@ -389,10 +309,10 @@ bool Planner::canJoinEverywhere(const CommonLevel &outer, const CommonLevel &inn
 /// Leaves the level that suits the heaviest nest as the innermost one inside; all other common levels go outside. Where
 /// those are too few to divide, the one inside is divided. Around a tile all go outside.
 void Planner::chooseOuterLevels() {
+  if (isTiled() || plan.nestsInBlocks > 0)
+    return putOutside(commonLevels.size(), std::nullopt);
   if (commonLevels.empty())
     return;
-  if (isTiled())
-    return putOutside(commonLevels.size(), std::nullopt);
   unsigned heaviest = heaviestNest();
   const Nest &nest = plan.nests[heaviest];
   SmallVector<Level, 6> own;
@@ -515,23 +435,6 @@ void Planner::shrinkTemporaries() {
     findAccesses(nest, storage);
   for (const Split &split : splits)
     splitAccesses(split);
-}
-
-/// Around a tile: what moves the result outside what stays in registers, and outermost what moves the operand of which
-/// each element serves all lanes: its few elements stay close while the result moves. `rows`: there are so many of them
-/// that the other's stay close instead, and of sums along several levels one after the other is added to the result.
-static void orderAroundTile(Nest &nest, bool rows) {
-  const Access &result = *nest.accesses[2];
-  auto isSum = [&](const Level &level) { return level.step(result) == 0; };
-  auto last = llvm::find_if(llvm::reverse(nest.inner), isSum);
-  unsigned innermost = last == nest.inner.rend() ? 0 : last->loops.back();
-  auto rank = [&](const Level &level) {
-    unsigned other = rows ? nest.tile->vectors : 1 - nest.tile->vectors;
-    if (isSum(level))
-      return rows && level.loops.back() != innermost ? -1 : 2;
-    return level.step(*nest.accesses[other]) == 0 ? 1 : 0;
-  };
-  llvm::stable_sort(nest.inner, [&](const Level &a, const Level &b) { return rank(a) < rank(b); });
 }
 
 void Planner::orderInnerLevels(Nest &nest) {

@@ -69,8 +69,8 @@ struct NestPlan {
   std::vector<Nest> nests;
   /// Sizes of the common loops around all nests; the last varies fastest.
   llvm::SmallVector<int64_t, 4> common;
-  /// The first so many nests have one more loop in common, which runs around them inside of all those: of `blocks`
-  /// iterations, each with a part of what the other nests join.
+  /// The number of leading nests that have one more loop in common, which runs around them inside of all those: of
+  /// `blocks` iterations, each with a part of what the other nests join.
   size_t nestsInBlocks = 0;
   int64_t blocks = 1;
   /// The common loop, if any, whose steps are tiles of the nest's inner level over the same loop.

@@ -8,6 +8,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -15,7 +16,7 @@ import numpy
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from cleave_process import Checks, cleave
+from cleave_process import Checks, Result, cleave, program
 
 TOLERANCE = 1e-5  # Of results about 1, against float64.
 LEAST = 32 << 20  # Bytes of scores of a device from which on kernels go by blocks.
@@ -29,7 +30,7 @@ class Case:
         self.name, self.form, self.batch, self.heads, self.groups = name, form, batch, heads, groups or heads
         self.queries, self.keys, self.size, self.value_size = queries, keys or queries, size, value_size or size
         self.mask, self.causal, self.cap = mask, causal, cap
-        self.rows = rows or self.queries  # Of the result, so many are compared.
+        self.rows = rows or self.queries  # The number of the result's rows that are compared.
         random = numpy.random.default_rng(len(name))
 
         def draw(*shape):
@@ -161,6 +162,18 @@ def check(checks, folder, case, machine, subject):
     return arena
 
 
+def check_small_stacks(checks, folder, case):
+    """People limit the stacks of threads; half a mebibyte must do."""
+    model, plan = os.path.join(folder, "attention.onnx"), os.path.join(folder, "attention.plan")
+    case.write(model)
+    result = cleave("compile", model, "--machine", "host:1x2", "-o", plan)
+    if result.code == 0:
+        done = subprocess.run(["sh", "-c", 'ulimit -s 512; exec "$0" run "$1"', program(), plan], text=True,
+                              capture_output=True, env={**os.environ, "OMP_STACKSIZE": "512k"})
+        result = Result(done.returncode, done.stdout, done.stderr)
+    checks.add(result.code == 0, f"{case.name}, stacks of 512 KiB", result)
+
+
 def write_models(folder):
     os.makedirs(folder, exist_ok=True)
     for case in [*CASES, LONG]:
@@ -176,6 +189,7 @@ def main():
             check(checks, folder, case, "host:1x1", "one device")
             check(checks, folder, case, "host:2x1", "two devices")
         arena = check(checks, folder, LONG, "host:1x1", "one device")
+        check_small_stacks(checks, folder, CASES[0])
         checks.add(arena is not None and arena <= 1.2 * LONG.port_bytes(),
                    f"{LONG.name}: at most 1.2 times the memory of inputs and outputs", cleave("--version"))
         machine = os.path.join(folder, "small.yaml")

@@ -25,8 +25,8 @@ dist.mesh @d1 <[], devices = [1]>
 // CHECK: dfg.div
 // CHECK-NOT: dfg.softmax
 // CHECK: dist.return %[[R]]
-// Blocks of 64 queries with one of keys at a time: nothing but the stack is needed.
-// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 512 : i64, symbol =
+// 32 queries of a head with one block of keys at a time, 8 x 4096 / 32 of these: nothing but the stack is needed.
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 1024 : i64, symbol =
 dist.program @plain(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32> attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
   %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
@@ -44,7 +44,7 @@ dist.program @plain(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: te
 // CHECK: dfg.iota  {dim = 0 : i64} : () -> tensor<2048x4x8x64xi64>
 // CHECK: dfg.compare {{.*}} -> tensor<2048x4x8x64xi1>
 // CHECK: dfg.select {{.*}} -> tensor<2x3x2048x4x8x64xf32>
-// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 192 : i64, symbol =
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 384 : i64, symbol =
 dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v: tensor<2x2048x64xf32>) -> tensor<2x3x2048x64xf32> attributes {mesh = @d0} {
   %lowest = dfg.constant dense<0xFF800000> : tensor<f32>
   %kt = dfg.transpose %k {permutation = array<i64: 0, 2, 1>} : (tensor<2x2048x64xf32>) -> tensor<2x64x2048xf32>
@@ -70,7 +70,7 @@ dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v
 // CHECK: dfg.add {{.*}} : (tensor<2x3008x6x8x64xf32>, tensor<3008x6x8x64xf32>) -> tensor<2x3008x6x8x64xf32>
 // CHECK: dfg.select
 // CHECK: dfg.slice %[[R]] {limits = array<i64: 2, 3001, 24>
-// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 94 : i64, symbol =
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 188 : i64, symbol =
 dist.program @padded(%q: tensor<2x3001x60xf32>, %k: tensor<2x3001x60xf32>, %v: tensor<2x3001x24xf32>, %bias: tensor<3001x3001xf32>) -> tensor<2x3001x24xf32> attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<2x3001x60xf32>, tensor<2x3001x60xf32>) -> tensor<2x3001x3001xf32>
   %1 = dfg.add %0, %bias : (tensor<2x3001x3001xf32>, tensor<3001x3001xf32>) -> tensor<2x3001x3001xf32>
@@ -83,7 +83,7 @@ dist.program @padded(%q: tensor<2x3001x60xf32>, %k: tensor<2x3001x60xf32>, %v: t
 // CHECK-LABEL: dist.program @functions
 // CHECK: dfg.fusion
 // CHECK: dfg.tanh {{.*}} -> tensor<2048x4x8x64xf32>
-// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 192 : i64, symbol =
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 384 : i64, symbol =
 dist.program @functions(%q: tensor<6x2048x64xf32>, %k: tensor<6x2048x64xf32>, %v: tensor<6x2048x64xf32>) -> tensor<6x2048x64xf32> attributes {mesh = @d0} {
   %row = dfg.iota {dim = 0 : i64} : () -> tensor<2048x2048xf32>
   %column = dfg.iota {dim = 1 : i64} : () -> tensor<2048x2048xf32>
