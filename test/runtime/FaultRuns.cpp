@@ -75,7 +75,7 @@ void FaultRuns::expectEnd(MpiRun &run, int code, const std::string &message, sec
   EXPECT_EQ(*ended, code) << errors;
   EXPECT_EQ(countOf(errors, "error: "), 1u) << errors;
   EXPECT_EQ(countOf(errors, message), 1u) << "wanted " << message << ", got " << errors;
-  EXPECT_TRUE(run.leavesNothing(seconds(5)));
+  EXPECT_TRUE(run.leavesNothing(patience));
 }
 
 void FaultRuns::at(const FaultPlace &place, int step, const std::string &what, const std::vector<std::string> &options,

@@ -25,6 +25,9 @@ class FaultRuns : public testing::Test {
 protected:
   using seconds = std::chrono::seconds;
 
+  /// What runs for longer hangs, however busy the machine is. Messages say after how long a rank was given up.
+  static constexpr seconds patience{60};
+
   /// Runs of `program` on devices "d0" to "d3" of the driver; `before` goes before mpirun.
   FaultRuns(std::string program, std::string driver, std::vector<std::string> before = {})
       : program(std::move(program)), driver(std::move(driver)), before(std::move(before)) {}
@@ -36,7 +39,7 @@ protected:
   MpiRun start(const std::string &plan, const std::vector<std::string> &options = {},
                const std::string &fault = "") const;
   /// What must hold after any fault.
-  static void expectEnd(MpiRun &run, int code, const std::string &message, seconds within = seconds(10));
+  static void expectEnd(MpiRun &run, int code, const std::string &message, seconds within = patience);
   /// An instruction of rank 2 meets a fault in a step.
   void at(const FaultPlace &place, int step, const std::string &what, const std::vector<std::string> &options, int code,
           const std::string &message) const;
