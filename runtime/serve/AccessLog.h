@@ -5,7 +5,6 @@
 #ifndef CLEAVE_RUNTIME_SERVE_ACCESSLOG_H
 #define CLEAVE_RUNTIME_SERVE_ACCESSLOG_H
 
-#include "runtime/serve/HttpServer.h"
 #include "runtime/serve/InferenceJob.h"
 
 #include <cstdio>

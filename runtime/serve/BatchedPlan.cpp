@@ -11,13 +11,6 @@
 
 namespace cleave::runtime::serve {
 
-TensorType ServedPort::ofSamples(uint64_t samples, bool isBatched) const {
-  TensorType whole = type;
-  if (isBatched)
-    whole.shape.insert(whole.shape.begin(), static_cast<int64_t>(samples));
-  return whole;
-}
-
 static std::vector<ServedPort> portsOf(const std::vector<Port> &ports, bool isBatched) {
   std::vector<ServedPort> served;
   for (const Port &port : ports) {

@@ -17,7 +17,12 @@ struct ServedPort {
   TensorType type;
 
   /// The type of so many samples together; of a model without batches `type`.
-  TensorType ofSamples(uint64_t samples, bool isBatched) const;
+  TensorType ofSamples(uint64_t samples, bool isBatched) const {
+    TensorType whole = type;
+    if (isBatched)
+      whole.shape.insert(whole.shape.begin(), static_cast<int64_t>(samples));
+    return whole;
+  }
 };
 
 /// The entries of a plan that infer.

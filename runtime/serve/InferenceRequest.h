@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A request of the Open Inference Protocol, version 2: a JSON object, and after it the bytes of those tensors that the
-// binary tensor extension has there.
+// A request of the Open Inference Protocol, version 2, whichever way it came: what it must say, and how it becomes a
+// job.
 
 #ifndef CLEAVE_RUNTIME_SERVE_INFERENCEREQUEST_H
 #define CLEAVE_RUNTIME_SERVE_INFERENCEREQUEST_H
@@ -10,13 +10,14 @@
 #include "runtime/serve/InferenceJob.h"
 
 #include <string>
+#include <string_view>
 
 namespace cleave::runtime::serve {
 
 /// An output that somebody wants, by its position.
 struct WantedOutput {
   size_t port = 0;
-  bool isBinary = false;
+  bool isBinary = false; ///< as bytes, where the protocol has another way, too
 };
 
 struct InferenceRequest {
@@ -25,19 +26,43 @@ struct InferenceRequest {
   std::vector<WantedOutput> outputs;
 };
 
-/// Reads a request for a model. `headerLength` is the header Inference-Header-Content-Length: how many bytes the JSON
-/// has; empty: all. "0": the body is one input's bytes, of one sample, and outputs are binary, too. The job is complete
-/// but for `done`; its deadline counts from `now`. Status::Failure with what is wrong, for the client.
-Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::string &body,
-                                                const std::string &headerLength, Time now);
+/// Checks what a request says, part by part. Every error is Status::Failure with what is wrong, for the client.
+class RequestBuilder {
+public:
+  explicit RequestBuilder(const BatchedPlan &plan);
 
-/// The answer: its parts one after the other, and how many bytes of them are JSON, where binary tensors follow.
-struct InferenceAnswer {
-  std::vector<std::string> parts;
-  std::optional<size_t> headerLength;
+  void setId(std::string_view id) { request.id = id; }
+  /// The position of the input of that name, which must have that datatype and may be given once.
+  Expected<size_t> findInput(std::string_view name, std::string_view datatype) const;
+  /// The type of an input that is said to have this shape: of as many samples as the other inputs.
+  Expected<TensorType> typeOf(size_t input, const std::vector<int64_t> &shape);
+  /// The input's tensor from all of its bytes.
+  Expected<HostTensor> fromBytes(const TensorType &type, std::string_view bytes) const;
+  void give(size_t input, HostTensor tensor) { request.job->inputs[input] = std::move(tensor); }
+
+  /// Asks for an output, once.
+  Error want(std::string_view name, bool isBinary);
+  void wantAll(bool isBinary);
+
+  /// The parameter of that name, as far as it means something here: "priority" (smaller is more urgent, 0 the usual)
+  /// and "timeout" in microseconds from `now`, which are Triton's names.
+  void setParameter(std::string_view name, uint64_t value, Time now);
+
+  /// The request, when all has been said: complete but for the job's `done`.
+  Expected<InferenceRequest> finish();
+
+private:
+  const BatchedPlan &plan;
+  InferenceRequest request;
+  bool hasSamples = false;
 };
-InferenceAnswer writeInferenceAnswer(const InferenceRequest &request, const BatchedPlan &plan, const std::string &name,
-                                     const std::string &version);
+
+/// Names of others in messages: quoted, and shortened, as they may be anything.
+std::string quotedName(std::string_view name);
+
+/// What to say of a request for a model that is not there, and of one that got no answer.
+std::string missingModel(const std::string &name, const std::string &version);
+std::string refusalOf(Outcome outcome, const InferenceJob &job);
 
 } // namespace cleave::runtime::serve
 

@@ -9,7 +9,7 @@
 #include "runtime/HostTensor.h"
 #include "runtime/Json.h"
 #include "runtime/serve/Datatype.h"
-#include "runtime/serve/HttpClient.h"
+#include "runtime/serve/http/HttpClient.h"
 
 #include <simdjson.h>
 

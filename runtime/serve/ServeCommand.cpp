@@ -5,32 +5,18 @@
 #include "runtime/serve/ServeCommand.h"
 
 #include "runtime/Printable.h"
-#include "runtime/serve/InferenceService.h"
+#include "runtime/serve/ListenAddress.h"
+#include "runtime/serve/grpc/GrpcServer.h"
+#include "runtime/serve/http/HttpService.h"
 #include "runtime/training/StopSignals.h"
 
-#include <charconv>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <thread>
 
 namespace cleave::runtime::serve {
 namespace {
-
-/// "HOST:PORT", of which either part may be missing.
-Error readAddress(const std::string &text, HttpOptions &http) {
-  auto refuse = [&] {
-    return makeError(Status::Usage, "--http expects a port, :PORT, HOST:PORT or [HOST]:PORT, got \"", text, '"');
-  };
-  size_t colon = text.rfind(':');
-  std::string host = colon == std::string::npos ? "" : text.substr(0, colon);
-  std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
-  if (host.starts_with('[') && host.ends_with(']'))
-    host = host.substr(1, host.size() - 2);
-  if (!host.empty())
-    http.address = host == "localhost" ? "127.0.0.1" : host;
-  auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), http.port);
-  return code == std::errc() && end == port.data() + port.size() && !port.empty() ? Error::success() : refuse();
-}
 
 Expected<std::string> readToken(const std::string &file) {
   std::string token;
@@ -56,7 +42,15 @@ public:
       return makeError(Status::Usage, "serving expects plans or --models FOLDER, got neither");
     HttpOptions http = options.http;
     if (!options.httpAddress.empty())
-      if (Error error = readAddress(options.httpAddress, http))
+      if (Error error = readListenAddress(options.httpAddress, "--http", http.address, http.port))
+        return error;
+    GrpcOptions grpc;
+    grpc.messageBytes = http.bodyBytes;
+    grpc.headerBytes = http.headerBytes;
+    grpc.idleSeconds = http.idleSeconds;
+    grpc.handshakeSeconds = http.headerSeconds;
+    if (!options.grpcAddress.empty())
+      if (Error error = readListenAddress(options.grpcAddress, "--grpc", grpc.address, grpc.port))
         return error;
     auto token = readToken(options.tokenFile);
     if (!token)
@@ -69,13 +63,21 @@ public:
     }
     // From here on a signal ends the server in order.
     StopSignals signals;
-    InferenceService service(models, {options.version, *token}, accessLog.get());
+    ServerState state(models, options.version, *token, accessLog.get());
+    HttpService service(state);
     auto opened = HttpServer::open(http, [&](HttpRequest request, HttpAnswer answer) {
       return service.handle(std::move(request), std::move(answer));
     });
     if (!opened)
       return opened.error();
     HttpServer &server = **opened;
+    std::unique_ptr<GrpcServer> grpcServer;
+    if (!options.grpcAddress.empty()) {
+      auto openedGrpc = openGrpcServer(grpc, state);
+      if (!openedGrpc)
+        return openedGrpc.error();
+      grpcServer = std::move(*openedGrpc);
+    }
     service.countConnections = [&] { return server.connections(); };
     if (Error error = loadPlans())
       return error;
@@ -85,21 +87,30 @@ public:
                      [&](auto &name, auto &version, auto &file) { return make(name, version, file); });
       if (Error error = folder->loadAll())
         return error;
-      service.folder = &*folder;
+      state.folder = &*folder;
     }
     if (StopSignals::asked())
       return Error::success();
+    if (grpcServer) {
+      if (Error error = grpcServer->start())
+        return error;
+      out << "serving gRPC at " << listenAddressText(grpc.address, grpcServer->port()) << std::endl;
+    }
     if (Error error = server.start())
       return error;
-    out << "serving at http://" << http.address << ":" << server.port() << std::endl;
+    out << "serving at http://" << listenAddressText(http.address, server.port()) << std::endl;
     while (!StopSignals::asked())
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    service.drain();
+    state.drain();
+    auto drainGrpc =
+        std::async(std::launch::async, [&] { return !grpcServer || grpcServer->drain(options.drainSeconds); });
     if (!server.drain(options.drainSeconds))
       err << "warning: " << server.connections() << " connections were not done in " << options.drainSeconds
           << " seconds\n";
+    if (!drainGrpc.get())
+      err << "warning: calls of gRPC were not done in " << options.drainSeconds << " seconds\n";
     // What is loaded still, and then what is left to answer, while there is a server to answer through.
-    service.folder = nullptr;
+    state.folder = nullptr;
     folder.reset();
     for (const auto &model : models.all())
       models.remove(model->getName());

@@ -5,8 +5,8 @@
 #ifndef CLEAVE_RUNTIME_SERVE_SERVECOMMAND_H
 #define CLEAVE_RUNTIME_SERVE_SERVECOMMAND_H
 
-#include "runtime/serve/HttpServer.h"
 #include "runtime/serve/ServedModel.h"
+#include "runtime/serve/http/HttpServer.h"
 
 #include <iosfwd>
 
@@ -25,7 +25,8 @@ struct ServeOptions {
   std::vector<std::string> plans;
   std::string modelsFolder; ///< of models that may be loaded and unloaded (ModelFolder); empty: none
   HttpOptions http;
-  std::string httpAddress; ///< "8000", ":8000", "HOST:PORT" or "[HOST]:PORT"; empty: as `http` says
+  /// As readListenAddress has them. Empty: as `http` says; no gRPC.
+  std::string httpAddress, grpcAddress;
   double maxDelayMs = 5;
   ServedModelOptions model;
   std::string tokenFile, accessLog;

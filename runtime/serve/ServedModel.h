@@ -5,9 +5,8 @@
 #ifndef CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H
 #define CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H
 
-#include "runtime/serve/BatchedPlan.h"
 #include "runtime/serve/Dispatcher.h"
-#include "runtime/serve/InferenceJob.h"
+#include "runtime/serve/InferenceServer.h"
 #include "runtime/serve/ModelStatistics.h"
 
 namespace cleave::runtime::serve {
@@ -18,8 +17,7 @@ struct ServedModelOptions {
   unsigned inFlight = 0; ///< batches at a time; 0: as many as the plan has stages
 };
 
-/// Safe to call from any thread.
-class ServedModel {
+class ServedModel final : public InferenceModel {
 public:
   /// Makes the executor and runs every size, so that nothing is left to be done when the first request comes and the
   /// dispatcher knows what batches take. Errors: those of BatchedPlan::open and of the executor.
@@ -28,21 +26,18 @@ public:
                                                      const ServedModelOptions &options,
                                                      std::unique_ptr<ParameterSource> parameters = nullptr);
   /// Answers what is queued, then ends.
-  ~ServedModel();
+  ~ServedModel() override;
 
-  const std::string &getName() const { return name; }
-  const std::string &getVersion() const { return version; }
-  const BatchedPlan &getPlan() const { return plan; }
+  const std::string &getName() const override { return name; }
+  const std::string &getVersion() const override { return version; }
+  const BatchedPlan &getPlan() const override { return plan; }
   const ModelStatistics &getStatistics() const { return statistics; }
 
-  /// Queues a job, whose `done` is called later or at once. The id to cancel it by.
-  RequestId submit(std::shared_ptr<InferenceJob> job);
-  /// Its client has gone: where nothing of it runs yet, `done` is called now.
-  void cancel(RequestId id);
+  RequestId submit(std::shared_ptr<InferenceJob> job) override;
+  void cancel(RequestId id) override;
   /// Takes no more jobs; those that are queued are answered. Returns at once.
   void drain();
-  /// Whether it takes jobs: not while it drains, nor after a device was lost.
-  bool isReady() const;
+  bool isReady() const override;
   /// What ended the model, if something did.
   Error failure() const;
   /// Predicted and present seconds of every size.

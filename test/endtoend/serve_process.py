@@ -62,9 +62,11 @@ class Server:
         # A test that hangs ends.
         self.guard = threading.Timer(300, self.process.kill)
         self.guard.start()
-        self.lines = []
+        self.lines, self.grpc_port = [], None
         for line in self.process.stdout:
             self.lines.append(line)
+            if found := re.match(r"serving gRPC at 127\.0\.0\.1:(\d+)$", line):
+                self.grpc_port = int(found.group(1))
             if found := re.match(r"serving at http://127\.0\.0\.1:(\d+)$", line):
                 self.port = int(found.group(1))
                 return self

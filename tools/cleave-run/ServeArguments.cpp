@@ -24,6 +24,11 @@ void addServeArguments(CLI::App &command, ServeArguments &arguments) {
           "where to listen: a port, HOST:PORT or [HOST]:PORT; default: 127.0.0.1:8000. Port 0: any that is free")
       ->type_name("ADDRESS");
   command
+      .add_option(
+          "--grpc", options.grpcAddress,
+          "where to listen for gRPC, as --http; default: nowhere. --max-body and the limits of time hold there, too")
+      ->type_name("ADDRESS");
+  command
       .add_option("--models", options.modelsFolder,
                   "a folder of models, NAME/VERSION/*.plan, which may be loaded, replaced and unloaded while it serves")
       ->type_name("FOLDER");

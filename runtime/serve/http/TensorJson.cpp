@@ -2,7 +2,7 @@
 //
 // Element by element; integers keep all their digits.
 
-#include "runtime/serve/TensorJson.h"
+#include "runtime/serve/http/TensorJson.h"
 
 #include <charconv>
 #include <cmath>

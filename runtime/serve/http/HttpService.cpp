@@ -2,13 +2,13 @@
 //
 // Paths are cut at slashes; each part is decoded by itself, so that a name may have slashes in it.
 
-#include "runtime/serve/InferenceService.h"
+#include "runtime/serve/http/HttpService.h"
 
 #include "runtime/Clock.h"
 #include "runtime/Json.h"
 #include "runtime/serve/Datatype.h"
-#include "runtime/serve/InferenceRequest.h"
 #include "runtime/serve/Metrics.h"
+#include "runtime/serve/http/JsonInference.h"
 
 #include <sstream>
 
@@ -42,18 +42,10 @@ std::string decoded(std::string_view text) {
   return result;
 }
 
-/// Takes as long for any token of its length.
-bool isSameToken(std::string_view left, std::string_view right) {
-  unsigned char difference = left.size() != right.size();
-  for (size_t i = 0; i != std::min(left.size(), right.size()); ++i)
-    difference |= static_cast<unsigned char>(left[i] ^ right[i]);
-  return difference == 0;
-}
-
 } // namespace
 
 /// What a path names.
-struct InferenceService::Path {
+struct HttpService::Path {
   explicit Path(const std::string &target) {
     std::string_view rest = target;
     while (!rest.empty()) {
@@ -91,42 +83,33 @@ struct InferenceService::Path {
 };
 
 /// A request that is being answered.
-struct InferenceService::Exchange {
+struct HttpService::Exchange {
   HttpRequest request;
   HttpAnswer answer;
-  AccessLog *log;
+  ServerState &server;
   uint64_t bytes = request.body.size();
   int64_t begin = now();
   std::string id = {};
   std::shared_ptr<InferenceJob> job = {};
 
   void end(HttpResponse response) {
-    if (log)
-      log->write({request.peer, request.method, request.target, id, response.status, bytes, response.bodyBytes(),
-                  now() - begin, job});
+    server.log({request.peer, request.method, request.target, id, response.status, bytes, response.bodyBytes(),
+                now() - begin, job});
     answer(std::move(response));
   }
 };
 
-bool InferenceService::isAllowed(const HttpRequest &request, const Path &path) const {
-  if (options.token.empty() || path.isHealth())
-    return true;
-  static constexpr std::string_view scheme = "Bearer ";
-  std::string_view given = request.header("authorization");
-  return given.starts_with(scheme) && isSameToken(given.substr(scheme.size()), options.token);
-}
-
-HttpGone InferenceService::handle(HttpRequest request, HttpAnswer answer) {
-  auto exchange = std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), log});
+HttpGone HttpService::handle(HttpRequest request, HttpAnswer answer) {
+  auto exchange = std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), server});
   Path path(exchange->request.target);
-  if (!isAllowed(exchange->request, path)) {
+  if (!path.isHealth() && !server.isAllowed(exchange->request.header("authorization"))) {
     HttpResponse response = refuse(401, "a request expects the header Authorization with this server's bearer token");
     response.headers["WWW-Authenticate"] = "Bearer";
     exchange->end(std::move(response));
     return {};
   }
   bool isInference = path.action == "infer";
-  ModelFolder *repository = folder;
+  ModelFolder *repository = server.folder;
   bool isRepository = repository && path.isRepository();
   const std::string &method = exchange->request.method, expected = isInference || isRepository ? "POST" : "GET";
   bool isKnown = isRepository || path.isHealth() || path.is({"v2"}) || path.is({"metrics"}) || isInference ||
@@ -149,7 +132,7 @@ HttpGone InferenceService::handle(HttpRequest request, HttpAnswer answer) {
     exchange->end({200,
                    "text/plain; version=0.0.4; charset=utf-8",
                    {},
-                   {writeMetrics(models, countConnections ? countConnections() : 0)}});
+                   {writeMetrics(server.getModels(), countConnections ? countConnections() : 0)}});
   else if (path.action == "metadata")
     exchange->end(modelMetadata(path));
   else if (path.action == "ready")
@@ -161,30 +144,22 @@ HttpGone InferenceService::handle(HttpRequest request, HttpAnswer answer) {
   return {};
 }
 
-HttpResponse InferenceService::health(const Path &path) const {
+HttpResponse HttpService::health(const Path &path) const {
   if (path.parts[2] == "live")
     return json(200, R"({"live": true})");
   if (path.parts[2] != "ready")
     return refuse(404, "no such path; health is at /v2/health/live and /v2/health/ready");
-  bool isReady = !isDraining;
-  for (const auto &model : models.all())
-    isReady &= model->isReady();
   // The protocol's text calls the field of both answers "live".
-  return isReady ? json(200, R"({"live": true, "ready": true})") : json(400, R"({"live": false, "ready": false})");
+  return server.isReady() ? json(200, R"({"live": true, "ready": true})")
+                          : json(400, R"({"live": false, "ready": false})");
 }
 
-HttpResponse InferenceService::serverMetadata() const {
+HttpResponse HttpService::serverMetadata() const {
   std::ostringstream body;
-  body << R"({"name": "cleave", "version": )" << JsonString{options.version}
-       << R"(, "extensions": ["binary_tensor_data", "model_configuration")" << (folder ? R"(, "model_repository")" : "")
-       << "]}";
+  body << R"({"name": "cleave", "version": )" << JsonString{server.getVersion()}
+       << R"(, "extensions": ["binary_tensor_data", "model_configuration")"
+       << (server.folder ? R"(, "model_repository")" : "") << "]}";
   return json(200, body.str());
-}
-
-/// Of a model that is not there.
-static HttpResponse missing(const std::string &name, const std::string &version) {
-  return refuse(404, "no model \"" + name.substr(0, 80) + "\"" +
-                         (version.empty() ? "" : " of version \"" + version.substr(0, 80) + "\"") + " is loaded");
 }
 
 static void writePorts(std::ostream &out, const std::vector<ServedPort> &ports, bool isBatched) {
@@ -197,13 +172,13 @@ static void writePorts(std::ostream &out, const std::vector<ServedPort> &ports, 
   }
 }
 
-HttpResponse InferenceService::modelMetadata(const Path &path) const {
-  auto model = models.find(path.model, path.version);
+HttpResponse HttpService::modelMetadata(const Path &path) const {
+  auto model = server.find(path.model, path.version);
   if (!model)
-    return missing(path.model, path.version);
+    return refuse(404, missingModel(path.model, path.version));
   std::ostringstream body;
   body << "{\"name\": " << JsonString{model->getName()} << ", \"versions\": [";
-  std::vector<std::string> versions = models.versions(path.model);
+  std::vector<std::string> versions = server.versions(path.model);
   for (size_t i = 0; i != versions.size(); ++i)
     body << (i == 0 ? "" : ", ") << JsonString{versions[i]};
   body << "], \"platform\": \"cleave_plan\", \"inputs\": [";
@@ -214,10 +189,10 @@ HttpResponse InferenceService::modelMetadata(const Path &path) const {
   return json(200, body.str());
 }
 
-HttpResponse InferenceService::modelReady(const Path &path) const {
-  auto model = models.find(path.model, path.version);
+HttpResponse HttpService::modelReady(const Path &path) const {
+  auto model = server.find(path.model, path.version);
   if (!model)
-    return missing(path.model, path.version);
+    return refuse(404, missingModel(path.model, path.version));
   bool isReady = model->isReady();
   std::ostringstream body;
   body << "{\"name\": " << JsonString{model->getName()} << ", \"ready\": " << (isReady ? "true" : "false") << "}";
@@ -225,10 +200,10 @@ HttpResponse InferenceService::modelReady(const Path &path) const {
 }
 
 /// What clients of Triton's model configuration look for.
-HttpResponse InferenceService::modelConfig(const Path &path) const {
-  auto model = models.find(path.model, path.version);
+HttpResponse HttpService::modelConfig(const Path &path) const {
+  auto model = server.find(path.model, path.version);
   if (!model)
-    return missing(path.model, path.version);
+    return refuse(404, missingModel(path.model, path.version));
   const BatchedPlan &plan = model->getPlan();
   std::ostringstream body;
   body << "{\"name\": " << JsonString{model->getName()}
@@ -248,7 +223,7 @@ HttpResponse InferenceService::modelConfig(const Path &path) const {
   return json(200, body.str());
 }
 
-void InferenceService::changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path) {
+void HttpService::changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path) {
   if (path.parts[2] != "index") {
     auto done = [exchange](const Error &error) { exchange->end(error ? refuse(400, error.text()) : json(200, "{}")); };
     return path.parts[4] == "load" ? folder.load(path.parts[3], done) : folder.unload(path.parts[3], done);
@@ -263,29 +238,32 @@ void InferenceService::changeModels(ModelFolder &folder, const std::shared_ptr<E
   exchange->end(json(200, body.str()));
 }
 
-/// The answer to a request that was not served.
-static HttpResponse refusal(Outcome outcome, const InferenceJob &job) {
+/// The status of a request that was not served.
+static unsigned statusOf(Outcome outcome, const InferenceJob &job) {
   switch (outcome) {
-  case Outcome::Full: {
-    HttpResponse response = refuse(503, "the model's queue is full; try again later");
-    response.headers["Retry-After"] = "1";
-    return response;
-  }
-  case Outcome::Late:
-    return refuse(504, "the request cannot be answered within its timeout");
+  case Outcome::Full:
   case Outcome::Draining:
-    return refuse(503, "the model takes no more requests, as it is about to end");
+    return 503;
+  case Outcome::Late:
+    return 504;
   case Outcome::Cancelled:
-    return refuse(499, "the client has gone");
+    return 499;
   default:
-    return refuse(job.error.status() == Status::Lost ? 503 : 500, job.error.text());
+    return job.error.status() == Status::Lost ? 503 : 500;
   }
 }
 
-HttpGone InferenceService::infer(const std::shared_ptr<Exchange> &exchange, const Path &path) {
-  auto model = models.find(path.model, path.version);
+static HttpResponse refusal(Outcome outcome, const InferenceJob &job) {
+  HttpResponse response = refuse(statusOf(outcome, job), refusalOf(outcome, job));
+  if (outcome == Outcome::Full)
+    response.headers["Retry-After"] = "1";
+  return response;
+}
+
+HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Path &path) {
+  auto model = server.find(path.model, path.version);
   if (!model) {
-    exchange->end(missing(path.model, path.version));
+    exchange->end(refuse(404, missingModel(path.model, path.version)));
     return {};
   }
   auto read = readInferenceRequest(model->getPlan(), exchange->request.body,

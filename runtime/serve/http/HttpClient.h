@@ -2,10 +2,10 @@
 //
 // One connection to a server, kept open from request to request.
 
-#ifndef CLEAVE_RUNTIME_SERVE_HTTPCLIENT_H
-#define CLEAVE_RUNTIME_SERVE_HTTPCLIENT_H
+#ifndef CLEAVE_RUNTIME_SERVE_HTTP_HTTPCLIENT_H
+#define CLEAVE_RUNTIME_SERVE_HTTP_HTTPCLIENT_H
 
-#include "runtime/serve/HttpServer.h"
+#include "runtime/serve/http/HttpServer.h"
 
 namespace cleave::runtime::serve {
 
@@ -29,4 +29,4 @@ private:
 
 } // namespace cleave::runtime::serve
 
-#endif // CLEAVE_RUNTIME_SERVE_HTTPCLIENT_H
+#endif // CLEAVE_RUNTIME_SERVE_HTTP_HTTPCLIENT_H

@@ -3,8 +3,8 @@
 // HTTP/1.1 over TCP: connections, their limits of size and time, and an orderly end. What requests mean is for the
 // handler. Boost.Beast reads and writes messages; docs/rationale/serving.md says why it.
 
-#ifndef CLEAVE_RUNTIME_SERVE_HTTPSERVER_H
-#define CLEAVE_RUNTIME_SERVE_HTTPSERVER_H
+#ifndef CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVER_H
+#define CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVER_H
 
 #include "runtime/Error.h"
 
@@ -82,4 +82,4 @@ private:
 
 } // namespace cleave::runtime::serve
 
-#endif // CLEAVE_RUNTIME_SERVE_HTTPSERVER_H
+#endif // CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVER_H

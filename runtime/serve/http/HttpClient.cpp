@@ -2,7 +2,7 @@
 //
 // Blocking reads and writes.
 
-#include "runtime/serve/HttpClient.h"
+#include "runtime/serve/http/HttpClient.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

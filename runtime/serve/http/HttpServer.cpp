@@ -2,7 +2,7 @@
 //
 // The listening socket, the threads and the list of connections.
 
-#include "runtime/serve/HttpConnection.h"
+#include "runtime/serve/http/HttpConnection.h"
 
 #include <boost/asio/steady_timer.hpp>
 

@@ -2,10 +2,10 @@
 //
 // One client's connection: requests one after the other, each read, handed on and answered. Private to HttpServer.
 
-#ifndef CLEAVE_RUNTIME_SERVE_HTTPCONNECTION_H
-#define CLEAVE_RUNTIME_SERVE_HTTPCONNECTION_H
+#ifndef CLEAVE_RUNTIME_SERVE_HTTP_HTTPCONNECTION_H
+#define CLEAVE_RUNTIME_SERVE_HTTP_HTTPCONNECTION_H
 
-#include "runtime/serve/HttpServer.h"
+#include "runtime/serve/http/HttpServer.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
@@ -88,4 +88,4 @@ private:
 
 } // namespace cleave::runtime::serve
 
-#endif // CLEAVE_RUNTIME_SERVE_HTTPCONNECTION_H
+#endif // CLEAVE_RUNTIME_SERVE_HTTP_HTTPCONNECTION_H

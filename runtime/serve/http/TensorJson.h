@@ -2,8 +2,8 @@
 //
 // Tensors as JSON arrays of numbers.
 
-#ifndef CLEAVE_RUNTIME_SERVE_TENSORJSON_H
-#define CLEAVE_RUNTIME_SERVE_TENSORJSON_H
+#ifndef CLEAVE_RUNTIME_SERVE_HTTP_TENSORJSON_H
+#define CLEAVE_RUNTIME_SERVE_HTTP_TENSORJSON_H
 
 #include "runtime/HostTensor.h"
 
@@ -23,4 +23,4 @@ void appendElements(std::string &text, const HostTensor &tensor);
 
 } // namespace cleave::runtime::serve
 
-#endif // CLEAVE_RUNTIME_SERVE_TENSORJSON_H
+#endif // CLEAVE_RUNTIME_SERVE_HTTP_TENSORJSON_H

@@ -2,7 +2,7 @@
 //
 // Read a header within its time, a body within its own, hand both on, write what comes back.
 
-#include "runtime/serve/HttpConnection.h"
+#include "runtime/serve/http/HttpConnection.h"
 
 #include "runtime/Json.h"
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The last colon is the port's, as addresses of IPv6 have colons of their own.
+
+#include "runtime/serve/ListenAddress.h"
+
+#include <charconv>
+
+namespace cleave::runtime::serve {
+
+Error readListenAddress(const std::string &text, const char *flag, std::string &host, uint16_t &port) {
+  size_t colon = text.rfind(':');
+  std::string before = colon == std::string::npos ? "" : text.substr(0, colon);
+  std::string digits = colon == std::string::npos ? text : text.substr(colon + 1);
+  if (before.starts_with('[') && before.ends_with(']'))
+    before = before.substr(1, before.size() - 2);
+  if (!before.empty())
+    host = before == "localhost" ? "127.0.0.1" : before;
+  auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (code != std::errc() || end != digits.data() + digits.size() || digits.empty())
+    return makeError(Status::Usage, flag, " expects a port, :PORT, HOST:PORT or [HOST]:PORT, got \"", text, '"');
+  return Error::success();
+}
+
+std::string listenAddressText(const std::string &host, uint16_t port) {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
+
+} // namespace cleave::runtime::serve

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Where a server listens, as people write it.
+
+#ifndef CLEAVE_RUNTIME_SERVE_LISTENADDRESS_H
+#define CLEAVE_RUNTIME_SERVE_LISTENADDRESS_H
+
+#include "runtime/Error.h"
+
+#include <cstdint>
+#include <string>
+
+namespace cleave::runtime::serve {
+
+/// Reads "PORT", ":PORT", "HOST:PORT" or "[HOST]:PORT"; where `text` has no host, `host` stays as it is. "localhost" is
+/// 127.0.0.1. Status::Usage with the flag that it came by.
+Error readListenAddress(const std::string &text, const char *flag, std::string &host, uint16_t &port);
+
+/// "HOST:PORT", as in URLs.
+std::string listenAddressText(const std::string &host, uint16_t port);
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_LISTENADDRESS_H

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// gRPC binds and listens in one. So the port is bound here first, for who asks for one that is taken to learn it before
+// models are loaded; two sockets may be bound to a port as long as at most one of them listens.
+
+#include "runtime/serve/grpc/GrpcServer.h"
+#include "runtime/serve/grpc/GrpcService.h"
+
+#include <arpa/inet.h>
+#include <cstring>
+#include <grpc/support/log.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_builder.h>
+#include <unistd.h>
+
+namespace cleave::runtime::serve {
+namespace {
+
+class BoundPort {
+public:
+  ~BoundPort() {
+    if (socket >= 0)
+      close(socket);
+  }
+
+  Error bind(const std::string &address, uint16_t wanted) {
+    sockaddr_storage storage = {};
+    auto *v4 = reinterpret_cast<sockaddr_in *>(&storage);
+    auto *v6 = reinterpret_cast<sockaddr_in6 *>(&storage);
+    socklen_t length = sizeof(*v4);
+    if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
+      v4->sin_family = AF_INET;
+      v4->sin_port = htons(wanted);
+    } else if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
+      v6->sin6_family = AF_INET6;
+      v6->sin6_port = htons(wanted);
+      length = sizeof(*v6);
+    } else {
+      return makeError(Status::Usage, "the address to listen at expects an IP address, got \"", address, '"');
+    }
+    int yes = 1;
+    socket = ::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool isBound = socket >= 0 && setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
+                   ::bind(socket, reinterpret_cast<sockaddr *>(&storage), length) == 0 &&
+                   getsockname(socket, reinterpret_cast<sockaddr *>(&storage), &length) == 0;
+    if (!isBound)
+      return makeError(Status::Failure, "cannot listen at ", address, ":", wanted, ": ", std::strerror(errno),
+                       errno == EADDRINUSE ? "; choose another port with --grpc" : "");
+    port = ntohs(storage.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
+    return Error::success();
+  }
+
+  uint16_t port = 0;
+
+private:
+  int socket = -1;
+};
+
+class Server final : public GrpcServer {
+public:
+  Server(GrpcOptions options, InferenceServer &server) : options(std::move(options)), service(server) {}
+  ~Server() override {
+    if (server)
+      server->Shutdown(std::chrono::system_clock::now());
+  }
+
+  Error bind() { return bound.bind(options.address, options.port); }
+  uint16_t port() const override { return bound.port; }
+
+  Error start() override {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    std::string address =
+        options.address.find(':') == std::string::npos ? options.address : "[" + options.address + "]";
+    int got = 0;
+    builder.AddListeningPort(address + ":" + std::to_string(bound.port), grpc::InsecureServerCredentials(), &got);
+    builder.RegisterService(&service);
+    auto limit = [](double value) { return static_cast<int>(std::min(value, 2e9)); };
+    builder.SetMaxReceiveMessageSize(limit(static_cast<double>(options.messageBytes)));
+    // Whoever is faster has the port; otherwise both would.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limit(options.headerBytes));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limit(options.idleSeconds * 1e3));
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limit(options.handshakeSeconds * 1e3));
+    server = builder.BuildAndStart();
+    if (!server || got != bound.port)
+      return makeError(Status::Failure, "cannot listen at ", address, ":", bound.port,
+                       ": another program has the port; choose another one with --grpc");
+    return Error::success();
+  }
+
+  bool drain(double seconds) override {
+    if (!server)
+      return true;
+    if (auto *health = server->GetHealthCheckService())
+      health->SetServingStatus(false);
+    auto limit = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                                        std::chrono::duration<double>(seconds));
+    server->Shutdown(limit);
+    return std::chrono::system_clock::now() < limit;
+  }
+
+private:
+  const GrpcOptions options;
+  BoundPort bound;
+  GrpcService service;
+  std::unique_ptr<grpc::Server> server;
+};
+
+} // namespace
+
+extern "C" GrpcServer *cleaveOpenGrpcServer(const GrpcOptions &options, InferenceServer &server, Error &error) {
+  // What clients do wrong is no line on the server's standard error, unless somebody asks gRPC for it.
+  if (!std::getenv("GRPC_VERBOSITY"))
+    gpr_set_log_function([](gpr_log_func_args *) {});
+  auto made = std::make_unique<Server>(options, server);
+  error = made->bind();
+  return error ? nullptr : made.release();
+}
+
+} // namespace cleave::runtime::serve

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The Open Inference Protocol over HTTP: which path asks for what, and what the answers are.
+
+#ifndef CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVICE_H
+#define CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVICE_H
+
+#include "runtime/serve/ServerState.h"
+#include "runtime/serve/http/HttpServer.h"
+
+namespace cleave::runtime::serve {
+
+class HttpService {
+public:
+  explicit HttpService(ServerState &server) : server(server) {}
+
+  /// Answers a request, now or when its batch is over. An HttpHandler.
+  HttpGone handle(HttpRequest request, HttpAnswer answer);
+
+  /// For the metrics.
+  std::function<unsigned()> countConnections;
+
+private:
+  struct Path;
+  struct Exchange;
+  HttpResponse health(const Path &path) const;
+  HttpResponse serverMetadata() const;
+  HttpResponse modelMetadata(const Path &path) const;
+  HttpResponse modelReady(const Path &path) const;
+  HttpResponse modelConfig(const Path &path) const;
+  static void changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path);
+  HttpGone infer(const std::shared_ptr<Exchange> &exchange, const Path &path);
+
+  ServerState &server;
+};
+
+} // namespace cleave::runtime::serve
+
+#endif // CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVICE_H
