@@ -24,6 +24,9 @@ if(CLEAVE_UNITY)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 endif()
 
+# libstdc++ 12's sorts call a function that it declares deprecated itself, which clang reports where they are used.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
+
 # Warnings that every target of ours is built with.
 function(cleave_warnings target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-unused-parameter>)

@@ -34,6 +34,9 @@ HostTensor HostTensor::fromAttribute(DenseElementsAttr attribute) {
   }
   size_t width = static_cast<size_t>(tensorBytes(type)) / std::max<int64_t>(type.getNumElements(), 1);
   ArrayRef<char> raw = attribute.getRawData();
+  // Of no elements there is nothing to copy, from nowhere.
+  if (raw.empty())
+    return tensor;
   if (attribute.isSplat())
     for (int64_t i = 0; i < type.getNumElements(); ++i)
       std::memcpy(writable + i * width, raw.data(), width);

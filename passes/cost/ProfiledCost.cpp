@@ -19,7 +19,7 @@ ProfiledCost::ProfiledCost(const Machine &machine, const runtime::PlanContents &
   unsigned cores = plan.devices.empty() ? 1 : plan.devices.front().cores;
   wake = profile.number("wake:" + runtime::divisionName(devices, cores)).value_or(0);
   for (const runtime::Program &program : entry.programs)
-    for (const runtime::KernelUse &use : runtime::kernelUsesOf(plan, program, cores)) {
+    for (const runtime::KernelUse &use : runtime::kernelUsesOf(program, cores)) {
       ++calls;
       if (const auto *time = profile.kernel(runtime::Profile::keyOf(use.signature(plan), devices, cores)))
         times[use.instruction] = time;

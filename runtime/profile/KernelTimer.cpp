@@ -323,7 +323,7 @@ Error profileKernels(const Plan &plan, const Entry &entry, size_t devices, unsig
   for (const Program &program : entry.programs) {
     auto timer = std::make_unique<KernelTimer>(plan, program, memory, cores);
     size_t before = missing.size();
-    for (KernelUse &use : kernelUsesOf(*plan, program, cores))
+    for (KernelUse &use : kernelUsesOf(program, cores))
       if (uint64_t key = Profile::keyOf(use.signature(*plan), devices, cores); !profile.kernel(key))
         missing.try_emplace(key, std::move(use), timer.get());
     if (missing.size() == before)

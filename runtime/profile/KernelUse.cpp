@@ -32,8 +32,7 @@ constexpr size_t mostBack = 1000;
 
 class UseReader {
 public:
-  UseReader(const PlanContents &plan, const Program &program, unsigned cores)
-      : plan(plan), program(program), caches(std::max(1u, cores) * ownCacheBytes()) {
+  UseReader(const Program &program, unsigned cores) : program(program), caches(std::max(1u, cores) * ownCacheBytes()) {
     lasts.resize(program.buffers.size());
     std::vector<bool> counted(program.buffers.size());
     for (const Instruction &instruction : program.prepare)
@@ -128,7 +127,6 @@ private:
     }
   }
 
-  const PlanContents &plan;
   const Program &program;
   const uint64_t caches;
   std::vector<bool> lasts;                    ///< by buffer that is no view
@@ -197,8 +195,8 @@ std::string KernelUse::signature(const PlanContents &plan) const {
   return out.str();
 }
 
-std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program, unsigned cores) {
-  UseReader reader(plan, program, cores);
+std::vector<KernelUse> kernelUsesOf(const Program &program, unsigned cores) {
+  UseReader reader(program, cores);
   std::vector<KernelUse> uses;
   for (size_t i = 0; i != program.body.size(); ++i)
     if (std::holds_alternative<Call>(program.body[i].action))

@@ -38,7 +38,7 @@ struct KernelUse {
 };
 
 /// The uses of all calls of the program's body, on a device of so many cores of this host.
-std::vector<KernelUse> kernelUsesOf(const PlanContents &plan, const Program &program, unsigned cores);
+std::vector<KernelUse> kernelUsesOf(const Program &program, unsigned cores);
 
 } // namespace cleave::runtime
 

@@ -23,7 +23,10 @@ Error readListenAddress(const std::string &text, const char *flag, std::string &
 }
 
 std::string listenAddressText(const std::string &host, uint16_t port) {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+  std::string text = host;
+  if (host.find(':') != std::string::npos)
+    text.insert(0, 1, '[').push_back(']');
+  return text.append(1, ':').append(std::to_string(port));
 }
 
 } // namespace cleave::runtime::serve

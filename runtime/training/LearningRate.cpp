@@ -78,7 +78,7 @@ Expected<std::vector<NamedTensor>> LearningRate::tensors() const {
   std::vector<NamedTensor> tensors;
   if (schedule)
     for (auto [name, member] : rateParameters) {
-      auto tensor = HostTensor::allocate({ElementType::F64, {}});
+      auto tensor = HostTensor::allocate({ElementType::F64, {}, {}});
       if (!tensor)
         return tensor.error();
       tensor->as<double>()[0] = *schedule.*member;

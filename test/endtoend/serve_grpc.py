@@ -351,6 +351,8 @@ def check_refused(known):
 def main():
     if not os.path.exists(os.path.join(NODE, "node_modules/@grpc/grpc-js")):
         skip("no @grpc/grpc-js; run tools/setup --tests")
+    if not os.path.exists(os.path.join(os.path.dirname(program()), "cleave-grpc.so")):
+        skip("built without gRPC")
     with tempfile.TemporaryDirectory() as folder:
         known = KnownModel(folder)
         check_refused(known)

@@ -92,7 +92,7 @@ TEST(GpuRows, LayerNorm) {
           variance += std::pow(x.real({r, i}) - mean, 2) / static_cast<double>(length);
         for (int64_t i = 0; i < length; ++i)
           y.setReal(y.position({r, i}),
-                    (x.real({r, i}) - mean) / std::sqrt(variance + 1e-5) * scale.real({i}) + bias.real({i}));
+                    (x.real({r, i}) - mean) / std::sqrt(variance + 1e-5) * scale.real(i) + bias.real(i));
       }
       std::string t = x.type(), s = scale.type();
       double unit = element == "bf16" ? 0.05 : 2e-5;
@@ -211,8 +211,7 @@ TEST(GpuRows, Elementwise) {
   }
   for (const Shape &shape : {Shape{700, 384}, Shape{301, 77}}) {
     Tensor x = Tensor("bf16", shape).fill(random, -2, 2), bias = Tensor("bf16", {shape[1]}).fill(random, -2, 2), y = x;
-    forEachIndex(shape,
-                 [&](const Shape &index) { y.setReal(y.position(index), x.real(index) + bias.real({index[1]})); });
+    forEachIndex(shape, [&](const Shape &index) { y.setReal(y.position(index), x.real(index) + bias.real(index[1])); });
     std::string t = x.type();
     cases.push_back({"  %y0 = dfg.add %a, %b : (" + t + ", " + bias.type() + ") -> " + t, {x, bias}, {y}});
   }

@@ -77,7 +77,7 @@ TEST(Tile, Products) {
         for (int64_t j = 0; j < k; ++j)
           sum += lhs.real(swapLhs ? Shape{j, index[0]} : Shape{index[0], j}) *
                  rhs.real(swapRhs ? Shape{index[1], j} : Shape{j, index[1]});
-        result.setReal(result.position(index), goesOn ? std::max(sum + bias.real({index[1]}), 0.0) : sum);
+        result.setReal(result.position(index), goesOn ? std::max(sum + bias.real(index[1]), 0.0) : sum);
       });
       std::string product = "dot_general %a, %b {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = " +
                             array({swapLhs ? 0 : 1}) + ", rhs_contracting = " + array({swapRhs ? 1 : 0}) + "}";

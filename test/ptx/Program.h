@@ -133,7 +133,11 @@ struct Instruction {
 
 /// `function` of one lane and, made of it, of a warp's: of lanes that have ended, too, whose slots nobody reads.
 template <Instruction::Function function> void onLanes(const Instruction &i, uint64_t *slots) {
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
 #pragma GCC ivdep
+#endif
   for (uint32_t lane = 0; lane != lanesOfWarp; ++lane)
     function(i, slots + lane);
 }

@@ -87,7 +87,7 @@ PlanBuilder callsPlan() {
 // Calls on passing buffers are alike wherever these lie; a call on a weight is another.
 TEST_F(ProfileTest, TellsUsesApart) {
   Plan plan = callsPlan().read();
-  auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0], 1);
+  auto uses = kernelUsesOf(plan->entries[0].programs[0], 1);
   ASSERT_EQ(uses.size(), 3u);
   EXPECT_EQ(uses[0].signature(*plan), uses[1].signature(*plan));
   EXPECT_NE(uses[0].signature(*plan), uses[2].signature(*plan));
@@ -115,7 +115,7 @@ TEST_F(ProfileTest, KnowsWhatIsWarm) {
   Point second = builder.call(d, "between", big, {b, c}, {first});
   builder.call(d, "backward", small, {a, e}, {second});
   Plan plan = builder.read();
-  auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0], 1);
+  auto uses = kernelUsesOf(plan->entries[0].programs[0], 1);
   ASSERT_EQ(uses.size(), 3u);
   EXPECT_TRUE(uses[0].arguments[0].isWarm);
   EXPECT_FALSE(uses[2].arguments[0].isWarm);
@@ -135,7 +135,7 @@ TEST_F(ProfileTest, ForgetsAfterManyCalls) {
       last = builder.call(d, "between", kernel, {b, c}, {last});
     builder.call(d, "backward", kernel, {a, c}, {last});
     Plan plan = builder.read();
-    auto uses = kernelUsesOf(*plan, plan->entries[0].programs[0], 1);
+    auto uses = kernelUsesOf(plan->entries[0].programs[0], 1);
     EXPECT_EQ(uses.back().arguments[0].isWarm, calls < 1000) << calls;
   }
 }
@@ -148,7 +148,7 @@ TEST_F(ProfileTest, MeasuresKernels) {
   ASSERT_FALSE(profileKernels(plan, plan->entries[0], 2, 1, profile, [&](size_t, size_t count) { told = count; }));
   EXPECT_EQ(profile.numKernels(), 2u);
   EXPECT_EQ(told, 2u);
-  for (const KernelUse &use : kernelUsesOf(*plan, plan->entries[0].programs[0], 1)) {
+  for (const KernelUse &use : kernelUsesOf(plan->entries[0].programs[0], 1)) {
     const KernelTime *time = profile.kernel(Profile::keyOf(use.signature(*plan), 2, 1));
     ASSERT_NE(time, nullptr);
     EXPECT_GT(time->alone, 0);

@@ -20,7 +20,7 @@ namespace {
 class MpiCommunicator : public Communicator {
 public:
   MpiCommunicator(const Channels &channels, const std::vector<uint32_t> &rankOfSite, MPI_Comm world, MpiWaiter &waiter)
-      : channels(channels), rankOfSite(rankOfSite), world(world), waiter(waiter), rank(rankIn(world)),
+      : rankOfSite(rankOfSite), world(world), waiter(waiter), rank(rankIn(world)),
         inner(channels.within([&](uint32_t site) { return isHere(site); })), local(createLocalCommunicator(inner)) {
     for (Phase phase : {Phase::Prepare, Phase::Body})
       for (const auto &[number, channel] : channels.of(phase))
@@ -177,7 +177,6 @@ private:
     return Error::success();
   }
 
-  const Channels &channels;
   const std::vector<uint32_t> rankOfSite;
   const MPI_Comm world;
   MpiWaiter &waiter;

@@ -3,6 +3,7 @@
 // gRPC binds and listens in one. So the port is bound here first, for who asks for one that is taken to learn it before
 // models are loaded; two sockets may be bound to a port as long as at most one of them listens.
 
+#include "runtime/serve/ListenAddress.h"
 #include "runtime/serve/grpc/GrpcServer.h"
 #include "runtime/serve/grpc/GrpcService.h"
 
@@ -70,10 +71,9 @@ public:
   Error start() override {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    std::string address =
-        options.address.find(':') == std::string::npos ? options.address : "[" + options.address + "]";
+    std::string address = listenAddressText(options.address, bound.port);
     int got = 0;
-    builder.AddListeningPort(address + ":" + std::to_string(bound.port), grpc::InsecureServerCredentials(), &got);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &got);
     builder.RegisterService(&service);
     auto limit = [](double value) { return static_cast<int>(std::min(value, 2e9)); };
     builder.SetMaxReceiveMessageSize(limit(static_cast<double>(options.messageBytes)));
@@ -84,7 +84,7 @@ public:
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limit(options.handshakeSeconds * 1e3));
     server = builder.BuildAndStart();
     if (!server || got != bound.port)
-      return makeError(Status::Failure, "cannot listen at ", address, ":", bound.port,
+      return makeError(Status::Failure, "cannot listen at ", address,
                        ": another program has the port; choose another one with --grpc");
     return Error::success();
   }
