@@ -211,7 +211,8 @@ Value SoftplusOp::buildElement(OpBuilder &builder, ValueRange x) {
 
 Value LeakyReluOp::buildElement(OpBuilder &builder, ValueRange x) {
   Elements e(builder, *this);
-  return e.select(e.isPositive(x[0]), x[0], e.scaled(x[0], getAlpha().convertToDouble()));
+  Value below = e.scaled(x[0], getAlpha().convertToDouble());
+  return e.select(e.isPositive(x[0]), x[0], below);
 }
 
 Value EluOp::buildElement(OpBuilder &builder, ValueRange x) {

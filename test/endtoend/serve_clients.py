@@ -188,9 +188,10 @@ def check_load(server, folder):
         metrics = server.ask("GET", "/metrics")[2].decode()
         return int(metrics.split(label)[1].split()[0])
 
-    for flags in (["--clients", "3"], ["--clients", "20", "--rate", "50", "--deadline", "20000", "--samples", "2"]):
+    closed, opened = ["--clients", "3"], ["--clients", "20", "--rate", "50", "--deadline", "20000", "--samples", "2"]
+    for name, flags in (("cleave", closed), ("cleave-run", opened)):
         report, before = os.path.join(folder, "load.json"), succeeded()
-        run(program("cleave-run"), "load", f"http://127.0.0.1:{server.port}", "--model", "lenet", "--seconds", "2",
+        run(program(name), "load", f"http://127.0.0.1:{server.port}", "--model", "lenet", "--seconds", "2",
             "--json", report, *flags)
         with open(report, encoding="utf-8") as file:
             result = json.load(file)

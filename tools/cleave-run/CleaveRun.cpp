@@ -181,7 +181,7 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   addTrainArguments(*trainCommand, training);
 #if defined(CLEAVE_SERVE)
   cleave::ServeArguments serving;
-  CLI::App *serveCommand = app.add_subcommand("serve", "Serves plans over HTTP. See serve --help.");
+  CLI::App *serveCommand = app.add_subcommand("serve", "Serves plans over HTTP and gRPC. See serve --help.");
   serveCommand->add_option("PLAN", serving.options.plans, "plans, or NAME=PLAN; or --models");
   addServeArguments(*serveCommand, serving);
   serve::LoadOptions load;

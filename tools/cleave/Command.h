@@ -29,6 +29,7 @@ void addDiffCommand(CLI::App &app, Action &chosen);
 void addExplainCommand(CLI::App &app, Action &chosen);
 void addExportCommand(CLI::App &app, Action &chosen);
 void addImportCommand(CLI::App &app, Action &chosen);
+void addLoadCommand(CLI::App &app, Action &chosen);
 void addPartitionCommand(CLI::App &app, Action &chosen);
 void addProbeCommand(CLI::App &app, Action &chosen);
 void addProfileCommand(CLI::App &app, Action &chosen);

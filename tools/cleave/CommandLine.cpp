@@ -53,10 +53,10 @@ static int runCommand(int argc, char **argv) {
   CLI::App app("Cleave places the operators of a model on devices, makes a plan of it, and runs the plan.", "cleave");
   app.set_version_flag("--version", "cleave " CLEAVE_VERSION);
   Action chosen;
-  for (auto add : {addCheckCommand, addImportCommand, addCompileCommand, addExplainCommand, addExportCommand,
-                   addDiffCommand, addSimulateCommand, addProfileCommand, addRunCommand, addServeCommand,
-                   addTrainCommand, addVerifyCommand, addScheduleCommand, addPartitionCommand, addZooCommand,
-                   addVocabularyCommand, addBenchCommand, addProbeCommand, addCalibrateCommand})
+  for (auto add : {addCheckCommand, addImportCommand,     addCompileCommand, addExplainCommand,  addExportCommand,
+                   addDiffCommand,  addSimulateCommand,   addProfileCommand, addRunCommand,      addServeCommand,
+                   addLoadCommand,  addTrainCommand,      addVerifyCommand,  addScheduleCommand, addPartitionCommand,
+                   addZooCommand,   addVocabularyCommand, addBenchCommand,   addProbeCommand,    addCalibrateCommand})
     add(app, chosen);
   checkNumbers(app);
   int code = parse(app, argc, argv);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `cleave serve`: serves plans over HTTP, or compiles a model in memory for several batches and serves that.
+// `cleave serve`: serves plans over HTTP and gRPC, or compiles a model in memory for several batches and serves that.
 
 #include "tools/cleave-run/ServeArguments.h"
 #include "tools/cleave/Command.h"
@@ -45,7 +45,7 @@ bool isModel(const std::vector<std::string> &plans) {
 
 void addServeCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ServeModelOptions>();
-  CLI::App *command = app.add_subcommand("serve", "Answers requests over HTTP, by plans or by a model.");
+  CLI::App *command = app.add_subcommand("serve", "Answers requests over HTTP and gRPC, by plans or by a model.");
   command->add_option(
       "MODEL|PLAN", options->serving.options.plans,
       "plans, or NAME=PLAN; or a model, which is compiled in memory, as with --max-batch 32; or --models");
