@@ -372,4 +372,5 @@ def main():
             check_drain(server, known)
 
 
-main()
+if __name__ == "__main__":
+    main()

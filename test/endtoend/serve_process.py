@@ -51,16 +51,16 @@ class KnownModel:
 class Server:
     """`cleave-run serve` or another command that serves, on a free port of this machine; ends with the block."""
 
-    def __init__(self, *arguments, command=None):
+    def __init__(self, *arguments, command=None, limit=300):
         self.command = command or [program("cleave-run"), "serve"]
-        self.arguments = arguments
+        self.arguments, self.limit = arguments, limit
 
     def __enter__(self):
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([*self.command, *self.arguments, "--http", "0"], stdout=subprocess.PIPE,
                                         stderr=self.errors, text=True)
         # A test that hangs ends.
-        self.guard = threading.Timer(300, self.process.kill)
+        self.guard = threading.Timer(self.limit, self.process.kill)
         self.guard.start()
         self.lines, self.grpc_port = [], None
         for line in self.process.stdout:
