@@ -24,12 +24,12 @@ public:
     int64_t request = 0, queue = 0, gathering = 0, running = 0, scattering = 0;
     std::map<uint64_t, uint64_t> batchesOfSamples; ///< by the number of samples, without padding
     /// By bound of `latencyBounds`, the requests that took no longer; the last one counts all.
-    std::array<uint64_t, 15> latencies = {};
+    std::array<uint64_t, 18> latencies = {};
     double latencySeconds = 0;
   };
   /// Seconds of Counts::latencies; the last bound is infinite.
-  static constexpr std::array<double, 14> latencyBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-                                                           0.25,  0.5,    1,     2.5,  5,     10,   30};
+  static constexpr std::array<double, 17> latencyBounds = {
+      0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 
   void countRequest(const InferenceJob &job, Outcome outcome);
   void countBatch(uint64_t samples);

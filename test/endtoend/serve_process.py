@@ -61,6 +61,7 @@ class Server:
                                         stderr=self.errors, text=True)
         # A test that hangs ends.
         self.guard = threading.Timer(self.limit, self.process.kill)
+        self.guard.daemon = True
         self.guard.start()
         self.lines, self.grpc_port = [], None
         for line in self.process.stdout:

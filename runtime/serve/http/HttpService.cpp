@@ -10,6 +10,8 @@
 #include "runtime/serve/Metrics.h"
 #include "runtime/serve/http/JsonInference.h"
 
+#include "StatusPage.inc"
+
 #include <sstream>
 
 namespace cleave::runtime::serve {
@@ -75,6 +77,8 @@ struct HttpService::Path {
     return is({"v2", "repository", "index"}) || (parts.size() == 5 && parts[0] == "v2" && parts[1] == "repository" &&
                                                  parts[2] == "models" && (parts[4] == "load" || parts[4] == "unload"));
   }
+  /// A page that has nothing in it but how to ask for the rest.
+  bool isPage() const { return parts.empty() || is({""}); }
   bool isHealth() const { return parts.size() == 3 && parts[0] == "v2" && parts[1] == "health"; }
 
   std::vector<std::string> parts;
@@ -99,10 +103,21 @@ struct HttpService::Exchange {
   }
 };
 
+/// What the server is doing, for people; it asks nobody else for anything, and nobody else may ask for it.
+static HttpResponse statusPageResponse() {
+  return {
+      200,
+      "text/html; charset=utf-8",
+      {{"Content-Security-Policy", "default-src 'none'; connect-src 'self'; img-src data:; script-src 'unsafe-inline'; "
+                                   "style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"},
+       {"X-Content-Type-Options", "nosniff"}},
+      {statusPage}};
+}
+
 HttpGone HttpService::handle(HttpRequest request, HttpAnswer answer) {
   auto exchange = std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), server});
   Path path(exchange->request.target);
-  if (!path.isHealth() && !server.isAllowed(exchange->request.header("authorization"))) {
+  if (!path.isHealth() && !path.isPage() && !server.isAllowed(exchange->request.header("authorization"))) {
     HttpResponse response = refuse(401, "a request expects the header Authorization with this server's bearer token");
     response.headers["WWW-Authenticate"] = "Bearer";
     exchange->end(std::move(response));
@@ -112,8 +127,8 @@ HttpGone HttpService::handle(HttpRequest request, HttpAnswer answer) {
   ModelFolder *repository = server.folder;
   bool isRepository = repository && path.isRepository();
   const std::string &method = exchange->request.method, expected = isInference || isRepository ? "POST" : "GET";
-  bool isKnown = isRepository || path.isHealth() || path.is({"v2"}) || path.is({"metrics"}) || isInference ||
-                 path.action == "metadata" || path.action == "ready" || path.action == "config";
+  bool isKnown = isRepository || path.isHealth() || path.isPage() || path.is({"v2"}) || path.is({"metrics"}) ||
+                 isInference || path.action == "metadata" || path.action == "ready" || path.action == "config";
   if (isKnown && method != expected && !(expected == "GET" && method == "HEAD")) {
     HttpResponse response = refuse(405, "the path expects " + expected + ", got " + method);
     response.headers["Allow"] = expected;
@@ -126,6 +141,8 @@ HttpGone HttpService::handle(HttpRequest request, HttpAnswer answer) {
     changeModels(*repository, exchange, path);
   else if (path.isHealth())
     exchange->end(health(path));
+  else if (path.isPage())
+    exchange->end(statusPageResponse());
   else if (path.is({"v2"}))
     exchange->end(serverMetadata());
   else if (path.is({"metrics"}))
