@@ -91,9 +91,7 @@ class GrpcService::Inference final : public grpc::ServerUnaryReactor {
 public:
   Inference(GrpcService &service, grpc::CallbackServerContext &context, const inference::ModelInferRequest &message,
             inference::ModelInferResponse &response)
-      : service(service), call{context, "ModelInfer", message.ByteSizeLong()}, response(response) {
-    ++service.pending;
-  }
+      : service(service), call{context, "ModelInfer", message.ByteSizeLong()}, response(response) {}
 
   void begin(const inference::ModelInferRequest &message) {
     if (grpc::Status status = checkToken(service.server, call.context); !status.ok())
@@ -137,10 +135,7 @@ private:
       model->cancel(id);
   }
 
-  void OnDone() override {
-    --service.pending;
-    delete this;
-  }
+  void OnDone() override { delete this; }
 
   GrpcService &service;
   const Call call;
@@ -154,6 +149,7 @@ private:
 grpc::ServerUnaryReactor *GrpcService::ModelInfer(grpc::CallbackServerContext *context,
                                                   const inference::ModelInferRequest *request,
                                                   inference::ModelInferResponse *response) {
+  // Its own from here on: OnDone.
   auto *made = new Inference(*this, *context, *request, *response);
   made->begin(*request);
   return made;

@@ -9,8 +9,6 @@
 
 #include "open_inference.grpc.pb.h"
 
-#include <atomic>
-
 namespace cleave::runtime::serve {
 
 class GrpcService final : public inference::GRPCInferenceService::CallbackService {
@@ -36,13 +34,9 @@ public:
                                        const inference::ModelInferRequest *request,
                                        inference::ModelInferResponse *response) override;
 
-  /// Inferences that have no answer yet.
-  unsigned numPending() const { return pending; }
-
 private:
   class Inference;
   InferenceServer &server;
-  std::atomic<unsigned> pending = 0;
 };
 
 } // namespace cleave::runtime::serve
