@@ -34,7 +34,7 @@ HostTensor HostTensor::fromAttribute(DenseElementsAttr attribute) {
   }
   size_t width = static_cast<size_t>(tensorBytes(type)) / std::max<int64_t>(type.getNumElements(), 1);
   ArrayRef<char> raw = attribute.getRawData();
-  // Of no elements there is nothing to copy, from nowhere.
+  // The data of an empty attribute may be null, which memcpy must not be given.
   if (raw.empty())
     return tensor;
   if (attribute.isSplat())

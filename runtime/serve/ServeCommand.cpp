@@ -52,6 +52,9 @@ public:
     if (!options.grpcAddress.empty())
       if (Error error = readListenAddress(options.grpcAddress, "--grpc", grpc.address, grpc.port))
         return error;
+    if (!options.grpcAddress.empty() && grpc.port != 0 && grpc.port == http.port && grpc.address == http.address)
+      return makeError(Status::Usage, "--http and --grpc expect ports of their own, got ",
+                       listenAddressText(http.address, http.port), " for both");
     auto token = readToken(options.tokenFile);
     if (!token)
       return token.error();

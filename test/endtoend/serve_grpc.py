@@ -337,11 +337,13 @@ def check_refused(known):
     """One line, the right exit code, and no port."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        for code, message, address in (
-                (1, f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another port with --grpc", port),
-                (2, "--grpc expects a port, :PORT, HOST:PORT or [HOST]:PORT", "localhost:x"),
-                (2, "the address to listen at expects an IP address", "nowhere:1")):
-            done = subprocess.run([program("cleave-run"), "serve", known.plan, "--http", "0", "--grpc", address],
+        for code, message, address, http in (
+                (1, f"cannot listen at 127.0.0.1:{port}: Address already in use; choose another port with --grpc", port,
+                 "0"),
+                (2, "--grpc expects a port, :PORT, HOST:PORT or [HOST]:PORT", "localhost:x", "0"),
+                (2, "the address to listen at expects an IP address", "nowhere:1", "0"),
+                (2, "--http and --grpc expect ports of their own, got 127.0.0.1:8000 for both", "8000", "8000")):
+            done = subprocess.run([program("cleave-run"), "serve", known.plan, "--http", http, "--grpc", address],
                                   capture_output=True, text=True, check=False, timeout=120)
             errors = done.stderr.splitlines()
             assert done.returncode == code and len(errors) == 1 and message in errors[0], (address, done)

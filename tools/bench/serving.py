@@ -37,10 +37,10 @@ def models(folder):
     yield "encoder", encoder
     for name in ("resnet50", "squeezenet"):
         file = os.path.join(SHARED, "models", name, "model.onnx")
-        if not os.path.exists(file):
-            file = os.path.join(folder, name + ".onnx")
-            cleave("zoo", name, "--weights", "-o", file)
-        yield name, file
+        if os.path.exists(file):
+            yield name, file
+        else:
+            print(f"{name} is left out: there is no {file}", flush=True)
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def load(url, model, seconds, **flags):
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         words = [word for name, value in flags.items() for word in ("--" + name, value)]
         cleave("load", url, "--model", model, "--seconds", seconds, "--json", file.name, *words, name="cleave-run")
-        return json.load(open(file.name, encoding="utf-8"))
+        return json.load(file)
 
 
 def ceiling(file, machine, folder):

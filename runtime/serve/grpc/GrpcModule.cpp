@@ -8,9 +8,11 @@
 #include "runtime/serve/grpc/GrpcService.h"
 
 #include <arpa/inet.h>
+#include <cstdlib>
 #include <cstring>
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 #include <unistd.h>
 
@@ -57,6 +59,9 @@ private:
   int socket = -1;
 };
 
+/// Bytes that messages may take while they are received, at least.
+constexpr size_t leastMemory = size_t(512) << 20;
+
 class Server final : public GrpcServer {
 public:
   Server(GrpcOptions options, InferenceServer &server) : options(std::move(options)), service(server) {}
@@ -77,6 +82,10 @@ public:
     builder.RegisterService(&service);
     auto limit = [](double value) { return static_cast<int>(std::min(value, 2e9)); };
     builder.SetMaxReceiveMessageSize(limit(static_cast<double>(options.messageBytes)));
+    // Messages that are on their way in, of all connections together: gRPC has no limit of connections.
+    grpc::ResourceQuota quota("cleave");
+    quota.Resize(std::max<size_t>(leastMemory, 8 * options.messageBytes));
+    builder.SetResourceQuota(quota);
     // Whoever is faster has the port; otherwise both would.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limit(options.headerBytes));

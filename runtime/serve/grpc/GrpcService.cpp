@@ -141,7 +141,7 @@ private:
   const Call call;
   inference::ModelInferResponse &response;
   InferenceRequest request;
-  /// Not held: a model that has been taken out ends where nobody waits for it.
+  /// Weak, so that a model that has been taken out does not end, and wait for its thread, in a thread of gRPC's.
   std::weak_ptr<InferenceModel> present;
   RequestId id = 0;
 };

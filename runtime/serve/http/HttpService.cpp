@@ -103,7 +103,7 @@ struct HttpService::Exchange {
   }
 };
 
-/// What the server is doing, for people; it asks nobody else for anything, and nobody else may ask for it.
+/// What the server is doing, for people. It loads nothing from elsewhere, and no other site may embed it.
 static HttpResponse statusPageResponse() {
   return {
       200,
