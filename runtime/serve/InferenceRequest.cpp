@@ -18,7 +18,7 @@ template <typename... Parts> static Error refuse(const Parts &...parts) { return
 
 std::string quotedName(std::string_view name) { return "\"" + std::string(name.substr(0, 80)) + "\""; }
 
-static std::string text(const std::vector<int64_t> &shape) {
+std::string shapeText(const std::vector<int64_t> &shape) {
   std::string list;
   for (int64_t size : shape)
     list += (list.empty() ? "" : ",") + std::to_string(size);
@@ -53,15 +53,16 @@ Expected<TensorType> RequestBuilder::typeOf(size_t input, const std::vector<int6
   TensorType type{port.type.element, shape, {}};
   if (!plan.isBatched()) {
     if (shape != expected)
-      return refuse("input ", quotedName(port.name), " expects shape ", text(expected), ", got ", text(shape));
+      return refuse("input ", quotedName(port.name), " expects shape ", shapeText(expected), ", got ",
+                    shapeText(shape));
     return type;
   }
   bool fits = shape.size() == expected.size() + 1 && std::equal(expected.begin(), expected.end(), shape.begin() + 1) &&
               shape.front() >= 1 && shape.front() <= mostSamples;
   if (!fits) {
     expected.insert(expected.begin(), -1);
-    return refuse("input ", quotedName(port.name), " expects shape ", text(expected), " of at least one sample, got ",
-                  text(shape));
+    return refuse("input ", quotedName(port.name), " expects shape ", shapeText(expected),
+                  " of at least one sample, got ", shapeText(shape));
   }
   auto samples = static_cast<uint64_t>(shape.front());
   if (hasSamples && samples != request.job->samples)

@@ -59,6 +59,8 @@ private:
 
 /// Names of others in messages: quoted, and shortened, as they may be anything.
 std::string quotedName(std::string_view name);
+/// "[2,10]".
+std::string shapeText(const std::vector<int64_t> &shape);
 
 /// What to say of a request for a model that is not there, and of one that got no answer.
 std::string missingModel(const std::string &name, const std::string &version);

@@ -44,12 +44,17 @@ grpc::Status checkToken(const InferenceServer &server, const grpc::CallbackServe
           "a call expects the metadata authorization with this server's bearer token"};
 }
 
+/// Who may make a call.
+enum class Access { Open, ByToken };
+
 /// Answers a call at once by what `fill` says.
 template <typename Request, typename Response, typename Fill>
-grpc::ServerUnaryReactor *answer(InferenceServer &server, grpc::CallbackServerContext &context, const char *method,
-                                 const Request &request, Response &response, Fill fill) {
+grpc::ServerUnaryReactor *answer(InferenceServer &server, grpc::CallbackServerContext &context, Access access,
+                                 const char *method, const Request &request, Response &response, Fill fill) {
   Call call{context, method, request.ByteSizeLong()};
-  grpc::Status status = fill();
+  grpc::Status status = access == Access::Open ? grpc::Status::OK : checkToken(server, context);
+  if (status.ok())
+    status = fill();
   server.log(call.entry(status, status.ok() ? response.ByteSizeLong() : 0));
   grpc::ServerUnaryReactor *reactor = context.DefaultReactor();
   reactor->Finish(status);
@@ -146,8 +151,7 @@ private:
   RequestId id = 0;
 };
 
-grpc::ServerUnaryReactor *GrpcService::ModelInfer(grpc::CallbackServerContext *context,
-                                                  const inference::ModelInferRequest *request,
+grpc::ServerUnaryReactor *GrpcService::ModelInfer(Context *context, const inference::ModelInferRequest *request,
                                                   inference::ModelInferResponse *response) {
   // Its own from here on: OnDone.
   auto *made = new Inference(*this, *context, *request, *response);
@@ -155,30 +159,25 @@ grpc::ServerUnaryReactor *GrpcService::ModelInfer(grpc::CallbackServerContext *c
   return made;
 }
 
-grpc::ServerUnaryReactor *GrpcService::ServerLive(grpc::CallbackServerContext *context,
-                                                  const inference::ServerLiveRequest *request,
+grpc::ServerUnaryReactor *GrpcService::ServerLive(Context *context, const inference::ServerLiveRequest *request,
                                                   inference::ServerLiveResponse *response) {
-  return answer(server, *context, "ServerLive", *request, *response, [&] {
+  return answer(server, *context, Access::Open, "ServerLive", *request, *response, [&] {
     response->set_live(true);
     return grpc::Status::OK;
   });
 }
 
-grpc::ServerUnaryReactor *GrpcService::ServerReady(grpc::CallbackServerContext *context,
-                                                   const inference::ServerReadyRequest *request,
+grpc::ServerUnaryReactor *GrpcService::ServerReady(Context *context, const inference::ServerReadyRequest *request,
                                                    inference::ServerReadyResponse *response) {
-  return answer(server, *context, "ServerReady", *request, *response, [&] {
+  return answer(server, *context, Access::Open, "ServerReady", *request, *response, [&] {
     response->set_ready(server.isReady());
     return grpc::Status::OK;
   });
 }
 
-grpc::ServerUnaryReactor *GrpcService::ModelReady(grpc::CallbackServerContext *context,
-                                                  const inference::ModelReadyRequest *request,
+grpc::ServerUnaryReactor *GrpcService::ModelReady(Context *context, const inference::ModelReadyRequest *request,
                                                   inference::ModelReadyResponse *response) {
-  return answer(server, *context, "ModelReady", *request, *response, [&] {
-    if (grpc::Status status = checkToken(server, *context); !status.ok())
-      return status;
+  return answer(server, *context, Access::ByToken, "ModelReady", *request, *response, [&] {
     auto model = server.find(request->name(), request->version());
     if (!model)
       return grpc::Status(grpc::StatusCode::NOT_FOUND, missingModel(request->name(), request->version()));
@@ -187,24 +186,18 @@ grpc::ServerUnaryReactor *GrpcService::ModelReady(grpc::CallbackServerContext *c
   });
 }
 
-grpc::ServerUnaryReactor *GrpcService::ServerMetadata(grpc::CallbackServerContext *context,
-                                                      const inference::ServerMetadataRequest *request,
+grpc::ServerUnaryReactor *GrpcService::ServerMetadata(Context *context, const inference::ServerMetadataRequest *request,
                                                       inference::ServerMetadataResponse *response) {
-  return answer(server, *context, "ServerMetadata", *request, *response, [&] {
-    if (grpc::Status status = checkToken(server, *context); !status.ok())
-      return status;
+  return answer(server, *context, Access::ByToken, "ServerMetadata", *request, *response, [&] {
     response->set_name("cleave");
     response->set_version(server.getVersion());
     return grpc::Status::OK;
   });
 }
 
-grpc::ServerUnaryReactor *GrpcService::ModelMetadata(grpc::CallbackServerContext *context,
-                                                     const inference::ModelMetadataRequest *request,
+grpc::ServerUnaryReactor *GrpcService::ModelMetadata(Context *context, const inference::ModelMetadataRequest *request,
                                                      inference::ModelMetadataResponse *response) {
-  return answer(server, *context, "ModelMetadata", *request, *response, [&] {
-    if (grpc::Status status = checkToken(server, *context); !status.ok())
-      return status;
+  return answer(server, *context, Access::ByToken, "ModelMetadata", *request, *response, [&] {
     auto model = server.find(request->name(), request->version());
     if (!model)
       return grpc::Status(grpc::StatusCode::NOT_FOUND, missingModel(request->name(), request->version()));

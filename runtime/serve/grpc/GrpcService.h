@@ -12,27 +12,24 @@
 namespace cleave::runtime::serve {
 
 class GrpcService final : public inference::GRPCInferenceService::CallbackService {
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+
 public:
   explicit GrpcService(InferenceServer &server) : server(server) {}
 
-  grpc::ServerUnaryReactor *ServerLive(grpc::CallbackServerContext *context,
-                                       const inference::ServerLiveRequest *request,
-                                       inference::ServerLiveResponse *response) override;
-  grpc::ServerUnaryReactor *ServerReady(grpc::CallbackServerContext *context,
-                                        const inference::ServerReadyRequest *request,
-                                        inference::ServerReadyResponse *response) override;
-  grpc::ServerUnaryReactor *ModelReady(grpc::CallbackServerContext *context,
-                                       const inference::ModelReadyRequest *request,
-                                       inference::ModelReadyResponse *response) override;
-  grpc::ServerUnaryReactor *ServerMetadata(grpc::CallbackServerContext *context,
-                                           const inference::ServerMetadataRequest *request,
-                                           inference::ServerMetadataResponse *response) override;
-  grpc::ServerUnaryReactor *ModelMetadata(grpc::CallbackServerContext *context,
-                                          const inference::ModelMetadataRequest *request,
-                                          inference::ModelMetadataResponse *response) override;
-  grpc::ServerUnaryReactor *ModelInfer(grpc::CallbackServerContext *context,
-                                       const inference::ModelInferRequest *request,
-                                       inference::ModelInferResponse *response) override;
+  Reactor *ServerLive(Context *context, const inference::ServerLiveRequest *request,
+                      inference::ServerLiveResponse *response) override;
+  Reactor *ServerReady(Context *context, const inference::ServerReadyRequest *request,
+                       inference::ServerReadyResponse *response) override;
+  Reactor *ModelReady(Context *context, const inference::ModelReadyRequest *request,
+                      inference::ModelReadyResponse *response) override;
+  Reactor *ServerMetadata(Context *context, const inference::ServerMetadataRequest *request,
+                          inference::ServerMetadataResponse *response) override;
+  Reactor *ModelMetadata(Context *context, const inference::ModelMetadataRequest *request,
+                         inference::ModelMetadataResponse *response) override;
+  Reactor *ModelInfer(Context *context, const inference::ModelInferRequest *request,
+                      inference::ModelInferResponse *response) override;
 
 private:
   class Inference;

@@ -8,9 +8,7 @@
 #include "runtime/serve/Datatype.h"
 #include "runtime/serve/http/TensorJson.h"
 
-#include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <sstream>
 
 namespace cleave::runtime::serve {
@@ -18,13 +16,6 @@ namespace cleave::runtime::serve {
 namespace dom = simdjson::dom;
 
 template <typename... Parts> static Error refuse(const Parts &...parts) { return makeError(Status::Failure, parts...); }
-
-static std::string text(const std::vector<int64_t> &shape) {
-  std::string list;
-  for (int64_t size : shape)
-    list += (list.empty() ? "" : ",") + std::to_string(size);
-  return "[" + list + "]";
-}
 
 namespace {
 
@@ -289,7 +280,7 @@ InferenceAnswer writeInferenceAnswer(const InferenceRequest &request, const Batc
     std::ostringstream output;
     output << (&wanted == request.outputs.data() ? "" : ", ")
            << "{\"name\": " << JsonString{plan.getOutputs()[wanted.port].name} << ", \"datatype\": \""
-           << datatypeName(tensor.type().element) << "\", \"shape\": " << text(tensor.type().shape);
+           << datatypeName(tensor.type().element) << "\", \"shape\": " << shapeText(tensor.type().shape);
     if (wanted.isBinary)
       output << ", \"parameters\": {\"binary_data_size\": " << tensor.bytes().size() << "}";
     json += output.str();
