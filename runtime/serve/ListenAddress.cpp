@@ -22,6 +22,26 @@ Error readListenAddress(const std::string &text, const char *flag, std::string &
   return Error::success();
 }
 
+Error cannotListen(const std::string &host, uint16_t port, const char *flag, const boost::system::error_code &error) {
+  return makeError(Status::Failure, "cannot listen at ", listenAddressText(host, port), ": ", error.message(),
+                   error == boost::asio::error::address_in_use ? std::string("; choose another port with ") + flag
+                                                               : std::string());
+}
+
+Error bindPort(boost::asio::ip::tcp::acceptor &acceptor, const std::string &host, uint16_t port, const char *flag) {
+  boost::system::error_code error;
+  auto address = boost::asio::ip::make_address(host, error);
+  if (error)
+    return makeError(Status::Usage, "the address to listen at expects an IP address, got \"", host, '"');
+  boost::asio::ip::tcp::endpoint endpoint(address, port);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error)
+    acceptor.set_option(boost::asio::ip::tcp::acceptor::reuse_address(true), error);
+  if (!error)
+    acceptor.bind(endpoint, error);
+  return error ? cannotListen(host, port, flag, error) : Error::success();
+}
+
 std::string listenAddressText(const std::string &host, uint16_t port) {
   std::string text = host;
   if (host.find(':') != std::string::npos)

@@ -7,57 +7,15 @@
 #include "runtime/serve/grpc/GrpcServer.h"
 #include "runtime/serve/grpc/GrpcService.h"
 
-#include <arpa/inet.h>
+#include <boost/asio/io_context.hpp>
 #include <cstdlib>
-#include <cstring>
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
-#include <unistd.h>
 
 namespace cleave::runtime::serve {
 namespace {
-
-class BoundPort {
-public:
-  ~BoundPort() {
-    if (socket >= 0)
-      close(socket);
-  }
-
-  Error bind(const std::string &address, uint16_t wanted) {
-    sockaddr_storage storage = {};
-    auto *v4 = reinterpret_cast<sockaddr_in *>(&storage);
-    auto *v6 = reinterpret_cast<sockaddr_in6 *>(&storage);
-    socklen_t length = sizeof(*v4);
-    if (inet_pton(AF_INET, address.c_str(), &v4->sin_addr) == 1) {
-      v4->sin_family = AF_INET;
-      v4->sin_port = htons(wanted);
-    } else if (inet_pton(AF_INET6, address.c_str(), &v6->sin6_addr) == 1) {
-      v6->sin6_family = AF_INET6;
-      v6->sin6_port = htons(wanted);
-      length = sizeof(*v6);
-    } else {
-      return makeError(Status::Usage, "the address to listen at expects an IP address, got \"", address, '"');
-    }
-    int yes = 1;
-    socket = ::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool isBound = socket >= 0 && setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
-                   ::bind(socket, reinterpret_cast<sockaddr *>(&storage), length) == 0 &&
-                   getsockname(socket, reinterpret_cast<sockaddr *>(&storage), &length) == 0;
-    if (!isBound)
-      return makeError(Status::Failure, "cannot listen at ", address, ":", wanted, ": ", std::strerror(errno),
-                       errno == EADDRINUSE ? "; choose another port with --grpc" : "");
-    port = ntohs(storage.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
-    return Error::success();
-  }
-
-  uint16_t port = 0;
-
-private:
-  int socket = -1;
-};
 
 /// Bytes that messages may take while they are received, at least.
 constexpr size_t leastMemory = size_t(512) << 20;
@@ -70,13 +28,13 @@ public:
       server->Shutdown(std::chrono::system_clock::now());
   }
 
-  Error bind() { return bound.bind(options.address, options.port); }
-  uint16_t port() const override { return bound.port; }
+  Error bind() { return bindPort(bound, options.address, options.port, "--grpc"); }
+  uint16_t port() const override { return bound.local_endpoint().port(); }
 
   Error start() override {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    std::string address = listenAddressText(options.address, bound.port);
+    std::string address = listenAddressText(options.address, port());
     int got = 0;
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &got);
     builder.RegisterService(&service);
@@ -92,7 +50,7 @@ public:
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limit(options.idleSeconds * 1e3));
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limit(options.handshakeSeconds * 1e3));
     server = builder.BuildAndStart();
-    if (!server || got != bound.port)
+    if (!server || got != port())
       return makeError(Status::Failure, "cannot listen at ", address,
                        ": another program has the port; choose another one with --grpc");
     return Error::success();
@@ -111,7 +69,9 @@ public:
 
 private:
   const GrpcOptions options;
-  BoundPort bound;
+  boost::asio::io_context context;
+  /// Never listens.
+  boost::asio::ip::tcp::acceptor bound{context};
   GrpcService service;
   std::unique_ptr<grpc::Server> server;
 };

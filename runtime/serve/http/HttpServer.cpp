@@ -2,6 +2,7 @@
 //
 // The listening socket, the threads and the list of connections.
 
+#include "runtime/serve/ListenAddress.h"
 #include "runtime/serve/http/HttpConnection.h"
 
 #include <boost/asio/steady_timer.hpp>
@@ -50,27 +51,12 @@ struct HttpServer::State : HttpConnections {
   std::vector<std::thread> threads;
 };
 
-static Error cannotListen(const HttpOptions &options, const boost::system::error_code &error) {
-  return makeError(Status::Failure, "cannot listen at ", options.address, ":", options.port, ": ", error.message(),
-                   error == boost::asio::error::address_in_use ? "; choose another port with --http" : "");
-}
-
 HttpServer::HttpServer(std::unique_ptr<State> state) : state(std::move(state)) {}
 
 Expected<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions &options, HttpHandler handler) {
   auto state = std::make_unique<State>(options, std::move(handler));
-  boost::system::error_code error;
-  auto address = boost::asio::ip::make_address(options.address, error);
-  if (error)
-    return makeError(Status::Usage, "the address to listen at expects an IP address, got \"", options.address, '"');
-  tcp::endpoint endpoint(address, options.port);
-  state->acceptor.open(endpoint.protocol(), error);
-  if (!error)
-    state->acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error)
-    state->acceptor.bind(endpoint, error);
-  if (error)
-    return cannotListen(options, error);
+  if (Error error = bindPort(state->acceptor, options.address, options.port, "--http"))
+    return error;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
@@ -88,7 +74,7 @@ Error HttpServer::start() {
   boost::system::error_code error;
   state->acceptor.listen(boost::asio::socket_base::max_listen_connections, error);
   if (error)
-    return cannotListen(state->options, error);
+    return cannotListen(state->options.address, state->options.port, "--http", error);
   state->accept();
   for (unsigned i = 0; i != std::max(1u, state->options.threads); ++i)
     state->threads.emplace_back([this] { state->context.run(); });
