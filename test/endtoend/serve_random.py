@@ -246,12 +246,14 @@ def settle(server):
 
 
 def check_flat(memory):
-    """The most of the last third is not more than that of the second by what a leak of a request's kilobyte would be."""
+    """The most of the last third is hardly more than that of the second: in two minutes, a kilobyte that each inference
+    left behind would be 15 to 20 MiB."""
     third = len(memory) // 3
     if third < 10:
         return
     before, after = max(memory[third:2 * third]), max(memory[2 * third:])
-    assert after < before * 1.15 + (16 << 20), f"memory grew from {before >> 20} to {after >> 20} MiB"
+    print(f"most memory: {before >> 20}, then {after >> 20} MiB")
+    assert after < before + (10 << 20), f"memory grew from {before >> 20} to {after >> 20} MiB"
 
 
 def main():
@@ -288,7 +290,6 @@ def main():
             assert server.stop() == 0, server.error_text()
             assert not server.error_text(), server.error_text()
         print(", ".join(f"{what}: {count}" for what, count in sorted(load.counts.items())))
-        print(f"memory: {memory[len(memory) // 3] >> 20} to {memory[-1] >> 20} MiB")
 
 
 main()
