@@ -10,6 +10,17 @@ using namespace mlir;
 
 namespace cleave::dfg {
 
+/// The element type of sums of products of such elements: that of both, or, of `wide` ones, the type in which narrow
+/// numbers are summed. Null where there is none.
+static Type elementOfSums(Type lhs, Type rhs, bool wide) {
+  if (!wide)
+    return lhs == rhs ? lhs : Type();
+  auto isByte = [](Type type) { return isa<IntegerType>(type) && type.getIntOrFloatBitWidth() == 8; };
+  if (isByte(lhs) && isByte(rhs))
+    return IntegerType::get(lhs.getContext(), 32);
+  return lhs == rhs && (lhs.isF16() || lhs.isBF16()) ? Type(Float32Type::get(lhs.getContext())) : Type();
+}
+
 //===-- dot_general -------------------------------------------------------------------------------------------===//
 
 static SmallVector<int64_t> freeDims(int64_t rank, ArrayRef<int64_t> batch, ArrayRef<int64_t> contracting) {
@@ -34,8 +45,10 @@ LogicalResult DotGeneralOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   auto fail = [&](const Twine &message) {
     return emitOptionalError(location, "'dfg.dot_general' ", message, ", got ", lhs, " and ", rhs);
   };
-  if (lhs.getElementType() != rhs.getElementType())
-    return fail("expects one element type");
+  Type element = elementOfSums(lhs.getElementType(), rhs.getElementType(), adaptor.getWide());
+  if (!element)
+    return fail(adaptor.getWide() ? "expects f16, bf16 or integers of 8 bits for a wide result"
+                                  : "expects one element type");
   auto distinct = [](ArrayRef<int64_t> a, ArrayRef<int64_t> b, int64_t rank) {
     SmallVector<int64_t> all(a);
     all.append(b.begin(), b.end());
@@ -62,10 +75,7 @@ LogicalResult DotGeneralOp::inferReturnTypes(MLIRContext *, std::optional<Locati
     shape.push_back(lhs.getDimSize(dim));
   for (int64_t dim : freeDims(rhs.getRank(), adaptor.getRhsBatch(), adaptor.getRhsContracting()))
     shape.push_back(rhs.getDimSize(dim));
-  Type element = lhs.getElementType();
-  if (adaptor.getWide() && !element.isF16() && !element.isBF16())
-    return fail("expects f16 or bf16 for a wide result");
-  types.push_back(RankedTensorType::get(shape, adaptor.getWide() ? Float32Type::get(lhs.getContext()) : element));
+  types.push_back(RankedTensorType::get(shape, element));
   return success();
 }
 
@@ -172,11 +182,12 @@ static void addWindowFactors(SplitRule &rule, RankedTensorType input, RankedTens
 LogicalResult ConvOp::inferReturnTypes(MLIRContext *, std::optional<Location> location, Adaptor adaptor,
                                        SmallVectorImpl<Type> &types) {
   auto input = tensorType(adaptor.getInput()), filter = tensorType(adaptor.getFilter());
-  if (input.getRank() < 3 || filter.getRank() != input.getRank() || input.getElementType() != filter.getElementType())
-    return emitOptionalError(location,
-                             "'dfg.conv' expects input and filter of one element type and one rank of at "
-                             "least 3, got ",
-                             input, " and ", filter);
+  Type element = elementOfSums(input.getElementType(), filter.getElementType(), adaptor.getWide());
+  if (input.getRank() < 3 || filter.getRank() != input.getRank() || !element)
+    return emitOptionalError(location, "'dfg.conv' expects input and filter of ",
+                             adaptor.getWide() ? "f16, bf16 or integers of 8 bits for a wide result"
+                                               : "one element type",
+                             " and one rank of at least 3, got ", input, " and ", filter);
   size_t rank = input.getRank() - 2;
   if (failed(checkWindow(location, "dfg.conv", rank, filter.getShape().drop_front(2), adaptor.getStrides(),
                          adaptor.getPads(), adaptor.getDilations())))
@@ -190,7 +201,7 @@ LogicalResult ConvOp::inferReturnTypes(MLIRContext *, std::optional<Location> lo
   SmallVector<int64_t> shape = {input.getDimSize(0), filter.getDimSize(0)};
   shape.append(windowPositions(input.getShape(), filter.getShape().drop_front(2), adaptor.getStrides(),
                                adaptor.getPads(), adaptor.getDilations()));
-  types.push_back(RankedTensorType::get(shape, input.getElementType()));
+  types.push_back(RankedTensorType::get(shape, element));
   return success();
 }
 
@@ -351,7 +362,7 @@ FailureOr<SmallVector<Value>> ConvOp::localize(OpBuilder &builder, const LocalIn
   auto groupFactor = rule.find("group");
   int64_t groups = groupFactor ? instance.sizes[*groupFactor] : getGroups();
   return SmallVector<Value>{ConvOp::create(builder, getLoc(), instance.operands[0], instance.operands[1], getStrides(),
-                                           padsOfPart(rule, getPads(), instance), getDilations(), groups)};
+                                           padsOfPart(rule, getPads(), instance), getDilations(), groups, getWide())};
 }
 
 /// How many positions of each window lie on the input, as one value a position of the result along dimension `i + 2`.

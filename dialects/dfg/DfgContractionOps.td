@@ -12,7 +12,8 @@ def Dfg_DotGeneralOp : Dfg_Operator<"dot_general", [DeclareOpInterfaceMethods<Li
   let summary = "the product of two tensors over chosen dimensions";
   let description = [{
     Sums over the contracting dimensions, pairs up the batch dimensions. The result's dimensions: batch, the free ones
-    of `lhs`, the free ones of `rhs`, each in order. With `wide`, the sums of f16 and bf16 are given in f32, not rounded.
+    of `lhs`, the free ones of `rhs`, each in order. With `wide`, the sums of f16 and bf16 are given in f32, not rounded,
+    and those of integers of 8 bits, signed or not on either side, in i32.
 
     ```mlir
     %0 = dfg.dot_general %a, %b {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>,
@@ -36,7 +37,8 @@ def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<LibraryInterfac
   let summary = "convolution (cross-correlation)";
   let description = [{
     `input` is N×C×spatial, `filter` O×C/groups×window, the result N×O×spatial. `pads` holds the zeros before each
-    spatial dimension, then those after each.
+    spatial dimension, then those after each. With `wide`, the sums of integers of 8 bits, signed or not on either side,
+    are given in i32.
 
     ```mlir
     %0 = dfg.conv %x, %w {strides = array<i64: 2, 2>, pads = array<i64: 3, 3, 3, 3>, dilations = array<i64: 1, 1>,
@@ -45,7 +47,7 @@ def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<LibraryInterfac
   }];
   let arguments = (ins Dfg_NumberTensor:$input, Dfg_NumberTensor:$filter, DenseI64ArrayAttr:$strides,
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
-                       DefaultValuedAttr<I64Attr, "1">:$groups);
+                       DefaultValuedAttr<I64Attr, "1">:$groups, UnitAttr:$wide);
   let results = (outs Dfg_Tensor:$result);
   let extraClassDeclaration = Dfg_Localize;
 }

@@ -9,15 +9,15 @@ using namespace mlir;
 
 namespace cleave::dfg {
 
-/// A sum of products over the loops in `reduced`, from zero, in the type of computation.
+/// A sum of products over the loops in `reduced`, from zero, in the type of computation for a result of `element`.
 static Value sumOfProducts(const LinalgBuilder &lower, Location location, ArrayRef<int64_t> shape, ValueRange factors,
-                           ArrayRef<AffineMap> maps, ArrayRef<int64_t> reduced) {
-  Type wide = computeType(tensorType(factors[0]).getElementType());
+                           ArrayRef<AffineMap> maps, ArrayRef<int64_t> reduced, Type element) {
+  Type wide = computeType(element);
   Value zero = ElementBuilder(lower.getBuilder(), location).constant(wide, 0);
-  return lower.reduceInto(lower.filled(shape, zero), factors, maps, reduced,
-                          [](const ElementBuilder &e, ValueRange elements) {
-                            return e.add(elements[2], e.mul(e.widen(elements[0]), e.widen(elements[1])));
-                          });
+  return lower.reduceInto(
+      lower.filled(shape, zero), factors, maps, reduced, [&](const ElementBuilder &e, ValueRange elements) {
+        return e.add(elements[2], e.mul(e.convert(elements[0], wide), e.convert(elements[1], wide)));
+      });
 }
 
 /// The affine expressions of the loops from `first` on, `count` of them.
@@ -50,7 +50,8 @@ FailureOr<SmallVector<Value>> DotGeneralOp::lowerToLinalg(OpBuilder &builder, Va
     lhs[l] = rhs[r] = lower.dim(loop++);
   SmallVector<AffineMap> maps = {lower.mapOf(loop, lhs), lower.mapOf(loop, rhs),
                                  lower.mapOf(loop, loopsFrom(lower, 0, result.getRank()))};
-  Value sum = sumOfProducts(lower, getLoc(), result.getShape(), operands, maps, positionsFrom(result.getRank(), loop));
+  Value sum = sumOfProducts(lower, getLoc(), result.getShape(), operands, maps, positionsFrom(result.getRank(), loop),
+                            result.getElementType());
   return SmallVector<Value>{lower.converted(sum, result.getElementType())};
 }
 
@@ -85,7 +86,7 @@ FailureOr<SmallVector<Value>> ConvOp::lowerToLinalg(OpBuilder &builder, ValueRan
   SmallVector<int64_t> low(2, 0), high(2, 0);
   low.append(pads.begin(), pads.begin() + space);
   high.append(pads.begin() + space, pads.end());
-  Value zero = ElementBuilder(builder, getLoc()).constant(result.getElementType(), 0);
+  Value zero = ElementBuilder(builder, getLoc()).constant(tensorType(operands[0]).getElementType(), 0);
   Value input = lower.padded(operands[0], low, high, zero);
 
   // Loops: batch, (group,) out channel, positions, in channel, window.
@@ -109,7 +110,7 @@ FailureOr<SmallVector<Value>> ConvOp::lowerToLinalg(OpBuilder &builder, ValueRan
   SmallVector<Value> factors = {lower.reshaped(input, shapes.divided(tensorType(input).getShape(), 1)),
                                 lower.reshaped(operands[1], shapes.divided(tensorType(operands[1]).getShape(), 0))};
   Value sum = sumOfProducts(lower, getLoc(), shapes.divided(result.getShape(), 1), factors, maps,
-                            positionsFrom(inChannel, rank));
+                            positionsFrom(inChannel, rank), result.getElementType());
   return SmallVector<Value>{lower.converted(lower.reshaped(sum, result.getShape()), result.getElementType())};
 }
 
@@ -148,8 +149,8 @@ FailureOr<SmallVector<Value>> ConvFilterGradientOp::lowerToLinalg(OpBuilder &bui
                                  lower.mapOf(rank, loopsFrom(lower, 0, batch))};
   SmallVector<Value> factors = {lower.reshaped(input, shapes.divided(tensorType(input).getShape(), 1)),
                                 lower.reshaped(operands[1], shapes.divided(cotangent.getShape(), 1))};
-  Value sum =
-      sumOfProducts(lower, getLoc(), shapes.divided(result.getShape(), 0), factors, maps, positionsFrom(batch, rank));
+  Value sum = sumOfProducts(lower, getLoc(), shapes.divided(result.getShape(), 0), factors, maps,
+                            positionsFrom(batch, rank), element);
   return SmallVector<Value>{lower.converted(lower.reshaped(sum, result.getShape()), element)};
 }
 
@@ -183,7 +184,8 @@ FailureOr<SmallVector<Value>> ConvTransposeOp::lowerToLinalg(OpBuilder &builder,
                                  lower.mapOf(rank, resultMap)};
   SmallVector<Value> factors = {lower.reshaped(operands[0], shapes.divided(input.getShape(), 1)),
                                 lower.reshaped(operands[1], shapes.divided(filter.getShape(), 0))};
-  Value sum = sumOfProducts(lower, getLoc(), whole, factors, maps, positionsFrom(inChannel, rank));
+  Value sum =
+      sumOfProducts(lower, getLoc(), whole, factors, maps, positionsFrom(inChannel, rank), result.getElementType());
 
   SmallVector<int64_t> offsets(outChannel + 1, 0), inside = shapes.divided(result.getShape(), 1);
   offsets.append(getPads().begin(), getPads().begin() + space);

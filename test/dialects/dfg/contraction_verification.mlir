@@ -212,9 +212,31 @@ dfg.graph @main(%x: tensor<1x4x8xf32>) {
 
 // Only narrow types have sums that are wider than they are.
 dfg.graph @main(%a: tensor<2x3xf64>, %b: tensor<3x2xf64>) {
-  // expected-error @+2 {{'dfg.dot_general' expects f16 or bf16 for a wide result, got 'tensor<2x3xf64>' and 'tensor<3x2xf64>'}}
+  // expected-error @+2 {{'dfg.dot_general' expects f16, bf16 or integers of 8 bits for a wide result, got 'tensor<2x3xf64>' and 'tensor<3x2xf64>'}}
   // expected-error @+1 {{failed to infer returned types}}
   %0 = dfg.dot_general %a, %b {wide, lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
       rhs_contracting = array<i64: 0>} : (tensor<2x3xf64>, tensor<3x2xf64>) -> tensor<2x2xf32>
+  dfg.return
+}
+
+// -----
+
+// Integers of 8 bits of either kind are summed in 32 bits, and those of other widths in their own.
+dfg.graph @main(%a: tensor<2x3xi16>, %b: tensor<3x2xi8>) {
+  // expected-error @+2 {{'dfg.dot_general' expects f16, bf16 or integers of 8 bits for a wide result, got 'tensor<2x3xi16>' and 'tensor<3x2xi8>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = dfg.dot_general %a, %b {wide, lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
+      rhs_contracting = array<i64: 0>} : (tensor<2x3xi16>, tensor<3x2xi8>) -> tensor<2x2xi32>
+  dfg.return
+}
+
+// -----
+
+// Without being asked to, nothing mixes them.
+dfg.graph @main(%x: tensor<1x2x8xui8>, %w: tensor<4x2x3xi8>) {
+  // expected-error @+2 {{'dfg.conv' expects input and filter of one element type and one rank of at least 3, got 'tensor<1x2x8xui8>' and 'tensor<4x2x3xi8>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = dfg.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>}
+      : (tensor<1x2x8xui8>, tensor<4x2x3xi8>) -> tensor<1x4x6xi32>
   dfg.return
 }

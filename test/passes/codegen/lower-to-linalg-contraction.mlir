@@ -104,3 +104,27 @@ dfg.graph @average_pool_whole(%x: tensor<1x2x8xf32>) -> tensor<1x2x4xf32> {
        : (tensor<1x2x8xf32>) -> tensor<1x2x4xf32>
   dfg.return %0 : tensor<1x2x4xf32>
 }
+
+// Integers of 8 bits are multiplied and summed in 32, each by its own sign.
+// CHECK-LABEL: dfg.graph @wide_product
+// CHECK: linalg.generic
+// CHECK-DAG: %[[LEFT:.*]] = arith.extui %{{.*}} : i8 to i32
+// CHECK-DAG: %[[RIGHT:.*]] = arith.extsi %{{.*}} : i8 to i32
+// CHECK: arith.muli {{%[[:alnum:]]+}}, {{%[[:alnum:]]+}} : i32
+// CHECK: arith.addi
+dfg.graph @wide_product(%x: tensor<3x4xui8>, %y: tensor<4x5xi8>) -> tensor<3x5xi32> {
+  %0 = dfg.dot_general %x, %y {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>,
+       rhs_contracting = array<i64: 0>, wide} : (tensor<3x4xui8>, tensor<4x5xi8>) -> tensor<3x5xi32>
+  dfg.return %0 : tensor<3x5xi32>
+}
+
+// The padding of a convolution has the type of what it pads.
+// CHECK-LABEL: dfg.graph @wide_convolution
+// CHECK: tensor.insert_slice {{.*}} : tensor<1x2x8xui8> into tensor<1x2x10xui8>
+// CHECK: linalg.generic
+// CHECK-SAME: outs(%{{.*}} : tensor<1x4x8xi32>)
+dfg.graph @wide_convolution(%x: tensor<1x2x8xui8>, %w: tensor<4x2x3xi8>) -> tensor<1x4x8xi32> {
+  %0 = dfg.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, wide}
+       : (tensor<1x2x8xui8>, tensor<4x2x3xi8>) -> tensor<1x4x8xi32>
+  dfg.return %0 : tensor<1x4x8xi32>
+}
