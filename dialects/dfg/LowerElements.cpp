@@ -275,6 +275,17 @@ Value ElementBuilder::floatToInteger(Value value, IntegerType type) const {
   bool hasNoSign = type.isUnsigned();
   double upper = std::ldexp(1.0, type.getWidth() - !hasNoSign), lower = hasNoSign ? 0 : -upper;
   Type target = signlessType(type);
+  if (type.getWidth() < 32) {
+    // By way of 32 bits, within the limits: what vectors of all processors do. Beside NaN the limit is taken, which is
+    // 0 of types without sign.
+    Value least = constant(value.getType(), lower), most = constant(value.getType(), upper - 1);
+    if (!hasNoSign)
+      value = select(equal(value, value), value, constant(value.getType(), 0));
+    value = select(less(least, value), value, least);
+    value = select(less(value, most), value, most);
+    Value wide = arith::FPToSIOp::create(builder, location, builder.getI32Type(), value);
+    return viewedAs(arith::TruncIOp::create(builder, location, target, wide), type);
+  }
   Value converted = hasNoSign ? arith::FPToUIOp::create(builder, location, target, value).getResult()
                               : arith::FPToSIOp::create(builder, location, target, value).getResult();
   converted = viewedAs(converted, type);
