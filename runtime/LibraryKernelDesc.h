@@ -43,6 +43,11 @@
 //   reorder          data -> the same elements in another layout; a dense side may have another shape of as many
 //                    elements
 //
+// Convolution and matmul multiply unsigned integers of 8 bits on the left by signed ones on the right, too, where the
+// library says that it can. Sums are exact, and int32 as results. A bias is int32 then. Behind it, sums become float32
+// for post operations, and results are float32, or integers of 8 bits, rounded to the nearest, halves to even, and
+// saturated.
+//
 // Of contractions, `tf32` (0): 1 lets float32 be rounded to 10 bits of mantissa before it is multiplied.
 //
 // Post operations, in order, for convolution, deconvolution, matmul, inner_product, and where the library offers them:
@@ -50,6 +55,8 @@
 //   and the further eltwise kinds above; `sum` adds what the output buffer held before: its argument is an input that
 //   must be the same buffer as the output and have its type (alpha scales it; 0 means 1); binary_add, binary_sub,
 //   binary_mul, binary_div, binary_max, binary_min take an input of the output's shape or one that broadcasts to it.
+//   scale, first if at all, multiplies the sums of convolution and matmul, with their bias, by its input's one element
+//   or one a channel, which stay the same from call to call: they may become a part of the kernel.
 //   gelu_tanh_gradient multiplies by gelu_tanh's derivative at such an input. Their inputs follow the operation's own.
 
 #ifndef CLEAVE_RUNTIME_LIBRARYKERNELDESC_H

@@ -9,6 +9,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace cleave::runtime {
 
@@ -34,74 +35,6 @@ public:
 private:
   int before;
   bool changed;
-};
-
-/// A primitive with its memory objects, made once; a call updates the addresses that changed.
-class Kernel final : public LibraryKernelInstance {
-public:
-  Kernel(const LibraryKernelDesc &desc, const Primitive &primitive, unsigned threads)
-      : operation(desc.operation), threads(threads), function(primitive.desc.get()), stream(engine()) {
-    size_t numInputs = primitive.inputs.size(), index = 0;
-    for (const Binding &binding : primitive.inputs) {
-      if (binding.argument < 0)
-        inPlace.emplace_back(index, numInputs);
-      else
-        addSlot(binding.argument, binding.memory, index);
-      ++index;
-    }
-    for (const Binding &binding : primitive.outputs)
-      addSlot(binding.argument, binding.memory, index++);
-    if (primitive.desc.scratchpad_desc().get_size() != 0)
-      addSlot(DNNL_ARG_SCRATCHPAD, primitive.desc.scratchpad_desc(), index);
-    for (const Slot &slot : slots)
-      executionArguments.push_back({slot.argument, slot.memory.get()});
-  }
-
-  Error run(void *const *arguments) override {
-    for (auto [input, output] : inPlace)
-      if (arguments[input] != arguments[output])
-        return makeError(Status::Internal, "onednn kernel ", operation, " adds to its output, which expects input ",
-                         input, " in the output's buffer");
-    TeamSize team(threads);
-    for (Slot &slot : slots) {
-      void *address = arguments[slot.index];
-      if (address == slot.address)
-        continue;
-      if (dnnl_status_t status = dnnl_memory_set_data_handle_v2(slot.memory.get(), address, stream.get()))
-        return failure(status);
-      slot.address = address;
-    }
-    dnnl_status_t status = dnnl_primitive_execute(
-        function.get(), stream.get(), static_cast<int>(executionArguments.size()), executionArguments.data());
-    if (status == dnnl_success)
-      status = dnnl_stream_wait(stream.get());
-    return status == dnnl_success ? Error::success() : failure(status);
-  }
-
-private:
-  struct Slot {
-    int argument;
-    dnnl::memory memory;
-    size_t index;
-    void *address;
-  };
-
-  void addSlot(int argument, const dnnl::memory::desc &desc, size_t index) {
-    slots.push_back({argument, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE), index, nullptr});
-  }
-
-  Error failure(dnnl_status_t status) const {
-    return makeError(Status::Failure, "onednn kernel ", operation, " failed with status ", static_cast<int>(status));
-  }
-
-  std::string operation;
-  unsigned threads;
-  dnnl::primitive function;
-  dnnl::stream stream;
-  std::vector<Slot> slots;
-  std::vector<dnnl_exec_arg_t> executionArguments;
-  /// Pairs of argument indices that must be one buffer.
-  std::vector<std::pair<size_t, size_t>> inPlace;
 };
 
 struct Operation {
@@ -130,15 +63,16 @@ constexpr Operation operations[] = {
     {"reorder", buildReorder},
 };
 
-onednn::Primitive build(const LibraryKernelQuery &query) {
-  Builder builder(query);
+onednn::Primitive build(const LibraryKernelQuery &query, std::span<const float> scales = {}) {
+  Builder builder(query, scales);
   for (const Operation &operation : operations)
     if (operation.family == builder.family())
       return operation.build(builder);
   refuse(Status::Unsupported, "onednn has no such operation");
 }
 
-/// Calls `body`, which returns an Expected<T>, and turns whatever it throws into an error that names the kernel.
+/// Calls `body`, which returns an Error or an Expected<T>, and turns whatever it throws into an error that names the
+/// kernel.
 template <typename Body> auto guarded(const LibraryKernelDesc &desc, const Body &body) -> decltype(body()) {
   auto fail = [&](Status status, const auto &...parts) {
     return makeError(status, "onednn kernel ", desc.text(), ": ", parts...);
@@ -159,6 +93,98 @@ template <typename Body> auto guarded(const LibraryKernelDesc &desc, const Body 
     return fail(Status::Infeasible, "not enough memory");
   }
 }
+
+/// A primitive with its memory objects, made once; a call updates the addresses that changed. Where scales are a part
+/// of it, it is made when a call brings them.
+class Kernel final : public LibraryKernelInstance {
+public:
+  Kernel(const LibraryKernelDesc &desc, const Primitive &primitive, unsigned threads)
+      : desc(desc), threads(threads), stream(engine()) {
+    size_t numInputs = primitive.inputs.size(), index = 0;
+    for (const Binding &binding : primitive.inputs) {
+      if (binding.isScale)
+        scaleInput = index;
+      else if (binding.argument < 0)
+        inPlace.emplace_back(index, numInputs);
+      else
+        addSlot(binding.argument, binding.memory, index);
+      ++index;
+    }
+    for (const Binding &binding : primitive.outputs)
+      addSlot(binding.argument, binding.memory, index++);
+    if (primitive.desc.scratchpad_desc().get_size() != 0)
+      addSlot(DNNL_ARG_SCRATCHPAD, primitive.desc.scratchpad_desc(), index);
+    for (const Slot &slot : slots)
+      executionArguments.push_back({slot.argument, slot.memory.get()});
+    if (!scaleInput)
+      function = dnnl::primitive(primitive.desc.get());
+  }
+
+  Error run(void *const *arguments) override {
+    for (auto [input, output] : inPlace)
+      if (arguments[input] != arguments[output])
+        return makeError(Status::Internal, "onednn kernel ", desc.operation,
+                         " adds to its output, which expects input ", input, " in the output's buffer");
+    TeamSize team(threads);
+    if (scaleInput)
+      if (Error error = takeScales(static_cast<const float *>(arguments[*scaleInput])))
+        return error;
+    for (Slot &slot : slots) {
+      void *address = arguments[slot.index];
+      if (address == slot.address)
+        continue;
+      if (dnnl_status_t status = dnnl_memory_set_data_handle_v2(slot.memory.get(), address, stream.get()))
+        return failure(status);
+      slot.address = address;
+    }
+    dnnl_status_t status = dnnl_primitive_execute(
+        function.get(), stream.get(), static_cast<int>(executionArguments.size()), executionArguments.data());
+    if (status == dnnl_success)
+      status = dnnl_stream_wait(stream.get());
+    return status == dnnl_success ? Error::success() : failure(status);
+  }
+
+private:
+  struct Slot {
+    int argument;
+    dnnl::memory memory;
+    size_t index;
+    void *address;
+  };
+
+  /// Makes the primitive with these scales, unless it was made with them.
+  Error takeScales(const float *values) {
+    size_t count = *desc.inputs[*scaleInput].elementCount();
+    if (scales.size() == count && std::memcmp(scales.data(), values, count * sizeof(float)) == 0)
+      return Error::success();
+    return guarded(desc, [&]() -> Error {
+      std::vector<float> taken(values, values + count);
+      function = dnnl::primitive(build({desc, {}, {}}, taken).desc.get());
+      scales = std::move(taken);
+      return Error::success();
+    });
+  }
+
+  void addSlot(int argument, const dnnl::memory::desc &desc, size_t index) {
+    slots.push_back({argument, dnnl::memory(desc, engine(), DNNL_MEMORY_NONE), index, nullptr});
+  }
+
+  Error failure(dnnl_status_t status) const {
+    return makeError(Status::Failure, "onednn kernel ", desc.operation, " failed with status ",
+                     static_cast<int>(status));
+  }
+
+  LibraryKernelDesc desc;
+  unsigned threads;
+  dnnl::primitive function;
+  dnnl::stream stream;
+  std::vector<Slot> slots;
+  std::vector<dnnl_exec_arg_t> executionArguments;
+  std::optional<size_t> scaleInput;
+  std::vector<float> scales;
+  /// Pairs of argument indices that must be one buffer.
+  std::vector<std::pair<size_t, size_t>> inPlace;
+};
 
 class Provider final : public LibraryProvider {
 public:
@@ -198,10 +224,11 @@ KernelQuality qualityOf(std::string_view family, std::string_view implementation
                                                                                 : KernelQuality::Good;
 }
 
-/// Whether such code computes a post operation where it has the result in registers. All other code takes relu and sums
-/// in a pass over the result, and interprets the rest one element after the other: an addition takes 70 ns an element.
+/// Whether such code computes a post operation where it has the result in registers. All other code takes relu, sums
+/// and scales in a pass over the result, and interprets the rest one element after the other: an addition takes 70 ns
+/// an element.
 bool fusesPostOp(KernelQuality quality, const LibraryPostOp &postOp) {
-  return quality == KernelQuality::Good || postOp.kind == "relu" || postOp.kind == "sum";
+  return quality == KernelQuality::Good || postOp.kind == "relu" || postOp.kind == "sum" || postOp.kind == "scale";
 }
 
 class Library final : public KernelLibrary {

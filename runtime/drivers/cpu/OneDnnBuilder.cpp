@@ -18,12 +18,18 @@ using dnnl::memory;
 
 static constexpr int64_t largestInt = std::numeric_limits<int32_t>::max();
 
+bool multipliesIntegers() {
+  auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  return (isa & dnnl_cpu_isa_avx512_core_vnni) == dnnl_cpu_isa_avx512_core_vnni ||
+         (isa & dnnl_cpu_isa_avx2_vnni) == dnnl_cpu_isa_avx2_vnni;
+}
+
 const dnnl::engine &engine() {
   static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
   return instance;
 }
 
-Builder::Builder(const LibraryKernelQuery &query) : query(query) {
+Builder::Builder(const LibraryKernelQuery &query, std::span<const float> scales) : query(query), scales(scales) {
   const LibraryKernelDesc &desc = query.desc;
   size_t dot = desc.operation.find('.');
   familyName = desc.operation.substr(0, dot);
@@ -200,11 +206,31 @@ void Builder::appendBinary(dnnl::post_ops &chain, size_t position, const Library
   chain.append_binary(*algorithm, input(postOp.argument, argument, broadcastView(inputType(postOp.argument), view)));
 }
 
-dnnl::primitive_attr Builder::attributes(const std::vector<int64_t> &view) {
+void Builder::bindScale(dnnl::primitive_attr &attributes, size_t position, const std::vector<int64_t> &view,
+                        int channels) {
+  int input = desc().postOps[position].argument;
+  const TensorType &type = inputType(input);
+  uint64_t count = *type.elementCount();
+  if (position != 0 || channels < 0 || !isDense(type) || type.element != ElementType::F32 ||
+      (count != 1 && count != static_cast<uint64_t>(view[channels])))
+    refuse(Status::Rejected,
+           "post operation \"scale\" expects to be the first, of a contraction, with an input of one "
+           "f32 or one a channel, got ",
+           type.text());
+  std::vector<float> values(count, 0.5f);
+  if (!scales.empty())
+    std::copy_n(scales.begin(), count, values.begin());
+  attributes.set_output_scales(count == 1 ? 0 : 1 << channels, values);
+  inputs[input].bound = inputs[input].isScale = true;
+}
+
+dnnl::primitive_attr Builder::attributes(const std::vector<int64_t> &view, int channels) {
   dnnl::post_ops chain;
+  dnnl::primitive_attr result;
+  int appended = 0;
   for (size_t i = 0; i != desc().postOps.size(); ++i) {
     const LibraryPostOp &postOp = desc().postOps[i];
-    bool reads = postOp.kind == "sum" || postOp.kind.starts_with("binary_");
+    bool reads = postOp.kind == "sum" || postOp.kind == "scale" || postOp.kind.starts_with("binary_");
     if (reads != (postOp.argument >= 0))
       refuse(Status::Rejected, "post operation \"", postOp.kind, "\" expects ", reads ? "an" : "no", " input, got ",
              postOp.argument);
@@ -212,18 +238,22 @@ dnnl::primitive_attr Builder::attributes(const std::vector<int64_t> &view) {
                   postOp.argument >= static_cast<int64_t>(inputs.size()) || inputs[postOp.argument].bound))
       refuse(Status::Rejected, "post operation \"", postOp.kind, "\" expects an input of its own from ", operands,
              " to ", inputs.size() - 1, ", got ", postOp.argument);
+    if (postOp.kind == "scale") {
+      bindScale(result, i, view, channels);
+      continue;
+    }
     if (postOp.kind == "sum") {
       chain.append_sum(postOp.alpha == 0 ? 1.0f : postOp.alpha);
       inputs[postOp.argument].bound = true;
     } else if (reads) {
-      appendBinary(chain, i, postOp, view);
+      appendBinary(chain, appended, postOp, view);
     } else if (auto eltwise = eltwiseNamed(postOp.kind, postOp.alpha, postOp.beta)) {
       chain.append_eltwise(1.0f, eltwise->algorithm, eltwise->alpha, eltwise->beta);
     } else {
       refuse(Status::Unsupported, "onednn has no post operation \"", postOp.kind, '"');
     }
+    ++appended;
   }
-  dnnl::primitive_attr result;
   result.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   result.set_post_ops(chain);
   return result;
@@ -274,7 +304,7 @@ Primitive Builder::finish(dnnl::primitive_desc_base made) {
     settleBinding(inputs[i], inputType(i), made, "input", i);
   settleBinding(outputs[0], outputType(), made, "output", 0);
   for (size_t i = 0; i != inputs.size(); ++i) {
-    if (inputs[i].argument >= 0)
+    if (inputs[i].argument >= 0 || inputs[i].isScale)
       continue;
     bool any = anyInput(i) || anyOutput();
     if (any ? inputType(i).shape != outputType().shape || inputType(i).element != outputType().element

@@ -25,8 +25,10 @@ template <typename... Parts> [[noreturn]] void refuse(Status status, const Parts
 
 /// How a kernel argument reaches the primitive.
 struct Binding {
-  /// DNNL_ARG_*, or -1 for an input that is the output buffer itself (`sum`).
+  /// DNNL_ARG_*, or -1 for an input that is not passed: it is the output buffer itself (`sum`), or a part of the
+  /// primitive (`scale`).
   int argument = -1;
+  bool isScale = false;
   /// What was asked for; the chosen descriptor once the primitive descriptor is known.
   dnnl::memory::desc memory;
   /// The shape under which oneDNN sees the tensor, and for each of oneDNN's dimensions the one of that shape.
@@ -41,13 +43,19 @@ struct Primitive {
   std::vector<Binding> inputs, outputs;
 };
 
+/// Whether the processor adds products of 8-bit integers to 32 bits at once (VNNI). Without, oneDNN adds pairs of them
+/// in 16 bits, which saturate.
+bool multipliesIntegers();
+
 /// The processor's engine, made once.
 const dnnl::engine &engine();
 
 /// Reads a description for one operation. Every method throws Refusal or dnnl::error.
 class Builder {
 public:
-  explicit Builder(const LibraryKernelQuery &query);
+  /// `scales`: what the input of a post operation `scale` holds; where it is not known yet, any, which change neither
+  /// layouts nor code.
+  explicit Builder(const LibraryKernelQuery &query, std::span<const float> scales = {});
 
   /// The operation up to the dot ("pooling"), and what follows it ("max").
   const std::string &family() const { return familyName; }
@@ -82,8 +90,9 @@ public:
   dnnl::memory::desc inputOr(size_t index, int argument, const std::optional<Layout> &substitute,
                              std::vector<int64_t> view = {});
 
-  /// User scratchpad and the post operations; binds their inputs. `view` is the output's shape for oneDNN.
-  dnnl::primitive_attr attributes(const std::vector<int64_t> &view);
+  /// User scratchpad and the post operations; binds their inputs. `view` is the output's shape for oneDNN, in which
+  /// dimension `channels` has an element of `scale` each; -1: of operations that have no such post operation.
+  dnnl::primitive_attr attributes(const std::vector<int64_t> &view, int channels = -1);
   dnnl::primitive_attr attributes() { return attributes(outputType().shape); }
 
   /// Refuses unbound arguments and layouts that the primitive did not take as they are.
@@ -92,10 +101,12 @@ public:
 private:
   void bind(Binding &binding, const TensorType &type, bool any, int argument, std::vector<int64_t> view,
             std::vector<unsigned> order);
+  void bindScale(dnnl::primitive_attr &attributes, size_t position, const std::vector<int64_t> &view, int channels);
   void appendBinary(dnnl::post_ops &chain, size_t position, const LibraryPostOp &postOp,
                     const std::vector<int64_t> &view);
 
   const LibraryKernelQuery &query;
+  std::span<const float> scales;
   std::string familyName, kindName;
   size_t operands = 0;
   std::vector<Binding> inputs, outputs;

@@ -36,12 +36,37 @@ static memory::desc bindBias(Builder &builder, size_t index, std::vector<int64_t
                                        : memory::desc();
 }
 
+/// Products of integers are those of unsigned by signed ones: oneDNN shifts others, by way of weights that a plan
+/// cannot record.
+static void checkElements(const Builder &builder, uint64_t depth) {
+  auto isInteger = [](ElementType type) { return !isFloatingPoint(type); };
+  ElementType left = builder.inputType(0).element, right = builder.inputType(1).element;
+  if (!isInteger(left) && !isInteger(right))
+    return;
+  if (left != ElementType::U8 || right != ElementType::I8)
+    refuse(Status::Unsupported, "expects elements ", elementName(ElementType::U8), " and ",
+           elementName(ElementType::I8), " to multiply integers, got ", elementName(left), " and ", elementName(right));
+  if (!multipliesIntegers())
+    refuse(Status::Unsupported, "sums of products of 8-bit integers saturate on this processor, which has no VNNI");
+  // Code for AVX2 brings sums through float32.
+  constexpr uint64_t exactProducts = (1 << 24) / (255 * 128);
+  bool isWide =
+      (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+  if (!isWide && builder.outputType().element == ElementType::I32 && depth > exactProducts)
+    refuse(Status::Unsupported, "sums of more than ", exactProducts,
+           " products of 8-bit integers are rounded on this "
+           "processor, which has no AVX-512, got ",
+           depth);
+}
+
 Primitive buildConvolution(Builder &builder) {
   builder.expectOperands(2, 3);
   int64_t groups = builder.integer("groups", 1, 1);
   const TensorType &data = builder.inputType(0), &result = builder.outputType();
   std::vector<int64_t> view = weightView(builder, builder.inputType(1), groups);
   size_t spatial = view.size() - (data.shape.size() - 2);
+  checkElements(builder, std::accumulate(view.begin() + static_cast<long>(spatial) - 1, view.end(), uint64_t(1),
+                                         std::multiplies<>()));
   Window window = readWindow(builder, data, result, std::span(view).subspan(spatial));
   memory::desc source = builder.input(0, DNNL_ARG_SRC);
   memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, view);
@@ -50,7 +75,7 @@ Primitive buildConvolution(Builder &builder) {
   dnnl::convolution_forward::desc desc(prop_kind::forward_inference, dnnl::algorithm::convolution_direct, source,
                                        weights, bias, target, window.strides, window.dilations, window.padsBegin,
                                        window.padsEnd);
-  return builder.finish(describe(desc, builder.attributes()));
+  return builder.finish(describe(desc, builder.attributes(result.shape, 1)));
 }
 
 Primitive buildConvolutionWeights(Builder &builder) {
@@ -120,6 +145,7 @@ Primitive buildMatmul(Builder &builder) {
       right.shape.size() > rank)
     refuse(Status::Rejected, "expects [..., M, K] x [..., K, N] -> [..., M, N], got ", left.text(), " x ", right.text(),
            " -> ", result.text());
+  checkElements(builder, static_cast<uint64_t>(left.shape.back()));
   std::vector<int64_t> leftView = widened(left.shape, rank), rightView = widened(right.shape, rank);
   std::vector<int64_t> resultView = result.shape;
   // One matrix on the right for all batches: the batches are rows of one larger product.
@@ -135,7 +161,7 @@ Primitive buildMatmul(Builder &builder) {
   memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, rightView);
   memory::desc bias = bindBias(builder, 2, widened({resultView.back()}, resultView.size()));
   memory::desc target = builder.output(DNNL_ARG_DST, resultView);
-  dnnl::primitive_attr attributes = builder.attributes(resultView);
+  dnnl::primitive_attr attributes = builder.attributes(resultView, static_cast<int>(resultView.size()) - 1);
   dnnl::primitive_desc_base made = describe(dnnl::matmul::desc(source, weights, bias, target), attributes);
   // Code that blocks weights does so itself; this one takes any rows, and asks for row-major ones.
   if (auto layout = apartInCache(right, leftView.end()[-2]); layout && builder.anyInput(1) &&
