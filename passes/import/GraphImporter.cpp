@@ -91,8 +91,21 @@ FailureOr<OwningOpRef<ModuleOp>> GraphImporter::run() {
   return std::move(module);
 }
 
+/// Results of DequantizeLinear that a product has on its right, and another one on its left.
+static void findQuantizedWeights(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+  llvm::StringSet<> dequantized;
+  for (const onnx::NodeProto &node : nodes)
+    if (node.op_type() == "DequantizeLinear" && node.output_size() == 1)
+      dequantized.insert(node.output(0));
+  for (const onnx::NodeProto &node : nodes)
+    if ((node.op_type() == "Conv" || node.op_type() == "MatMul" || node.op_type() == "Gemm") &&
+        node.input_size() >= 2 && dequantized.contains(node.input(0)) && dequantized.contains(node.input(1)))
+      scope.quantizedWeights.insert(node.input(1));
+}
+
 LogicalResult GraphImporter::importNodes(Scope &scope,
                                          const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes) {
+  findQuantizedWeights(scope, nodes);
   // Names that are defined further down tell a wrong order (or a cycle) from a missing value.
   llvm::StringMap<const onnx::NodeProto *> definedBelow;
   for (const onnx::NodeProto &node : nodes)

@@ -30,6 +30,8 @@ struct Scope {
   /// The version of each operator set by its domain; the default domain is "".
   std::map<std::string, int64_t> versions;
   llvm::StringMap<ImportedValue *> values;
+  /// Dequantized weights of products whose other operand is dequantized, too: they are multiplied as integers.
+  llvm::StringSet<> quantizedWeights;
   /// How often each name is read in the scope.
   llvm::StringMap<int64_t> uses;
   unsigned depth = 0;

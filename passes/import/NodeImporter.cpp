@@ -24,6 +24,15 @@ NodeImporter::NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeP
 
 bool NodeImporter::isTraining() const { return graph.isTraining(); }
 
+bool NodeImporter::isQuantizedWeight() const { return scope.quantizedWeights.contains(proto.output(0)); }
+
+void NodeImporter::keepAsParameter(unsigned index) {
+  if (!inputs[index]->isKnown())
+    return;
+  inputs[index]->isWeight = true;
+  leftToRunTime = true;
+}
+
 SmallVector<int64_t> NodeImporter::rebatch(unsigned index, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> given(shape);
   std::optional<int64_t> declared = graph.declaredSamples();

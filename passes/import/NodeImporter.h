@@ -57,6 +57,12 @@ public:
   llvm::ArrayRef<int64_t> shape(unsigned index) const { return type(index).getShape(); }
   int64_t rank(unsigned index) const { return type(index).getRank(); }
   ImportedValue *imported(unsigned index) const { return inputs[index]; }
+  /// Whether the result is the right operand of a product of dequantized tensors.
+  bool isQuantizedWeight() const;
+  /// Makes an input with known elements a parameter where an operator uses it, and leaves the node to run time: its
+  /// elements are not folded into wider ones.
+  void keepAsParameter(unsigned index);
+  bool isLeftToRunTime() const { return leftToRunTime; }
   /// Whether somebody may read an output.
   bool hasOutput(unsigned index) const {
     return static_cast<int>(index) < proto.output_size() && !proto.output(index).empty();
@@ -221,7 +227,7 @@ private:
   llvm::DenseMap<ImportedValue *, mlir::Value> placeholderOf;
   mutable llvm::StringSet<> asked;
   std::string reason;
-  bool hasError = false;
+  bool hasError = false, leftToRunTime = false;
 };
 
 /// A node's only result.

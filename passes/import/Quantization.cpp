@@ -87,6 +87,12 @@ static ImportResults importQuantizeLinear(NodeImporter &node) {
   return ratio ? oneResult(quantized(node, ratio, *zero, type)) : ImportResults(failure());
 }
 
+/// Whether an input is known to hold zeros alone.
+static bool isZero(NodeImporter &node, unsigned index) {
+  std::optional<HostTensor> tensor = node.knownIfAny(index);
+  return tensor && llvm::all_of(ArrayRef(tensor->data(), tensor->getNumBytes()), [](char byte) { return byte == 0; });
+}
+
 /// `value` less its zero point (input `zero`, if it is there), in int32.
 static FailureOr<Value> centred(NodeImporter &node, unsigned index, unsigned zero, int64_t axis) {
   Type wide = node.getBuilder().getI32Type();
@@ -96,10 +102,20 @@ static FailureOr<Value> centred(NodeImporter &node, unsigned index, unsigned zer
   FailureOr<Value> shift = alongAxis(node, zero, node.shape(index), axis);
   if (failed(shift))
     return failure();
-  return node.emit<dfg::SubOp>({value, node.cast(*shift, wide)});
+  return isZero(node, zero) ? value : node.emit<dfg::SubOp>({value, node.cast(*shift, wide)});
+}
+
+/// Weights of 8 bits that are multiplied as integers become parameters of that type, however small they are. Training
+/// changes weights, so they are reals there.
+static void keepWeights(NodeImporter &node, unsigned index) {
+  if (!node.isTraining() && isQuantized(node.type(index).getElementType()) &&
+      node.type(index).getElementTypeBitWidth() == 8 && !node.imported(index)->isPacked)
+    node.keepAsParameter(index);
 }
 
 static ImportResults importDequantizeLinear(NodeImporter &node) {
+  if (node.isQuantizedWeight() && node.integer("block_size", 0) == 0)
+    keepWeights(node, 0);
   int64_t axis = readAxis(node);
   FailureOr<Value> scale = alongAxis(node, 1, node.shape(0), axis), value = centred(node, 0, 2, axis);
   if (failed(scale) || failed(value))
@@ -151,6 +167,7 @@ static LogicalResult checkProduct(NodeImporter &node, unsigned left, unsigned ri
 static ImportResults importMatMulInteger(NodeImporter &node) {
   if (failed(checkProduct(node, 0, 1)))
     return failure();
+  keepWeights(node, 1);
   FailureOr<Value> lhs = centred(node, 0, 2, node.rank(0) - 2), rhs = centred(node, 1, 3, node.rank(1) - 1);
   if (failed(lhs) || failed(rhs))
     return failure();
@@ -158,6 +175,7 @@ static ImportResults importMatMulInteger(NodeImporter &node) {
 }
 
 static ImportResults importConvInteger(NodeImporter &node) {
+  keepWeights(node, 1);
   FailureOr<Value> input = centred(node, 0, 2, -1), filter = centred(node, 1, 3, 0);
   if (failed(input) || failed(filter))
     return failure();
@@ -181,6 +199,7 @@ static ImportResults rescaled(NodeImporter &node, Value exact, Value lhsScale, V
 static ImportResults importQLinearMatMul(NodeImporter &node) {
   if (failed(checkProduct(node, 0, 3)))
     return failure();
+  keepWeights(node, 3);
   FailureOr<Value> lhs = centred(node, 0, 2, node.rank(0) - 2), rhs = centred(node, 3, 5, node.rank(3) - 1);
   FailureOr<Value> lhsScale = alongAxis(node, 1, node.shape(0), node.rank(0) - 2);
   FailureOr<Value> rhsScale = alongAxis(node, 4, node.shape(3), node.rank(3) - 1);
@@ -190,6 +209,7 @@ static ImportResults importQLinearMatMul(NodeImporter &node) {
 }
 
 static ImportResults importQLinearConv(NodeImporter &node) {
+  keepWeights(node, 3);
   FailureOr<Value> input = centred(node, 0, 2, -1), filter = centred(node, 3, 5, 0);
   if (failed(input) || failed(filter))
     return failure();

@@ -105,7 +105,7 @@ static bool dependsOnKnown(NodeImporter &node) {
 }
 
 std::optional<SmallVector<HostTensor>> GraphImporter::evaluate(NodeImporter &node, ArrayRef<NodeResult> results) {
-  if (node.getOperations().empty() || node.getPlaceholders().empty())
+  if (node.getOperations().empty() || node.getPlaceholders().empty() || node.isLeftToRunTime())
     return std::nullopt;
   if (!dependsOnKnown(node))
     return std::nullopt;
