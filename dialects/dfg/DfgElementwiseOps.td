@@ -146,7 +146,7 @@ def Dfg_CeilOp : Dfg_Unary<"ceil", Dfg_FloatTensor> {
   }];
 }
 
-def Dfg_RoundOp : Dfg_Unary<"round", Dfg_FloatTensor> {
+def Dfg_RoundOp : Dfg_Unary<"round", Dfg_FloatTensor, [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall", "getLibraryEpilogue"]>]> {
   let summary = "rounds to the nearest integer";
   let description = [{
     Halves go to the even neighbour.
@@ -299,7 +299,7 @@ def Dfg_ClampOp : Dfg_Elementwise<"clamp", [DeclareOpInterfaceMethods<LibraryInt
   let results = (outs Dfg_Tensor:$result);
 }
 
-def Dfg_CastOp : Dfg_Elementwise<"cast", [Dfg_OwnPrecision], "adaptor.getTo()", "::cleave::dfg::linearCast(*this)"> {
+def Dfg_CastOp : Dfg_Elementwise<"cast", [Dfg_OwnPrecision, DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryEpilogue"]>], "adaptor.getTo()", "::cleave::dfg::linearCast(*this)"> {
   let summary = "converts the element type";
   let description = [{
     Floats to integers truncate towards zero, saturating outside the target's range, NaN becomes 0; to `i1`, zero is

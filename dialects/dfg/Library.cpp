@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// How operators map to the kernel library's routines. Float32 and bfloat16 only: other types are computed by Cleave's
-// own kernels, and so is bfloat16 where the library has no code for it on the processor.
+// How operators map to the kernel library's routines. Float32 and bfloat16, and products of integers of 8 bits with
+// what brings their sums back to 8 bits: other types are computed by Cleave's own kernels, and so is what the library
+// has no code for on the processor.
 
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dfg/TensorType.h"
@@ -19,6 +20,32 @@ static bool isLibraryType(Operation *op) {
   auto fits = [&](Type type) { return cast<RankedTensorType>(type).getNumElements() > 0; };
   return isKnown && llvm::all_of(op->getOperandTypes(), [&](Type type) { return elementOf(type) == element; }) &&
          llvm::all_of(op->getOperandTypes(), fits) && llvm::all_of(op->getResultTypes(), fits);
+}
+
+/// Whether an operator sums products of unsigned and signed integers of 8 bits, which is what processors multiply.
+static bool isIntegerProduct(Operation *op) {
+  auto elementOf = [](Type type) { return cast<RankedTensorType>(type).getElementType(); };
+  auto fits = [](Type type) { return cast<RankedTensorType>(type).getNumElements() > 0; };
+  return elementOf(op->getOperand(0).getType()).isUnsignedInteger(8) &&
+         elementOf(op->getOperand(1).getType()).isSignlessInteger(8) &&
+         elementOf(op->getResult(0).getType()).isSignlessInteger(32) && llvm::all_of(op->getOperandTypes(), fits) &&
+         fits(op->getResult(0).getType());
+}
+
+/// Whether whole numbers are what an operator of float32 gives: numbers that were rounded, and sums of such with others
+/// that were integers.
+static bool isWhole(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto add = dyn_cast_or_null<AddOp>(op))
+    return isWhole(add.getLhs()) && isWhole(add.getRhs());
+  if (auto cast = dyn_cast_or_null<CastOp>(op))
+    return isa<IntegerType>(tensorType(cast.getInput()).getElementType());
+  if (auto constant = dyn_cast_or_null<ConstantOp>(op))
+    if (auto elements = dyn_cast<DenseFPElementsAttr>(constant.getValue()); elements && elements.isSplat()) {
+      APFloat number = elements.getSplatValue<APFloat>();
+      return number.isInteger();
+    }
+  return isa_and_nonnull<RoundOp>(op);
 }
 
 /// A call that takes the operator's operands as `choices` say.
@@ -57,7 +84,7 @@ static RankedTensorType groupedView(RankedTensorType weights, int64_t groups) {
 //===-- contractions ------------------------------------------------------------------------------------------===//
 
 FailureOr<LibraryCall> ConvOp::getLibraryCall() {
-  if (!isLibraryType(*this) || getStrides().size() > 3)
+  if (!(isLibraryType(*this) || isIntegerProduct(*this)) || getStrides().size() > 3)
     return failure();
   Builder builder(getContext());
   auto parameters = windowParameters(builder, getStrides(), getPads(), getDilations());
@@ -112,8 +139,8 @@ FailureOr<LibraryCall> DotGeneralOp::getLibraryCall() {
         return false;
     return true;
   };
-  if (!isLibraryType(*this) || lhs.getRank() != rank || rhs.getRank() != rank || getLhsContracting().size() != 1 ||
-      !leading(getLhsBatch()) || !leading(getRhsBatch()))
+  if (!(isLibraryType(*this) || isIntegerProduct(*this)) || lhs.getRank() != rank || rhs.getRank() != rank ||
+      getLhsContracting().size() != 1 || !leading(getLhsBatch()) || !leading(getRhsBatch()))
     return failure();
   LibraryCall call = makeCall(*this, "matmul", {}, {LayoutChoice::Dense, LayoutChoice::Dense});
   auto transposed = [&](RankedTensorType type) {
@@ -134,7 +161,11 @@ FailureOr<LibraryCall> DotGeneralOp::getLibraryCall() {
 /// The attributes of a pooling for the library, if it computes it: it refuses windows that lie wholly in the padding.
 template <typename Op> static FailureOr<SmallVector<NamedAttribute>> poolingParameters(Op op) {
   size_t rank = op.getStrides().size();
-  if (!isLibraryType(op) || rank > 3)
+  auto type = tensorType(op->getResult(0));
+  // The largest of integers of 8 bits is one of them; averages are numbers between.
+  bool isLargestInteger = op.getKind() == PoolKind::Max && isa<IntegerType>(type.getElementType()) &&
+                          type.getElementTypeBitWidth() == 8 && type.getNumElements() > 0;
+  if (!(isLibraryType(op) || isLargestInteger) || rank > 3)
     return failure();
   for (size_t i = 0; i < rank; ++i)
     if (std::max(op.getPads()[i], op.getPads()[rank + i]) >= op.getDilations()[i] * (op.getWindow()[i] - 1) + 1)
@@ -283,12 +314,36 @@ FailureOr<LibraryEpilogue> GeluOp::getLibraryEpilogue(unsigned) {
 FailureOr<LibraryEpilogue> ClampOp::getLibraryEpilogue(unsigned) {
   return unaryEpilogue(*this, "clip", getLow().convertToDouble(), getHigh().convertToDouble());
 }
-FailureOr<LibraryEpilogue> AddOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "add"); }
+FailureOr<LibraryEpilogue> RoundOp::getLibraryEpilogue(unsigned) { return unaryEpilogue(*this, "round"); }
+
+/// The sums of a product of integers as reals, and whole numbers as integers of 8 bits: the library's routines do both
+/// where they write their results, rounding and saturating.
+FailureOr<LibraryEpilogue> CastOp::getLibraryEpilogue(unsigned) {
+  Type from = tensorType(getInput()).getElementType(), to = tensorType(getResult()).getElementType();
+  if (tensorType(getInput()).getNumElements() == 0)
+    return failure();
+  bool widens = from.isSignlessInteger(32) && to.isF32();
+  bool narrows = from.isF32() && (to.isSignlessInteger(8) || to.isUnsignedInteger(8)) && isWhole(getInput());
+  if (!widens && !narrows)
+    return failure();
+  LibraryEpilogue epilogue;
+  epilogue.kind = "";
+  return epilogue;
+}
+
+/// Sums of products of integers, too, may begin with what is one value a channel.
+FailureOr<LibraryEpilogue> AddOp::getLibraryEpilogue(unsigned chained) {
+  if (tensorType(getResult()).getElementType().isSignlessInteger(32) && tensorType(getResult()).getNumElements() > 0 &&
+      getOperand(chained).getType() == getResult().getType() && getLhs() != getRhs())
+    return LibraryEpilogue{"binary_add", 0, 0, static_cast<int>(1 - chained), /*onlyAsBias=*/true};
+  return binaryEpilogue(*this, chained, "add");
+}
 FailureOr<LibraryEpilogue> MulOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "mul"); }
 FailureOr<LibraryEpilogue> MaxOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "max"); }
 FailureOr<LibraryEpilogue> MinOp::getLibraryEpilogue(unsigned chained) { return binaryEpilogue(*this, chained, "min"); }
 
 FailureOr<LibraryCall> ReluOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
+FailureOr<LibraryCall> RoundOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
 FailureOr<LibraryCall> SigmoidOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
 FailureOr<LibraryCall> TanhOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }
 FailureOr<LibraryCall> LeakyReluOp::getLibraryCall() { return eltwiseCall(*this, getLibraryEpilogue(0)); }

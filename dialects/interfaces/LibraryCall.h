@@ -39,11 +39,13 @@ struct LibraryCall {
 };
 
 /// An elementwise operator fused behind a library routine: its kind as the library names it, and the index of the
-/// operand that is not the routine's result, or -1.
+/// operand that is not the routine's result, or -1. A conversion has no kind: it says what type the routine writes.
 struct LibraryEpilogue {
   std::string kind;
   double alpha = 0, beta = 0;
   int otherOperand = -1;
+  /// The routine can do it as a bias alone, which it adds to its sums.
+  bool onlyAsBias = false;
 };
 
 } // namespace cleave

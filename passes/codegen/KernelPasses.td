@@ -31,6 +31,41 @@ def ChooseProcessorPass : Pass<"codegen-choose-processor", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
 
+def FormIntegerProductsPass : Pass<"codegen-form-integer-products", "::cleave::dist::ProgramOp"> {
+  let summary = "Multiply the integers of quantized models as such";
+  let description = [{
+    Convolutions and matrix products of quantized tensors with constant weights become `wide` ones of unsigned by signed
+    integers of 8 bits, where the processor multiplies these (VNNI). What zero points and scales contribute is one value a
+    channel, computed from parameters, and joins what is behind the product. A tensor that is dequantized, moved, and
+    quantized as it was stays in integers.
+
+    Before:
+    ```mlir
+    %0 = dfg.cast %x {to = i32} : (tensor<4x8xui8>) -> tensor<4x8xi32>
+    %1 = dfg.sub %0, %zero : (tensor<4x8xi32>, tensor<i32>) -> tensor<4x8xi32>
+    %2 = dfg.cast %1 {to = f32} : (tensor<4x8xi32>) -> tensor<4x8xf32>
+    %3 = dfg.mul %2, %sx : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    …                                                         %w, of int8, with the scale %sw, likewise
+    %7 = dfg.dot_general %3, %6 {…} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+    ```
+    After:
+    ```mlir
+    %0 = dfg.dot_general %x, %w {…, wide} : (tensor<4x8xui8>, tensor<8x6xi8>) -> tensor<4x6xi32>
+    %1 = dfg.add %0, %a : (tensor<4x6xi32>, tensor<6xi32>) -> tensor<4x6xi32>        less zero times the sums of weights
+    %2 = dfg.cast %1 {to = f32} : (tensor<4x6xi32>) -> tensor<4x6xf32>
+    %7 = dfg.mul %2, %s : (tensor<4x6xf32>, tensor<6xf32>) -> tensor<4x6xf32>        times both scales
+    ```
+    A quantization behind the product gives its scale to that of the product, and what is added before to its own. Other
+    products of integers that a model writes become products of float32, with `reals`, where these are exact, or where
+    their sums become float32 next.
+
+    Requires: programs on local shapes; `plan.processor` where CPU devices compute. Guarantees: products of integers keep their values; those of reals are rounded
+    elsewhere than before, once, as sums of integers are exact.
+  }];
+  let options = [Option<"reals", "reals", "bool", "true", "multiply in float32 what no library multiplies as integers">];
+  let dependentDialects = ["::cleave::dfg::DfgDialect"];
+}
+
 def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::ProgramOp"> {
   let summary = "Fold batch normalization into the convolution before it";
   let description = [{

@@ -91,9 +91,13 @@ SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call, Co
                                       const KernelDevice &device) {
   SmallVector<Epilogue> epilogues;
   RankedTensorType result = tensorType(op->getResult(0));
+  bool sumsIntegers = result.getElementType().isSignlessInteger(32);
   bool choosesLayouts = device.library->choosesLayouts();
   Operation *last = op;
-  while (!last->hasAttr(dist::accumulatesAttrName)) {
+  auto writes = [](Operation *made) { return tensorType(made->getResult(0)).getElementType(); };
+  // Behind a conversion to integers there is nothing that a routine does.
+  while (!last->hasAttr(dist::accumulatesAttrName) &&
+         (last == op || isa<FloatType>(writes(last)) || epilogues.back().isBias)) {
     OpOperand *use = onlyReader(last->getResult(0), /*throughReshapes=*/!choosesLayouts);
     if (!use || use->getOwner()->getBlock() != op->getBlock())
       break;
@@ -113,12 +117,27 @@ SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call, Co
         break;
       epilogue->otherShape = *shape;
       int64_t values = tensorType(epilogue->other).getNumElements();
-      epilogue->isBias = epilogues.empty() && epilogue->kind.kind == "binary_add" && call.biasDim >= 0 &&
-                         values == result.getDimSize(call.biasDim) && (*shape)[call.biasDim] == values && isKnown;
+      bool isFirst = llvm::all_of(epilogues, [](const Epilogue &before) { return before.kind.kind.empty(); });
+      bool isChannels =
+          call.biasDim >= 0 && values == result.getDimSize(call.biasDim) && (*shape)[call.biasDim] == values && isKnown;
+      epilogue->isBias = isFirst && epilogue->kind.kind == "binary_add" && isChannels;
+      // Sums of integers with their bias may be scaled by what is known when the plan is loaded.
+      bool isBehindBias =
+          llvm::all_of(epilogues, [](const Epilogue &before) { return before.isBias || before.kind.kind.empty(); });
+      if (sumsIntegers && epilogue->kind.kind == "binary_mul" && isBehindBias && (isChannels || values == 1) &&
+          constants.contains(epilogue->other)) {
+        epilogue->kind.kind = "scale";
+        epilogue->otherShape = {values};
+      }
     }
+    if (epilogue->kind.onlyAsBias && !epilogue->isBias)
+      break;
     last = epilogue->op;
     epilogues.push_back(std::move(*epilogue));
   }
+  // Routines add to sums of integers in float32, where large ones are rounded: as they are where the result is one.
+  if (!epilogues.empty() && last != op && writes(last).isSignlessInteger(32))
+    epilogues.clear();
   return epilogues;
 }
 

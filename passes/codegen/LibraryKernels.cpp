@@ -23,7 +23,8 @@ KernelDevice kernelDeviceOf(dist::ProgramOp program) {
   auto processor = plan::getProcessor(program->getParentOfType<ModuleOp>());
   bool isWide = !processor || processor->hasFeature("avx512f");
   int64_t lanes = isWide ? 16 : processor->hasFeature("avx") ? 8 : 4;
-  return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores), lanes};
+  bool hasIntegers = processor && (processor->hasFeature("avx512vnni") || processor->hasFeature("avxvnni"));
+  return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores), lanes, hasIntegers};
 }
 
 /// Everything that tells kernels apart, as text.

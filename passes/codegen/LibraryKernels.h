@@ -33,6 +33,8 @@ struct KernelDevice {
   unsigned threads = 1;
   /// float32 numbers in a vector of the processor.
   int64_t lanes = 16;
+  /// Whether the processor adds products of integers of 8 bits to 32 bits at once (VNNI).
+  bool multipliesIntegers = false;
 };
 
 /// The device that a program runs on.

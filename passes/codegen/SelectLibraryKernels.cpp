@@ -192,6 +192,8 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
     if (epilogues.empty())
       break;
     epilogues.pop_back();
+    if (!epilogues.empty() && tensorType(epilogues.back().op->getResult(0)).getElementType().isSignlessInteger(32))
+      epilogues.clear();
   }
   if (selectWidened(op))
     return true;
@@ -310,8 +312,10 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
                                         tensorType(epilogue.other).getElementType()),
                   LayoutChoice::Dense);
   RankedTensorType result = tensorType(op->getResult(0));
+  if (!epilogues.empty())
+    result = result.clone(tensorType(last->getResult(0)).getElementType());
   for (const Epilogue &epilogue : epilogues) {
-    if (epilogue.isBias)
+    if (epilogue.isBias || epilogue.kind.kind.empty())
       continue;
     int argument = -1;
     if (epilogue.other) {
