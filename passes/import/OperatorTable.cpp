@@ -27,6 +27,7 @@ const OperatorTable &OperatorTable::get() {
     addRegionOperators(result);
     addLossOperators(result);
     addQuantizationOperators(result);
+    addQuantizedOperators(result);
     addPaddingOperators(result);
     addCreationOperators(result);
     addEinsumOperators(result);

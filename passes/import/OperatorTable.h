@@ -70,6 +70,7 @@ void addSamplingOperators(OperatorTable &table);
 void addRegionOperators(OperatorTable &table);
 void addLossOperators(OperatorTable &table);
 void addQuantizationOperators(OperatorTable &table);
+void addQuantizedOperators(OperatorTable &table);
 void addPaddingOperators(OperatorTable &table);
 void addCreationOperators(OperatorTable &table);
 void addEinsumOperators(OperatorTable &table);

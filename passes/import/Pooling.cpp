@@ -106,14 +106,12 @@ static Value positionsOfMax(NodeImporter &node, const Window &window, bool colum
   return sum;
 }
 
-static ImportResults importPool(NodeImporter &node, dfg::PoolKind kind) {
-  if (node.rank(0) < 3)
-    return node.error("expects an input of rank 3 at least");
-  ArrayRef<int64_t> spatial = node.shape(0).drop_front(2);
-  FailureOr<Window> window = readWindow(node, spatial, {});
+/// A pooling of `input`, by the attributes of the node, whose window is `window` then.
+static FailureOr<Value> buildPool(NodeImporter &node, Value input, dfg::PoolKind kind, FailureOr<Window> &window) {
+  ArrayRef<int64_t> spatial = NodeImporter::typeOf(input).getShape().drop_front(2);
+  window = readWindow(node, spatial, {});
   if (failed(window))
     return failure();
-  Value input = node.input(0);
   bool includePad = kind == dfg::PoolKind::Average && node.integer("count_include_pad", 0);
   if (node.integer("ceil_mode", 0)) {
     SmallVector<int64_t> extra = extendForCeil(*window, spatial);
@@ -125,7 +123,22 @@ static ImportResults importPool(NodeImporter &node, dfg::PoolKind kind) {
     for (size_t i = 0; i < extra.size(); ++i)
       window->pads[extra.size() + i] += extra[i];
   }
-  SmallVector<NodeResult, 1> results = {pool(node, input, kind, *window, includePad)};
+  return pool(node, input, kind, *window, includePad);
+}
+
+FailureOr<Value> buildAveragePool(NodeImporter &node, Value input) {
+  FailureOr<Window> window = failure();
+  return buildPool(node, input, dfg::PoolKind::Average, window);
+}
+
+static ImportResults importPool(NodeImporter &node, dfg::PoolKind kind) {
+  if (node.rank(0) < 3)
+    return node.error("expects an input of rank 3 at least");
+  FailureOr<Window> window = failure();
+  FailureOr<Value> pooled = buildPool(node, node.input(0), kind, window);
+  if (failed(pooled))
+    return failure();
+  SmallVector<NodeResult, 1> results = {*pooled};
   if (node.hasOutput(1)) {
     if (productOf(window->sizes) > largestWindow)
       return node.unsupported("positions in windows of more than " + Twine(largestWindow) + " elements are not known");
@@ -137,16 +150,22 @@ static ImportResults importPool(NodeImporter &node, dfg::PoolKind kind) {
 static ImportResults importMaxPool(NodeImporter &node) { return importPool(node, dfg::PoolKind::Max); }
 static ImportResults importAveragePool(NodeImporter &node) { return importPool(node, dfg::PoolKind::Average); }
 
-/// One window as large as the image.
-template <dfg::PoolKind kind> static ImportResults importGlobalPool(NodeImporter &node) {
-  if (node.rank(0) < 3 || node.type(0).getNumElements() == 0)
-    return node.error("expects an input of rank 3 at least that is not empty");
+Value buildGlobalPool(NodeImporter &node, Value input, dfg::PoolKind kind) {
+  if (!input)
+    return {};
   Window window;
-  window.sizes.assign(node.shape(0).begin() + 2, node.shape(0).end());
+  ArrayRef<int64_t> spatial = NodeImporter::typeOf(input).getShape().drop_front(2);
+  window.sizes.assign(spatial.begin(), spatial.end());
   window.strides.assign(window.sizes.size(), 1);
   window.dilations = window.strides;
   window.pads.assign(2 * window.sizes.size(), 0);
-  return oneResult(pool(node, node.input(0), kind, window, false));
+  return pool(node, input, kind, window, false);
+}
+
+template <dfg::PoolKind kind> static ImportResults importGlobalPool(NodeImporter &node) {
+  if (node.rank(0) < 3 || node.type(0).getNumElements() == 0)
+    return node.error("expects an input of rank 3 at least that is not empty");
+  return oneResult(buildGlobalPool(node, node.input(0), kind));
 }
 
 /// Puts each element where the pooling took it from, into zeros of the size of the pooling's input; a larger result is

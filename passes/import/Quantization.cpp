@@ -5,6 +5,7 @@
 
 #include "passes/import/OperatorTable.h"
 #include "passes/import/Positions.h"
+#include "passes/import/QuantizationParts.h"
 #include "passes/import/Window.h"
 
 using namespace mlir;
@@ -27,9 +28,7 @@ static Value repeated(NodeImporter &node, Value value, int64_t axis, int64_t cou
   return node.slice(node.reshape(node.broadcast(node.reshape(value, apart), wide), joined), axis, 0, size);
 }
 
-/// A scale or zero point for a tensor of `shape`: one for all, one for each element along `axis`, or, with the
-/// attribute `block_size`, one for each block of elements along it.
-static FailureOr<Value> alongAxis(NodeImporter &node, unsigned index, ArrayRef<int64_t> shape, int64_t axis) {
+FailureOr<Value> alongAxis(NodeImporter &node, unsigned index, ArrayRef<int64_t> shape, int64_t axis) {
   auto rank = static_cast<int64_t>(shape.size());
   int64_t block = node.integer("block_size", 0);
   if (block != 0) {
@@ -93,8 +92,7 @@ static bool isZero(NodeImporter &node, unsigned index) {
   return tensor && llvm::all_of(ArrayRef(tensor->data(), tensor->getNumBytes()), [](char byte) { return byte == 0; });
 }
 
-/// `value` less its zero point (input `zero`, if it is there), in int32.
-static FailureOr<Value> centred(NodeImporter &node, unsigned index, unsigned zero, int64_t axis) {
+FailureOr<Value> centred(NodeImporter &node, unsigned index, unsigned zero, int64_t axis) {
   Type wide = node.getBuilder().getI32Type();
   Value value = node.cast(node.input(index), wide);
   if (!node.hasInput(zero))
@@ -105,32 +103,34 @@ static FailureOr<Value> centred(NodeImporter &node, unsigned index, unsigned zer
   return isZero(node, zero) ? value : node.emit<dfg::SubOp>({value, node.cast(*shift, wide)});
 }
 
-/// Weights of 8 bits that are multiplied as integers become parameters of that type, however small they are. Training
-/// changes weights, so they are reals there.
-static void keepWeights(NodeImporter &node, unsigned index) {
+void keepWeights(NodeImporter &node, unsigned index) {
   if (!node.isTraining() && isQuantized(node.type(index).getElementType()) &&
       node.type(index).getElementTypeBitWidth() == 8 && !node.imported(index)->isPacked)
     node.keepAsParameter(index);
 }
 
+FailureOr<Value> dequantized(NodeImporter &node, unsigned index, int64_t axis) {
+  FailureOr<Value> scale = alongAxis(node, index + 1, node.shape(index), axis);
+  FailureOr<Value> value = centred(node, index, index + 2, axis);
+  if (failed(scale) || failed(value))
+    return failure();
+  Type real = node.type(index + 1).getElementType();
+  if (auto given = elementTypeFromOnnx(node.getContext(), static_cast<int>(node.integer("output_dtype", 0))))
+    real = given;
+  return node.emit<dfg::MulOp>({node.cast(*value, real), node.cast(*scale, real)});
+}
+
 static ImportResults importDequantizeLinear(NodeImporter &node) {
   if (node.isQuantizedWeight() && node.integer("block_size", 0) == 0)
     keepWeights(node, 0);
-  int64_t axis = readAxis(node);
-  FailureOr<Value> scale = alongAxis(node, 1, node.shape(0), axis), value = centred(node, 0, 2, axis);
-  if (failed(scale) || failed(value))
-    return failure();
-  Type real = node.type(1).getElementType();
-  if (auto given = elementTypeFromOnnx(node.getContext(), static_cast<int>(node.integer("output_dtype", 0))))
-    real = given;
-  return oneResult(node.emit<dfg::MulOp>({node.cast(*value, real), node.cast(*scale, real)}));
+  FailureOr<Value> value = dequantized(node, 0, readAxis(node));
+  return failed(value) ? ImportResults(failure()) : oneResult(*value);
 }
 
-/// To uint8 by the range of the elements, which includes zero: the numbers, their scale, and their zero point.
-static ImportResults importDynamicQuantizeLinear(NodeImporter &node) {
-  Value input = node.input(0);
-  Type real = node.type(0).getElementType(), type = node.getBuilder().getIntegerType(8, /*isSigned=*/false);
-  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, node.rank(0)));
+DynamicallyQuantized quantizeDynamically(NodeImporter &node, Value input) {
+  RankedTensorType shown = NodeImporter::typeOf(input);
+  Type real = shown.getElementType(), type = node.getBuilder().getIntegerType(8, /*isSigned=*/false);
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, shown.getRank()));
   Value none = node.scalar(real, 0);
   Value low = node.emit<dfg::MinOp>({node.reduce(input, dfg::ReduceKind::Min, all, false), none});
   Value high = node.emit<dfg::MaxOp>({node.reduce(input, dfg::ReduceKind::Max, all, false), none});
@@ -141,11 +141,15 @@ static ImportResults importDynamicQuantizeLinear(NodeImporter &node) {
       node.emit<dfg::SelectOp>({node.compare(span, none, dfg::Comparison::Equal), node.scalar(real, 1), scale});
   Value zero = quantized(node, node.emit<dfg::DivOp>({node.emit<dfg::NegOp>(low), divisor}), {}, type);
   Value numbers = quantized(node, node.emit<dfg::DivOp>({input, divisor}), zero, type);
-  return SmallVector<NodeResult, 1>{numbers, scale, zero};
+  return {numbers, scale, zero};
 }
 
-/// The product of two stacks of matrices; without a stack on the right all are multiplied by one matrix.
-static Value product(NodeImporter &node, Value lhs, Value rhs) {
+static ImportResults importDynamicQuantizeLinear(NodeImporter &node) {
+  DynamicallyQuantized result = quantizeDynamically(node, node.input(0));
+  return SmallVector<NodeResult, 1>{result.numbers, result.scale, result.zero};
+}
+
+Value integerProduct(NodeImporter &node, Value lhs, Value rhs) {
   if (!lhs || !rhs)
     return {};
   int64_t left = NodeImporter::typeOf(lhs).getRank(), right = NodeImporter::typeOf(rhs).getRank();
@@ -155,7 +159,7 @@ static Value product(NodeImporter &node, Value lhs, Value rhs) {
                                                    node.attr("rhs_contracting", ArrayRef<int64_t>(right - 2))});
 }
 
-static LogicalResult checkProduct(NodeImporter &node, unsigned left, unsigned right) {
+LogicalResult checkIntegerProduct(NodeImporter &node, unsigned left, unsigned right) {
   int64_t leftRank = node.rank(left), rightRank = node.rank(right);
   if (leftRank < 2 || rightRank < 2)
     return node.error("expects matrices");
@@ -165,13 +169,13 @@ static LogicalResult checkProduct(NodeImporter &node, unsigned left, unsigned ri
 }
 
 static ImportResults importMatMulInteger(NodeImporter &node) {
-  if (failed(checkProduct(node, 0, 1)))
+  if (failed(checkIntegerProduct(node, 0, 1)))
     return failure();
   keepWeights(node, 1);
   FailureOr<Value> lhs = centred(node, 0, 2, node.rank(0) - 2), rhs = centred(node, 1, 3, node.rank(1) - 1);
   if (failed(lhs) || failed(rhs))
     return failure();
-  return oneResult(product(node, *lhs, *rhs));
+  return oneResult(integerProduct(node, *lhs, *rhs));
 }
 
 static ImportResults importConvInteger(NodeImporter &node) {
@@ -197,7 +201,7 @@ static ImportResults rescaled(NodeImporter &node, Value exact, Value lhsScale, V
 }
 
 static ImportResults importQLinearMatMul(NodeImporter &node) {
-  if (failed(checkProduct(node, 0, 3)))
+  if (failed(checkIntegerProduct(node, 0, 3)))
     return failure();
   keepWeights(node, 3);
   FailureOr<Value> lhs = centred(node, 0, 2, node.rank(0) - 2), rhs = centred(node, 3, 5, node.rank(3) - 1);
@@ -205,7 +209,7 @@ static ImportResults importQLinearMatMul(NodeImporter &node) {
   FailureOr<Value> rhsScale = alongAxis(node, 4, node.shape(3), node.rank(3) - 1);
   if (failed(lhs) || failed(rhs) || failed(lhsScale) || failed(rhsScale))
     return failure();
-  return rescaled(node, product(node, *lhs, *rhs), *lhsScale, *rhsScale, 6);
+  return rescaled(node, integerProduct(node, *lhs, *rhs), *lhsScale, *rhsScale, 6);
 }
 
 static ImportResults importQLinearConv(NodeImporter &node) {
@@ -228,6 +232,24 @@ static ImportResults importQLinearConv(NodeImporter &node) {
   if (failed(inputScale) || failed(filterScale))
     return failure();
   return rescaled(node, result, *inputScale, *filterScale, 6);
+}
+
+ImportResults requantized(NodeImporter &node, Value real, unsigned scaleIndex) {
+  if (!node.hasInput(scaleIndex))
+    return node.error("expects input " + Twine(scaleIndex));
+  // Without a zero point the type is that of tools that leave it out.
+  Type type = node.getBuilder().getIntegerType(8, /*isSigned=*/false);
+  FailureOr<Value> scale = alongAxis(node, scaleIndex, {}, -1), zero = Value();
+  if (node.hasInput(scaleIndex + 1)) {
+    type = node.type(scaleIndex + 1).getElementType();
+    zero = alongAxis(node, scaleIndex + 1, {}, -1);
+  }
+  if (!isQuantized(type))
+    return refuseType(node);
+  if (failed(scale) || failed(zero) || !real)
+    return failure();
+  Value ratio = node.emit<dfg::DivOp>({real, node.cast(*scale, NodeImporter::elementOf(real))});
+  return ratio ? oneResult(quantized(node, ratio, *zero, type)) : ImportResults(failure());
 }
 
 void addQuantizationOperators(OperatorTable &table) {

@@ -27,6 +27,12 @@ llvm::FailureOr<Window> readWindow(NodeImporter &node, llvm::ArrayRef<int64_t> s
 /// A convolution of two values by the node's attributes; null, with an error, where they do not fit.
 mlir::Value buildConvolution(NodeImporter &node, mlir::Value input, mlir::Value filter);
 
+/// An average pooling of a value of rank 3 at least by the node's attributes.
+llvm::FailureOr<mlir::Value> buildAveragePool(NodeImporter &node, mlir::Value input);
+
+/// A pooling of a value of rank 3 at least, not empty, by one window as large as the image.
+mlir::Value buildGlobalPool(NodeImporter &node, mlir::Value input, dfg::PoolKind kind);
+
 /// Lets the last window of each dimension reach over the padded input's end (`ceil_mode`), by more pads after it;
 /// windows that would start beyond the input are left out. Returns the additional pads.
 llvm::SmallVector<int64_t> extendForCeil(const Window &window, llvm::ArrayRef<int64_t> spatial);

@@ -141,6 +141,54 @@ def group_cases():
                    expected=[normalized(flat, scale, shift, *rest)])
 
 
+def quantized_cases():
+    """Operators on quantized tensors. Scales are such that no result lies between two steps, where another order of
+    roundings would take the other one."""
+    def scale(value):
+        return numpy.float32(value)
+
+    def bytes_of(*shape, dtype=numpy.uint8):
+        info = numpy.iinfo(dtype)
+        return GENERATOR.integers(info.min, info.max + 1, shape).astype(dtype)
+
+    a, b, image = bytes_of(2, 3, 5), bytes_of(2, 3, 5), bytes_of(2, 3, 7, 6)
+    first, second, third = [scale(0.031), numpy.uint8(120)], [scale(0.0175), numpy.uint8(7)], [scale(0.0437), numpy.uint8(99)]
+    weights = tuple(range(1, 9))
+    yield case("QLinearAdd", [a, *first, b, *second, *third], weights=(1, 2, 4, 5, 6, 7))
+    yield case("QLinearAdd broadcast", [a, *first, bytes_of(5), *second, *third], weights=(1, 2, 4, 5, 6, 7))
+    signed = [scale(0.02), numpy.int8(-3)]
+    yield case("QLinearAdd signed", [bytes_of(4, 9, dtype=numpy.int8), *signed, bytes_of(4, 9, dtype=numpy.int8), scale(0.05),
+                                     numpy.int8(11), scale(0.0613), numpy.int8(0)], weights=(1, 2, 4, 5, 6, 7))
+    yield case("QLinearMul", [a, *first, b, *second, scale(0.09), numpy.uint8(31)], weights=(1, 2, 4, 5, 6, 7))
+    unary = (1, 2, 3, 4)
+    yield case("QLinearSigmoid", [a, *first, scale(1 / 255), numpy.uint8(0)], weights=unary)
+    yield case("QLinearLeakyRelu", [a, *first, *third], {"alpha": 0.2}, weights=unary)
+    # ONNX Runtime's takes exponentials from a table, and is a step off now and then.
+    probabilities = softmax((a.astype(numpy.float32) - first[1]) * first[0])
+    yield case("QLinearSoftmax", [a, *first, scale(1 / 255), numpy.uint8(0)], {"axis": -1, "opset": 13}, weights=unary,
+               expected=[numpy.rint(probabilities / scale(1 / 255)).astype(numpy.uint8)])
+    yield case("QLinearGlobalAveragePool", [image, *first, *third], weights=unary)
+    for what, attributes in (("plain", {"kernel_shape": [3, 2]}), ("padded", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1],
+                                                                              "strides": [2, 2]}),
+                             ("counted", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 0], "count_include_pad": 1})):
+        yield case(f"QLinearAveragePool {what}", [image, *first, *third], attributes, weights=unary)
+    yield case("QLinearConcat", [*third, a, *first, bytes_of(2, 4, 5), *second], {"axis": 1}, weights=(0, 1, 3, 4, 6, 7))
+    left, right = bytes_of(4, 9), GENERATOR.integers(-60, 61, (9, 6)).astype(numpy.int8)
+    factors = GENERATOR.uniform(0.01, 0.05, 6).astype(numpy.float32)
+    bias = integers(-500, 500, 6)
+    yield case("QGemm", [left, *first, right, factors, numpy.zeros(6, numpy.int8), bias, scale(0.3), numpy.uint8(128)],
+               weights=weights)
+    yield case("QGemm reals", [left, *first, right, scale(0.02), numpy.int8(3), bias], {"alpha": 0.5}, weights=weights[:6])
+    yield case("QGemm transposed", [left.T.copy(), *first, right.T.copy(), factors, numpy.zeros(6, numpy.int8), bias],
+               {"transA": 1, "transB": 1}, weights=weights[:6])
+    yield case("MatMulIntegerToFloat", [left, right, scale(0.03), factors, numpy.uint8(100), numpy.zeros(6, numpy.int8),
+                                        floats(6)], weights=(1, 2, 3, 4, 5, 6))
+    yield case("MatMulIntegerToFloat plain", [left, right, scale(0.03), scale(0.01)], weights=(1, 2, 3))
+    yield case("DynamicQuantizeMatMul", [floats(2, 4, 9), right, factors, numpy.zeros(6, numpy.int8), floats(6)],
+               weights=(1, 2, 3, 4))
+    yield case("DynamicQuantizeMatMul plain", [floats(4, 9), right, scale(0.01)], weights=(1, 2))
+
+
 def softmax(x):
     e = numpy.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
@@ -318,5 +366,5 @@ def block_cases():
 
 
 if __name__ == "__main__":
-    main(activation_cases, product_cases, normalization_cases, fused_attention_cases, multi_head_cases, rotary_cases,
+    main(activation_cases, product_cases, normalization_cases, quantized_cases, fused_attention_cases, multi_head_cases, rotary_cases,
          group_query_cases, block_cases)
