@@ -6,7 +6,7 @@
 
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
-#include "tools/cleave/BenchPeer.h"
+#include "tools/cleave/BenchSuite.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
 #include "tools/cleave/Figures.h"
@@ -33,7 +33,7 @@ struct BenchOptions {
   std::vector<std::string> models, dims, plans;
   std::vector<unsigned> threads = {1};
   unsigned repeat = 20, warmup = 3, rounds = 5;
-  std::string against, peerScript, json;
+  std::string against, peerScript, json, suite;
   bool reference = false, noLibraries = false, measuresCollectives = false, predicts = false, trains = false;
   std::string markdown;
   runtime::CollectiveBenchOptions collectives;
@@ -46,35 +46,6 @@ struct BenchResult {
   std::optional<double> peer; ///< milliseconds
   std::string variant;        ///< the peer's fastest way in the last round, where it has several
 };
-
-/// Sizes of "NAME=N", which compiling has checked.
-std::map<std::string, int64_t> sizesOf(const std::vector<std::string> &dims) {
-  std::map<std::string, int64_t> sizes;
-  for (llvm::StringRef dim : dims) {
-    auto [name, size] = dim.rsplit('=');
-    size.getAsInteger(10, sizes[name.str()]);
-  }
-  return sizes;
-}
-
-double median(std::vector<double> samples) { return runtime::latencyOf(std::move(samples)).median; }
-
-/// "resnet50" for "models/resnet50/model.onnx": the folder tells such files apart.
-std::string shortName(const std::filesystem::path &model) {
-  std::string stem = model.stem().string();
-  return stem == "model" && model.has_parent_path() ? model.parent_path().filename().string() : stem;
-}
-
-/// The inputs of ONNX's test layout beside a model: test_data_set_0/input_N.pb.
-std::map<std::string, std::string> testInputs(const std::filesystem::path &model) {
-  std::map<std::string, std::string> files;
-  for (unsigned i = 0;; ++i) {
-    auto file = model.parent_path() / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb");
-    if (!std::filesystem::exists(file))
-      return files;
-    files["@" + std::to_string(i)] = file.string();
-  }
-}
 
 /// A model on one device, ready to run.
 class ReadyModel {
@@ -240,7 +211,24 @@ Error bench(const BenchOptions &options) {
   return writeJson(options.json, [&](JsonStream &json) { writeResults(json, options, results, peerVersion); });
 }
 
+/// Every model of a folder.
+Error benchFolder(const BenchOptions &options) {
+  if (!options.models.empty() || options.measuresCollectives || options.predicts)
+    return Error(Status::Usage, "--suite expects no other models and no other benchmark");
+  std::vector<std::string> flags;
+  if (options.reference)
+    flags.push_back("--reference");
+  if (options.noLibraries)
+    flags.push_back("--no-libraries");
+  return benchSuite({options.suite, options.against, options.peerScript, options.dims, options.threads, options.repeat,
+                     options.warmup, options.rounds, flags, options.json, options.markdown});
+}
+
 int run(BenchOptions &options) {
+  if (!options.suite.empty())
+    return report(benchFolder(options));
+  if (!options.markdown.empty() && !options.predicts)
+    return report(Error(Status::Usage, "--write expects --suite or --predictions"));
   if (options.predicts)
     return report(benchPredictions(
         {options.models, options.plans, options.trains, options.rounds, options.json, options.markdown}));
@@ -278,6 +266,11 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       app.add_subcommand("bench", "Measures models on one device, alone or against a peer; or collectives.");
   command->add_option("MODEL", options->models,
                       "ONNX models; inputs come from test_data_set_0 beside them where that exists");
+  command
+      ->add_option("--suite", options->suite,
+                   "measure every .onnx file below this folder instead, each round of either side in a process of "
+                   "its own")
+      ->type_name("FOLDER");
   command->add_option("--dim", options->dims, "the size of a symbolic dimension")
       ->type_name("NAME=N")
       ->allow_extra_args(false);
@@ -308,9 +301,8 @@ void addBenchCommand(CLI::App &app, Action &chosen) {
       ->allow_extra_args(false)
       ->needs(predictions);
   addOutputOption(*command, "--write", options->markdown,
-                  "where the comparison goes as Markdown; of the file's two sections, inference and training, the "
-                  "other one stays")
-      ->needs(predictions);
+                  "where the table of --suite or --predictions goes as Markdown; of the two sections of the latter's "
+                  "file, inference and training, the other one stays");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

@@ -4,11 +4,11 @@
 
 #include "tools/cleave/BenchPeer.h"
 
+#include "tools/cleave/ChildRun.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
@@ -94,29 +94,19 @@ Expected<BenchPeer> BenchPeer::create(const std::string &name, const std::string
 }
 
 Expected<BenchPeer::Result> BenchPeer::measure(const PeerRequest &request) const {
-  llvm::SmallString<128> answer, complaints;
-  for (llvm::SmallString<128> *file : {&answer, &complaints})
-    if (std::error_code code = llvm::sys::fs::createTemporaryFile("cleave-bench", "txt", *file))
-      return makeError(Status::Failure, "cannot make a temporary file: ", code.message());
-  llvm::FileRemover removeAnswer(answer), removeComplaints(complaints);
-  std::string message;
-  int code = llvm::sys::ExecuteAndWait(program, {program, script, textOf(request)}, std::nullopt,
-                                       {llvm::StringRef(""), llvm::StringRef(answer), llvm::StringRef(complaints)}, 0,
-                                       0, &message);
-  auto read = [](llvm::StringRef path) {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    return buffer ? (*buffer)->getBuffer().trim().str() : std::string();
-  };
-  if (code != 0)
-    return makeError(Status::Failure, title, " expects to run \"", request.model, "\", got exit code ", code, ": ",
-                     message.empty() ? read(complaints) : message);
-  auto parsed = llvm::json::parse(read(answer));
+  auto run = runChild(program, {script, textOf(request)});
+  if (!run)
+    return run.error();
+  if (run->code != 0)
+    return makeError(Status::Failure, title, " expects to run \"", request.model, "\", got exit code ", run->code, ": ",
+                     run->complaints);
+  auto parsed = llvm::json::parse(run->output);
   const llvm::json::Object *object = parsed ? parsed->getAsObject() : nullptr;
   std::optional<double> median = object ? object->getNumber("median_ms") : std::nullopt;
   if (!parsed)
     consumeError(parsed.takeError());
   if (!median)
-    return makeError(Status::Failure, title, "'s script expects to answer with median_ms, got \"", read(answer), "\"");
+    return makeError(Status::Failure, title, "'s script expects to answer with median_ms, got \"", run->output, "\"");
   return Result{object->getString("version").value_or("").str(), object->getString("variant").value_or("").str(),
                 *median};
 }
