@@ -49,6 +49,7 @@ def Dfg_ConvOp : Dfg_Operator<"conv", [DeclareOpInterfaceMethods<LibraryInterfac
                        DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
                        DefaultValuedAttr<I64Attr, "1">:$groups, UnitAttr:$wide);
   let results = (outs Dfg_Tensor:$result);
+  let hasCanonicalizer = 1;
   let extraClassDeclaration = Dfg_Localize;
 }
 
@@ -90,6 +91,7 @@ def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<LibraryInterfac
                        DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
                        UnitAttr:$count_include_pad);
   let results = (outs Dfg_Tensor:$result);
+  let hasCanonicalizer = 1;
   let extraClassDeclaration = Dfg_Localize;
 }
 
