@@ -26,6 +26,12 @@ std::optional<llvm::SmallVector<int64_t>> permutationOf(mlir::RankedTensorType t
 /// The row-major type whose dimension `i` is dimension order[i] of `type`.
 mlir::RankedTensorType permuted(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> order);
 
+/// The order in which the dimensions of `to` lie when a tensor of shape `from`, whose dimensions lie as `order` says,
+/// is seen under that shape, as many elements in row-major order; none where the elements do not stay where they are.
+/// That they do where dimensions are cut into some that lie side by side, and where such are joined.
+std::optional<llvm::SmallVector<int64_t>> orderBehindReshape(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to,
+                                                             llvm::ArrayRef<int64_t> order);
+
 /// The type of a value that lies in that order of its dimensions.
 mlir::RankedTensorType laidType(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> order);
 

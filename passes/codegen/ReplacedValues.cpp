@@ -82,8 +82,8 @@ Value ReplacedValues::seenRowMajor(OpBuilder &builder, Value value, ArrayRef<int
 void ReplacedValues::lay(Operation *op, Value made, ArrayRef<int64_t> order) {
   OpBuilder builder(op);
   RankedTensorType result = tensorType(op->getResult(0));
-  made = dfg::TransposeOp::create(builder, op->getLoc(), permuted(result, order), made,
-                                  builder.getDenseI64ArrayAttr(order));
+  made = builder.createOrFold<dfg::TransposeOp>(op->getLoc(), permuted(result, order), made,
+                                                builder.getDenseI64ArrayAttr(order));
   laidOut[op->getResult(0)] = plan::ViewOp::create(builder, op->getLoc(), laidType(result, order), made);
 }
 

@@ -26,6 +26,7 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
@@ -59,6 +60,7 @@ private:
   bool select(Operation *op, LibraryCall &call);
   bool selectWidened(Operation *op);
   bool computePermuted(Operation *op);
+  bool reshapePermuted(dfg::ReshapeOp op);
   /// Fails without a trace where the library has no code for it but plain loops.
   bool launch(Operation *op, const LibraryCall &call, ArrayRef<Epilogue> epilogues);
 
@@ -205,10 +207,54 @@ bool ProgramWalk::select(Operation *op, LibraryCall &call) {
   return launch(op, dense, {});
 }
 
+/// `op`, which pads its operand, built on that in the order of dimensions `order`, in which the result lies, too: it
+/// need not be brought in order before and back behind. `operand` is seen row-major.
+static Value padInOrder(OpBuilder &builder, dfg::PadOp op, Value operand, Value padding, ArrayRef<int64_t> order) {
+  auto along = [&](ArrayRef<int64_t> sizes) {
+    return llvm::map_to_vector(order, [&](int64_t dim) { return sizes[dim]; });
+  };
+  Location loc = op.getLoc();
+  Value lies = builder.createOrFold<dfg::TransposeOp>(loc, permuted(tensorType(operand), order), operand,
+                                                      builder.getDenseI64ArrayAttr(order));
+  Value padded = dfg::PadOp::create(builder, loc, lies, padding, along(op.getLow()), along(op.getHigh()));
+  return dfg::TransposeOp::create(builder, loc, padded, invertPermutationVector(order));
+}
+
+/// Whether somebody takes a value as it lies: kernels of our own do, while collectives, the program's results and what
+/// is cut into pieces on its way are row-major.
+static bool isTakenAsItLies(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto send = dyn_cast<dist::SendOp>(user);
+    return isa<LowerInterface>(user) || (send && !send.getFrom());
+  });
+}
+
+/// The same elements where they lie, under another shape, where the order of dimensions allows it.
+bool ProgramWalk::reshapePermuted(dfg::ReshapeOp op) {
+  Value input = op.getInput();
+  auto order = permutationOf(tensorType(values.current(input)));
+  auto behind =
+      order ? orderBehindReshape(tensorType(input).getShape(), op.getType().getShape(), *order) : std::nullopt;
+  if (!behind || !isTakenAsItLies(op.getResult()))
+    return false;
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value lies = builder.createOrFold<dfg::TransposeOp>(loc, permuted(tensorType(input), *order),
+                                                      values.seenRowMajor(builder, input, *order, *behind),
+                                                      builder.getDenseI64ArrayAttr(*order));
+  Value seen = builder.createOrFold<dfg::ReshapeOp>(loc, permuted(op.getType(), *behind), lies);
+  Value made = dfg::TransposeOp::create(builder, loc, seen, invertPermutationVector(*behind));
+  values.replace(op);
+  values.lay(op, made, *behind);
+  return true;
+}
+
 /// A kernel of our own on operands that lie permuted; its result lies as the largest of them.
 bool ProgramWalk::computePermuted(Operation *op) {
   if (!isa<LowerInterface>(op) || op->getNumResults() != 1)
     return false;
+  if (auto reshape = dyn_cast<dfg::ReshapeOp>(op); reshape && reshapePermuted(reshape))
+    return true;
   RankedTensorType result = tensorType(op->getResult(0));
   std::optional<SmallVector<int64_t>> resultOrder;
   SmallVector<std::optional<SmallVector<int64_t>>> orders;
@@ -222,11 +268,7 @@ bool ProgramWalk::computePermuted(Operation *op) {
       resultOrder = order;
     largest = type.getNumElements();
   }
-  // Collectives and the program's results want it row-major, and so does what is cut into pieces on its way.
-  if (llvm::none_of(op->getResult(0).getUsers(), [](Operation *user) {
-        auto send = dyn_cast<dist::SendOp>(user);
-        return isa<LowerInterface>(user) || (send && !send.getFrom());
-      }))
+  if (!isTakenAsItLies(op->getResult(0)))
     resultOrder = std::nullopt;
   // What has no order yet takes that of the value that it meets next.
   if (!resultOrder && largest < result.getNumElements())
@@ -239,7 +281,11 @@ bool ProgramWalk::computePermuted(Operation *op) {
   for (auto [operand, order] : llvm::zip(op->getOperands(), orders))
     mapping.map(operand,
                 order ? values.seenRowMajor(builder, operand, *order, resultOrder) : values.denseOf(builder, operand));
-  Value made = builder.clone(*op, mapping)->getResult(0), old = op->getResult(0);
+  auto pad = dyn_cast<dfg::PadOp>(op);
+  Value made = pad && resultOrder ? padInOrder(builder, pad, mapping.lookup(pad.getInput()),
+                                               mapping.lookup(pad.getValue()), *resultOrder)
+                                  : builder.clone(*op, mapping)->getResult(0);
+  Value old = op->getResult(0);
   values.replace(op);
   if (!resultOrder) {
     old.replaceAllUsesWith(made);
