@@ -16,12 +16,15 @@ import torchvision
 
 # Model -> the opset it is exported in: the range that users meet.
 OPSETS = {"mobilenet_v2": 13, "googlenet": 13, "convnext_tiny": 15, "vit_b_16": 17}
+# Models of other images than 224 x 224, and those that have a second head in training.
+SIZES = {"inception_v3": 299}
+TWO_HEADED = ("googlenet", "inception_v3")
 
 
 def build(name):
     """The model in evaluation mode, with random weights whose every part matters to the output."""
     torch.manual_seed(20)
-    arguments = {"aux_logits": False, "init_weights": True} if name == "googlenet" else {}
+    arguments = {"aux_logits": False, "init_weights": True} if name in TWO_HEADED else {}
     model = getattr(torchvision.models, name)(weights=None, **arguments)
     for parameter_name, parameter in model.named_parameters():
         # ConvNeXt scales each block by 1e-6 and ViT's head is zero at first: a wrong block would go unseen.
@@ -34,13 +37,13 @@ def build(name):
         model.train()
         with torch.no_grad():
             for _ in range(3):
-                model(torch.randn(4, 3, 224, 224))
+                model(torch.randn(4, 3, *[SIZES.get(name, 224)] * 2))
     return model.eval()
 
 
 def export(name, folder):
     model = build(name)
-    sample = torch.randn(1, 3, 224, 224)
+    sample = torch.randn(1, 3, *[SIZES.get(name, 224)] * 2)
     with torch.no_grad():
         output = model(sample)
     os.makedirs(folder, exist_ok=True)
@@ -48,7 +51,7 @@ def export(name, folder):
     numpy.save(os.path.join(folder, "output.npy"), output.numpy())
     # With gradients on, attention is exported as the operators it consists of instead of one fused call.
     partial = os.path.join(folder, "partial.onnx")
-    torch.onnx.export(model, sample, partial, opset_version=OPSETS[name], input_names=["image"],
+    torch.onnx.export(model, sample, partial, opset_version=OPSETS.get(name, 17), input_names=["image"],
                       output_names=["scores"])
     os.rename(partial, os.path.join(folder, "model.onnx"))
 
