@@ -53,7 +53,8 @@ void AccessLog::write(const AccessEntry &entry) {
     const JobTimes &times = entry.job->times;
     line << ", \"samples\": " << entry.job->samples;
     if (times.start != 0)
-      line << ", \"queue_ms\": " << JsonNumber{static_cast<double>(times.start - times.arrival) * 1e-6}
+      line << ", \"receive_ms\": " << JsonNumber{static_cast<double>(times.queued - times.arrival) * 1e-6}
+           << ", \"queue_ms\": " << JsonNumber{static_cast<double>(times.start - times.queued) * 1e-6}
            << ", \"infer_ms\": " << JsonNumber{static_cast<double>(times.running) * 1e-6};
   }
   line << "}\n";

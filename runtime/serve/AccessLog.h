@@ -17,7 +17,7 @@ struct AccessEntry {
   std::string peer, method, target, id;
   unsigned status = 0;
   uint64_t requestBytes = 0, responseBytes = 0;
-  int64_t nanoseconds = 0; ///< from the whole request to the answer
+  int64_t nanoseconds = 0; ///< from the request's first byte to the answer
   /// Of inference; null of others.
   std::shared_ptr<const InferenceJob> job;
 };

@@ -37,12 +37,12 @@ std::vector<double> Dispatcher::secondsOfSizes() const {
 Time Dispatcher::timeOf(size_t size) const { return table.isMeasured(size) ? nanoseconds(table.seconds(size)) : 0; }
 
 /// When a new request is over if what goes before it runs in batches of the fastest size, after what runs now.
-Time Dispatcher::expectedEnd(const Request &request) const {
+Time Dispatcher::expectedEnd(const Request &request, uint64_t samplesBefore) const {
   Time now = request.arrival, idle = now;
   for (auto &[number, batch] : batches)
     idle = std::max(idle, later(batch.begin, timeOf(batch.size)));
   size_t fastest = table.fastest();
-  uint64_t samples = queue.samplesBefore(request.priority) + request.samples;
+  uint64_t samples = samplesBefore + request.samples;
   // All of them but the last batch, which is as large as it has to be.
   uint64_t full = (samples - 1) / table.samples(fastest), rest = samples - full * table.samples(fastest);
   double each = static_cast<double>(timeOf(fastest)) * 1e-9 / options.inFlight;
@@ -50,12 +50,33 @@ Time Dispatcher::expectedEnd(const Request &request) const {
   return later(idle, nanoseconds(static_cast<double>(full) * each + static_cast<double>(last) * 1e-9));
 }
 
+bool Dispatcher::hasPlace(const Request &request) {
+  announced.removeDue(request.arrival);
+  return queue.samples() + announced.samples() + request.samples <= options.queueLimit;
+}
+
+Admission Dispatcher::announce(const Request &request) {
+  if (!hasPlace(request))
+    return Admission::Full;
+  uint64_t before = queue.samplesBefore(request.priority) + announced.samplesBefore(request.priority);
+  if (request.deadline != never && expectedEnd(request, before) > request.deadline) {
+    arrivals.add(request.arrival, request.samples);
+    return Admission::Late;
+  }
+  Request place = request;
+  place.deadline = later(request.arrival, options.announcedFor);
+  announced.push(place);
+  return Admission::Queued;
+}
+
 Admission Dispatcher::submit(const Request &request) {
-  if (queue.samples() + request.samples > options.queueLimit)
+  announced.remove(request.id);
+  if (!hasPlace(request))
     return Admission::Full;
   arrivals.add(request.arrival, request.samples);
   lastArrival = request.arrival;
-  if (request.deadline != never && expectedEnd(request) > request.deadline)
+  // What is announced has not come; it does not go before what has.
+  if (request.deadline != never && expectedEnd(request, queue.samplesBefore(request.priority)) > request.deadline)
     return Admission::Late;
   queue.push(request);
   return Admission::Queued;

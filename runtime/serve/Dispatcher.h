@@ -19,8 +19,10 @@ namespace cleave::runtime::serve {
 struct DispatcherOptions {
   /// A request that has waited so long starts as soon as a batch can; nanoseconds.
   Time maxDelay = 5'000'000;
-  /// Samples that may wait; a request that would make them more is refused.
+  /// Samples that may wait or are announced; a request that would make them more is refused.
   uint64_t queueLimit = 4096;
+  /// How long an announced request keeps its place while it does not come; nanoseconds.
+  Time announcedFor = 1'000'000'000;
   /// Batches at a time: more than one where devices form a pipeline.
   unsigned inFlight = 1;
 };
@@ -53,7 +55,12 @@ class Dispatcher {
 public:
   Dispatcher(BatchTable table, DispatcherOptions options);
 
-  /// Takes a request, or refuses it at once. `request.arrival` is the present time.
+  /// A request is on its way, of at least so many samples: whether there would be a place for it, and whether it can be
+  /// over by its deadline after what waits and what was announced before. The place is kept until the request is
+  /// submitted or withdrawn, or has not come for `announcedFor`. `request.arrival` is the present time.
+  Admission announce(const Request &request);
+  void withdraw(RequestId id) { announced.remove(id); }
+  /// Takes a request, whether or not it was announced, or refuses it at once. `request.arrival` is the present time.
   Admission submit(const Request &request);
   /// Forgets what waits of a request, whose client has gone; whether anything did.
   bool cancel(RequestId id) { return queue.remove(id); }
@@ -74,7 +81,9 @@ private:
   /// A size that fits what waits and has not run yet: what was predicted of it may be wrong.
   std::optional<size_t> untried() const;
   std::vector<double> secondsOfSizes() const;
-  Time expectedEnd(const Request &request) const;
+  /// Whether the queue has a place for it beside what waits and what is announced.
+  bool hasPlace(const Request &request);
+  Time expectedEnd(const Request &request, uint64_t samplesBefore) const;
   Time timeOf(size_t size) const;
   /// The size to start now, if any; else when to look again.
   std::optional<size_t> chooseSize(Time now, Time &wakeAt);
@@ -83,6 +92,7 @@ private:
   BatchTable table;
   DispatcherOptions options;
   RequestQueue queue;
+  RequestQueue announced; ///< deadlines here: until when a place is kept
   ArrivalRate arrivals;
   Time lastArrival = never;
   uint64_t nextNumber = 0;

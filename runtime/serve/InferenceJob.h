@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 namespace cleave::runtime::serve {
 
@@ -25,14 +26,16 @@ enum class Outcome {
 
 /// Nanoseconds of the steady clock; 0: it did not come to this.
 struct JobTimes {
-  int64_t arrival = 0;
-  int64_t start = 0; ///< of its first batch
+  int64_t arrival = 0; ///< of its first byte
+  int64_t queued = 0;  ///< when all of it had come
+  int64_t start = 0;   ///< of its first batch
   int64_t end = 0;
   /// Of its batches: bringing samples together, running, taking results apart.
   int64_t gathering = 0, running = 0, scattering = 0;
 };
 
-/// Filled by whoever asks; `outputs`, `times` and `error` by the model until `done` is called, once, by any thread.
+/// Filled by whoever asks, `times.arrival` too; `outputs`, `error` and other times by the model until `done` is called,
+/// once, by any thread.
 struct InferenceJob {
   uint64_t samples = 1;
   /// By position, whole: with `samples` in dimension 0 where the model batches.
@@ -41,7 +44,7 @@ struct InferenceJob {
   Time deadline = never;
   std::function<void(Outcome)> done;
 
-  RequestId id = 0;
+  std::optional<RequestId> id; ///< given by the model when the job is announced, or else when it is submitted
   uint64_t samplesOver = 0;
   JobTimes times;
   Error error;

@@ -29,8 +29,9 @@ static size_t positionOf(const std::vector<ServedPort> &ports, std::string_view 
   return static_cast<size_t>(std::ranges::find(ports, name, &ServedPort::name) - ports.begin());
 }
 
-RequestBuilder::RequestBuilder(const BatchedPlan &plan) : plan(plan) {
+RequestBuilder::RequestBuilder(const BatchedPlan &plan, Time arrival) : plan(plan) {
   request.job = std::make_shared<InferenceJob>();
+  request.job->times.arrival = arrival;
   request.job->inputs.resize(plan.getInputs().size());
 }
 
@@ -104,11 +105,24 @@ void RequestBuilder::wantAll(bool isBinary) {
     request.outputs.push_back({i, isBinary});
 }
 
-void RequestBuilder::setParameter(std::string_view name, uint64_t value, Time now) {
+Time deadlineOf(Time arrival, uint64_t microseconds) {
+  bool isBounded = microseconds != 0 && microseconds < static_cast<uint64_t>(never - arrival) / 1000;
+  return isBounded ? arrival + static_cast<Time>(microseconds) * 1000 : never;
+}
+
+uint64_t leastSamples(const BatchedPlan &plan, uint64_t bytes) {
+  uint64_t bytesOfSample = 0;
+  for (const ServedPort &port : plan.getInputs())
+    bytesOfSample += port.ofSamples(1, plan.isBatched()).byteSize().value_or(0);
+  return plan.isBatched() && bytesOfSample != 0 ? std::max<uint64_t>(1, bytes / bytesOfSample) : 1;
+}
+
+void RequestBuilder::setParameter(std::string_view name, uint64_t value) {
+  InferenceJob &job = *request.job;
   if (name == "priority")
-    request.job->priority = static_cast<uint32_t>(std::min<uint64_t>(value, 1000));
-  else if (name == "timeout" && value != 0 && value < static_cast<uint64_t>(never - now) / 1000)
-    request.job->deadline = std::min(request.job->deadline, now + static_cast<Time>(value) * 1000);
+    job.priority = static_cast<uint32_t>(std::min<uint64_t>(value, 1000));
+  else if (name == "timeout")
+    job.deadline = std::min(job.deadline, deadlineOf(job.times.arrival, value));
 }
 
 Expected<InferenceRequest> RequestBuilder::finish() {

@@ -29,7 +29,8 @@ struct InferenceRequest {
 /// Checks what a request says, part by part. Every error is Status::Failure with what is wrong, for the client.
 class RequestBuilder {
 public:
-  explicit RequestBuilder(const BatchedPlan &plan);
+  /// `arrival`: of the request's first byte, from which its timeout counts.
+  RequestBuilder(const BatchedPlan &plan, Time arrival);
 
   void setId(std::string_view id) { request.id = id; }
   /// The position of the input of that name, which must have that datatype and may be given once.
@@ -45,8 +46,8 @@ public:
   void wantAll(bool isBinary);
 
   /// The parameter of that name, as far as it means something here: "priority" (smaller is more urgent, 0 the usual)
-  /// and "timeout" in microseconds from `now`, which are Triton's names.
-  void setParameter(std::string_view name, uint64_t value, Time now);
+  /// and "timeout" in microseconds, which are Triton's names.
+  void setParameter(std::string_view name, uint64_t value);
 
   /// The request, when all has been said: complete but for the job's `done`.
   Expected<InferenceRequest> finish();
@@ -56,6 +57,12 @@ private:
   InferenceRequest request;
   bool hasSamples = false;
 };
+
+/// The deadline of what came at `arrival` and has so many microseconds; `never` for 0, and for longer than a clock
+/// goes.
+Time deadlineOf(Time arrival, uint64_t microseconds);
+/// How many samples a request for the model has at least that brings so many bytes of tensors.
+uint64_t leastSamples(const BatchedPlan &plan, uint64_t bytes);
 
 /// Names of others in messages: quoted, and shortened, as they may be anything.
 std::string quotedName(std::string_view name);

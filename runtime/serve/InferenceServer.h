@@ -18,6 +18,10 @@ public:
   virtual const std::string &getName() const = 0;
   virtual const std::string &getVersion() const = 0;
   virtual const BatchedPlan &getPlan() const = 0;
+  /// A job is on its way, of which samples, deadline and arrival are known: gives it an id and keeps a place for it, or
+  /// says why it would be refused. Whoever has a place submits the job under the same id, or withdraws it.
+  virtual std::optional<Outcome> announce(InferenceJob &job) = 0;
+  virtual void withdraw(RequestId id) = 0;
   /// Queues a job, whose `done` is called later or at once. The id to cancel it by.
   virtual RequestId submit(std::shared_ptr<InferenceJob> job) = 0;
   /// Its client has gone: where nothing of it runs yet, `done` is called now.

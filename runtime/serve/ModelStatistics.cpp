@@ -16,7 +16,7 @@ void ModelStatistics::countRequest(const InferenceJob &job, Outcome outcome) {
   sums.samples += job.samples;
   int64_t taken = job.times.end - job.times.arrival;
   sums.request += taken;
-  sums.queue += job.times.start - job.times.arrival;
+  sums.queue += job.times.start - job.times.queued;
   sums.gathering += job.times.gathering;
   sums.running += job.times.running;
   sums.scattering += job.times.scattering;

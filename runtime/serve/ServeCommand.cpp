@@ -68,9 +68,7 @@ public:
     StopSignals signals;
     ServerState state(models, options.version, *token, accessLog.get());
     HttpService service(state);
-    auto opened = HttpServer::open(http, [&](HttpRequest request, HttpAnswer answer) {
-      return service.handle(std::move(request), std::move(answer));
-    });
+    auto opened = HttpServer::open(http, [&](const HttpRequest &head) { return service.admit(head); });
     if (!opened)
       return opened.error();
     HttpServer &server = **opened;
@@ -162,6 +160,8 @@ private:
                                               std::unique_ptr<ParameterSource> parameters) {
     ServedModelOptions model = options.model;
     model.maxDelay = static_cast<Time>(options.maxDelayMs * 1e6);
+    if (options.timeoutMs > 0)
+      model.timeout = static_cast<Time>(std::min(options.timeoutMs, 1e12) * 1e6);
     auto loaded = ServedModel::load(name, version, std::move(plan), model, std::move(parameters));
     if (!loaded)
       return Error(loaded.error().status(), from + ": " + loaded.error().text());

@@ -27,7 +27,7 @@ struct ServeOptions {
   HttpOptions http;
   /// As readListenAddress has them. Empty: as `http` says; no gRPC.
   std::string httpAddress, grpcAddress;
-  double maxDelayMs = 5;
+  double maxDelayMs = 5, timeoutMs = 0; ///< timeoutMs: 0: none but requests' own
   ServedModelOptions model;
   std::string tokenFile, accessLog;
   double drainSeconds = 30;

@@ -18,8 +18,9 @@ namespace cleave::runtime::serve {
 struct ServedModel::State {
   State(ServedModel &model, const ServedModelOptions &options, std::unique_ptr<ParameterSource> parameters)
       : model(model), parameters(std::move(parameters)),
-        inFlight(options.inFlight ? options.inFlight : model.plan.numStages()),
-        dispatcher(model.plan.getTable(), {options.maxDelay, options.queueLimit, inFlight}) {}
+        inFlight(options.inFlight ? options.inFlight : model.plan.numStages()), timeout(options.timeout),
+        dispatcher(model.plan.getTable(),
+                   {.maxDelay = options.maxDelay, .queueLimit = options.queueLimit, .inFlight = inFlight}) {}
 
   ~State() {
     {
@@ -52,6 +53,8 @@ struct ServedModel::State {
   void endOldest(std::unique_lock<std::mutex> &lock);
   void drop(RequestId id, Outcome outcome, std::unique_lock<std::mutex> &lock);
   void fail(const Error &error, std::unique_lock<std::mutex> &lock);
+  std::optional<Outcome> unavailable(InferenceJob &job) const;
+  Request requestOf(InferenceJob &job, Time at);
   /// Calls `done` without the lock.
   void finish(const std::shared_ptr<InferenceJob> &job, Outcome outcome, std::unique_lock<std::mutex> &lock) {
     job->times.end = now();
@@ -64,6 +67,7 @@ struct ServedModel::State {
   ServedModel &model;
   const std::unique_ptr<ParameterSource> parameters;
   const unsigned inFlight;
+  const Time timeout;
   std::unique_ptr<Executor> executor;
   std::vector<std::unique_ptr<BatchBuffers>> idleBuffers;
 
@@ -203,7 +207,7 @@ Error ServedModel::State::start(Batch batch, std::unique_lock<std::mutex> &lock)
   for (const JobSlice &slice : made.slices) {
     slice.job->samplesOver += slice.count;
     slice.job->error = error;
-    if (jobs.erase(slice.job->id))
+    if (jobs.erase(*slice.job->id))
       finish(slice.job, Outcome::Failed, lock);
   }
   return error;
@@ -233,7 +237,7 @@ void ServedModel::State::endOldest(std::unique_lock<std::mutex> &lock) {
     job.times.scattering += end - computed;
     if (!times)
       job.error = times.error();
-    auto known = jobs.find(job.id);
+    auto known = jobs.find(*job.id);
     if (known == jobs.end())
       continue;
     bool isCancelled = known->second.isCancelled;
@@ -274,30 +278,65 @@ Expected<std::unique_ptr<ServedModel>> ServedModel::load(std::string name, std::
   return model;
 }
 
+/// Why no job is taken at all, if none is.
+std::optional<Outcome> ServedModel::State::unavailable(InferenceJob &job) const {
+  if (!isDraining)
+    return std::nullopt;
+  job.error = failed;
+  return failed ? Outcome::Failed : Outcome::Draining;
+}
+
+/// A job as the dispatcher sees it, under an id of its own.
+Request ServedModel::State::requestOf(InferenceJob &job, Time at) {
+  if (!job.id)
+    job.id = nextId++;
+  if (timeout < never - job.times.arrival)
+    job.deadline = std::min(job.deadline, job.times.arrival + timeout);
+  return {*job.id, job.samples, job.priority, at, job.deadline};
+}
+
+static std::optional<Outcome> refusalOf(Admission admission) {
+  switch (admission) {
+  case Admission::Queued:
+    return std::nullopt;
+  case Admission::Full:
+    return Outcome::Full;
+  case Admission::Late:
+    return Outcome::Late;
+  }
+  return std::nullopt;
+}
+
+std::optional<Outcome> ServedModel::announce(InferenceJob &job) {
+  std::unique_lock lock(state->mutex);
+  std::optional<Outcome> refusal = state->unavailable(job);
+  if (!refusal)
+    refusal = refusalOf(state->dispatcher.announce(state->requestOf(job, now())));
+  if (refusal)
+    statistics.countRequest(job, *refusal);
+  return refusal;
+}
+
+void ServedModel::withdraw(RequestId id) {
+  std::unique_lock lock(state->mutex);
+  state->dispatcher.withdraw(id);
+}
+
 RequestId ServedModel::submit(std::shared_ptr<InferenceJob> job) {
   std::unique_lock lock(state->mutex);
-  job->id = state->nextId++;
-  job->times.arrival = now();
-  RequestId id = job->id;
-  if (state->isDraining) {
-    job->error = state->failed;
-    state->finish(job, state->failed ? Outcome::Failed : Outcome::Draining, lock);
-    return id;
+  job->times.queued = now();
+  Request request = state->requestOf(*job, job->times.queued);
+  std::optional<Outcome> refusal = state->unavailable(*job);
+  if (!refusal)
+    refusal = refusalOf(state->dispatcher.submit(request));
+  if (refusal) {
+    state->finish(job, *refusal, lock);
+    return request.id;
   }
-  switch (state->dispatcher.submit({id, job->samples, job->priority, job->times.arrival, job->deadline})) {
-  case Admission::Queued:
-    state->jobs[id] = {std::move(job)};
-    lock.unlock();
-    state->changed.notify_all();
-    break;
-  case Admission::Full:
-    state->finish(job, Outcome::Full, lock);
-    break;
-  case Admission::Late:
-    state->finish(job, Outcome::Late, lock);
-    break;
-  }
-  return id;
+  state->jobs[request.id] = {std::move(job)};
+  lock.unlock();
+  state->changed.notify_all();
+  return request.id;
 }
 
 void ServedModel::cancel(RequestId id) {

@@ -14,6 +14,7 @@ namespace cleave::runtime::serve {
 struct ServedModelOptions {
   Time maxDelay = 5'000'000; ///< DispatcherOptions::maxDelay
   uint64_t queueLimit = 4096;
+  Time timeout = never;  ///< what is not over so long after its first byte is late, whatever its own deadline
   unsigned inFlight = 0; ///< batches at a time; 0: as many as the plan has stages
 };
 
@@ -33,6 +34,8 @@ public:
   const BatchedPlan &getPlan() const override { return plan; }
   const ModelStatistics &getStatistics() const { return statistics; }
 
+  std::optional<Outcome> announce(InferenceJob &job) override;
+  void withdraw(RequestId id) override;
   RequestId submit(std::shared_ptr<InferenceJob> job) override;
   void cancel(RequestId id) override;
   /// Takes no more jobs; those that are queued are answered. Returns at once.

@@ -37,6 +37,13 @@ void addServeArguments(CLI::App &command, ServeArguments &arguments) {
                   "milliseconds after which a request that waits for others starts as soon as a batch can")
       ->check(notNegative)
       ->capture_default_str();
+  command
+      .add_option(
+          "--request-timeout", options.timeoutMs,
+          "milliseconds from its first byte within which a request is to be answered, unless its own timeout is "
+          "shorter; 0: its own alone")
+      ->type_name("FLOAT")
+      ->check(notNegative);
   command.add_option("--queue-limit", options.model.queueLimit, "samples of a model that may wait; more are refused")
       ->check(positive)
       ->capture_default_str();

@@ -106,17 +106,17 @@ Error readNumber(const inference::InferParameter &parameter, const std::string &
 
 class RequestReader {
 public:
-  RequestReader(const BatchedPlan &plan, const inference::ModelInferRequest &message)
-      : builder(plan), plan(plan), message(message), isRaw(message.raw_input_contents_size() != 0) {}
+  RequestReader(const BatchedPlan &plan, const inference::ModelInferRequest &message, Time arrival)
+      : builder(plan, arrival), plan(plan), message(message), isRaw(message.raw_input_contents_size() != 0) {}
 
-  Error read(Time now) {
+  Error read() {
     builder.setId(message.id());
     for (const char *name : {"priority", "timeout"})
       if (auto found = message.parameters().find(name); found != message.parameters().end()) {
         uint64_t number = 0;
         if (Error error = readNumber(found->second, name, number))
           return error;
-        builder.setParameter(name, number, now);
+        builder.setParameter(name, number);
       }
     if (isRaw && message.raw_input_contents_size() != message.inputs_size())
       return refuse("raw_input_contents expects one for each of the ", message.inputs_size(), " inputs, got ",
@@ -178,9 +178,9 @@ private:
 } // namespace
 
 Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const inference::ModelInferRequest &message,
-                                                Time now) {
-  RequestReader reader(plan, message);
-  if (Error error = reader.read(now))
+                                                Time arrival) {
+  RequestReader reader(plan, message, arrival);
+  if (Error error = reader.read())
     return error;
   auto request = reader.builder.finish();
   if (request && std::ranges::any_of(request->outputs, [&](const WantedOutput &wanted) {

@@ -12,11 +12,11 @@
 
 namespace cleave::runtime::serve {
 
-/// Reads a request for a model. The job is complete but for `done`; its deadline counts from `now`. Outputs are wanted
-/// as bytes unless inputs came by their elements and all outputs have a field for theirs. Status::Failure with what is
-/// wrong, for the client.
+/// Reads a request for a model. The job is complete but for `done`; its timeout counts from `arrival`. Outputs are
+/// wanted as bytes unless inputs came by their elements and all outputs have a field for theirs. Status::Failure with
+/// what is wrong, for the client.
 Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const inference::ModelInferRequest &message,
-                                                Time now);
+                                                Time arrival);
 
 void writeInferenceAnswer(const InferenceRequest &request, const InferenceModel &model,
                           inference::ModelInferResponse &message);

@@ -104,7 +104,7 @@ public:
     auto model = service.server.find(message.model_name(), message.model_version());
     if (!model)
       return end({grpc::StatusCode::NOT_FOUND, missingModel(message.model_name(), message.model_version())});
-    auto read = readInferenceRequest(model->getPlan(), message, now());
+    auto read = readInferenceRequest(model->getPlan(), message, call.begin);
     if (!read)
       return end({grpc::StatusCode::INVALID_ARGUMENT, read.error().message()});
     request = std::move(*read);

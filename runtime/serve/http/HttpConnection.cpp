@@ -4,6 +4,7 @@
 
 #include "runtime/serve/http/HttpConnection.h"
 
+#include "runtime/Clock.h"
 #include "runtime/Json.h"
 
 #include <boost/asio/write.hpp>
@@ -19,6 +20,8 @@ using boost::system::error_code;
 
 /// How long a client may go on sending after an answer that closes the connection.
 static constexpr double lingerSeconds = 2;
+/// What a connection keeps to read into between requests, and has for a body at most.
+static constexpr size_t idleBuffer = 4096, bodyBuffer = size_t(64) << 10;
 
 static std::chrono::nanoseconds secondsOf(double seconds) {
   return std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
@@ -106,7 +109,7 @@ void HttpConnection::closeSoon() {
 
 void HttpConnection::discard() {
   buffer.clear();
-  stream.async_read_some(buffer.prepare(size_t(64) << 10), [self = shared_from_this()](error_code error, size_t) {
+  stream.async_read_some(buffer.prepare(bodyBuffer), [self = shared_from_this()](error_code error, size_t) {
     if (error)
       return self->close();
     self->discard();
@@ -119,16 +122,21 @@ void HttpConnection::awaitRequest() {
   isAnswering = false;
   if (server.isDraining)
     return close();
+  if (buffer.capacity() > idleBuffer)
+    buffer.shrink_to_fit();
   parser.emplace();
   parser->header_limit(server.options.headerBytes);
   parser->body_limit(server.options.bodyBytes);
+  request = {};
+  request.begin = now();
   if (buffer.size() != 0)
     return readHeader();
   stream.expires_after(secondsOf(server.options.idleSeconds));
-  stream.async_read_some(buffer.prepare(4096), [self = shared_from_this()](error_code error, size_t bytes) {
+  stream.async_read_some(buffer.prepare(idleBuffer), [self = shared_from_this()](error_code error, size_t bytes) {
     if (error)
       return self->close();
     self->buffer.commit(bytes);
+    self->request.begin = now();
     self->readHeader();
   });
 }
@@ -148,44 +156,18 @@ void HttpConnection::readHeader() {
       return self->refuse(400, "a request expects to be HTTP/1.1: " + error.message());
     if (error)
       return self->close();
-    self->readBody();
+    self->admit();
   });
 }
 
-void HttpConnection::readBody() {
-  stream.expires_after(secondsOf(server.options.bodySeconds));
+/// Asks whether the request is wanted. Who waits for "100 Continue" before sending a body gets it now, or an answer.
+void HttpConnection::admit() {
+  const auto &message = parser->get();
+  keepsAlive = message.keep_alive();
+  isHead = message.method() == http::verb::head;
   if (auto length = parser->content_length(); length && *length > server.options.bodyBytes)
     return refuse(413, "a request's body expects at most " + std::to_string(server.options.bodyBytes) +
                            " bytes; send a smaller batch, or start the server with a larger --max-body");
-  auto read = [self = shared_from_this()] {
-    http::async_read(self->stream, self->buffer, *self->parser, [self](error_code error, size_t) {
-      if (error == http::error::body_limit)
-        return self->refuse(413, "a request's body expects at most " + std::to_string(self->server.options.bodyBytes) +
-                                     " bytes");
-      if (error.category() == make_error_code(http::error::bad_method).category() &&
-          error != http::error::end_of_stream && error != http::error::partial_message)
-        return self->refuse(400, "a request's body expects to be HTTP/1.1: " + error.message());
-      if (error)
-        return self->close();
-      self->handle();
-    });
-  };
-  if (!boost::beast::iequals(parser->get()[http::field::expect], "100-continue"))
-    return read();
-  static const std::string goOn = "HTTP/1.1 100 Continue\r\n\r\n";
-  boost::asio::async_write(stream, boost::asio::buffer(goOn),
-                           [self = shared_from_this(), read](error_code error, size_t) {
-                             if (error)
-                               return self->close();
-                             read();
-                           });
-}
-
-void HttpConnection::handle() {
-  auto message = parser->release();
-  keepsAlive = message.keep_alive();
-  isHead = message.method() == http::verb::head;
-  HttpRequest request;
   request.method = std::string(message.method_string());
   request.target = std::string(message.target().substr(0, message.target().find('?')));
   for (const auto &field : message) {
@@ -193,18 +175,84 @@ void HttpConnection::handle() {
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     request.headers[name] = std::string(field.value());
   }
-  request.body = std::move(message.body());
   request.peer = peer;
+  bool isUninvited = message.version() >= 11 && !parser->is_done() && buffer.size() == 0 &&
+                     boost::beast::iequals(message[http::field::expect], "100-continue");
+  auto admitted = server.admission(request);
+  if (auto *answer = std::get_if<HttpResponse>(&admitted))
+    return refuseUnread(std::move(*answer), isUninvited);
+  handler = std::get<HttpHandler>(std::move(admitted));
+  if (parser->is_done())
+    return handle();
+  stream.expires_after(secondsOf(server.options.bodySeconds));
+  if (isUninvited)
+    return inviteBody();
+  readBody();
+}
+
+void HttpConnection::inviteBody() {
+  static const std::string goOn = "HTTP/1.1 100 Continue\r\n\r\n";
+  boost::asio::async_write(stream, boost::asio::buffer(goOn), [self = shared_from_this()](error_code error, size_t) {
+    if (error)
+      return self->close();
+    self->readBody();
+  });
+}
+
+void HttpConnection::readBody() {
+  // The parser reads no more at a time than there is room for.
+  buffer.reserve(static_cast<size_t>(std::min<uint64_t>(parser->content_length().value_or(bodyBuffer), bodyBuffer)));
+  http::async_read(stream, buffer, *parser, [self = shared_from_this()](error_code error, size_t) {
+    if (error == http::error::body_limit)
+      return self->refuse(413, "a request's body expects at most " + std::to_string(self->server.options.bodyBytes) +
+                                   " bytes");
+    if (error.category() == make_error_code(http::error::bad_method).category() &&
+        error != http::error::end_of_stream && error != http::error::partial_message)
+      return self->refuse(400, "a request's body expects to be HTTP/1.1: " + error.message());
+    if (error)
+      return self->close();
+    self->handle();
+  });
+}
+
+void HttpConnection::handle() {
+  request.body = std::move(parser->release().body());
   parser.reset();
   // Answers take as long as they take.
   stream.expires_never();
   isAnswering = true;
-  gone = server.handler(std::move(request), [self = shared_from_this()](HttpResponse answer) {
+  gone = std::exchange(handler, {})(std::move(request), [self = shared_from_this()](HttpResponse answer) {
     auto shared = std::make_shared<HttpResponse>(std::move(answer));
     boost::asio::post(self->stream.get_executor(), [self, shared] { self->write(std::move(*shared)); });
   });
   if (gone)
     watchClient();
+}
+
+/// Answers without having read the body. A small one that is on its way is skipped afterwards; else the connection
+/// ends, as it does where nobody can know whether the body will still be sent.
+void HttpConnection::refuseUnread(HttpResponse answer, bool isUninvited) {
+  if (!parser->is_done()) {
+    auto length = parser->content_length();
+    keepsAlive &= length && *length <= server.options.unwantedBytes && !isUninvited;
+    unwanted = keepsAlive ? *length : 0;
+  }
+  write(std::move(answer));
+}
+
+void HttpConnection::skipUnwanted() {
+  size_t here = static_cast<size_t>(std::min<uint64_t>(unwanted, buffer.size()));
+  buffer.consume(here);
+  unwanted -= here;
+  if (unwanted == 0)
+    return awaitRequest();
+  size_t most = static_cast<size_t>(std::min<uint64_t>(unwanted, bodyBuffer));
+  stream.async_read_some(buffer.prepare(most), [self = shared_from_this()](error_code error, size_t bytes) {
+    if (error)
+      return self->close();
+    self->buffer.commit(bytes);
+    self->skipUnwanted();
+  });
 }
 
 /// Waits until there is something to read while a request is answered: the next request, or the end.
@@ -222,6 +270,7 @@ void HttpConnection::watchClient() {
 /// An answer to what cannot be read, after which nothing more is.
 void HttpConnection::refuse(unsigned status, const std::string &message) {
   keepsAlive = isHead = false;
+  handler = {};
   isAnswering = true;
   isIdle = false;
   std::ostringstream body;
@@ -254,9 +303,10 @@ void HttpConnection::write(HttpResponse answer) {
     self->response = {};
     if (error)
       return self->close();
-    if (self->keepsAlive)
-      return self->awaitRequest();
-    self->closeSoon();
+    if (!self->keepsAlive)
+      return self->closeSoon();
+    self->stream.expires_after(secondsOf(self->server.options.bodySeconds));
+    self->skipUnwanted();
   });
 }
 

@@ -28,8 +28,9 @@ class HttpConnection;
 /// What all connections of a server share.
 class HttpConnections {
 public:
-  HttpConnections(HttpOptions options, HttpHandler handler)
-      : options(std::move(options)), handler(std::move(handler)), context(static_cast<int>(this->options.threads)) {}
+  HttpConnections(HttpOptions options, HttpAdmission admission)
+      : options(std::move(options)), admission(std::move(admission)), context(static_cast<int>(this->options.threads)) {
+  }
 
   /// Whether there is room for it.
   bool add(HttpConnection *connection);
@@ -39,7 +40,7 @@ public:
   bool closeIdle(double seconds);
 
   const HttpOptions options;
-  const HttpHandler handler;
+  const HttpAdmission admission;
   std::atomic<bool> isDraining = false;
 
 private:
@@ -67,8 +68,12 @@ private:
 
   void awaitRequest();
   void readHeader();
+  void admit();
+  void inviteBody();
   void readBody();
   void handle();
+  void refuseUnread(HttpResponse answer, bool isUninvited);
+  void skipUnwanted();
   void refuse(unsigned status, const std::string &message);
   void watchClient();
   void write(HttpResponse response);
@@ -80,6 +85,9 @@ private:
   boost::beast::tcp_stream stream;
   boost::beast::flat_buffer buffer;
   std::optional<Parser> parser;
+  HttpRequest request;
+  HttpHandler handler;
+  uint64_t unwanted = 0; ///< bytes of a body that are to be skipped before the next request
   std::string peer, head;
   HttpResponse response;
   HttpGone gone;

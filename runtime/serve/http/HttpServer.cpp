@@ -28,8 +28,8 @@ uint64_t HttpResponse::bodyBytes() const {
 }
 
 struct HttpServer::State : HttpConnections {
-  explicit State(HttpOptions options, HttpHandler handler)
-      : HttpConnections(std::move(options), std::move(handler)), acceptor(context), retry(context) {}
+  explicit State(HttpOptions options, HttpAdmission admission)
+      : HttpConnections(std::move(options), std::move(admission)), acceptor(context), retry(context) {}
 
   void accept() {
     acceptor.async_accept(boost::asio::make_strand(context),
@@ -53,8 +53,8 @@ struct HttpServer::State : HttpConnections {
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state(std::move(state)) {}
 
-Expected<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions &options, HttpHandler handler) {
-  auto state = std::make_unique<State>(options, std::move(handler));
+Expected<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions &options, HttpAdmission admission) {
+  auto state = std::make_unique<State>(options, std::move(admission));
   if (Error error = bindPort(state->acceptor, options.address, options.port, "--http"))
     return error;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace cleave::runtime::serve {
@@ -24,7 +25,8 @@ struct HttpRequest {
   std::string method, target; ///< target: the path without the query
   HttpHeaders headers;
   std::string body;
-  std::string peer; ///< "127.0.0.1:4711"
+  std::string peer;  ///< "127.0.0.1:4711"
+  int64_t begin = 0; ///< when its first byte was read; nanoseconds of the steady clock
 
   /// The header of that name; empty where there is none.
   const std::string &header(const std::string &name) const;
@@ -46,6 +48,9 @@ using HttpAnswer = std::function<void(HttpResponse)>;
 using HttpGone = std::function<void()>;
 /// Must not block. Returns what to call when the client goes; may be empty.
 using HttpHandler = std::function<HttpGone(HttpRequest, HttpAnswer)>;
+/// Asked when a request's header is there, before its body is read: an answer at once, without the body, or who answers
+/// the whole request. Must not block. A handler is destroyed uncalled when the body does not come.
+using HttpAdmission = std::function<std::variant<HttpResponse, HttpHandler>(const HttpRequest &head)>;
 
 struct HttpOptions {
   std::string address = "127.0.0.1";
@@ -53,6 +58,8 @@ struct HttpOptions {
   unsigned threads = 2;
   uint32_t headerBytes = 16 << 10;
   uint64_t bodyBytes = uint64_t(64) << 20;
+  /// Up to so many bytes of a body that nobody wants are read for the connection to be used again.
+  uint64_t unwantedBytes = uint64_t(1) << 20;
   unsigned connections = 16384;
   /// Seconds for a whole header (from its first byte, or since the answer before), for a body, and for an answer to be
   /// taken.
@@ -62,7 +69,7 @@ struct HttpOptions {
 class HttpServer {
 public:
   /// Takes the port, which opens with `start`. Status::Failure where it cannot be had.
-  static Expected<std::unique_ptr<HttpServer>> open(const HttpOptions &options, HttpHandler handler);
+  static Expected<std::unique_ptr<HttpServer>> open(const HttpOptions &options, HttpAdmission admission);
   ~HttpServer();
 
   /// The port, where any was asked for.

@@ -12,6 +12,8 @@
 
 #include "StatusPage.inc"
 
+#include <algorithm>
+#include <charconv>
 #include <sstream>
 
 namespace cleave::runtime::serve {
@@ -86,13 +88,29 @@ struct HttpService::Path {
   std::string action; ///< of a model: "metadata", "ready", "config" or "infer", or what else there stands
 };
 
+/// A place in a model's queue, from a request's header on; given back where the job does not come.
+struct HttpService::Place {
+  Place(std::shared_ptr<InferenceModel> model, const InferenceJob &job)
+      : model(model), id(*job.id), deadline(job.deadline) {}
+  Place(const Place &) = delete;
+  ~Place() {
+    if (auto present = model.lock())
+      present->withdraw(id);
+  }
+
+  /// Weak, so that a model that is replaced does not wait for bodies.
+  const std::weak_ptr<InferenceModel> model;
+  const RequestId id;
+  const Time deadline;
+};
+
 /// A request that is being answered.
 struct HttpService::Exchange {
   HttpRequest request;
   HttpAnswer answer;
   ServerState &server;
   uint64_t bytes = request.body.size();
-  int64_t begin = now();
+  int64_t begin = request.begin;
   std::string id = {};
   std::shared_ptr<InferenceJob> job = {};
 
@@ -114,32 +132,48 @@ static HttpResponse statusPageResponse() {
       {statusPage}};
 }
 
-HttpGone HttpService::handle(HttpRequest request, HttpAnswer answer) {
-  auto exchange = std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), server});
-  Path path(exchange->request.target);
-  if (!path.isHealth() && !path.isPage() && !server.isAllowed(exchange->request.header("authorization"))) {
+/// An answer without the body.
+HttpResponse HttpService::refuseHeader(const HttpRequest &head, HttpResponse response,
+                                       std::shared_ptr<const InferenceJob> job) {
+  server.log({head.peer, head.method, head.target, "", response.status, 0, response.bodyBytes(), now() - head.begin,
+              std::move(job)});
+  return response;
+}
+
+std::variant<HttpResponse, HttpHandler> HttpService::admit(const HttpRequest &head) {
+  Path path(head.target);
+  if (!path.isHealth() && !path.isPage() && !server.isAllowed(head.header("authorization"))) {
     HttpResponse response = refuse(401, "a request expects the header Authorization with this server's bearer token");
     response.headers["WWW-Authenticate"] = "Bearer";
-    exchange->end(std::move(response));
-    return {};
+    return refuseHeader(head, std::move(response));
   }
-  bool isInference = path.action == "infer";
-  ModelFolder *repository = server.folder;
-  bool isRepository = repository && path.isRepository();
-  const std::string &method = exchange->request.method, expected = isInference || isRepository ? "POST" : "GET";
+  bool isInference = path.action == "infer", isRepository = server.folder.load() && path.isRepository();
+  const std::string expected = isInference || isRepository ? "POST" : "GET";
   bool isKnown = isRepository || path.isHealth() || path.isPage() || path.is({"v2"}) || path.is({"metrics"}) ||
                  isInference || path.action == "metadata" || path.action == "ready" || path.action == "config";
-  if (isKnown && method != expected && !(expected == "GET" && method == "HEAD")) {
-    HttpResponse response = refuse(405, "the path expects " + expected + ", got " + method);
+  if (!isKnown)
+    return refuseHeader(head, refuse(404, "no such path; the protocol's begin with /v2, metrics are at /metrics"));
+  if (head.method != expected && !(expected == "GET" && head.method == "HEAD")) {
+    HttpResponse response = refuse(405, "the path expects " + expected + ", got " + head.method);
     response.headers["Allow"] = expected;
-    exchange->end(std::move(response));
-    return {};
+    return refuseHeader(head, std::move(response));
   }
   if (isInference)
-    return infer(exchange, path);
-  if (isRepository)
-    changeModels(*repository, exchange, path);
-  else if (path.isHealth())
+    return admitInference(head, path);
+  return [this, path](HttpRequest request, HttpAnswer answer) {
+    handle(std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), server}), path);
+    return HttpGone();
+  };
+}
+
+void HttpService::handle(const std::shared_ptr<Exchange> &exchange, const Path &path) {
+  if (path.isRepository()) {
+    // It may have gone since the header was read.
+    if (ModelFolder *repository = server.folder)
+      return changeModels(*repository, exchange, path);
+    return exchange->end(refuse(503, "the server is about to end"));
+  }
+  if (path.isHealth())
     exchange->end(health(path));
   else if (path.isPage())
     exchange->end(statusPageResponse());
@@ -154,11 +188,8 @@ HttpGone HttpService::handle(HttpRequest request, HttpAnswer answer) {
     exchange->end(modelMetadata(path));
   else if (path.action == "ready")
     exchange->end(modelReady(path));
-  else if (path.action == "config")
-    exchange->end(modelConfig(path));
   else
-    exchange->end(refuse(404, "no such path; the protocol's begin with /v2, metrics are at /metrics"));
-  return {};
+    exchange->end(modelConfig(path));
 }
 
 HttpResponse HttpService::health(const Path &path) const {
@@ -277,14 +308,44 @@ static HttpResponse refusal(Outcome outcome, const InferenceJob &job) {
   return response;
 }
 
-HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Path &path) {
+static uint64_t numberIn(const std::string &text) {
+  uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+/// What the header says of the job: how many samples it has at least, and until when it is of use.
+std::variant<HttpResponse, HttpHandler> HttpService::admitInference(const HttpRequest &head, const Path &path) {
+  auto model = server.find(path.model, path.version);
+  if (!model)
+    return refuseHeader(head, refuse(404, missingModel(path.model, path.version)));
+  auto job = std::make_shared<InferenceJob>();
+  job->times.arrival = head.begin;
+  const std::string &jsonBytes = head.header("inference-header-content-length");
+  uint64_t bytes = numberIn(head.header("content-length")), json = jsonBytes.empty() ? bytes : numberIn(jsonBytes);
+  job->samples = leastSamples(model->getPlan(), bytes - std::min(json, bytes));
+  if (const std::string &timeout = head.header("x-cleave-timeout"); !timeout.empty()) {
+    if (!std::ranges::all_of(timeout, [](char c) { return c >= '0' && c <= '9'; }))
+      return refuseHeader(head,
+                          refuse(400, "X-Cleave-Timeout expects a number of microseconds, got " + quotedName(timeout)));
+    job->deadline = deadlineOf(head.begin, numberIn(timeout));
+  }
+  if (auto outcome = model->announce(*job))
+    return refuseHeader(head, refusal(*outcome, *job), job);
+  auto place = std::make_shared<const Place>(model, *job);
+  return [this, path, place](HttpRequest request, HttpAnswer answer) {
+    return infer(std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), server}), path, *place);
+  };
+}
+
+HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Path &path, const Place &place) {
   auto model = server.find(path.model, path.version);
   if (!model) {
     exchange->end(refuse(404, missingModel(path.model, path.version)));
     return {};
   }
   auto read = readInferenceRequest(model->getPlan(), exchange->request.body,
-                                   exchange->request.header("inference-header-content-length"), now());
+                                   exchange->request.header("inference-header-content-length"), exchange->begin);
   // It has been copied, and may be large.
   exchange->request.body = {};
   if (!read) {
@@ -294,6 +355,9 @@ HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Pat
   auto request = std::make_shared<InferenceRequest>(std::move(*read));
   exchange->id = request->id;
   exchange->job = request->job;
+  request->job->deadline = std::min(request->job->deadline, place.deadline);
+  if (place.model.lock() == model)
+    request->job->id = place.id;
   // The thread that calls this is the model's own: the model is there.
   request->job->done = [exchange, request, model = model.get()](Outcome outcome) {
     // Whoever holds the job holds this, and this the job.

@@ -14,8 +14,9 @@ class HttpService {
 public:
   explicit HttpService(ServerState &server) : server(server) {}
 
-  /// Answers a request, now or when its batch is over. An HttpHandler.
-  HttpGone handle(HttpRequest request, HttpAnswer answer);
+  /// Refuses a request by what its header says, or answers it when its body is there: at once, or when its batch is
+  /// over. An HttpAdmission.
+  std::variant<HttpResponse, HttpHandler> admit(const HttpRequest &head);
 
   /// For the metrics.
   std::function<unsigned()> countConnections;
@@ -23,13 +24,18 @@ public:
 private:
   struct Path;
   struct Exchange;
+  struct Place;
+  HttpResponse refuseHeader(const HttpRequest &head, HttpResponse response,
+                            std::shared_ptr<const InferenceJob> job = nullptr);
+  std::variant<HttpResponse, HttpHandler> admitInference(const HttpRequest &head, const Path &path);
+  void handle(const std::shared_ptr<Exchange> &exchange, const Path &path);
   HttpResponse health(const Path &path) const;
   HttpResponse serverMetadata() const;
   HttpResponse modelMetadata(const Path &path) const;
   HttpResponse modelReady(const Path &path) const;
   HttpResponse modelConfig(const Path &path) const;
   static void changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path);
-  HttpGone infer(const std::shared_ptr<Exchange> &exchange, const Path &path);
+  HttpGone infer(const std::shared_ptr<Exchange> &exchange, const Path &path, const Place &place);
 
   ServerState &server;
 };

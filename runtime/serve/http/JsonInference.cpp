@@ -21,15 +21,16 @@ namespace {
 
 class RequestReader {
 public:
-  RequestReader(const BatchedPlan &plan, const std::string &body) : builder(plan), plan(plan), body(body) {}
+  RequestReader(const BatchedPlan &plan, const std::string &body, Time arrival)
+      : builder(plan, arrival), plan(plan), body(body) {}
 
   Error readRaw();
-  Error readJson(size_t jsonBytes, Time now);
+  Error readJson(size_t jsonBytes);
 
   RequestBuilder builder;
 
 private:
-  Error readParameters(const dom::object &object, Time now);
+  Error readParameters(const dom::object &object);
   Error readInputs(const dom::object &object);
   Error readInput(const dom::element &element);
   Error readOutputs(const dom::object &object);
@@ -97,7 +98,7 @@ Error RequestReader::readRaw() {
   return Error::success();
 }
 
-Error RequestReader::readJson(size_t jsonBytes, Time now) {
+Error RequestReader::readJson(size_t jsonBytes) {
   dom::parser parser;
   dom::element root;
   if (auto code = parser.parse(body.data(), jsonBytes).get(root))
@@ -112,7 +113,7 @@ Error RequestReader::readJson(size_t jsonBytes, Time now) {
       return refuse("\"id\" expects a string");
     builder.setId(value);
   }
-  if (Error error = readParameters(object, now))
+  if (Error error = readParameters(object))
     return error;
   if (Error error = readInputs(object))
     return error;
@@ -122,7 +123,7 @@ Error RequestReader::readJson(size_t jsonBytes, Time now) {
   return readOutputs(object);
 }
 
-Error RequestReader::readParameters(const dom::object &object, Time now) {
+Error RequestReader::readParameters(const dom::object &object) {
   auto parameters = parametersOf(object);
   if (!parameters)
     return parameters.error();
@@ -135,7 +136,7 @@ Error RequestReader::readParameters(const dom::object &object, Time now) {
     if (Error error = readNumber(**parameters, name, number))
       return error;
     if (number)
-      builder.setParameter(name, *number, now);
+      builder.setParameter(name, *number);
   }
   return Error::success();
 }
@@ -246,7 +247,7 @@ Error RequestReader::readOutputs(const dom::object &object) {
 } // namespace
 
 Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::string &body,
-                                                const std::string &headerLength, Time now) {
+                                                const std::string &headerLength, Time arrival) {
   size_t jsonBytes = body.size();
   if (!headerLength.empty()) {
     auto [end, code] = std::from_chars(headerLength.data(), headerLength.data() + headerLength.size(), jsonBytes);
@@ -254,8 +255,8 @@ Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const s
       return refuse("Inference-Header-Content-Length expects a number of at most the body's ", body.size(),
                     " bytes, got ", quotedName(headerLength));
   }
-  RequestReader reader(plan, body);
-  Error error = jsonBytes == 0 && !headerLength.empty() ? reader.readRaw() : reader.readJson(jsonBytes, now);
+  RequestReader reader(plan, body, arrival);
+  Error error = jsonBytes == 0 && !headerLength.empty() ? reader.readRaw() : reader.readJson(jsonBytes);
   if (error)
     return error;
   return reader.builder.finish();

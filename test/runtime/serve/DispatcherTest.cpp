@@ -111,6 +111,36 @@ TEST(Dispatcher, RefusesWhatTheQueueHasNoPlaceFor) {
   EXPECT_EQ(dispatcher.submit({3, 1, 0, 0, never}), Admission::Queued);
 }
 
+// What is being received has its place: others are refused for it, and it is not.
+TEST(Dispatcher, KeepsPlacesForWhatIsAnnounced) {
+  Dispatcher dispatcher = twoSizes({.queueLimit = 3});
+  EXPECT_EQ(dispatcher.announce({0, 4, 0, 0, never}), Admission::Full);
+  EXPECT_EQ(dispatcher.announce({1, 2, 0, 0, never}), Admission::Queued);
+  EXPECT_EQ(dispatcher.announce({2, 2, 0, 0, never}), Admission::Full);
+  EXPECT_EQ(dispatcher.submit({3, 2, 0, 0, never}), Admission::Full);
+  EXPECT_EQ(dispatcher.submit({4, 1, 0, 0, never}), Admission::Queued);
+  EXPECT_EQ(dispatcher.waiting(), 1u);
+  EXPECT_EQ(dispatcher.submit({1, 2, 0, 0, never}), Admission::Queued);
+  EXPECT_EQ(dispatcher.waiting(), 3u);
+  EXPECT_EQ(dispatcher.announce({5, 1, 0, 0, never}), Admission::Full);
+}
+
+// Who does not come has no place: at once where somebody says so, else after a time. It may come later all the same.
+TEST(Dispatcher, ForgetsWhatDoesNotCome) {
+  Dispatcher dispatcher = twoSizes({.queueLimit = 3, .announcedFor = 20 * millisecond});
+  dispatcher.announce({1, 3, 0, 0, never});
+  dispatcher.withdraw(1);
+  EXPECT_EQ(dispatcher.announce({2, 3, 0, 0, never}), Admission::Queued);
+  EXPECT_EQ(dispatcher.announce({3, 1, 0, 20 * millisecond, never}), Admission::Full);
+  EXPECT_EQ(dispatcher.announce({4, 1, 0, 21 * millisecond, never}), Admission::Queued);
+  EXPECT_EQ(dispatcher.submit({2, 3, 0, 22 * millisecond, never}), Admission::Full);
+  EXPECT_EQ(dispatcher.submit({2, 2, 0, 22 * millisecond, never}), Admission::Queued);
+  // Nothing of it waits twice.
+  dispatcher.withdraw(4);
+  EXPECT_FALSE(dispatcher.cancel(4));
+  EXPECT_EQ(dispatcher.waiting(), 2u);
+}
+
 // Requests whose deadline passes while they wait are dropped, and the dispatcher asks to be woken for that.
 TEST(Dispatcher, DropsWhatIsTooLateBeforeItRuns) {
   Dispatcher dispatcher = twoSizes();
@@ -138,6 +168,19 @@ TEST(Dispatcher, KnowsWhatWillBeLate) {
   running = dispatcher.next(10 * millisecond).batch;
   EXPECT_EQ(dispatcher.submit({2, 1, 0, 10 * millisecond, 15 * millisecond}), Admission::Late);
   EXPECT_EQ(dispatcher.submit({3, 1, 0, 10 * millisecond, 25 * millisecond}), Admission::Queued);
+}
+
+// What was announced before goes before what is announced now, but not before what is there.
+TEST(Dispatcher, KnowsWhatWillBeLateBeforeItIsThere) {
+  Dispatcher dispatcher = twoSizes();
+  for (size_t size : {0, 1})
+    dispatcher.measure(size, 0.01);
+  EXPECT_EQ(dispatcher.announce({0, 1, 0, 0, 5 * millisecond}), Admission::Late);
+  for (RequestId id : {1, 2, 3, 4})
+    EXPECT_EQ(dispatcher.announce({id, 1, 0, 0, 15 * millisecond}), Admission::Queued);
+  EXPECT_EQ(dispatcher.announce({5, 1, 0, 0, 15 * millisecond}), Admission::Late);
+  EXPECT_EQ(dispatcher.announce({6, 1, 0, 0, 25 * millisecond}), Admission::Queued);
+  EXPECT_EQ(dispatcher.submit({7, 1, 0, 0, 15 * millisecond}), Admission::Queued);
 }
 
 // A large request that has begun is carried through, whatever its deadline.
