@@ -88,6 +88,9 @@ Expected<Message> messageFor(const dom::element &metadata, const LoadOptions &op
   std::string json = head.str();
   message.headers["Inference-Header-Content-Length"] = std::to_string(json.size());
   message.headers["Content-Type"] = "application/octet-stream";
+  // The server is told in the header, too, for it to refuse what it will not answer in time before the body.
+  if (options.deadlineMs > 0)
+    message.headers["X-Cleave-Timeout"] = std::to_string(static_cast<uint64_t>(options.deadlineMs * 1e3));
   message.body = std::move(json) + bytes;
   return message;
 }
@@ -245,6 +248,8 @@ Expected<LoadReport> generateLoad(const LoadOptions &options) {
     return message.error();
   message->target = path + "/infer";
   message->headers.insert(headers.begin(), headers.end());
+  if (options.expectsContinue)
+    message->headers["Expect"] = "100-continue";
   return Load(options, std::move(*message)).run();
 }
 

@@ -27,6 +27,7 @@ struct LoadOptions {
   uint64_t samples = 1; ///< of a request
   /// An answer counts as good within so many milliseconds, which the server is told; 0: any does.
   double deadlineMs = 0;
+  bool expectsContinue = false; ///< bodies are sent once the server has said that it takes them
   uint64_t seed = 1;
   std::string jsonFile;
 };

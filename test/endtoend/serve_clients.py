@@ -189,7 +189,7 @@ def check_load(server, folder):
         return int(metrics.split(label)[1].split()[0])
 
     closed, opened = ["--clients", "3"], ["--clients", "20", "--rate", "50", "--deadline", "20000", "--samples", "2"]
-    for name, flags in (("cleave", closed), ("cleave-run", opened)):
+    for name, flags in (("cleave", closed), ("cleave-run", [*closed, "--expect-continue"]), ("cleave-run", opened)):
         report, before = os.path.join(folder, "load.json"), succeeded()
         run(program(name), "load", f"http://127.0.0.1:{server.port}", "--model", "lenet", "--seconds", "2",
             "--json", report, *flags)

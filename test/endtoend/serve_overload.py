@@ -9,7 +9,8 @@ import socket
 import tempfile
 import time
 
-from serve_process import KnownModel, Server, binary_request, json_request, read_outputs
+from cleave_process import program
+from serve_process import KnownModel, Server, binary_request, json_request, read_outputs, run
 
 INFER = "/v2/models/lenet/infer"
 SAMPLE = 28 * 28 * 4
@@ -199,6 +200,17 @@ def check_timeouts(server, known):
         assert status == 400 and "X-Cleave-Timeout expects a number of microseconds" in json.loads(answer)["error"]
 
 
+def check_load(server, folder):
+    """The load generator says how long it will wait, and sends nothing where that is too long."""
+    for flags in ([], ["--expect-continue"]):
+        report = os.path.join(folder, "load.json")
+        run(program("cleave-run"), "load", f"http://127.0.0.1:{server.port}", "--model", "lenet", "--seconds", "0.5",
+            "--clients", "2", "--deadline", "0.001", "--json", report, *flags)
+        with open(report, encoding="utf-8") as file:
+            result = json.load(file)
+        assert result["broken"] == 0 and list(result["statuses"]) == ["504"], result
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         known, log = KnownModel(folder), os.path.join(folder, "access.log")
@@ -209,6 +221,7 @@ def main():
             check_places(server, known)
             check_expect(server, known)
             check_timeouts(server, known)
+            check_load(server, folder)
             metrics = server.ask("GET", "/metrics")[2].decode()
             assert 'nv_inference_request_failure{model="lenet",version="1",reason="REJECTED"} 0' not in metrics
             assert server.stop() == 0, server.error_text()
@@ -216,6 +229,8 @@ def main():
             lines = [json.loads(line) for line in file]
         refused = [line for line in lines if line["status"] == 503]
         assert refused and all(line["request_bytes"] == 0 for line in refused)
+        # The load's were the last ones, and many.
+        assert all(line["status"] == 504 and line["request_bytes"] == 0 for line in lines[-20:-1]), lines[-20:]
         assert any(line["samples"] == 10000 for line in refused)
         # The server's own limit holds for requests that have none or a longer one.
         with Server(known.plan, "--request-timeout", "0.001") as server:

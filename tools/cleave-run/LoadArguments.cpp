@@ -30,6 +30,8 @@ void addLoadArguments(CLI::App &command, runtime::serve::LoadOptions &options) {
                   "milliseconds within which an answer is good, which the server is told; 0: any")
       ->type_name("FLOAT")
       ->check(notNegative);
+  command.add_flag("--expect-continue", options.expectsContinue,
+                   "send a request's body when the server has answered its header with 100 Continue");
   command.add_option("--seed", options.seed, "of inputs and times")->capture_default_str();
   command.add_option("--token-file", options.tokenFile, "a file whose first line is the server's bearer token")
       ->type_name("FILE");

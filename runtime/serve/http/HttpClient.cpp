@@ -9,6 +9,10 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/beast/http/span_body.hpp>
+
+#include <limits>
+#include <optional>
 
 namespace cleave::runtime::serve {
 
@@ -69,27 +73,43 @@ Expected<HttpResponse> HttpClient::ask(const std::string &method, const std::str
   if (!state->isOpen)
     if (auto error = state->open())
       return refuse(error);
-  http::request<http::string_body> request;
+  // The body is sent from where it is.
+  http::request<http::span_body<const char>> request;
   request.method_string(method);
   request.target(target);
   request.set(http::field::host, state->host);
   for (const auto &[name, value] : headers)
     request.set(name, value);
-  request.body() = body;
+  request.body() = {body.data(), body.size()};
   request.prepare_payload();
   boost::system::error_code error;
-  http::write(state->stream, request, error);
+  http::request_serializer<http::span_body<const char>> serializer(request);
+  bool waits = !body.empty() && boost::beast::iequals(request[http::field::expect], "100-continue");
+  if (waits)
+    http::write_header(state->stream, serializer, error);
+  std::optional<http::response_parser<http::string_body>> parser;
+  auto begin = [&] {
+    parser.emplace();
+    parser->body_limit(std::numeric_limits<uint64_t>::max());
+    http::read_header(state->stream, state->buffer, *parser, error);
+  };
+  if (!error && waits)
+    begin();
+  bool isInvited = !waits || (!error && parser->get().result() == http::status::continue_);
+  if (!error && isInvited) {
+    http::write(state->stream, serializer, error);
+    if (!error)
+      begin();
+  }
+  if (!error)
+    http::read(state->stream, state->buffer, *parser, error);
   if (error)
     return refuse(error);
-  http::response_parser<http::string_body> parser;
-  parser.body_limit(boost::none);
-  http::read(state->stream, state->buffer, parser, error);
-  if (error)
-    return refuse(error);
-  auto message = parser.release();
+  auto message = parser->release();
   HttpResponse response{
       message.result_int(), std::string(message[http::field::content_type]), {}, {std::move(message.body())}};
-  if (!message.keep_alive())
+  // A body that was held back may be waited for.
+  if (!message.keep_alive() || !isInvited)
     state->close();
   return response;
 }

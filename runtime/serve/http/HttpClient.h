@@ -17,7 +17,8 @@ public:
   HttpClient(HttpClient &&) noexcept;
   ~HttpClient();
 
-  /// The answer, whatever its status. Status::Failure where there is none.
+  /// The answer, whatever its status. With the header "Expect: 100-continue" the body is only sent if the server asks
+  /// for it. Status::Failure where there is none.
   Expected<HttpResponse> ask(const std::string &method, const std::string &target, const HttpHeaders &headers,
                              const std::string &body);
 
