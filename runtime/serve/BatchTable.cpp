@@ -13,6 +13,8 @@ namespace cleave::runtime::serve {
 static constexpr double memory = 16;
 /// What all sizes say together counts for each as so many measurements.
 static constexpr double priorWeight = 0.1;
+/// By how much the least measurement grows with each that is larger.
+static constexpr double leastGrowth = 1.05;
 
 Expected<BatchTable> BatchTable::create(std::vector<BatchSize> predicted) {
   if (predicted.empty())
@@ -59,6 +61,7 @@ void BatchTable::measure(size_t index, double seconds) {
   if (!(seconds > 0) || !std::isfinite(seconds))
     return;
   Row &row = rows[index];
+  row.least = row.weight > 0 ? std::min(seconds, row.least * leastGrowth) : seconds;
   double kept = row.weight * (1 - 1 / memory);
   row.ratio = (row.ratio * kept + std::log(seconds / row.predicted)) / (kept + 1);
   row.weight = kept + 1;

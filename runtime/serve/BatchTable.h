@@ -30,6 +30,8 @@ public:
   uint32_t largest() const { return rows.back().samples; }
   double predictedSeconds(size_t index) const { return rows[index].predicted; }
   double seconds(size_t index) const;
+  /// The least that it has taken of late, by 5 % more for each time that it took longer.
+  double leastSeconds(size_t index) const { return rows[index].least; }
   /// Whether a batch of this size has run.
   bool isMeasured(size_t index) const { return rows[index].weight > 0; }
   /// The size that gives most samples a second.
@@ -49,6 +51,7 @@ private:
     /// The logarithm of measured over predicted seconds, averaged with exponential forgetting, and what the average
     /// is worth in measurements.
     double ratio = 0, weight = 0;
+    double least = 0; ///< seconds
   };
   explicit BatchTable(std::vector<Row> rows) : rows(std::move(rows)) {}
 

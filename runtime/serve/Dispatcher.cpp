@@ -50,6 +50,19 @@ Time Dispatcher::expectedEnd(const Request &request, uint64_t samplesBefore) con
   return later(idle, nanoseconds(static_cast<double>(full) * each + static_cast<double>(last) * 1e-9));
 }
 
+bool Dispatcher::isLate(const Request &request, uint64_t samplesBefore) const {
+  return request.deadline != never && expectedEnd(request, samplesBefore) > request.deadline;
+}
+
+/// Times are corrected by what runs. If one has been measured too long, so that all are refused and nothing runs, it
+/// would stay so: whoever comes while there is nothing else to do is tried by the least that was measured.
+bool Dispatcher::isTrial(const Request &request) const {
+  if (!batches.empty() || !queue.empty() || !announced.empty() || request.samples > table.largest())
+    return false;
+  size_t size = table.fitting(request.samples);
+  return later(request.arrival, nanoseconds(table.leastSeconds(size))) <= request.deadline;
+}
+
 bool Dispatcher::hasPlace(const Request &request) {
   announced.removeDue(request.arrival);
   return queue.samples() + announced.samples() + request.samples <= options.queueLimit;
@@ -59,7 +72,7 @@ Admission Dispatcher::announce(const Request &request) {
   if (!hasPlace(request))
     return Admission::Full;
   uint64_t before = queue.samplesBefore(request.priority) + announced.samplesBefore(request.priority);
-  if (request.deadline != never && expectedEnd(request, before) > request.deadline) {
+  if (isLate(request, before) && !isTrial(request)) {
     arrivals.add(request.arrival, request.samples);
     return Admission::Late;
   }
@@ -76,9 +89,14 @@ Admission Dispatcher::submit(const Request &request) {
   arrivals.add(request.arrival, request.samples);
   lastArrival = request.arrival;
   // What is announced has not come; it does not go before what has.
-  if (request.deadline != never && expectedEnd(request, queue.samplesBefore(request.priority)) > request.deadline)
-    return Admission::Late;
-  queue.push(request);
+  Request taken = request;
+  if (isLate(request, queue.samplesBefore(request.priority))) {
+    if (!isTrial(request))
+      return Admission::Late;
+    // By the times that it is to correct it would be dropped.
+    taken.deadline = never;
+  }
+  queue.push(taken);
   return Admission::Queued;
 }
 

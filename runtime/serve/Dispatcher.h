@@ -84,6 +84,8 @@ private:
   /// Whether the queue has a place for it beside what waits and what is announced.
   bool hasPlace(const Request &request);
   Time expectedEnd(const Request &request, uint64_t samplesBefore) const;
+  bool isLate(const Request &request, uint64_t samplesBefore) const;
+  bool isTrial(const Request &request) const;
   Time timeOf(size_t size) const;
   /// The size to start now, if any; else when to look again.
   std::optional<size_t> chooseSize(Time now, Time &wakeAt);

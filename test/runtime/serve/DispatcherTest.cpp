@@ -183,6 +183,39 @@ TEST(Dispatcher, KnowsWhatWillBeLateBeforeItIsThere) {
   EXPECT_EQ(dispatcher.submit({7, 1, 0, 0, 15 * millisecond}), Admission::Queued);
 }
 
+// A batch that took long once, as on a machine that was busy, closes nothing for ever: there is a trial when nothing
+// else is to be done, and its time counts.
+TEST(Dispatcher, TriesWhatOnceTookLong) {
+  Dispatcher dispatcher = twoSizes({.maxDelay = 0});
+  for (size_t size : {0, 1}) {
+    dispatcher.measure(size, 0.01);
+    dispatcher.measure(size, 1);
+  }
+  Time now = 0;
+  auto deadline = [&] { return now + 15 * millisecond; };
+  EXPECT_EQ(dispatcher.announce({0, 1, 0, now, deadline()}), Admission::Queued);
+  EXPECT_EQ(dispatcher.announce({1, 1, 0, now, deadline()}), Admission::Late);
+  dispatcher.withdraw(0);
+  RequestId id = 2;
+  int trials = 0;
+  for (; dispatcher.getTable().seconds(0) > 0.015; ++trials) {
+    EXPECT_EQ(dispatcher.submit({id++, 1, 0, now, deadline()}), Admission::Queued);
+    EXPECT_EQ(dispatcher.submit({id++, 1, 0, now, deadline()}), Admission::Late);
+    Action action = dispatcher.next(now);
+    EXPECT_TRUE(action.dropped.empty());
+    ASSERT_TRUE(action.batch);
+    EXPECT_EQ(dispatcher.submit({id++, 1, 0, now, deadline()}), Admission::Late);
+    now += 10 * millisecond;
+    dispatcher.finish(action.batch->number, 0.01);
+  }
+  EXPECT_GT(trials, 1);
+  EXPECT_LT(trials, 30);
+  // Where a model is as slow as that, trials end.
+  for (int i = 0; i != 20; ++i)
+    dispatcher.measure(0, 1);
+  EXPECT_EQ(dispatcher.submit({id, 1, 0, now, deadline()}), Admission::Late);
+}
+
 // A large request that has begun is carried through, whatever its deadline.
 TEST(Dispatcher, NeverDropsWhatHasBegun) {
   Dispatcher dispatcher = twoSizes();
