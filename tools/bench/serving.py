@@ -3,9 +3,10 @@
 #
 # Measures what docs/serving.md says of load, and writes it there: throughput and latency by the number of clients,
 # beside ONNX Runtime behind the thinnest Node server and beside what steps of the best batch give without a server;
-# latency at 70 % of the most, and what is answered in time at three times of it. Run it on an idle machine.
+# latency at 70 % of the most, and what is answered in time at three times of it. Run it on an idle machine. --overload:
+# the last of these alone.
 #
-#   python3 tools/bench/serving.py [--write] [--seconds N] [--only NAME] [--clients N,N,...]
+#   python3 tools/bench/serving.py [--write] [--seconds N] [--only NAME] [--clients N,N,...] [--overload]
 #
 # $CLEAVE_BIN names the programs' folder (build/bin), $CLEAVE_SHARED the folder with models/ (../shared).
 
@@ -62,10 +63,12 @@ def serving(command):
 
 def load(url, model, seconds, **flags):
     """What `cleave load` reports."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "load.json")
         words = [word for name, value in flags.items() for word in ("--" + name, value)]
-        cleave("load", url, "--model", model, "--seconds", seconds, "--json", file.name, *words, name="cleave-run")
-        return json.load(file)
+        cleave("load", url, "--model", model, "--seconds", seconds, "--json", report, *words, name="cleave-run")
+        with open(report, encoding="utf-8") as file:
+            return json.load(file)
 
 
 def ceiling(file, machine, folder):
@@ -77,6 +80,19 @@ def ceiling(file, machine, folder):
             seconds = json.load(text)["latency_ms"]["median"] * 1e-3
         best = max(best, (batch / seconds, batch, seconds))
     return *best, seconds
+
+
+def overload(name, file, machine, options, folder):
+    """Prints how much of the most is answered in time at three times of it."""
+    plan = os.path.join(folder, "model.plan")
+    cleave("compile", file, "--machine", machine, "--batches", ",".join(map(str, BATCHES)), "-o", plan)
+    limit = DELAY + 3 * ceiling(file, machine, folder)[2] * 1e3
+    with serving([os.path.join(BIN, "cleave-run"), "serve", "model=" + plan, "--http", 0, "--max-delay", DELAY]) as url:
+        best = max(load(url, "model", options.seconds, clients=clients)["answers_per_second"] for clients in options.clients)
+        crowd = load(url, "model", options.seconds * 3, clients=1024, rate=3 * best, deadline=limit)
+    goodput = crowd["goodput_per_second"]
+    print(f"{name} {machine}: at most {best:.1f}, limit {limit:.1f} ms, in time at 300 % {goodput:.1f}, share "
+          f"{goodput / best:.2f}", flush=True)
 
 
 def measure(name, file, machine, options, folder):
@@ -135,6 +151,7 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--machines", default="host:1x1,host:2x1")
     parser.add_argument("--clients", default="1,16,64,256")
+    parser.add_argument("--overload", action="store_true")
     options = parser.parse_args()
     options.clients = [int(number) for number in options.clients.split(",")]
     rows, rates = [], []
@@ -142,9 +159,14 @@ def main():
         for name, file in models(folder):
             if options.only in (None, name):
                 for machine in options.machines.split(","):
+                    if options.overload:
+                        overload(name, file, machine, options, folder)
+                        continue
                     more, rate = measure(name, file, machine, options, folder)
                     rows += more
                     rates.append(rate)
+    if options.overload:
+        return
     with open("/proc/cpuinfo", encoding="utf-8") as text:
         cpu = re.search(r"model name\s*: (.*)", text.read())[1]
     text = f"Measured on {datetime.date.today()}, {cpu}, {len(os.sched_getaffinity(0))} cores.\n\n"
