@@ -124,7 +124,7 @@ private:
   }
 
   void runClient() {
-    auto client = HttpClient::create(options.url);
+    auto client = HttpClient::create(options.url, options.authorities);
     LoadReport own;
     while (client) {
       Clock::time_point due = Clock::now();
@@ -222,7 +222,7 @@ void LoadReport::writeJson(std::ostream &out, const LoadOptions &options) const 
 }
 
 Expected<LoadReport> generateLoad(const LoadOptions &options) {
-  auto client = HttpClient::create(options.url);
+  auto client = HttpClient::create(options.url, options.authorities);
   if (!client)
     return client.error();
   HttpHeaders headers;

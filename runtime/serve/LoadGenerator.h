@@ -17,7 +17,8 @@
 namespace cleave::runtime::serve {
 
 struct LoadOptions {
-  std::string url; ///< "http://HOST:PORT"
+  std::string url;         ///< "http://HOST:PORT" or "https://HOST:PORT"
+  std::string authorities; ///< HttpClient::create
   std::string model, version;
   std::string tokenFile;
   unsigned clients = 1; ///< connections

@@ -58,6 +58,15 @@ public:
     auto token = readToken(options.tokenFile);
     if (!token)
       return token.error();
+    std::string warning;
+    auto tls = readTlsIdentity(options.tlsCertificate, options.tlsKey, warning);
+    if (!tls)
+      return tls.error();
+    if (!warning.empty())
+      err << "warning: " << warning << "\n";
+    http.tls = *tls;
+    grpc.certificates = tls->certificates;
+    grpc.key = tls->key;
     if (!options.accessLog.empty()) {
       auto log = AccessLog::open(options.accessLog);
       if (!log)
@@ -95,11 +104,13 @@ public:
     if (grpcServer) {
       if (Error error = grpcServer->start())
         return error;
-      out << "serving gRPC at " << listenAddressText(grpc.address, grpcServer->port()) << std::endl;
+      out << "serving gRPC at " << listenAddressText(grpc.address, grpcServer->port())
+          << (tls->isEmpty() ? "" : " with TLS") << std::endl;
     }
     if (Error error = server.start())
       return error;
-    out << "serving at http://" << listenAddressText(http.address, server.port()) << std::endl;
+    out << "serving at " << (tls->isEmpty() ? "http" : "https") << "://"
+        << listenAddressText(http.address, server.port()) << std::endl;
     while (!StopSignals::asked())
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     state.drain();

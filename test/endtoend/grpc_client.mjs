@@ -4,19 +4,23 @@
 // call, {"tag", "method", "request", "metadata"?, "deadline"?, "cancel"?} with milliseconds; each line of standard output
 // its end, {"tag", "response"} or {"tag", "code", "details"}. Bytes are base64.
 //
-//   node grpc_client.mjs FOLDER PROTO SERVICE ADDRESS      FOLDER: where npm has installed its packages
+//   node grpc_client.mjs FOLDER PROTO SERVICE ADDRESS [AUTHORITIES]
+//
+// FOLDER: where npm has installed its packages. AUTHORITIES: a PEM file with certificates, for TLS.
 
+import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 
-const [folder, proto, service, address] = process.argv.slice(2);
+const [folder, proto, service, address, authorities] = process.argv.slice(2);
 const require = createRequire(folder + '/');
 const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');
 
 const definition = loader.loadSync(proto, { keepCase: true, longs: Number, enums: String, bytes: String, defaults: true });
 const Client = service.split('.').reduce((part, name) => part[name], grpc.loadPackageDefinition(definition));
-const client = new Client(address, grpc.credentials.createInsecure(), {
+const credentials = authorities ? grpc.credentials.createSsl(readFileSync(authorities)) : grpc.credentials.createInsecure();
+const client = new Client(address, credentials, {
   'grpc.max_send_message_length': -1,
   'grpc.max_receive_message_length': -1,
 });

@@ -32,9 +32,9 @@ RESOURCE_EXHAUSTED, UNAVAILABLE, UNAUTHENTICATED = 8, 14, 16
 class Client:
     """Calls by grpc_client.mjs; several may be under way. Ends with the block."""
 
-    def __init__(self, server, proto=PROTO, service="inference.GRPCInferenceService"):
+    def __init__(self, server, proto=PROTO, service="inference.GRPCInferenceService", authorities=None):
         self.command = ["node", os.path.join(REPOSITORY, "test/endtoend/grpc_client.mjs"), NODE, proto, service,
-                        f"127.0.0.1:{server.grpc_port}"]
+                        f"127.0.0.1:{server.grpc_port}", *([authorities] if authorities else [])]
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

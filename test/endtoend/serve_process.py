@@ -66,10 +66,10 @@ class Server:
         self.lines, self.grpc_port = [], None
         for line in self.process.stdout:
             self.lines.append(line)
-            if found := re.match(r"serving gRPC at 127\.0\.0\.1:(\d+)$", line):
+            if found := re.match(r"serving gRPC at 127\.0\.0\.1:(\d+)( with TLS)?$", line):
                 self.grpc_port = int(found.group(1))
-            if found := re.match(r"serving at http://127\.0\.0\.1:(\d+)$", line):
-                self.port = int(found.group(1))
+            if found := re.match(r"serving at (https?)://127\.0\.0\.1:(\d+)$", line):
+                self.scheme, self.port = found.group(1), int(found.group(2))
                 return self
         self.process.wait()
         raise AssertionError(f"expected a server, got {self.lines} and {self.error_text()}")

@@ -35,6 +35,10 @@ void addLoadArguments(CLI::App &command, runtime::serve::LoadOptions &options) {
   command.add_option("--seed", options.seed, "of inputs and times")->capture_default_str();
   command.add_option("--token-file", options.tokenFile, "a file whose first line is the server's bearer token")
       ->type_name("FILE");
+  command
+      .add_option("--ca", options.authorities,
+                  "a PEM file with certificates that sign the server's, for https://; otherwise those of the system")
+      ->type_name("FILE");
   addOutputOption(command, "--json", options.jsonFile, "where the results go as JSON");
 }
 

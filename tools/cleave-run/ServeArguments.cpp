@@ -72,6 +72,12 @@ void addServeArguments(CLI::App &command, ServeArguments &arguments) {
                   "a file whose first line is the bearer token that requests need, but for those about health")
       ->type_name("FILE");
   command
+      .add_option(
+          "--tls-certificate", options.tlsCertificate,
+          "a PEM file with the server's certificate and those that sign it: clients use https://, and TLS for gRPC")
+      ->type_name("FILE");
+  command.add_option("--tls-key", options.tlsKey, "a PEM file with the certificate's private key")->type_name("FILE");
+  command
       .add_option("--access-log", options.accessLog, "where a line of JSON goes for each request; -: standard error")
       ->type_name("FILE");
   arguments.trust.addTo(command);

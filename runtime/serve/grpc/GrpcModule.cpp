@@ -36,7 +36,7 @@ public:
     grpc::ServerBuilder builder;
     std::string address = listenAddressText(options.address, port());
     int got = 0;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &got);
+    builder.AddListeningPort(address, credentials(), &got);
     builder.RegisterService(&service);
     auto limit = [](double value) { return static_cast<int>(std::min(value, 2e9)); };
     builder.SetMaxReceiveMessageSize(limit(static_cast<double>(options.messageBytes)));
@@ -68,6 +68,14 @@ public:
   }
 
 private:
+  std::shared_ptr<grpc::ServerCredentials> credentials() const {
+    if (options.certificates.empty())
+      return grpc::InsecureServerCredentials();
+    grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    tls.pem_key_cert_pairs.push_back({options.key, options.certificates});
+    return grpc::SslServerCredentials(tls);
+  }
+
   const GrpcOptions options;
   boost::asio::io_context context;
   /// Never listens.

@@ -14,6 +14,7 @@ namespace cleave::runtime::serve {
 struct GrpcOptions {
   std::string address = "127.0.0.1"; ///< an IP address
   uint16_t port = 8001;              ///< 0: any that is free
+  std::string certificates, key;     ///< in PEM, for TLS; empty: in the clear
   uint64_t messageBytes = uint64_t(64) << 20;
   uint32_t headerBytes = 16 << 10;
   /// Seconds until a connection that asks nothing is closed, and for one to be set up.

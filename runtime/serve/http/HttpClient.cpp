@@ -4,10 +4,12 @@
 
 #include "runtime/serve/http/HttpClient.h"
 
+#include "runtime/serve/http/HttpStream.h"
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <boost/beast/http/span_body.hpp>
 
@@ -22,7 +24,8 @@ using boost::asio::ip::tcp;
 struct HttpClient::State {
   std::string host, port;
   boost::asio::io_context context;
-  boost::beast::tcp_stream stream{context};
+  HttpStream stream{context};
+  std::optional<boost::asio::ssl::context> tls;
   boost::beast::flat_buffer buffer;
   bool isOpen = false;
 
@@ -32,16 +35,23 @@ struct HttpClient::State {
     auto found = resolver.resolve(host, port, error);
     if (error)
       return error;
-    stream.connect(found, error);
+    stream.dropTls();
+    stream.tcp().connect(found, error);
     if (!error)
-      stream.socket().set_option(tcp::no_delay(true), error);
+      stream.tcp().socket().set_option(tcp::no_delay(true), error);
+    if (!error && tls) {
+      HttpStream::Tls &own = stream.startTls(*tls);
+      own.set_verify_callback(boost::asio::ssl::host_name_verification(host));
+      SSL_set_tlsext_host_name(own.native_handle(), host.c_str());
+      own.handshake(HttpStream::Tls::client, error);
+    }
     isOpen = !error;
     buffer.clear();
     return error;
   }
 
   void close() {
-    stream.close();
+    stream.tcp().close();
     isOpen = false;
   }
 };
@@ -50,9 +60,10 @@ HttpClient::HttpClient(std::unique_ptr<State> state) : state(std::move(state)) {
 HttpClient::HttpClient(HttpClient &&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
-Expected<HttpClient> HttpClient::create(const std::string &url) {
-  static const std::string scheme = "http://";
-  std::string rest = url.starts_with(scheme) ? url.substr(scheme.size()) : "";
+Expected<HttpClient> HttpClient::create(const std::string &url, const std::string &authorities) {
+  static const std::string clear = "http://", secure = "https://";
+  bool isSecure = url.starts_with(secure);
+  std::string rest = isSecure ? url.substr(secure.size()) : url.starts_with(clear) ? url.substr(clear.size()) : "";
   while (rest.ends_with('/'))
     rest.pop_back();
   size_t colon = rest.rfind(':');
@@ -60,7 +71,20 @@ Expected<HttpClient> HttpClient::create(const std::string &url) {
   state->host = rest.substr(0, colon);
   state->port = colon == std::string::npos ? "" : rest.substr(colon + 1);
   if (state->host.empty() || state->port.empty() || rest.find('/') != std::string::npos)
-    return makeError(Status::Usage, "a server's address expects http://HOST:PORT, got \"", url, '"');
+    return makeError(Status::Usage, "a server's address expects http://HOST:PORT or https://HOST:PORT, got \"", url,
+                     '"');
+  if (!isSecure && !authorities.empty())
+    return makeError(Status::Usage, "--ca expects a server at https://, got \"", url, '"');
+  if (isSecure) {
+    boost::system::error_code error;
+    auto &context = state->tls.emplace(boost::asio::ssl::context::tls_client);
+    SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
+    context.set_verify_mode(boost::asio::ssl::verify_peer);
+    authorities.empty() ? context.set_default_verify_paths(error) : context.load_verify_file(authorities, error);
+    if (error)
+      return makeError(Status::Failure, "--ca expects a PEM file with certificates, got \"", authorities,
+                       "\": ", error.message());
+  }
   return HttpClient(std::move(state));
 }
 

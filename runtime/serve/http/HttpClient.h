@@ -12,8 +12,9 @@ namespace cleave::runtime::serve {
 /// Used by one thread. Connects when it is first asked, and again when the server has closed.
 class HttpClient {
 public:
-  /// Expects "http://HOST:PORT". Status::Usage where it is not.
-  static Expected<HttpClient> create(const std::string &url);
+  /// Expects "http://HOST:PORT", or "https://HOST:PORT" of a server whose certificate is signed by one in the PEM file
+  /// `authorities`; empty: by one that the system trusts. Status::Usage, or Status::Failure where the file is none.
+  static Expected<HttpClient> create(const std::string &url, const std::string &authorities = "");
   HttpClient(HttpClient &&) noexcept;
   ~HttpClient();
 

@@ -11,6 +11,9 @@
 #include <boost/beast/http/read.hpp>
 
 #include <algorithm>
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace cleave::runtime::serve {
@@ -67,17 +70,22 @@ void HttpConnection::start(HttpConnections &server, boost::asio::ip::tcp::socket
   auto made = std::make_shared<HttpConnection>(server, std::move(socket));
   made->isKnown = server.add(made.get());
   if (!made->isKnown) {
+    // An answer inside of TLS would be as much work as the connection.
+    if (server.tls)
+      return made->close();
     made->refuse(503, "the server has as many connections as it takes; try again later");
     return;
   }
+  if (server.tls)
+    return made->shakeHands();
   made->awaitRequest();
 }
 
 HttpConnection::HttpConnection(HttpConnections &server, boost::asio::ip::tcp::socket socket)
     : server(server), stream(std::move(socket)) {
   error_code error;
-  stream.socket().set_option(boost::asio::ip::tcp::no_delay(true), error);
-  if (auto endpoint = stream.socket().remote_endpoint(error); !error)
+  stream.tcp().socket().set_option(boost::asio::ip::tcp::no_delay(true), error);
+  if (auto endpoint = stream.tcp().socket().remote_endpoint(error); !error)
     peer = endpoint.address().to_string() + ":" + std::to_string(endpoint.port());
 }
 
@@ -95,24 +103,48 @@ void HttpConnection::closeIfIdle() {
 
 void HttpConnection::close() {
   error_code ignored;
-  stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
-  stream.close();
+  stream.tcp().socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  stream.tcp().close();
 }
 
 /// Closes when the client has, or soon: with bytes that nobody has read a closed socket takes back what it has sent.
 void HttpConnection::closeSoon() {
-  error_code ignored;
-  stream.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
-  stream.expires_after(secondsOf(lingerSeconds));
-  discard();
+  stream.tcp().expires_after(secondsOf(lingerSeconds));
+  auto discardRest = [self = shared_from_this()](error_code) {
+    error_code ignored;
+    self->stream.tcp().socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+    self->discard();
+  };
+  if (!stream.hasTls())
+    return discardRest({});
+  // TLS has an end of its own, which says that nothing was cut off. Whether the client says so, too, does not matter.
+  stream.getTls().async_shutdown(discardRest);
 }
 
+/// Of what comes still not even TLS is of interest.
 void HttpConnection::discard() {
   buffer.clear();
-  stream.async_read_some(buffer.prepare(bodyBuffer), [self = shared_from_this()](error_code error, size_t) {
+  stream.tcp().async_read_some(buffer.prepare(bodyBuffer), [self = shared_from_this()](error_code error, size_t) {
     if (error)
       return self->close();
     self->discard();
+  });
+}
+
+/// TLS begins within the time for a header. Who asks in the clear is told so in the clear.
+void HttpConnection::shakeHands() {
+  stream.tcp().expires_after(secondsOf(server.options.headerSeconds));
+  stream.startTls(*server.tls).async_handshake(HttpStream::Tls::server, [self = shared_from_this()](error_code error) {
+    if (!error)
+      return self->awaitRequest();
+    bool isClear = error.category() == boost::asio::error::get_ssl_category() &&
+                   ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_HTTP_REQUEST;
+    if (!isClear)
+      return self->close();
+    boost::asio::post(self->stream.get_executor(), [self] {
+      self->stream.dropTls();
+      self->refuse(400, "the server expects TLS; ask it by https://");
+    });
   });
 }
 
@@ -131,7 +163,7 @@ void HttpConnection::awaitRequest() {
   request.begin = now();
   if (buffer.size() != 0)
     return readHeader();
-  stream.expires_after(secondsOf(server.options.idleSeconds));
+  stream.tcp().expires_after(secondsOf(server.options.idleSeconds));
   stream.async_read_some(buffer.prepare(idleBuffer), [self = shared_from_this()](error_code error, size_t bytes) {
     if (error)
       return self->close();
@@ -143,7 +175,7 @@ void HttpConnection::awaitRequest() {
 
 void HttpConnection::readHeader() {
   isIdle = false;
-  stream.expires_after(secondsOf(server.options.headerSeconds));
+  stream.tcp().expires_after(secondsOf(server.options.headerSeconds));
   http::async_read_header(stream, buffer, *parser, [self = shared_from_this()](error_code error, size_t) {
     if (error == http::error::header_limit)
       return self->refuse(431, "a request's header expects at most " +
@@ -184,7 +216,7 @@ void HttpConnection::admit() {
   handler = std::get<HttpHandler>(std::move(admitted));
   if (parser->is_done())
     return handle();
-  stream.expires_after(secondsOf(server.options.bodySeconds));
+  stream.tcp().expires_after(secondsOf(server.options.bodySeconds));
   if (isUninvited)
     return inviteBody();
   readBody();
@@ -219,7 +251,7 @@ void HttpConnection::handle() {
   request.body = std::move(parser->release().body());
   parser.reset();
   // Answers take as long as they take.
-  stream.expires_never();
+  stream.tcp().expires_never();
   isAnswering = true;
   gone = std::exchange(handler, {})(std::move(request), [self = shared_from_this()](HttpResponse answer) {
     auto shared = std::make_shared<HttpResponse>(std::move(answer));
@@ -257,14 +289,18 @@ void HttpConnection::skipUnwanted() {
 
 /// Waits until there is something to read while a request is answered: the next request, or the end.
 void HttpConnection::watchClient() {
-  stream.socket().async_wait(boost::asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
-    if (error || !self->isAnswering || !self->gone)
-      return;
-    char byte;
-    ssize_t found = ::recv(self->stream.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (found == 0 || (found < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-      std::exchange(self->gone, {})();
-  });
+  stream.tcp().socket().async_wait(
+      boost::asio::ip::tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
+        if (error || !self->isAnswering || !self->gone)
+          return;
+        char byte;
+        ssize_t found = ::recv(self->stream.tcp().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        // The end of TLS comes as bytes.
+        pollfd end = {self->stream.tcp().socket().native_handle(), POLLRDHUP, 0};
+        bool isOver = found == 0 || (found > 0 && self->stream.hasTls() && ::poll(&end, 1, 0) == 1);
+        if (isOver || (found < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
+          std::exchange(self->gone, {})();
+      });
 }
 
 /// An answer to what cannot be read, after which nothing more is.
@@ -284,7 +320,7 @@ void HttpConnection::refuse(unsigned status, const std::string &message) {
 void HttpConnection::write(HttpResponse answer) {
   isAnswering = false;
   gone = {};
-  stream.socket().cancel();
+  stream.tcp().socket().cancel();
   response = std::move(answer);
   keepsAlive &= !server.isDraining;
   std::ostringstream text;
@@ -298,14 +334,14 @@ void HttpConnection::write(HttpResponse answer) {
   for (const std::string &part : response.body)
     if (!isHead)
       parts.push_back(boost::asio::buffer(part));
-  stream.expires_after(secondsOf(server.options.writeSeconds));
+  stream.tcp().expires_after(secondsOf(server.options.writeSeconds));
   boost::asio::async_write(stream, parts, [self = shared_from_this()](error_code error, size_t) {
     self->response = {};
     if (error)
       return self->close();
     if (!self->keepsAlive)
       return self->closeSoon();
-    self->stream.expires_after(secondsOf(self->server.options.bodySeconds));
+    self->stream.tcp().expires_after(secondsOf(self->server.options.bodySeconds));
     self->skipUnwanted();
   });
 }

@@ -6,11 +6,11 @@
 #define CLEAVE_RUNTIME_SERVE_HTTP_HTTPCONNECTION_H
 
 #include "runtime/serve/http/HttpServer.h"
+#include "runtime/serve/http/HttpStream.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -41,6 +41,7 @@ public:
 
   const HttpOptions options;
   const HttpAdmission admission;
+  std::optional<boost::asio::ssl::context> tls;
   std::atomic<bool> isDraining = false;
 
 private:
@@ -66,6 +67,7 @@ public:
 private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
+  void shakeHands();
   void awaitRequest();
   void readHeader();
   void admit();
@@ -82,7 +84,7 @@ private:
   void discard();
 
   HttpConnections &server;
-  boost::beast::tcp_stream stream;
+  HttpStream stream;
   boost::beast::flat_buffer buffer;
   std::optional<Parser> parser;
   HttpRequest request;

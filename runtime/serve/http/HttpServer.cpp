@@ -51,10 +51,29 @@ struct HttpServer::State : HttpConnections {
   std::vector<std::thread> threads;
 };
 
+/// TLS 1.2 or 1.3, with what OpenSSL takes for safe.
+static Error setUpTls(boost::asio::ssl::context &context, const TlsIdentity &identity) {
+  boost::system::error_code error;
+  context.set_options(boost::asio::ssl::context::default_workarounds, error);
+  SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
+  // Connections that ask nothing have no buffers.
+  SSL_CTX_set_mode(context.native_handle(), SSL_MODE_RELEASE_BUFFERS);
+  if (!error)
+    context.use_certificate_chain(boost::asio::buffer(identity.certificates), error);
+  if (!error)
+    context.use_private_key(boost::asio::buffer(identity.key), boost::asio::ssl::context::pem, error);
+  return error ? makeError(Status::Failure,
+                           "TLS cannot be set up with --tls-certificate and --tls-key: ", error.message())
+               : Error::success();
+}
+
 HttpServer::HttpServer(std::unique_ptr<State> state) : state(std::move(state)) {}
 
 Expected<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions &options, HttpAdmission admission) {
   auto state = std::make_unique<State>(options, std::move(admission));
+  if (!options.tls.isEmpty())
+    if (Error error = setUpTls(state->tls.emplace(boost::asio::ssl::context::tls_server), options.tls))
+      return error;
   if (Error error = bindPort(state->acceptor, options.address, options.port, "--http"))
     return error;
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));

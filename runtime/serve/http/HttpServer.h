@@ -6,7 +6,7 @@
 #ifndef CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVER_H
 #define CLEAVE_RUNTIME_SERVE_HTTP_HTTPSERVER_H
 
-#include "runtime/Error.h"
+#include "runtime/serve/TlsFiles.h"
 
 #include <cstdint>
 #include <functional>
@@ -55,6 +55,7 @@ using HttpAdmission = std::function<std::variant<HttpResponse, HttpHandler>(cons
 struct HttpOptions {
   std::string address = "127.0.0.1";
   uint16_t port = 8000; ///< 0: any that is free
+  TlsIdentity tls;      ///< empty: in the clear
   unsigned threads = 2;
   uint32_t headerBytes = 16 << 10;
   uint64_t bodyBytes = uint64_t(64) << 20;
@@ -68,7 +69,7 @@ struct HttpOptions {
 
 class HttpServer {
 public:
-  /// Takes the port, which opens with `start`. Status::Failure where it cannot be had.
+  /// Takes the port, which opens with `start`. Status::Failure where it cannot be had, or TLS not be set up.
   static Expected<std::unique_ptr<HttpServer>> open(const HttpOptions &options, HttpAdmission admission);
   ~HttpServer();
 
