@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 
 namespace cleave::runtime {
@@ -16,6 +17,7 @@ namespace cleave::runtime {
 Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue, QueueKind kind) {
   this->plan = plan;
   Track &track = all.emplace_back();
+  track.owner = this;
   track.device = site.device;
   track.mesh = site.mesh;
   track.member = site.member;
@@ -28,6 +30,47 @@ Trace::Track &Trace::add(const Plan &plan, const Site &site, uint32_t queue, Que
   if (plan->meshes[site.mesh].devices.size() > 1)
     track.queueName += " of " + plan->meshes[site.mesh].name;
   return track;
+}
+
+bool Trace::Track::records(Phase phase, uint32_t entry, uint64_t step) const {
+  if (!owner->ofSingleSteps)
+    return true;
+  std::lock_guard lock(owner->mutex);
+  return phase == Phase::Body && owner->wanted.contains({entry, step});
+}
+
+void Trace::Track::record(const Event &event) {
+  std::unique_lock lock(owner->mutex, std::defer_lock);
+  if (owner->ofSingleSteps)
+    lock.lock();
+  events.push_back(event);
+}
+
+void Trace::want(StepOf step) {
+  std::lock_guard lock(mutex);
+  wanted.insert(step);
+}
+
+void Trace::copyStep(StepOf step, Trace &target) const {
+  std::lock_guard lock(mutex);
+  target.plan = plan;
+  target.running = running;
+  for (size_t i = 0; i != all.size(); ++i) {
+    if (target.all.size() == i) {
+      Track &made = target.all.emplace_back(all[i]);
+      made.events.clear();
+      made.owner = &target;
+    }
+    std::ranges::copy_if(all[i].events, std::back_inserter(target.all[i].events),
+                         [&](const Event &event) { return step.has(event); });
+  }
+}
+
+void Trace::forget(StepOf step) {
+  std::lock_guard lock(mutex);
+  wanted.erase(step);
+  for (Track &track : all)
+    std::erase_if(track.events, [&](const Event &event) { return step.has(event); });
 }
 
 Trace::Counter &Trace::addCounter(uint32_t device, std::string name) {
@@ -83,7 +126,7 @@ void Trace::unpack(const Plan &plan, std::span<const Entry *const> entries, std:
   }
 }
 
-void Trace::write(std::ostream &out) const {
+void Trace::write(std::ostream &out, std::string_view about, std::span<const Line> lines) const {
   std::vector<Counter> shown = memoryOf(*this);
   shown.insert(shown.end(), counters.begin(), counters.end());
   int64_t origin = INT64_MAX;
@@ -93,11 +136,35 @@ void Trace::write(std::ostream &out) const {
   for (const Counter &counter : shown)
     if (!counter.values.empty())
       origin = std::min(origin, counter.values.front().first);
+  // A process that is no device.
+  uint32_t process = 0;
+  for (const Track &track : all)
+    process = std::max(process, track.device + 1);
+  for (const Line &line : lines)
+    for (const Line::Stretch &stretch : line.stretches)
+      origin = std::min(origin, stretch.begin);
   const char *separator = "\n";
   auto next = [&] { out << std::exchange(separator, ",\n"); };
   auto microseconds = [](int64_t nanoseconds) { return JsonNumber{static_cast<double>(nanoseconds) / 1000}; };
   std::set<uint32_t> named;
   out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  for (uint32_t thread = 0; thread != lines.size(); ++thread) {
+    if (thread == 0) {
+      next();
+      writeName(out, "process_name", process, 0, about);
+    }
+    next();
+    writeName(out, "thread_name", process, thread, lines[thread].name);
+    for (const Line::Stretch &stretch : lines[thread].stretches) {
+      next();
+      out << "{\"ph\":\"X\",\"name\":" << JsonString{stretch.name} << ",\"pid\":" << process << ",\"tid\":" << thread
+          << ",\"ts\":" << microseconds(stretch.begin - origin)
+          << ",\"dur\":" << microseconds(stretch.end - stretch.begin) << ",\"args\":{";
+      for (auto &[name, number] : stretch.numbers)
+        out << (&name == &stretch.numbers.front().first ? "" : ",") << JsonString{name} << ":" << number;
+      out << "}}";
+    }
+  }
   for (const Track &track : all) {
     if (named.insert(track.device).second) {
       next();

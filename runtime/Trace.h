@@ -11,6 +11,10 @@
 #include <deque>
 #include <iosfwd>
 #include <map>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string_view>
 
 namespace cleave::runtime {
 
@@ -24,6 +28,15 @@ public:
     int64_t begin = 0, end = 0; ///< nanoseconds
     uint32_t entry = 0;         ///< its place among the executor's entries
   };
+  /// A step of the body of an entry: the entry's place, and how many of its steps were before.
+  struct StepOf {
+    uint32_t entry = 0;
+    uint64_t step = 0;
+    auto operator<=>(const StepOf &) const = default;
+    bool has(const Event &event) const {
+      return event.phase == Phase::Body && event.entry == entry && event.step == step;
+    }
+  };
   /// The events of one queue.
   struct Track {
     uint32_t device = 0, mesh = 0, member = 0, queue = 0; ///< as in Site
@@ -31,6 +44,22 @@ public:
     uint32_t thread = 0; ///< distinct among the queues of all sites of the device
     std::string deviceName, queueName;
     std::vector<Event> events;
+    Trace *owner = nullptr;
+
+    /// Whether the events of a step are to be recorded.
+    bool records(Phase phase, uint32_t entry, uint64_t step) const;
+    void record(const Event &event);
+  };
+
+  /// What is no instruction's, to be shown beside the devices.
+  struct Line {
+    struct Stretch {
+      std::string name;
+      int64_t begin = 0, end = 0; ///< nanoseconds
+      std::vector<std::pair<std::string, uint64_t>> numbers = {};
+    };
+    std::string name;
+    std::vector<Stretch> stretches;
   };
 
   /// A number that changes with time, such as the bytes in use.
@@ -47,15 +76,25 @@ public:
   std::span<const Entry *const> entries() const { return running; }
   /// A new counter of a device. Events and counters of one trace have one clock.
   Counter &addCounter(uint32_t device, std::string name);
+  /// From now on only the events of steps that are wanted are recorded. Before there are tracks. The functions that
+  /// follow are for such traces, and may be called while steps run.
+  void recordSingleSteps() { ofSingleSteps = true; }
+  /// Before the step is submitted.
+  void want(StepOf step);
+  /// Adds the events of a wanted step, which is over, to another trace, which has none or those of this one's steps.
+  void copyStep(StepOf step, Trace &target) const;
+  /// A wanted step is wanted no more.
+  void forget(StepOf step);
+
   /// Not while a step is running.
   const std::deque<Track> &tracks() const { return all; }
   /// The events as bytes for another process with the same plan and entries, with `offset` added to their times.
   std::vector<std::byte> pack(std::span<const Entry *const> entries, int64_t offset) const;
   /// Adds the events that another process has packed.
   void unpack(const Plan &plan, std::span<const Entry *const> entries, std::span<const std::byte> bytes);
-  /// The events as JSON, in microseconds from the first begin; with them the bytes in use, if the entries are known.
-  /// Not while a step is running.
-  void write(std::ostream &out) const;
+  /// The events as JSON, in microseconds from the first begin; with them the bytes in use, if the entries are known,
+  /// and lines of something else that has a name. Not while a step is running.
+  void write(std::ostream &out, std::string_view about = {}, std::span<const Line> lines = {}) const;
 
 private:
   Plan plan;
@@ -63,6 +102,9 @@ private:
   std::deque<Counter> counters;
   std::vector<const Entry *> running;
   std::map<uint32_t, uint32_t> threads; ///< tracks of each device so far
+  bool ofSingleSteps = false;
+  mutable std::mutex mutex; ///< of events and of those wanted, where the trace is of single steps
+  std::set<StepOf> wanted;
 };
 
 } // namespace cleave::runtime

@@ -34,6 +34,8 @@ struct JobTimes {
   int64_t gathering = 0, running = 0, scattering = 0;
 };
 
+struct RequestTrace;
+
 /// Filled by whoever asks, `times.arrival` too; `outputs`, `error` and other times by the model until `done` is called,
 /// once, by any thread.
 struct InferenceJob {
@@ -43,6 +45,9 @@ struct InferenceJob {
   uint32_t priority = 0;
   Time deadline = never;
   std::function<void(Outcome)> done;
+
+  /// Filled by a model that records (ServedModelOptions::tracesRequests); null: nobody wants one.
+  std::shared_ptr<RequestTrace> trace;
 
   std::optional<RequestId> id; ///< given by the model when the job is announced, or else when it is submitted
   uint64_t samplesOver = 0;

@@ -76,6 +76,7 @@ public:
     // From here on a signal ends the server in order.
     StopSignals signals;
     ServerState state(models, options.version, *token, accessLog.get());
+    state.traces.keep(options.traces);
     HttpService service(state);
     auto opened = HttpServer::open(http, [&](const HttpRequest &head) { return service.admit(head); });
     if (!opened)
@@ -171,6 +172,7 @@ private:
                                               std::unique_ptr<ParameterSource> parameters) {
     ServedModelOptions model = options.model;
     model.maxDelay = static_cast<Time>(options.maxDelayMs * 1e6);
+    model.tracesRequests = options.traces != 0;
     if (options.timeoutMs > 0)
       model.timeout = static_cast<Time>(std::min(options.timeoutMs, 1e12) * 1e6);
     auto loaded = ServedModel::load(name, version, std::move(plan), model, std::move(parameters));

@@ -30,6 +30,7 @@ struct ServeOptions {
   double maxDelayMs = 5, timeoutMs = 0; ///< timeoutMs: 0: none but requests' own
   ServedModelOptions model;
   std::string tokenFile, accessLog;
+  size_t traces = 0;                  ///< how many of the latest are kept
   std::string tlsCertificate, tlsKey; ///< files; empty: in the clear
   double drainSeconds = 30;
   std::string version; ///< of the program

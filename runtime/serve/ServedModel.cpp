@@ -7,7 +7,9 @@
 
 #include "runtime/Clock.h"
 #include "runtime/serve/BatchBuffers.h"
+#include "runtime/serve/RequestTrace.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -20,7 +22,12 @@ struct ServedModel::State {
       : model(model), parameters(std::move(parameters)),
         inFlight(options.inFlight ? options.inFlight : model.plan.numStages()), timeout(options.timeout),
         dispatcher(model.plan.getTable(),
-                   {.maxDelay = options.maxDelay, .queueLimit = options.queueLimit, .inFlight = inFlight}) {}
+                   {.maxDelay = options.maxDelay, .queueLimit = options.queueLimit, .inFlight = inFlight}) {
+    if (!options.tracesRequests)
+      return;
+    trace.emplace();
+    trace->recordSingleSteps();
+  }
 
   ~State() {
     {
@@ -44,12 +51,15 @@ struct ServedModel::State {
     std::unique_ptr<BatchBuffers> buffers;
     Ticket ticket = 0;
     int64_t begin = 0, gathered = 0;
+    bool isTraced = false;
+    Trace::StepOf step; ///< where it is traced
   };
 
   Error prepare();
   Error runOnce(size_t size, double &seconds);
   void run();
   Error start(Batch batch, std::unique_lock<std::mutex> &lock);
+  void addToTraces(const Running &over, int64_t computed, int64_t end);
   void endOldest(std::unique_lock<std::mutex> &lock);
   void drop(RequestId id, Outcome outcome, std::unique_lock<std::mutex> &lock);
   void fail(const Error &error, std::unique_lock<std::mutex> &lock);
@@ -68,7 +78,9 @@ struct ServedModel::State {
   const std::unique_ptr<ParameterSource> parameters;
   const unsigned inFlight;
   const Time timeout;
+  std::optional<Trace> trace;
   std::unique_ptr<Executor> executor;
+  std::vector<uint64_t> steps; ///< by size, that were submitted
   std::vector<std::unique_ptr<BatchBuffers>> idleBuffers;
 
   mutable std::mutex mutex;
@@ -86,6 +98,7 @@ struct ServedModel::State {
 /// Before the worker runs: no lock is needed.
 Error ServedModel::State::prepare() {
   ExecutorOptions options;
+  options.trace = trace ? &*trace : nullptr;
   options.stepOver = [this] {
     {
       std::lock_guard lock(mutex);
@@ -94,6 +107,7 @@ Error ServedModel::State::prepare() {
     changed.notify_all();
   };
   const std::vector<std::string> &entries = model.plan.getEntries();
+  steps.resize(entries.size());
   auto made = entries.size() == 1 ? Executor::create(model.plan.getPlan(), entries.front(), *parameters, options)
                                   : Executor::create(model.plan.getPlan(), entries, *parameters, options);
   if (!made)
@@ -123,6 +137,7 @@ Error ServedModel::State::runOnce(size_t size, double &seconds) {
   auto ticket = executor->submit(static_cast<uint32_t>(size), buffers.getInputs(), buffers.getOutputs());
   if (!ticket)
     return ticket.error();
+  ++steps[size];
   auto times = executor->wait(*ticket);
   seconds = static_cast<double>(now() - begin) * 1e-9;
   return times.error();
@@ -191,11 +206,19 @@ Error ServedModel::State::start(Batch batch, std::unique_lock<std::mutex> &lock)
   if (!error) {
     made.buffers->gather(made.slices);
     made.gathered = now();
+    made.isTraced =
+        trace && std::ranges::any_of(made.slices, [](const JobSlice &slice) { return slice.job->trace != nullptr; });
+    if (made.isTraced)
+      trace->want(made.step = {static_cast<uint32_t>(made.batch.size), steps[made.batch.size]});
     auto ticket =
         executor->submit(static_cast<uint32_t>(made.batch.size), made.buffers->getInputs(), made.buffers->getOutputs());
     error = ticket.error();
-    if (!error)
+    if (!error) {
       made.ticket = *ticket;
+      ++steps[made.batch.size];
+    } else if (made.isTraced) {
+      trace->forget(made.step);
+    }
   }
   lock.lock();
   if (!error) {
@@ -213,6 +236,19 @@ Error ServedModel::State::start(Batch batch, std::unique_lock<std::mutex> &lock)
   return error;
 }
 
+/// Each job whose samples were in a batch has all of the batch; but for those that are over, as their batch failed.
+void ServedModel::State::addToTraces(const Running &over, int64_t computed, int64_t end) {
+  if (!over.isTraced)
+    return;
+  for (const JobSlice &slice : over.slices)
+    if (RequestTrace *own = slice.job->trace.get(); own && jobs.contains(*slice.job->id)) {
+      own->batches.push_back({over.begin, over.gathered, computed, end, slice.count, over.batch.samples,
+                              model.plan.getTable().samples(over.batch.size)});
+      trace->copyStep(over.step, own->devices);
+    }
+  trace->forget(over.step);
+}
+
 void ServedModel::State::endOldest(std::unique_lock<std::mutex> &lock) {
   Running over = std::move(running.front());
   running.pop_front();
@@ -224,6 +260,7 @@ void ServedModel::State::endOldest(std::unique_lock<std::mutex> &lock) {
     over.buffers->scatter(over.slices);
   int64_t end = now();
   lock.lock();
+  addToTraces(over, computed, end);
   idleBuffers.push_back(std::move(over.buffers));
   dispatcher.finish(over.batch.number, times ? static_cast<double>(end - over.begin) * 1e-9 : 0);
   model.statistics.countBatch(over.batch.samples);

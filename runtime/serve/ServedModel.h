@@ -14,8 +14,9 @@ namespace cleave::runtime::serve {
 struct ServedModelOptions {
   Time maxDelay = 5'000'000; ///< DispatcherOptions::maxDelay
   uint64_t queueLimit = 4096;
-  Time timeout = never;  ///< what is not over so long after its first byte is late, whatever its own deadline
-  unsigned inFlight = 0; ///< batches at a time; 0: as many as the plan has stages
+  Time timeout = never;        ///< what is not over so long after its first byte is late, whatever its own deadline
+  bool tracesRequests = false; ///< records the batches of jobs that have a trace
+  unsigned inFlight = 0;       ///< batches at a time; 0: as many as the plan has stages
 };
 
 class ServedModel final : public InferenceModel {

@@ -6,6 +6,7 @@
 #define CLEAVE_RUNTIME_SERVE_SERVERSTATE_H
 
 #include "runtime/serve/ModelFolder.h"
+#include "runtime/serve/RequestTrace.h"
 
 #include <atomic>
 
@@ -36,6 +37,8 @@ public:
   /// Where models are loaded from while the server runs; null: nowhere. Must live until no request is handled that came
   /// while it was here.
   std::atomic<ModelFolder *> folder = nullptr;
+  /// Of requests that want one; keeps none unless told otherwise before the port opens.
+  TraceStore traces;
 
 private:
   ModelRepository &models;

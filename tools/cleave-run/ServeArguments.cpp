@@ -78,6 +78,11 @@ void addServeArguments(CLI::App &command, ServeArguments &arguments) {
       ->type_name("FILE");
   command.add_option("--tls-key", options.tlsKey, "a PEM file with the certificate's private key")->type_name("FILE");
   command
+      .add_option("--traces", options.traces,
+                  "how many traces to keep of requests with the header X-Cleave-Trace: 1; 0: none is made")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  command
       .add_option("--access-log", options.accessLog, "where a line of JSON goes for each request; -: standard error")
       ->type_name("FILE");
   arguments.trust.addTo(command);

@@ -101,6 +101,7 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
   Error error;
   StepTimes times{now(), 0};
   uint32_t start = base(step), value = 0;
+  bool isRecorded = track && track->records(step.phase.phase, step.phase.entry, step.number);
   for (const Task &task : lists[step.phase.index()]) {
     ++value;
     if (!task.command.waits.empty())
@@ -109,13 +110,12 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
       if (Error carried = static_cast<CpuQueue *>(point.queue)->await(step, point.value, spin); carried && !error)
         error = carried;
     running.set(task.command.instruction);
-    int64_t begin = track ? now() : 0;
+    int64_t begin = isRecorded ? now() : 0;
     if (task.fault && !error) [[unlikely]]
       error = own(task, task.fault->meet(step.number)).atNode(task.command.instruction->node);
     Error outcome = execute(task, step, error);
-    if (track)
-      track->events.push_back(
-          {task.command.instruction, step.phase.phase, step.number, begin, now(), step.phase.entry});
+    if (isRecorded)
+      track->record({task.command.instruction, step.phase.phase, step.number, begin, now(), step.phase.entry});
     if (!error)
       error = outcome.atNode(task.command.instruction->node);
     if (error && failedAt.load(std::memory_order_relaxed) == UINT32_MAX) {

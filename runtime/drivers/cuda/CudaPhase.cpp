@@ -247,11 +247,10 @@ void CudaPhase::trace(const CudaSlot &slot, uint64_t step,
   for (size_t i = 0; i != lists.size(); ++i) {
     const List &list = lists[i];
     Trace::Track *track = list.site->streams[list.queue].track;
-    for (size_t j = 0; track && j != list.tasks.size(); ++j) {
+    for (size_t j = 0; track && track->records(phase.phase, phase.entry, step) && j != list.tasks.size(); ++j) {
       const CudaSlot::Timing &timing = slot.timings[i][j];
-      track->events.push_back({list.tasks[j].command.instruction, phase.phase, step,
-                               clock(list.site->gpu, timing.begin.get()), clock(list.site->gpu, timing.end.get()),
-                               phase.entry});
+      track->record({list.tasks[j].command.instruction, phase.phase, step, clock(list.site->gpu, timing.begin.get()),
+                     clock(list.site->gpu, timing.end.get()), phase.entry});
     }
   }
 }

@@ -203,9 +203,9 @@ bool Simulation::meet(SimulatedQueue &queue, uint32_t channel, Group group, int6
 
 void Simulation::complete(SimulatedQueue &queue, int64_t begin, int64_t end) {
   const Instruction &instruction = *nextCommand(queue).instruction;
-  if (queue.track)
-    queue.track->events.push_back(
-        {&instruction, queue.step->phase.phase, queue.step->number, begin, end, queue.step->phase.entry});
+  const EntryPhase &phase = queue.step->phase;
+  if (queue.track && queue.track->records(phase.phase, phase.entry, queue.step->number))
+    queue.track->record({&instruction, phase.phase, queue.step->number, begin, end, phase.entry});
   queue.times = {std::min(queue.times.begin, begin), std::max(queue.times.end, end)};
   queue.time = end;
   queue.ends.push_back(end);

@@ -336,6 +336,8 @@ void HttpConnection::write(HttpResponse answer) {
       parts.push_back(boost::asio::buffer(part));
   stream.tcp().expires_after(secondsOf(server.options.writeSeconds));
   boost::asio::async_write(stream, parts, [self = shared_from_this()](error_code error, size_t) {
+    if (self->response.sent)
+      self->response.sent();
     self->response = {};
     if (error)
       return self->close();

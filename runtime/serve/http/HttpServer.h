@@ -38,6 +38,8 @@ struct HttpResponse {
   HttpHeaders headers;
   /// Sent one after the other.
   std::vector<std::string> body;
+  /// Called when it has been sent, or cannot be; may be empty.
+  std::function<void()> sent = {};
 
   uint64_t bodyBytes() const;
 };

@@ -81,6 +81,8 @@ struct HttpService::Path {
   }
   /// A page that has nothing in it but how to ask for the rest.
   bool isPage() const { return parts.empty() || is({""}); }
+  /// Of a single request.
+  bool isTrace() const { return parts.size() == 4 && parts[0] == "v2" && parts[1] == "cleave" && parts[2] == "traces"; }
   bool isHealth() const { return parts.size() == 3 && parts[0] == "v2" && parts[1] == "health"; }
 
   std::vector<std::string> parts;
@@ -90,8 +92,8 @@ struct HttpService::Path {
 
 /// A place in a model's queue, from a request's header on; given back where the job does not come.
 struct HttpService::Place {
-  Place(std::shared_ptr<InferenceModel> model, const InferenceJob &job)
-      : model(model), id(*job.id), deadline(job.deadline) {}
+  Place(std::shared_ptr<InferenceModel> model, const InferenceJob &job, Time since)
+      : model(model), id(*job.id), deadline(job.deadline), since(since) {}
   Place(const Place &) = delete;
   ~Place() {
     if (auto present = model.lock())
@@ -101,7 +103,7 @@ struct HttpService::Place {
   /// Weak, so that a model that is replaced does not wait for bodies.
   const std::weak_ptr<InferenceModel> model;
   const RequestId id;
-  const Time deadline;
+  const Time deadline, since;
 };
 
 /// A request that is being answered.
@@ -113,8 +115,17 @@ struct HttpService::Exchange {
   int64_t begin = request.begin;
   std::string id = {};
   std::shared_ptr<InferenceJob> job = {};
+  Time admitted = 0;
+
+  void keepTrace(HttpResponse &response) {
+    uint64_t number = server.traces.add({job->samples, job->times, admitted, now(), 0, job->trace});
+    response.headers["X-Cleave-Trace"] = std::to_string(number);
+    response.sent = [&server = server, number] { server.traces.setSent(number, now()); };
+  }
 
   void end(HttpResponse response) {
+    if (job && job->trace)
+      keepTrace(response);
     server.log({request.peer, request.method, request.target, id, response.status, bytes, response.bodyBytes(),
                 now() - begin, job});
     answer(std::move(response));
@@ -149,8 +160,9 @@ std::variant<HttpResponse, HttpHandler> HttpService::admit(const HttpRequest &he
   }
   bool isInference = path.action == "infer", isRepository = server.folder.load() && path.isRepository();
   const std::string expected = isInference || isRepository ? "POST" : "GET";
-  bool isKnown = isRepository || path.isHealth() || path.isPage() || path.is({"v2"}) || path.is({"metrics"}) ||
-                 isInference || path.action == "metadata" || path.action == "ready" || path.action == "config";
+  bool isKnown = isRepository || path.isTrace() || path.isHealth() || path.isPage() || path.is({"v2"}) ||
+                 path.is({"metrics"}) || isInference || path.action == "metadata" || path.action == "ready" ||
+                 path.action == "config";
   if (!isKnown)
     return refuseHeader(head, refuse(404, "no such path; the protocol's begin with /v2, metrics are at /metrics"));
   if (head.method != expected && !(expected == "GET" && head.method == "HEAD")) {
@@ -179,6 +191,8 @@ void HttpService::handle(const std::shared_ptr<Exchange> &exchange, const Path &
     exchange->end(statusPageResponse());
   else if (path.is({"v2"}))
     exchange->end(serverMetadata());
+  else if (path.isTrace())
+    exchange->end(requestTrace(path.parts[3]));
   else if (path.is({"metrics"}))
     exchange->end({200,
                    "text/plain; version=0.0.4; charset=utf-8",
@@ -200,6 +214,13 @@ HttpResponse HttpService::health(const Path &path) const {
   // The protocol's text calls the field of both answers "live".
   return server.isReady() ? json(200, R"({"live": true, "ready": true})")
                           : json(400, R"({"live": false, "ready": false})");
+}
+
+HttpResponse HttpService::requestTrace(const std::string &number) const {
+  auto found = server.traces.find(number);
+  return found ? json(200, found->text())
+               : refuse(404, "no trace " + quotedName(number) + " is kept, of the latest " +
+                                 std::to_string(server.traces.kept()) + " of requests with X-Cleave-Trace: 1");
 }
 
 HttpResponse HttpService::serverMetadata() const {
@@ -330,9 +351,12 @@ std::variant<HttpResponse, HttpHandler> HttpService::admitInference(const HttpRe
                           refuse(400, "X-Cleave-Timeout expects a number of microseconds, got " + quotedName(timeout)));
     job->deadline = deadlineOf(head.begin, numberIn(timeout));
   }
+  const std::string &trace = head.header("x-cleave-trace");
+  if (!trace.empty() && trace != "1")
+    return refuseHeader(head, refuse(400, "X-Cleave-Trace expects 1, got " + quotedName(trace)));
   if (auto outcome = model->announce(*job))
     return refuseHeader(head, refusal(*outcome, *job), job);
-  auto place = std::make_shared<const Place>(model, *job);
+  auto place = std::make_shared<const Place>(model, *job, now());
   return [this, path, place](HttpRequest request, HttpAnswer answer) {
     return infer(std::make_shared<Exchange>(Exchange{std::move(request), std::move(answer), server}), path, *place);
   };
@@ -358,6 +382,10 @@ HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Pat
   request->job->deadline = std::min(request->job->deadline, place.deadline);
   if (place.model.lock() == model)
     request->job->id = place.id;
+  if (server.traces.kept() != 0 && !exchange->request.header("x-cleave-trace").empty()) {
+    request->job->trace = std::make_shared<RequestTrace>();
+    exchange->admitted = place.since;
+  }
   // The thread that calls this is the model's own: the model is there.
   request->job->done = [exchange, request, model = model.get()](Outcome outcome) {
     // Whoever holds the job holds this, and this the job.

@@ -30,6 +30,7 @@ private:
   std::variant<HttpResponse, HttpHandler> admitInference(const HttpRequest &head, const Path &path);
   void handle(const std::shared_ptr<Exchange> &exchange, const Path &path);
   HttpResponse health(const Path &path) const;
+  HttpResponse requestTrace(const std::string &number) const;
   HttpResponse serverMetadata() const;
   HttpResponse modelMetadata(const Path &path) const;
   HttpResponse modelReady(const Path &path) const;
