@@ -196,6 +196,7 @@ private:
       for (Operation &op : llvm::make_early_inc_range(body))
         visit(&op);
     };
+    all([&](Operation *op) { dropZero(op); });
     all([&](Operation *op) { keepAsNumbers(op); });
     if (hasIntegers)
       all([&](Operation *op) { makeUnsigned(op); });
@@ -204,6 +205,15 @@ private:
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
       if (isOpTriviallyDead(&op))
         op.erase();
+  }
+
+  /// A zero point of zero need not be added.
+  static void dropZero(Operation *op) {
+    auto cast = dyn_cast<dfg::CastOp>(op);
+    auto add = cast && isByte(elementOf(op->getResult(0))) ? cast.getInput().getDefiningOp<dfg::AddOp>() : nullptr;
+    if (add && add.getLhs().getDefiningOp<dfg::RoundOp>() && add.getLhs().getType() == add.getType() &&
+        wholeOf(add.getRhs()) == 0)
+      cast.getInputMutable().assign(add.getLhs());
   }
 
   /// What is dequantized, moved or chosen from, and quantized as it was, need not be dequantized.

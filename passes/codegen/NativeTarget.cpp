@@ -161,7 +161,9 @@ void NativeTarget::configure(Module &module, const TargetMachine &machine, bool 
     function.addFnAttr("target-features", featureString);
     function.addFnAttr("prefer-vector-width", hasFeature("avx512vl") ? "512" : "256");
     function.addFnAttr(Attribute::NoUnwind);
-    if (contract)
+    bool makesIntegers = llvm::any_of(
+        instructions(function), [](Instruction &instruction) { return isa<FPToSIInst, FPToUIInst>(instruction); });
+    if (contract && !makesIntegers)
       for (Instruction &instruction : instructions(function))
         if (isa<FPMathOperator>(instruction))
           instruction.setHasAllowContract(true);

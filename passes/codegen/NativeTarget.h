@@ -48,7 +48,8 @@ public:
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 
   /// Prepares a module of kernels: target, layout, function attributes.
-  /// `contract`: products and sums may become fused multiply-adds.
+  /// `contract`: products and sums may become fused multiply-adds, but in functions that make integers of reals: where
+  /// a number lies between two steps, rounding as the model says takes the one that others take.
   void configure(llvm::Module &module, const llvm::TargetMachine &machine, bool contract) const;
 
 private:

@@ -281,6 +281,22 @@ TEST_P(IntegerConvolution, ComesBackToBytes) {
   }
 }
 
+// Without an operation for it, what is written as integers is rounded to the nearest, halves to even.
+TEST_P(IntegerConvolution, RoundsWhatItWrites) {
+  const ConvolutionCase &sizes = GetParam();
+  std::vector<Numbers> inputs = {whole(ElementType::U8, sizes.data, 1, 0, 255),
+                                 whole(ElementType::I8, sizes.weights, 2, -127, 127),
+                                 all(ElementType::F32, {1}, 0.015625)};
+  LibraryKernelQuery asked = query(inputs, ElementType::U8);
+  asked.desc.postOps = {{"scale", 0, 0, 2}};
+  if (!multiplies(asked))
+    return;
+  std::vector<double> expected = convolved(inputs[0], inputs[1], sizes.groups);
+  for (double &value : expected)
+    value = std::clamp(std::nearbyint(value * 0.015625), 0.0, 255.0);
+  EXPECT_EQ(Loaded(asked).run(inputs), expected);
+}
+
 // Channels that fill no block, many channels, groups of one and of several.
 INSTANTIATE_TEST_SUITE_P(Sizes, IntegerConvolution,
                          testing::Values(ConvolutionCase{{2, 3, 5, 6}, {7, 3, 3, 3}, 1},
