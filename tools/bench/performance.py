@@ -49,6 +49,15 @@ def against_peer(folder, rounds, peer, title):
     return "\n".join(rows)
 
 
+def suite(folder, models, rounds):
+    """What `cleave bench --suite` says of the models of suite_models.py in one of its folders."""
+    path = os.path.join(folder, "suite.md")
+    cleave("bench", "--suite", models, "--against", "onnxruntime", "--threads", "1,2", "--rounds", rounds, "--repeat", 10,
+           "--write", path)
+    with open(path, encoding="utf-8") as file:
+        return file.read().split("\n\n", 1)[1].strip()
+
+
 def compile_and_start(folder, rounds):
     model, plan = os.path.join(MODELS, "resnet50", "model.onnx"), os.path.join(folder, "resnet50.plan")
     compile_seconds, start_seconds = [], []
@@ -170,6 +179,10 @@ def page(folder, rounds):
         cpu = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     onnxruntime = against_peer(folder, rounds, "onnxruntime", "ONNX Runtime")
     torch = against_peer(folder, rounds, "torch", "PyTorch")
+    made = os.path.join(folder, "models")
+    subprocess.run(["/usr/bin/python3", os.path.join(REPOSITORY, "tools/bench/suite_models.py"), made], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    reals, integers = (suite(folder, os.path.join(made, part), rounds) for part in ("reals", "integers"))
     compile_seconds, start_seconds = compile_and_start(folder, rounds)
     split, ceiling, ratio = split_by_data(folder, rounds)
     (local_seconds, local_ratio), (mpi_seconds, mpi_ratio) = all_reduce(folder, rounds)
@@ -195,6 +208,18 @@ PyTorch (Debian's, on CPU) runs the same graph in four ways in each round, and t
 frozen and optimized by `torch.jit`, with tensors as they are or with channels last. Its OpenBLAS is told the processor.
 
 {torch}
+
+## More models, and integers
+
+`tools/bench/suite_models.py` makes models of torchvision and of the zoo, with random weights, and some of them with
+integers of 8 bits in the forms that tools write: `qdq` with uint8 or int8 activations, `operators` (QLinear…) and
+`dynamic`. `cleave bench --suite` measures both folders: the least and the most round in brackets, each round in a process of
+its own on both sides, in turns. `(one number)` is a model that computes next to nothing: what a call costs, on the peer's
+side through its binding for Node.
+
+{reals}
+
+{integers}
 
 ## From a file to the first step
 
