@@ -28,7 +28,18 @@ static Value repeated(NodeImporter &node, Value value, int64_t axis, int64_t cou
   return node.slice(node.reshape(node.broadcast(node.reshape(value, apart), wide), joined), axis, 0, size);
 }
 
+/// Refuses scales that are known to be negative or no numbers: what is quantized by them has no order.
+static LogicalResult checkScales(NodeImporter &node, unsigned index) {
+  std::optional<HostTensor> tensor = node.knownIfAny(index);
+  if (tensor && tensor->getElementType().isF32() &&
+      llvm::any_of(tensor->as<float>(), [](float scale) { return !(scale >= 0); }))
+    return node.error("expects scales of 0 and more in input " + Twine(index));
+  return success();
+}
+
 FailureOr<Value> alongAxis(NodeImporter &node, unsigned index, ArrayRef<int64_t> shape, int64_t axis) {
+  if (failed(checkScales(node, index)))
+    return failure();
   auto rank = static_cast<int64_t>(shape.size());
   int64_t block = node.integer("block_size", 0);
   if (block != 0) {
