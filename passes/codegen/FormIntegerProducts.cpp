@@ -231,6 +231,9 @@ private:
     auto source = dequantized(value);
     if (!source || source->scale != found->scale || elementOf(source->numbers) != elementOf(cast.getResult()))
       return;
+    // Scales along an axis are those of other numbers behind what moves.
+    if (!between.empty() && !isOne(found->scale))
+      return;
     auto before = source->zero ? integerOf(source->zero) : std::optional<int64_t>(0), after = wholeOf(found->zero);
     if (!before || before != after)
       return;
@@ -357,7 +360,8 @@ private:
     auto lhs = operandOf(op->getOperand(0)), rhs = operandOf(op->getOperand(1));
     auto channels = channelsOf(op);
     if (!lhs || !rhs || !channels || tensorType(rhs->numbers).getShape() != tensorType(op->getOperand(1)).getShape() ||
-        !constants.contains(rhs->numbers) || tensorType(op->getResult(0)).getNumElements() == 0)
+        !constants.contains(rhs->numbers) || tensorType(op->getResult(0)).getNumElements() == 0 ||
+        tensorType(op->getOperand(0)).getNumElements() == 0)
       return false;
     if ((lhs->zero && !isOne(lhs->zero)) || (lhs->scale && !isOne(lhs->scale)) ||
         (rhs->scale && (!constants.contains(rhs->scale) ||

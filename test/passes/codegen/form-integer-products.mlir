@@ -184,4 +184,31 @@ dist.program @signed(%x: tensor<4x8xf32>) -> tensor<4x6xi32> attributes {mesh = 
   %7 = dfg.dot_general %5, %6 {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x8xi32>, tensor<8x6xi32>) -> tensor<4x6xi32>
   dist.return %7 : tensor<4x6xi32>
 }
+
+// Scales along an axis are others behind a transpose.
+// CHECK-LABEL: dist.program @turned
+// CHECK: dfg.transpose {{.*}} : (tensor<6x6xf32>) -> tensor<6x6xf32>
+dist.program @turned(%x: tensor<6x6xui8>) -> tensor<6x6xui8> attributes {mesh = @d0} {
+  %s = dfg.read @sw : tensor<6xf32>
+  %0 = dfg.cast %x {to = i32} : (tensor<6x6xui8>) -> tensor<6x6xi32>
+  %1 = dfg.cast %0 {to = f32} : (tensor<6x6xi32>) -> tensor<6x6xf32>
+  %2 = dfg.mul %1, %s : (tensor<6x6xf32>, tensor<6xf32>) -> tensor<6x6xf32>
+  %3 = dfg.transpose %2 {permutation = array<i64: 1, 0>} : (tensor<6x6xf32>) -> tensor<6x6xf32>
+  %4 = dfg.div %3, %s : (tensor<6x6xf32>, tensor<6xf32>) -> tensor<6x6xf32>
+  %5 = dfg.round %4 : (tensor<6x6xf32>) -> tensor<6x6xf32>
+  %6 = dfg.cast %5 {to = ui8} : (tensor<6x6xf32>) -> tensor<6x6xui8>
+  dist.return %6 : tensor<6x6xui8>
+}
+
+// A product over nothing is no product.
+// CHECK-LABEL: dist.program @empty
+// CHECK-NOT: wide
+// CHECK: dist.return
+dist.program @empty(%x: tensor<4x0xui8>) -> tensor<4x6xi32> attributes {mesh = @d0} {
+  %w = dfg.constant dense<> : tensor<0x6xi8>
+  %0 = dfg.cast %x {to = i32} : (tensor<4x0xui8>) -> tensor<4x0xi32>
+  %1 = dfg.cast %w {to = i32} : (tensor<0x6xi8>) -> tensor<0x6xi32>
+  %2 = dfg.dot_general %0, %1 {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<4x0xi32>, tensor<0x6xi32>) -> tensor<4x6xi32>
+  dist.return %2 : tensor<4x6xi32>
+}
 }
