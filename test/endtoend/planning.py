@@ -14,6 +14,7 @@ import os
 import random
 import sys
 import tempfile
+import threading
 
 from cleave_process import DONE, INFEASIBLE, USAGE, Result, cleave, parallel, report
 
@@ -257,7 +258,9 @@ def cores_file(folder, devices, each, shared, driver="null"):
     """A machine of one host with `devices` of `each` cores: their own, or those of a host that has as many as `shared`
     says. Rates are the guesses for a core. Unlike `host:N` it is the same machine on every computer."""
     path = os.path.join(folder, f"{driver}-{devices}x{each}-{shared or 'own'}.yaml")
-    with open(path, "w", encoding="utf-8") as file:
+    # Cases that run at the same time make the same file: it is there whole or not at all.
+    partial = f"{path}.{threading.get_ident()}"
+    with open(partial, "w", encoding="utf-8") as file:
         file.write(f"""device_kinds:
   {driver}:
     driver: {driver}
@@ -273,6 +276,7 @@ hosts:
   - {{ {f"cores: {shared}, " if shared else ""}devices: [ {{ kind: {driver}, count: {devices} }} ],
       links: [ {{ between: devices, bandwidth: 6 GB/s, latency: 5 us, combine: 6 GB/s }} ] }}
 """)
+    os.replace(partial, path)
     return path
 
 
