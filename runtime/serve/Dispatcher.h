@@ -55,9 +55,9 @@ class Dispatcher {
 public:
   Dispatcher(BatchTable table, DispatcherOptions options);
 
-  /// A request is on its way, of at least so many samples: whether there would be a place for it, and whether it can be
-  /// over by its deadline after what waits and what was announced before. The place is kept until the request is
-  /// submitted or withdrawn, or has not come for `announcedFor`. `request.arrival` is the present time.
+  /// A request of at least `request.samples` samples is on its way: whether there would be a place for it, and whether
+  /// it can be over by its deadline after what waits and what was announced before. The place is kept until the request
+  /// is submitted or withdrawn, or has not come for `announcedFor`. `request.arrival` is the present time.
   Admission announce(const Request &request);
   void withdraw(RequestId id) { announced.remove(id); }
   /// Takes a request, whether or not it was announced, or refuses it at once. `request.arrival` is the present time.

@@ -46,7 +46,7 @@ struct InferenceJob {
   Time deadline = never;
   std::function<void(Outcome)> done;
 
-  /// Filled by a model that records (ServedModelOptions::tracesRequests); null: nobody wants one.
+  /// Filled by a model that records (ServedModelOptions::tracesRequests); null: not traced.
   std::shared_ptr<RequestTrace> trace;
 
   std::optional<RequestId> id; ///< given by the model when the job is announced, or else when it is submitted

@@ -58,10 +58,10 @@ private:
   bool hasSamples = false;
 };
 
-/// The deadline of what came at `arrival` and has so many microseconds; `never` for 0, and for longer than a clock
-/// goes.
+/// The deadline of a request that arrived at `arrival` with a timeout of `microseconds`; `never` for 0, and for longer
+/// than a clock goes.
 Time deadlineOf(Time arrival, uint64_t microseconds);
-/// How many samples a request for the model has at least that brings so many bytes of tensors.
+/// The least number of samples in a request for the model whose tensors take `bytes`.
 uint64_t leastSamples(const BatchedPlan &plan, uint64_t bytes);
 
 /// Names of others in messages: quoted, and shortened, as they may be anything.

@@ -37,7 +37,7 @@ struct TracedRequest {
 /// The latest requests with a trace. Safe to call from any thread, but for `keep`.
 class TraceStore {
 public:
-  /// From now on so many.
+  /// Sets how many are kept.
   void keep(size_t number) { most = number; }
   size_t kept() const { return most; }
   /// The number by which it is found.

@@ -262,7 +262,7 @@ void HttpConnection::handle() {
 }
 
 /// Answers without having read the body. A small one that is on its way is skipped afterwards; else the connection
-/// ends, as it does where nobody can know whether the body will still be sent.
+/// ends, as it does where it is unknown whether the body will still be sent.
 void HttpConnection::refuseUnread(HttpResponse answer, bool isUninvited) {
   if (!parser->is_done()) {
     auto length = parser->content_length();

@@ -61,7 +61,7 @@ struct HttpOptions {
   unsigned threads = 2;
   uint32_t headerBytes = 16 << 10;
   uint64_t bodyBytes = uint64_t(64) << 20;
-  /// Up to so many bytes of a body that nobody wants are read for the connection to be used again.
+  /// The body of a refused request is read up to this size, so that the connection can be used again.
   uint64_t unwantedBytes = uint64_t(1) << 20;
   unsigned connections = 16384;
   /// Seconds for a whole header (from its first byte, or since the answer before), for a body, and for an answer to be
