@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds products of integers of 8 bits in what quantized models say about them. A quantized tensor is numbers of 8
-// bits, a zero point and a scale:
-//
-//   dequantized = (cast numbers - zero) * scale          quantized = cast (round (x / scale) + zero)
-//
-// Models multiply dequantized tensors, or numbers less their zero points in int32. Processors multiply unsigned by
-// signed numbers, without zero points, and add them to 32 bits. What is left is arithmetic on one value a channel, and
-// follows from parameters:
+// Finds products of integers of 8 bits in what quantized models say about them (QuantizedTensors.h). Models multiply
+// dequantized tensors, or numbers less their zero points in int32. Processors multiply unsigned by signed numbers,
+// without zero points, and add them to 32 bits. What is left is arithmetic on one value a channel, and follows from
+// parameters:
 //
 //   sum (x - zx) w = sum x w - zx sum w
 //   (sum * sx sw + b) / sy = (sum + b / (sx sw)) * (sx sw / sy)
@@ -17,9 +13,8 @@
 #include "passes/codegen/ConstantValues.h"
 #include "passes/codegen/KernelPasses.h"
 #include "passes/codegen/LibraryKernels.h"
+#include "passes/codegen/QuantizedTensors.h"
 
-#include "dialects/dfg/Dfg.h"
-#include "dialects/dfg/TensorType.h"
 #include "dialects/dist/Dist.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -33,105 +28,6 @@ namespace cleave {
 #include "passes/codegen/KernelPasses.h.inc"
 
 namespace {
-
-bool isByte(Type type) { return type.isSignlessInteger(8) || type.isUnsignedInteger(8); }
-bool isOne(Value value) { return tensorType(value).getNumElements() == 1; }
-
-/// The number that all elements of a constant are, seen through conversions between integers and new shapes.
-std::optional<int64_t> integerOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    bool keepsNumbers = isa<dfg::ReshapeOp>(op) || (isa<dfg::CastOp>(op) && isa<IntegerType>(elementOf(value)));
-    if (!keepsNumbers)
-      break;
-    value = op->getOperand(0);
-  }
-  auto constant = value.getDefiningOp<dfg::ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat())
-    return std::nullopt;
-  APInt number = elements.getSplatValue<APInt>();
-  return elementOf(value).isUnsignedInteger() ? static_cast<int64_t>(number.getZExtValue()) : number.getSExtValue();
-}
-
-/// A quantized tensor. No zero point is one of zero; no scale is one of one.
-struct Quantized {
-  Value numbers, zero, scale;
-};
-
-/// `value`, in int32, as numbers of 8 bits less a zero point.
-std::optional<Quantized> centred(Value value) {
-  Quantized found;
-  if (auto sub = value.getDefiningOp<dfg::SubOp>(); sub && sub.getLhs().getType() == value.getType()) {
-    if (integerOf(sub.getRhs()) != 0)
-      found.zero = sub.getRhs();
-    value = sub.getLhs();
-  }
-  auto cast = value.getDefiningOp<dfg::CastOp>();
-  if (!cast || !elementOf(value).isSignlessInteger(32) || !isByte(elementOf(cast.getInput())))
-    return std::nullopt;
-  found.numbers = cast.getInput();
-  return found;
-}
-
-/// `value`, in float32, as numbers of 8 bits less a zero point, times a scale.
-std::optional<Quantized> dequantized(Value value) {
-  auto mul = value.getDefiningOp<dfg::MulOp>();
-  if (!mul || !elementOf(value).isF32())
-    return std::nullopt;
-  for (auto [numbers, scale] : {std::pair(mul.getLhs(), mul.getRhs()), std::pair(mul.getRhs(), mul.getLhs())}) {
-    auto cast = numbers.getDefiningOp<dfg::CastOp>();
-    if (!cast || numbers.getType() != value.getType())
-      continue;
-    if (auto found = centred(cast.getInput())) {
-      found->scale = scale;
-      return found;
-    }
-  }
-  return std::nullopt;
-}
-
-/// A conversion to 8 bits of `real / scale`, rounded, and a zero point (none: zero).
-struct Quantization {
-  dfg::CastOp cast;
-  Value real, zero, scale;
-};
-
-/// The rounded value and what was added to it, in float32, of one that is converted to integers.
-std::optional<Quantization> quantization(dfg::CastOp cast) {
-  if (!isByte(elementOf(cast.getResult())) || !elementOf(cast.getInput()).isF32())
-    return std::nullopt;
-  Quantization found{cast, {}, {}, {}};
-  Value value = cast.getInput();
-  if (auto add = value.getDefiningOp<dfg::AddOp>()) {
-    auto zero = add.getRhs().getDefiningOp<dfg::CastOp>();
-    auto constant = add.getRhs().getDefiningOp<dfg::ConstantOp>();
-    if ((!zero || !isa<IntegerType>(elementOf(zero.getInput()))) && !constant)
-      return std::nullopt;
-    found.zero = add.getRhs();
-    value = add.getLhs();
-  }
-  auto round = value.getDefiningOp<dfg::RoundOp>();
-  auto div = round ? round.getInput().getDefiningOp<dfg::DivOp>() : nullptr;
-  if (!div || div.getLhs().getType() != cast.getInput().getType())
-    return std::nullopt;
-  found.real = div.getLhs();
-  found.scale = div.getRhs();
-  return found;
-}
-
-/// The whole number that all elements of a constant of float32 are, or of one that was converted from integers.
-std::optional<int64_t> wholeOf(Value value) {
-  if (!value)
-    return 0;
-  if (auto cast = value.getDefiningOp<dfg::CastOp>())
-    return integerOf(cast.getInput());
-  auto constant = value.getDefiningOp<dfg::ConstantOp>();
-  auto elements = constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : nullptr;
-  if (!elements || !elements.isSplat() || !elements.getSplatValue<APFloat>().isInteger())
-    return std::nullopt;
-  double number = elements.getSplatValue<APFloat>().convertToDouble();
-  return std::abs(number) <= 255 ? std::optional<int64_t>(static_cast<int64_t>(number)) : std::nullopt;
-}
 
 /// Whether an operator's results are some of its operand's elements, whichever numbers stand for them in the same
 /// order.
@@ -381,7 +277,7 @@ private:
     return true;
   }
 
-  /// Builds one product and what stands behind it.
+  /// Builds one product and its epilogue.
   class Formation {
   public:
     Formation(Operation *op, const Quantized &lhs, const Quantized &rhs, const Channels &channels,
