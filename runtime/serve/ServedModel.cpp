@@ -149,14 +149,13 @@ void ServedModel::State::run() {
     while (stepsOver != 0 && !running.empty())
       endOldest(lock);
     Action action = dispatcher.next(now());
-    for (RequestId id : action.dropped)
-      drop(id, Outcome::Late, lock);
-    if (action.batch) {
+    // Whoever is late is told without the lock, so that clients may go meanwhile: what a batch takes has begun by then.
+    if (action.batch)
       if (Error error = start(std::move(*action.batch), lock))
         fail(error, lock);
-      continue;
-    }
-    if (!action.dropped.empty() || (stepsOver != 0 && !running.empty()))
+    for (RequestId id : action.dropped)
+      drop(id, Outcome::Late, lock);
+    if (action.batch || !action.dropped.empty() || (stepsOver != 0 && !running.empty()))
       continue;
     if (isEnding && running.empty() && dispatcher.waiting() == 0)
       return;

@@ -281,8 +281,8 @@ def main():
             memory = watch(load, idle)
             for thread in threads:
                 thread.join()
+            assert server.process.poll() is None, (server.process.returncode, server.error_text(), load.failures[:3])
             assert not load.failures, load.failures[:3]
-            assert server.process.poll() is None, server.error_text()
             settle(server)
             check_flat(memory)
             status, body = server.post("/v2/models/lenet/infer", json_request(known.inputs[:3]))
