@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Finds attention from its softmax, backwards and forwards.
+// Finds attention from its softmax, backwards and forwards; its gradient from everything else that reads the scores.
 
 #include "dialects/dfg/Attention.h"
 
@@ -24,7 +24,7 @@ static bool regroupsLeading(ReshapeOp reshape) {
 /// The product that makes a value of scores, and the operators behind it, which are added to `chain` from the last on.
 static DotGeneralOp findProduct(Value value, SmallVectorImpl<Operation *> &chain) {
   Operation *op = value.getDefiningOp();
-  if (!op || !value.hasOneUse() || chain.size() == longestChain)
+  if (!op || chain.size() == longestChain)
     return {};
   if (auto product = dyn_cast<DotGeneralOp>(op))
     return product;
@@ -80,35 +80,244 @@ SmallVector<Operation *> Attention::getOperators() {
   return list;
 }
 
+/// The product with values among the readers of the weights, behind a reshape or not; false where there are several or
+/// none.
+static bool findResult(Attention &attention) {
+  auto find = [&](Value weights, ReshapeOp regrouped) {
+    int64_t last = tensorType(weights).getRank() - 1;
+    for (Operation *user : weights.getUsers()) {
+      auto product = dyn_cast<DotGeneralOp>(user);
+      if (!product || product.getLhs() != weights || product.getLhsContracting() != ArrayRef<int64_t>(last))
+        continue;
+      if (attention.result)
+        return false;
+      attention.result = product;
+      attention.regrouped = regrouped;
+    }
+    return true;
+  };
+  Value weights = attention.softmax.getResult();
+  bool isOne = find(weights, {});
+  for (Operation *user : weights.getUsers())
+    if (auto reshape = dyn_cast<ReshapeOp>(user); reshape && regroupsLeading(reshape))
+      isOne &= find(reshape.getResult(), reshape);
+  return isOne && attention.result;
+}
+
+//===-- the gradient ------------------------------------------------------------------------------------------===//
+
+namespace {
+
+class GradientFinder {
+public:
+  explicit GradientFinder(Attention &attention)
+      : attention(attention), scoresType(attention.getScoresType()), block(attention.softmax->getBlock()) {
+    SmallVector<Operation *> operators = attention.getOperators();
+    forward.insert_range(operators);
+    operators.pop_back();
+    for (Operation *op : operators)
+      values.push_back(op->getResult(0));
+  }
+
+  /// Sets Attention::gradient where anything but the attention itself reads its scores; false where that is no
+  /// gradient.
+  bool run() {
+    while (!values.empty()) {
+      Value value = values.pop_back_val();
+      for (OpOperand &use : value.getUses())
+        if (!forward.contains(use.getOwner()) && !addReader(use))
+          return false;
+      for (Value operand : value.getDefiningOp()->getOperands())
+        addMaker(operand);
+    }
+    bool isInference = found.operators.empty() && found.overKeys.empty() && found.overQueries.empty() && !found.sums;
+    if (isInference)
+      return true;
+    if (!found.weights || !found.sums || found.overQueries.empty() || !isOfWeights(found.weights) || !sumsWeights())
+      return false;
+    attention.gradient = std::move(found);
+    return true;
+  }
+
+private:
+  bool isScores(Value value) const {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() >= 2 && type.getNumElements() == scoresType.getNumElements() &&
+           type.getShape().take_back(2) == scoresType.getShape().take_back(2);
+  }
+  bool isBetween(Operation *op) const {
+    if (op->getBlock() != block || op->getNumResults() != 1 || !isScores(op->getResult(0)))
+      return false;
+    auto reshape = dyn_cast<ReshapeOp>(op);
+    return reshape ? regroupsLeading(reshape) : isa<ElementwiseInterface>(op);
+  }
+  void addBetween(Operation *op) {
+    if (found.operators.insert(op))
+      values.push_back(op->getResult(0));
+  }
+
+  bool addReader(OpOperand &use) {
+    Operation *op = use.getOwner();
+    if (op->getBlock() != block)
+      return false;
+    if (auto product = dyn_cast<DotGeneralOp>(op))
+      return addProduct(product, use);
+    if (auto sum = dyn_cast<ReduceOp>(op)) {
+      int64_t last = tensorType(sum.getInput()).getRank() - 1;
+      if (found.sums || sum.getKind() != ReduceKind::Sum || !sum.getKeepDims() ||
+          sum.getDims() != ArrayRef<int64_t>(last))
+        return false;
+      found.sums = sum;
+      return true;
+    }
+    bool isRepeated = addRepetition(op);
+    if (!isRepeated && !isBetween(op))
+      return false;
+    addBetween(op);
+    return true;
+  }
+
+  /// Where activations are not kept, the backward pass repeats operators of the attention on the same operands.
+  bool addRepetition(Operation *op) {
+    if (auto barrier = dyn_cast<BarrierOp>(op)) {
+      found.repeated[barrier.getResult()] = known(barrier.getOperand());
+      return true;
+    }
+    for (Operation *own : attention.getOperators())
+      if (own != attention.result && isRepetition(op, own)) {
+        found.repeated[op->getResult(0)] = own->getResult(0);
+        return true;
+      }
+    return false;
+  }
+
+  bool isRepetition(Operation *op, Operation *own, unsigned depth = 0) const {
+    auto isSame = [&](Value a, Value b) { return success(areSame(a, b, depth + 1)); };
+    return op == own ||
+           OperationEquivalence::isEquivalentTo(own, op, isSame, nullptr, OperationEquivalence::IgnoreLocations);
+  }
+  /// Whether two values are the same by what they are made of.
+  bool areSame(Value a, Value b, unsigned depth = 0) const {
+    constexpr unsigned deepest = 8;
+    for (Value *value : {&a, &b})
+      while (auto barrier = value->getDefiningOp<BarrierOp>())
+        *value = barrier.getOperand();
+    a = known(a);
+    b = known(b);
+    Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
+    return a == b || (depth < deepest && one && other && one->getNumResults() == 1 && isMemoryEffectFree(one) &&
+                      isRepetition(other, one, depth));
+  }
+  Value known(Value value) const {
+    auto found = this->found.repeated.find(value);
+    return found == this->found.repeated.end() ? value : found->second;
+  }
+
+  /// A product that reads scores: over the keys, or over the queries and all that lies before them but batches.
+  bool addProduct(DotGeneralOp product, OpOperand &use) {
+    bool isLhs = use.getOperandNumber() == 0;
+    if (product.getLhs() == product.getRhs())
+      return false;
+    ArrayRef<int64_t> batch = isLhs ? product.getLhsBatch() : product.getRhsBatch();
+    ArrayRef<int64_t> contracting = isLhs ? product.getLhsContracting() : product.getRhsContracting();
+    auto otherFree = isLhs ? product.getRhsFree() : product.getLhsFree();
+    int64_t keys = tensorType(use.get()).getRank() - 1, numBatch = static_cast<int64_t>(batch.size());
+    if (otherFree.size() != 1 || !llvm::equal(batch, llvm::seq<int64_t>(0, numBatch)) ||
+        numBatchElements(use.get(), batch.size()) != numBatchElements())
+      return false;
+    SmallVector<int64_t> sorted(contracting);
+    llvm::sort(sorted);
+    if (sorted == SmallVector<int64_t>{keys})
+      found.overKeys.push_back(&use);
+    else if (llvm::equal(sorted, llvm::seq<int64_t>(numBatch, keys)))
+      found.overQueries.push_back(&use);
+    else
+      return false;
+    return true;
+  }
+
+  static int64_t numBatchElements(Value scores, size_t numBatch) {
+    return ShapedType::getNumElements(tensorType(scores).getShape().take_front(numBatch));
+  }
+  int64_t numBatchElements() const {
+    return ShapedType::getNumElements(ArrayRef(attention.leading).take_front(attention.batchDims));
+  }
+
+  /// What an operator between makes its scores of, where nobody else reads it.
+  void addMaker(Value operand) {
+    Operation *op = operand.getDefiningOp();
+    if (!op || forward.contains(op) || found.operators.contains(op) || op->getBlock() != block || !isScores(operand))
+      return;
+    auto product = dyn_cast<DotGeneralOp>(op);
+    if ((!product && !isBetween(op)) || !llvm::all_of(operand.getUsers(), [&](Operation *user) {
+          return found.operators.contains(user) || (isBetween(user) && !forward.contains(user));
+        }))
+      return;
+    if (!product) {
+      addBetween(op);
+    } else if (!found.weights) {
+      found.weights = product;
+      for (Operation *user : operand.getUsers())
+        addBetween(user);
+    }
+  }
+
+  /// Whether the product is that of something like the result and the values.
+  bool isOfWeights(DotGeneralOp product) {
+    DotGeneralOp result = attention.result;
+    return areSame(product.getRhs(), result.getRhs()) && product.getRhsBatch() == result.getRhsBatch() &&
+           product.getRhsContracting() == ArrayRef(result.getRhsFree()) &&
+           ArrayRef(product.getRhsFree()) == result.getRhsContracting() && product.getLhsContracting().size() == 1 &&
+           numBatchElements(product.getResult(), product.getLhsBatch().size()) == numBatchElements();
+  }
+
+  static Value withoutReshapes(Value value) {
+    while (auto reshape = value.getDefiningOp<ReshapeOp>())
+      value = reshape.getInput();
+    return value;
+  }
+  /// Whether the sums are those of the weights times their gradient.
+  bool sumsWeights() {
+    auto product = found.sums.getInput().getDefiningOp<MulOp>();
+    if (!product)
+      return false;
+    Value a = known(withoutReshapes(product.getLhs())), b = known(withoutReshapes(product.getRhs()));
+    Value weights = attention.softmax.getResult(), gradient = found.weights.getResult();
+    return (a == weights && b == gradient) || (a == gradient && b == weights);
+  }
+
+  Attention &attention;
+  RankedTensorType scoresType;
+  Block *block;
+  DenseSet<Operation *> forward;
+  /// Whose readers and makers are still to be looked at.
+  SmallVector<Value> values;
+  AttentionGradient found;
+};
+
+} // namespace
+
 std::optional<Attention> findAttention(Operation *op) {
   auto softmax = dyn_cast<SoftmaxOp>(op);
   if (!softmax)
     return std::nullopt;
   RankedTensorType type = tensorType(softmax.getResult());
-  if (static_cast<int64_t>(softmax.getDim()) != type.getRank() - 1 || !softmax->hasOneUse() || type.getRank() < 2 ||
+  if (static_cast<int64_t>(softmax.getDim()) != type.getRank() - 1 || type.getRank() < 2 ||
       type.getNumElements() == 0 || !(type.getElementType().isF32() || type.getElementType().isF64()))
     return std::nullopt;
   Attention found;
   found.softmax = softmax;
   found.scores = findProduct(softmax.getInput(), found.chain);
   std::reverse(found.chain.begin(), found.chain.end());
-  Value weights = softmax.getResult();
-  if (auto reshape = dyn_cast<ReshapeOp>(*softmax->user_begin()); reshape && reshape->hasOneUse()) {
-    found.regrouped = reshape;
-    weights = reshape.getResult();
-  }
-  found.result = dyn_cast<DotGeneralOp>(*weights.user_begin());
-  if (!found.scores || !found.result || found.result.getLhs() != weights ||
-      (found.regrouped && !regroupsLeading(found.regrouped)))
+  if (!found.scores || !findResult(found))
     return std::nullopt;
   DotGeneralOp scores = found.scores, result = found.result;
-  int64_t last = tensorType(weights).getRank() - 1;
   bool fits = tensorType(scores.getResult()).getElementType() == type.getElementType() &&
               scores.getRhsFree().size() == 1 && !scores.getLhsFree().empty() &&
-              scores.getLhsContracting().size() == 1 && result.getLhsContracting() == ArrayRef<int64_t>(last) &&
-              result.getRhsFree().size() == 1 && result.getLhsFree().size() >= 1 &&
+              scores.getLhsContracting().size() == 1 && result.getRhsFree().size() == 1 &&
+              result.getLhsFree().size() >= 1 &&
               llvm::equal(result.getLhsBatch(), llvm::seq<int64_t>(0, result.getLhsBatch().size()));
-  return fits && findLeading(found) ? std::optional(found) : std::nullopt;
+  return fits && findLeading(found) && GradientFinder(found).run() ? std::optional(found) : std::nullopt;
 }
 
 } // namespace cleave::dfg

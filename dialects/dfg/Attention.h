@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention that is written out in operators (Vaswani et al.: Attention Is All You Need, 2017): where it is, and when
-// kernels keep its scores out of memory.
+// Attention that is written out in operators (Vaswani et al.: Attention Is All You Need, 2017), alone or with its
+// gradient: where it is, and when kernels keep its scores out of memory.
 
 #ifndef CLEAVE_DIALECTS_DFG_ATTENTION_H
 #define CLEAVE_DIALECTS_DFG_ATTENTION_H
@@ -10,9 +10,25 @@
 
 namespace cleave::dfg {
 
+/// What training adds to attention: the gradient of its weights is a product of the result's gradient and the values;
+/// elementwise operators make that of the scores of it; products with queries, keys and the result's gradient read both
+/// or the weights. Nothing else reads any of it.
+struct AttentionGradient {
+  /// The gradient of the weights.
+  DotGeneralOp weights;
+  /// The sums over the keys of the weights times their gradient: the gradient of softmax needs them.
+  ReduceOp sums;
+  /// The elementwise operators and reshapes between, and repetitions of the attention's own operators.
+  llvm::SetVector<mlir::Operation *> operators;
+  /// Of repetitions: what they give, and what that is in the attention.
+  llvm::DenseMap<mlir::Value, mlir::Value> repeated;
+  /// What reads weights, or the gradient of the scores: products that sum up over the keys, and over the queries.
+  llvm::SmallVector<mlir::OpOperand *, 4> overKeys, overQueries;
+};
+
 /// A product of queries and keys, elementwise operators on these scores, softmax over the keys, a product with values.
-/// Nothing else reads what lies between. The last two dimensions of scores are those of queries and keys; reshapes may
-/// group the ones before, of batches and heads, in other ways. One dimension is summed up in each product.
+/// Nothing but its gradient reads what lies between. The last two dimensions of scores are those of queries and keys;
+/// reshapes may group the ones before, of batches and heads, in other ways. One dimension is summed up in each product.
 struct Attention {
   DotGeneralOp scores;
   /// In order: elementwise operators, each with scores among its operands, and reshapes.
@@ -25,9 +41,11 @@ struct Attention {
   /// element. The first `batchDims` are batch dimensions of the products.
   llvm::SmallVector<int64_t, 4> leading;
   unsigned batchDims = 0;
+  /// None in inference.
+  std::optional<AttentionGradient> gradient;
 
   mlir::RankedTensorType getScoresType() { return llvm::cast<mlir::RankedTensorType>(softmax.getType()); }
-  /// All operators from the first product to the second.
+  /// All operators from the first product to the second, without the gradient's.
   llvm::SmallVector<mlir::Operation *> getOperators();
 };
 

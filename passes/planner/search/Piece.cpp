@@ -416,6 +416,9 @@ private:
     addParameters(index, state, sums);
     if (options.training)
       addBackward(op, work, forward, resultBytes, sums);
+    // Two kernels make the gradient, each of which makes the scores again and the gradient of the weights.
+    if (options.training && hasNoScores && op.cost.costClass == CostClass::Contraction)
+      sums.backward += (op.scores->isResult ? 2 : 1) * forward;
   }
 
   const State &scoresState(const Operator &op, const States &state) const {
@@ -425,7 +428,9 @@ private:
   /// Whether the operator is a part of attention whose scores the device does not have in memory: its kernel computes
   /// them by blocks of keys, of which it has all.
   bool streamsScores(const Operator &op, const States &state) const {
-    if (!op.scores || options.training || !cost.isOfProcessors())
+    if (!op.scores || !cost.isOfProcessors())
+      return false;
+    if (options.training && (!op.scores->streamsGradient || options.precision.activation < 1))
       return false;
     const State &at = scoresState(op, state);
     for (unsigned axis = 0; axis != numAxes; ++axis)

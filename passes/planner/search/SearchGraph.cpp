@@ -221,13 +221,17 @@ private:
 
   void findGradients() {
     for (Operator &op : result.operators) {
-      bool learns = false;
+      bool hasGradient = false;
       for (const Operand &operand : op.operands)
-        learns |= operand.parameter != none ? result.parameters[operand.parameter].trained
-                                            : result.tensors[operand.tensor].learns;
+        hasGradient |= learns(operand);
       for (unsigned tensor : op.results)
-        result.tensors[tensor].learns = learns && result.tensors[tensor].isFloat;
+        result.tensors[tensor].learns = hasGradient && result.tensors[tensor].isFloat;
     }
+  }
+
+  bool learns(const Operand &operand) const {
+    return operand.parameter != none ? result.parameters[operand.parameter].trained
+                                     : result.tensors[operand.tensor].learns;
   }
 
   static bool isCheap(const Operator &op) {
@@ -265,18 +269,34 @@ private:
       llvm::SmallVector<mlir::Operation *> row = attention->getOperators();
       if (!llvm::all_of(row, [&](mlir::Operation *member) { return operators.count(member); }))
         continue;
+      bool hasGradient = !learnsBeside(row, operators);
       auto sizes = attention->getScoresType().getShape().take_back(2);
       auto lastDim = [](mlir::Value scores) {
         return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
       };
       operators[row.front()]->scores =
-          Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1]};
+          Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient};
       for (size_t i = 1; i < row.size(); ++i)
         for (mlir::OpOperand &operand : row[i]->getOpOperands())
           if (operand.get() == row[i - 1]->getResult(0))
-            operators[row[i]]->scores = Operator::Scores{operand.getOperandNumber(), i + 1 < row.size(),
-                                                         lastDim(operand.get()), sizes[0], sizes[1]};
+            operators[row[i]]->scores = Operator::Scores{operand.getOperandNumber(),
+                                                         i + 1 < row.size(),
+                                                         lastDim(operand.get()),
+                                                         sizes[0],
+                                                         sizes[1],
+                                                         hasGradient};
     }
+  }
+
+  /// Whether anything that has a gradient is read between the products of attention, beside the scores.
+  bool learnsBeside(llvm::ArrayRef<mlir::Operation *> row,
+                    const llvm::DenseMap<mlir::Operation *, Operator *> &operators) const {
+    return llvm::any_of(row.drop_front().drop_back(), [&](mlir::Operation *member) {
+      return llvm::any_of(llvm::zip(member->getOperands(), operators.lookup(member)->operands), [&](auto pair) {
+        auto &[value, operand] = pair;
+        return !llvm::is_contained(row, value.getDefiningOp()) && learns(operand);
+      });
+    });
   }
 
   void chooseLeaders() {

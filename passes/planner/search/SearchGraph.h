@@ -89,12 +89,14 @@ struct Operator {
   bool once = false;                      ///< Depends on no input of the graph: it runs before the first step.
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
   /// Of attention that processors may compute without its scores in memory (dfg/Attention.h): which operand these are,
-  /// none of the first product's, their last dimension, and the sizes of that before it and of it.
+  /// none of the first product's, their last dimension, the sizes of that before it and of it, and whether their
+  /// gradient is in memory no more than they are.
   struct Scores {
     unsigned operand = none;
     bool isResult = true;
     unsigned keysDim = 0;
     int64_t queries = 0, keys = 0;
+    bool streamsGradient = false;
   };
   std::optional<Scores> scores;
   /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.

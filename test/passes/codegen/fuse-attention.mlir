@@ -14,7 +14,7 @@ dist.mesh @d1 <[], devices = [1]>
 // CHECK: %[[KB:[^ :]*]] = dfg.reshape %[[K]] : (tensor<8x4096x64xf32>) -> tensor<8x8x8x64x64xf32>
 // CHECK: %[[KT:[^ :]*]] = dfg.transpose %[[KB]] {permutation = array<i64: 0, 1, 2, 4, 3>}
 // CHECK: %[[VB:[^ :]*]] = dfg.reshape %[[V]] : (tensor<8x4096x32xf32>) -> tensor<8x8x8x64x32xf32>
-// CHECK: %[[R:[^ :]*]] = dfg.fusion %[[Q]], %[[KT]], %[[VB]]
+// CHECK: %[[R:[^ :]*]] = dfg.fusion %[[Q]], %[[KT]], {{.*}}, %[[VB]]
 // CHECK: %[[S:[^ :]*]] = dfg.dot_general {{.*}} -> tensor<8x4096x8x8x64xf32>
 // CHECK: %[[M:[^ :]*]] = dfg.reduce %[[S]] {dims = array<i64: 3, 4>, kind = #dfg.reduce_kind<max>} {{.*}} -> tensor<8x4096x8xf32>
 // CHECK: %[[P:[^ :]*]] = dfg.exp
@@ -64,8 +64,8 @@ dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v
 // CHECK-LABEL: dist.program @padded
 // CHECK: dfg.pad %arg0, {{.*}} : (tensor<2x3001x60xf32>, tensor<f32>) -> tensor<2x3008x60xf32>
 // CHECK: dfg.pad %arg1, {{.*}} -> tensor<2x3072x60xf32>
-// CHECK: dfg.pad {{.*}} -> tensor<2x6x8x64x32xf32>
 // CHECK: dfg.pad {{.*}} -> tensor<3008x3072xf32>
+// CHECK: dfg.pad {{.*}} -> tensor<2x6x8x64x32xf32>
 // CHECK: %[[R:[^ :]*]] = dfg.fusion {{.*}} -> tensor<2x3008x32xf32>
 // CHECK: dfg.add {{.*}} : (tensor<2x3008x6x8x64xf32>, tensor<3008x6x8x64xf32>) -> tensor<2x3008x6x8x64xf32>
 // CHECK: dfg.select
@@ -94,6 +94,70 @@ dist.program @functions(%q: tensor<6x2048x64xf32>, %k: tensor<6x2048x64xf32>, %v
   %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<6x2048x2048xf32>) -> tensor<6x2048x2048xf32>
   %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<6x2048x2048xf32>, tensor<6x2048x64xf32>) -> tensor<6x2048x64xf32>
   dist.return %3 : tensor<6x2048x64xf32>
+}
+
+// With its gradient: the result's kernel gives the log of each query's sum of powers as well. One kernel by queries makes the
+// scores, of them the weights, of the result's gradient and the values that of the weights, and sums up over blocks of keys;
+// one by keys does the same with both transposed, and sums up over blocks of queries. What softmax's gradient sums up over
+// keys is the product of the result and its gradient.
+// CHECK-LABEL: dist.program @trained
+// CHECK-SAME: (%[[Q:[^ :]*]]: tensor<8x4096x64xf32>, %[[K:[^ :]*]]: tensor<8x4096x64xf32>, %[[V:[^ :]*]]: tensor<8x4096x32xf32>, %[[DO:[^ :]*]]: tensor<8x4096x32xf32>)
+// CHECK: %[[R:[^ :]*]]:2 = dfg.fusion {{.*}} -> (tensor<8x4096x32xf32>, tensor<8x4096xf32>)
+// CHECK: %[[LARGEST:[^ :]*]] = dfg.reduce {{.*}} -> tensor<8x4096xf32>
+// CHECK: %[[LOG:[^ :]*]] = dfg.log
+// CHECK: %[[LOGSUMS:[^ :]*]] = dfg.add %[[LARGEST]], %[[LOG]]
+// CHECK: dfg.yield %{{.*}}, %[[LOGSUMS]]
+// CHECK: %[[BOTH:[^ :]*]] = dfg.mul %[[DO]], %[[R]]#0
+// CHECK: dfg.reduce %[[BOTH]] {dims = array<i64: 2>, kind = #dfg.reduce_kind<sum>} {{.*}} -> tensor<8x4096xf32>
+// CHECK: %[[BYKEYS:[^ :]*]]:2 = dfg.fusion {{.*}} -> (tensor<8x4096x32xf32>, tensor<8x4096x64xf32>)
+// CHECK: %[[S:[^ :]*]] = dfg.dot_general {{.*}} (tensor<8x4096x64xf32>, tensor<8x8x8x64x64xf32>) -> tensor<8x4096x8x8x64xf32>
+// CHECK: %[[P:[^ :]*]] = dfg.exp
+// CHECK: dfg.dot_general %[[P]], {{.*}} -> tensor<8x8x4096x32xf32>
+// CHECK: %[[DP:[^ :]*]] = dfg.dot_general {{.*}} (tensor<8x4096x32xf32>, tensor<8x8x8x32x64xf32>) -> tensor<8x4096x8x8x64xf32>
+// CHECK: %[[LESS:[^ :]*]] = dfg.sub %[[DP]], %{{.*}} : (tensor<8x4096x8x8x64xf32>, tensor<8x1x8x8x64xf32>)
+// CHECK: dfg.mul %[[P]], %[[LESS]]
+// CHECK: dfg.reduce {{.*}} -> tensor<8x4096x32xf32>
+// CHECK: dfg.reduce {{.*}} -> tensor<8x4096x64xf32>
+// CHECK: dfg.transpose %[[BYKEYS]]#1 {permutation = array<i64: 0, 2, 1>}
+// CHECK: dfg.fusion {{.*}} -> tensor<8x4096x64xf32>
+// CHECK: dfg.sub %{{.*}} : (tensor<8x4096x8x8x64xf32>, tensor<8x4096x1x1x1xf32>)
+// CHECK-NOT: dfg.softmax
+// CHECK-NOT: tensor<8x4096x4096xf32>
+// KERNEL: plan.native_kernel @native.reduce.{{[0-9]+}} attributes {object = @native, parallel_extent =
+dist.program @trained(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>, %do: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x64xf32>, tensor<8x64x4096xf32>, tensor<8x4096x32xf32>) attributes {mesh = @d0} {
+  %scale = dfg.constant dense<0.125> : tensor<f32>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.mul %0, %scale : (tensor<8x4096x4096xf32>, tensor<f32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  %dv = dfg.dot_general %2, %do {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  %dp = dfg.dot_general %do, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x4096xf32>
+  %4 = dfg.mul %dp, %2 : (tensor<8x4096x4096xf32>, tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %5 = dfg.reduce %4 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 2>, keep_dims} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x1xf32>
+  %6 = dfg.sub %dp, %5 : (tensor<8x4096x4096xf32>, tensor<8x4096x1xf32>) -> tensor<8x4096x4096xf32>
+  %7 = dfg.mul %2, %6 : (tensor<8x4096x4096xf32>, tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %ds = dfg.mul %7, %scale : (tensor<8x4096x4096xf32>, tensor<f32>) -> tensor<8x4096x4096xf32>
+  %dq = dfg.dot_general %ds, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x64xf32>
+  %dk = dfg.dot_general %q, %ds {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x64xf32>, tensor<8x4096x4096xf32>) -> tensor<8x64x4096xf32>
+  dist.return %3, %dq, %dk, %dv : tensor<8x4096x32xf32>, tensor<8x4096x64xf32>, tensor<8x64x4096xf32>, tensor<8x4096x32xf32>
+}
+
+// A bias that is trained wants the sum of the scores' gradient over heads, which these kernels do not make.
+// CHECK-LABEL: dist.program @trained_bias
+// CHECK: dfg.softmax
+dist.program @trained_bias(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>, %bias: tensor<4096x4096xf32>, %do: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>, tensor<4096x4096xf32>) attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.add %0, %bias : (tensor<8x4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  %dv = dfg.dot_general %2, %do {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  %dp = dfg.dot_general %do, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x4096xf32>
+  %4 = dfg.mul %dp, %2 : (tensor<8x4096x4096xf32>, tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %5 = dfg.reduce %4 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 2>, keep_dims} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x1xf32>
+  %6 = dfg.sub %dp, %5 : (tensor<8x4096x4096xf32>, tensor<8x4096x1xf32>) -> tensor<8x4096x4096xf32>
+  %ds = dfg.mul %2, %6 : (tensor<8x4096x4096xf32>, tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %db = dfg.reduce %ds {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<8x4096x4096xf32>) -> tensor<4096x4096xf32>
+  dist.return %3, %dv, %db : tensor<8x4096x32xf32>, tensor<8x4096x32xf32>, tensor<4096x4096xf32>
 }
 
 // Others read the scores.
