@@ -110,8 +110,8 @@ namespace {
 
 class GradientFinder {
 public:
-  explicit GradientFinder(Attention &attention)
-      : attention(attention), scoresType(attention.getScoresType()), block(attention.softmax->getBlock()) {
+  GradientFinder(Attention &attention, AttentionMiss &miss)
+      : attention(attention), miss(miss), scoresType(attention.getScoresType()), block(attention.softmax->getBlock()) {
     SmallVector<Operation *> operators = attention.getOperators();
     forward.insert_range(operators);
     operators.pop_back();
@@ -126,7 +126,7 @@ public:
       Value value = values.pop_back_val();
       for (OpOperand &use : value.getUses())
         if (!forward.contains(use.getOwner()) && !addReader(use))
-          return false;
+          return refuse(use.getOwner(), "it reads them, and is neither elementwise nor a product over keys or queries");
       for (Value operand : value.getDefiningOp()->getOperands())
         addMaker(operand);
     }
@@ -134,12 +134,16 @@ public:
     if (isInference)
       return true;
     if (!found.weights || !found.sums || found.overQueries.empty() || !isOfWeights(found.weights) || !sumsWeights())
-      return false;
+      return refuse(attention.softmax, "what reads them is not the gradient of softmax and its products");
     attention.gradient = std::move(found);
     return true;
   }
 
 private:
+  bool refuse(Operation *op, StringRef reason) {
+    miss = {op, reason};
+    return false;
+  }
   bool isScores(Value value) const {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     return type && type.getRank() >= 2 && type.getNumElements() == scoresType.getNumElements() &&
@@ -287,6 +291,7 @@ private:
   }
 
   Attention &attention;
+  AttentionMiss &miss;
   RankedTensorType scoresType;
   Block *block;
   DenseSet<Operation *> forward;
@@ -297,27 +302,51 @@ private:
 
 } // namespace
 
-std::optional<Attention> findAttention(Operation *op) {
+/// An operator between the weights and a product with them, as dropout is; null where there is no such product.
+static Operation *findBetweenResult(SoftmaxOp softmax) {
+  for (Operation *user : softmax->getUsers())
+    if (user->getNumResults() == 1 && (isa<ElementwiseInterface>(user) || isa<DropoutOp>(user)))
+      for (Operation *next : user->getUsers())
+        if (auto product = dyn_cast<DotGeneralOp>(next); product && product.getLhs() == user->getResult(0))
+          return user;
+  return nullptr;
+}
+
+std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss) {
+  AttentionMiss unasked;
+  AttentionMiss &missed = miss ? *miss : unasked;
+  missed = {};
   auto softmax = dyn_cast<SoftmaxOp>(op);
   if (!softmax)
     return std::nullopt;
   RankedTensorType type = tensorType(softmax.getResult());
-  if (static_cast<int64_t>(softmax.getDim()) != type.getRank() - 1 || type.getRank() < 2 ||
-      type.getNumElements() == 0 || !(type.getElementType().isF32() || type.getElementType().isF64()))
+  if (static_cast<int64_t>(softmax.getDim()) != type.getRank() - 1 || type.getRank() < 2 || type.getNumElements() == 0)
     return std::nullopt;
   Attention found;
   found.softmax = softmax;
   found.scores = findProduct(softmax.getInput(), found.chain);
   std::reverse(found.chain.begin(), found.chain.end());
-  if (!found.scores || !findResult(found))
+  if (!found.scores)
     return std::nullopt;
+  if (!findResult(found)) {
+    if (Operation *between = findBetweenResult(softmax))
+      missed = {between, "it stands between softmax and the product with the values"};
+    return std::nullopt;
+  }
   DotGeneralOp scores = found.scores, result = found.result;
-  bool fits = tensorType(scores.getResult()).getElementType() == type.getElementType() &&
-              scores.getRhsFree().size() == 1 && !scores.getLhsFree().empty() &&
+  bool isWide = (type.getElementType().isF32() || type.getElementType().isF64()) &&
+                tensorType(scores.getResult()).getElementType() == type.getElementType();
+  bool fits = scores.getRhsFree().size() == 1 && !scores.getLhsFree().empty() &&
               scores.getLhsContracting().size() == 1 && result.getRhsFree().size() == 1 &&
               result.getLhsFree().size() >= 1 &&
               llvm::equal(result.getLhsBatch(), llvm::seq<int64_t>(0, result.getLhsBatch().size()));
-  return fits && findLeading(found) && GradientFinder(found).run() ? std::optional(found) : std::nullopt;
+  if (!isWide)
+    missed = {softmax, "they are neither f32 nor f64 from the first product on"};
+  else if (!fits || !findLeading(found))
+    missed = {scores, "batches and heads are grouped in another way for each product"};
+  else if (GradientFinder(found, missed).run())
+    return found;
+  return std::nullopt;
 }
 
 } // namespace cleave::dfg

@@ -49,8 +49,16 @@ struct Attention {
   llvm::SmallVector<mlir::Operation *> getOperators();
 };
 
-/// The attention in f32 or f64 of which the operator is the softmax; none where it is something else.
-std::optional<Attention> findAttention(mlir::Operation *op);
+/// Why a softmax between two products is not computed as attention: an operator that reads or makes scores, and what is
+/// wrong with it, to stand behind "its scores stay in memory: ". None where it is nothing like attention.
+struct AttentionMiss {
+  mlir::Operation *op = nullptr;
+  llvm::StringRef reason;
+};
+
+/// The attention in f32 or f64 of which the operator is the softmax; none where it is something else, or where `miss`
+/// says why.
+std::optional<Attention> findAttention(mlir::Operation *op, AttentionMiss *miss = nullptr);
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
 /// Smaller ones stay in the cache, and what libraries take for the products is less; and for a few queries it does not

@@ -21,6 +21,8 @@
 #include "passes/codegen/AttentionBlocks.h"
 #include "passes/codegen/KernelPasses.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 #include <limits>
 #include <numeric>
 
@@ -174,15 +176,38 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
       return;
     // Found one by one: the gradient of one may read another's result, and repeat its softmax.
     DenseSet<Operation *> erased;
-    for (Operation *softmax : llvm::to_vector_of<Operation *>(getOperation().getBody().getOps<dfg::SoftmaxOp>())) {
-      auto attention = erased.contains(softmax) ? std::nullopt : dfg::findAttention(softmax);
-      if (!attention)
+    SmallVector<std::pair<dfg::SoftmaxOp, dfg::AttentionMiss>> missed;
+    for (Operation *op : llvm::to_vector_of<Operation *>(getOperation().getBody().getOps<dfg::SoftmaxOp>())) {
+      if (erased.contains(op) || !areLarge(cast<dfg::SoftmaxOp>(op)))
         continue;
-      RankedTensorType type = attention->getScoresType();
-      double bytes = static_cast<double>(type.getNumElements()) * type.getElementTypeBitWidth() / 8;
-      if (dfg::streamsScores(bytes, type.getDimSize(type.getRank() - 2), type.getShape().back()))
+      dfg::AttentionMiss miss;
+      if (auto attention = dfg::findAttention(op, &miss))
         erased.insert_range(AttentionBuilder(*attention).run());
+      else if (miss.op)
+        missed.push_back({cast<dfg::SoftmaxOp>(op), miss});
     }
+    if (!missed.empty())
+      report(missed);
+  }
+
+  static double bytesOf(dfg::SoftmaxOp softmax) {
+    RankedTensorType type = tensorType(softmax.getResult());
+    return static_cast<double>(type.getNumElements()) * type.getElementTypeBitWidth() / 8;
+  }
+  static bool areLarge(dfg::SoftmaxOp softmax) {
+    ArrayRef<int64_t> shape = tensorType(softmax.getResult()).getShape();
+    return shape.size() >= 2 && dfg::streamsScores(bytesOf(softmax), shape[shape.size() - 2], shape.back());
+  }
+
+  /// One remark for all of a program: layers repeat.
+  static void report(ArrayRef<std::pair<dfg::SoftmaxOp, dfg::AttentionMiss>> missed) {
+    auto &[softmax, miss] = missed.front();
+    InFlightDiagnostic remark = miss.op->emitRemark("attention is not one kernel, its scores (")
+                                << llvm::formatv("{0:F0}", bytesOf(softmax) / (1 << 20)).str()
+                                << " MiB) stay in memory: " << miss.reason << " (" << miss.op->getName().stripDialect()
+                                << ")";
+    if (missed.size() > 1)
+      remark << "; so it is in " << missed.size() - 1 << " other places";
   }
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' | FileCheck %s
+// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention),codegen-outline-native-kernels,codegen-compile-native-kernels{cpu=x86-64-v3})' | FileCheck %s --check-prefix=KERNEL
 
 module attributes {dist.devices = [{cores = 1 : i64, driver = "cpu", memory = 0 : i64, name = "cpu0"},
@@ -145,6 +146,7 @@ dist.program @trained(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: 
 // A bias that is trained wants the sum of the scores' gradient over heads, which these kernels do not make.
 // CHECK-LABEL: dist.program @trained_bias
 // CHECK: dfg.softmax
+// REMARK: remark: attention is not one kernel, its scores (512 MiB) stay in memory: it reads them, and is neither elementwise nor a product over keys or queries (reduce)
 dist.program @trained_bias(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>, %bias: tensor<4096x4096xf32>, %do: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>, tensor<4096x4096xf32>) attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
   %1 = dfg.add %0, %bias : (tensor<8x4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<8x4096x4096xf32>
@@ -163,6 +165,8 @@ dist.program @trained_bias(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>,
 // Others read the scores.
 // CHECK-LABEL: dist.program @read
 // CHECK: dfg.softmax
+// REMARK: remark: attention is not one kernel, its scores (512 MiB) stay in memory: it reads them, and is neither elementwise nor a product over keys or queries (return)
+// REMARK-NOT: remark
 dist.program @read(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x4096xf32>) attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
   %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
