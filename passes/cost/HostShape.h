@@ -46,6 +46,9 @@ public:
   const NetworkSpec &network() const { return networkSpec; }
   double memoryBandwidth(unsigned device) const { return memories[device]; }
   bool hasPairs() const { return !pairs.empty(); }
+  /// Whether the machine says how devices reach each other without a link of two. Else the way over the host is a
+  /// guess, which a link of two goes before whatever its bandwidth.
+  bool hasCommonLinks() const { return commonSwitch || switches; }
   /// Whether the switches are all that connects the devices.
   bool isTree() const { return switches && !commonSwitch && pairs.empty(); }
   unsigned switchOf(unsigned device) const { return switchIndices.empty() ? 0 : switchIndices[device]; }

@@ -72,7 +72,7 @@ MachineGraph::Flow MachineGraph::find(unsigned from, unsigned to) {
     const Route &route = shape.between(local, otherLocal);
     const LinkSpec *pair = shape.pair(local, otherLocal);
     auto rank = [](const LinkSpec &link) { return std::pair(link.bandwidth, -link.latency); };
-    if (pair && rank(*pair) >= rank(route.link))
+    if (pair && (!shape.hasCommonLinks() || rank(*pair) >= rank(route.link)))
       return {from, to, *pair};
     return {from, to, route.link, &route};
   }

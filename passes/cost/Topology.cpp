@@ -130,7 +130,8 @@ void Topology::Graph::addSegment(TransferSet &transfers, ArrayRef<unsigned> segm
   if (segment.size() < 2)
     return;
   LinkSpec pairs = shape.hasPairs() ? pairRing(shape, segment) : LinkSpec();
-  if (pairs.bandwidth && pairs.bandwidth >= shape.between(localOf(segment[0]), localOf(segment[1])).link.bandwidth) {
+  if (pairs.bandwidth && (!shape.hasCommonLinks() ||
+                          pairs.bandwidth >= shape.between(localOf(segment[0]), localOf(segment[1])).link.bandwidth)) {
     overPairs = slowerOf(overPairs, pairs);
     return;
   }

@@ -184,6 +184,34 @@ TEST(TopologyTest, Pairs) {
 }
 
 // A mesh to its successor: counterparts, all at once.
+// Where nothing but links of two connects devices, two that have one use it, however fast their memory is; two that
+// have none go over the host.
+TEST(TopologyTest, PairsAlone) {
+  Topology topology(machineIn((kinds + R"(
+hosts:
+  - devices: [ { kind: gpu, count: 3 } ]
+    links:
+      - { between: [0, 1], bandwidth: 50 GB/s, latency: 3 us, start: 20 us }
+      - { between: [1, 2], bandwidth: 50 GB/s, latency: 3 us }
+)")
+                                  .str()));
+  expectLink(topology.between(0, 1), 50e9, 3 * us);
+  expectLink(topology.between(0, 2), 400e9, 5 * us);
+  LinkSpec ring = topology.along(devices(2), {2}, {0});
+  expectLink(ring, 50e9, 3 * us);
+  EXPECT_NEAR(ring.start, 20 * us, 1e-12);
+  expectLink(topology.along(devices(3), {3}, {0}), 50e9, 3 * us);
+  EXPECT_EQ(topology.way(0, 1).parts.size(), 0u);
+}
+
+// All-reduces of 4 GiB over four GH200 take 19.0 ms (Strati et al., Sailor, SOSP 2025, artifact).
+TEST(TopologyTest, FourOfThePreset) {
+  auto machine = parseMachine("gh200:4");
+  ASSERT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
+  LinkSpec ring = Topology(*machine).along(devices(4), {4}, {0});
+  EXPECT_NEAR(2 * 0.75 * 4294967296.0 / ring.bandwidth, 19.0e-3, 1e-3);
+}
+
 TEST(TopologyTest, Across) {
   Topology topology(twoHosts());
   expectLink(topology.across(devices(8), devices(8, 8)), 2e9 / 8, 24 * us);
