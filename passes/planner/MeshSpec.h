@@ -5,6 +5,8 @@
 #ifndef CLEAVE_PASSES_PLANNER_MESHSPEC_H
 #define CLEAVE_PASSES_PLANNER_MESHSPEC_H
 
+#include "passes/planner/search/Keeping.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -34,16 +36,22 @@ struct MeshSpec {
   /// Empty before it is known how many the machine has: all of them.
   std::vector<unsigned> devices;
   std::vector<MeshAxis> axes;
+  /// Whether the search cuts along an axis only what the degree of its name cuts (Degrees.h).
+  bool axesAreDegrees = false;
+  /// What a stage on the mesh keeps in training, as far as somebody fixed it.
+  search::FixedKeeping keeping = {};
 
   /// A device by itself.
-  static MeshSpec ofDevice(unsigned device) { return {"d" + std::to_string(device), {device}, {}}; }
+  static MeshSpec ofDevice(unsigned device) { return {"d" + std::to_string(device), {device}, {}, false, {}}; }
 
   /// Makes several devices one axis "x"; a single one is known by its index.
   void nameAxes() {
-    if (devices.size() == 1)
-      *this = ofDevice(devices.front());
-    else
+    if (devices.size() == 1) {
+      name = ofDevice(devices.front()).name;
+      axes.clear();
+    } else {
       axes = {{"x", static_cast<int64_t>(devices.size())}};
+    }
   }
 
   /// The axis's size; 0 where there is no such axis.

@@ -52,13 +52,12 @@ llvm::Expected<search::SearchGraph> readDecided(dfg::GraphOp graph, const Decisi
     pins.push_back(known->second.stage);
   }
   request.pinned.clear();
-  request.keeping.clear();
   for (const Decision::Stage &stage : decision.stages) {
     if (stage.mesh.axes.size() > search::mostAxes)
       return otherModel("one with a mesh of more than " + llvm::Twine(search::mostAxes) + " axes");
     request.pinned.push_back(stage.mesh);
-    request.keeping.push_back(stage.keeping);
   }
+  request.isDecided = true;
   request.considersOthers = false;
   search::SearchGraph read = search::readGraph(graph, pins);
   request.fixed.clear();

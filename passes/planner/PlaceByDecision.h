@@ -16,8 +16,7 @@ namespace cleave {
 /// What a plan says about a model.
 struct Decision {
   struct Stage {
-    MeshSpec mesh;
-    search::Keeping keeping;
+    MeshSpec mesh; ///< With what its stage keeps.
   };
   struct Node {
     unsigned stage = 0;

@@ -16,7 +16,8 @@ Pins findPins(llvm::ArrayRef<NodePlace> places) {
       continue;
     }
     auto known = llvm::find_if(pins.meshes, [&](const MeshSpec &mesh) {
-      return mesh.devices == place.mesh->devices && mesh.axes == place.mesh->axes;
+      return mesh.devices == place.mesh->devices && mesh.axes == place.mesh->axes &&
+             mesh.axesAreDegrees == place.mesh->axesAreDegrees && mesh.keeping == place.mesh->keeping;
     });
     pins.nodes.push_back(known - pins.meshes.begin());
     if (known == pins.meshes.end())

@@ -64,6 +64,21 @@ LogicalResult fitToMachine(MeshSpec &mesh, const Machine &machine, const Twine &
                              << " devices of machine \"" << machine.name << "\", got " << product;
 }
 
+/// Degrees and what stages keep are the search's: nobody else reads them.
+LogicalResult checkStages(const Placement &placement, const PlaceOptions &options, ModuleOp module) {
+  for (const PlacementGroup &group : placement.groups) {
+    auto refuse = [&](StringRef what, StringRef expected) {
+      return emitError(locationOf(group.position, module))
+             << "group \"" << group.name << "\" expects " << expected << " for its " << what;
+    };
+    if (group.mesh.axesAreDegrees && options.strategy != PlaceStrategy::Auto)
+      return refuse("degrees", "strategy auto");
+    if (group.mesh.keeping.any() && (options.strategy != PlaceStrategy::Auto || !options.search.training))
+      return refuse("recompute and zero", "strategy auto and training");
+  }
+  return success();
+}
+
 LogicalResult fitToMachine(Placement &placement, const Machine &machine, ModuleOp module) {
   for (PlacementGroup &group : placement.groups)
     if (failed(fitToMachine(group.mesh, machine, "group \"" + group.name + "\"", locationOf(group.position, module))))
@@ -416,6 +431,8 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optiona
     return module.emitError("a placement file expects strategy place or auto, got another strategy");
   if (!byDegrees && (options.degrees.data || options.degrees.model))
     return module.emitError("degrees expect strategy data or tensor, got " + strategyName(options.strategy));
+  if (options.placement && failed(checkStages(*options.placement, options, module)))
+    return failure();
   if (options.placement && failed(fitToMachine(*options.placement, options.machine, module)))
     return failure();
   Machine given = options.machine;

@@ -5,6 +5,7 @@
 #include "passes/planner/PlacementFile.h"
 
 #include "passes/cost/Machine.h"
+#include "passes/planner/Degrees.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -143,10 +144,15 @@ static Expected<MeshAxis> parseAxis(StringRef name, const YamlValue &value, Stri
   return axis;
 }
 
-/// Reads the axes of a mesh, whose sizes must make up its devices.
+/// Reads the axes of a mesh, whose sizes must make up its devices. As "degrees" they have the names of `--degrees`.
 static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh) {
-  if (Error failure = axes.expect(YamlValue::Kind::Map, (subject + " \"axes\"").str()))
+  if (Error failure =
+          axes.expect(YamlValue::Kind::Map, (subject + (mesh.axesAreDegrees ? " \"degrees\"" : " \"axes\"")).str()))
     return failure;
+  if (mesh.axesAreDegrees)
+    for (auto &[key, value] : axes.entries)
+      if (!is_contained({dataAxis, modelAxis, sequenceAxis, expertAxis}, key.text))
+        return key.error(subject + " expects degrees data, model, sequence or expert, got \"" + key.text + "\"");
   mesh.axes.clear();
   int64_t product = 1;
   for (auto &[key, value] : axes.entries) {
@@ -167,25 +173,49 @@ static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh)
   return Error::success();
 }
 
+/// What a stage on a mesh keeps: "recompute" and "zero" as the options of these names.
+static Error parseKeeping(const YamlValue &mesh, StringRef subject, search::FixedKeeping &keeping) {
+  auto textOf = [](const YamlValue &value) {
+    return value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string();
+  };
+  if (const YamlValue *value = mesh.find("recompute")) {
+    keeping.recompute = search::findRecompute(value->text);
+    if (!keeping.recompute)
+      return value->error(subject + " expects none, selective or full as \"recompute\"" + textOf(*value));
+  }
+  if (const YamlValue *value = mesh.find("zero")) {
+    unsigned zero = 0;
+    if (value->kind != YamlValue::Kind::Text || !to_integer(value->text, zero, 10) || zero > 3)
+      return value->error(subject + " expects 0, 1, 2 or 3 as \"zero\"" + textOf(*value));
+    keeping.zero = zero;
+  }
+  return Error::success();
+}
+
 /// An entry of `meshes`.
 static Expected<MeshSpec> parseMesh(StringRef name, const YamlValue &value) {
   std::string subject = ("mesh \"" + name + "\"").str();
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
-  if (Error failure = value.expectKeys({"devices", "axes"}, subject))
+  if (Error failure = value.expectKeys({"devices", "axes", "degrees", "recompute", "zero"}, subject))
     return failure;
-  const YamlValue *list = value.find("devices"), *axes = value.find("axes");
+  const YamlValue *list = value.find("devices"), *axes = value.find("axes"), *degrees = value.find("degrees");
+  if (axes && degrees)
+    return degrees->error(subject + " expects axes or degrees, found both");
   if (!list)
     return value.error(subject + " expects the key \"devices\", found none");
   Expected<std::vector<unsigned>> devices = parseDeviceList(*list, subject);
   if (!devices)
     return devices.takeError();
   MeshSpec mesh = meshOf(name, std::move(*devices));
-  if (axes) {
+  mesh.axesAreDegrees = degrees != nullptr;
+  if (axes || degrees) {
     mesh.name = name.str();
-    if (Error failure = parseAxes(*axes, subject, mesh))
+    if (Error failure = parseAxes(axes ? *axes : *degrees, subject, mesh))
       return failure;
   }
+  if (Error failure = parseKeeping(value, subject, mesh.keeping))
+    return failure;
   return mesh;
 }
 

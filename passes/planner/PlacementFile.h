@@ -10,6 +10,7 @@
 //                                        # `groups` lacks is one of the model's own (ctx_group)
 //   meshes:                              # instead of `devices`, where axes have names
 //     middle: { devices: 0..3, axes: { data: 2, model: 2 } }
+//     last: { devices: 4..7, degrees: { data: 2, model: 2 }, recompute: full, zero: 1 }   # of a stage that is stated
 //   default: 0                           # optional: everything else goes here, and nothing spreads from pins
 //   splits:                              # an axis or several for a factor; the first pattern that fits wins
 //     "fc*": { out_channel: x }

@@ -21,17 +21,12 @@ enum class Recompute {
 llvm::StringRef recomputeName(Recompute recompute);
 std::optional<Recompute> findRecompute(llvm::StringRef name);
 
-/// What a stage computes again, and what its replicas share: nothing, the optimizer's state (1), gradients as well (2),
-/// parameters as well (3).
-struct Keeping {
-  Recompute recompute = Recompute::None;
-  unsigned zero = 0;
-};
-
-/// What somebody fixed about it; the rest is free.
+/// What somebody fixed about what a stage computes again, and what its replicas share: nothing, the optimizer's state
+/// (1), gradients as well (2), parameters as well (3). The rest is free.
 struct FixedKeeping {
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
+  bool any() const { return recompute || zero; }
   bool operator==(const FixedKeeping &) const = default;
 };
 

@@ -87,10 +87,12 @@ Weights Searcher::weightsAt(double secondsPerByte) const {
   Weights weights;
   weights.secondsPerByte = secondsPerByte;
   FixedKeeping &relaxed = weights.relaxed.emplace();
-  if (request.keeping.empty())
+  // Stages that say it themselves may keep anything.
+  bool isOfAll = llvm::none_of(request.pinned, [](const MeshSpec &mesh) { return mesh.keeping.any(); });
+  if (isOfAll)
     relaxed = {request.recompute, request.zero};
   // With memory for everything nothing is computed again or shared unasked.
-  if (request.keeping.empty() && !memoryBinds)
+  if (isOfAll && !memoryBinds)
     relaxed = {request.recompute.value_or(Recompute::None), request.zero.value_or(0)};
   return weights;
 }

@@ -331,7 +331,7 @@ SearchFailure Searcher::infeasible() const {
             ? "no plan keeps to the placement file and the degrees: free some of its groups or splits, or give fewer "
               "of --degrees"
             : "no plan keeps to the placement file: free some of its groups or splits"};
-  if (!request.keeping.empty())
+  if (request.isDecided)
     return {true, llvm::formatv("the plan does not fit into the memory of machine \"{0}\": it needs {1} on its fullest "
                                 "device, {2} more than the limit of {3}; compile the model for that machine",
                                 machine.name, bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit))};

@@ -42,6 +42,7 @@ struct SearchRequest {
   std::optional<pipeline::Schedule> schedule;
   /// The chunks of each stage, where the schedule has several.
   std::optional<unsigned> chunks;
+  /// What all stages keep but those on pinned meshes that say it themselves.
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
   /// The grid of each stage to which nothing is pinned, and the number of all stages: one, if nothing is said of it and
@@ -64,8 +65,8 @@ struct SearchRequest {
   /// The meshes of pinned operators, by Operator::pin: what is pinned to one is in a stage of just these devices and
   /// axes. They share no device. For inference other stages may be on their devices, too.
   std::vector<MeshSpec> pinned;
-  /// By mesh of pinned operators: what its stage keeps. Empty: `recompute` and `zero` say it for all stages.
-  std::vector<Keeping> keeping;
+  /// A decision that was made before is costed: there is nothing to change but the machine.
+  bool isDecided = false;
   /// Whether the bound is to be as tight as can be.
   bool certifies = true;
   /// Whether the plan is compared with what people would choose without a search.

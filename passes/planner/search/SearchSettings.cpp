@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/Searcher.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -304,6 +306,15 @@ bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int
   return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
+/// What a degree of this name cuts.
+static AxisRole roleOf(llvm::StringRef degree) {
+  return llvm::StringSwitch<AxisRole>(degree)
+      .Case(dataAxis, AxisRole::Batch)
+      .Case(sequenceAxis, AxisRole::Sequence)
+      .Case(expertAxis, AxisRole::Expert)
+      .Default(AxisRole::NotBatch);
+}
+
 const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
   auto [entry, isNew] = shapes.try_emplace({kind, devices});
   std::vector<Shape> &list = entry->second;
@@ -314,23 +325,25 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
     for (const MeshAxis &axis : request.pinned[pin].axes) {
       shape.sizes.push_back(axis.size);
       shape.names.push_back(axis.name);
+      if (request.pinned[pin].axesAreDegrees)
+        shape.roles.push_back(roleOf(axis.name));
     }
     return list;
   }
   const Degrees &degrees = request.degrees;
   if (degrees.data || degrees.model || degrees.sequence || degrees.expert) {
     Shape shape;
-    auto add = [&](std::optional<int64_t> size, AxisRole role, llvm::StringRef name) {
+    auto add = [&](std::optional<int64_t> size, llvm::StringRef name) {
       if (size.value_or(1) == 1)
         return;
       shape.sizes.push_back(*size);
-      shape.roles.push_back(role);
+      shape.roles.push_back(roleOf(name));
       shape.names.push_back(name.str());
     };
-    add(degrees.data, AxisRole::Batch, dataAxis);
-    add(degrees.sequence, AxisRole::Sequence, sequenceAxis);
-    add(degrees.expert, AxisRole::Expert, expertAxis);
-    add(degrees.model, AxisRole::NotBatch, modelAxis);
+    add(degrees.data, dataAxis);
+    add(degrees.sequence, sequenceAxis);
+    add(degrees.expert, expertAxis);
+    add(degrees.model, modelAxis);
     int64_t product = std::accumulate(shape.sizes.begin(), shape.sizes.end(), int64_t(1), std::multiplies<>());
     if (product == devices)
       list.push_back(std::move(shape));

@@ -104,9 +104,10 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
 void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
   std::optional<Recompute> fixedRecompute = request.recompute;
   std::optional<unsigned> fixedZero = request.zero;
-  if (unsigned pin = runs[choice.kind].pin; pin != none && !request.keeping.empty()) {
-    fixedRecompute = request.keeping[pin].recompute;
-    fixedZero = request.keeping[pin].zero;
+  if (unsigned pin = runs[choice.kind].pin; pin != none) {
+    const FixedKeeping &own = request.pinned[pin].keeping;
+    fixedRecompute = own.recompute ? own.recompute : fixedRecompute;
+    fixedZero = own.zero ? own.zero : fixedZero;
   }
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     if ((!request.training && recompute != Recompute::None) || (fixedRecompute && recompute != *fixedRecompute))
