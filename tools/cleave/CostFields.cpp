@@ -10,27 +10,27 @@ using namespace llvm;
 
 namespace cleave::tool {
 
-Expected<YamlValue> readListFile(StringRef path, StringRef key, StringRef subject) {
-  Expected<std::string> text = readTextFile(path);
+llvm::Expected<YamlValue> readListFile(StringRef path, StringRef key, StringRef subject) {
+  llvm::Expected<std::string> text = readTextFile(path);
   if (!text)
     return text.takeError();
-  Expected<YamlValue> root = parseYaml(*text, path);
+  llvm::Expected<YamlValue> root = parseYaml(*text, path);
   if (!root)
     return root.takeError();
-  if (Error failure = root->expect(YamlValue::Kind::Map, subject))
+  if (llvm::Error failure = root->expect(YamlValue::Kind::Map, subject))
     return failure;
-  if (Error failure = root->expectKeys({key}, subject))
+  if (llvm::Error failure = root->expectKeys({key}, subject))
     return failure;
   auto list = requireKey(*root, key, subject);
   if (!list)
     return list.takeError();
-  if (Error failure = (*list)->expect(YamlValue::Kind::List, ("\"" + key + "\"").str()))
+  if (llvm::Error failure = (*list)->expect(YamlValue::Kind::List, ("\"" + key + "\"").str()))
     return failure;
   return **list;
 }
 
-Expected<double> quantityOf(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
-                            std::optional<double> missing) {
+llvm::Expected<double> quantityOf(const YamlValue &map, StringRef key, ArrayRef<Unit> units, StringRef subject,
+                                  std::optional<double> missing) {
   if (missing && !map.find(key))
     return *missing;
   auto value = requireKey(map, key, subject);
@@ -39,7 +39,7 @@ Expected<double> quantityOf(const YamlValue &map, StringRef key, ArrayRef<Unit> 
   return parseQuantity(**value, units, (subject + " " + key).str());
 }
 
-Expected<unsigned> countOf(const YamlValue &map, StringRef key, unsigned most, StringRef subject) {
+llvm::Expected<unsigned> countOf(const YamlValue &map, StringRef key, unsigned most, StringRef subject) {
   const YamlValue *value = map.find(key);
   if (!value)
     return 1u;

@@ -17,20 +17,20 @@ using stages::CostOp;
 
 static constexpr size_t mostOps = 16384;
 
-static Expected<std::string> textOf(const YamlValue &op, StringRef key) {
+static llvm::Expected<std::string> textOf(const YamlValue &op, StringRef key) {
   auto value = requireKey(op, key, "an operator");
   if (!value)
     return value.takeError();
-  if (Error failure = (*value)->expect(YamlValue::Kind::Text, ("an operator's " + key).str()))
+  if (llvm::Error failure = (*value)->expect(YamlValue::Kind::Text, ("an operator's " + key).str()))
     return failure;
   return (*value)->text;
 }
 
-static Expected<CostOp> readOp(const YamlValue &value) {
-  if (Error failure = value.expect(YamlValue::Kind::Map, "an operator"))
+static llvm::Expected<CostOp> readOp(const YamlValue &value) {
+  if (llvm::Error failure = value.expect(YamlValue::Kind::Map, "an operator"))
     return failure;
-  if (Error failure = value.expectKeys({"name", "kind", "inputs", "forward", "backward", "activation", "parameters"},
-                                       "an operator"))
+  if (llvm::Error failure = value.expectKeys(
+          {"name", "kind", "inputs", "forward", "backward", "activation", "parameters"}, "an operator"))
     return failure;
   CostOp op;
   auto name = textOf(value, "name");
@@ -64,12 +64,12 @@ static Expected<CostOp> readOp(const YamlValue &value) {
   return op;
 }
 
-static Error readInputs(const YamlValue &value, const StringMap<unsigned> &indices, CostOp &op) {
+static llvm::Error readInputs(const YamlValue &value, const StringMap<unsigned> &indices, CostOp &op) {
   const YamlValue *inputs = value.find("inputs");
   if (!inputs)
-    return Error::success();
+    return llvm::Error::success();
   std::string subject = "operator \"" + op.name + "\" inputs";
-  if (Error failure = inputs->expect(YamlValue::Kind::List, subject))
+  if (llvm::Error failure = inputs->expect(YamlValue::Kind::List, subject))
     return failure;
   for (const YamlValue &input : inputs->items) {
     auto found = indices.find(input.text);
@@ -77,11 +77,11 @@ static Error readInputs(const YamlValue &value, const StringMap<unsigned> &indic
       return input.error(subject + " expect names of operators, got \"" + input.text + "\"");
     op.inputs.push_back(found->second);
   }
-  return Error::success();
+  return llvm::Error::success();
 }
 
-Expected<CostGraph> readCostGraph(StringRef path) {
-  Expected<YamlValue> list = readListFile(path, "ops", "a cost graph");
+llvm::Expected<CostGraph> readCostGraph(StringRef path) {
+  llvm::Expected<YamlValue> list = readListFile(path, "ops", "a cost graph");
   if (!list)
     return list.takeError();
   const std::vector<YamlValue> &items = list->items;
@@ -98,7 +98,7 @@ Expected<CostGraph> readCostGraph(StringRef path) {
     graph.ops.push_back(std::move(*op));
   }
   for (size_t i = 0; i < items.size(); ++i)
-    if (Error failure = readInputs(items[i], indices, graph.ops[i]))
+    if (llvm::Error failure = readInputs(items[i], indices, graph.ops[i]))
       return failure;
   if (!sortTopologically(graph))
     return list->error("\"ops\" expects no operator to depend on itself, got a circle");

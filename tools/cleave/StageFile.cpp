@@ -13,30 +13,30 @@ namespace cleave::tool {
 static constexpr size_t mostStages = 4096;
 
 /// Reads one quantity into `target`.
-static Error take(Expected<double> quantity, double &target) {
+static llvm::Error take(llvm::Expected<double> quantity, double &target) {
   if (!quantity)
     return quantity.takeError();
   target = *quantity;
-  return Error::success();
+  return llvm::Error::success();
 }
 
-static Error readStage(const YamlValue &value, StageFile &file) {
-  if (Error failure = value.expect(YamlValue::Kind::Map, "a stage"))
+static llvm::Error readStage(const YamlValue &value, StageFile &file) {
+  if (llvm::Error failure = value.expect(YamlValue::Kind::Map, "a stage"))
     return failure;
-  if (Error failure =
+  if (llvm::Error failure =
           value.expectKeys({"forward", "backward_input", "backward_weight", "send", "activation", "count"}, "a stage"))
     return failure;
   pipeline::StageTimes times;
   double activation = 0;
-  if (Error failure = take(quantityOf(value, "forward", timeUnits, "a stage"), times.forward))
+  if (llvm::Error failure = take(quantityOf(value, "forward", timeUnits, "a stage"), times.forward))
     return failure;
-  if (Error failure = take(quantityOf(value, "backward_input", timeUnits, "a stage"), times.backwardInput))
+  if (llvm::Error failure = take(quantityOf(value, "backward_input", timeUnits, "a stage"), times.backwardInput))
     return failure;
-  if (Error failure = take(quantityOf(value, "backward_weight", timeUnits, "a stage"), times.backwardWeight))
+  if (llvm::Error failure = take(quantityOf(value, "backward_weight", timeUnits, "a stage"), times.backwardWeight))
     return failure;
-  if (Error failure = take(quantityOf(value, "send", timeUnits, "a stage", 0), times.send))
+  if (llvm::Error failure = take(quantityOf(value, "send", timeUnits, "a stage", 0), times.send))
     return failure;
-  if (Error failure = take(quantityOf(value, "activation", sizeUnits, "a stage", 0), activation))
+  if (llvm::Error failure = take(quantityOf(value, "activation", sizeUnits, "a stage", 0), activation))
     return failure;
   auto count = countOf(value, "count", mostStages, "a stage");
   if (!count)
@@ -45,16 +45,16 @@ static Error readStage(const YamlValue &value, StageFile &file) {
     return value.error("\"stages\" expects at most " + Twine(mostStages) + " stages, got more");
   file.times.insert(file.times.end(), *count, times);
   file.activations.insert(file.activations.end(), *count, activation);
-  return Error::success();
+  return llvm::Error::success();
 }
 
-Expected<StageFile> readStageFile(StringRef path) {
-  Expected<YamlValue> list = readListFile(path, "stages", "a file of stages");
+llvm::Expected<StageFile> readStageFile(StringRef path) {
+  llvm::Expected<YamlValue> list = readListFile(path, "stages", "a file of stages");
   if (!list)
     return list.takeError();
   StageFile file;
   for (const YamlValue &item : list->items)
-    if (Error failure = readStage(item, file))
+    if (llvm::Error failure = readStage(item, file))
       return failure;
   if (file.times.empty())
     return list->error("\"stages\" expects at least one stage, found none");
