@@ -90,6 +90,7 @@ struct DeviceKind {
   /// Products of matrices by their extents, in the place of a curve: keys as those of `efficiency` for contractions.
   std::map<std::string, TileModel> tiles;
   double launch = 0; ///< Seconds of every call besides its work.
+  double price = 0;  ///< Of a device, US dollars an hour.
   /// While a device computes and communicates at once, both take this many times as long.
   double overlapSlowdown = 1;
   /// While another device of the host computes, computing takes this many times as long: they share memory and power.
@@ -173,6 +174,7 @@ struct HostSpec {
   /// Where it is not the machine's.
   std::optional<NetworkSpec> network;
   std::string zone; ///< What links between hosts call these; empty: none names them.
+  double price = 0; ///< Of a host, US dollars an hour, besides those of its devices.
 
   unsigned numDevices() const;
   bool operator==(const HostSpec &) const = default;

@@ -191,7 +191,7 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
   if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown",
-                                        "neighbour_slowdown", "driver", "cores", "chip"},
+                                        "neighbour_slowdown", "driver", "cores", "chip", "price"},
                                        subject))
     return failure;
   DeviceKind &kind = machine.kinds[name.text];
@@ -204,6 +204,8 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
   if (Error failure = readEfficiency(value, subject, kind))
     return failure;
   if (Error failure = readQuantity(value, "launch", timeUnits, subject, kind.launch))
+    return failure;
+  if (Error failure = readQuantity(value, "price", priceUnits, subject, kind.price))
     return failure;
   if (Error failure = readSlowdown(value, "overlap_slowdown", subject, kind.overlapSlowdown))
     return failure;
@@ -369,13 +371,16 @@ static Error readDevices(const YamlValue &list, uint64_t numBefore, const Machin
 static Error readHost(const YamlValue &value, uint64_t numDevices, const Machine &machine, HostSpec &host) {
   if (Error failure = value.expect(YamlValue::Kind::Map, "a host"))
     return failure;
-  if (Error failure = value.expectKeys({"count", "zone", "cores", "devices", "links", "switches", "network"}, "a host"))
+  if (Error failure =
+          value.expectKeys({"count", "zone", "cores", "price", "devices", "links", "switches", "network"}, "a host"))
     return failure;
   if (Error failure = readCount(value, "count", "a host's", host.count))
     return failure;
   if (Error failure = readZone(value, host))
     return failure;
   if (Error failure = readCount(value, "cores", "a host's", host.cores))
+    return failure;
+  if (Error failure = readQuantity(value, "price", priceUnits, "a host's", host.price))
     return failure;
   auto devices = requireKey(value, "devices", "a host");
   if (!devices)

@@ -98,6 +98,8 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
   }
   if (kind.launch)
     out << "    launch: " << printQuantity(kind.launch, timeUnits) << "\n";
+  if (kind.price)
+    out << "    price: " << printQuantity(kind.price, priceUnits) << "\n";
   if (kind.overlapSlowdown != none.overlapSlowdown)
     out << "    overlap_slowdown: " << printQuantity(kind.overlapSlowdown, noUnit) << "\n";
   if (kind.neighbourSlowdown != none.neighbourSlowdown)
@@ -117,6 +119,8 @@ static void writeHost(const HostSpec &host, raw_ostream &out) {
     out << "    zone: " << quoted(host.zone) << "\n";
   if (host.cores)
     out << "    cores: " << host.cores << "\n";
+  if (host.price)
+    out << "    price: " << printQuantity(host.price, priceUnits) << "\n";
   out << "    devices: [";
   interleaveComma(host.devices, out, [&](const HostSpec::Devices &devices) {
     out << "{ kind: " << quoted(devices.kind) << ", count: " << devices.count << " }";

@@ -41,6 +41,8 @@ inline constexpr Unit workUnits[] = {{"FLOP", 1},     {"kFLOP", 1, 3},  {"MFLOP"
                                      {"GFLOP", 1, 9}, {"TFLOP", 1, 12}, {"PFLOP", 1, 15}};
 /// In seconds.
 inline constexpr Unit timeUnits[] = {{"s", 1}, {"ms", 1, -3}, {"us", 1, -6}, {"ns", 1, -9}};
+/// In US dollars an hour.
+inline constexpr Unit priceUnits[] = {{"USD/h", 1}};
 /// Shares have none.
 inline constexpr Unit noUnit[] = {{"", 1}};
 

@@ -262,7 +262,8 @@ private:
   /// Operators on single devices, their branches side by side, are one more candidate for inference.
   void placeOnSingleDevices(Found &made) {
     const search::SearchRequest &request = options.search;
-    if (request.training || request.degrees.any() || options.machine.devices.size() < 2 || !made.pins.empty())
+    if (request.training || request.degrees.any() || request.leastCost || options.machine.devices.size() < 2 ||
+        !made.pins.empty())
       return;
     ListPlacement placement = placeByList(made.graph, options.machine, request.memoryLimit, made.plan.seconds);
     // The report's bound is one of both kinds of plans.

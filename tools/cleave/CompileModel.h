@@ -40,7 +40,8 @@ struct TargetOptions {
   unsigned replicas = 0;
   uint64_t seed = 0; ///< of what is random in training
   double timeBudget = 0;
-  unsigned threads = 0; ///< that compile; 0: as many as the machine has cores
+  std::string objective = "throughput", mostStep; ///< "cost": by the machine's prices; the longest step, "1.2 s"
+  unsigned threads = 0;                           ///< that compile; 0: as many as the machine has cores
 
   /// Adds --machine, --strategy, --place, --degrees and the others to a command.
   void addTo(CLI::App &command);

@@ -30,7 +30,9 @@ const char *ModelCompiler::findSearchOption() const {
       {"--dtype", onlyPlans() && target.elementType != defaults.elementType},
       {"--memory", !target.memory.empty()},
       {"--solver", target.solver != defaults.solver},
-      {"--search-seconds", target.timeBudget != 0}};
+      {"--search-seconds", target.timeBudget != 0},
+      {"--objective", target.objective != defaults.objective},
+      {"--max-step", !target.mostStep.empty()}};
   for (auto [name, isGiven] : given)
     if (isGiven)
       return name;
@@ -94,6 +96,15 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     if (!bytes)
       return fromLlvm(Status::Usage, bytes.takeError());
     search.memoryLimit = searchedBytes.value_or(*bytes);
+  }
+  search.leastCost = target.objective == "cost";
+  if (!target.mostStep.empty()) {
+    if (!search.leastCost)
+      return makeError(Status::Usage, "--max-step expects --objective cost");
+    auto seconds = parseQuantity(target.mostStep, timeUnits, "--max-step");
+    if (!seconds)
+      return fromLlvm(Status::Usage, seconds.takeError());
+    search.mostSeconds = *seconds;
   }
   return Error::success();
 }

@@ -3,6 +3,7 @@
 // A plan's summary as JSON, version 1: keys are added, never renamed or removed.
 
 #include "tools/cleave/Explain.h"
+#include "tools/cleave/KindSummary.h"
 #include "tools/cleave/PlanMachine.h"
 
 using namespace llvm;
@@ -139,6 +140,22 @@ static void writeStages(JsonStream &json, const PlanSummary &summary) {
     });
 }
 
+static void writeKinds(JsonStream &json, const PlanSummary &summary) {
+  std::vector<KindSummary> kinds = summarizeKinds(summary);
+  if (kinds.empty())
+    return;
+  json.attributeArray("kinds", [&] {
+    for (const KindSummary &kind : kinds)
+      json.object([&] {
+        json.attribute("name", kind.name);
+        json.attribute("devices", kind.devices);
+        json.attribute("busy_devices", kind.busy);
+        json.attribute("flops", kind.flops);
+        json.attribute("share_of_flops", kind.share);
+      });
+  });
+}
+
 /// What is known of the whole plan when somebody predicted it.
 static void writePrediction(JsonStream &json, const PlanSummary &summary) {
   const runtime::Prediction *prediction = summary.prediction();
@@ -165,6 +182,10 @@ static void writePrediction(JsonStream &json, const PlanSummary &summary) {
     json.attribute("model_flops_per_device_per_second", *rate);
   if (size_t idle = summary.numIdle())
     json.attribute("idle_devices", static_cast<int64_t>(idle));
+  if (auto price = summarizePrice(summary)) {
+    json.attribute("usd_per_hour", price->perHour);
+    json.attribute("usd_per_step", price->perStep);
+  }
   json.attribute("microbatches", prediction->microbatches);
   json.attribute("schedule", prediction->schedule);
   json.attribute("chunks", prediction->chunks);
@@ -253,6 +274,7 @@ void writeSummary(JsonStream &json, const PlanSummary &summary) {
     for (auto [device, sums] : zip(summary.plan.devices, summary.devices))
       writeDevice(json, device, sums);
   });
+  writeKinds(json, summary);
   json.attributeArray("meshes", [&] {
     for (const runtime::Mesh &mesh : summary.plan.meshes)
       writeMesh(json, summary, mesh);

@@ -5,6 +5,7 @@
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Figures.h"
+#include "tools/cleave/KindSummary.h"
 #include "tools/cleave/ReplicaTimes.h"
 #include "tools/cleave/TextTable.h"
 
@@ -25,6 +26,20 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
     out << idle << "\n";
   if (plan.replicas)
     out << replicasText(*plan.replicas) << "; their parameters are kept on the devices of the first\n";
+}
+
+/// What the devices of each kind contribute, where there are several kinds, and what a step costs.
+static void printKinds(raw_ostream &out, const PlanSummary &summary) {
+  std::vector<KindSummary> kinds = summarizeKinds(summary);
+  if (kinds.size() > 1)
+    for (const KindSummary &kind : kinds)
+      out << "kind " << shortened(kind.name, lineWidth() / 3) << ": " << kind.busy << " of "
+          << countText(kind.devices, "device") << " busy, " << fixedText(100 * kind.share, 1) << " % of the work\n";
+  if (auto price = summarizePrice(summary)) {
+    size_t busy = summary.devices.size() - summary.numIdle();
+    out << "a step costs " << significantText(price->perStep) << " USD, " << significantText(price->perHour)
+        << " USD an hour for " << countText(busy, busy == summary.devices.size() ? "device" : "busy device") << "\n";
+  }
 }
 
 /// What a step computes besides the model: the plan's settings, by the options that give them.
@@ -129,6 +144,7 @@ void explainAsText(raw_ostream &out, const PlanSummary &summary, Detail detail) 
                                                   : LayerFolding(summary.entry);
   printHeader(out, summary);
   explainPrediction(out, summary);
+  printKinds(out, summary);
   printMeshes(out, summary, detail);
   printAxes(out, summary);
   explainDecision(out, summary);

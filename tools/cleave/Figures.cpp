@@ -21,6 +21,8 @@ template <typename... Args> static std::string formatted(const char *pattern, Ar
 
 std::string fixedText(double value, unsigned decimals) { return formatted("%.*f", decimals, value); }
 
+std::string significantText(double value) { return formatted("%.4g", value); }
+
 std::string millisecondsText(double seconds) { return fixedText(seconds * 1e3, 3); }
 
 std::string numberText(double value, unsigned decimals) { return value == 0 ? "-" : fixedText(value, decimals); }

@@ -18,6 +18,9 @@ std::string numberText(double value, unsigned decimals);
 /// `value` with `decimals` decimals.
 std::string fixedText(double value, unsigned decimals);
 
+/// `value` with four significant digits, without zeros at its end.
+std::string significantText(double value);
+
 /// Seconds as milliseconds with three decimals.
 std::string millisecondsText(double seconds);
 

@@ -54,14 +54,26 @@ Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &ent
   return machine ? withDevices(std::move(*machine), plan, name) : fromLlvm(Status::Failure, machine.takeError());
 }
 
-StepCalibration calibrationOf(const runtime::Prediction &prediction) {
+static std::optional<Machine> predictedMachineOf(const runtime::Prediction &prediction) {
   auto machine = prediction.machineFile.empty() ? parseMachine(prediction.machine)
                                                 : parseMachineFile(prediction.machineFile, prediction.machine);
   if (machine)
-    return machine->calibration;
+    return std::move(*machine);
   // A machine that is not there any more said nothing that could be shown.
   llvm::consumeError(machine.takeError());
-  return {};
+  return std::nullopt;
+}
+
+std::optional<Machine> predictedMachineOf(const runtime::PlanContents &plan, const runtime::Prediction &prediction) {
+  std::optional<Machine> machine = predictedMachineOf(prediction);
+  if (machine && machine->devices.size() < plan.devices.size())
+    machine.reset();
+  return machine;
+}
+
+StepCalibration calibrationOf(const runtime::Prediction &prediction) {
+  std::optional<Machine> machine = predictedMachineOf(prediction);
+  return machine ? machine->calibration : StepCalibration();
 }
 
 std::string machineFileOf(const Machine &machine) {

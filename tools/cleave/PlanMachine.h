@@ -10,6 +10,8 @@
 #include "passes/cost/Machine.h"
 #include "runtime/Plan.h"
 
+#include <optional>
+
 namespace cleave::tool {
 
 /// The machine that a command line describes. Status::Failure where a machine file is at fault, else Status::Usage.
@@ -28,6 +30,10 @@ Expected<Machine> machineOf(const runtime::Plan &plan, const runtime::Entry &ent
 
 /// What measured steps had said of the machine for which a prediction was made; a step of 1 where they said nothing.
 StepCalibration calibrationOf(const runtime::Prediction &prediction);
+
+/// The machine for which a prediction was made, with at least as many devices as the plan; nothing where it is not
+/// there any more.
+std::optional<Machine> predictedMachineOf(const runtime::PlanContents &plan, const runtime::Prediction &prediction);
 
 /// What Prediction::machineFile says of a machine: nothing where its name gives an equal one.
 std::string machineFileOf(const Machine &machine);

@@ -222,7 +222,7 @@ std::string PlanSummary::idleText() const {
   if (idle == 0)
     return "";
   return countText(idle, "device") + (idle == 1 ? " stays idle: " : " stay idle: ") +
-         (isSearched() ? "the search found no faster plan with more devices" : "the strategy has no work for more");
+         (isSearched() ? "the search found no better plan with more devices" : "the strategy has no work for more");
 }
 
 double PlanSummary::peakBytes(uint32_t device) const {

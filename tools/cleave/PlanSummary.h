@@ -70,6 +70,8 @@ public:
   /// "17 s for all plans searched; this one is at most 2.0 % above, as simulated 9.1 % above it"; empty without a
   /// bound.
   std::string boundText() const;
+  /// Whether a device of the plan has something to do in the entry.
+  bool isBusy(uint32_t device) const { return devices[device].operators != 0 || devices[device].arenaBytes != 0; }
   /// Devices of the plan that have nothing to do in the entry.
   size_t numIdle() const;
   /// How many, and why; empty where all are busy.

@@ -130,6 +130,14 @@ void TargetOptions::addTo(CLI::App &command) {
   command.add_option("--search-seconds", timeBudget, "take the best plan after so many seconds; 0: search to the end")
       ->check(notNegative)
       ->capture_default_str();
+  command
+      .add_option("--objective", objective,
+                  "what the search makes least: the time of a step (throughput), or what it costs by the prices of the "
+                  "machine file (cost)")
+      ->check(CLI::IsMember({"throughput", "cost"}))
+      ->capture_default_str();
+  command.add_option("--max-step", mostStep, "with --objective cost: the longest that a step may take, as \"1.2 s\"")
+      ->type_name("TIME");
   command.add_flag("--reference", reference, "plain loops for every operator by itself, without fusion and libraries");
   command.add_flag("--no-libraries", noLibraries, "compile every kernel; use none of a library");
   command.add_flag("--no-combine", noCombine, "a message for every gradient: collectives do not share any");
@@ -144,7 +152,8 @@ const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_l
       "--zero",      "--loss",         "--learning-rate", "--lr-schedule",    "--optimizer-options",
       "--clip-norm", "--dtype",        "--batch-norm",    "--no-dropout",     "--seed",
       "--optimizer", "--memory",       "--solver",        "--search-seconds", "--compile-threads",
-      "--buckets",   "--no-combine",   "--tf32",          "--sync",           "--replicas"};
+      "--buckets",   "--no-combine",   "--tf32",          "--sync",           "--replicas",
+      "--objective", "--max-step"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

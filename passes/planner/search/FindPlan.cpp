@@ -3,6 +3,7 @@
 // Sets of devices one after the other, numbers of microbatches in two threads; then what people would choose without a
 // search, for comparison.
 
+#include "passes/planner/search/CheapestPlan.h"
 #include "passes/planner/search/Search.h"
 #include "passes/planner/search/Searcher.h"
 #include "passes/planner/search/Shares.h"
@@ -128,6 +129,8 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
 
 std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
                                                 const SearchRequest &request) {
+  if (request.leastCost)
+    return findCheapestPlan(graph, machine, request);
   SearchRequest guarded = request;
   std::mutex mutex;
   if (request.progress)

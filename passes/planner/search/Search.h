@@ -15,6 +15,7 @@
 #include "passes/planner/solver/Solve.h"
 
 #include <functional>
+#include <limits>
 #include <variant>
 
 namespace cleave::search {
@@ -73,6 +74,10 @@ struct SearchRequest {
   bool considersOthers = true;
   /// What somebody fixed about the splits of operators; axes are those of the mesh that the operator is pinned to.
   FixedFactors fixed;
+  /// Whether the plan whose step costs least is wanted, by the machine's prices, and not the fastest one; it has to
+  /// take at most `mostSeconds`.
+  bool leastCost = false;
+  double mostSeconds = std::numeric_limits<double>::infinity();
   /// Called with a line about the best plan so far, by one thread at a time.
   std::function<void(const std::string &)> progress;
 };

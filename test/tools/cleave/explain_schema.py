@@ -78,9 +78,14 @@ def documents(folder):
     machine, calibrated = os.path.join(folder, "twice.yaml"), os.path.join(folder, "calibrated.plan")
     run("cleave", "calibrate", split + "=1", "-o", machine)
     run("cleave", "compile", model, "--machine", machine, "-o", calibrated)
-    for plan in (predicted, split, stages, calibrated):
+    priced, cheap = os.path.join(folder, "priced.yaml"), os.path.join(folder, "cheap.plan")
+    with open(priced, "w") as file:
+        file.write("device_kinds: { cpu: { driver: cpu, price: 1 USD/h } }\nhosts: [ { devices: [ { kind: cpu, count: 2 } ] } ]\n")
+    run("cleave", "compile", model, "--machine", priced, "--objective", "cost", "-o", cheap)
+    plans = (predicted, split, stages, calibrated, cheap)
+    for plan in plans:
         run("cleave", "explain", plan, "--format", "json", "-o", plan + ".json")
-    return [report] + [plan + ".json" for plan in (predicted, split, stages, calibrated)]
+    return [report] + [plan + ".json" for plan in plans]
 
 
 def main():
