@@ -6,6 +6,8 @@
 
 #include "dialects/dist/Dist.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -28,6 +30,55 @@ double divideSamples(llvm::MutableArrayRef<ShareGroup> groups, int64_t samples) 
   for (const ShareGroup &group : groups)
     last = std::max(last, secondsWith(group, group.samples));
   return last;
+}
+
+/// By group, from none to all: whether they can take so many samples together, each a multiple of its coordinates of at
+/// least one for each, without taking longer than `last`.
+static std::vector<std::vector<bool>> reachableWithin(llvm::ArrayRef<ShareGroup> groups, int64_t samples, double last) {
+  std::vector<std::vector<bool>> reachable(groups.size() + 1, std::vector<bool>(samples + 1, false));
+  reachable[0][0] = true;
+  for (auto [index, group] : llvm::enumerate(groups))
+    for (int64_t before = 0; before <= samples; ++before)
+      for (int64_t each = 1; reachable[index][before]; ++each) {
+        int64_t after = before + each * group.coordinates;
+        if (after > samples || static_cast<double>(each) / group.speed > last)
+          break;
+        reachable[index + 1][after] = true;
+      }
+  return reachable;
+}
+
+std::optional<double> divideEvenly(llvm::MutableArrayRef<ShareGroup> groups, int64_t samples) {
+  std::vector<double> times;
+  for (const ShareGroup &group : groups)
+    for (int64_t each = 1; each * group.coordinates <= samples; ++each)
+      times.push_back(static_cast<double>(each) / group.speed);
+  llvm::sort(times);
+  // What is reachable in less time is reachable in more.
+  auto least = std::partition_point(
+      times.begin(), times.end(), [&](double time) { return !reachableWithin(groups, samples, time).back()[samples]; });
+  if (least == times.end())
+    return std::nullopt;
+  auto reachable = reachableWithin(groups, samples, *least);
+  // Of what is as good, as much as can be in proportion to the speeds.
+  double speed = 0;
+  for (const ShareGroup &group : groups)
+    speed += static_cast<double>(group.coordinates) * group.speed;
+  int64_t left = samples;
+  for (size_t index = groups.size(); index-- > 0;) {
+    ShareGroup &group = groups[index];
+    double wanted = static_cast<double>(samples) * static_cast<double>(group.coordinates) * group.speed / speed;
+    group.samples = 0;
+    for (int64_t each = 1; each * group.coordinates <= left; ++each) {
+      int64_t own = each * group.coordinates;
+      if (static_cast<double>(each) / group.speed <= *least && reachable[index][left - own])
+        if (group.samples == 0 ||
+            std::abs(static_cast<double>(own) - wanted) < std::abs(static_cast<double>(group.samples) - wanted))
+          group.samples = own;
+    }
+    left -= group.samples;
+  }
+  return *least;
 }
 
 namespace {
@@ -137,6 +188,9 @@ private:
     auto plan = planOn(machineOf(machine, first.spec, kind), equal);
     if (!plan)
       return std::nullopt;
+    // Parts are computed as this plan splits the layers, which with other links might be in other ways.
+    if (model > 1)
+      equal.fixed = splitsOf(*plan);
     int64_t samples = graph.batch;
     if (request.training)
       samples = (request.batch ? request.batch : graph.batch) / plan->microbatches;
@@ -148,7 +202,8 @@ private:
     std::vector<ShareGroup> best;
     double bestCompute = -1;
     for (unsigned round = 0; round != mostRounds; ++round) {
-      divideSamples(groups, samples);
+      if (!divideEvenly(groups, samples))
+        divideSamples(groups, samples);
       if (llvm::any_of(groups, [](const ShareGroup &group) { return group.samples < group.coordinates; }))
         break;
       double compute = 0;
@@ -222,9 +277,38 @@ private:
     return (*fewer * above + *more * below) / (below + above);
   }
 
+  /// What a plan of one stage along the axes of data and model cuts.
+  static FixedFactors splitsOf(const FoundPlan &plan) {
+    const FoundStage &stage = plan.stages.front();
+    FixedFactors splits;
+    for (unsigned position = stage.first; position != stage.last; ++position) {
+      FixedSplit &split = splits[plan.operatorAt(position)];
+      split.closed = true;
+      for (auto [axis, factor] : llvm::enumerate(llvm::ArrayRef(stage.factors[position - stage.first]).take_front(2)))
+        if (factor != none)
+          split.axes.emplace_back(axis, factor);
+    }
+    return splits;
+  }
+
+  /// The same where there is but the axis of the model.
+  static FixedFactors withoutData(const FixedFactors &splits) {
+    FixedFactors others;
+    for (const auto &[op, split] : splits) {
+      FixedSplit &made = others[op];
+      made.closed = true;
+      for (auto [axis, factor] : split.axes)
+        if (axis == 1)
+          made.axes.emplace_back(0, factor);
+    }
+    return others;
+  }
+
   /// Of each of as many devices of a kind, alone on a machine, as parts are made.
   std::optional<double> computeInParts(const Kind &kind, int64_t ways, int64_t model, SearchRequest equal) const {
     equal.degrees.data = ways;
+    if (ways == 1)
+      equal.fixed = withoutData(equal.fixed);
     auto plan = planOn(aloneOn(kind, static_cast<size_t>(ways * model)), equal);
     return plan ? std::optional(computeOf(*plan)) : std::nullopt;
   }

@@ -21,6 +21,11 @@ struct ShareGroup {
 /// the group that is done with it first. Returns that largest value.
 double divideSamples(llvm::MutableArrayRef<ShareGroup> groups, int64_t samples);
 
+/// The same, each group taking at least a sample for each of its coordinates and a multiple of their number: blocks of
+/// a group are equal then, also those of dimensions into which the batch is merged, and nothing is exchanged for these.
+/// Nothing where no division is like that.
+std::optional<double> divideEvenly(llvm::MutableArrayRef<ShareGroup> groups, int64_t samples);
+
 /// The best plan of one stage whose batch all devices of the machine share in proportion to their speed (and, where the
 /// kinds have as many devices, whose layers groups of equal devices share). Nothing where devices are alike, where the
 /// request fixes anything about devices or splits, or no such plan fits.

@@ -48,6 +48,50 @@ TEST(Shares, AreDividedBest) {
   }
 }
 
+/// The least time in which the last group is done where groups take multiples of their coordinates, by trying all.
+double leastEvenlyByTrying(llvm::ArrayRef<ShareGroup> groups, int64_t samples) {
+  double least = std::numeric_limits<double>::infinity();
+  const ShareGroup &group = groups.front();
+  for (int64_t each = 1; each * group.coordinates <= samples; ++each) {
+    int64_t left = samples - each * group.coordinates;
+    double own = static_cast<double>(each) / group.speed;
+    if (groups.size() > 1)
+      least = std::min(least, std::max(own, leastEvenlyByTrying(groups.drop_front(), left)));
+    else if (left == 0)
+      least = std::min(least, own);
+  }
+  return least;
+}
+
+TEST(Shares, AreDividedEvenly) {
+  std::mt19937 random(4);
+  unsigned divided = 0;
+  for (unsigned trial = 0; trial != 300; ++trial) {
+    std::vector<ShareGroup> groups(1 + random() % 3);
+    for (ShareGroup &group : groups)
+      group = {1 + static_cast<int64_t>(random() % 4), 0.5 + static_cast<double>(random() % 16) / 4};
+    auto samples = static_cast<int64_t>(1 + random() % 24);
+    std::optional<double> last = divideEvenly(groups, samples);
+    double least = leastEvenlyByTrying(groups, samples);
+    ASSERT_EQ(last.has_value(), least < std::numeric_limits<double>::infinity()) << "trial " << trial;
+    if (!last)
+      continue;
+    ++divided;
+    EXPECT_DOUBLE_EQ(*last, least) << "trial " << trial;
+    int64_t sum = 0;
+    double longest = 0;
+    for (const ShareGroup &group : groups) {
+      EXPECT_GT(group.samples, 0);
+      EXPECT_EQ(group.samples % group.coordinates, 0);
+      sum += group.samples;
+      longest = std::max(longest, static_cast<double>(group.samples / group.coordinates) / group.speed);
+    }
+    EXPECT_EQ(sum, samples);
+    EXPECT_DOUBLE_EQ(longest, least);
+  }
+  EXPECT_GT(divided, 100u);
+}
+
 /// `slow` devices and one that is `faster` times as fast; links cost next to nothing.
 Machine machineOf(unsigned slow, double faster) {
   auto kind = [](const char *name, double speed) {
