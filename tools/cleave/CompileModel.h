@@ -71,6 +71,8 @@ struct CompileRequest {
   std::vector<std::string> extraOutputs = {};
   /// With --strategy auto: how the model was placed before, which the search is to take as it is; null: it chooses.
   const Decision *decision = nullptr;
+  /// It is tried beside another plan: nothing is said of what goes wrong, nor warned of.
+  bool isTrial = false;
 };
 
 /// A plan and where its parameters are.

@@ -3,8 +3,12 @@
 // Compiles a model, again where the plan takes more memory than it may.
 
 #include "passes/cost/Quantity.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/ModelCompiler.h"
+#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/TextTable.h"
+
+#include <set>
 
 using namespace mlir;
 
@@ -49,8 +53,53 @@ static Expected<CompiledModel> compileWithinMemory(const CompileRequest &request
   }
 }
 
-Expected<CompiledModel> compileModel(const CompileRequest &request) {
+/// Seconds of a step, by the simulator; -1 where it was not asked.
+static double simulatedSeconds(const CompiledModel &compiled) {
+  auto plan = openPlan(compiled);
+  const auto &entries = plan ? (*plan)->entries : std::vector<runtime::Entry>();
+  return entries.empty() || !entries.front().prediction ? -1 : entries.front().prediction->simulatedSeconds;
+}
+
+/// Whether the request leaves it to the search how a model infers on devices of several kinds or hosts.
+static bool searchesAmongUnlike(const CompileRequest &request, const CompiledModel &compiled) {
+  const TargetOptions &target = request.target;
+  bool isFree = compiled.strategy == "auto" && !target.train && target.placementFile.empty() &&
+                target.degrees.empty() && target.objective != "cost" && target.memory.empty() && !request.decision;
+  if (!isFree || compiled.plan.empty())
+    return false;
+  auto machine = readMachine(target.machine);
+  std::set<std::string> kinds;
+  if (machine)
+    for (const DeviceSpec &device : machine->devices)
+      kinds.insert(device.kind);
+  return kinds.size() > 1 || (machine && machine->devices.back().host > 0);
+}
+
+/// The simulator sees what the search sums up: loads, stores and exchanges as they follow each other. On devices of
+/// several kinds or hosts, where these differ most, it decides between the plan that was found and equal parts of the
+/// batch.
+static Expected<CompiledModel> compileFaster(const CompileRequest &request) {
   auto compiled = compileWithinMemory(request);
+  if (!compiled || !searchesAmongUnlike(request, *compiled))
+    return compiled;
+  CompileRequest inParts = request;
+  inParts.target.strategy = "data";
+  inParts.target.timeBudget = 0;
+  inParts.target.solver = TargetOptions().solver;
+  inParts.isTrial = true;
+  auto other = ModelCompiler(inParts).run();
+  if (!other)
+    return compiled;
+  double found = simulatedSeconds(*compiled), equal = simulatedSeconds(*other);
+  if (equal < 0 || equal >= found)
+    return compiled;
+  printNote("by the simulator a step takes " + secondsText(found) + " with the plan that the search found, and " +
+            secondsText(equal) + " with the batch in equal parts, as by --strategy data, which is taken");
+  return other;
+}
+
+Expected<CompiledModel> compileModel(const CompileRequest &request) {
+  auto compiled = compileFaster(request);
   if (compiled && !compiled->mixing.empty())
     printWarning(compiled->mixing);
   return compiled;

@@ -39,9 +39,9 @@ public:
     model.keepsDropout = onlyPlans() && !request.target.noDropout;
     result.context = createContext();
     printer.emplace(result.context.get());
-    if (searchedBytes)
-      quiet.emplace(result.context.get(), [](mlir::Diagnostic &diagnostic) {
-        return mlir::success(diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning);
+    if (searchedBytes || request.isTrial)
+      quiet.emplace(result.context.get(), [isTrial = request.isTrial](mlir::Diagnostic &diagnostic) {
+        return mlir::success(isTrial || diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning);
       });
   }
 
@@ -116,7 +116,7 @@ private:
 
   /// Warns of what a first search, where this one repeats it with less memory, has not warned of.
   void warn(const std::string &text) const {
-    if (!searchedBytes)
+    if (!searchedBytes && !request.isTrial)
       printWarning(text);
   }
 
