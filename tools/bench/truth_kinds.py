@@ -20,6 +20,7 @@ import re
 import statistics
 import subprocess
 import tempfile
+import time
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
@@ -304,19 +305,23 @@ def write_placement(row, stages, path):
         file.write("\n".join(groups + meshes) + "\n")
 
 
-def predict_run(row, links, folder):
-    """Seconds and GiB of a run: its stages are stated, so that nothing is left to choose but how operators are cut."""
+def model_of(row, folder):
     hidden, layers, heads = SHAPES[row["model"]]
     model = os.path.join(folder, row["model"] + ".onnx")
     if not os.path.exists(model):
         subprocess.run([CLEAVE, "zoo", "gpt", "--hidden", str(hidden), "--layers", str(layers), "--heads", str(heads),
                         "--sequence", row["seq"], "--vocabulary", row["vocab"], "--batch", "2", "-o", model], check=True,
                        stdout=subprocess.DEVNULL)
+    return model
+
+
+def predict_run(row, links, folder):
+    """Seconds and GiB of a run: its stages are stated, so that nothing is left to choose but how operators are cut."""
     machine, placement, report = (os.path.join(folder, name) for name in ("run.yaml", "run.place.yaml", "run.json"))
     stages, batch = stages_of(row), int(row["global_batch"])
     write_machine(stages, links, machine)
     write_placement(row, stages, placement)
-    subprocess.run([CLEAVE, "compile", model, "--machine", machine, "--strategy", "auto", "--place", placement, "--train",
+    subprocess.run([CLEAVE, "compile", model_of(row, folder), "--machine", machine, "--strategy", "auto", "--place", placement, "--train",
                     "--batch", str(batch), "--microbatches", str(batch // int(row["dp"]) // int(row["microbatch"])),
                     "--schedule", "1f1b", "-o", os.path.join(folder, "run.plan"), "--json", report],
                    check=True, capture_output=True)
@@ -419,11 +424,49 @@ gradients of 16 replicas take 0.10 s, predicted are 0.04 s. The largest error on
 hardly longer than the all-reduces of its tensor groups by themselves, and why is not known. One more run of the file is not
 compared: its seconds are a copy of another's.
 """
+CHOICES = """
+What the planner chooses for the same clusters, with any degrees, microbatches, recomputation and sharding, beside the
+fastest of the plans that were run there, by the same predictions. Search times were measured while other programs ran.
+"""
 
 
-def page(found, runs):
+def choose(runs, folder, temporary):
+    """For each cluster, model and batch of Sailor's runs: the fastest of their plans, as predicted, and the planner's."""
+    links, clusters = links_of(os.path.join(folder, "collectives.csv")), collections.defaultdict(list)
+    for one in runs:
+        if "Aceso" not in cluster_of(one):
+            row = one["row"]
+            clusters[("+" not in row["gpu_kinds"], int(row["gpus"]), row["gpu_kinds"], row["model"], row["global_batch"])].append(one)
+    chosen = []
+    for key, group in sorted(clusters.items()):
+        row, machine, report = group[0]["row"], os.path.join(temporary, "run.yaml"), os.path.join(temporary, "run.json")
+        write_machine(stages_of(row), links, machine)
+        begin = time.monotonic()
+        subprocess.run([CLEAVE, "compile", model_of(row, temporary), "--machine", machine, "--train", "--batch", row["global_batch"],
+                        "-o", os.path.join(temporary, "run.plan"), "--json", report], check=True, capture_output=True)
+        seconds = time.monotonic() - begin
+        with open(report, encoding="utf-8") as file:
+            chosen.append((row, min(one["seconds"] for one in group), json.load(file), seconds))
+    return chosen
+
+
+def choice_table(chosen):
+    lines = ["| cluster | model | batch | fastest measured plan, predicted s | the planner's s | gap | degrees, microbatches | idle | search s |",
+             "|---|---|---:|---:|---:|---:|---|---|---:|"]
+    for row, fastest, found, seconds in chosen:
+        idle = " + ".join(f"{kind['devices'] - kind['busy_devices']} {kind['name']}" for kind in found["kinds"]
+                          if kind["busy_devices"] < kind["devices"])
+        degrees = " x ".join(f"{name} {ways}" for name, ways in found["degrees"].items())
+        lines.append(f"| {row['gpu_kinds'].replace('+', ' + ').replace(':', ' x ')} | {row['model']} | {row['global_batch']} | "
+                     f"{fastest:.3f} | {found['predicted_step_seconds']:.3f} | {percent(found['gap'])} | {degrees}, "
+                     f"{found['microbatches']} | {idle} | {seconds:.0f} |")
+    return lines
+
+
+def page(found, runs, chosen):
     summary, worst = tables(found)
-    return "\n".join([TEXT, *summary, AFTER, *worst, RUNS, *run_table(runs), MIXED, *mixed_table(runs), RUNS_AFTER])
+    return "\n".join([TEXT, *summary, AFTER, *worst, RUNS, *run_table(runs), MIXED, *mixed_table(runs), RUNS_AFTER, CHOICES,
+                      *choice_table(chosen), ""])
 
 
 def write(text):
@@ -449,7 +492,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         found = compare(rows, folder)
         runs = compare_runs(arguments.folder, folder)
-    text = page(found, runs)
+        chosen = choose(runs, arguments.folder, folder)
+    text = page(found, runs, chosen)
     if arguments.write:
         write(text)
     print(text)
