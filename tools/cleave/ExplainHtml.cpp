@@ -5,6 +5,7 @@
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/Figures.h"
 #include "tools/cleave/GraphView.h"
+#include "tools/cleave/KindSummary.h"
 #include "tools/cleave/ScheduleNames.h"
 #include "tools/cleave/TextTable.h"
 
@@ -100,6 +101,9 @@ private:
     fact("schedule", scheduleText(*prediction));
     fact("rate", summary.modelFlopsText());
     fact("idle devices", summary.idleText());
+    for (const auto &[kind, busy] : kindTexts(summary))
+      fact(text("kind " + kind), busy);
+    fact("cost of a step", priceText(summary));
     fact("lower bound", summary.boundText());
   }
 

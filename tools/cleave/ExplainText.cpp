@@ -30,16 +30,10 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
 
 /// What the devices of each kind contribute, where there are several kinds, and what a step costs.
 static void printKinds(raw_ostream &out, const PlanSummary &summary) {
-  std::vector<KindSummary> kinds = summarizeKinds(summary);
-  if (kinds.size() > 1)
-    for (const KindSummary &kind : kinds)
-      out << "kind " << shortened(kind.name, lineWidth() / 3) << ": " << kind.busy << " of "
-          << countText(kind.devices, "device") << " busy, " << fixedText(100 * kind.share, 1) << " % of the work\n";
-  if (auto price = summarizePrice(summary)) {
-    size_t busy = summary.devices.size() - summary.numIdle();
-    out << "a step costs " << significantText(price->perStep) << " USD, " << significantText(price->perHour)
-        << " USD an hour for " << countText(busy, busy == summary.devices.size() ? "device" : "busy device") << "\n";
-  }
+  for (const auto &[kind, text] : kindTexts(summary))
+    out << "kind " << shortened(kind, lineWidth() / 3) << ": " << text << "\n";
+  if (std::string price = priceText(summary); !price.empty())
+    out << "a step costs " << price << "\n";
 }
 
 /// What a step computes besides the model: the plan's settings, by the options that give them.

@@ -5,6 +5,7 @@
 #include "tools/cleave/KindSummary.h"
 
 #include "passes/cost/Price.h"
+#include "tools/cleave/Figures.h"
 #include "tools/cleave/PlanMachine.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -52,6 +53,25 @@ std::optional<PlanPrice> summarizePrice(const PlanSummary &summary) {
       busy.push_back(device);
   double perHour = pricePerHour(*machine, busy);
   return PlanPrice{perHour, priceOf(perHour, summary.prediction()->bestSeconds())};
+}
+
+std::vector<std::pair<std::string, std::string>> kindTexts(const PlanSummary &summary) {
+  std::vector<KindSummary> kinds = summarizeKinds(summary);
+  std::vector<std::pair<std::string, std::string>> texts;
+  if (kinds.size() > 1)
+    for (const KindSummary &kind : kinds)
+      texts.emplace_back(kind.name, std::to_string(kind.busy) + " of " + countText(kind.devices, "device") + " busy, " +
+                                        fixedText(100 * kind.share, 1) + " % of the work");
+  return texts;
+}
+
+std::string priceText(const PlanSummary &summary) {
+  auto price = summarizePrice(summary);
+  if (!price)
+    return "";
+  size_t busy = summary.devices.size() - summary.numIdle();
+  return significantText(price->perStep) + " USD, " + significantText(price->perHour) + " USD an hour for " +
+         countText(busy, busy == summary.devices.size() ? "device" : "busy device");
 }
 
 } // namespace cleave::tool

@@ -29,6 +29,12 @@ std::vector<KindSummary> summarizeKinds(const PlanSummary &summary);
 /// Nothing where the machine has no prices, or the step no prediction.
 std::optional<PlanPrice> summarizePrice(const PlanSummary &summary);
 
+/// By kind of device, where there are several: "2 of 8 devices busy, 12.5 % of the work".
+std::vector<std::pair<std::string, std::string>> kindTexts(const PlanSummary &summary);
+
+/// "0.0123 USD, 4 USD an hour for 2 busy devices"; empty where there are no prices.
+std::string priceText(const PlanSummary &summary);
+
 } // namespace cleave::tool
 
 #endif // CLEAVE_TOOLS_CLEAVE_KINDSUMMARY_H
