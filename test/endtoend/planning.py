@@ -285,7 +285,8 @@ def shared_cores(folder):
     with cores of their own, and the plan found is simulated no slower than the one for as many devices as have cores."""
     def answers(model, flags, *machine):
         found = plan(model, cores_file(folder, *machine), *flags)
-        return found["searched_step_seconds"], step_seconds(found)
+        # Where the simulator preferred equal parts of the batch, the search has not costed the plan.
+        return found.get("searched_step_seconds", step_seconds(found)), step_seconds(found)
 
     def compare(item):
         (name, sizes, flags), devices, each = item
@@ -484,11 +485,6 @@ def random_machine(choose, path):
                    + "\n")
 
 
-# Where the simulator finds a plan of equal parts up to 16 % faster than the one that the search takes for faster: LSTMs whose
-# gates groups of two and four devices share on some of the machines.
-KNOWN_SLOWER = {("lstm", 4, "data"), ("lstm", 10, "data")}
-
-
 def machines(folder, count=20, every=False):
     """Inference on random machines: no strategy is faster than what the search chooses, and where one fits, so does it. A
     model a machine, by turns, or with `every` all."""
@@ -508,7 +504,7 @@ def machines(folder, count=20, every=False):
         worst = []
         for strategy in ("data", "tensor", "pipeline"):
             theirs = plan(model, machine, *flags, "--strategy", strategy, expect=(DONE, INFEASIBLE, USAGE))
-            if theirs and (name, number, strategy) not in KNOWN_SLOWER and not (ours and step_seconds(ours) <= (1 + ROUNDING) * step_seconds(theirs)):
+            if theirs and not (ours and step_seconds(ours) <= (1 + ROUNDING) * step_seconds(theirs)):
                 worst.append(f"{strategy} {step_seconds(theirs)} s")
         text = f"{step_seconds(ours):.6g} s" if ours else "no plan"
         print(f"{'slower' if worst else 'fastest'} {subject}: {text} {', '.join(worst)}", flush=True)

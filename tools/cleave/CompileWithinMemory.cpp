@@ -60,7 +60,8 @@ static double simulatedSeconds(const CompiledModel &compiled) {
   return entries.empty() || !entries.front().prediction ? -1 : entries.front().prediction->simulatedSeconds;
 }
 
-/// Whether the request leaves it to the search how a model infers on devices of several kinds or hosts.
+/// Whether the request leaves it to the search how a model infers on devices of several kinds or hosts, or on several
+/// that are only planned for, where nobody waits for kernels.
 static bool searchesAmongUnlike(const CompileRequest &request, const CompiledModel &compiled) {
   const TargetOptions &target = request.target;
   bool isFree = compiled.strategy == "auto" && !target.train && target.placementFile.empty() &&
@@ -72,7 +73,10 @@ static bool searchesAmongUnlike(const CompileRequest &request, const CompiledMod
   if (machine)
     for (const DeviceSpec &device : machine->devices)
       kinds.insert(device.kind);
-  return kinds.size() > 1 || (machine && machine->devices.back().host > 0);
+  if (!machine || machine->devices.size() < 2)
+    return false;
+  const DeviceSpec &last = machine->devices.back();
+  return kinds.size() > 1 || last.host > 0 || last.driver == "null";
 }
 
 /// The simulator sees what the search sums up: loads, stores and exchanges as they follow each other. On devices of
