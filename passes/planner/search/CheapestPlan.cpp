@@ -98,7 +98,8 @@ std::vector<PartOfMachine> partsOf(const Machine &machine) {
 /// "0.01234"
 static std::string numberText(double value) {
   std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.4g", value);
+  llvm::raw_string_ostream stream(text);
+  stream << llvm::format("%.4g", value);
   return text;
 }
 
