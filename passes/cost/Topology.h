@@ -7,8 +7,8 @@
 //   device ── switch ── host       a host's `switches`
 //   device ── device               a host's `pairs`
 //   device ── host                 two devices that have none of these: half the memory's bandwidth, as a copy reads
-//   and
-//                                  writes, and 5 us from device to device; 10 GB/s where the memory is not known either
+//                                  and writes, and 5 us from device to device; 10 GB/s where the memory is not known
+//                                  either
 //   host ── network                10 Gb/s and 50 us between hosts where nothing is said
 //   network ── zone ── network     a machine's `links` between the hosts of two zones, or of one
 //
