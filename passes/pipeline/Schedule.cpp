@@ -117,6 +117,16 @@ static constexpr ScheduleRow table[] = {
      .mostStages = asManyStages,
      .ramp = rampOfAll,
      .weightDelay = 1},
+    {.name = "pipedream",
+     .summary =
+         "1f1b that goes on from step to step, each microbatch with the newest weights at its forward, which are "
+         "stashed for its backward (PipeDream, Narayanan et al. 2019)",
+     .order = orderInterleaved,
+     .chunksInFlight = keptByLater,
+     .mostStages = asManyStages,
+     .ramp = rampOfAll,
+     .weightDelay = 1,
+     .delaysBegunOnly = true},
     {.name = "gpipe",
      .summary = "all forward, then all backward (Huang et al. 2019): the seconds of 1f1b in more memory",
      .order = orderGPipe,

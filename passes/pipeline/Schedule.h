@@ -78,6 +78,9 @@ struct ScheduleRow {
   /// step fills and drains the pipeline. Else the pipeline drains only where training pauses: what stages do is `order`
   /// of the microbatches of all steps in a row, and they keep a version of their weights more for each step of delay.
   unsigned weightDelay = 0;
+  /// Whether the delay is only that of the microbatches which a stage begins before its update, so that a version is
+  /// kept for them alone and the last stage has no delay (weight stashing); else all microbatches have it.
+  bool delaysBegunOnly = false;
 
   /// Whether the stages must be a chain with as many chunks as the schedule has. Others can follow its rule in any
   /// graph of stages: `forwardsFirst`, or backwards.

@@ -53,9 +53,32 @@ FailureOr<dfg::ReadOp> StepWriter::readInFlight(StringRef name, RankedTensorType
   return read;
 }
 
+static bool reads(dfg::GraphOp graph, StringRef parameter) {
+  return llvm::any_of(graph.getBody().front().getOps<dfg::ReadOp>(),
+                      [&](dfg::ReadOp read) { return read.getParameter() == parameter; });
+}
+
+bool StepWriter::isDelayed(FlatSymbolRefAttr parameter) {
+  if (writers.contains(parameter))
+    return false;
+  if (part == StepPart::Fill)
+    return reads(module.lookupSymbol<dfg::GraphOp>(trainGraphName), previousName(parameter.getValue()));
+  if (!options.schedule->delaysBegunOnly)
+    return true;
+  return llvm::any_of(forward.getBody().front().getOps<dfg::ReadOp>(), [&](dfg::ReadOp read) {
+    return read.getParameterAttr() == parameter &&
+           llvm::any_of(read->getUsers(), [&](Operation *user) { return numAhead[stageOf.lookup(user)] != 0; });
+  });
+}
+
+Value StepWriter::versionOf(Batch &batch, dfg::ReadOp read, unsigned number, unsigned stage) {
+  bool isNewest = options.schedule->delaysBegunOnly && !isCarried(batch, number, stage);
+  return (isNewest ? batches[1] : batch).shared.lookup(read.getResult());
+}
+
 LogicalResult StepWriter::readPrevious(Parameter &parameter) {
   parameter.previous = parameter.read;
-  if (part == StepPart::Whole || part == StepPart::Fill || writers.contains(parameter.read.getParameterAttr()))
+  if (part == StepPart::Whole || part == StepPart::Fill || !isDelayed(parameter.read.getParameterAttr()))
     return success();
   auto read =
       readInFlight(previousName(parameter.read.getParameter()), cast<RankedTensorType>(parameter.read.getType()),
@@ -179,8 +202,9 @@ LogicalResult StepWriter::carry() {
     return writeState(FlatSymbolRefAttr::get(builder.getContext(), name), location, value, mesh, layout);
   };
   for (auto &[name, parameter] : parameters)
-    if (!writers.contains(name) && failed(leave(previousName(parameter.read.getParameter()), parameter.read,
-                                                dist::getPlace(parameter.read).getMesh(), parameter.home)))
+    if (isDelayed(parameter.read.getParameterAttr()) &&
+        failed(leave(previousName(parameter.read.getParameter()), parameter.read,
+                     dist::getPlace(parameter.read).getMesh(), parameter.home)))
       return failure();
   for (auto &[key, value] : carried) {
     if (!value.isRead)

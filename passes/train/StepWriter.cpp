@@ -210,13 +210,13 @@ LogicalResult StepWriter::writeForward(Batch &batch, unsigned number, unsigned s
   return gatherFor(copies, stage);
 }
 
-FailureOr<Value> StepWriter::valueOf(Batch &batch, dfg::ReadOp read, unsigned number) {
+FailureOr<Value> StepWriter::valueOf(Batch &batch, dfg::ReadOp read, unsigned number, Operation *user) {
   Operation *writer = writers.lookup(read.getParameterAttr());
   // The next batch follows the step's.
   bool isAhead = &batch != &batches[0];
   bool isFirst = number == 0 && (!isAhead || part == StepPart::Fill);
   if (!writer || isFirst || (number != 0 && isCarried(batch, number - 1, stageOf.lookup(writer))))
-    return batch.shared.lookup(read.getResult());
+    return versionOf(batch, read, number, stageOf.lookup(user));
   auto &before = number == 0 ? batches[0].microbatches.back() : batch.microbatches[number - 1];
   auto next = before.nextValues.find(read.getParameterAttr());
   if (next != before.nextValues.end())
@@ -232,7 +232,7 @@ LogicalResult StepWriter::provide(Batch &batch, unsigned number, OpOperand &oper
   Value value = operand.get();
   if (Operation *producer = value.getDefiningOp()) {
     if (auto read = dyn_cast<dfg::ReadOp>(producer); read && followsItsUsers(producer)) {
-      FailureOr<Value> known = valueOf(batch, read, number);
+      FailureOr<Value> known = valueOf(batch, read, number, operand.getOwner());
       if (failed(known))
         return failure();
       microbatch.values.map(value, *known);

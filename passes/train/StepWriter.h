@@ -77,7 +77,7 @@ private:
   /// A parameter that the step reads, and writes if it is trained or the forward graph writes it.
   struct Parameter {
     dfg::ReadOp read; ///< In the step, placed at home.
-    /// The version that gradients are of: the same one, but in a pipeline that does not drain.
+    /// The version before it, with which a pipeline that does not drain has begun the batch; else the same one.
     dfg::ReadOp previous;
     dist::Layout home;    ///< Of it.
     dist::Layout updated; ///< As the optimizer works on it.
@@ -141,9 +141,9 @@ private:
 
   mlir::LogicalResult writeForward(Batch &batch, unsigned number, unsigned stage);
 
-  /// The parameter as a microbatch sees it: what the graph itself wrote in the one before, whichever task comes first,
-  /// or the read. Fails, with a diagnostic, where the one before has not written it yet.
-  llvm::FailureOr<mlir::Value> valueOf(Batch &batch, dfg::ReadOp read, unsigned number);
+  /// The parameter as an operator of a microbatch sees it: what the graph itself wrote in the one before, whichever
+  /// task comes first, or the read. Fails, with a diagnostic, where the one before has not written it yet.
+  llvm::FailureOr<mlir::Value> valueOf(Batch &batch, dfg::ReadOp read, unsigned number, mlir::Operation *user);
 
   /// Makes the operand known to the microbatch: what all share, its samples of an input, or what the step before left.
   mlir::LogicalResult provide(Batch &batch, unsigned number, mlir::OpOperand &operand);
@@ -155,6 +155,12 @@ private:
 
   /// Fails, with a diagnostic, where the options do not go with a schedule that does not drain.
   mlir::LogicalResult checkDelay();
+
+  /// Whether microbatches work with the version of a parameter before the newest.
+  bool isDelayed(mlir::FlatSymbolRefAttr parameter);
+
+  /// The version of a parameter that a microbatch's task of a stage works with.
+  mlir::Value versionOf(Batch &batch, dfg::ReadOp read, unsigned number, unsigned stage);
 
   /// Reads the version of a parameter with which the step's batch was begun.
   mlir::LogicalResult readPrevious(Parameter &parameter);

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Pipelines that go on from step to step with weights of one step before (--schedule 2bw). `numpy`: a perceptron on two,
-# three and four devices against a direct simulation of W(t+1) = W(t) - update(gradient of f at W(t-1) on batch t) in
-# NumPy, with derivatives by hand, under three optimizers; in parts that checkpoints divide; and going on under another
-# schedule. `torch`: the same with batch normalization in PyTorch, and masks of dropout. `fashion-mnist`: the zoo's LeNet
-# on two devices, whose accuracy after ten epochs must be within 1 % of that of synchronous steps.
+# Pipelines that go on from step to step with weights of one step before (--schedule 2bw and pipedream). `numpy`: a
+# perceptron on two, three and four devices against a direct simulation in NumPy, with derivatives by hand, under three
+# optimizers: W(t+1) = W(t) - update(gradient of f at W(t-1) on batch t) for 2bw; for pipedream the gradient of
+# microbatch m is of W(t-1) on stage i of p where m < p - 1 - i, else of W(t). The same in parts that checkpoints divide,
+# and going on under another schedule. `torch`: 2bw with batch normalization in PyTorch, and masks of dropout.
+# `fashion-mnist`: the zoo's LeNet on two devices, whose accuracy after ten epochs must be within 1 % of that of
+# synchronous steps.
 
 import itertools
 import json
@@ -80,7 +82,14 @@ def step_of(optimizer, state, name, weight, gradient, number):
     return weight - RATE * (mean / (1 - 0.9 ** number)) / (numpy.sqrt(square / (1 - 0.999 ** number)) + 1e-8)
 
 
-def simulate(weights, x, target, optimizer, delay, pauses=()):
+def begun_early(stages, name):
+    """Of a pipeline whose stages have these layers: how many microbatches of a batch the stage of a weight begins before
+    its update of the batch before."""
+    stage = next(stage for stage, layers in enumerate(stages) if int(name[1:]) in layers)
+    return len(stages) - 1 - stage
+
+
+def simulate(weights, x, target, optimizer, schedule, stages, microbatches, pauses=()):
     """The losses of all steps and the weights after them. `pauses`: steps behind which the pipeline is drained."""
     now = {name: array.astype(numpy.float64) for name, array in weights.items()}
     losses, state = [], {}
@@ -90,8 +99,13 @@ def simulate(weights, x, target, optimizer, delay, pauses=()):
             if len(losses) in pauses:
                 before = now
             which = order[begin:begin + BATCH]
-            loss, gradient = gradients(before if delay else now, x[which], target[which])
-            losses.append(loss)
+            parts = []
+            for number, part in enumerate(numpy.split(numpy.array(which), microbatches)):
+                isOld = lambda name: schedule == "2bw" or (schedule == "pipedream" and number < begun_early(stages, name))
+                seen = {name: before[name] if isOld(name) else now[name] for name in now}
+                parts.append(gradients(seen, x[part], target[part]))
+            losses.append(numpy.mean([loss for loss, _ in parts]))
+            gradient = {name: numpy.mean([part[name] for _, part in parts], axis=0) for name in now}
             before, now = now, {name: step_of(optimizer, state, name, array, gradient[name], len(losses))
                                 for name, array in now.items()}
     return losses, now
@@ -107,6 +121,9 @@ PLACES = {
     "two by two": "groups: { a: [dense0, tanh0, dense1, tanh1], b: [dense2, tanh2, dense3] }\n"
                   "devices: { a: [0, 1], b: [2, 3] }\nsplits: { \"dense*\": { batch: x } }\n",
 }
+# By name: the layers of each stage.
+STAGES = {"two": [(0, 1), (2, 3)], "three": [(0,), (1,), (2, 3)], "four": [(0,), (1,), (2,), (3,)],
+          "two by two": [(0, 1), (2, 3)]}
 COUNTS = {"two": 2, "three": 3, "four": 4, "two by two": 4}
 CASES = [("two", 2, "sgd"), ("two", 4, "momentum"), ("two", 6, "adam"), ("three", 3, "sgd"), ("three", 6, "adam"),
          ("three", 12, "momentum"), ("four", 4, "adam"), ("four", 6, "sgd"), ("two by two", 3, "momentum"),
@@ -143,39 +160,59 @@ def compare_with_numpy(folder):
     for place, microbatches, optimizer, *more in CASES:
         name = " ".join([f"{place}, {microbatches} microbatches, {optimizer}", *more])
         options = ["--optimizer", optimizer, "--microbatches", str(microbatches), *more]
-        late, now = (simulate(weights, x, target, optimizer, delay) for delay in (True, False))
-        # The two must differ by far more than is tolerated, or nothing is tested.
-        checks.add(max(abs(numpy.subtract(late[0], now[0]))) > 1e-2 * max(now[0]), f"{name}: the delay shows",
-                   cleave("--version"))
-        run(*compiled(place, *options, "--schedule", "2bw"))
-        run("verify", path("net.plan"))
-        for in_flight in ("1", "3"):
-            compare(f"{name}, {in_flight} in flight", trained("--in-flight", in_flight), late)
+        now, late, stashed = (simulate(weights, x, target, optimizer, schedule, STAGES[place], microbatches)
+                              for schedule in ("1f1b", "2bw", "pipedream"))
+        # Schedules must differ by far more than is tolerated, or nothing is tested.
+        for first, second in itertools.combinations((now, late, stashed), 2):
+            checks.add(max(abs(numpy.subtract(first[0], second[0]))) > 1e-3 * max(now[0]), f"{name}: the delay shows",
+                       cleave("--version"))
+        for schedule, wanted in (("2bw", late), ("pipedream", stashed)):
+            run(*compiled(place, *options, "--schedule", schedule))
+            run("verify", path("net.plan"))
+            for in_flight in ("1", "3"):
+                compare(f"{name}, {schedule}, {in_flight} in flight", trained("--in-flight", in_flight), wanted)
         run(*compiled(place, *options, "--schedule", "1f1b"))
         compare(f"{name}, 1f1b", trained(), now)
-    parts(checks, path, data, compiled, trained, compare, lambda *options: simulate(weights, x, target, *options))
+    simulated = lambda schedule, place, *pauses: simulate(weights, x, target, "adam", schedule, STAGES[place], 3, pauses)
+    for schedule in ("2bw", "pipedream"):
+        parts(checks, path, data, compiled, trained, compare, schedule, simulated)
+    memory(checks, compiled, path)
     refusals(checks, compiled, path)
     checks.report()
 
 
-def parts(checks, path, data, compiled, trained, compare, simulated):
+def parts(checks, path, data, compiled, trained, compare, schedule, simulated):
     """Where a checkpoint is, the pipeline is empty: a run that goes on there is one that was not interrupted, bit by bit,
     and may go on under any schedule."""
     options = ["--optimizer", "adam", "--microbatches", "3"]
-    run(*compiled("three", *options, "--schedule", "2bw"))
-    whole = trained("--checkpoint", path("whole"), "--checkpoint-every", "4")
-    compare("checkpoints", whole, simulated("adam", True, (4, 8, 12)))
+    folder = lambda name: path(f"{schedule}-{name}")
+    run(*compiled("three", *options, "--schedule", schedule))
+    whole = trained("--checkpoint", folder("whole"), "--checkpoint-every", "4")
+    compare(f"{schedule}: checkpoints", whole, simulated(schedule, "three", 4, 8, 12))
     losses = []
     for steps in ("4", "8", "14"):
-        found = trained("--checkpoint", path("parts"), "--checkpoint-every", "4", "--resume", "--steps", steps)
+        found = trained("--checkpoint", folder("parts"), "--checkpoint-every", "4", "--resume", "--steps", steps)
         losses += found[0]
-    checks.close("resumed: losses", losses, whole[0], 0)
+    checks.close(f"{schedule}, resumed: losses", losses, whole[0], 0)
     for name, array in whole[1].items():
-        checks.close(f"resumed: {name}", found[1][name], array, 0)
-    run("train", path("net.plan"), *data, "--steps", "4", "--checkpoint", path("moved"))
+        checks.close(f"{schedule}, resumed: {name}", found[1][name], array, 0)
+    run("train", path("net.plan"), *data, "--steps", "4", "--checkpoint", folder("moved"))
     run(*compiled("two", *options, "--schedule", "1f1b"))
-    moved = trained("--checkpoint", path("moved"), "--resume", "--steps", "5")
-    checks.close("moved: loss", moved[0], simulated("adam", True, (4,))[0][4], 1e-4)
+    moved = trained("--checkpoint", folder("moved"), "--resume", "--steps", "5")
+    checks.close(f"{schedule}, moved: loss", moved[0], simulated(schedule, "three", 4)[0][4], 1e-4)
+
+
+def memory(checks, compiled, path):
+    """The last stage has no delay under pipedream, and no second version of its weights, which 2bw keeps on all."""
+    peaks = {}
+    for schedule in ("2bw", "pipedream"):
+        run(*compiled("two", "--microbatches", "4", "--optimizer", "sgd", "--schedule", schedule))
+        result = run("simulate", path("net.plan"), "--json", path("s.json"))
+        with open(path("s.json"), encoding="utf-8") as file:
+            peaks[schedule] = json.load(file)["predicted_peak_bytes"]
+    weights = 4 * sum(rows * columns + columns for rows, columns in list(zip(SIZES, SIZES[1:]))[2:])
+    saved = [old - new for old, new in zip(peaks["2bw"], peaks["pipedream"])]
+    checks.add(saved[1] >= weights and saved[0] < weights, f"memory: the last stage saves {saved[1]} of {weights} bytes", result)
 
 
 def refusals(checks, compiled, path):
@@ -283,7 +320,7 @@ def fashion_mnist(folder):
         file.write('groups: { a: ["conv1*", "pool1*"], b: ["conv2*", "pool2*", "flatten*", "fc*"] }\n'
                    'devices: { a: 0, b: 1 }\n')
     # Seeds differ by as much as schedules do.
-    accuracies, failures = {"1f1b": [], "2bw": []}, []
+    accuracies, failures = {"1f1b": [], "2bw": [], "pipedream": []}, []
     for schedule, seed in itertools.product(accuracies, ("3", "4")):
         run("compile", path("lenet.onnx"), "--machine", "host:2x1", "--place", path("place.yaml"), "--train", "--loss",
             "cross-entropy", "--optimizer", "adam", "--learning-rate", "0.001", "--microbatches", "8", "--schedule", schedule,
@@ -294,8 +331,9 @@ def fashion_mnist(folder):
         print(schedule, result.output, sep="\n")
         with open(path("r.json"), encoding="utf-8") as file:
             accuracies[schedule].append(json.load(file)["epochs"][-1]["eval_accuracy"])
-    if numpy.mean(accuracies["2bw"]) < numpy.mean(accuracies["1f1b"]) - 0.01:
-        failures.append((f"accuracies {accuracies}, expected means within 1 %", result))
+    for schedule in ("2bw", "pipedream"):
+        if numpy.mean(accuracies[schedule]) < numpy.mean(accuracies["1f1b"]) - 0.01:
+            failures.append((f"{schedule}: accuracies {accuracies}, expected means within 1 %", result))
     report(failures, 1)
 
 
