@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <numeric>
 
 namespace cleave::runtime {
 
@@ -37,6 +38,7 @@ public:
         for (State &state : states)
           state.waited = 0;
         result.ahead.clear();
+        result.between.clear();
       }
       if (!advance())
         break;
@@ -45,11 +47,11 @@ public:
     auto made = static_cast<double>(finished - fromFinished);
     result.stepSeconds = made > 0 ? seconds / made * replicas.count : 0;
     result.versionsPerSecond = seconds > 0 ? static_cast<double>(versions - fromVersions) / seconds : 0;
-    double begun = 0;
-    for (double count : result.ahead)
-      begun += count;
-    for (double &count : result.ahead)
-      count /= std::max(1.0, begun);
+    for (std::vector<double> *counts : {&result.ahead, &result.between}) {
+      double all = std::accumulate(counts->begin(), counts->end(), 0.0);
+      for (double &count : *counts)
+        count /= std::max(1.0, all);
+    }
     for (const State &state : states)
       result.waiting.push_back(seconds > 0 ? state.waited / seconds : 0);
     return result;
@@ -63,6 +65,7 @@ private:
     double waited = 0;      ///< seconds
     uint64_t steps = 0;     ///< of an exchange, that are to be done after this one
     bool exchanges = false; ///< computes what an exchange needs
+    uint64_t version = 0;   ///< with which it began
   };
 
   uint64_t stepsOfExchange() const { return std::max<uint64_t>(1, replicas.localSteps); }
@@ -75,7 +78,7 @@ private:
       uint64_t ahead = clocks.ahead(replica);
       result.ahead.resize(std::max<size_t>(result.ahead.size(), ahead + 1));
       result.ahead[ahead] += 1;
-      state = {Doing::Computes, each[replica].step, now, state.waited, stepsOfExchange() - 1, false};
+      state = {Doing::Computes, each[replica].step, now, state.waited, stepsOfExchange() - 1, false, versions};
     }
   }
 
@@ -168,13 +171,16 @@ private:
 
   void endVersion() {
     isMaking = false;
-    ++versions;
     for (uint32_t replica : making) {
+      uint64_t between = versions - states[replica].version;
+      result.between.resize(std::max<size_t>(result.between.size(), between + 1));
+      result.between[between] += 1;
       for (uint64_t step = 0; step != stepsOfExchange(); ++step)
         clocks.advance(replica);
       finished += stepsOfExchange();
       states[replica].doing = Doing::Waits;
     }
+    ++versions;
   }
 
   const Replicas &replicas;

@@ -26,6 +26,8 @@ struct ReplicaSimulation {
   double versionsPerSecond = 0;
   /// Element i: the share of the steps that began i steps ahead of the slowest replica.
   std::vector<double> ahead;
+  /// Element i: the share of the steps during which others made i versions.
+  std::vector<double> between;
   /// By replica: the share of the time that it waits for others or the keeper.
   std::vector<double> waiting;
 };

@@ -7,6 +7,8 @@
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/OutputFile.h"
+#include "tools/cleave/PlanMachine.h"
+#include "tools/cleave/ReplicaTimes.h"
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/Verify.h"
@@ -133,10 +135,19 @@ Error explain(const ExplainOptions &options) {
   if (options.format == "html")
     return writeOutput(options.output,
                        [&](llvm::raw_ostream &out) { explainAsHtml(out, summary, timelineOf(*plan, summary)); });
-  if (options.op.empty())
+  if (options.op.empty()) {
+    // Where nobody knows the machine, nothing is expected.
+    std::string expected;
+    if (auto machine = machineOf(*plan, entry, ""); (*plan)->replicas && machine) {
+      llvm::raw_string_ostream text(expected);
+      if (Error error = explainReplicas(text, *plan, *machine))
+        return error;
+    }
     return writeOutput(options.output, [&](llvm::raw_ostream &out) {
       explainAsText(out, summary, options.all ? Detail::All : Detail::Folded);
+      out << expected;
     });
+  }
   auto index = findOperator(entry, options.op);
   if (!index)
     return index.error();

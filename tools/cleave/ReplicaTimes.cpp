@@ -98,6 +98,26 @@ std::string replicasText(const runtime::Replicas &replicas) {
   return text + ", none more than " + countText(*replicas.bound, "step") + " ahead of the slowest";
 }
 
+/// How often each number occurs, or, of many, where they lie.
+static std::string distributionText(const std::vector<double> &shares) {
+  constexpr size_t few = 12;
+  std::string text;
+  if (shares.size() <= few) {
+    for (auto [number, share] : llvm::enumerate(shares))
+      if (share > 0)
+        text += llvm::formatv("{0}{1} ({2:P0})", text.empty() ? "" : " ", number, share);
+    return text;
+  }
+  double mean = 0, before = 0;
+  size_t most = 0;
+  for (auto [number, share] : llvm::enumerate(shares)) {
+    mean += static_cast<double>(number) * share;
+    most = before < 0.9 ? number : most;
+    before += share;
+  }
+  return llvm::formatv("{0:f1} on average, {1} or fewer for nine of ten, {2} at most", mean, most, shares.size() - 1);
+}
+
 Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine,
                     const Slowdowns &slowdowns) {
   auto own = timeReplicas(plan, machine, slowdowns);
@@ -107,11 +127,8 @@ Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Mac
       << llvm::formatv("predicted: {0:f3} ms a step of the run, as many batches as there are replicas\n",
                        own->stepSeconds * 1e3);
   if (!plan->replicas->areTogether()) {
-    out << "steps ahead of the slowest at their beginning:";
-    for (auto [ahead, share] : llvm::enumerate(own->ahead))
-      if (share > 0)
-        out << llvm::formatv(" {0} ({1:P0})", ahead, share);
-    out << "\n";
+    out << "steps ahead of the slowest at their beginning: " << distributionText(own->ahead) << "\n"
+        << "versions that others make during a step: " << distributionText(own->between) << "\n";
     runtime::Replicas together = *plan->replicas;
     together.bound = 0;
     auto barrier = timeReplicas(plan, machine, slowdowns, &together);
@@ -122,6 +139,25 @@ Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Mac
   out << "waiting for others or for the keeper of the parameters:";
   for (auto [number, share] : llvm::enumerate(own->waiting))
     out << llvm::formatv("{0} replica {1} {2:P0}", number ? "," : "", number, share);
+  out << "\n";
+  return Error::success();
+}
+
+Error explainReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine) {
+  // A device that is shared with another program, say.
+  constexpr double slower = 2;
+  const Slowdowns straggler = {{plan->replicas->count - 1, slower}};
+  out << "\nexpected of the replicas\n";
+  if (Error error = printReplicas(out, plan, machine, {}))
+    return error;
+  auto even = timeReplicas(plan, machine, {}), uneven = timeReplicas(plan, machine, straggler);
+  for (const auto *times : {&even, &uneven})
+    if (!*times)
+      return times->error();
+  out << llvm::formatv("with one of them twice as slow: {0:f3} ms a step of the run (x {1:f2})",
+                       uneven->stepSeconds * 1e3, uneven->stepSeconds / even->stepSeconds);
+  if (!plan->replicas->areTogether())
+    out << "; steps ahead: " << distributionText(uneven->ahead);
   out << "\n";
   return Error::success();
 }

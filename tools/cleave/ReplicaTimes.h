@@ -32,6 +32,9 @@ std::string replicasText(const runtime::Replicas &replicas);
 Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine,
                     const Slowdowns &slowdowns);
 
+/// The same where all are as fast as expected, and what it costs if one is not.
+Error explainReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine);
+
 } // namespace cleave::tool
 
 #endif // CLEAVE_TOOLS_CLEAVE_REPLICATIMES_H

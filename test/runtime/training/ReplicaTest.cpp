@@ -336,6 +336,24 @@ TEST(ReplicaSimulator, ABoundLeavesThePaceOfTheSlowest) {
   }
 }
 
+// During a step each of the others makes a version, and of the straggler's steps twice as many.
+TEST(ReplicaSimulator, OthersMakeVersionsDuringAStep) {
+  auto none = simulateReplicas(replicasOf(4, 0), alike(4, 1.0), {}, manyCores);
+  EXPECT_EQ(none.between, std::vector<double>{1});
+  auto each = alike(4, 1.0);
+  auto meanOf = [](const std::vector<double> &shares) {
+    double mean = 0;
+    for (size_t i = 0; i != shares.size(); ++i)
+      mean += static_cast<double>(i) * shares[i];
+    return mean;
+  };
+  EXPECT_NEAR(meanOf(simulateReplicas(replicasOf(4, std::nullopt), each, {}, manyCores, 2000).between), 3, 0.1);
+  each[2].slowdown = 2;
+  auto slow = simulateReplicas(replicasOf(4, std::nullopt), each, {}, manyCores, 2000);
+  // In two seconds: six steps of one second with 2.5 versions of others, one of two with 6.
+  EXPECT_NEAR(meanOf(slow.between), (6 * 2.5 + 6) / 7, 0.1);
+}
+
 // A keeper that is slower than all together makes the pace.
 TEST(ReplicaSimulator, TheKeeperMayBeTheSlowest) {
   SimulatedReplica keeper = {.step = 1};
