@@ -179,6 +179,7 @@ private:
     schedule.epochs = options.epochs.value_or(options.steps ? UINT64_MAX : 1);
     schedule.steps = options.steps;
     schedule.checkpointEvery = options.checkpointEvery;
+    schedule.keepsCheckpoints = !options.checkpointFolder.empty();
     schedule.inFlight = options.inFlight;
     return Error::success();
   }

@@ -32,10 +32,15 @@ Error TrainLoop::run(const TrainPosition &from) {
   // The last good checkpoint stays the last one.
   if (stoppedBy == TrainContext::divergence)
     return Error::success();
+  if (Error error = settle())
+    return error;
   return lastCheckpoint == position.steps ? Error::success() : checkpoint();
 }
 
 Error TrainLoop::checkpoint() {
+  if (schedule.keepsCheckpoints)
+    if (Error error = settle())
+      return error;
   lastCheckpoint = position.steps;
   return observer.onCheckpoint(position);
 }
@@ -58,6 +63,8 @@ Error TrainLoop::trainEpoch() {
   if (seconds > 0)
     result.samplesPerSecond = static_cast<double>((position.steps - before) * batchSize()) / seconds;
   if (evaluation && !isStopped()) {
+    if (Error error = settle())
+      return error;
     auto evaluated = evaluate(context, *evaluation, schedule.inFlight);
     if (!evaluated)
       return evaluated.error();

@@ -16,6 +16,8 @@ struct TrainSchedule {
   std::optional<uint64_t> steps;
   /// Steps from one checkpoint to the next; 0: one at the end of each epoch.
   uint64_t checkpointEvery = 0;
+  /// Whether checkpoints are kept.
+  bool keepsCheckpoints = false;
   unsigned inFlight = 2;
 };
 
@@ -66,6 +68,9 @@ protected:
   /// The steps that are left of the epoch, or of the schedule: sets `seconds`, `stepsOfEpoch`, `epochIsOver` and what
   /// outcomes have, and has checkpoints between them where they are due.
   virtual Error runSteps();
+  /// Puts all that steps have learned into the context's parameters. Called where somebody is to read them: before an
+  /// evaluation and a checkpoint, and at the end.
+  virtual Error settle() { return Error::success(); }
   /// Samples of a step.
   virtual uint64_t batchSize() const { return context.executor->entry(context.training.front()).samples; }
 

@@ -4,7 +4,9 @@
 # plan does, bit by bit, for random models, optimizers and ways to divide a replica. `torch`: versions, and local steps
 # with an outer optimizer, as PyTorch computes them from the run's record. `replay COUNT`: random runs with stragglers,
 # repeated from their records bit by bit. `kept`: checkpoints, a replica that fails, a signal, and what is refused.
+# `killed`: runs that are killed again and again go on from whole checkpoints, and their records are repeated.
 
+import itertools
 import json
 import os
 import random
@@ -176,38 +178,48 @@ def torch_checks(path):
         checks.add(len(seen) == epochs * (len(labels) // (replicas * each)) * replicas, f"{sync}: every batch once",
                    cleave("--version"))
         check_weights(checks, sync, path("a.npz"), weights, least)
-    # Local steps with momentum, and Nesterov's on their mean (DiLoCo); four steps an epoch, the last exchange is of one.
+    # Local steps with momentum, and Nesterov's on their mean (DiLoCo). Eight steps in two epochs: an epoch's end is an
+    # exchange only where somebody reads the parameters there, the run's end is one.
     for text, local, outer, momentum in (("local:3", 3, 0.7, 0.9), ("local:1,outer-rate=1,outer-momentum=0", 1, 1, 0),
                                          ("local:2,outer-rate=0.5,outer-momentum=0.8", 2, 0.5, 0.8)):
         plan = compile_plan(path("lenet.onnx"), path("l.plan"), *options[:-4], "--optimizer", "momentum",
                             "--learning-rate", str(rate), "--sync", text)
-        run([], "train", plan, *data, "--epochs", str(epochs), "--seed", "5", "--export", path("l.npz"))
-        weights = dict(numpy.load(path("first.npz")))
-        least = {name: numpy.inf for name in weights}
-        velocity = [{name: numpy.zeros_like(value) for name, value in weights.items()} for _ in range(replicas)]
-        outer_velocity = {name: numpy.zeros_like(value) for name, value in weights.items()}
         steps = len(labels) // (replicas * each)
-        for epoch in range(epochs):
-            order = random_order(len(labels), 5, epoch)
-            for first in range(0, steps, local):
-                moved = []
+        for reads in (False, True):
+            kept = ["--checkpoint", path("c-" + text)] if reads else []
+            run([], "train", plan, *data, "--epochs", str(epochs), "--seed", "5", "--export", path("l.npz"), "--json",
+                path("l.json"), *kept)
+            weights = dict(numpy.load(path("first.npz")))
+            least = {name: numpy.inf for name in weights}
+            velocity = [{name: numpy.zeros_like(value) for name, value in weights.items()} for _ in range(replicas)]
+            outer_velocity = {name: numpy.zeros_like(value) for name, value in weights.items()}
+            own, since, exchanges = [dict(weights) for _ in range(replicas)], 0, 0
+            for epoch, step in itertools.product(range(epochs), range(steps)):
+                order = random_order(len(labels), 5, epoch)
                 for replica in range(replicas):
-                    own = dict(weights)
-                    for step in range(first, min(steps, first + local)):
-                        batch = step * replicas + replica
-                        which = order[batch * each:(batch + 1) * each]
-                        _, gradients = gradient(own, x[which], labels[which])
-                        for name in own:
-                            velocity[replica][name] = 0.9 * velocity[replica][name] + gradients[name]
-                            own[name] = own[name] - rate * velocity[replica][name]
-                    moved.append(own)
+                    batch = step * replicas + replica
+                    which = order[batch * each:(batch + 1) * each]
+                    _, gradients = gradient(own[replica], x[which], labels[which])
+                    for name in weights:
+                        velocity[replica][name] = 0.9 * velocity[replica][name] + gradients[name]
+                        own[replica][name] = own[replica][name] - rate * velocity[replica][name]
+                since, isLast = since + 1, step == steps - 1 and (reads or epoch == epochs - 1)
+                if since != local and not isLast:
+                    continue
                 for name in weights:
-                    least[name] = min([least[name], *(float(numpy.max(numpy.abs(weights[name] - own[name]))) * outer / replicas
-                                                      for own in moved)])
-                    mean = sum(weights[name] - own[name] for own in moved) / replicas
+                    least[name] = min([least[name], *(float(numpy.max(numpy.abs(weights[name] - one[name]))) * outer / replicas
+                                                      for one in own)])
+                    mean = sum(weights[name] - one[name] for one in own) / replicas
                     outer_velocity[name] = momentum * outer_velocity[name] + mean
                     weights[name] = weights[name] - outer * (mean + momentum * outer_velocity[name])
-        check_weights(checks, text, path("l.npz"), weights, least)
+                own, since, exchanges = [dict(weights) for _ in range(replicas)], 0, exchanges + 1
+            subject = f"{text}{', with checkpoints' if reads else ''}"
+            check_weights(checks, subject, path("l.npz"), weights, least)
+            with open(path("l.json"), encoding="utf-8") as file:
+                exchanged = json.load(file)["exchanged_bytes"]
+            # Each replica takes all parameters and gives as much.
+            wanted = exchanges * replicas * 2 * sum(value.nbytes for value in weights.values())
+            checks.close(f"{subject}: bytes exchanged", exchanged, wanted, 0)
     # A schedule that is given to train counts steps, as one that is compiled does, though each step makes three versions.
     scheduled = ["--learning-rate", "0.1", "--lr-schedule", "step:2:0.5"]
     asked = compile_plan(path("lenet.onnx"), path("a.plan"), *options[:-2], *scheduled, "--sync", "ssp:1")
@@ -228,6 +240,8 @@ def replay(path, count):
         optimizer = chance.choice(["sgd", "momentum", "adam"])
         plan = compile_plan(path("m.onnx"), path("a.plan"), "--machine", f"host:{replicas}x1", "--strategy", "single",
                             "--optimizer", optimizer, "--learning-rate", "0.05", "--sync", sync)
+        # With local steps an evaluation is an exchange.
+        data += chance.choice([[], ["--eval", data[1], "--eval", data[3]]])
         slow = lambda: ["--try-replica", f"{chance.randrange(replicas)}:slow={chance.choice([1.5, 2, 5])}"]
         run([], "train", plan, *data, "--epochs", "2", *slow(), "--record", path("record"), "--export", path("a.npz"),
             "--json", path("a.json"))
@@ -332,13 +346,66 @@ def kept(path):
     checks.report()
 
 
+def kill(chance, arguments, folder):
+    """Starts a run, lets it go on for a while behind its next checkpoint, and kills it. Whether it was still running."""
+    before = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    process = subprocess.Popen([program(), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if os.path.isdir(folder) and any(name.startswith("step-") for name in set(os.listdir(folder)) - before):
+            break
+        time.sleep(0.005)
+    time.sleep(chance.uniform(0, 0.1))
+    wasRunning = process.poll() is None
+    process.kill()
+    process.wait()
+    return wasRunning
+
+
+def killed(path):
+    seed = int(os.environ.get("CLEAVE_SEED", random.randrange(1 << 32)))
+    chance, checks, data = random.Random(seed), Checks(), path.data(320)
+    print(f"seed {seed}")
+    run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
+    options = ["--machine", "host:4x1", "--strategy", "single", "--optimizer", "momentum", "--learning-rate", "0.05"]
+    for sync in ("ssp:0", "ssp:2", "ssp:inf", "local:3"):
+        plan = compile_plan(path("lenet.onnx"), path("k.plan"), *options, "--sync", sync)
+        train = ["train", plan, *data, "--seed", "2", "--epochs", "10", "--checkpoint-every", "4"]
+        folder, slow = path("k-" + sync), ["--try-replica", "1:slow=8"]
+        kills = sum(kill(chance, [*train, *slow, "--checkpoint", folder, *(["--resume"] if number else []), "--record",
+                                  path("record")], folder) for number in range(3))
+        result = run([], *train, "--checkpoint", folder, "--resume", "--json", path("k.json"), "--export", path("k.npz"))
+        answer = json.load(open(path("k.json"), encoding="utf-8"))
+        checks.add(kills >= 1 and answer["resumed_from"] % 4 == 0 and answer["resumed_from"] + answer["steps_done"] == 100,
+                   f"{sync}: killed {kills} times, went on from step {answer['resumed_from']}", result)
+        # Where all step together the order is the run's, however often it was killed.
+        if sync in ("ssp:0", "local:3"):
+            run([], *train, "--checkpoint", path("w-" + sync), "--export", path("w.npz"))
+            other = differing(path("k.npz"), path("w.npz"))
+            checks.add(not other, f"{sync}: the same as a run that was not killed: {other or 'equal'}", result)
+    # What a killed run has written of its record is repeated.
+    plan = compile_plan(path("lenet.onnx"), path("r.plan"), *options, "--sync", "ssp:3")
+    train = ["train", plan, *data, "--seed", "2", "--epochs", "1000"]
+    run_killed = kill(chance, [*train, "--checkpoint", path("r"), "--checkpoint-every", "4", "--record", path("first")], path("r"))
+    ends = []
+    for name in ("a", "b"):
+        result = run([], *train, "--replay", path("first"), "--checkpoint", path("r-" + name), "--checkpoint-every", "4",
+                     "--record", path("again"), "--export", path(name + ".npz"))
+        ends.append([event for _, events in steps_of(path("again")) for event in events if event[0] == "apply"])
+    with open(path("first"), encoding="utf-8") as file:
+        applied = [line.split() for line in file.read().rpartition("\n")[0].split("\n") if line.startswith("apply")]
+    checks.add(run_killed and ends[0] == ends[1] == [("apply", int(replica)) for _, replica in applied] and not differing(
+        path("a.npz"), path("b.npz")), f"a killed run's record of {len(applied)} versions is repeated", result)
+    checks.report()
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = Folder(folder)
         part = sys.argv[1]
         if part == "replay":
             replay(path, int(sys.argv[2]))
-        {"together": together, "torch": torch_checks, "kept": kept}[part](path)
+        {"together": together, "torch": torch_checks, "kept": kept, "killed": killed}[part](path)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ def plot(curves):
 
 def local_steps(text, steps):
     """A GPT of bytes, four replicas: losses by step and bytes exchanged, for the synchronous plan and several H."""
-    rows, first = [], None
+    rows, first, most = [], None, None
     at = [steps // 8, steps // 4, steps // 2, steps]
     for name, inner, how in (("synchronous", "sgd", ["--strategy", "data"]),
                              ("local:1, averaged", "sgd", ["--sync", "local:1,outer-rate=1,outer-momentum=0"]),
@@ -109,10 +109,12 @@ def local_steps(text, steps):
         if inner == "sgd":
             first = first or losses
             difference = "" if losses is first else f"{max(abs(a - b) for a, b in zip(first, losses)):.1e}"
-        rows.append([name, inner, *(f"{mean(step):.3f}" for step in at),
-                     f"{exchanged / 2 ** 20:.1f} MiB" if exchanged else "", difference])
+        if exchanged:
+            most = most or exchanged
+            exchanged = [f"{exchanged / 2 ** 20:.1f} MiB", f"{most / exchanged:.1f} ×"]
+        rows.append([name, inner, *(f"{mean(step):.3f}" for step in at), *(exchanged or ["", ""]), difference])
         print(rows[-1], flush=True)
-    heads = ["", "inner optimizer", *(f"step {step}" for step in at), "exchanged", "largest difference of a loss"]
+    heads = ["", "inner optimizer", *(f"step {step}" for step in at), "exchanged", "fewer", "largest difference of a loss"]
     return "\n".join("| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
 
 

@@ -228,6 +228,8 @@ Error ReplicaLoop::create(ParameterSource &parameters, std::span<const NamedTens
   return keeper->readFirst();
 }
 
+Error ReplicaLoop::settle() { return keeper->stepsSinceExchange() == 0 ? Error::success() : runRound({}, 0, 0); }
+
 Expected<std::vector<NamedTensor>> ReplicaLoop::ownState() const {
   std::vector<NamedTensor> tensors;
   for (const auto &worker : workers)
@@ -359,7 +361,7 @@ void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first
   std::vector<Done> done;
   while (auto task = keeper->begin(replica.number)) {
     done.clear();
-    if (isLocal)
+    if (isLocal && task->takes)
       if (Error error = replica.run(1, task->version.get()))
         return lose(&*task, error);
     for (uint64_t step = 0; step != task->steps; ++step) {
@@ -370,7 +372,7 @@ void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first
         return lose(&*task, outcome.error());
       done.push_back({*outcome, samples.size(), replica.batch.labels});
     }
-    if (isLocal)
+    if (isLocal && task->gives)
       if (Error error = replica.run(2, nullptr))
         return lose(&*task, error);
     // The version is others' to fill again, if nobody else reads it.

@@ -37,6 +37,8 @@ private:
   class Replica;
 
   Error runSteps() override;
+  /// Local steps since the last exchange are in the parameters of replicas alone.
+  Error settle() override;
   uint64_t batchSize() const override;
   Error runRound(const BatchOrder &order, uint64_t first, uint64_t count);
   void work(Replica &replica, const BatchOrder &order, uint64_t first);

@@ -89,8 +89,8 @@ static bool parseEvent(const std::string &line, SyncRecord &record) {
   if (what == "begin") {
     RecordedRound::Begin begin;
     // A version is read when it is there, and a replica has one step at a time.
-    if (!words.number(begin.batch) || !words.number(begin.version) || !words.ends() || begin.batch >= round.batches ||
-        begin.version > round.applied.size())
+    if (!words.number(begin.batch) || !words.number(begin.version) || !words.ends() ||
+        (begin.batch >= round.batches && begin.batch >= replicas) || begin.version > round.applied.size())
       return false;
     round.begins[replica].push_back(begin);
     return true;

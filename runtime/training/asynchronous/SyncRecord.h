@@ -6,7 +6,7 @@
 //   cleave-record 1 replicas 4 bound 3 local 0 seed 0
 //   round 0 128 936            epoch, samples of it that were taken before, batches that there are
 //   begin 2 17 41              replica 2 begins a step, or steps, with batch 17 of the round and version 41 of it
-//   apply 2                    the next version has what replica 2 gave
+//   apply 2                    the next version has what replica 2 gave; 0 where all give together
 
 #ifndef CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_SYNCRECORD_H
 #define CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_SYNCRECORD_H

@@ -49,6 +49,7 @@ Error VersionKeeper::beginRound(uint64_t epoch, uint64_t sample, uint64_t count,
   std::lock_guard lock(mutex);
   mayGoOn = std::move(goOn);
   batches = count;
+  onlyExchanges = count == 0;
   handed = finished = number = arrived = inFlight = 0;
   returned.clear();
   older.clear();
@@ -95,6 +96,8 @@ bool VersionKeeper::isOver(uint32_t replica) const {
     return !repeated || !recorded(replica);
   // Replicas that step together begin as many steps each.
   uint64_t given = replicas.areTogether() ? clocks.at(replica) * replicas.count : handed;
+  if (onlyExchanges)
+    return sinceExchange == 0;
   if (replicas.areTogether())
     return given >= batches || (handed <= given && !mayGoOn());
   // A batch that is on its way may come back. A step of the run is one of as many batches as there are replicas.
@@ -131,7 +134,9 @@ ReplicaTask VersionKeeper::take(uint32_t replica) {
   if (replicas.areTogether()) {
     uint64_t from = clocks.at(replica);
     task.stride = replicas.count;
-    task.steps = std::min<uint64_t>(std::max<uint64_t>(1, replicas.localSteps), batches / replicas.count - from);
+    task.steps = std::min<uint64_t>(stepsOfExchange() - sinceExchange, batches / replicas.count - from);
+    task.takes = sinceExchange == 0;
+    task.gives = onlyExchanges || sinceExchange + task.steps == stepsOfExchange();
     task.batch = from * replicas.count + replica;
     handed = std::max(handed, (from + task.steps) * replicas.count);
   } else if (!replay) {
@@ -143,7 +148,8 @@ ReplicaTask VersionKeeper::take(uint32_t replica) {
     }
   }
   ++inFlight;
-  exchangedBytes += bytesOf(*task.version);
+  if (task.takes)
+    exchangedBytes += bytesOf(*task.version);
   uint64_t ahead = clocks.ahead(replica);
   ages.ahead.resize(std::max<size_t>(ages.ahead.size(), ahead + 1));
   ++ages.ahead[ahead];
@@ -192,32 +198,46 @@ void VersionKeeper::fail(const Error &error) {
   changed.notify_all();
 }
 
+Error VersionKeeper::meet(std::unique_lock<std::mutex> &lock, uint32_t replica, const ReplicaTask &task,
+                          const Given &given) {
+  uint64_t mine = meetings;
+  together[replica] = given;
+  if (++arrived != replicas.count) {
+    changed.wait(lock, [&] { return ended || meetings != mine; });
+    return ended;
+  }
+  arrived = 0;
+  Error error = ended;
+  if (!error && task.gives)
+    error = apply(together);
+  if (error) {
+    fail(error);
+    return error;
+  }
+  if (!task.gives)
+    for (const Given &each : together)
+      (*each.onApplied)();
+  sinceExchange = task.gives ? 0 : sinceExchange + task.steps;
+  for (uint32_t each = 0; each != replicas.count; ++each)
+    for (uint64_t step = 0; step != task.steps; ++step)
+      clocks.advance(each);
+  finished += task.steps * replicas.count;
+  ages.versions.resize(std::max<size_t>(ages.versions.size(), 1));
+  ages.versions[0] += replicas.count;
+  if (record)
+    record->apply(0);
+  ++meetings;
+  changed.notify_all();
+  return Error::success();
+}
+
 Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const ParameterTensors &gifts,
                           const std::function<void()> &onApplied) {
   std::unique_lock lock(mutex);
-  exchangedBytes += bytesOf(gifts);
-  if (replicas.areTogether()) {
-    uint64_t mine = number;
-    together[replica] = {&gifts, &onApplied};
-    if (++arrived == replicas.count) {
-      arrived = 0;
-      if (Error error = ended ? ended : apply(together)) {
-        fail(error);
-        return error;
-      }
-      for (uint32_t each = 0; each != replicas.count; ++each)
-        for (uint64_t step = 0; step != task.steps; ++step)
-          clocks.advance(each);
-      finished += task.steps * replicas.count;
-      ages.versions.resize(std::max<size_t>(ages.versions.size(), 1));
-      ages.versions[0] += replicas.count;
-      if (record)
-        record->apply(0);
-      changed.notify_all();
-    }
-    changed.wait(lock, [&] { return ended || number != mine; });
-    return ended;
-  }
+  if (task.gives)
+    exchangedBytes += bytesOf(gifts);
+  if (replicas.areTogether())
+    return meet(lock, replica, task, {&gifts, &onApplied});
   changed.wait(
       lock, [&] { return ended || !replay || (!repeated->applied.empty() && repeated->applied.front() == replica); });
   if (ended)

@@ -24,6 +24,9 @@ using Version = std::shared_ptr<const ParameterTensors>;
 /// What a replica is to do next: `steps` batches of the round, from `batch` on, each `stride` behind the one before.
 struct ReplicaTask {
   uint64_t batch = 0, steps = 1, stride = 1;
+  /// Whether it begins with the version, and whether it gives what it has to add. With local steps a round may begin
+  /// and end between two exchanges.
+  bool takes = true, gives = true;
   uint64_t number = 0; ///< of the version
   Version version;
 };
@@ -49,11 +52,13 @@ public:
   }
 
   /// A round of so many batches of an epoch from a sample on, between two points at which replicas have seen
-  /// everything. `mayGoOn`, asked under the lock, says whether batches are to be given out still. Status::Failure where
-  /// a record that is repeated has another round.
+  /// everything, or done as many steps. Without batches: an exchange alone. `mayGoOn`, asked under the lock, says
+  /// whether batches are to be given out still. Status::Failure where a record that is repeated has another round.
   Error beginRound(uint64_t epoch, uint64_t sample, uint64_t batches, std::function<bool()> mayGoOn);
-  /// Batches of the round whose gifts are in the parameters.
+  /// Batches of the round whose gifts are in the parameters or, with local steps, in those of replicas.
   uint64_t done() const { return finished; }
+  /// Local steps of each replica since the last exchange.
+  uint64_t stepsSinceExchange() const { return sinceExchange; }
 
   /// Waits until the replica may begin; nothing where the round is over for it.
   std::optional<ReplicaTask> begin(uint32_t replica);
@@ -78,10 +83,14 @@ private:
     const std::function<void()> *onApplied = nullptr;
   };
 
+  /// Steps of a replica from one exchange to the next.
+  uint64_t stepsOfExchange() const { return replicas.localSteps != 0 ? replicas.localSteps : 1; }
   bool isOver(uint32_t replica) const;
   std::optional<RecordedRound::Begin> recorded(uint32_t replica) const;
   bool mayBegin(uint32_t replica) const;
   ReplicaTask take(uint32_t replica);
+  /// Waits until all have given, or done their steps, and makes a version if they have given.
+  Error meet(std::unique_lock<std::mutex> &lock, uint32_t replica, const ReplicaTask &task, const Given &given);
   /// A version to be filled, of tensors that nobody reads any more.
   Expected<std::shared_ptr<ParameterTensors>> allocate();
   Error apply(std::span<const Given> gifts);
@@ -105,7 +114,9 @@ private:
   std::map<uint64_t, Version> older; ///< of a replay: those that somebody is still to read
   std::vector<Given> together;       ///< by replica, where the gifts of all make a version
   std::optional<RecordedRound> repeated;
-  uint64_t arrived = 0;
+  uint64_t arrived = 0, meetings = 0;
+  uint64_t sinceExchange = 0;
+  bool onlyExchanges = false; ///< the round has no batches
   Error ended = Error::success();
   Staleness ages;
   uint64_t exchangedBytes = 0;
