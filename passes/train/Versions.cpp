@@ -35,8 +35,12 @@ llvm::Expected<Synchronization> parseSynchronization(StringRef text) {
   }
   if (kind != "local")
     return optionError("--sync expects ssp:S, ssp:inf or local:H, got \"" + text + "\"");
-  if (!llvm::to_integer(number, sync.localSteps, 10) || sync.localSteps == 0 || sync.localSteps > UINT32_MAX)
-    return optionError("--sync local expects a number of steps behind the colon, as in local:64; got \"" + text + "\"");
+  sync.choosesLocalSteps = number == "auto";
+  if (sync.choosesLocalSteps)
+    sync.localSteps = 1;
+  else if (!llvm::to_integer(number, sync.localSteps, 10) || sync.localSteps == 0 || sync.localSteps > UINT32_MAX)
+    return optionError("--sync local expects a number of steps or auto behind the colon, as in local:64; got \"" +
+                       text + "\"");
   StringRef subject = "--sync local";
   auto items = splitOptions(options, subject);
   if (!items)

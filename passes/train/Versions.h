@@ -38,14 +38,16 @@ struct Synchronization {
   std::optional<uint64_t> bound = 0;
   /// Steps that a replica does by itself from one exchange to the next; 0: it has no parameters of its own.
   uint64_t localSteps = 0;
+  /// Somebody who knows the machine is to choose `localSteps`, which is 1 until then.
+  bool choosesLocalSteps = false;
   /// With local steps: what the keeper does with the mean of the moves.
   OptimizerOptions outer;
   /// With local steps: moves are rounded to bfloat16 on their way.
   bool narrowMoves = false;
 };
 
-/// "ssp:S", "ssp:inf" or "local:H[,outer-rate=R,outer-momentum=M,dtype=bf16]"; H is 1 at least, R and M are 0.7 and
-/// 0.9 by default, DiLoCo's.
+/// "ssp:S", "ssp:inf", or "local:H" or "local:auto" with "[,outer-rate=R,outer-momentum=M,dtype=bf16]"; H is 1 at
+/// least, R and M are 0.7 and 0.9 by default, DiLoCo's.
 llvm::Expected<Synchronization> parseSynchronization(llvm::StringRef text);
 
 /// Parts a step at its gradients: `step` becomes what a replica does, and a graph `apply` behind it what the keeper

@@ -66,6 +66,7 @@ private:
     uint64_t steps = 0;     ///< of an exchange, that are to be done after this one
     bool exchanges = false; ///< computes what an exchange needs
     uint64_t version = 0;   ///< with which it began
+    bool sends = false;     ///< is on the links to the keeper
   };
 
   uint64_t stepsOfExchange() const { return std::max<uint64_t>(1, replicas.localSteps); }
@@ -153,6 +154,12 @@ private:
       state.exchanges = true;
       state.doing = Doing::Computes;
       state.left = own.exchange;
+      return;
+    }
+    if (own.link > 0 && !state.sends) {
+      state.sends = true;
+      state.doing = Doing::Pauses;
+      state.left = own.link;
       return;
     }
     state.doing = Doing::Queues;

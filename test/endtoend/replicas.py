@@ -323,7 +323,7 @@ def kept(path):
     for arguments, text in (
             ([*four, "--sync", "ssp:x"], "ssp expects a number of steps"),
             ([*four, "--sync", "bsp"], "expects ssp:S, ssp:inf or local:H"),
-            ([*four, "--sync", "local:0"], "local expects a number of steps"),
+            ([*four, "--sync", "local:0"], "local expects a number of steps or auto"),
             ([*four, "--sync", "local:4,rate=1"], "knows no option"),
             ([*four, "--sync", "ssp:2", "--replicas", "3"], "divisor of the machine's 4 devices"),
             (["--machine", "host:1x1", "--sync", "ssp:2"], "at least two replicas"),

@@ -417,6 +417,8 @@ Error ModelCompiler::emit() {
   result.plan = std::move(*plan);
   if (onlyPlans())
     return Error::success();
+  if (Error error = chooseLocalSteps())
+    return error;
   auto times = simulateSteps();
   if (!times)
     return times.error();

@@ -7,6 +7,10 @@
 
 #include "dialects/dist/Replicas.h"
 #include "passes/cost/ModuleMachine.h"
+#include "tools/cleave/Figures.h"
+#include "tools/cleave/ReplicaTimes.h"
+
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 
@@ -70,6 +74,27 @@ void ModelCompiler::showEverything() {
       peaks.push_back(peaks[device - each]);
   }
   dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps});
+}
+
+Error ModelCompiler::chooseLocalSteps() {
+  if (!sync || !sync->choosesLocalSteps)
+    return Error::success();
+  auto plan = openPlan(result);
+  if (!plan)
+    return plan.error();
+  auto choice = tool::chooseLocalSteps(*plan, machine);
+  if (!choice)
+    return choice.error();
+  dist::Replicas said = *dist::getReplicas(*module);
+  said.localSteps = choice->steps;
+  dist::setReplicas(*module, said);
+  double bytes = exchangedBytes(*plan);
+  result.machineNotes.push_back(
+      llvm::formatv("local:auto is local:{0}: {1} a step of the run, {2} with an exchange after each step, {3} with "
+                    "next to none; {4} a replica in an exchange, {5} a step",
+                    choice->steps, secondsText(choice->seconds), secondsText(choice->secondsWithOne),
+                    secondsText(choice->secondsWithMost), bytesText(bytes), bytesText(bytes / choice->steps)));
+  return Error::success();
 }
 
 /// Running statistics of batch normalization, which a replica would keep for itself, so that nobody evaluates with

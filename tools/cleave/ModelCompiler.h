@@ -63,6 +63,8 @@ private:
   Error chooseMicrobatches(bool searches);
   /// What --sync says, and that nothing else contradicts it.
   Error readReplicas();
+  /// With --sync local:auto: how often replicas of the emitted plan exchange parameters.
+  Error chooseLocalSteps();
   /// Leaves the machine the devices of the first replica, for placing; `everything` gets the whole.
   Error takeFirstReplica();
   /// Has the placed module the whole machine again.

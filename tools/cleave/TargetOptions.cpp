@@ -116,7 +116,8 @@ void TargetOptions::addTo(CLI::App &command) {
   command
       .add_option("--sync", sync,
                   "train replicas that do not wait for each other: ssp:S lets one be S steps ahead of the slowest, "
-                  "ssp:inf any number; local:H exchanges parameters every H steps, with ,outer-rate=R "
+                  "ssp:inf any number; local:H exchanges parameters every H steps, local:auto chooses how often, with "
+                  ",outer-rate=R "
                   ",outer-momentum=M ,dtype=bf16")
       ->type_name("HOW");
   command.add_option("--replicas", replicas, "with --sync: how many, each on its part of the devices; 0: one a device")

@@ -372,6 +372,10 @@ TEST(ReplicaSimulator, LocalStepsExchangeRarely) {
     replica.exchange = 0.5;
   SimulatedReplica keeper = {.step = 0.5};
   EXPECT_NEAR(simulateReplicas(replicasOf(2, 0, 8), each, keeper, manyCores).stepSeconds, 1 + 1.0 / 8, 1e-9);
+  // The links to the keeper are part of an exchange, of one replica here; without local steps each step is one.
+  each[1].link = 4;
+  EXPECT_NEAR(simulateReplicas(replicasOf(2, 0, 8), each, keeper, manyCores).stepSeconds, 1 + 5.0 / 8, 1e-9);
+  EXPECT_NEAR(simulateReplicas(replicasOf(2, 0), each, keeper, manyCores).stepSeconds, 6, 1e-9);
 }
 
 } // namespace
