@@ -142,14 +142,16 @@ private:
     ByParameter given = byParameter(giver.outputs), taken = byParameter(apply.inputs);
     size_t together = replicas.areTogether() ? replicas.count : 1;
     for (const auto &[parameter, ports] : given) {
+      // A gift may have parts, as numbers and their scale. Replicas' gifts follow each other.
       auto found = taken.find(parameter);
-      if (ports.size() != 1 || found == taken.end() || found->second.size() != together)
-        return refuse("entry \"apply\" expects ", together, " gifts for the parameter of output \"",
-                      ports.front()->name, "\", got ", found == taken.end() ? 0 : found->second.size());
-      for (const Port *port : found->second)
-        if (port->type != ports.front()->type)
-          return refuse("entry \"apply\": input \"", port->name, "\" expects ", ports.front()->type.text(), ", got ",
-                        port->type.text());
+      size_t wanted = together * ports.size();
+      if (found == taken.end() || found->second.size() != wanted)
+        return refuse("entry \"apply\" expects ", wanted, " gifts for the parameter of output \"", ports.front()->name,
+                      "\", got ", found == taken.end() ? 0 : found->second.size());
+      for (size_t index = 0; index != wanted; ++index)
+        if (const Port &port = *found->second[index], &part = *ports[index % ports.size()]; port.type != part.type)
+          return refuse("entry \"apply\": input \"", port.name, "\" expects ", part.type.text(), ", got ",
+                        port.type.text());
     }
     for (const auto &[parameter, ports] : taken)
       if (!given.contains(parameter))

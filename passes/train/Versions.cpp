@@ -11,6 +11,7 @@
 #include "dialects/dfg/PortAttributes.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
@@ -50,9 +51,14 @@ llvm::Expected<Synchronization> parseSynchronization(StringRef text) {
   sync.outer.learningRate.rate = 0.7;
   for (TextOption item : *items) {
     if (item.key == "dtype") {
-      if (item.value != "bf16" && item.value != "f32")
-        return optionError(subject + " expects dtype=f32 or dtype=bf16, got \"" + item.value + "\"");
-      sync.narrowMoves = item.value == "bf16";
+      auto type = llvm::StringSwitch<std::optional<MoveType>>(item.value)
+                      .Case("f32", MoveType::F32)
+                      .Case("bf16", MoveType::BF16)
+                      .Case("int8", MoveType::I8)
+                      .Default(std::nullopt);
+      if (!type)
+        return optionError(subject + " expects dtype=f32, bf16 or int8, got \"" + item.value + "\"");
+      sync.moves = *type;
       continue;
     }
     bool isRate = item.key == "outer-rate";
@@ -270,6 +276,33 @@ LogicalResult partAtGradients(dfg::GraphOp step, const ChangedParameters &change
 
 //===-- local steps -----------------------------------------------------------------------------------------===//
 
+static constexpr StringLiteral scaleSuffix = "/scale";
+
+namespace {
+struct QuantizedMove {
+  Value whole; ///< by how much the parameter has moved, and what the exchange before rounded away
+  Value steps; ///< i8
+  Value scale; ///< a scalar
+  Value error; ///< what is rounded away
+};
+} // namespace
+
+static QuantizedMove quantizeMove(OpBuilder &builder, Location location, Value anchor, Value now, Value error) {
+  constexpr double most = 127;
+  Arithmetic math(builder, location);
+  QuantizedMove move;
+  move.whole = math.add(math.sub(anchor, now), error);
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, Arithmetic::typeOf(move.whole).getRank()));
+  Value largest = math.reduce(dfg::AbsOp::create(builder, location, move.whole), dfg::ReduceKind::Max, all, false);
+  // Where nothing has moved, no scale is zero.
+  move.scale = math.mul(math.max(largest, 1e-30), 1 / most);
+  Value steps = dfg::RoundOp::create(builder, location, math.div(move.whole, move.scale));
+  steps = math.max(math.min(steps, most), -most);
+  move.steps = math.cast(steps, builder.getI8Type());
+  move.error = math.sub(move.whole, math.mul(steps, move.scale));
+  return move;
+}
+
 /// An empty graph behind `after`, with as many samples as the step, whose arena it shares.
 static dfg::GraphOp addGraph(OpBuilder &builder, dfg::GraphOp step, Operation *after, StringRef name) {
   builder.setInsertionPointAfter(after);
@@ -325,34 +358,59 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
     auto anchor = read(parameter, anchors[parameter.name]), now = read(parameter, parameter.name);
     if (failed(anchor) || failed(now))
       return failure();
+    std::string name = giftName(parameter.name.getValue(), 0, 1);
+    if (sync.moves == MoveType::I8) {
+      FlatSymbolRefAttr errorName = declare(parameter, "/move_error");
+      auto error = read(parameter, errorName);
+      if (failed(error))
+        return failure();
+      at.recorder.take();
+      QuantizedMove move = quantizeMove(at.builder, parameter.gradient.getLoc(), *anchor, *now, *error);
+      std::vector<std::pair<Value, dist::Layout>> hints;
+      for (Value value : {move.whole, move.steps, move.error})
+        hints.emplace_back(value, parameter.layout);
+      if (failed(at.place(parameter, "replicas", hints)) || failed(write(parameter, errorName, move.error)))
+        return failure();
+      given.addResult(move.steps, portOf(context, name, parameter.name.getValue()));
+      given.addResult(move.scale, portOf(context, name + scaleSuffix, parameter.name.getValue()));
+      continue;
+    }
     at.recorder.take();
     Arithmetic math(at.builder, parameter.gradient.getLoc());
     Value moved = math.sub(*anchor, *now);
-    Value sent = sync.narrowMoves ? math.cast(moved, at.builder.getBF16Type()) : moved;
+    Value sent = sync.moves == MoveType::BF16 ? math.cast(moved, at.builder.getBF16Type()) : moved;
     if (failed(at.place(parameter, "replicas", {{moved, parameter.layout}, {sent, parameter.layout}})))
       return failure();
-    given.addResult(sent, portOf(context, giftName(parameter.name.getValue(), 0, 1), parameter.name.getValue()));
+    given.addResult(sent, portOf(context, name, parameter.name.getValue()));
   }
   given.set();
 
   dfg::GraphOp apply = addGraph(at.builder, step, give, applyGraphName);
   Ports applied(apply);
-  SmallVector<SmallVector<Value>> moves(trained.size());
+  SmallVector<SmallVector<Value>> moves(trained.size()), scales(trained.size());
   for (unsigned replica = 0; replica != replicas; ++replica)
-    for (auto [parameter, values] : llvm::zip_equal(trained, moves)) {
+    for (auto [parameter, values, factors] : llvm::zip_equal(trained, moves, scales)) {
       auto type = cast<RankedTensorType>(types[parameter.name]);
-      Type sent = sync.narrowMoves ? RankedTensorType::get(type.getShape(), at.builder.getBF16Type()) : type;
-      values.push_back(applied.addArgument(
-          sent, parameter.gradient.getLoc(),
-          portOf(context, giftName(parameter.name.getValue(), replica, replicas), parameter.name.getValue())));
+      Type element = sync.moves == MoveType::BF16 ? at.builder.getBF16Type()
+                     : sync.moves == MoveType::I8 ? Type(at.builder.getI8Type())
+                                                  : type.getElementType();
+      std::string name = giftName(parameter.name.getValue(), replica, replicas);
+      values.push_back(applied.addArgument(RankedTensorType::get(type.getShape(), element), parameter.gradient.getLoc(),
+                                           portOf(context, name, parameter.name.getValue())));
+      if (sync.moves == MoveType::I8)
+        factors.push_back(applied.addArgument(RankedTensorType::get({}, type.getElementType()),
+                                              parameter.gradient.getLoc(),
+                                              portOf(context, name + scaleSuffix, parameter.name.getValue())));
     }
-  for (auto [parameter, values] : llvm::zip_equal(trained, moves)) {
+  for (auto [parameter, values, factors] : llvm::zip_equal(trained, moves, scales)) {
     Location location = parameter.gradient.getLoc();
     Arithmetic math(at.builder, location);
     SmallVector<Value> wide;
-    for (Value move : values) {
+    for (auto [replica, move] : llvm::enumerate(values)) {
       at.recorder.take();
       wide.push_back(math.cast(move, Arithmetic::elementOf(parameter.gradient)));
+      if (!factors.empty())
+        wide.back() = math.mul(wide.back(), factors[replica]);
       if (failed(at.place(parameter, "replicas", {{move, parameter.layout}, {wide.back(), parameter.layout}})))
         return failure();
     }

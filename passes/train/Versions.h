@@ -30,6 +30,15 @@ namespace cleave {
 
 inline constexpr llvm::StringLiteral applyGraphName = "apply", fetchGraphName = "fetch", giveGraphName = "give";
 
+/// What local steps changed of a parameter, as it is sent.
+enum class MoveType {
+  F32,
+  BF16,
+  /// Multiples of a scale, a float32 number for each parameter, from -127 to 127. What rounding takes away a replica
+  /// adds to its next move (Karimireddy et al., 2019: Error feedback fixes SignSGD).
+  I8,
+};
+
 /// How replicas of a training step keep together.
 struct Synchronization {
   /// How many steps a replica may be ahead of the slowest when it begins one; nothing: any number. With 0 they step
@@ -42,12 +51,12 @@ struct Synchronization {
   bool choosesLocalSteps = false;
   /// With local steps: what the keeper does with the mean of the moves.
   OptimizerOptions outer;
-  /// With local steps: moves are rounded to bfloat16 on their way.
-  bool narrowMoves = false;
+  /// With local steps: what moves are on their way.
+  MoveType moves = MoveType::F32;
 };
 
-/// "ssp:S", "ssp:inf", or "local:H" or "local:auto" with "[,outer-rate=R,outer-momentum=M,dtype=bf16]"; H is 1 at
-/// least, R and M are 0.7 and 0.9 by default, DiLoCo's.
+/// "ssp:S", "ssp:inf", or "local:H" or "local:auto" with "[,outer-rate=R,outer-momentum=M,dtype=T]"; H is 1 at
+/// least, R and M are 0.7 and 0.9 by default, DiLoCo's; T is f32, bf16 or int8.
 llvm::Expected<Synchronization> parseSynchronization(llvm::StringRef text);
 
 /// Parts a step at its gradients: `step` becomes what a replica does, and a graph `apply` behind it what the keeper

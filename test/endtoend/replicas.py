@@ -181,7 +181,8 @@ def torch_checks(path):
     # Local steps with momentum, and Nesterov's on their mean (DiLoCo). Eight steps in two epochs: an epoch's end is an
     # exchange only where somebody reads the parameters there, the run's end is one.
     for text, local, outer, momentum in (("local:3", 3, 0.7, 0.9), ("local:1,outer-rate=1,outer-momentum=0", 1, 1, 0),
-                                         ("local:2,outer-rate=0.5,outer-momentum=0.8", 2, 0.5, 0.8)):
+                                         ("local:2,outer-rate=0.5,outer-momentum=0.8", 2, 0.5, 0.8),
+                                         ("local:2,dtype=int8", 2, 0.7, 0.9)):
         plan = compile_plan(path("lenet.onnx"), path("l.plan"), *options[:-4], "--optimizer", "momentum",
                             "--learning-rate", str(rate), "--sync", text)
         steps = len(labels) // (replicas * each)
@@ -193,6 +194,7 @@ def torch_checks(path):
             least = {name: numpy.inf for name in weights}
             velocity = [{name: numpy.zeros_like(value) for name, value in weights.items()} for _ in range(replicas)]
             outer_velocity = {name: numpy.zeros_like(value) for name, value in weights.items()}
+            errors = [{name: numpy.zeros_like(value) for name, value in weights.items()} for _ in range(replicas)]
             own, since, exchanges = [dict(weights) for _ in range(replicas)], 0, 0
             for epoch, step in itertools.product(range(epochs), range(steps)):
                 order = random_order(len(labels), 5, epoch)
@@ -209,7 +211,15 @@ def torch_checks(path):
                 for name in weights:
                     least[name] = min([least[name], *(float(numpy.max(numpy.abs(weights[name] - one[name]))) * outer / replicas
                                                       for one in own)])
-                    mean = sum(weights[name] - one[name] for one in own) / replicas
+                    moved = [weights[name] - one[name] for one in own]
+                    if "int8" in text:
+                        # What rounding takes away is added to the next move.
+                        whole = [move + error[name] for move, error in zip(moved, errors)]
+                        scales = [numpy.max(numpy.abs(move)) / 127 for move in whole]
+                        moved = [numpy.rint(move / scale) * scale for move, scale in zip(whole, scales)]
+                        for error, move, sent in zip(errors, whole, moved):
+                            error[name] = move - sent
+                    mean = sum(moved) / replicas
                     outer_velocity[name] = momentum * outer_velocity[name] + mean
                     weights[name] = weights[name] - outer * (mean + momentum * outer_velocity[name])
                 own, since, exchanges = [dict(weights) for _ in range(replicas)], 0, exchanges + 1
@@ -218,7 +228,8 @@ def torch_checks(path):
             with open(path("l.json"), encoding="utf-8") as file:
                 exchanged = json.load(file)["exchanged_bytes"]
             # Each replica takes all parameters and gives as much.
-            wanted = exchanges * replicas * 2 * sum(value.nbytes for value in weights.values())
+            whole = sum(value.nbytes for value in weights.values())
+            wanted = exchanges * replicas * (whole + (whole // 4 + 4 * len(weights) if "int8" in text else whole))
             checks.close(f"{subject}: bytes exchanged", exchanged, wanted, 0)
     # A schedule that is given to train counts steps, as one that is compiled does, though each step makes three versions.
     scheduled = ["--learning-rate", "0.1", "--lr-schedule", "step:2:0.5"]
@@ -265,19 +276,19 @@ def kept(path):
     run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
     options = ["--machine", "host:4x1", "--strategy", "single", "--optimizer", "momentum", "--learning-rate", "0.05"]
     # What every replica keeps for itself, and the keeper's, goes on from a checkpoint bit by bit.
-    for sync in ("ssp:0", "local:2"):
+    for sync in ("ssp:0", "local:2", "local:2,dtype=int8"):
         plan = compile_plan(path("lenet.onnx"), path("p.plan"), *options, "--sync", sync)
         train = ["train", plan, *data, "--seed", "2", "--checkpoint-every", "4"]
-        run([], *train, "--epochs", "2", "--checkpoint", path("c-" + sync[:3]), "--export", path("whole.npz"))
-        run([], *train, "--steps", "8", "--checkpoint", path("d-" + sync[:3]))
-        result = run([], *train, "--epochs", "2", "--checkpoint", path("d-" + sync[:3]), "--resume", "--export",
+        run([], *train, "--epochs", "2", "--checkpoint", path("c-" + sync), "--export", path("whole.npz"))
+        run([], *train, "--steps", "8", "--checkpoint", path("d-" + sync))
+        result = run([], *train, "--epochs", "2", "--checkpoint", path("d-" + sync), "--resume", "--export",
                      path("parts.npz"))
         checks.add(not differing(path("whole.npz"), path("parts.npz")), f"{sync} goes on from a checkpoint", result)
     # What a replica keeps is not lost where there are others, more or fewer.
     for replicas, text in (("2", "more replicas"), ("8", "its own")):
         plan = compile_plan(path("lenet.onnx"), path("p.plan"), "--machine", f"host:{replicas}x1", *options[2:], "--sync",
                             "local:2")
-        result = cleave("train", plan, *data, "--epochs", "3", "--checkpoint", path("c-loc"), "--resume")
+        result = cleave("train", plan, *data, "--epochs", "3", "--checkpoint", path("c-local:2"), "--resume")
         checks.add(result.code == 1 and text in result.errors, f"{replicas} replicas do not go on from four", result)
     # A loss that is no number ends a run, and nothing is written after it.
     plan = compile_plan(path("lenet.onnx"), path("p.plan"), *options[:-4], "--optimizer", "sgd", "--learning-rate", "1e8",
@@ -325,6 +336,7 @@ def kept(path):
             ([*four, "--sync", "bsp"], "expects ssp:S, ssp:inf or local:H"),
             ([*four, "--sync", "local:0"], "local expects a number of steps or auto"),
             ([*four, "--sync", "local:4,rate=1"], "knows no option"),
+            ([*four, "--sync", "local:4,dtype=int4"], "expects dtype=f32, bf16 or int8"),
             ([*four, "--sync", "ssp:2", "--replicas", "3"], "divisor of the machine's 4 devices"),
             (["--machine", "host:1x1", "--sync", "ssp:2"], "at least two replicas"),
             ([*four, "--sync", "ssp:2", "--zero", "1"], "does not go with --zero"),

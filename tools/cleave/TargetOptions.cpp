@@ -117,8 +117,7 @@ void TargetOptions::addTo(CLI::App &command) {
       .add_option("--sync", sync,
                   "train replicas that do not wait for each other: ssp:S lets one be S steps ahead of the slowest, "
                   "ssp:inf any number; local:H exchanges parameters every H steps, local:auto chooses how often, with "
-                  ",outer-rate=R "
-                  ",outer-momentum=M ,dtype=bf16")
+                  ",outer-rate=R ,outer-momentum=M ,dtype=bf16 or int8")
       ->type_name("HOW");
   command.add_option("--replicas", replicas, "with --sync: how many, each on its part of the devices; 0: one a device")
       ->check(CLI::Range(0u, 65536u))

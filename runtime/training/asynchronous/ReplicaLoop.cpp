@@ -42,7 +42,7 @@ public:
         return made.error();
       for (size_t i = 0; i != made->size(); ++i)
         if (const Port &port = executor->entry(entry).outputs[i]; port.parameter)
-          gifts[*port.parameter] = (*made)[i];
+          gifts[*port.parameter].push_back((*made)[i]);
       outputs.push_back(std::move(*made));
     }
     auto allocated = data.allocate();
@@ -70,7 +70,7 @@ public:
   /// Gives what the replica keeps for itself the checkpoint's values: all of it, or the replica would begin anew beside
   /// others that go on.
   Error restoreOwn(std::span<const NamedTensor> restored) {
-    for (uint32_t index : ownParameters(**plan.entry("train"))) {
+    for (uint32_t index : ownParameters()) {
       const Parameter &parameter = plan->parameters[index];
       auto found = std::ranges::find(restored, nameOf(parameter.name), &NamedTensor::name);
       if (found == restored.end())
@@ -88,7 +88,7 @@ public:
   void setCounters() {
     if (number == 0)
       return;
-    for (uint32_t index : ownParameters(**plan.entry("train"))) {
+    for (uint32_t index : ownParameters()) {
       const Parameter &parameter = plan->parameters[index];
       if (parameter.type.element != ElementType::I64 || parameter.type.elementCount() != 1u ||
           parameter.name == "train/step")
@@ -104,12 +104,14 @@ public:
     }
   }
 
-  /// What an entry keeps and no version brings.
-  std::set<uint32_t> ownParameters(const Entry &entry) const {
-    std::set<uint32_t> kept = keptParameters(entry);
-    if (plan->replicas->localSteps != 0)
-      for (const Port &port : (*plan.entry(fetchEntryName))->inputs)
-        kept.erase(*port.parameter);
+  /// What steps and exchanges keep and no version brings.
+  std::set<uint32_t> ownParameters() const {
+    std::set<uint32_t> kept = keptParameters(**plan.entry("train"));
+    if (plan->replicas->localSteps == 0)
+      return kept;
+    kept.merge(keptParameters(**plan.entry(giveEntryName)));
+    for (uint32_t brought : keptParameters(**plan.entry(fetchEntryName)))
+      kept.erase(brought);
     return kept;
   }
 
@@ -165,7 +167,7 @@ public:
   std::unique_ptr<Executor> executor;
   Batch batch;
   std::vector<std::vector<HostTensor>> outputs; ///< by entry
-  ParameterTensors gifts;                       ///< those of the outputs that are
+  Gifts gifts;                                  ///< those of the outputs that are
   /// Positions of outputs of "train".
   uint32_t loss = 0;
   std::optional<uint32_t> correct, counted;
@@ -233,7 +235,7 @@ Error ReplicaLoop::settle() { return keeper->stepsSinceExchange() == 0 ? Error::
 Expected<std::vector<NamedTensor>> ReplicaLoop::ownState() const {
   std::vector<NamedTensor> tensors;
   for (const auto &worker : workers)
-    for (uint32_t index : worker->ownParameters(worker->executor->entry())) {
+    for (uint32_t index : worker->ownParameters()) {
       const Parameter &parameter = context.plan->parameters[index];
       auto tensor = HostTensor::allocate(parameter.type);
       if (!tensor)

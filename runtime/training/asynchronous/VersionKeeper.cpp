@@ -15,6 +15,14 @@ static uint64_t bytesOf(const ParameterTensors &tensors) {
   return bytes;
 }
 
+static uint64_t bytesOf(const Gifts &gifts) {
+  uint64_t bytes = 0;
+  for (const auto &[parameter, tensors] : gifts)
+    for (const HostTensor &tensor : tensors)
+      bytes += tensor.bytes().size();
+  return bytes;
+}
+
 VersionKeeper::VersionKeeper(const Plan &plan, Executor &executor, uint32_t apply)
     : plan(plan), replicas(*plan->replicas), executor(executor), entry(apply), clocks(replicas.count, replicas.bound),
       together(replicas.count) {}
@@ -170,8 +178,10 @@ Error VersionKeeper::apply(std::span<const Given> gifts) {
   const Entry &applied = executor.entry(entry);
   std::map<uint32_t, size_t> seen;
   std::vector<HostTensor> inputs, outputs;
-  for (const Port &port : applied.inputs)
-    inputs.push_back(gifts[seen[*port.parameter]++].gifts->at(*port.parameter));
+  for (const Port &port : applied.inputs) {
+    size_t index = seen[*port.parameter]++, parts = gifts.front().gifts->at(*port.parameter).size();
+    inputs.push_back(gifts[index / parts].gifts->at(*port.parameter)[index % parts]);
+  }
   auto next = allocate();
   if (!next)
     return next.error();
@@ -231,7 +241,7 @@ Error VersionKeeper::meet(std::unique_lock<std::mutex> &lock, uint32_t replica, 
   return Error::success();
 }
 
-Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const ParameterTensors &gifts,
+Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const Gifts &gifts,
                           const std::function<void()> &onApplied) {
   std::unique_lock lock(mutex);
   if (task.gives)

@@ -16,9 +16,10 @@
 
 namespace cleave::runtime {
 
-/// Tensors by the parameter that they are a version of, or a gift to. A version that was given out does not change any
-/// more.
+/// Tensors by the parameter that they are a version of. A version that was given out does not change any more.
 using ParameterTensors = std::map<uint32_t, HostTensor>;
+/// What a replica gives by the parameter that it is for, in the order of its ports.
+using Gifts = std::map<uint32_t, std::vector<HostTensor>>;
 using Version = std::shared_ptr<const ParameterTensors>;
 
 /// What a replica is to do next: `steps` batches of the round, from `batch` on, each `stride` behind the one before.
@@ -65,8 +66,7 @@ public:
   /// Makes the next version of what a replica gives; the tensors are its own again then. `onApplied` is called under
   /// the lock, before anybody sees the version. Returns when the replica may ask for more, or with the error that ends
   /// the run.
-  Error give(uint32_t replica, const ReplicaTask &task, const ParameterTensors &gifts,
-             const std::function<void()> &onApplied);
+  Error give(uint32_t replica, const ReplicaTask &task, const Gifts &gifts, const std::function<void()> &onApplied);
   /// A replica has failed. Either all end, or its batch is given to the others and they go on without it.
   void lose(uint32_t replica, const ReplicaTask *task, const Error &error, bool goOn);
   /// The error that has ended the round.
@@ -79,7 +79,7 @@ public:
 
 private:
   struct Given {
-    const ParameterTensors *gifts = nullptr;
+    const Gifts *gifts = nullptr;
     const std::function<void()> *onApplied = nullptr;
   };
 
