@@ -6,7 +6,10 @@
 # local steps.
 #
 #   tools/bench/asynchronous.py [--data FOLDER] [--epochs N] [--bounds 0,1,3,10,inf] [--text FILE] [--steps N] [--write]
+#   tools/bench/asynchronous.py --data FOLDER --rounds N [--bounds 0,3,inf]
 #
+# With --rounds predictions alone are compared with N runs of 200 steps each, with and without the straggler, all in turn,
+# and it says how much of the cores other programs took meanwhile.
 # Predictions are those after `cleave probe`, which comes first, and `cleave profile` of each plan.
 # FOLDER has the four files of Fashion-MNIST, as .gz; FILE is a text, whose bytes are the tokens. --write puts what was
 # measured into the docs.
@@ -17,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -49,6 +53,51 @@ def measure(folder, data, bound, epochs):
     simulated = run("simulate", path("plan"), "--slow-replica", f"{REPLICAS - 1}:{SLOW}")
     predicted = float(re.search(r"replicas.*?predicted: ([0-9.]+) ms", simulated, re.S)[1])
     return answer, predicted
+
+
+def busy_seconds():
+    """Of all cores, since the system's start."""
+    with open("/proc/stat", encoding="utf-8") as text:
+        user, nice, system, _, _, irq, softirq, *_ = map(int, text.readline().split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def predictions(data, bounds, rounds):
+    """Steps of several runs beside what is predicted, a row for each bound with and without a straggler."""
+    file = lambda name: os.path.join(data, name + ".gz")
+    slow = f"{REPLICAS - 1}:slow={SLOW}"
+    cases = [(bound, straggles) for bound in bounds for straggles in (True, False)]
+    measured, others = {case: [] for case in cases}, {case: [] for case in cases}
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = lambda name: os.path.join(folder, name)
+        run("zoo", "lenet", "--batch", str(BATCH), "-o", path("lenet.onnx"))
+        for bound in bounds:
+            run("compile", path("lenet.onnx"), "--machine", f"host:{REPLICAS}x1", "--strategy", "single", "--train", "--loss",
+                "cross-entropy", "--optimizer", "sgd", "--learning-rate", "0.2", "--sync", f"ssp:{bound}", "-o", path(bound))
+            run("profile", path(bound))
+        for bound, straggles in cases * rounds:
+            before, children = busy_seconds(), os.times()
+            run("train", path(bound), "--data", f"@0={file('train-images-idx3-ubyte')}", "--data",
+                f"labels={file('train-labels-idx1-ubyte')}", "--steps", "200", "--json", path("json"),
+                *(["--try-replica", slow] if straggles else []))
+            after = os.times()
+            own = after.children_user + after.children_system - children.children_user - children.children_system
+            available = (after.elapsed - children.elapsed) * len(os.sched_getaffinity(0))
+            others[bound, straggles].append((busy_seconds() - before - own) / available)
+            with open(path("json"), encoding="utf-8") as text:
+                epochs = json.load(text)["epochs"]
+            measured[bound, straggles].append(sum(epoch["seconds"] for epoch in epochs) / 200 * 1e3)
+        for bound, straggles in cases:
+            simulated = run("simulate", path(bound), *(["--slow-replica", f"{REPLICAS - 1}:{SLOW}"] if straggles else []))
+            predicted = float(re.search(r"replicas.*?predicted: ([0-9.]+) ms", simulated, re.S)[1])
+            times = measured[bound, straggles]
+            median = statistics.median(times)
+            rows.append([bound, "twice as slow" if straggles else "none", f"{median:.1f} ({min(times):.1f} to {max(times):.1f})",
+                         f"{predicted:.1f}", f"{100 * (predicted / median - 1):+.0f} %",
+                         f"{100 * statistics.median(others[bound, straggles]):.0f} %"])
+    heads = ["bound", "straggler", "ms a step", "predicted", "", "cores that others took"]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
 
 
 def spread(counts):
@@ -142,6 +191,7 @@ def main():
     parser.add_argument("--bounds", default="0,1,3,10,inf")
     parser.add_argument("--text")
     parser.add_argument("--steps", type=int, default=512)
+    parser.add_argument("--rounds", type=int)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     if options.text:
@@ -150,6 +200,9 @@ def main():
         if options.write:
             put("local", table)
     if not options.data:
+        return
+    if options.rounds:
+        print(machine() + predictions(options.data, options.bounds.split(","), options.rounds))
         return
     rows, curves = [], []
     for bound in options.bounds.split(","):
