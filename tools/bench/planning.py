@@ -6,7 +6,8 @@
 #
 #   python3 tools/bench/planning.py [--write] [--rounds N] [--check] [--only SECTION]
 #
-# Prints the sections "Published runs", "Plans written by hand", "Certified gaps" and "Search time"; --write puts them
+# Prints the sections "Published runs", "Plans written by hand", "Certified gaps", "Clusters of several kinds" and
+# "Search time"; --write puts them
 # into the page, --check fails where a limit is missed. $CLEAVE_BIN names the programs' folder (build/bin).
 
 import argparse
@@ -392,9 +393,64 @@ def gaps_section(folder, _rounds):
              f"aim is a median of {MEDIAN_GAP:.0%}, and {MOST_GAP:.0%} at most."]
     return "\n".join(lines) + "\n", missed
 
+# Clusters of several kinds: by GPU its preset, the name there, and the links of a host of four and of its network: those
+# of the preset, or what was measured between such GPUs in one zone (Strati et al., Sailor, SOSP 2025, artifact).
+KINDS = {"A100": ("a100-40g", "a100-40g", "bandwidth: 232 GB/s, latency: 4.5 us, start: 20 us", "6 GB/s"),
+         "V100": ("v100-16g", "v100", "bandwidth: 68 GB/s, latency: 3 us, start: 20 us", "5.8 GB/s"),
+         "T4": ("t4", "t4", "bandwidth: 5 GB/s, latency: 10 us, start: 20 us", "25 Gb/s")}
+OPT350M = {"layers": 24, "hidden": 1024, "heads": 16, "sequence": 2048, "vocabulary": 50272}
+NEO = {"layers": 32, "hidden": 2560, "heads": 20, "sequence": 2048, "vocabulary": 50257}
+KIND_CLUSTERS = [({"A100": 8, "V100": 8}, 256), ({"A100": 128, "V100": 128}, 2048),
+                 ({"A100": 128, "V100": 384}, 2048), ({"A100": 256, "V100": 256, "T4": 256}, 2048)]
+SEARCH_LIMIT = 20
+
+
+def write_kinds(folder, counts):
+    """The machine file of a cluster; the path."""
+    path, lines = os.path.join(folder, "-".join(f"{kind}{count}" for kind, count in counts.items()) + ".yaml"), []
+    for kind in counts:
+        text = subprocess.run([CLEAVE, "probe", "--preset", KINDS[kind][0], "-o", "-"], check=True, capture_output=True,
+                              text=True).stdout
+        lines.append(text[text.index("device_kinds:\n") + len("device_kinds:\n"):text.index("hosts:\n")].rstrip("\n"))
+    lines.append("hosts:")
+    for kind, count in counts.items():
+        _, name, link, network = KINDS[kind]
+        lines.append(f"  - {{ count: {count // 4}, devices: [ {{ kind: {name}, count: 4 }} ], links: [ {{ between: devices, {link} }} ], "
+                     f"network: {{ bandwidth: {network}, latency: 30 us }} }}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("device_kinds:\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def kinds_section(folder, _rounds):
+    rows, missed = [], []
+    for counts, batch in KIND_CLUSTERS:
+        name = " + ".join(f"{count} {kind}" for kind, count in counts.items())
+        for model, shape in (("350 M", OPT350M), ("2.7 B", NEO)):
+            flags = (write_gpt(folder, shape), "--dtype", "f16", "--batch", batch)
+            ours, alone = (predict(flags[0], write_kinds(folder, some), *flags[1:])[0]
+                           for some in (counts, {"A100": counts["A100"]}))
+            busy = " + ".join(f"{kind['busy_devices']} {kind['name']}" for kind in ours["kinds"] if kind["busy_devices"])
+            rows.append(f"| {name} | {model} | {batch} | {summary(ours)} | {busy} | {ours['predicted_step_seconds']:.3f} | "
+                        f"{alone['predicted_step_seconds']:.3f} | {ours['gap']:.1%} | {ours['search_seconds']:.1f} |")
+            if ours["search_seconds"] > SEARCH_LIMIT:
+                missed.append(f"{name}, {model}: searched for {ours['search_seconds']:.1f} s, limit {SEARCH_LIMIT} s")
+            if ours["predicted_step_seconds"] > 1.001 * alone["predicted_step_seconds"]:
+                missed.append(f"{name}, {model}: faster on the A100s alone")
+    lines = ["GPT of the sizes of OPT-350M and GPT-Neo 2.7B on GPUs of several kinds, four a host, by the presets and, for links of",
+             "V100 and between hosts of A100 or V100, by what was measured (Strati et al., Sailor, SOSP 2025, artifact); in f16.",
+             "*alone* is the step on the A100s without the others. By",
+             "", "```", 'python3 tools/bench/planning.py --only "Clusters of several kinds" --write', "```", "",
+             "| cluster | model | batch | the planner's | it uses | step s | alone s | gap | search s |",
+             "|---|---|---:|---|---|---:|---:|---:|---:|", *rows, "",
+             "Peers: Sailor's search takes 17.4 s for 128 + 384 GPUs of two kinds and 4,900 s for three kinds of 256."]
+    if missed:
+        lines += ["", "Missed: " + "; ".join(missed) + "."]
+    return "\n".join(lines) + "\n", missed
+
 
 SECTIONS = {"Published runs": published_section, "Plans written by hand": hand_section, "Certified gaps": gaps_section,
-            "Search time": search_section}
+            "Clusters of several kinds": kinds_section, "Search time": search_section}
 
 
 def replace_section(text, title, new):
