@@ -302,14 +302,24 @@ private:
 
 } // namespace
 
-/// An operator between the weights and a product with them, as dropout is; null where there is no such product.
-static Operation *findBetweenResult(SoftmaxOp softmax) {
-  for (Operation *user : softmax->getUsers())
-    if (user->getNumResults() == 1 && (isa<ElementwiseInterface>(user) || isa<DropoutOp>(user)))
-      for (Operation *next : user->getUsers())
-        if (auto product = dyn_cast<DotGeneralOp>(next); product && product.getLhs() == user->getResult(0))
-          return user;
-  return nullptr;
+/// The first of at most so many elementwise operators between the weights and a product with them, as dropout is; null
+/// where there is no such product.
+static Operation *findBetweenResult(Value weights, unsigned most = 4) {
+  // Others, behind it, belong to the gradient.
+  Operation *first = nullptr;
+  for (Operation *user : weights.getUsers()) {
+    if (most == 0 || (first && first->isBeforeInBlock(user)) || user->getNumResults() != 1 ||
+        !isa<ElementwiseInterface>(user))
+      continue;
+    bool isMultiplied = llvm::any_of(user->getUsers(), [&](Operation *next) {
+      auto product = dyn_cast<DotGeneralOp>(next);
+      return product && product.getLhs() == user->getResult(0) &&
+             product.getLhsContracting() == ArrayRef<int64_t>(tensorType(product.getLhs()).getRank() - 1);
+    });
+    if (isMultiplied || findBetweenResult(user->getResult(0), most - 1))
+      first = user;
+  }
+  return first;
 }
 
 std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss) {
@@ -329,7 +339,7 @@ std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss) {
   if (!found.scores)
     return std::nullopt;
   if (!findResult(found)) {
-    if (Operation *between = findBetweenResult(softmax))
+    if (Operation *between = findBetweenResult(softmax.getResult()))
       missed = {between, "it stands between softmax and the product with the values"};
     return std::nullopt;
   }

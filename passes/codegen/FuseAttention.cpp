@@ -200,9 +200,10 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
   }
 
   /// One remark for all of a program: layers repeat.
-  static void report(ArrayRef<std::pair<dfg::SoftmaxOp, dfg::AttentionMiss>> missed) {
+  void report(ArrayRef<std::pair<dfg::SoftmaxOp, dfg::AttentionMiss>> missed) {
     auto &[softmax, miss] = missed.front();
-    InFlightDiagnostic remark = miss.op->emitRemark("attention is not one kernel, its scores (")
+    InFlightDiagnostic remark = miss.op->emitRemark("program \"")
+                                << getOperation().getSymName() << "\": attention is not one kernel, its scores ("
                                 << llvm::formatv("{0:F0}", bytesOf(softmax) / (1 << 20)).str()
                                 << " MiB) stay in memory: " << miss.reason << " (" << miss.op->getName().stripDialect()
                                 << ")";

@@ -146,7 +146,7 @@ dist.program @trained(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: 
 // A bias that is trained wants the sum of the scores' gradient over heads, which these kernels do not make.
 // CHECK-LABEL: dist.program @trained_bias
 // CHECK: dfg.softmax
-// REMARK: remark: attention is not one kernel, its scores (512 MiB) stay in memory: it reads them, and is neither elementwise nor a product over keys or queries (reduce)
+// REMARK: remark: program "{{.*}}": attention is not one kernel, its scores (512 MiB) stay in memory: it reads them, and is neither elementwise nor a product over keys or queries (reduce)
 dist.program @trained_bias(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>, %bias: tensor<4096x4096xf32>, %do: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>, tensor<4096x4096xf32>) attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
   %1 = dfg.add %0, %bias : (tensor<8x4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<8x4096x4096xf32>
@@ -165,13 +165,28 @@ dist.program @trained_bias(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>,
 // Others read the scores.
 // CHECK-LABEL: dist.program @read
 // CHECK: dfg.softmax
-// REMARK: remark: attention is not one kernel, its scores (512 MiB) stay in memory: it reads them, and is neither elementwise nor a product over keys or queries (return)
-// REMARK-NOT: remark
+// REMARK: remark: program "{{.*}}": attention is not one kernel, its scores (512 MiB) stay in memory: it reads them, and is neither elementwise nor a product over keys or queries (return)
 dist.program @read(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x4096xf32>) attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
   %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
   %2 = dfg.dot_general %1, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
   dist.return %2, %1 : tensor<8x4096x32xf32>, tensor<8x4096x4096xf32>
+}
+
+// As dropout is, between softmax and the values.
+// CHECK-LABEL: dist.program @thinned
+// CHECK: dfg.softmax
+// REMARK: remark: program "thinned": attention is not one kernel, its scores (512 MiB) stay in memory: it stands between softmax and the product with the values (mul)
+// REMARK-NOT: remark
+dist.program @thinned(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>, %kept: tensor<8x4096x4096xi1>) -> tensor<8x4096x32xf32> attributes {mesh = @d0} {
+  %scale = dfg.constant dense<1.25> : tensor<f32>
+  %zero = dfg.constant dense<0.0> : tensor<f32>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.mul %1, %scale : (tensor<8x4096x4096xf32>, tensor<f32>) -> tensor<8x4096x4096xf32>
+  %3 = dfg.select %kept, %2, %zero : (tensor<8x4096x4096xi1>, tensor<8x4096x4096xf32>, tensor<f32>) -> tensor<8x4096x4096xf32>
+  %4 = dfg.dot_general %3, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  dist.return %4 : tensor<8x4096x32xf32>
 }
 
 // Of short sequences the scores stay in the cache.
