@@ -247,7 +247,7 @@ private:
     return ShapedType::getNumElements(ArrayRef(attention.leading).take_front(attention.batchDims));
   }
 
-  /// What an operator between makes its scores of, where nobody else reads it.
+  /// Adds the producer of an operand where only operators between read it.
   void addMaker(Value operand) {
     Operation *op = operand.getDefiningOp();
     if (!op || forward.contains(op) || found.operators.contains(op) || op->getBlock() != block || !isScores(operand))
@@ -302,7 +302,7 @@ private:
 
 } // namespace
 
-/// The first of at most so many elementwise operators between the weights and a product with them, as dropout is; null
+/// The first of at most `most` elementwise operators between the weights and a product with them, such as dropout; null
 /// where there is no such product.
 static Operation *findBetweenResult(Value weights, unsigned most = 4) {
   // Others, behind it, belong to the gradient.

@@ -50,7 +50,7 @@ struct Attention {
 };
 
 /// Why a softmax between two products is not computed as attention: an operator that reads or makes scores, and what is
-/// wrong with it, to stand behind "its scores stay in memory: ". None where it is nothing like attention.
+/// wrong with it, phrased to follow "its scores stay in memory: ". None where it is nothing like attention.
 struct AttentionMiss {
   mlir::Operation *op = nullptr;
   llvm::StringRef reason;

@@ -13,7 +13,7 @@
 
 namespace cleave {
 
-/// Of attention: what asks, and what is looked at.
+/// The two sequences of attention.
 enum class Side { Queries, Keys };
 
 /// An operand of a product of attention: which dimensions are batches, which the queries (behind what else lies before
@@ -75,8 +75,8 @@ public:
 
   //===-- outside ---------------------------------------------------------------------------------------------===//
 
-  /// Ends the fusion; its results, which have rows behind the leading dimensions, without what rows were padded by,
-  /// nor what lies behind a size that is given.
+  /// Ends the fusion. Returns its results, whose dimensions are the leading ones, rows and perhaps one more, sliced to
+  /// the rows without padding and to the last dimension's size of `sizes`, where that has an entry for the result.
   llvm::SmallVector<mlir::Value> finish(llvm::ArrayRef<mlir::Value> results, llvm::ArrayRef<int64_t> sizes,
                                         llvm::ArrayRef<mlir::Operation *> operators);
 

@@ -73,7 +73,8 @@ public:
 private:
   static bool isEarlier(Operation *a, Operation *b) { return a->isBeforeInBlock(b); }
 
-  /// The product where all that the kernel reads is there, and of whose fellows nobody has read yet what they make.
+  /// The product in whose place one kernel can compute all of them: its operands dominate it, and it all users of the
+  /// products. Null where there is none.
   Operation *findPlace(ArrayRef<OpOperand *> uses) {
     auto products = llvm::map_to_vector(uses, [](OpOperand *use) { return use->getOwner(); });
     llvm::sort(products, isEarlier);
@@ -176,19 +177,33 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
       return;
     // Found one by one: the gradient of one may read another's result, and repeat its softmax.
     DenseSet<Operation *> erased;
-    SmallVector<std::pair<dfg::SoftmaxOp, dfg::AttentionMiss>> missed;
+    SmallVector<Missed> missed;
     for (Operation *op : llvm::to_vector_of<Operation *>(getOperation().getBody().getOps<dfg::SoftmaxOp>())) {
       if (erased.contains(op) || !areLarge(cast<dfg::SoftmaxOp>(op)))
         continue;
       dfg::AttentionMiss miss;
-      if (auto attention = dfg::findAttention(op, &miss))
-        erased.insert_range(AttentionBuilder(*attention).run());
-      else if (miss.op)
-        missed.push_back({cast<dfg::SoftmaxOp>(op), miss});
+      auto attention = dfg::findAttention(op, &miss);
+      if (attention) {
+        AttentionBuilder builder(*attention);
+        ArrayRef<Operation *> fused = builder.run();
+        if (fused.empty())
+          miss = {op, "products of its gradient depend on each other"};
+        erased.insert_range(fused);
+      }
+      if (miss.op)
+        missed.push_back({miss.op->getLoc(), miss.op->getName(), miss.reason, bytesOf(cast<dfg::SoftmaxOp>(op))});
     }
     if (!missed.empty())
       report(missed);
   }
+
+  /// Attention that is not fused, and the operator that prevents it.
+  struct Missed {
+    Location location;
+    OperationName name;
+    StringRef reason;
+    double bytes; ///< of the scores
+  };
 
   static double bytesOf(dfg::SoftmaxOp softmax) {
     RankedTensorType type = tensorType(softmax.getResult());
@@ -199,14 +214,14 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
     return shape.size() >= 2 && dfg::streamsScores(bytesOf(softmax), shape[shape.size() - 2], shape.back());
   }
 
-  /// One remark for all of a program: layers repeat.
-  void report(ArrayRef<std::pair<dfg::SoftmaxOp, dfg::AttentionMiss>> missed) {
-    auto &[softmax, miss] = missed.front();
-    InFlightDiagnostic remark = miss.op->emitRemark("program \"")
-                                << getOperation().getSymName() << "\": attention is not one kernel, its scores ("
-                                << llvm::formatv("{0:F0}", bytesOf(softmax) / (1 << 20)).str()
-                                << " MiB) stay in memory: " << miss.reason << " (" << miss.op->getName().stripDialect()
-                                << ")";
+  /// One remark for the whole program, as layers repeat.
+  void report(ArrayRef<Missed> missed) {
+    const Missed &first = missed.front();
+    InFlightDiagnostic remark = emitRemark(first.location)
+                                << "program \"" << getOperation().getSymName()
+                                << "\": attention is not one kernel, its scores ("
+                                << llvm::formatv("{0:F0}", first.bytes / (1 << 20)).str()
+                                << " MiB) stay in memory: " << first.reason << " (" << first.name.stripDialect() << ")";
     if (missed.size() > 1)
       remark << "; so it is in " << missed.size() - 1 << " other places";
   }

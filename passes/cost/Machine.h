@@ -174,7 +174,7 @@ struct HostSpec {
   /// Where it is not the machine's.
   std::optional<NetworkSpec> network;
   std::string zone; ///< What links between hosts call these; empty: none names them.
-  double price = 0; ///< Of a host, US dollars an hour, besides those of its devices.
+  double price = 0; ///< Of a host, US dollars an hour, in addition to those of its devices.
 
   unsigned numDevices() const;
   bool operator==(const HostSpec &) const = default;

@@ -18,7 +18,7 @@ bool hasPrices(const Machine &machine);
 /// free.
 double pricePerHour(const Machine &machine, llvm::ArrayRef<unsigned> devices);
 
-/// US dollars of so many seconds.
+/// US dollars of `seconds` at that price.
 double priceOf(double pricePerHour, double seconds);
 
 /// The kind of the first device that has no price, nor has its host; null where there is none.

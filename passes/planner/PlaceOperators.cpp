@@ -64,7 +64,7 @@ LogicalResult fitToMachine(MeshSpec &mesh, const Machine &machine, const Twine &
                              << " devices of machine \"" << machine.name << "\", got " << product;
 }
 
-/// Degrees and what stages keep are the search's: nobody else reads them.
+/// Degrees, and what stages keep, are read by the search alone.
 LogicalResult checkStages(const Placement &placement, const PlaceOptions &options, ModuleOp module) {
   for (const PlacementGroup &group : placement.groups) {
     auto refuse = [&](StringRef what, StringRef expected) {

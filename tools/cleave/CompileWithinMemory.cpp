@@ -61,7 +61,7 @@ static double simulatedSeconds(const CompiledModel &compiled) {
 }
 
 /// Whether the request leaves it to the search how a model infers on devices of several kinds or hosts, or on several
-/// that are only planned for, where nobody waits for kernels.
+/// that are only planned for, so that no kernels are compiled.
 static bool searchesAmongUnlike(const CompileRequest &request, const CompiledModel &compiled) {
   const TargetOptions &target = request.target;
   bool isFree = compiled.strategy == "auto" && !target.train && target.placementFile.empty() &&

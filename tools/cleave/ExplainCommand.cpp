@@ -136,7 +136,7 @@ Error explain(const ExplainOptions &options) {
     return writeOutput(options.output,
                        [&](llvm::raw_ostream &out) { explainAsHtml(out, summary, timelineOf(*plan, summary)); });
   if (options.op.empty()) {
-    // Where nobody knows the machine, nothing is expected.
+    // Without the machine there is no prediction.
     std::string expected;
     if (auto machine = machineOf(*plan, entry, ""); (*plan)->replicas && machine) {
       llvm::raw_string_ostream text(expected);

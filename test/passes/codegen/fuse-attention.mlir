@@ -143,6 +143,29 @@ dist.program @trained(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: 
   dist.return %3, %dq, %dk, %dv : tensor<8x4096x32xf32>, tensor<8x4096x64xf32>, tensor<8x64x4096xf32>, tensor<8x4096x32xf32>
 }
 
+// A product of the gradient that depends on another one over the same queries: no kernel can compute both.
+// CHECK-LABEL: dist.program @trained_apart
+// CHECK: dfg.softmax
+// REMARK: remark: program "trained_apart": attention is not one kernel, its scores (512 MiB) stay in memory: products of its gradient depend on each other (softmax)
+dist.program @trained_apart(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>, %do: tensor<8x4096x32xf32>) -> (tensor<8x4096x32xf32>, tensor<8x4096x64xf32>, tensor<8x64x4096xf32>, tensor<8x4096x32xf32>) attributes {mesh = @d0} {
+  %scale = dfg.constant dense<0.125> : tensor<f32>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
+  %1 = dfg.mul %0, %scale : (tensor<8x4096x4096xf32>, tensor<f32>) -> tensor<8x4096x4096xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  %dv = dfg.dot_general %2, %do {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32>
+  %dp = dfg.dot_general %do, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x4096xf32>
+  %4 = dfg.mul %dp, %2 : (tensor<8x4096x4096xf32>, tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %5 = dfg.reduce %4 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 2>, keep_dims} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x1xf32>
+  %6 = dfg.sub %dp, %5 : (tensor<8x4096x4096xf32>, tensor<8x4096x1xf32>) -> tensor<8x4096x4096xf32>
+  %7 = dfg.mul %2, %6 : (tensor<8x4096x4096xf32>, tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
+  %ds = dfg.mul %7, %scale : (tensor<8x4096x4096xf32>, tensor<f32>) -> tensor<8x4096x4096xf32>
+  %dq = dfg.dot_general %ds, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x4096xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x64xf32>
+  %later = dfg.concat %dv, %dv {dim = 2 : i64} : (tensor<8x4096x32xf32>, tensor<8x4096x32xf32>) -> tensor<8x4096x64xf32>
+  %dk = dfg.dot_general %later, %ds {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 1>} : (tensor<8x4096x64xf32>, tensor<8x4096x4096xf32>) -> tensor<8x64x4096xf32>
+  dist.return %3, %dq, %dk, %dv : tensor<8x4096x32xf32>, tensor<8x4096x64xf32>, tensor<8x64x4096xf32>, tensor<8x4096x32xf32>
+}
+
 // A bias that is trained wants the sum of the scores' gradient over heads, which these kernels do not make.
 // CHECK-LABEL: dist.program @trained_bias
 // CHECK: dfg.softmax
