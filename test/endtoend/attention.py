@@ -176,7 +176,8 @@ def check_small_stacks(checks, folder, case):
 
 def write_models(folder):
     os.makedirs(folder, exist_ok=True)
-    for case in [*CASES, LONG]:
+    eight = [Case(f"{tokens} tokens of 8 heads", "written out", queries=tokens) for tokens in (4096, 16384)]
+    for case in [*CASES, LONG, *eight]:
         case.write(os.path.join(folder, case.name.replace(",", "").replace(" ", "-") + ".onnx"))
 
 

@@ -3,11 +3,17 @@
 # The gradient of attention over long sequences: kernels make the scores once more, by blocks. Gradients must be those of
 # PyTorch in float64, on one device and divided over two, with microbatches and repeated forward passes, and the plan's
 # memory must not hold the scores.
+#
+#   attention_training.py [CASE ...]              all cases, or these
+#   attention_training.py models FOLDER           writes networks of long sequences, to be measured
+#   attention_training.py torch TOKENS THREADS    what PyTorch takes for attention of that length, without and with gradient
 
 import json
 import os
+import statistics
 import sys
 import tempfile
+import time
 
 import numpy
 
@@ -173,7 +179,41 @@ def check(checks, folder, case, name, flags=None):
             checks.add(error <= TOLERANCE, f"{subject}: gradient of {weight}, largest error {error:.2g} of the largest", result)
 
 
+def write_models(folder):
+    os.makedirs(folder, exist_ok=True)
+    for tokens in (4096, 16384):
+        Case("long", heads=4, queries=tokens).write(os.path.join(folder, f"training-{tokens}.onnx"))
+
+
+def time_torch(tokens, threads, rounds=3):
+    """Attention of 8 heads of 64 alone; from 8,192 tokens on head by head, as its scores would not fit together."""
+    torch.set_num_threads(threads)
+    q, k, v = (torch.randn(8, tokens, 64) for _ in range(3))
+    together = 8 if tokens < 8192 else 1
+
+    def step(learns):
+        for first in range(0, 8, together):
+            parts = [each[first:first + together].requires_grad_(learns) for each in (q, k, v)]
+            result = torch.softmax(parts[0] / 8 @ parts[1].transpose(-1, -2), -1) @ parts[2]
+            if learns:
+                result.sum().backward()
+
+    for learns in (False, True):
+        step(learns)
+        seconds = []
+        for _ in range(rounds):
+            begin = time.monotonic()
+            step(learns)
+            seconds.append(time.monotonic() - begin)
+        print(f"PyTorch {torch.__version__}, {tokens} tokens, {threads} threads, {'with' if learns else 'without'} gradient: "
+              f"{1e3 * statistics.median(seconds):.0f} ms", flush=True)
+
+
 def main():
+    if sys.argv[1:2] == ["models"]:
+        return write_models(sys.argv[2])
+    if sys.argv[1:2] == ["torch"]:
+        return time_torch(int(sys.argv[2]), int(sys.argv[3]))
     checks = Checks()
     chosen = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
