@@ -245,4 +245,11 @@ std::vector<std::string> Module::entries() const {
   return names;
 }
 
+size_t Module::countParameters(std::string_view entry) const {
+  for (const Function &function : shared->functions)
+    if (function.entry && function.defined && function.name == entry)
+      return function.parameters.size();
+  return 0;
+}
+
 } // namespace cleave::ptx

@@ -29,6 +29,8 @@ public:
 
   /// The names of all entries (kernels), in the order of the text.
   std::vector<std::string> entries() const;
+  /// How many parameters an entry has; 0 where there is none of that name.
+  size_t countParameters(std::string_view entry) const;
 
   const Program &program() const { return *shared; }
 

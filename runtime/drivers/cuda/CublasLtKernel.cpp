@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A CublasProblem as cuBLASLt's descriptors, and the search for its fastest algorithm. An epilogue that no algorithm
-// has, or has only slower than it takes behind the product, is left to a kernel of our own.
+// has, or has only slower than it takes behind the product, is left to a kernel of our own; matrices whose columns are
+// aligned badly are copied where that is faster.
 
 #include "runtime/drivers/cuda/CublasLtKernel.h"
 
 #include "runtime/drivers/cuda/CublasLtApi.h"
-#include "runtime/drivers/cuda/CudaEpilogue.h"
+#include "runtime/drivers/cuda/CublasLtWays.h"
 #include "runtime/drivers/cuda/CudaLibraryAlgorithms.h"
-#include "runtime/drivers/cuda/rules/CublasProblem.h"
+#include "runtime/drivers/cuda/CudaRows.h"
 
 #include <array>
 #include <charconv>
@@ -36,6 +37,12 @@ Expected<cublasLtHandle_t> handleOf(const CublasLt &library, int device) {
   return handle;
 }
 
+/// The first address from `place` on that is aligned as cuBLASLt wants its workspace.
+void *aligned(void *place) {
+  constexpr uintptr_t multiple = CublasProblem::workspaceAlignment;
+  return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(place) + multiple - 1) / multiple * multiple);
+}
+
 cudaDataType_t dataType(ElementType element) { return element == ElementType::BF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 cublasLtEpilogue_t epilogueOf(const CublasProblem &problem) {
@@ -51,45 +58,6 @@ cublasLtEpilogue_t epilogueOf(const CublasProblem &problem) {
     break;
   }
   return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-}
-
-/// A way to compute a kernel: what cuBLASLt does, and what is left to do behind it.
-struct Way {
-  CublasProblem problem;
-  CudaEpilogueDesc rest;
-};
-
-CudaEpilogueDesc::Activation ownActivation(CublasProblem::Activation activation) {
-  switch (activation) {
-  case CublasProblem::Activation::Relu:
-    return CudaEpilogueDesc::Activation::Relu;
-  case CublasProblem::Activation::Gelu:
-    return CudaEpilogueDesc::Activation::Gelu;
-  case CublasProblem::Activation::GeluGradient:
-    return CudaEpilogueDesc::Activation::GeluGradient;
-  case CublasProblem::Activation::None:
-    break;
-  }
-  return CudaEpilogueDesc::Activation::None;
-}
-
-/// The ways, that with the least left first. What is added is never left: every product has it, and it may lie where
-/// the result goes.
-std::vector<Way> waysOf(const CublasProblem &problem) {
-  Way way{problem, {}};
-  way.rest.element = problem.result.element;
-  way.rest.elements = static_cast<uint64_t>(problem.rows * problem.columns * problem.batches);
-  way.rest.channels = static_cast<uint64_t>(problem.rows);
-  std::vector<Way> ways = {way};
-  way.rest.activation = ownActivation(std::exchange(way.problem.activation, CublasProblem::Activation::None));
-  way.rest.saved = std::exchange(way.problem.activationInput, -1);
-  if (!way.rest.isEmpty())
-    ways.push_back(way);
-  if (problem.bias >= 0) {
-    way.rest.bias = std::exchange(way.problem.bias, -1);
-    ways.push_back(way);
-  }
-  return ways;
 }
 
 /// The bytes of an algorithm in hexadecimal: cuBLASLt allows to keep them for the same version of it.
@@ -119,7 +87,8 @@ class CublasLtKernel final : public CudaLibraryKernel {
 public:
   CublasLtKernel(const CudaRuntime &cuda, const CublasLt &library, const LibraryKernelDesc &desc,
                  const CublasProblem &whole)
-      : cuda(cuda), library(library), desc(desc), problem(whole), ways(waysOf(whole)) {}
+      : cuda(cuda), library(library), desc(desc), whole(whole), problem(whole),
+        ways(cublasLtWays(whole, desc.scratchBytes)) {}
   ~CublasLtKernel() override;
 
   /// Makes the handle and descriptors, and asks for candidates, so that what no algorithm computes fails here.
@@ -132,11 +101,13 @@ private:
   bool useKept(const std::string &text, void *const *arguments, cudaStream_t stream);
   Expected<float> measureCandidates(void *const *arguments, cudaStream_t stream);
   Error check(cublasStatus_t code, const char *routine) const;
-  /// What is left of the scratch behind the first address that is aligned as cuBLASLt wants it.
+  /// What cuBLASLt gets of the scratch, behind the first address that is aligned as it wants it; copies follow.
   uint64_t workspaceBytes() const {
     constexpr uint64_t most = CublasProblem::workspaceAlignment - alignment;
-    return desc.scratchBytes > most ? desc.scratchBytes - most : 0;
+    uint64_t bytes = ways[way].isAligned ? whole.productBytes() : desc.scratchBytes;
+    return bytes > most ? bytes - most : 0;
   }
+  Error makeLayouts();
   Error makeLayout(cublasLtMatrixLayout_t &layout, const CublasMatrix &matrix) const;
   template <typename T> Error setOperation(cublasLtMatmulDescAttributes_t name, const T &value) const {
     return check(library.cublasLtMatmulDescSetAttribute(operation, name, &value, sizeof(value)),
@@ -148,13 +119,19 @@ private:
   Error askHeuristic(cublasLtMatmulPreference_t preference);
   bool isUsable(const cublasLtMatmulAlgo_t &kept) const;
   Error run(void *const *arguments, cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const;
+  Error multiply(void *const *arguments, void *workspace, std::array<void *, 3> matrices, cudaStream_t stream,
+                 const cublasLtMatmulAlgo_t &with) const;
+  Error multiplyCopies(void *const *arguments, void *workspace, std::array<void *, 3> matrices, cudaStream_t stream,
+                       const cublasLtMatmulAlgo_t &with) const;
 
   const CudaRuntime &cuda;
   const CublasLt &library;
   LibraryKernelDesc desc;
+  const CublasProblem whole;
   CublasProblem problem; ///< what cuBLASLt computes of it
   CudaEpilogue rest;     ///< what follows that
-  const std::vector<Way> ways;
+  CudaRows operandRows, resultRows;
+  const std::vector<CublasLtWay> ways;
   size_t way = 0; ///< the one in use
   cublasLtHandle_t handle = nullptr;
   cublasLtMatmulDesc_t operation = nullptr;
@@ -174,6 +151,17 @@ CublasLtKernel::~CublasLtKernel() {
 Error CublasLtKernel::check(cublasStatus_t code, const char *routine) const {
   Error error = checkCublasLt(library, code, routine);
   return error ? makeError(error.status(), "cublaslt kernel ", desc.text(), ": ", error.message()) : error;
+}
+
+Error CublasLtKernel::makeLayouts() {
+  for (auto [layout, matrix] :
+       {std::pair{&left, &problem.left}, {&right, &problem.right}, {&result, &problem.result}}) {
+    if (*layout)
+      library.cublasLtMatrixLayoutDestroy(std::exchange(*layout, nullptr));
+    if (Error error = makeLayout(*layout, *matrix))
+      return error;
+  }
+  return Error::success();
 }
 
 Error CublasLtKernel::makeLayout(cublasLtMatrixLayout_t &layout, const CublasMatrix &matrix) const {
@@ -281,15 +269,19 @@ Error CublasLtKernel::load() {
   if (!found)
     return found.error();
   handle = *found;
-  for (auto [layout, matrix] : {std::pair{&left, &problem.left}, {&right, &problem.right}, {&result, &problem.result}})
-    if (Error error = makeLayout(*layout, *matrix))
-      return error;
+  if (std::any_of(ways.begin(), ways.end(), [](const CublasLtWay &way) { return way.isAligned; }))
+    for (auto [rows, element] : {std::pair{&operandRows, whole.left.element}, {&resultRows, whole.result.element}}) {
+      auto loaded = CudaRows::load(cuda, element);
+      if (!loaded)
+        return loaded.error();
+      *rows = std::move(*loaded);
+    }
   Error last;
   for (size_t number = 0; number != ways.size(); ++number) {
     last = useWay(number);
     if (last)
       continue;
-    if (number != 0)
+    if (number != 0 && !ways[number].rest.isEmpty())
       noteEpilogue("cuBLASLt", ways[number].rest, desc.text());
     return last;
   }
@@ -300,6 +292,8 @@ Error CublasLtKernel::load() {
 Error CublasLtKernel::useWay(size_t number) {
   way = number;
   problem = ways[number].problem;
+  if (Error error = makeLayouts())
+    return error;
   if (Error error = makeOperation())
     return error;
   if (Error error = findCandidates())
@@ -344,13 +338,16 @@ Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
     return Error::success();
 
   // Candidates may still be refused when they are to run. An activation within the product may take longer than one
-  // behind it: the way without it is measured as well.
+  // behind it: the way without it is measured as well, and both with copies.
   float least = std::numeric_limits<float>::infinity();
   size_t chosenWay = first;
   cublasLtMatmulAlgo_t chosenAlgorithm = algorithm;
   Error last;
   bool isRefused = false;
+  std::array<bool, 2> isDone = {}; // without copies, and with them
   for (size_t number = first; number != ways.size(); ++number) {
+    if (isDone[ways[number].isAligned])
+      continue;
     last = number == way ? Error::success() : useWay(number);
     auto time = last ? Expected<float>(last) : measureCandidates(arguments, stream);
     if (!time) {
@@ -364,12 +361,11 @@ Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
       chosenWay = number;
       chosenAlgorithm = algorithm;
     }
-    if (!mayBeSlow)
-      break;
+    isDone[ways[number].isAligned] = !mayBeSlow;
   }
   if (least == std::numeric_limits<float>::infinity())
     return last;
-  if (isRefused)
+  if (isRefused && !ways[chosenWay].rest.isEmpty())
     noteEpilogue("cuBLASLt", ways[chosenWay].rest, desc.text());
   if (chosenWay != way)
     if (Error error = useWay(chosenWay))
@@ -399,8 +395,7 @@ Expected<float> CublasLtKernel::measureCandidates(void *const *arguments, cudaSt
 
 Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const {
   void *output = arguments[desc.inputs.size()];
-  const void *added = problem.added < 0 ? output : arguments[problem.added];
-  if (problem.addsInPlace && added != output)
+  if (problem.addsInPlace && arguments[problem.added] != output)
     return makeError(Status::Internal, "cublaslt kernel ", desc.text(), " adds to its output, which expects input ",
                      problem.added, " in the output's buffer");
   // cublasLtMatmul copies the descriptor: what a graph has captured keeps its own bias, and what else is read.
@@ -410,19 +405,46 @@ Error CublasLtKernel::run(void *const *arguments, cudaStream_t stream, const cub
   if (problem.bias >= 0)
     if (Error error = setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, arguments[problem.bias]))
       return error;
+  void *workspace = workspaceBytes() == 0 ? nullptr : aligned(arguments[desc.inputs.size() + 1]);
+  std::array<void *, 3> matrices = {arguments[1], arguments[0], output};
+  Error error = ways[way].isAligned ? multiplyCopies(arguments, workspace, matrices, stream, with)
+                                    : multiply(arguments, workspace, matrices, stream, with);
+  return error ? error : rest.enqueue(output, arguments, stream);
+}
+
+/// `matrices` are left, right and result.
+Error CublasLtKernel::multiply(void *const *arguments, void *workspace, std::array<void *, 3> matrices,
+                               cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const {
+  const void *added = problem.added < 0 ? matrices[2] : arguments[problem.added];
   float one = 1, beta = problem.added < 0 ? 0 : problem.addedScale;
-  void *workspace = nullptr;
-  if (workspaceBytes() != 0) {
-    constexpr uintptr_t multiple = CublasProblem::workspaceAlignment;
-    auto begin = reinterpret_cast<uintptr_t>(arguments[desc.inputs.size() + 1]);
-    workspace = reinterpret_cast<void *>((begin + multiple - 1) / multiple * multiple);
+  return check(library.cublasLtMatmul(handle, operation, &one, matrices[0], left, matrices[1], right, &beta, added,
+                                      result, matrices[2], result, &with, workspace, workspaceBytes(), stream),
+               "cublasLtMatmul");
+}
+
+/// The same through copies of the matrices that the way has elsewhere.
+Error CublasLtKernel::multiplyCopies(void *const *arguments, void *workspace, std::array<void *, 3> matrices,
+                                     cudaStream_t stream, const cublasLtMatmulAlgo_t &with) const {
+  std::array<void *, 3> places = matrices;
+  auto *next = static_cast<std::byte *>(workspace) + workspaceBytes();
+  constexpr std::array members = {&CublasProblem::left, &CublasProblem::right, &CublasProblem::result};
+  for (size_t i = 0; i != members.size(); ++i) {
+    const CublasMatrix &from = whole.*members[i], &to = problem.*members[i];
+    if (from == to)
+      continue;
+    places[i] = aligned(next);
+    next = static_cast<std::byte *>(places[i]) + bytesOf(to, problem.batches);
+    if (i == 2)
+      continue;
+    if (Error error = operandRows.enqueue(matrices[i], places[i], rowsOfCopy(from, to, problem.batches), stream))
+      return error;
   }
-  if (Error error =
-          check(library.cublasLtMatmul(handle, operation, &one, arguments[1], left, arguments[0], right, &beta, added,
-                                       result, output, result, &with, workspace, workspaceBytes(), stream),
-                "cublasLtMatmul"))
+  if (Error error = multiply(arguments, workspace, places, stream, with))
     return error;
-  return rest.enqueue(output, arguments, stream);
+  return places[2] == matrices[2]
+             ? Error::success()
+             : resultRows.enqueue(places[2], matrices[2], rowsOfCopy(problem.result, whole.result, problem.batches),
+                                  stream);
 }
 
 } // namespace

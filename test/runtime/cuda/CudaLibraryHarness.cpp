@@ -46,7 +46,7 @@ struct LoadedEntry {
   std::string name;
 };
 
-/// The driver's own kernels have eight parameters at most; memory is all of the host's, since buffers have guards.
+/// Memory is all of the host's, since buffers have guards.
 static void addLaunching(CudaRuntime &t) {
   t.cudaLibraryLoadData = [](cudaLibrary_t *library, const void *text, cudaJitOption *, void **, unsigned,
                              cudaLibraryOption *, void **, unsigned) {
@@ -73,7 +73,7 @@ static void addLaunching(CudaRuntime &t) {
   t.cudaLaunchKernel = [](const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t, cudaStream_t) {
     const auto &entry = *static_cast<const LoadedEntry *>(kernel);
     ptx::Launch launch{entry.name, blocks.x, threads.x, 0, {}};
-    for (int i = 0; i != 8; ++i)
+    for (size_t i = 0; i != entry.module.countParameters(entry.name); ++i)
       launch.arguments.push_back(*static_cast<const uint64_t *>(arguments[i]));
     pending.push_back([launch, &entry] {
       ptx::Memory memory;

@@ -232,6 +232,33 @@ TEST(CudaLibraryRules, ScratchGrowsWithTheKernel) {
 }
 
 // Contradictions are errors of whoever wrote the plan, whatever a library could do.
+// Of a GPT's logits over 50,257 words: the copy of the result or of an operand, where matrix units compute it; nothing
+// where columns are aligned, where float32 is exact, or where the copy would take longer than it saves.
+TEST(CudaLibraryRules, ScratchHoldsCopiesOfMisalignedMatrices) {
+  auto bytes = [](const LibraryKernelDesc &desc) {
+    auto choice = cudaLibraries().choose({desc, {}, {}}, 1);
+    return choice ? choice->desc.scratchBytes : 0;
+  };
+  const uint64_t alone = (uint64_t(32) << 20) + 256;
+  LibraryKernelDesc logits = describe("matmul", {{8192, 768}, {768, 50257}}, {8192, 50257});
+  const unsigned transposed[] = {1, 0};
+  logits.inputs[1].layout = permutedLayout(logits.inputs[1].shape, transposed);
+  LibraryKernelDesc gradient = describe("matmul", {{8192, 50257}, {50257, 768}}, {8192, 768});
+  EXPECT_EQ(bytes(logits), alone);
+  EXPECT_EQ(bytes(gradient), alone);
+  for (LibraryKernelDesc desc : {logits, gradient}) {
+    desc.ints["tf32"] = {1};
+    EXPECT_EQ(bytes(desc), alone + uint64_t(8192) * 50260 * 4 + 256) << "rows of a multiple of four";
+    desc.ints.clear();
+    desc = withElements(desc, ElementType::BF16, ElementType::BF16);
+    EXPECT_EQ(bytes(desc), alone + uint64_t(8192) * 50264 * 2 + 256) << "and of eight";
+  }
+  LibraryKernelDesc even = describe("matmul", {{8192, 768}, {768, 50264}}, {8192, 50264});
+  EXPECT_EQ(bytes(withElements(even, ElementType::BF16, ElementType::BF16)), alone);
+  LibraryKernelDesc narrow = describe("matmul", {{8192, 64}, {64, 50257}}, {8192, 50257});
+  EXPECT_EQ(bytes(withElements(narrow, ElementType::BF16, ElementType::BF16)), alone);
+}
+
 TEST(CudaLibraryRules, RejectContradictions) {
   expectRejected(describe("matmul", {{4, 8}, {7, 6}}, {4, 6}), "[..., M, K] x [..., K, N]");
   expectRejected(describe("matmul", {{4, 8}, {8, 6}}, {4, 5}), "[..., M, K] x [..., K, N]");

@@ -154,6 +154,17 @@ struct Product {
     return needsBias && !isAligned(operation.bias()) ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
   }
 
+  /// Whether all columns begin at multiples of 16 bytes.
+  bool hasAlignedColumns() const {
+    auto isMultiple = [](const Layout &matrix, int64_t distance) {
+      return distance * static_cast<int64_t>(runtime::elementBytes(matrix.element())) % 16 == 0;
+    };
+    auto isEven = [&](const Layout &matrix) {
+      return isMultiple(matrix, matrix.leading) && (matrix.batches() == 1 || isMultiple(matrix, matrix.stride()));
+    };
+    return isEven(a) && isEven(b) && isEven(d);
+  }
+
   /// GELU's input: columns and batches apart by multiples of 8, of at least the result's rows.
   bool isAuxiliaryMatrix() const {
     int64_t leading = operation.auxiliaryLeading(), stride = operation.auxiliaryStride();
@@ -287,8 +298,9 @@ cublasStatus_t multiply(cublasLtHandle_t handle, cublasLtMatmulDesc_t operationD
     return CUBLAS_STATUS_INVALID_VALUE;
   double one = *static_cast<const float *>(alpha), scale = *static_cast<const float *>(beta);
   constexpr uint32_t activations = CUBLASLT_EPILOGUE_RELU | CUBLASLT_EPILOGUE_GELU;
-  double time =
-      timeOf(algorithm->data[1]) + (product.operation.epilogue() & activations ? libraryRefusals.activationTime : 0);
+  double time = timeOf(algorithm->data[1]) +
+                (product.operation.epilogue() & activations ? libraryRefusals.activationTime : 0) +
+                (product.hasAlignedColumns() ? 0 : libraryRefusals.misalignmentTime);
   bool inPlace = algorithm->data[2] != 0;
   tf32Products += product.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
   enqueue(stream, [=] {
