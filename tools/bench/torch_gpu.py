@@ -13,7 +13,7 @@
 #   python3 tools/bench/torch_gpu.py gpt --device cpu --tiny # small sizes, to test this script
 #
 # Images have the layout, channels first or last, in which a training step takes less; on GPUs the optimizer is one
-# kernel where PyTorch has one ("layout", "fused").
+# kernel where PyTorch has one ("layout", "fused"), and cuDNN's algorithms are measured (torch.backends.cudnn.benchmark).
 #
 # A time is the median of single steps: "ms" with the data on the GPU, between CUDA events; "ms_with_copies" by the
 # clock, from inputs in the host's memory to results there, as a step of a plan is measured.
@@ -158,9 +158,7 @@ class Peer:
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
         self.model.to(device)
-        kind, settings = self.load.optimizer
-        fused = one_kernel(kind, device)
-        self.optimizer = kind(self.model.parameters(), **settings, **fused)
+        self.make_optimizer()
         models = {"eager": self.model}
         if hasattr(torch, "compile"):
             models["compiled"] = torch.compile(self.model)
@@ -174,9 +172,13 @@ class Peer:
         self.labels = torch.randint(self.load.classes, shape if self.load.perStep else shape[:1])
         if device == "cuda":
             self.inputs, self.labels = self.inputs.pin_memory(), self.labels.pin_memory()
-        self.about = {"fused": bool(fused)}
+        self.about = {"fused": bool(one_kernel(self.load.optimizer[0], device))}
         if len(shape) == 4:
             self.about["layout"] = self.choose_layout()
+
+    def make_optimizer(self):
+        kind, settings = self.load.optimizer
+        self.optimizer = kind(self.model.parameters(), **settings, **one_kernel(kind, self.device))
 
     def choose_layout(self):
         """Lays the model's images and filters as the faster of eager training steps has them, and names it."""
@@ -195,6 +197,8 @@ class Peer:
         self.inputs = self.inputs.contiguous(memory_format=layout)
         if pinned:
             self.inputs = self.inputs.pin_memory()
+        # What an optimizer keeps lies as parameters did; in one kernel it wants both alike.
+        self.make_optimizer()
 
     def variants(self):
         return self.wanted

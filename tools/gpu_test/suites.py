@@ -25,7 +25,9 @@ def count_by_driver(report):
     found = {}
     for suite in report.get("testsuites", []):
         for test in suite.get("testsuite", []):
+            # Other parameters than drivers are numbers.
             driver = test["name"].split("/")[1] if "/" in test["name"] else "others"
+            driver = "others" if driver.isdigit() else driver
             counts = found.setdefault(driver, {"passed": 0, "skipped": 0, "failed": []})
             if test.get("failures"):
                 counts["failed"].append(f"{suite['name']}.{test['name']}")

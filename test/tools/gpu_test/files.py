@@ -181,9 +181,10 @@ class Reports(unittest.TestCase):
         report = {"testsuites": [{"name": "All/Suite", "testsuite": [
             {"name": "Order/cpu", "result": "COMPLETED"},
             {"name": "Order/cuda", "result": "COMPLETED", "failures": [{"failure": "x"}]},
-            {"name": "Waits/cuda", "result": "SKIPPED"}, {"name": "Plain", "result": "COMPLETED"}]}]}
+            {"name": "Waits/cuda", "result": "SKIPPED"}, {"name": "Plain", "result": "COMPLETED"},
+            {"name": "Shapes/12", "result": "COMPLETED"}]}]}
         self.assertEqual(suites.count_by_driver(report), {
-            "cpu": {"passed": 1, "skipped": 0, "failed": []}, "others": {"passed": 1, "skipped": 0, "failed": []},
+            "cpu": {"passed": 1, "skipped": 0, "failed": []}, "others": {"passed": 2, "skipped": 0, "failed": []},
             "cuda": {"passed": 0, "skipped": 1, "failed": ["All/Suite.Order/cuda"]}})
 
     # Results so far are on the disk after every row, and a ratio above 1 says that ours is faster.
