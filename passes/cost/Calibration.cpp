@@ -186,6 +186,9 @@ Machine withCalibration(Machine machine) {
       peak /= factor;
     kind.bandwidth /= factor;
     kind.launch *= factor;
+    kind.step *= factor;
+    if (kind.host.bandwidth > 0)
+      slow(kind.host, factor);
   }
   auto slowNetwork = [&](std::optional<NetworkSpec> &network) {
     if (network)

@@ -76,6 +76,17 @@ struct TileModel {
   bool operator==(const TileModel &) const = default;
 };
 
+/// A connection, full duplex.
+struct LinkSpec {
+  double bandwidth = 0; ///< Bytes a second, in each direction.
+  double latency = 0;   ///< Seconds from end to end.
+  /// Bytes a second at which a device combines what arrives with what it has; 0: fast enough not to count.
+  double combine = 0;
+  /// Seconds that a collective takes before anything moves: its launch, and finding its partners ready.
+  double start = 0;
+  bool operator==(const LinkSpec &) const = default;
+};
+
 /// How fast devices of one kind are.
 struct DeviceKind {
   uint64_t memory = 0;                ///< Bytes.
@@ -90,7 +101,11 @@ struct DeviceKind {
   /// Products of matrices by their extents, in the place of a curve: keys as those of `efficiency` for contractions.
   std::map<std::string, TileModel> tiles;
   double launch = 0; ///< Seconds of every call besides its work.
-  double price = 0;  ///< Of a device, US dollars an hour.
+  double step = 0;   ///< Seconds of every step besides what it does: until the device begins, and its end is known.
+  /// The way between the host's memory and the device's, which inputs and outputs take. Without a bandwidth they lie in
+  /// the device's own memory.
+  LinkSpec host;
+  double price = 0; ///< Of a device, US dollars an hour.
   /// While a device computes and communicates at once, both take this many times as long.
   double overlapSlowdown = 1;
   /// While another device of the host computes, computing takes this many times as long: they share memory and power.
@@ -112,17 +127,6 @@ struct DeviceKind {
   /// GPU. 0: nothing is known.
   unsigned processors() const;
   bool operator==(const DeviceKind &) const = default;
-};
-
-/// A connection, full duplex.
-struct LinkSpec {
-  double bandwidth = 0; ///< Bytes a second, in each direction.
-  double latency = 0;   ///< Seconds from end to end.
-  /// Bytes a second at which a device combines what arrives with what it has; 0: fast enough not to count.
-  double combine = 0;
-  /// Seconds that a collective takes before anything moves: its launch, and finding its partners ready.
-  double start = 0;
-  bool operator==(const LinkSpec &) const = default;
 };
 
 /// Devices of a host on one switch.

@@ -184,14 +184,27 @@ static Error readChip(const YamlValue &value, StringRef subject, DeviceKind &kin
   return Error::success();
 }
 
+/// "host: { bandwidth: 25 GB/s, latency: 5 us }".
+static Error readWayFromHost(const YamlValue &kind, const std::string &subject, LinkSpec &host) {
+  const YamlValue *value = kind.find("host");
+  if (!value)
+    return Error::success();
+  std::string what = "the way from the host of " + subject;
+  if (Error failure = value->expect(YamlValue::Kind::Map, what))
+    return failure;
+  if (Error failure = value->expectKeys({"bandwidth", "latency"}, what))
+    return failure;
+  return readLink(*value, what, host);
+}
+
 static Error readKind(const YamlValue &name, const YamlValue &value, Machine &machine) {
   std::string subject = "device kind \"" + name.text + "\"";
   if (name.text.empty())
     return name.error("a device kind expects a name, got none");
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
-  if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "launch", "overlap_slowdown",
-                                        "neighbour_slowdown", "driver", "cores", "chip", "price"},
+  if (Error failure = value.expectKeys({"memory", "bandwidth", "peak", "efficiency", "launch", "step", "host",
+                                        "overlap_slowdown", "neighbour_slowdown", "driver", "cores", "chip", "price"},
                                        subject))
     return failure;
   DeviceKind &kind = machine.kinds[name.text];
@@ -204,6 +217,10 @@ static Error readKind(const YamlValue &name, const YamlValue &value, Machine &ma
   if (Error failure = readEfficiency(value, subject, kind))
     return failure;
   if (Error failure = readQuantity(value, "launch", timeUnits, subject, kind.launch))
+    return failure;
+  if (Error failure = readQuantity(value, "step", timeUnits, subject, kind.step))
+    return failure;
+  if (Error failure = readWayFromHost(value, subject, kind.host))
     return failure;
   if (Error failure = readQuantity(value, "price", priceUnits, subject, kind.price))
     return failure;

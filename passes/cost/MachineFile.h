@@ -11,8 +11,8 @@
 //   network: { bandwidth: 25 Gb/s, latency: 20 us }
 //
 // A device kind may also name the runtime's `driver` (default: null), the `cores` of a device (default: 1), of a GPU
-// its `chip`, the cost of a `launch`, the `overlap_slowdown` and the `neighbour_slowdown`. An efficiency is one number,
-// or a curve:
+// its `chip`, the cost of a `launch` and of a `step`, the way from the `host: { bandwidth: …, latency: … }`, the
+// `overlap_slowdown` and the `neighbour_slowdown`. An efficiency is one number, or a curve:
 //
 //       efficiency: { contraction: [ { at: 1 MFLOP, share: 0.1 }, { at: 1 GFLOP, share: 0.8 } ] }
 //

@@ -98,6 +98,11 @@ static void writeKind(StringRef name, const DeviceKind &kind, raw_ostream &out) 
   }
   if (kind.launch)
     out << "    launch: " << printQuantity(kind.launch, timeUnits) << "\n";
+  if (kind.step)
+    out << "    step: " << printQuantity(kind.step, timeUnits) << "\n";
+  if (kind.host.bandwidth)
+    out << "    host: { bandwidth: " << printQuantity(kind.host.bandwidth, bandwidthUnits)
+        << ", latency: " << printQuantity(kind.host.latency, timeUnits) << " }\n";
   if (kind.price)
     out << "    price: " << printQuantity(kind.price, priceUnits) << "\n";
   if (kind.overlapSlowdown != none.overlapSlowdown)

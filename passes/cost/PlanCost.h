@@ -24,6 +24,7 @@ public:
   uint32_t hostOf(uint32_t device) const override { return machine.hosts.empty() ? 0 : machine.devices[device].host; }
   uint32_t zoneOf(uint32_t device) const override { return machine.devices[device].zone; }
   double seconds(uint32_t device, const runtime::LocalWork &work) const override;
+  double stepSeconds(uint32_t device) const override;
   void findWay(uint32_t from, uint32_t to, double bytes, runtime::Way &way) const override;
   std::span<const double> bandwidths() const override { return linkBandwidths; }
   double overlapSlowdown(uint32_t device) const override;

@@ -184,9 +184,12 @@ LocalWork Simulator::workOf(const Program &program, const Instruction &instructi
 
 Expected<std::vector<double>> Simulator::localSeconds(const Site &site) const {
   std::vector<double> list;
+  // A step begins with what it does first.
+  double before = model.stepSeconds(site.device);
   for (const Instruction &instruction : site.program->body) {
     bool meets = channelOf(instruction.action).has_value();
-    double seconds = meets ? 0 : model.seconds(site.device, workOf(*site.program, instruction));
+    double seconds =
+        meets ? 0 : std::exchange(before, 0) + model.seconds(site.device, workOf(*site.program, instruction));
     if (!std::isfinite(seconds) || seconds < 0)
       return Error(Status::Failure,
                    "the machine gives no time for what device \"" + plan.devices[site.device].name + "\" does",

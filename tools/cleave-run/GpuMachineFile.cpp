@@ -29,7 +29,7 @@ constexpr Unit times[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
 /// Without an exponent, which machine files lack.
 std::string number(double value, int digits) {
   char text[64];
-  int before = value >= 1 ? static_cast<int>(std::floor(std::log10(value))) + 1 : 1;
+  int before = value > 0 ? static_cast<int>(std::floor(std::log10(value))) + 1 : 1;
   std::snprintf(text, sizeof text, "%.*f", std::max(0, digits - before), value);
   std::string result = text;
   if (result.find('.') != std::string::npos)
@@ -91,7 +91,7 @@ void writeEfficiency(const GpuMeasurement &measured, std::ostream &out) {
     first = false;
     for (const GpuSample &point : points)
       out << "        - { at: " << quantity(point.size, byWork ? std::span<const Unit>(works) : sizes)
-          << ", share: " << number(std::max(point.rate() / rate, 0.001), 4) << " }\n";
+          << ", share: " << number(point.rate() / rate, 4) << " }\n";
   }
 }
 
@@ -129,6 +129,11 @@ void writeGpuMachineFile(const GpuMeasurement &measured, std::ostream &out) {
   if (!rates.empty())
     out << "    peak: { " << rates << " }\n";
   out << "    launch: " << quantity(measured.launch, times) << "\n";
+  if (measured.step > 0)
+    out << "    step: " << quantity(measured.step, times) << "\n";
+  if (measured.hostBandwidth > 0)
+    out << "    host: { bandwidth: " << quantity(measured.hostBandwidth, bandwidths)
+        << ", latency: " << quantity(measured.hostLatency, times) << " }\n";
   writeEfficiency(measured, out);
   out << "hosts:\n  - devices: [ { kind: " << kind << ", count: " << measured.gpus << " } ]\n";
   if (measured.linkBandwidth > 0)

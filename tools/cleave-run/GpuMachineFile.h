@@ -22,12 +22,16 @@ struct GpuSample {
 };
 
 struct GpuMeasurement {
-  std::string name;       ///< as the GPU calls itself: "NVIDIA H100 80GB HBM3"
-  std::string chip;       ///< "sm_90"
-  unsigned gpus = 1;      ///< of this host, which are taken as alike
-  uint64_t memory = 0;    ///< bytes that are free
-  double launch = 0;      ///< seconds of a call that does nothing, in a graph that is replayed
-  double launchAlone = 0; ///< the same, launched by the host one after the other
+  std::string name;    ///< as the GPU calls itself: "NVIDIA H100 80GB HBM3"
+  std::string chip;    ///< "sm_90"
+  unsigned gpus = 1;   ///< of this host, which are taken as alike
+  uint64_t memory = 0; ///< bytes that are free
+  /// Seconds of a call that does hardly anything, in a graph that is replayed, behind others that it waits for; its
+  /// code is not at hand, as steps of many different kernels find it.
+  double launch = 0;
+  double launchAlone = 0;                    ///< of one that does nothing, launched by the host one after the other
+  double step = 0;                           ///< seconds until the host knows that a graph which does nothing is over
+  double hostBandwidth = 0, hostLatency = 0; ///< copies in a graph, from memory of the host that is pinned
   /// Copies from one device to another: of GPUs where there are several, else of logical devices on one.
   double linkBandwidth = 0, linkLatency = 0;
   std::vector<GpuSample> samples;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every call is captured in a graph as often as fills a while, and the graph is replayed between two events: as steps
-// of plans run, and with the cost of a launch that they pay.
+// What is measured, and what of.
 
 #include "tools/cleave-run/GpuProbe.h"
 
@@ -13,6 +12,7 @@
 #include "runtime/drivers/cuda/CudaObjects.h"
 #include "runtime/drivers/cuda/rules/CudaLibraries.h"
 #include "tools/cleave-run/GpuProbeKernels.h"
+#include "tools/cleave-run/GpuTimer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -23,9 +23,6 @@ namespace cleave {
 using namespace runtime;
 
 namespace {
-
-/// Puts a call on a stream.
-using Work = std::function<Error(cudaStream_t)>;
 
 /// What products are computed with: elements of a type, float32 perhaps rounded to TF32 first.
 struct Arithmetic {
@@ -58,12 +55,13 @@ private:
   Error measureConvolutions(const Arithmetic &arithmetic);
   Error measureMemory();
   Error measureLink();
+  Error measureStep();
+  Error measureHost();
+  Expected<double> secondsOfColdCall();
 
   Error addLibraryCall(const std::string &costClass, const Arithmetic &arithmetic, LibraryKernelQuery query,
                        double work);
-  Error addCall(const std::string &costClass, const std::string &type, double size, const Work &work);
-  Expected<double> secondsOfCall(const Work &work);
-  Expected<double> secondsOfGraph(const Work &work);
+  Error addCall(const std::string &costClass, const std::string &type, double size, const GpuWork &work);
   Expected<CudaMemory> allocateRandom(ElementType type, uint64_t bytes);
   Error launch(const char *entry, unsigned blocks, std::vector<void *> arguments, cudaStream_t on);
 
@@ -72,75 +70,21 @@ private:
   const GpuProbeOptions &options;
   const int gpu;
   std::chrono::steady_clock::time_point end;
-  CudaStream stream;
-  CudaEvent first, last;
+  GpuTimer timer;
   CudaCode code;
   GpuMeasurement measured;
+  /// Seconds of a call that does nothing and follows calls of the same: part of what is measured of repeated calls.
+  double repeatedLaunch = 0;
   Error firstLeftOut;
 };
 
-//===-- times -------------------------------------------------------------------------------------------------===//
-
-/// The least of three rounds: what disturbs only adds.
-Expected<double> GpuProber::secondsOfGraph(const Work &work) {
-  cudaGraph_t captured = nullptr;
-  cudaGraphExec_t instantiated = nullptr;
-  if (Error error = check(cuda.cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal), "capturing"))
-    return error;
-  Error failed = work(stream.get());
-  Error ended = check(cuda.cudaStreamEndCapture(stream.get(), &captured), "capturing");
-  CudaGraph graph(cuda, captured);
-  if (failed)
-    return failed;
-  if (ended)
-    return ended;
-  if (Error error = check(cuda.cudaGraphInstantiate(&instantiated, captured, 0), "making a graph"))
-    return error;
-  CudaGraphExec replayed(cuda, instantiated);
-  float least = 0;
-  for (int round = 0; round != 4; ++round) {
-    float milliseconds = 0;
-    for (auto [code, what] :
-         {std::pair(cuda.cudaEventRecord(first.get(), stream.get()), "recording an event"),
-          std::pair(cuda.cudaGraphLaunch(replayed.get(), stream.get()), "launching a graph"),
-          std::pair(cuda.cudaEventRecord(last.get(), stream.get()), "recording an event"),
-          std::pair(cuda.cudaEventSynchronize(last.get()), "waiting for a graph"),
-          std::pair(cuda.cudaEventElapsedTime(&milliseconds, first.get(), last.get()), "reading an event")})
-      if (Error error = check(code, what))
-        return error;
-    // The first one warms up.
-    if (round != 0)
-      least = round == 1 ? milliseconds : std::min(least, milliseconds);
-  }
-  return static_cast<double>(least) / 1e3;
-}
-
-/// A first graph of one call says how many fill the time that each measurement takes.
-Expected<double> GpuProber::secondsOfCall(const Work &work) {
-  auto once = secondsOfGraph(work);
-  if (!once)
-    return once;
-  int calls = std::clamp(static_cast<int>(options.seconds / std::max(*once, 1e-7)), 1, 400);
-  if (calls == 1)
-    return once;
-  auto all = secondsOfGraph([&](cudaStream_t on) {
-    for (int call = 0; call != calls; ++call)
-      if (Error error = work(on))
-        return error;
-    return Error::success();
-  });
-  if (!all)
-    return all;
-  return *all / calls;
-}
-
 /// Calls not much longer than a launch say nothing of rates.
-Error GpuProber::addCall(const std::string &costClass, const std::string &type, double size, const Work &work) {
-  auto seconds = secondsOfCall(work);
+Error GpuProber::addCall(const std::string &costClass, const std::string &type, double size, const GpuWork &work) {
+  auto seconds = timer.ofCall(work, options.seconds);
   if (!seconds)
     return seconds.error();
-  if (*seconds > 2 * measured.launch)
-    measured.samples.push_back({costClass, type, size, *seconds - measured.launch});
+  if (*seconds > 2 * repeatedLaunch)
+    measured.samples.push_back({costClass, type, size, *seconds - repeatedLaunch});
   return Error::success();
 }
 
@@ -149,16 +93,10 @@ Error GpuProber::addCall(const std::string &costClass, const std::string &type, 
 Error GpuProber::prepare() {
   end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(options.deadline));
-  auto made = createCudaStream(cuda, gpu);
+  auto made = GpuTimer::create(cuda, gpu);
   if (!made)
     return made.error();
-  stream = std::move(*made);
-  for (CudaEvent *event : {&first, &last}) {
-    auto timed = createCudaEvent(cuda, gpu, /*timed=*/true);
-    if (!timed)
-      return timed.error();
-    *event = std::move(*timed);
-  }
+  timer = std::move(*made);
   cudaLibrary_t library = nullptr;
   if (Error error = check(cuda.cudaLibraryLoadData(&library, gpuProbePtx, nullptr, nullptr, 0, nullptr, nullptr, 0),
                           "loading the probe's kernels"))
@@ -228,19 +166,95 @@ Error GpuProber::measureLaunches() {
         return error;
     return Error::success();
   };
-  auto replayed = secondsOfGraph(many);
+  auto replayed = timer.ofGraph(many);
   if (!replayed)
     return replayed.error();
-  measured.launch = *replayed / launches;
+  measured.launch = repeatedLaunch = *replayed / launches;
+  if (auto cold = secondsOfColdCall())
+    measured.launch = std::max(*cold, repeatedLaunch);
+  else
+    say("left out: " + cold.error().message());
   // Once to warm up, once by the clock: the host launches more slowly than the GPU works.
   for (int round = 0; round != 2; ++round) {
     auto begin = std::chrono::steady_clock::now();
-    if (Error error = many(stream.get()))
+    if (Error error = many(timer.stream()))
       return error;
-    if (Error error = check(cuda.cudaStreamSynchronize(stream.get()), "waiting for launches"))
+    if (Error error = check(cuda.cudaStreamSynchronize(timer.stream()), "waiting for launches"))
       return error;
     measured.launchAlone = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / launches;
   }
+  return Error::success();
+}
+
+/// A step of a plan goes through hundreds of kernels, each of which reads what another one has just written: when its
+/// turn comes again, its code is no longer where the GPU finds it at once. Here as many copies of one small kernel.
+Expected<double> GpuProber::secondsOfColdCall() {
+  constexpr size_t kernels = 192;
+  constexpr uint32_t count = 256; // of 16 bytes each
+  auto memory = allocateRandom(ElementType::F32, 2 * count * 16);
+  if (!memory)
+    return memory.error();
+  void *here = memory->get(), *there = static_cast<std::byte *>(here) + count * 16;
+  std::vector<CudaCode> codes;
+  std::vector<cudaKernel_t> functions(kernels);
+  for (cudaKernel_t &function : functions) {
+    cudaLibrary_t library = nullptr;
+    if (Error error = check(cuda.cudaLibraryLoadData(&library, gpuProbePtx, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                            "loading the probe's kernels"))
+      return error;
+    codes.emplace_back(cuda, library);
+    if (Error error = check(cuda.cudaLibraryGetKernel(&function, library, "probe_scale"), "finding the probe's kernel"))
+      return error;
+  }
+  auto seconds = timer.ofGraph([&](cudaStream_t on) {
+    for (cudaKernel_t function : functions) {
+      uint32_t size = count;
+      void *arguments[] = {&here, &there, &size};
+      if (Error error = check(
+              cuda.cudaLaunchKernel(reinterpret_cast<const void *>(function), dim3(1), dim3(256), arguments, 0, on),
+              "launching the probe's kernel"))
+        return error;
+      std::swap(here, there);
+    }
+    return Error::success();
+  });
+  if (!seconds)
+    return seconds;
+  return *seconds / kernels;
+}
+
+Error GpuProber::measureStep() {
+  say("steps");
+  auto seconds = timer.ofStep([&](cudaStream_t on) { return launch("probe_nothing", 1, {}, on); });
+  if (!seconds)
+    return seconds.error();
+  measured.step = *seconds;
+  return Error::success();
+}
+
+/// Copies of few and of many bytes from the host's pinned memory.
+Error GpuProber::measureHost() {
+  say("copies from the host");
+  uint64_t many = std::min<uint64_t>(options.mostBytes / 4, uint64_t(64) << 20);
+  auto target = allocateCudaMemory(cuda, gpu, many);
+  if (!target)
+    return target.error();
+  auto source = allocatePinnedMemory(cuda, many);
+  if (!source)
+    return source.error();
+  auto copy = [&](uint64_t bytes) {
+    return timer.ofCall(
+        [&, bytes](cudaStream_t on) {
+          return check(cuda.cudaMemcpyAsync(target->get(), source->get(), bytes, cudaMemcpyHostToDevice, on),
+                       "copying");
+        },
+        options.seconds);
+  };
+  auto few = copy(4096), all = copy(many);
+  if (!few || !all)
+    return few ? all.error() : few.error();
+  measured.hostLatency = *few;
+  measured.hostBandwidth = static_cast<double>(many) / std::max(*all - *few, 1e-9);
   return Error::success();
 }
 
@@ -285,7 +299,7 @@ Error GpuProber::addLibraryCall(const std::string &costClass, const Arithmetic &
   if (kernel.scratchBytes)
     if (Error error = add(ElementType::F32, (kernel.scratchBytes + 3) / 4 * 4))
       return error;
-  if (Error error = (*loaded)->choose(arguments.data(), stream.get()))
+  if (Error error = (*loaded)->choose(arguments.data(), timer.stream()))
     return error;
   return addCall(costClass, arithmetic.name(), work,
                  [&](cudaStream_t on) { return (*loaded)->enqueue(arguments.data(), on); });
@@ -381,12 +395,14 @@ Error GpuProber::measureLink() {
   if (Error error = check(cuda.cudaSetDevice(gpu), "using a GPU"))
     return error;
   auto copy = [&](uint64_t bytes) {
-    return secondsOfCall([&, bytes](cudaStream_t on) {
-      return check(other == gpu
-                       ? cuda.cudaMemcpyAsync(target->get(), source->get(), bytes, cudaMemcpyDeviceToDevice, on)
-                       : cuda.cudaMemcpyPeerAsync(target->get(), other, source->get(), gpu, bytes, on),
-                   "copying");
-    });
+    return timer.ofCall(
+        [&, bytes](cudaStream_t on) {
+          return check(other == gpu
+                           ? cuda.cudaMemcpyAsync(target->get(), source->get(), bytes, cudaMemcpyDeviceToDevice, on)
+                           : cuda.cudaMemcpyPeerAsync(target->get(), other, source->get(), gpu, bytes, on),
+                       "copying");
+        },
+        options.seconds);
   };
   auto few = copy(4096), all = copy(many);
   if (!few)
@@ -417,7 +433,8 @@ Error GpuProber::attempt(const std::function<Error()> &part) {
 Expected<GpuMeasurement> GpuProber::run() {
   if (Error error = prepare())
     return error;
-  for (auto part : {&GpuProber::measureLaunches, &GpuProber::measureMemory, &GpuProber::measureLink})
+  for (auto part : {&GpuProber::measureLaunches, &GpuProber::measureStep, &GpuProber::measureHost,
+                    &GpuProber::measureMemory, &GpuProber::measureLink})
     if (Error error = attempt([&] { return (this->*part)(); }))
       return error;
   for (const Arithmetic &arithmetic :

@@ -82,8 +82,10 @@ TEST_F(GpuProbeTest, KeepsWhatIsKnown) {
   auto measured = probeGpu(options);
   ASSERT_FALSE(bool(measured));
   EXPECT_NE(measured.error().message().find("waiting for a graph"), std::string::npos) << measured.error().message();
-  ASSERT_EQ(known.size(), 1u);
+  ASSERT_EQ(known.size(), 3u); // launches, steps, copies from the host
   EXPECT_GT(known.front().launch, 0);
+  EXPECT_GT(known.back().step, 0);
+  EXPECT_GT(known.back().hostBandwidth, 0);
 }
 
 // Too little memory is not a crash, and no machine file of nothing.
