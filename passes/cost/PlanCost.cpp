@@ -102,7 +102,12 @@ double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const 
   if (!work.kernel)
     return costOf(device, "f32").seconds(CostClass::Movement, 0, work.bytes);
   bool multiplies = work.kernel->costClass == runtime::CostClass::Contraction;
-  return costOf(device, multiplies ? productTypeOf(*work.kernel) : "f32").seconds(workOf(*work.kernel, work.bytes));
+  const OperatorCost &cost = costOf(device, multiplies ? productTypeOf(*work.kernel) : "f32");
+  double seconds = cost.seconds(workOf(*work.kernel, work.bytes));
+  // One of a GPU may need several launches.
+  if (const auto *gpu = std::get_if<runtime::GpuKernel>(&work.kernel->body); gpu && gpu->launches.size() > 1)
+    seconds += static_cast<double>(gpu->launches.size() - 1) * cost.launchSeconds();
+  return seconds;
 }
 
 double PlanCost::overlapSlowdown(uint32_t device) const { return std::max(1.0, kind(device).overlapSlowdown); }

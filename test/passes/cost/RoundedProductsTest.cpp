@@ -91,4 +91,17 @@ TEST(RoundedProducts, HaveTheirOwnRateInPlans) {
                 1e-12);
 }
 
+// A kernel of a GPU that needs three launches pays for three.
+TEST(PlanCost, CountsLaunches) {
+  PlanCost cost(roundingMachine("cuda:h100:1"));
+  runtime::Kernel kernel;
+  runtime::GpuKernel body;
+  body.launches.resize(1);
+  kernel.body = body;
+  double once = secondsOf(cost, kernel);
+  body.launches.resize(3);
+  kernel.body = body;
+  EXPECT_NEAR(secondsOf(cost, kernel), once + 2 * launch, 1e-12);
+}
+
 } // namespace
