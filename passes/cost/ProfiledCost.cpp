@@ -13,13 +13,18 @@ using namespace llvm;
 
 namespace cleave {
 
+static bool hasGpus(const runtime::PlanContents &plan) {
+  return llvm::any_of(plan.devices, [](const runtime::PlanDevice &device) { return device.driver == "cuda"; });
+}
+
 ProfiledCost::ProfiledCost(const Machine &machine, const runtime::PlanContents &plan, const runtime::Entry &entry,
                            const runtime::Profile &profile)
-    : PlanCost(machine), profile(profile), devices(plan.devices.size()) {
-  unsigned cores = plan.devices.empty() ? 1 : plan.devices.front().cores;
+    : PlanCost(machine), profile(profile), isOfGpus(hasGpus(plan)), devices(isOfGpus ? 1 : plan.devices.size()) {
+  unsigned cores = plan.devices.empty() || isOfGpus ? 1 : plan.devices.front().cores;
   wake = profile.number("wake:" + runtime::divisionName(devices, cores)).value_or(0);
   for (const runtime::Program &program : entry.programs)
-    for (const runtime::KernelUse &use : runtime::kernelUsesOf(program, cores)) {
+    for (const runtime::KernelUse &use :
+         isOfGpus ? runtime::kernelUsesOnGpu(program) : runtime::kernelUsesOf(program, cores)) {
       ++calls;
       if (const auto *time = profile.kernel(runtime::Profile::keyOf(use.signature(plan), devices, cores)))
         times[use.instruction] = time;
@@ -29,7 +34,7 @@ ProfiledCost::ProfiledCost(const Machine &machine, const runtime::PlanContents &
 double ProfiledCost::seconds(uint32_t device, const runtime::LocalWork &work) const {
   if (auto found = times.find(work.instruction); found != times.end())
     return found->second->alone;
-  if (!work.kernel)
+  if (!work.kernel && !isOfGpus)
     if (auto seconds = profile.curve("copy", work.bytes))
       return *seconds;
   return PlanCost::seconds(device, work);
@@ -37,6 +42,8 @@ double ProfiledCost::seconds(uint32_t device, const runtime::LocalWork &work) co
 
 /// A taker copies with a thread of its own, so that transfers share no link but the host's cores.
 void ProfiledCost::findWay(uint32_t from, uint32_t to, double bytes, runtime::Way &way) const {
+  if (isOfGpus)
+    return PlanCost::findWay(from, to, bytes, way);
   std::string send = "send:" + std::to_string(devices);
   auto seconds = profile.curve(from == to ? "copy" : send, bytes);
   if (!seconds)
@@ -51,6 +58,8 @@ void ProfiledCost::findWay(uint32_t from, uint32_t to, double bytes, runtime::Wa
 std::optional<double> ProfiledCost::groupSeconds(const runtime::GroupWork &work) const {
   static constexpr const char *names[] = {"all_reduce", "reduce_scatter", "all_gather"};
   size_t count = work.devices.size();
+  if (isOfGpus)
+    return PlanCost::groupSeconds(work);
   auto seconds =
       profile.curve(std::string(names[static_cast<size_t>(work.kind)]) + ":" + std::to_string(count), work.bytes);
   if (seconds)

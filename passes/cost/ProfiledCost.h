@@ -13,7 +13,8 @@
 
 namespace cleave {
 
-/// For plans of cpu devices of one size. `profile` must outlive it.
+/// For plans of cpu devices of one size, whose kernels were measured as so many of them disturb each other; or of GPUs,
+/// each of which has its own memory. `profile` must outlive it.
 class ProfiledCost : public PlanCost {
 public:
   ProfiledCost(const Machine &machine, const runtime::PlanContents &plan, const runtime::Entry &entry,
@@ -32,7 +33,8 @@ public:
 
 private:
   const runtime::Profile &profile;
-  const size_t devices;
+  const bool isOfGpus;
+  const size_t devices; ///< that were measured together
   size_t calls = 0;
   double wake = 0;
   std::unordered_map<const runtime::Instruction *, const runtime::KernelTime *> times;

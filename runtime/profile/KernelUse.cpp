@@ -32,7 +32,7 @@ constexpr size_t mostBack = 1000;
 
 class UseReader {
 public:
-  UseReader(const Program &program, unsigned cores) : program(program), caches(std::max(1u, cores) * ownCacheBytes()) {
+  UseReader(const Program &program, uint64_t caches) : program(program), caches(caches) {
     lasts.resize(program.buffers.size());
     std::vector<bool> counted(program.buffers.size());
     for (const Instruction &instruction : program.prepare)
@@ -195,13 +195,19 @@ std::string KernelUse::signature(const PlanContents &plan) const {
   return out.str();
 }
 
-std::vector<KernelUse> kernelUsesOf(const Program &program, unsigned cores) {
-  UseReader reader(program, cores);
+static std::vector<KernelUse> kernelUsesWith(const Program &program, uint64_t caches) {
+  UseReader reader(program, caches);
   std::vector<KernelUse> uses;
   for (size_t i = 0; i != program.body.size(); ++i)
     if (std::holds_alternative<Call>(program.body[i].action))
       uses.push_back(reader.read(i));
   return uses;
 }
+
+std::vector<KernelUse> kernelUsesOf(const Program &program, unsigned cores) {
+  return kernelUsesWith(program, std::max(1u, cores) * ownCacheBytes());
+}
+
+std::vector<KernelUse> kernelUsesOnGpu(const Program &program) { return kernelUsesWith(program, uint64_t(32) << 20); }
 
 } // namespace cleave::runtime

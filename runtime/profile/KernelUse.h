@@ -39,6 +39,8 @@ struct KernelUse {
 
 /// The uses of all calls of the program's body, on a device of so many cores of this host.
 std::vector<KernelUse> kernelUsesOf(const Program &program, unsigned cores);
+/// The same on a GPU, whichever: warm is what a cache of 32 MiB holds, as large ones have it.
+std::vector<KernelUse> kernelUsesOnGpu(const Program &program);
 
 } // namespace cleave::runtime
 

@@ -7,6 +7,9 @@
 #include "runtime/Printable.h"
 #include "runtime/Processes.h"
 #include "runtime/RunCommand.h"
+#if defined(CLEAVE_CUDA)
+#include "runtime/drivers/cuda/CudaKernelTimer.h"
+#endif
 #include "runtime/StandardOutput.h"
 #include "runtime/drivers/cpu/Spinning.h"
 #include "runtime/training/StopSignals.h"
@@ -66,6 +69,35 @@ static int probeGpus(const std::string &machineFile, bool isFirst) {
   return report(makeError(Status::Unsupported, "--probe-gpu expects a cleave-run with CUDA, got one without; configure "
                                                "it with -DCLEAVE_CUDA=ON"),
                 isFirst);
+#endif
+}
+
+/// Times the plan's kernels on a GPU, and adds what the file does not have to it.
+static Error measureKernels(const Plan &plan, const std::string &entryName, const std::string &file) {
+#if defined(CLEAVE_CUDA)
+  auto profile = Profile::read(file);
+  if (!profile)
+    return profile.error();
+  bool isFound = false;
+  for (const Entry &entry : plan->entries) {
+    if (!entryName.empty() && entry.name != entryName)
+      continue;
+    isFound = true;
+    Error error = profileCudaKernels(plan, entry, *profile);
+    // What was measured before is not lost with what cannot be.
+    if (Error unwritten = profile->write(file))
+      return unwritten;
+    if (error)
+      return error;
+  }
+  if (!isFound)
+    return makeError(Status::Usage, "--entry expects an entry of the plan, got \"", entryName, '"');
+  std::cout << "wrote " << file << ": " << profile->numKernels() << " kernels\n";
+  return Error::success();
+#else
+  (void)plan, (void)entryName, (void)file;
+  return makeError(Status::Unsupported, "--kernel-times expects a cleave-run with CUDA, got one without; configure it "
+                                        "with -DCLEAVE_CUDA=ON");
 #endif
 }
 
@@ -170,6 +202,10 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   app.add_option("--in-flight", options.inFlight, "how many steps at the same time")
       ->check(cleave::positive)
       ->capture_default_str();
+  std::string kernelTimes;
+  cleave::addOutputOption(app, "--kernel-times", kernelTimes,
+                          "run nothing, but time each kernel of a plan for GPUs by itself, into this file, which keeps "
+                          "what it has: for cleave simulate --kernel-times");
   cleave::addOutputOption(app, "--trace", options.traceFile, "where a trace for Perfetto goes");
   cleave::addOutputOption(app, "--json", options.jsonFile, "where the results go as JSON");
   cleave::PlanTrust trust;
@@ -242,6 +278,14 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
       collectives.devices = std::max(collectives.devices, processes->count());
     return runCollectiveBench(collectives, std::cout, std::cerr);
   }
+  if (!kernelTimes.empty() && processes)
+    return report(makeError(Status::Usage, "--kernel-times expects one process, got ", processes->count(),
+                            "; run it without mpirun"),
+                  isFirst);
+  if (!kernelTimes.empty())
+    return withPlan(file, trust, nullptr, [&](const Plan &plan, ParameterSource &) {
+      return report(measureKernels(plan, options.entry, kernelTimes), isFirst);
+    });
   options.processes = processes.get();
   return withPlan(file, trust, processes.get(),
                   [&](const Plan &plan, ParameterSource &parameters) { return runPlan(plan, parameters, options); });

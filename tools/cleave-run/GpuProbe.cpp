@@ -10,9 +10,9 @@
 #include "runtime/drivers/cuda/CudaGpus.h"
 #include "runtime/drivers/cuda/CudaLibraryKernel.h"
 #include "runtime/drivers/cuda/CudaObjects.h"
+#include "runtime/drivers/cuda/CudaTimer.h"
 #include "runtime/drivers/cuda/rules/CudaLibraries.h"
 #include "tools/cleave-run/GpuProbeKernels.h"
-#include "tools/cleave-run/GpuTimer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +61,7 @@ private:
 
   Error addLibraryCall(const std::string &costClass, const Arithmetic &arithmetic, LibraryKernelQuery query,
                        double work);
-  Error addCall(const std::string &costClass, const std::string &type, double size, const GpuWork &work);
+  Error addCall(const std::string &costClass, const std::string &type, double size, const CudaWork &work);
   Expected<CudaMemory> allocateRandom(ElementType type, uint64_t bytes);
   Error launch(const char *entry, unsigned blocks, std::vector<void *> arguments, cudaStream_t on);
 
@@ -70,7 +70,7 @@ private:
   const GpuProbeOptions &options;
   const int gpu;
   std::chrono::steady_clock::time_point end;
-  GpuTimer timer;
+  CudaTimer timer;
   CudaCode code;
   GpuMeasurement measured;
   /// Seconds of a call that does nothing and follows calls of the same: part of what is measured of repeated calls.
@@ -79,7 +79,7 @@ private:
 };
 
 /// Calls not much longer than a launch say nothing of rates.
-Error GpuProber::addCall(const std::string &costClass, const std::string &type, double size, const GpuWork &work) {
+Error GpuProber::addCall(const std::string &costClass, const std::string &type, double size, const CudaWork &work) {
   auto seconds = timer.ofCall(work, options.seconds);
   if (!seconds)
     return seconds.error();
@@ -93,7 +93,7 @@ Error GpuProber::addCall(const std::string &costClass, const std::string &type, 
 Error GpuProber::prepare() {
   end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                std::chrono::duration<double>(options.deadline));
-  auto made = GpuTimer::create(cuda, gpu);
+  auto made = CudaTimer::create(cuda, gpu);
   if (!made)
     return made.error();
   timer = std::move(*made);

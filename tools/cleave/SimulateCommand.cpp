@@ -27,7 +27,7 @@ namespace cleave::tool {
 namespace {
 
 struct SimulateOptions {
-  std::string plan, entry, machine, trace, json;
+  std::string plan, entry, machine, trace, json, kernelTimes;
   std::vector<std::string> slow; ///< of a plan with replicas, "R:F"
   runtime::SimulationOptions simulation;
 };
@@ -188,12 +188,19 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
   auto machine = machineOf(plan, entry, options.machine);
   if (!machine)
     return machine.error();
-  runtime::Profile profile = readHostProfile();
-  std::unique_ptr<PlanCost> cost = costOf(*machine, plan, entry, profile);
+  auto measured = options.kernelTimes.empty() ? Expected<runtime::Profile>(readHostProfile())
+                                              : runtime::Profile::read(options.kernelTimes);
+  if (!measured)
+    return measured.error();
+  const runtime::Profile &profile = *measured;
+  std::unique_ptr<PlanCost> cost = options.kernelTimes.empty()
+                                       ? costOf(*machine, plan, entry, profile)
+                                       : std::make_unique<ProfiledCost>(*machine, *plan, entry, profile);
   if (const auto *profiled = dynamic_cast<const ProfiledCost *>(cost.get());
       profiled && profiled->numMeasured() != profiled->numCalls())
     printNote(llvm::Twine(profiled->numCalls() - profiled->numMeasured()) + " of " + llvm::Twine(profiled->numCalls()) +
-              " calls are guesses; cleave profile measures them");
+              " calls are guesses; " + (options.kernelTimes.empty() ? "cleave profile" : "cleave-run --kernel-times") +
+              " measures them");
   auto result = runtime::simulate(*plan, entry, *cost, options.simulation);
   if (!result)
     return result.error();
@@ -260,6 +267,11 @@ void addSimulateCommand(CLI::App &app, Action &chosen) {
                    "of a plan with replicas: what if replica R took F times as long, as R:F")
       ->type_name("R:F")
       ->allow_extra_args(false);
+  command
+      ->add_option("--kernel-times", options->kernelTimes,
+                   "what each kernel takes, as cleave-run --kernel-times has measured it on one device")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   addOutputOption(*command, "--trace", options->trace, "where the timeline goes, for Perfetto");
   addOutputOption(*command, "--json", options->json, "where the results go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(simulate(*options)); }; });

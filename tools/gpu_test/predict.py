@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Where the compiler is, after the results of a GPU were carried back: what the simulator predicts of each measured plan
-# on the machine that was probed there, beside what was measured.
+# on the machine that was probed there, and by what its kernels took there by themselves, beside what was measured.
 
 import json
 import os
@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-from results import aligned, markdown, milliseconds
+from results import KERNEL_TIMES, aligned, markdown, milliseconds
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TITLES = ["plan", "devices", "predicted ms", "measured ms", "error", "memory", "allocated"]
+TITLES = ["plan", "devices", "predicted ms", "by kernels ms", "measured ms", "error", "by kernels", "memory", "allocated"]
 
 
 class Failed(Exception):
@@ -42,13 +42,14 @@ def with_gpus(machine, count):
     return re.sub(r"\bcount:\s*\d+", f"count: {count}", machine)
 
 
-def simulate(program, plan, machine, entry, work):
+def simulate(program, plan, machine, entry, work, kernel_times=None):
     """Seconds of a step, and bytes of each device."""
     report, file = os.path.join(work, "simulated.json"), os.path.join(work, "machine.yaml")
     with open(file, "w", encoding="utf-8") as out:
         out.write(machine)
     done = subprocess.run([program, "simulate", plan, "--machine", file, "--json", report,
-                           *(["--entry", entry] if entry else [])], capture_output=True, text=True, errors="replace",
+                           *(["--entry", entry] if entry else []),
+                           *(["--kernel-times", kernel_times] if kernel_times else [])], capture_output=True, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, timeout=600)
     if done.returncode:
         raise Failed(" ".join((done.stderr or done.stdout).strip().splitlines()[-2:]))
@@ -57,19 +58,27 @@ def simulate(program, plan, machine, entry, work):
     return found["predicted_step_seconds"], found["predicted_peak_bytes"]
 
 
-def compare(case, row, machine, program, folder, work):
+def compare(case, row, machine, program, folder, work, kernel_times=None):
     """A row of the comparison. Logical devices that share a GPU take longer than GPUs of their own, which is what a
     machine file describes: their time is not compared."""
     gpus, devices = gpus_of(machine), case["devices"]
-    seconds, predicted_bytes = simulate(program, os.path.join(folder, case["plan"]),
-                                        with_gpus(machine, max(gpus, devices)), case["entry"], work)
+    plan, described = os.path.join(folder, case["plan"]), with_gpus(machine, max(gpus, devices))
+    seconds, predicted_bytes = simulate(program, plan, described, case["entry"], work)
+    by_kernels = simulate(program, plan, described, case["entry"], work, kernel_times)[0] if kernel_times else None
+    fits = devices <= gpus
     return {"name": case["name"], "model": case["model"], "devices": devices,
-            "predicted_ms": 1e3 * seconds if devices <= gpus else None, "measured_ms": row["measured_ms"],
-            "predicted_bytes": sum(predicted_bytes), "allocated_bytes": sum(row["allocated_bytes"])}
+            "predicted_ms": 1e3 * seconds if fits else None,
+            "by_kernels_ms": 1e3 * by_kernels if fits and by_kernels is not None else None,
+            "measured_ms": row["measured_ms"], "predicted_bytes": sum(predicted_bytes), "allocated_bytes": sum(row["allocated_bytes"])}
 
 
-def error_of(row):
-    return row["predicted_ms"] / row["measured_ms"] - 1
+def error_of(row, key="predicted_ms"):
+    return row[key] / row["measured_ms"] - 1
+
+
+def median_error(rows, key):
+    errors = [abs(error_of(row, key)) for row in rows if row.get(key) is not None]
+    return statistics.median(errors) if errors else None
 
 
 def kendall_tau(rows):
@@ -83,22 +92,28 @@ def kendall_tau(rows):
 def summary_of(rows):
     timed = [row for row in rows if row["predicted_ms"] is not None]
     return {"plans": len(rows), "timed": len(timed),
-            "median_error": statistics.median(abs(error_of(row)) for row in timed) if timed else None,
+            "median_error": median_error(timed, "predicted_ms"),
+            "median_error_by_kernels": median_error(timed, "by_kernels_ms"),
             "kendall_tau": kendall_tau(timed),
             "memory_exact": all(row["predicted_bytes"] == row["allocated_bytes"] for row in rows)}
 
 
 def sentence(summary):
-    tau, error = summary["kendall_tau"], summary["median_error"]
+    tau = summary["kendall_tau"]
     return (f"{summary['plans']} plans, {summary['timed']} of them with a GPU for each device: median error of time "
-            f"{'-' if error is None else f'{100 * error:.1f} %'}, Kendall's tau {'-' if tau is None else f'{tau:.2f}'}, "
-            f"memory {'exact' if summary['memory_exact'] else 'not exact'}.")
+            f"{percent(summary['median_error'], '')}, by kernels {percent(summary['median_error_by_kernels'], '')}, "
+            f"Kendall's tau {'-' if tau is None else f'{tau:.2f}'}, memory {'exact' if summary['memory_exact'] else 'not exact'}.")
+
+
+def percent(value, sign="+"):
+    return "-" if value is None else f"{100 * value:{sign}.1f} %"
 
 
 def line_of(row):
     difference = row["allocated_bytes"] - row["predicted_bytes"]
-    return [row["name"], str(row["devices"]), milliseconds(row["predicted_ms"]), milliseconds(row["measured_ms"]),
-            "-" if row["predicted_ms"] is None else f"{100 * error_of(row):+.1f} %",
+    errors = [percent(None if row.get(key) is None else error_of(row, key)) for key in ("predicted_ms", "by_kernels_ms")]
+    return [row["name"], str(row["devices"]), milliseconds(row["predicted_ms"]), milliseconds(row.get("by_kernels_ms")),
+            milliseconds(row["measured_ms"]), *errors,
             f"{row['predicted_bytes'] / 2**20:.1f} MiB", "equal" if difference == 0 else f"{difference:+d} B"]
 
 
@@ -108,13 +123,15 @@ def predictions(folder, output, program):
              json.loads(read(os.path.join(folder, "cases.json"), "tools/gpu-test prepare"))["cases"]}
     measured = json.loads(read(os.path.join(output, "results.json"), "tools/gpu-test run"))["rows"]
     machine = read(os.path.join(output, "machine.yaml"), "tools/gpu-test run")
-    rows, failures = [], []
+    rows, failures, kernel_times = [], [], os.path.join(output, KERNEL_TIMES)
+    timed = {row["name"] for row in measured if row["part"] == "kernels" and row["status"] == "passed"}
     with tempfile.TemporaryDirectory() as work:
         for row in measured:
             if row["part"] != "steps" or "measured_ms" not in row or row["name"] not in cases:
                 continue
             try:
-                rows.append(compare(cases[row["name"]], row, machine, program, folder, work))
+                rows.append(compare(cases[row["name"]], row, machine, program, folder, work,
+                                    kernel_times if row["name"] in timed else None))
             except Failed as failure:
                 failures.append(f"{row['name']}: {failure}")
     return rows, failures

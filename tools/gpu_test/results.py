@@ -13,6 +13,8 @@ import tarfile
 import threading
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+# What each kernel takes, as cleave-run --kernel-times keeps it.
+KERNEL_TIMES = "kernels.profile"
 # Bytes of a log that are kept, its last ones, and characters that are printed at the end.
 MOST_OF_A_LOG, MOST_PRINTED = 1 << 20, 11000
 
@@ -40,7 +42,8 @@ class Results:
     def forget(self):
         """Removes what runs before this one have left."""
         logs = os.path.join(self.work, "logs")
-        for path in (*(os.path.join(logs, name) for name in os.listdir(logs)), os.path.join(self.work, "machine.yaml")):
+        for path in (*(os.path.join(logs, name) for name in os.listdir(logs)), os.path.join(self.work, "machine.yaml"),
+                     self.kernel_times()):
             if os.path.exists(path):
                 os.remove(path)
 
@@ -77,11 +80,15 @@ class Results:
     def log_path(self, name):
         return os.path.join(self.work or self.folder, "logs", name)
 
+    def kernel_times(self):
+        return os.path.join(self.work, KERNEL_TIMES)
+
     def pack(self):
-        """The machine file and the logs beside the results, as one file."""
-        machine, logs = os.path.join(self.work, "machine.yaml"), os.path.join(self.work, "logs")
-        if os.path.exists(machine):
-            shutil.copyfile(machine, os.path.join(self.folder, "machine.yaml"))
+        """The machine file, what kernels take, and the logs beside the results, as one file."""
+        logs = os.path.join(self.work, "logs")
+        for name in ("machine.yaml", KERNEL_TIMES):
+            if os.path.exists(os.path.join(self.work, name)):
+                shutil.copyfile(os.path.join(self.work, name), os.path.join(self.folder, name))
         path = os.path.join(self.folder, "logs.tgz")
         with tarfile.open(path + ".new", "w:gz") as archive:
             for name in sorted(os.listdir(logs)):

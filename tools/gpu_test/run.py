@@ -25,14 +25,14 @@ from speed import OURS, Speed, work_of
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # In this order. Seconds that a part may take, and that what comes before it leaves to it; those of one plan.
-PARTS = ("build", "conformance", "agreement", "speed", "probe", "steps", "sanitizer")
-LIMITS = {"plan": 30, "agreement": 120, "probe": 75, "steps": 80, "sanitizer": 90}
-LEAST = {"conformance": 40, "agreement": 90, "speed": 130, "probe": 50, "steps": 60, "sanitizer": 30}
+PARTS = ("build", "conformance", "agreement", "speed", "probe", "steps", "kernels", "sanitizer")
+LIMITS = {"plan": 30, "agreement": 120, "probe": 75, "steps": 80, "kernels": 60, "sanitizer": 90}
+LEAST = {"conformance": 40, "agreement": 90, "speed": 130, "probe": 50, "steps": 60, "kernels": 30, "sanitizer": 30}
 # How rows are called of what is no part, or not as its part.
 ROWS = {"agreement": ("agreement", "outputs", "training")}
 ALWAYS = {"machine", "unpacking", "PyTorch"}
 # With nothing else on the GPU.
-ALONE = ("speed", "probe", "steps")
+ALONE = ("speed", "probe", "steps", "kernels")
 
 # Asks the system's loader as the runtime does which file it takes.
 LOADED = """
@@ -203,16 +203,32 @@ class Run:
     def steps(self):
         """What a step of each plan takes, and the memory that it gets, alone on the GPU: for tools/gpu-test predict.
         What is asked of first comes first: whole models, then others on one device, then those that share it."""
-        until = time.monotonic() + self.limit("steps")
+        self.measure_all("steps", self.measure_steps)
+
+    def kernels(self):
+        """What each kernel of each plan takes by itself, in one file: what is measured once serves all plans."""
+        if os.path.exists(self.results.kernel_times()):
+            os.remove(self.results.kernel_times())
+        self.measure_all("kernels", self.measure_kernels)
+
+    def measure_all(self, part, measure):
+        until = time.monotonic() + self.limit(part)
         for case in sorted(self.cases, key=lambda case: (case["purpose"] != "speed", case["devices"])):
             try:
                 if time.monotonic() > until:
                     raise NoTime
-                self.measure_steps(case)
+                measure(case)
             except NoTime as reason:
-                self.results.add("steps", case["name"], SKIPPED, str(reason))
+                self.results.add(part, case["name"], SKIPPED, str(reason))
             except Exception as error:
-                self.results.add("steps", case["name"], FAILED, f"gpu-test itself: {type(error).__name__}: {error}")
+                self.results.add(part, case["name"], FAILED, f"gpu-test itself: {type(error).__name__}: {error}")
+
+    def measure_kernels(self, case):
+        limit = OURS if case["purpose"] == "speed" else self.limit("plan")
+        code, output = self.cleave_run(os.path.join(self.folder, case["plan"]), *self.entry(case), "--kernel-times",
+                                       self.results.kernel_times(), limit=limit)
+        self.results.add("kernels", case["name"], PASSED if code == 0 else FAILED,
+                         "" if code == 0 else what_failed(code, output))
 
     def measure_steps(self, case):
         report = os.path.join(self.work, "steps.json")

@@ -2,18 +2,16 @@
 //
 // Graphs between two events, or between two looks at the clock.
 
-#include "tools/cleave-run/GpuTimer.h"
+#include "runtime/drivers/cuda/CudaTimer.h"
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
-namespace cleave {
+namespace cleave::runtime {
 
-using namespace runtime;
-
-Expected<GpuTimer> GpuTimer::create(const CudaRuntime &cuda, int gpu) {
-  GpuTimer timer;
+Expected<CudaTimer> CudaTimer::create(const CudaRuntime &cuda, int gpu) {
+  CudaTimer timer;
   timer.cuda = &cuda;
   auto queue = createCudaStream(cuda, gpu);
   if (!queue)
@@ -28,7 +26,7 @@ Expected<GpuTimer> GpuTimer::create(const CudaRuntime &cuda, int gpu) {
   return timer;
 }
 
-Expected<CudaGraphExec> GpuTimer::makeGraph(const GpuWork &work) {
+Expected<CudaGraphExec> CudaTimer::makeGraph(const CudaWork &work) {
   cudaGraph_t captured = nullptr;
   cudaGraphExec_t instantiated = nullptr;
   if (Error error =
@@ -46,7 +44,7 @@ Expected<CudaGraphExec> GpuTimer::makeGraph(const GpuWork &work) {
   return CudaGraphExec(*cuda, instantiated);
 }
 
-Expected<double> GpuTimer::ofGraph(const GpuWork &work) {
+Expected<double> CudaTimer::ofGraph(const CudaWork &work) {
   auto graph = makeGraph(work);
   if (!graph)
     return graph.error();
@@ -69,7 +67,7 @@ Expected<double> GpuTimer::ofGraph(const GpuWork &work) {
 }
 
 /// A first graph of one call says how many fill the time.
-Expected<double> GpuTimer::ofCall(const GpuWork &work, double fill) {
+Expected<double> CudaTimer::ofCall(const CudaWork &work, double fill) {
   auto once = ofGraph(work);
   if (!once)
     return once;
@@ -87,7 +85,7 @@ Expected<double> GpuTimer::ofCall(const GpuWork &work, double fill) {
   return *all / calls;
 }
 
-Expected<double> GpuTimer::ofStep(const GpuWork &work) {
+Expected<double> CudaTimer::ofStep(const CudaWork &work) {
   auto graph = makeGraph(work);
   if (!graph)
     return graph.error();
@@ -104,4 +102,4 @@ Expected<double> GpuTimer::ofStep(const GpuWork &work) {
   return taken[taken.size() / 2];
 }
 
-} // namespace cleave
+} // namespace cleave::runtime

@@ -3,41 +3,41 @@
 // What calls take on a GPU: captured in a graph as often as fills a while, which is replayed between two events. So
 // steps of plans run, and with the cost of a launch that they pay.
 
-#ifndef CLEAVE_TOOLS_CLEAVE_RUN_GPUTIMER_H
-#define CLEAVE_TOOLS_CLEAVE_RUN_GPUTIMER_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_CUDATIMER_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_CUDATIMER_H
 
 #include "runtime/drivers/cuda/CudaObjects.h"
 
 #include <functional>
 
-namespace cleave {
+namespace cleave::runtime {
 
 /// Puts calls on a stream, of which a graph is made.
-using GpuWork = std::function<runtime::Error(cudaStream_t)>;
+using CudaWork = std::function<Error(cudaStream_t)>;
 
 /// Seconds; errors are CUDA's, and those of the work.
-class GpuTimer {
+class CudaTimer {
 public:
-  GpuTimer() = default;
-  static runtime::Expected<GpuTimer> create(const runtime::CudaRuntime &cuda, int gpu);
+  CudaTimer() = default;
+  static Expected<CudaTimer> create(const CudaRuntime &cuda, int gpu);
 
   /// A graph of the work, the least of three replays: what disturbs only adds.
-  runtime::Expected<double> ofGraph(const GpuWork &work);
+  Expected<double> ofGraph(const CudaWork &work);
   /// The work, repeated in a graph that takes about `fill` seconds.
-  runtime::Expected<double> ofCall(const GpuWork &work, double fill);
+  Expected<double> ofCall(const CudaWork &work, double fill);
   /// A graph of the work by the host's clock, from its launch to knowing that it is over: the median of 21.
-  runtime::Expected<double> ofStep(const GpuWork &work);
+  Expected<double> ofStep(const CudaWork &work);
 
   cudaStream_t stream() const { return queue.get(); }
 
 private:
-  runtime::Expected<runtime::CudaGraphExec> makeGraph(const GpuWork &work);
+  Expected<CudaGraphExec> makeGraph(const CudaWork &work);
 
-  const runtime::CudaRuntime *cuda = nullptr;
-  runtime::CudaStream queue;
-  runtime::CudaEvent first, last;
+  const CudaRuntime *cuda = nullptr;
+  CudaStream queue;
+  CudaEvent first, last;
 };
 
-} // namespace cleave
+} // namespace cleave::runtime
 
-#endif // CLEAVE_TOOLS_CLEAVE_RUN_GPUTIMER_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_CUDATIMER_H
