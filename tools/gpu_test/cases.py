@@ -36,6 +36,9 @@ OUTPUTS = [
     Model("unet", sizes(batch=2, image_size=128, features=32)),
 ]
 
+# Rows of logits at any two or four bytes, of products large enough for copies (CublasProblem::aligned).
+ODD = Model("gpt", sizes(batch=2, layers=1, hidden=256, heads=8, sequence=128, vocabulary=1001))
+
 # Small enough for simulated GPUs in every run of the tests.
 SMALL = Model("resnet50", sizes(batch=2, image_size=64))
 
@@ -45,6 +48,11 @@ LSTM = Model("lstm", sizes(batch=8, layers=4, hidden=32, sequence=9, vocabulary=
              (("tokens", "i64", (9,), 61), ("labels", "i64", (9,), 61)))
 GPT = Model("gpt", sizes(batch=8, layers=4, hidden=48, heads=4, sequence=12, vocabulary=67),
             (("tokens", "i64", (12,), 67), ("labels", "i64", (12,), 67)))
+
+# Convolutions with windows of 1, 3, 5 and 7, poolings whose windows overlap, and the gradients of all. Of its parameters
+# those are compared that are small enough to carry.
+INCEPTION = Model("inception", sizes(batch=4, image_size=64, classes=10),
+                  (("input", "f32", (3, 64, 64), 0), ("labels", "i64", (), 10)))
 
 # Ways to divide a step of training, by name: devices and flags.
 WAYS = {
@@ -62,7 +70,10 @@ TRAININGS = {
     LENET: ["--optimizer", "momentum", "--learning-rate", "0.5"],
     LSTM: ["--optimizer", "adam", "--learning-rate", "0.01"],
     GPT: ["--optimizer", "momentum", "--learning-rate", "0.3"],
+    INCEPTION: ["--optimizer", "momentum", "--learning-rate", "0.0003"],
 }
+# What is not divided in all ways.
+WAYS_OF = {INCEPTION: ("one",)}
 
 # Inference on several devices.
 DIVIDED = [
@@ -76,11 +87,14 @@ DIVIDED = [
 # and image and weight; of the GPT's four layers two normalizations with scale and bias, six products with their biases,
 # softmax with its scaling and mask, GELU and two sums; embeddings, position and the last normalization and product
 # besides. To TF32 products round both operands.
+GPT_LAYER = 2 * 3 + 6 * 3 + 3 + 1 + 2
 ROUNDINGS = {
     (OUTPUTS[1], "bf16"): 4 * 6,
-    (OUTPUTS[4], "bf16"): 3 + 4 * (2 * 3 + 6 * 3 + 3 + 1 + 2) + 5,
+    (OUTPUTS[4], "bf16"): 3 + 4 * GPT_LAYER + 5,
+    (ODD, "bf16"): 3 + GPT_LAYER + 5,
     (OUTPUTS[1], "tf32"): 2 * 4,
     (OUTPUTS[4], "tf32"): 2 * (4 * 6 + 1),
+    (ODD, "tf32"): 2 * (6 + 1),
 }
 
 # The sizes of tools/bench/torch_gpu.py; a step of inference of a text gives its loss, not logits of a gigabyte.
@@ -103,12 +117,14 @@ def all_cases():
         yield Case(model.name, "outputs", model, 1, SINGLE, [], "", model.name in ("mlp", "lenet"))
     yield Case("resnet50-small", "outputs", SMALL, 1, SINGLE, [], "")
     for model, precision in ROUNDINGS:
-        yield Case(f"{model.name}-{precision}", "outputs", model, 1, SINGLE + PRECISIONS[precision], [], "",
+        odd = "-odd" if model == ODD else ""
+        yield Case(f"{model.name}{odd}-{precision}", "outputs", model, 1, SINGLE + PRECISIONS[precision], [], "",
                    (model.name, precision) == ("lenet", "bf16"), precision)
     for model, devices, way, how in DIVIDED:
         yield Case(f"{model.name}-{way}{devices}", "outputs", model, devices, how, [], "")
     for model, optimizer in TRAININGS.items():
-        for way, (devices, how) in WAYS.items():
+        for way in WAYS_OF.get(model, WAYS):
+            devices, how = WAYS[way]
             quick = (model, way) in ((LENET, "one"), (LENET, "data"))
             yield Case(f"train-{model.name}-{way}", "training", model, devices, how, LOSS + optimizer, "train", quick)
     for model, optimizer in SPEED:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 import cases
 import carry
@@ -19,6 +20,8 @@ import tensors
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # The folder and the repository travel together.
 MOST_BYTES = 60 << 20
+# Of a parameter that is compared.
+MOST_OF_A_PARAMETER = 600 << 10
 SAMPLES = 64
 STEPS = 8
 # Float32 sums in another order: the largest error of outputs in parts of the largest element.
@@ -180,6 +183,7 @@ class Preparation:
             others = self.train(self.cpu_plan(case, model, work, "--reference"), data, STEPS, other, work)
             noise = max(abs(a - b) / abs(a) for a, b in zip(losses, others))
             tolerances = parameter_tolerances(*map(tensors.read_npz, (before, self.path(name), other)))
+            keep_small(self.path(name))
             self.known[key] = {"data": data, "parameters": name, "losses": losses, "steps": STEPS,
                                "loss_tolerance": max(2e-5, NOISE * noise), "parameter_tolerances": tolerances}
         return self.known[key]
@@ -204,6 +208,15 @@ class Preparation:
     def expect_speed(self, case, model, work):
         """Nothing: these sizes take a CPU too long; the others' results say whether kernels are right."""
         return {}
+
+
+def keep_small(path):
+    """Leaves the parameters of a file that are small enough to be carried: all of most models."""
+    with zipfile.ZipFile(path) as whole:
+        members = {info.filename: whole.read(info) for info in whole.infolist() if info.file_size <= MOST_OF_A_PARAMETER}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as kept:
+        for name, content in members.items():
+            kept.writestr(name, content)
 
 
 def parameter_tolerances(before, after, other):
