@@ -4,8 +4,10 @@
 
 #include "passes/planner/search/CheapestPlan.h"
 
+#include "passes/cost/CurveFit.h"
 #include "passes/cost/OperatorCost.h"
 #include "passes/cost/Price.h"
+#include "passes/cost/Quantity.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -128,11 +130,12 @@ public:
     }
     if (failure && !std::isfinite(leastSeconds))
       return *failure;
-    return SearchFailure{true, "no plan has a step of at most --max-step " + numberText(request.mostSeconds) + " s: " +
-                                   (std::isfinite(leastSeconds)
-                                        ? "the fastest one found takes " + numberText(leastSeconds) + " s"
-                                        : std::string("the devices' peaks do not allow it")) +
-                                   "; give it more time, or more devices"};
+    return SearchFailure{
+        true, "no plan has a step of at most --max-step " + printQuantity(request.mostSeconds, timeUnits) + ": " +
+                  (std::isfinite(leastSeconds)
+                       ? "the fastest one found takes " + printQuantity(roundDigits(leastSeconds), timeUnits)
+                       : std::string("the devices' peaks do not allow it")) +
+                  "; give it more time, or more devices"};
   }
 
 private:
@@ -173,7 +176,7 @@ private:
     made.seconds = plan->seconds;
     made.bytes = plan->peakBytes();
     if (plan->seconds > request.mostSeconds) {
-      made.whyNot = "takes more than " + numberText(request.mostSeconds) + " s";
+      made.whyNot = "takes more than " + printQuantity(request.mostSeconds, timeUnits);
       return;
     }
     made.whyNot = "costs " + numberText(price) + " USD a step";
