@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Backward: gradients of operands, and what is kept for them.
+
+#include "passes/planner/search/OperatorWork.h"
+
+namespace cleave::search {
+
+KernelWork OperatorWork::gradientOf(const KernelWork &work, unsigned operand) {
+  KernelWork gradient = work;
+  std::swap(gradient.result, operand == 0 ? gradient.lhs : gradient.rhs);
+  return gradient;
+}
+
+void OperatorWork::addKernelBackward(const Operator &op, const KernelWork &work, const OperatorStates &state,
+                                     double resultBytes, Sums &sums) const {
+  const KernelUse &use = *op.use;
+  const Executor &executor = options.executor;
+  for (auto [tensor, at] : llvm::zip_equal(op.results, state.results)) {
+    const Tensor &result = graph.tensors[tensor];
+    double bytes = grid.localBytes(bytesOf(result), at);
+    if (result.kept)
+      sums.saved += bytes;
+    if (result.kept && op.cost.costClass == CostClass::Contraction)
+      sums.savedProducts += bytes;
+    if (result.gradientSums > 0)
+      sums.backward += result.gradientSums * cost.seconds(CostClass::Elementwise, 0, 3 * bytes);
+  }
+  if (llvm::none_of(op.operands, [&](const Operand &operand) { return learns(operand); }))
+    return;
+  for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
+    if (operand.parameter != none && learns(operand) && executor.accumulationBytes > 0)
+      sums.backward += cost.streamSeconds(localElements(operand, at.state) * executor.accumulationBytes);
+  if (op.cost.costClass == CostClass::Contraction) {
+    addProductGradients(op, work, resultBytes, sums);
+    return;
+  }
+  if (use.masks)
+    sums.saved += maskBytes(op, state);
+  double bytes = (use.gradientReads + use.backwardPasses) * resultBytes + (use.readsResultAgain ? resultBytes : 0) +
+                 (use.masks ? maskBytes(op, state) : 0);
+  for (auto [number, operand] : llvm::enumerate(op.operands))
+    bytes +=
+        (use.readsAgain[number] + use.writesGradient[number]) * operandBytes(operand, state.operands[number].state);
+  if (bytes <= 0)
+    return;
+  // The bias of a product is summed by a kernel of its own.
+  bool launches = use.launchesBackward || use.isEpilogue;
+  sums.backward += movedSeconds(op.cost.costClass, work.flops, bytes, launches);
+  sums.backwardHost += launches ? executor.backwardDispatch : 0;
+}
+
+void OperatorWork::addProductGradients(const Operator &op, const KernelWork &work, double resultBytes,
+                                       Sums &sums) const {
+  const KernelUse &use = *op.use;
+  const Executor &executor = options.executor;
+  if (use.isStreamed) {
+    sums.backward += streamedSeconds(work, use.backwardProducts, executor.attentionBackward);
+    sums.backwardHost += executor.backwardDispatch;
+    return;
+  }
+  for (auto [number, operand] : llvm::enumerate(op.operands)) {
+    if (number > 1 || !learns(operand))
+      continue;
+    KernelWork gradient = work;
+    // The columns of a joined product are joined in its gradients, too.
+    gradient.flops /= use.share;
+    gradient.rhs /= use.share;
+    gradient.result /= use.share;
+    double seconds = cost.seconds(gradientOf(gradient, number)) * use.share;
+    sums.backward += seconds;
+    sums.backwardHost += executor.backwardDispatch * use.share;
+    if (operand.parameter != none)
+      sums.backwardWeights += seconds;
+  }
+  // Gradients of joined products are put side by side.
+  if (use.share < 1)
+    sums.backward += movedSeconds(CostClass::Movement, 0, 2 * resultBytes, /*launches=*/false);
+}
+
+void OperatorWork::addBackward(const Operator &op, const KernelWork &work, double forward, double resultBytes,
+                               Sums &sums) const {
+  bool product = op.cost.costClass == CostClass::Contraction;
+  unsigned gradients = 0;
+  for (auto [number, operand] : llvm::enumerate(op.operands)) {
+    if (!learns(operand))
+      continue;
+    ++gradients;
+    if (!product)
+      continue;
+    double seconds = number < 2 && !op.fused ? cost.seconds(gradientOf(work, number)) : forward;
+    sums.backward += seconds;
+    if (operand.parameter != none)
+      sums.backwardWeights += seconds;
+  }
+  if (!gradients)
+    return;
+  if (!product)
+    sums.backward += forward;
+  bool view = op.cost.costClass == CostClass::View || op.cost.costClass == CostClass::Movement;
+  // What is fused is computed again from what it was fused to.
+  if (!view && !op.fused)
+    sums.saved += resultBytes;
+  if (product)
+    sums.savedProducts += resultBytes;
+}
+
+} // namespace cleave::search

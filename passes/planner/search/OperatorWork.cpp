@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Forward: rooflines of what a device computes, reads and writes, and what it exchanges.
+
+#include "passes/planner/search/OperatorWork.h"
+
+#include "dialects/dfg/Attention.h"
+
+#include <cmath>
+
+namespace cleave::search {
+
+void OperatorWork::add(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
+  const Operator &op = graph.operators[index];
+  // The part of the work that a device does; blocks are rounded up.
+  double part = 1;
+  for (unsigned factor = 0; factor != op.rule.factors.size(); ++factor) {
+    double ways = 1;
+    for (unsigned axis = 0; axis != numAxes; ++axis)
+      if (factors[axis] == factor)
+        ways *= static_cast<double>(grid.size(axis));
+    if (ways > 1) {
+      double size = sizeOf(op, factor);
+      part *= std::min(1.0, std::ceil(size / ways - 1e-9) / size);
+    }
+  }
+  double flops = op.cost.flops * scaleOf(op) * part, bytes = 0;
+  for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
+    bytes += operandBytes(operand, at.state);
+  double resultBytes = 0;
+  for (auto [tensor, at] : llvm::zip_equal(op.results, state.results))
+    resultBytes += grid.localBytes(bytesOf(graph.tensors[tensor]), at);
+  // Operators that read a part of an operand (a lookup in a table) say so.
+  double whole = 0;
+  for (const Operand &operand : op.operands)
+    whole += operand.bytes;
+  double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
+  KernelWork work{op.cost.costClass, flops, read + resultBytes, op.slides};
+  if (op.cost.costClass == CostClass::Contraction && op.operands.size() >= 2 && !op.results.empty()) {
+    work.lhs = localElements(op.operands[0], state.operands[0].state);
+    work.rhs = localElements(op.operands[1], state.operands[1].state);
+    work.result = localElements(graph.tensors[op.results[0]], state.results[0]);
+  }
+  if (op.use) {
+    addKernel(op, work, state, resultBytes, index >= repeatedEnd, sums);
+    sums.transient = std::max(sums.transient, touchedBytes(op, state, resultBytes));
+    addHalo(op, factors, state, sums);
+    addParameters(index, state, sums);
+    return;
+  }
+  bool hasNoScores = streamsScores(op, state);
+  if (hasNoScores) {
+    double scores =
+        op.scores->operand == none ? 0 : operandBytes(op.operands[op.scores->operand], scoresState(op, state));
+    bytes -= scores;
+    work.bytes = std::max(0.0, work.bytes - scores - (op.scores->isResult ? resultBytes : 0));
+    resultBytes = op.scores->isResult ? 0 : resultBytes;
+  }
+  bool isInKernel = op.fused || (hasNoScores && op.cost.costClass != CostClass::Contraction);
+  double forward = isInKernel ? flops / cost.peakFlops() : cost.seconds(work);
+  sums.forward += forward;
+  if (op.cost.costClass == CostClass::Contraction)
+    sums.contractions += forward;
+  sums.transient = std::max(sums.transient, bytes + resultBytes);
+  addHalo(op, factors, state, sums);
+  addParameters(index, state, sums);
+  if (options.training)
+    addBackward(op, work, forward, resultBytes, sums);
+  // Two kernels make the gradient, each of which makes the scores again and the gradient of the weights.
+  if (options.training && hasNoScores && op.cost.costClass == CostClass::Contraction)
+    sums.backward += (op.scores->isResult ? 2 : 1) * forward;
+}
+
+const State &OperatorWork::scoresState(const Operator &op, const OperatorStates &state) const {
+  return op.scores->operand == none ? state.results.front() : state.operands[op.scores->operand].state;
+}
+
+bool OperatorWork::streamsScores(const Operator &op, const OperatorStates &state) const {
+  if (!op.scores || !cost.isOfProcessors())
+    return false;
+  if (options.training && (!op.scores->streamsGradient || options.precision.activation < 1))
+    return false;
+  const State &at = scoresState(op, state);
+  for (unsigned axis = 0; axis != numAxes; ++axis)
+    if (AxisState::isCut(at[axis]) && AxisState::dimOf(at[axis]) == op.scores->keysDim)
+      return false;
+  unsigned tensor = op.scores->operand == none ? op.results.front() : op.operands[op.scores->operand].tensor;
+  return tensor != none &&
+         dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->queries, op.scores->keys);
+}
+
+double OperatorWork::localElements(const Tensor &tensor, const State &state) const {
+  return grid.localBytes(tensor.bytes * (tensor.batched ? options.batchScale : 1) / sizeof(float), state);
+}
+
+double OperatorWork::localElements(const Operand &operand, const State &state) const {
+  return operand.parameter != none ? grid.localBytes(operand.bytes / sizeof(float), state)
+                                   : localElements(graph.tensors[operand.tensor], state);
+}
+
+bool OperatorWork::learns(const Operand &operand) const {
+  return operand.isFloat && (operand.parameter != none ? graph.parameters[operand.parameter].trained
+                                                       : graph.tensors[operand.tensor].learns);
+}
+
+void OperatorWork::addKernel(const Operator &op, const KernelWork &work, const OperatorStates &state,
+                             double resultBytes, bool isLast, Sums &sums) const {
+  const KernelUse &use = *op.use;
+  const Executor &executor = options.executor;
+  bool product = op.cost.costClass == CostClass::Contraction;
+  double forward = 0;
+  if (use.isStreamed)
+    forward = streamedSeconds(work, use.forwardProducts, executor.attentionForward);
+  else if (product)
+    forward = productSeconds(work, use.share);
+  else if (!use.isFree)
+    forward = movedSeconds(work.costClass, work.flops, forwardBytes(op, state, resultBytes), use.launches);
+  if (use.launches && !use.isFree)
+    sums.forwardHost += executor.dispatch * use.share;
+  double lossBytes = 0, keptLoss = 0;
+  if (options.training)
+    for (auto [tensor, at] : llvm::zip_equal(op.results, state.results))
+      if (graph.tensors[tensor].isOutput && graph.tensors[tensor].learns) {
+        lossBytes += localElements(graph.tensors[tensor], at) * executor.lossBytes;
+        keptLoss += localElements(graph.tensors[tensor], at) * executor.keptLossBytes;
+      }
+  double loss = lossBytes > 0 ? cost.streamSeconds(lossBytes / 2) : 0;
+  sums.forward += forward + loss;
+  if (isLast || llvm::any_of(op.results, [&](unsigned tensor) { return graph.tensors[tensor].isOutput; }))
+    sums.unrepeated += forward + loss;
+  if (product)
+    sums.contractions += forward;
+  if (!options.training)
+    return;
+  sums.backward += loss;
+  sums.saved += keptLoss;
+  addKernelBackward(op, work, state, resultBytes, sums);
+}
+
+double OperatorWork::streamedSeconds(const KernelWork &work, double products, double share) const {
+  if (products == 0)
+    return 0;
+  double done = options.executor.skipsMasked ? 0.5 : 1;
+  return cost.launchSeconds() + products * done * work.flops / cost.attentionFlops(share);
+}
+
+double OperatorWork::productSeconds(KernelWork work, double share) const {
+  work.flops /= share;
+  work.rhs /= share;
+  work.result /= share;
+  return cost.seconds(work) * share;
+}
+
+double OperatorWork::movedSeconds(CostClass costClass, double flops, double bytes, bool launches) const {
+  if (bytes <= 0 && !launches)
+    return 0;
+  return cost.seconds(costClass, flops, bytes) - (launches ? 0 : cost.launchSeconds());
+}
+
+double OperatorWork::forwardBytes(const Operator &op, const OperatorStates &state, double resultBytes) const {
+  double bytes = 0, whole = 0;
+  for (auto [number, operand] : llvm::enumerate(op.operands)) {
+    whole += operand.bytes;
+    if (op.use->reads[number])
+      bytes += operandBytes(operand, state.operands[number].state);
+  }
+  // Operators that read a part of an operand (a lookup in a table) say so.
+  if (whole > 0)
+    bytes *= std::min(1.0, op.cost.bytesRead / whole);
+  if (op.use->writes)
+    bytes += resultBytes;
+  if (op.use->masks && options.training)
+    bytes += maskBytes(op, state);
+  return bytes + op.use->passes * resultBytes;
+}
+
+double OperatorWork::touchedBytes(const Operator &op, const OperatorStates &state, double resultBytes) const {
+  double bytes = op.use->writes || op.use->isEpilogue ? resultBytes : 0;
+  for (auto [number, operand] : llvm::enumerate(op.operands))
+    if (op.use->reads[number])
+      bytes += operandBytes(operand, state.operands[number].state);
+  return bytes;
+}
+
+double OperatorWork::maskBytes(const Operator &op, const OperatorStates &state) const {
+  return localElements(graph.tensors[op.results.front()], state.results.front());
+}
+
+double OperatorWork::operandBytes(const Operand &operand, const State &state) const {
+  double bytes = operand.parameter != none ? operand.bytes * (operand.isFloat ? options.precision.activation : 1)
+                                           : bytesOf(graph.tensors[operand.tensor]);
+  return grid.localBytes(bytes, state);
+}
+
+void OperatorWork::addHalo(const Operator &op, const Factors &factors, const OperatorStates &state, Sums &sums) const {
+  for (unsigned axis = 0; axis != numAxes; ++axis) {
+    if (factors[axis] == none || op.rule.factors[factors[axis]].kind != FactorKind::Window)
+      continue;
+    const Factor &factor = op.rule.factors[factors[axis]];
+    double halo = static_cast<double>(factor.haloBefore + std::max<int64_t>(0, factor.haloAfter));
+    double rows = static_cast<double>(factor.size * factor.step) / static_cast<double>(grid.size(axis));
+    double seconds = halo <= 0 ? 0
+                               : grid.exchangeHalo(operandBytes(op.operands[0], state.operands[0].state) *
+                                                       std::min(1.0, halo / std::max(rows, 1.0)),
+                                                   axis);
+    sums.forward += seconds;
+    sums.forwardExchange += seconds;
+    if (options.training) {
+      sums.backward += seconds;
+      sums.backwardExchange += seconds;
+    }
+  }
+}
+
+double OperatorWork::joinSeconds(double bytes, llvm::ArrayRef<unsigned> axes) const {
+  double bucket = std::max(bytes, options.bucketBytes);
+  return bucket > 0 ? grid.allReduce(bucket, axes) * bytes / bucket : 0;
+}
+
+void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Sums &sums) const {
+  const Operator &op = graph.operators[index];
+  for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
+    bool prepared = operand.tensor != none && graph.tensors[operand.tensor].firstUse == index;
+    bool own = operand.parameter != none && graph.parameters[operand.parameter].firstUse == index;
+    if (!own && !prepared)
+      continue;
+    double local = grid.localBytes(operand.bytes, at.state), replicas = 1;
+    llvm::SmallVector<unsigned, 3> joined;
+    for (unsigned axis = 0; axis != numAxes; ++axis) {
+      if (AxisState::isCut(at.state[axis]) || grid.size(axis) == 1)
+        continue;
+      replicas *= static_cast<double>(grid.size(axis));
+      if (at.gradient[axis] == AxisState::partial)
+        joined.push_back(axis);
+    }
+    const Precision &precision = options.precision;
+    double held = local * (operand.isFloat ? precision.parameter : 1);
+    // Replicas share parameters, not the copies that operators read.
+    double copied = operand.isRounded ? local * precision.rounded : 0;
+    sums.parameters += held + copied;
+    sums.parametersShared += copied;
+    bool trained =
+        operand.parameter != none ? graph.parameters[operand.parameter].trained : graph.tensors[operand.tensor].learns;
+    if (!options.training || !trained) {
+      sums.parametersShared += held;
+      continue;
+    }
+    sums.gradients += local * precision.gradient;
+    sums.optimizer += local * precision.optimizer;
+    sums.parametersShared += held / replicas;
+    sums.gradientsShared += local * precision.gradient / replicas;
+    sums.optimizerShared += local * precision.optimizer / replicas;
+    sums.reduction += joinSeconds(local * precision.gradient, joined);
+    sums.gathering += grid.allGather(held, joined);
+    sums.update += updateSeconds(local, cost, precision, options.executor, operand.isFloat);
+  }
+}
+
+} // namespace cleave::search

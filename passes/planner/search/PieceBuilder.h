@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Makes a piece: the choices of its operators, with what each costs, and tensors between them.
+
+#ifndef CLEAVE_PASSES_PLANNER_SEARCH_PIECEBUILDER_H
+#define CLEAVE_PASSES_PLANNER_SEARCH_PIECEBUILDER_H
+
+#include "passes/planner/search/OperatorWork.h"
+
+namespace cleave::search {
+
+class Piece::Builder {
+public:
+  Builder(Piece &piece, const SearchGraph &graph, unsigned entry, unsigned exit, const Grid &grid,
+          const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
+      : piece(piece), graph(graph), entry(entry), exit(exit), grid(grid), options(options), fixed(fixed),
+        numAxes(grid.numAxes()), work(graph, grid, cost, options) {}
+
+  void run();
+
+private:
+  /// Whether an operator is the grid's, and runs in every step.
+  bool isHere(unsigned index) const {
+    return !graph.operators[index].once && (!options.included || (*options.included)[index]);
+  }
+
+  //===-- what is computed again ---------------------------------------------------------------------------------===//
+
+  /// Where those operators begin that are not.
+  unsigned findUnrepeated();
+  /// Whether a backward pass reads what an operator makes; the piece's own result lies in memory.
+  bool isReadBackward(const Operator &op) const;
+
+  //===-- choices ------------------------------------------------------------------------------------------------===//
+
+  void assign(unsigned index);
+  static bool mentions(const TensorFactors &tensor, unsigned factor);
+  static bool hasWeights(const Operator &op);
+  static bool ofWeights(const Operator &op, unsigned factor);
+  static bool mayPlay(const Operator &op, AxisRole role, unsigned factor);
+  bool mayCut(const Operator &op, unsigned axis, unsigned factor, double ways) const;
+  /// The choices of a variable: every way in which axes cut factors of its first operator.
+  void enumerate(unsigned variable);
+  void enumerate(unsigned variable, const Operator &op, Factors &factors, unsigned axis);
+  OperatorStates statesOf(const Operator &op, const Factors &factors) const;
+  void addChoice(unsigned variable, const Factors &factors);
+  /// A follower's factors: those at the places where its operand is cut. What it cannot follow is gathered.
+  Factors follow(const Variable &made, const Operator &op, const std::vector<OperatorStates> &chosen, Sums &sums) const;
+
+  //===-- tensors ------------------------------------------------------------------------------------------------===//
+
+  const State *resultState(unsigned tensor, unsigned choice) const;
+  const TensorState &operandState(unsigned index, unsigned operand, unsigned choice) const;
+  /// Uses of a tensor by other variables than its producer's.
+  llvm::SmallVector<std::pair<unsigned, unsigned>, 4> usesOf(unsigned tensor) const;
+  /// Every state of a tensor on its own: each axis cuts a dimension, or nothing; then the gradient is whole or partial.
+  std::vector<TensorState> allStates(const Tensor &tensor) const;
+  void addTensorVariable(unsigned tensor, bool isBoundary);
+  void addTensorVariables();
+
+  //===-- edges --------------------------------------------------------------------------------------------------===//
+
+  void addEdge(unsigned from, unsigned to, unsigned forOperator,
+               llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost);
+  static State joined(State state);
+  /// Bringing a tensor from its producer to a reader's state, and its gradient back.
+  std::pair<double, double> between(const Tensor &tensor, const State &made, const TensorState &read) const;
+  std::pair<double, double> between(const Tensor &tensor, const TensorState &from, const TensorState &read) const;
+  void addEdges();
+  void connect(unsigned index);
+  void connectReaders(unsigned index);
+  /// What leaves the piece is no partial value.
+  void finish(unsigned index, unsigned producer);
+
+  Piece &piece;
+  const SearchGraph &graph;
+  unsigned entry, exit;
+  const Grid &grid;
+  const PieceOptions &options;
+  const FixedFactors &fixed;
+  unsigned numAxes;
+  OperatorWork work;
+  /// By operator: its variable.
+  llvm::DenseMap<unsigned, unsigned> variableOf;
+  /// By tensor: its own variable, and its states by choice.
+  llvm::DenseMap<unsigned, unsigned> tensorVariable;
+  llvm::DenseMap<unsigned, std::vector<TensorState>> tensorStates;
+  /// By variable, choice and operator of the variable: the states of operands and results.
+  std::vector<std::vector<std::vector<OperatorStates>>> states;
+};
+
+} // namespace cleave::search
+
+#endif // CLEAVE_PASSES_PLANNER_SEARCH_PIECEBUILDER_H

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tensors of a piece that are variables themselves, and what it takes to bring tensors from one choice to another.
+
+#include "passes/planner/search/PieceBuilder.h"
+
+#include <map>
+
+namespace cleave::search {
+
+const State *Piece::Builder::resultState(unsigned tensor, unsigned choice) const {
+  const Tensor &known = graph.tensors[tensor];
+  auto variable = variableOf.find(known.producer);
+  if (known.producer == none || variable == variableOf.end())
+    return nullptr;
+  size_t position = llvm::find(piece.variables[variable->second].operators, known.producer) -
+                    piece.variables[variable->second].operators.begin();
+  return &states[variable->second][choice][position].results[known.result];
+}
+
+const TensorState &Piece::Builder::operandState(unsigned index, unsigned operand, unsigned choice) const {
+  unsigned variable = variableOf.lookup(index);
+  size_t position =
+      llvm::find(piece.variables[variable].operators, index) - piece.variables[variable].operators.begin();
+  return states[variable][choice][position].operands[operand];
+}
+
+llvm::SmallVector<std::pair<unsigned, unsigned>, 4> Piece::Builder::usesOf(unsigned tensor) const {
+  llvm::SmallVector<std::pair<unsigned, unsigned>, 4> uses;
+  const Tensor &known = graph.tensors[tensor];
+  auto producer = variableOf.find(known.producer);
+  for (auto [user, operand] : known.uses) {
+    auto variable = variableOf.find(user);
+    if (variable == variableOf.end() ||
+        (known.producer != none && producer != variableOf.end() && producer->second == variable->second))
+      continue;
+    uses.emplace_back(user, operand);
+  }
+  return uses;
+}
+
+std::vector<TensorState> Piece::Builder::allStates(const Tensor &tensor) const {
+  auto shape = mlir::cast<mlir::RankedTensorType>(tensor.value.getType()).getShape();
+  std::vector<TensorState> all(1);
+  for (unsigned axis = 0; axis != numAxes; ++axis) {
+    std::vector<TensorState> more;
+    for (const TensorState &known : all) {
+      more.push_back(known);
+      if (grid.size(axis) == 1)
+        continue;
+      if (options.training && tensor.learns) {
+        more.push_back(known);
+        more.back().gradient[axis] = AxisState::partial;
+      }
+      for (auto [dim, size] : llvm::enumerate(shape)) {
+        if (size < 2)
+          continue;
+        more.push_back(known);
+        more.back().state[axis] = more.back().gradient[axis] = AxisState::cut(dim, 1);
+      }
+    }
+    all = std::move(more);
+  }
+  return all;
+}
+
+void Piece::Builder::addTensorVariable(unsigned tensor, bool isBoundary) {
+  if (tensorVariable.count(tensor))
+    return;
+  std::vector<TensorState> all;
+  if (isBoundary) {
+    all = allStates(graph.tensors[tensor]);
+  } else {
+    std::map<TensorState, unsigned> distinct;
+    for (auto [user, operand] : usesOf(tensor))
+      for (unsigned choice = 0; choice != states[variableOf.lookup(user)].size(); ++choice)
+        distinct.try_emplace(operandState(user, operand, choice), distinct.size());
+    for (auto &[state, index] : distinct)
+      all.push_back(state);
+  }
+  tensorVariable[tensor] = piece.problem.variables.size();
+  piece.problem.variables.push_back(piece.problem.domains.size());
+  piece.problem.domains.emplace_back(all.size());
+  piece.reductions.emplace_back(all.size(), 0.0);
+  piece.variables.emplace_back().sums.resize(all.size());
+  tensorStates[tensor] = std::move(all);
+}
+
+void Piece::Builder::addTensorVariables() {
+  if (entry != none) {
+    addTensorVariable(entry, true);
+    piece.entryVariable = tensorVariable[entry];
+    for (const TensorState &state : tensorStates[entry]) {
+      State joined = state.gradient;
+      for (uint64_t &axis : joined)
+        axis = axis == AxisState::partial ? AxisState::whole : axis;
+      piece.entrySeconds.push_back(
+          options.training ? grid.convert(work.bytesOf(graph.tensors[entry]), state.gradient, joined) : 0);
+      piece.entryBytes.push_back(grid.localBytes(work.bytesOf(graph.tensors[entry]), state.state));
+    }
+  }
+  if (exit != none) {
+    addTensorVariable(exit, true);
+    piece.exitVariable = tensorVariable[exit];
+  }
+  for (unsigned index = piece.first; index != piece.last; ++index)
+    for (unsigned tensor : graph.operators[index].results)
+      if (isHere(index) && usesOf(tensor).size() > 1)
+        addTensorVariable(tensor, false);
+}
+
+void Piece::Builder::addEdge(unsigned from, unsigned to, unsigned forOperator,
+                             llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost) {
+  solver::PairTable table;
+  table.rows = piece.problem.domainOf(from).size();
+  table.columns = piece.problem.domainOf(to).size();
+  std::vector<double> forward;
+  for (unsigned a = 0; a != table.rows; ++a)
+    for (unsigned b = 0; b != table.columns; ++b) {
+      auto [there, back] = cost(a, b);
+      table.seconds.push_back(there + back);
+      forward.push_back(there);
+    }
+  piece.problem.edges.push_back({from, to, static_cast<unsigned>(piece.problem.pairs.size())});
+  piece.problem.pairs.push_back(std::move(table));
+  piece.forwardTables.push_back(std::move(forward));
+  piece.edgeOperators.push_back(forOperator - piece.first);
+}
+
+State Piece::Builder::joined(State state) {
+  for (uint64_t &axis : state)
+    axis = axis == AxisState::partial ? AxisState::whole : axis;
+  return state;
+}
+
+std::pair<double, double> Piece::Builder::between(const Tensor &tensor, const State &made,
+                                                  const TensorState &read) const {
+  double bytes = work.bytesOf(tensor);
+  return {grid.convert(bytes, made, read.state),
+          options.training && tensor.learns ? grid.convert(bytes, read.gradient, joined(made)) : 0};
+}
+
+std::pair<double, double> Piece::Builder::between(const Tensor &tensor, const TensorState &from,
+                                                  const TensorState &read) const {
+  double bytes = work.bytesOf(tensor);
+  return {grid.convert(bytes, from.state, read.state),
+          options.training && tensor.learns ? grid.convert(bytes, read.gradient, from.gradient) : 0};
+}
+
+void Piece::Builder::addEdges() {
+  for (unsigned index = piece.first; index != piece.last; ++index)
+    if (isHere(index))
+      for (unsigned tensor : graph.operators[index].results)
+        connect(tensor);
+  if (entry != none)
+    connectReaders(entry);
+}
+
+void Piece::Builder::connect(unsigned index) {
+  const Tensor &tensor = graph.tensors[index];
+  unsigned producer = variableOf.lookup(tensor.producer);
+  auto own = tensorVariable.find(index);
+  if (own != tensorVariable.end()) {
+    const std::vector<TensorState> &all = tensorStates[index];
+    addEdge(producer, own->second, tensor.producer,
+            [&](unsigned a, unsigned b) { return between(tensor, *resultState(index, a), all[b]); });
+    connectReaders(index);
+  } else {
+    for (auto [user, operand] : usesOf(index))
+      addEdge(producer, variableOf.lookup(user), user, [&, user = user, operand = operand](unsigned a, unsigned b) {
+        return between(tensor, *resultState(index, a), operandState(user, operand, b));
+      });
+  }
+  bool leaves = tensor.isOutput || (index != exit && llvm::any_of(tensor.uses, [&](auto &use) {
+                                      return use.first >= piece.last || !variableOf.count(use.first);
+                                    }));
+  if (leaves)
+    finish(index, producer);
+}
+
+void Piece::Builder::connectReaders(unsigned index) {
+  const Tensor &tensor = graph.tensors[index];
+  const std::vector<TensorState> &all = tensorStates[index];
+  for (auto [user, operand] : usesOf(index))
+    addEdge(tensorVariable[index], variableOf.lookup(user), user,
+            [&, user = user, operand = operand](unsigned a, unsigned b) {
+              return between(tensor, all[a], operandState(user, operand, b));
+            });
+}
+
+void Piece::Builder::finish(unsigned index, unsigned producer) {
+  std::vector<solver::Choice> &domain = piece.problem.domains[piece.problem.variables[producer]];
+  for (unsigned choice = 0; choice != domain.size(); ++choice) {
+    const State &made = *resultState(index, choice);
+    double seconds = grid.convert(work.bytesOf(graph.tensors[index]), made, joined(made));
+    domain[choice].seconds += seconds;
+    piece.variables[producer].sums[choice].forward += seconds;
+    piece.variables[producer].sums[choice].forwardExchange += seconds;
+    OperatorTime &time = piece.variables[producer].assignments[choice].times.back();
+    time.seconds += seconds;
+    time.exchange += seconds;
+  }
+}
+
+} // namespace cleave::search
