@@ -25,6 +25,38 @@ struct Way {
   bool fused = false;
 };
 
+/// Whether the sums that an algorithm makes are as exact as sums of products in the arithmetic that was asked for. A
+/// Fourier transform spreads the rounding of a tile's largest elements over all of the tile. So does Winograd's
+/// transform, the more the larger its tiles are: the fused algorithms' are of 4 x 4 elements, whose transforms add up
+/// four of them at most and are about as exact as sums of products; those that are not fused have 6 x 6, or 13 x 13 for
+/// windows of 5 x 5. Rounding to TF32 or bfloat16 behind such a transform would lose more than rounding before it.
+bool isExact(CudnnConvolution::Direction direction, const Way &way, ElementType element) {
+  bool isWinograd = false;
+  switch (direction) {
+  case CudnnConvolution::Direction::Forward:
+    if (way.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT || way.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
+        way.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED)
+      return false;
+    isWinograd = way.algorithm == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD;
+    break;
+  case CudnnConvolution::Direction::BackwardData:
+    if (way.algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT ||
+        way.algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
+        way.algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED)
+      return false;
+    isWinograd = way.algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD;
+    break;
+  case CudnnConvolution::Direction::BackwardWeights:
+    if (way.algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT ||
+        way.algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
+        way.algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED)
+      return false;
+    isWinograd = way.algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD;
+    break;
+  }
+  return !isWinograd || (element == ElementType::F32 && way.math == CUDNN_FMA_MATH);
+}
+
 /// How many of cuDNN's algorithms are measured with an epilogue.
 constexpr size_t mostAlgorithms = 3;
 
@@ -198,8 +230,10 @@ void noteOrder(const std::string &kernel) {
 /// float32 is multiplied as it is, whatever arithmetic cuDNN has measured: what it measured so comes first, and what it
 /// calls by another name has to be possible so.
 std::vector<Way> ConvolutionKernel::inAllowedMath(std::vector<Way> ways) {
-  if (leavesMath())
+  if (leavesMath()) {
+    std::erase_if(ways, [&](const Way &way) { return !isExact(problem.direction, way, problem.element); });
     return ways;
+  }
   std::stable_partition(ways.begin(), ways.end(), [&](const Way &way) { return way.math == chosen.math; });
   std::vector<Way> allowed;
   for (Way way : ways) {
@@ -255,9 +289,9 @@ Expected<std::vector<Way>> ConvolutionKernel::measuredByCudnn(void *const *argum
               });
 }
 
-/// Whether cuDNN computes this convolution so, within the workspace.
+/// Whether cuDNN computes this convolution so, within the workspace and as exactly as was asked for.
 bool ConvolutionKernel::isAcceptable(const Way &way) {
-  if (useMath(way) || (way.fused && problem.bias < 0))
+  if (!isExact(problem.direction, way, problem.element) || useMath(way) || (way.fused && problem.bias < 0))
     return false;
   size_t bytes = 0;
   cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;

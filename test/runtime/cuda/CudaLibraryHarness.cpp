@@ -5,6 +5,7 @@
 #include "test/runtime/cuda/CudaLibraryHarness.h"
 
 #include "runtime/MemoryLayout.h"
+#include "runtime/drivers/cuda/CudaLibraryAlgorithms.h"
 #include "test/ptx/PtxInterpreter.h"
 #include "test/runtime/cuda/SimulatedLibraries.h"
 
@@ -280,6 +281,15 @@ void LibraryRun::checkGuards() const {
     EXPECT_TRUE(std::all_of(buffer.bytes.end() - guard, buffer.bytes.end(), outside));
   }
 }
+
+std::string LibraryRun::key() const {
+  auto key = algorithmKey(simulatedRuntime(), "cudnn " + std::to_string(simulated::cudnn().cudnnGetVersion()), desc);
+  orThrow(key.error());
+  return *key;
+}
+
+void LibraryRun::keep(const std::string &text) const { CudaAlgorithmCache::ofProcess().insert(key(), text); }
+std::optional<std::string> LibraryRun::kept() const { return CudaAlgorithmCache::ofProcess().find(key()); }
 
 void LibraryRun::choose() {
   orThrow(loaded->choose(arguments().data(), nullptr));

@@ -43,6 +43,10 @@ public:
   LibraryRun(LibraryKernelDesc desc, std::vector<Values> inputs, int inPlace = -1,
              std::optional<uint64_t> scratchBytes = std::nullopt);
 
+  /// Has the process's cache of algorithms hold `text` as cuDNN's choice for this kernel.
+  void keep(const std::string &text) const;
+  /// The choice that the cache holds.
+  std::optional<std::string> kept() const;
   /// Chooses the algorithm; the inputs are fresh afterwards.
   void choose();
   /// Runs it once and gives its output.
@@ -59,6 +63,7 @@ private:
     void *address();
   };
   Buffer makeBuffer(const TensorType &type, uint64_t bytes) const;
+  std::string key() const;
   void fill();
   void checkGuards() const;
 

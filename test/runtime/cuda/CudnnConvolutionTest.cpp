@@ -232,6 +232,48 @@ TEST(CudnnConvolution, ChoosesExactAndRepeatableAlgorithms) {
   EXPECT_EQ(kernel.time(), 1.0);
 }
 
+/// What cuDNN's fastest algorithms are for: a window of three elements in each dimension, for a direction.
+struct Smoothing {
+  std::vector<Values> inputs;
+  LibraryKernelDesc desc;
+
+  Smoothing(std::mt19937 &random, const std::string &operation, ElementType element) {
+    Window w{{2, 3, 6, 6}, {4, 3, 3, 3}, {2, 4, 6, 6}, {1, 1}, {1, 1}, {1, 1}};
+    Values data = randomValues(random, w.data, element), weights = randomValues(random, w.weights, element),
+           result = randomValues(random, w.result, element);
+    bool isForward = operation == "convolution", isOfData = operation == "deconvolution";
+    inputs = {isOfData ? result : data, isForward || isOfData ? weights : result};
+    desc = describe(operation, inputs, isForward ? w.result : isOfData ? w.data : w.weights, element);
+    w.describeIn(desc);
+  }
+};
+
+// The simulated library is fastest with Fourier's transform and with Winograd's of large tiles, which round more than
+// the arithmetic that was asked for: measured and kept choices alike are passed over.
+TEST(CudnnConvolution, PassesOverInexactTransforms) {
+  std::mt19937 random(12);
+  for (const char *operation : {"convolution", "deconvolution", "convolution_weights"})
+    for (auto [element, tf32] : {std::pair{ElementType::F32, 0}, {ElementType::F32, 1}, {ElementType::BF16, 0}}) {
+      Smoothing s(random, operation, element);
+      s.desc.ints["tf32"] = {tf32};
+      LibraryRun first(s.desc, s.inputs);
+      first.choose();
+      Values expected = first.run();
+      EXPECT_GE(first.time(), 0.5) << s.desc.text();
+      // An earlier version may have kept any algorithm, in any arithmetic.
+      bool isForward = std::string(operation) == "convolution";
+      for (int algorithm = 2; algorithm != 8; ++algorithm) {
+        if (algorithm < 4 && isForward)
+          continue;
+        LibraryRun kernel(s.desc, s.inputs);
+        kernel.keep(std::to_string(algorithm) + " 0 0");
+        kernel.choose();
+        EXPECT_GE(kernel.time(), 0.5) << s.desc.text() << " with algorithm " << algorithm;
+        expectNear(kernel.run(), expected, bound(element));
+      }
+    }
+}
+
 // Gradients may have algorithms alone that add in any order: better than none, and said.
 TEST(CudnnConvolution, TakesOtherAlgorithmsWhereNoneIsRepeatable) {
   std::mt19937 random(10);

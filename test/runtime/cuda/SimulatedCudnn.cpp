@@ -48,17 +48,30 @@ template <typename T, typename H> cudnnStatus_t destroy(H handle) {
 
 double number(const void *scalar) { return *static_cast<const float *>(scalar); }
 
-/// An algorithm of one direction: how much workspace it needs, which results cuDNN may give in another order each time.
+/// An algorithm: its numbers forward, for data and for weights (-1: none), how much workspace it needs, which results
+/// cuDNN may give in another order each time, and how exact its sums are.
 struct Algorithm {
-  int number;
+  enum Sums {
+    Exact,
+    Winograd, ///< exact where products are not rounded
+    Coarse    ///< of Fourier's transform, and Winograd's with large tiles
+  };
+
+  int numbers[3];
   double milliseconds;
   bool isRepeatable;
   uint64_t workspacePerElement;
+  Sums sums;
+
+  int number(Target target) const { return numbers[target == Target::Result ? 0 : target == Target::Data ? 1 : 2]; }
 };
-/// The fastest without being repeatable, one that is fast where there is much workspace, a fair and a slow one. For all
-/// directions, whose numbers mean different algorithms but whose rules are the same.
+/// The fastest exact one without being repeatable, one that is fast where there is much workspace, a fair and two slow
+/// ones; faster than all of them what is not exact.
 constexpr Algorithm algorithms[] = {
-    {0, 1, false, 0}, {1, 4, true, 1}, {3, 2, true, uint64_t(1) << 10}, {5, 9, true, 0}};
+    {{0, 0, 0}, 1, false, 0, Algorithm::Exact},    {{1, 1, 1}, 4, true, 1, Algorithm::Exact},
+    {{3, -1, 3}, 2, true, 1024, Algorithm::Exact}, {{2, -1, -1}, 9, true, 0, Algorithm::Exact},
+    {{6, 4, 4}, 9, true, 0, Algorithm::Winograd},  {{4, 2, 2}, 0.1, true, 0, Algorithm::Coarse},
+    {{5, 3, 6}, 0.2, true, 0, Algorithm::Coarse},  {{7, 5, 5}, 0.3, true, 0, Algorithm::Coarse}};
 /// Forward all are repeatable.
 bool isRepeatable(const Algorithm &algorithm, Target target) {
   return target == Target::Result || (algorithm.isRepeatable && !libraryRefusals.repeatable);
@@ -66,11 +79,16 @@ bool isRepeatable(const Algorithm &algorithm, Target target) {
 uint64_t workspaceOf(const Algorithm &algorithm, const Problem &p) {
   return algorithm.workspacePerElement * p.result.count();
 }
-const Algorithm *algorithmNumbered(int number) {
+const Algorithm *algorithmNumbered(Target target, int number) {
   for (const Algorithm &algorithm : algorithms)
-    if (algorithm.number == number)
+    if (algorithm.number(target) == number && number >= 0)
       return &algorithm;
   return nullptr;
+}
+/// What sums are multiplied by: those that are not exact show.
+double coarseness(const Algorithm &algorithm, const Problem &p) {
+  bool isRounded = p.data.type != CUDNN_DATA_FLOAT || p.convolution.math != CUDNN_FMA_MATH;
+  return algorithm.sums == Algorithm::Coarse || (algorithm.sums == Algorithm::Winograd && isRounded) ? 1.05 : 1;
 }
 
 template <typename Perf>
@@ -87,10 +105,10 @@ cudnnStatus_t find(const Problem &p, Target target, void *output, int most, int 
   for (const Algorithm &algorithm : algorithms)
     for (cudnnMathType_t math : {CUDNN_DEFAULT_MATH, p.convolution.math}) {
       // Some algorithms go by one name for the arithmetic, whatever the descriptor says.
-      if (algorithm.number == 5 && math != CUDNN_DEFAULT_MATH)
+      if (algorithm.number(target) < 0 || (algorithm.sums == Algorithm::Winograd && math != CUDNN_DEFAULT_MATH))
         continue;
       Perf perf = {};
-      perf.algo = static_cast<decltype(perf.algo)>(algorithm.number);
+      perf.algo = static_cast<decltype(perf.algo)>(algorithm.number(target));
       perf.status = workspaceOf(algorithm, p) <= bytes ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
       perf.time = static_cast<float>(algorithm.milliseconds * (math == CUDNN_DEFAULT_MATH ? 0.5 : 1));
       perf.memory = workspaceOf(algorithm, p);
@@ -106,8 +124,8 @@ cudnnStatus_t find(const Problem &p, Target target, void *output, int most, int 
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t workspaceSize(const Problem &p, int number, size_t *bytes) {
-  const Algorithm *algorithm = algorithmNumbered(number);
+cudnnStatus_t workspaceSize(const Problem &p, Target target, int number, size_t *bytes) {
+  const Algorithm *algorithm = algorithmNumbered(target, number);
   if (cudnnStatus_t status = p.check(); status != CUDNN_STATUS_SUCCESS)
     return status;
   if (!algorithm)
@@ -116,22 +134,24 @@ cudnnStatus_t workspaceSize(const Problem &p, int number, size_t *bytes) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-/// Checks a call, and puts on the handle's stream what overwrites the workspace and then runs `body`.
+/// Checks a call, and puts on the handle's stream what overwrites the workspace and then runs `body` with what sums are
+/// to be multiplied by.
 template <typename Body>
-cudnnStatus_t start(cudnnHandle_t handle, const Problem &p, int number, void *workspace, size_t bytes, double time,
+cudnnStatus_t start(cudnnHandle_t handle, const Problem &p, Target target, int number, void *workspace, size_t bytes,
                     Body body) {
   size_t needed = 0;
-  if (cudnnStatus_t status = workspaceSize(p, number, &needed); status != CUDNN_STATUS_SUCCESS)
+  if (cudnnStatus_t status = workspaceSize(p, target, number, &needed); status != CUDNN_STATUS_SUCCESS)
     return status;
   if (needed > bytes || (needed != 0 && !workspace))
     return CUDNN_STATUS_BAD_PARAM;
   if (p.convolution.math == CUDNN_FMA_MATH && libraryRefusals.withoutTensorCores.contains(number))
     return CUDNN_STATUS_NOT_SUPPORTED;
-  time += algorithmNumbered(number)->milliseconds;
+  const Algorithm *algorithm = algorithmNumbered(target, number);
+  double time = algorithm->milliseconds, factor = coarseness(*algorithm, p);
   enqueue(of<Handle>(handle).stream, [=] {
     if (needed != 0)
       std::memset(workspace, 0xff, needed);
-    body();
+    body(factor);
     if (spendTime)
       spendTime(time);
   });
@@ -165,13 +185,13 @@ cudnnStatus_t forwardFused(cudnnHandle_t handle, const void *alpha, const cudnnT
   double one = number(alpha), scale = number(beta);
   if (z == y && scale != 0)
     return CUDNN_STATUS_BAD_PARAM;
-  return start(handle, p, algorithm, workspace, bytes, 0, [=] {
+  return start(handle, p, Target::Result, algorithm, workspace, bytes, [=](double factor) {
     std::vector<double> values = fastSums(p, Target::Result, x, w, nullptr);
     eachLine(p.result.dims, [&](const std::vector<int> &line) {
       double shift = bias.load(b, line);
       int64_t place = p.result.place(line);
       for (int i = 0; i != p.result.dims.back(); ++i, place += p.result.strides.back()) {
-        double value = one * values[place] + shift + (scale != 0 ? scale * p.result.loadAt(z, place) : 0);
+        double value = factor * one * values[place] + shift + (scale != 0 ? scale * p.result.loadAt(z, place) : 0);
         p.result.storeAt(y, place, activated(mode, value));
       }
     });
@@ -226,8 +246,9 @@ void fillRunning(runtime::Cudnn &t) {
                                  void *y) {
     Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
     double one = number(alpha), before = number(beta);
-    return start(handle, p, algorithm, workspace, bytes, 0,
-                 [=] { storeAll(p.result, y, fastSums(p, Target::Result, x, w, nullptr), one, before); });
+    return start(handle, p, Target::Result, algorithm, workspace, bytes, [=](double factor) {
+      storeAll(p.result, y, fastSums(p, Target::Result, x, w, nullptr), factor * one, before);
+    });
   };
   t.cudnnConvolutionBackwardData = [](cudnnHandle_t handle, const void *alpha, const cudnnFilterDescriptor_t weights,
                                       const void *w, const cudnnTensorDescriptor_t result, const void *dy,
@@ -236,8 +257,9 @@ void fillRunning(runtime::Cudnn &t) {
                                       const void *beta, const cudnnTensorDescriptor_t data, void *dx) {
     Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
     double one = number(alpha), before = number(beta);
-    return start(handle, p, algorithm, workspace, bytes, 0,
-                 [=] { storeAll(p.data, dx, fastSums(p, Target::Data, nullptr, w, dy), one, before); });
+    return start(handle, p, Target::Data, algorithm, workspace, bytes, [=](double factor) {
+      storeAll(p.data, dx, fastSums(p, Target::Data, nullptr, w, dy), factor * one, before);
+    });
   };
   t.cudnnConvolutionBackwardFilter = [](cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t data,
                                         const void *x, const cudnnTensorDescriptor_t result, const void *dy,
@@ -246,8 +268,9 @@ void fillRunning(runtime::Cudnn &t) {
                                         const void *beta, const cudnnFilterDescriptor_t weights, void *dw) {
     Problem p{of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)};
     double one = number(alpha), before = number(beta);
-    return start(handle, p, algorithm, workspace, bytes, 0,
-                 [=] { storeAll(p.weights, dw, fastSums(p, Target::Weights, x, nullptr, dy), one, before); });
+    return start(handle, p, Target::Weights, algorithm, workspace, bytes, [=](double factor) {
+      storeAll(p.weights, dw, fastSums(p, Target::Weights, x, nullptr, dy), factor * one, before);
+    });
   };
   t.cudnnConvolutionBiasActivationForward = forwardFused;
   t.cudnnPoolingForward = pool;
@@ -280,21 +303,21 @@ void fillSearching(runtime::Cudnn &t) {
          const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t result,
          cudnnConvolutionFwdAlgo_t algorithm, size_t *bytes) {
         return workspaceSize({of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)},
-                             algorithm, bytes);
+                             Target::Result, algorithm, bytes);
       };
   t.cudnnGetConvolutionBackwardDataWorkspaceSize =
       [](cudnnHandle_t, const cudnnFilterDescriptor_t weights, const cudnnTensorDescriptor_t result,
          const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t data,
          cudnnConvolutionBwdDataAlgo_t algorithm, size_t *bytes) {
         return workspaceSize({of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)},
-                             algorithm, bytes);
+                             Target::Data, algorithm, bytes);
       };
   t.cudnnGetConvolutionBackwardFilterWorkspaceSize =
       [](cudnnHandle_t, const cudnnTensorDescriptor_t data, const cudnnTensorDescriptor_t result,
          const cudnnConvolutionDescriptor_t convolution, const cudnnFilterDescriptor_t weights,
          cudnnConvolutionBwdFilterAlgo_t algorithm, size_t *bytes) {
         return workspaceSize({of<Tensor>(data), of<Tensor>(weights), of<Tensor>(result), of<Convolution>(convolution)},
-                             algorithm, bytes);
+                             Target::Weights, algorithm, bytes);
       };
 }
 
