@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Convolutions and poolings by cuDNN, through its routines with a descriptor each: what plans have is what these have,
-// and they need no graph of operations to be built and searched for engines.
+// Convolutions and poolings by cuDNN, through its routines with a descriptor each: what plans have is what these have.
+// Some convolutions are faster in other ways (ConvolutionWays.h).
 
 #ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_CUDNNKERNEL_H
 #define CLEAVE_RUNTIME_DRIVERS_CUDA_CUDNNKERNEL_H

@@ -47,7 +47,7 @@ struct LoadedEntry {
   std::string name;
 };
 
-/// Memory is all of the host's, since buffers have guards.
+/// The driver's own kernels have parameters of 64 bits; memory is all of the host's, since buffers have guards.
 static void addLaunching(CudaRuntime &t) {
   t.cudaLibraryLoadData = [](cudaLibrary_t *library, const void *text, cudaJitOption *, void **, unsigned,
                              cudaLibraryOption *, void **, unsigned) {

@@ -12,6 +12,7 @@
 
 extern "C" const unsigned char cleaveLinksPtx[];
 extern "C" const unsigned char cleaveEpiloguePtx[];
+extern "C" const unsigned char cleaveProductsPtx[];
 
 namespace cleave::runtime::test {
 namespace {
@@ -26,6 +27,7 @@ std::string testKernels() {
 std::vector<std::pair<std::string, std::string>> allCode() {
   return {{"Links", reinterpret_cast<const char *>(cleaveLinksPtx)},
           {"Epilogue", reinterpret_cast<const char *>(cleaveEpiloguePtx)},
+          {"Products", reinterpret_cast<const char *>(cleaveProductsPtx)},
           {"TestKernels", testKernels()}};
 }
 

@@ -2,7 +2,7 @@
 //
 // Convolutions through cuDNN's interface, against loops over what the operations mean.
 
-#include "test/runtime/cuda/CudaLibraryHarness.h"
+#include "test/runtime/cuda/ConvolutionWindow.h"
 #include "test/runtime/cuda/SimulatedLibraries.h"
 
 #include <algorithm>
@@ -11,133 +11,24 @@
 namespace cleave::runtime::test {
 namespace {
 
-/// A forward convolution: data [N, C, ...], weights [O, C/G, ...], result [N, O, ...].
-struct Window {
-  Shape data, weights, result;
-  std::vector<int64_t> strides, dilations, pads;
-  int64_t groups = 1;
-
-  /// Calls `body(data's index, weights' index, result's index)` where a tap of the window meets an element.
-  void forEachTap(const std::function<void(const Shape &, const Shape &, const Shape &)> &body) const {
-    forEach(result, [&](const Shape &out) {
-      Shape taps(weights.begin() + 1, weights.end());
-      forEach(taps, [&](const Shape &tap) {
-        Shape in = {out[0], out[1] / (weights[0] / groups) * weights[1] + tap[0]}, weight = {out[1]};
-        weight.insert(weight.end(), tap.begin(), tap.end());
-        for (size_t d = 0; d != strides.size(); ++d) {
-          in.push_back(out[d + 2] * strides[d] + tap[d + 1] * dilations[d] - pads[d]);
-          if (in.back() < 0 || in.back() >= data[d + 2])
-            return;
-        }
-        body(in, weight, out);
-      });
-    });
-  }
-
-  void describeIn(LibraryKernelDesc &desc) const {
-    desc.ints["strides"] = strides;
-    desc.ints["dilations"] = dilations;
-    desc.ints["pads_begin"] = desc.ints["pads_end"] = pads;
-    desc.ints["groups"] = {groups};
-  }
-};
-
-int64_t pick(std::mt19937 &random, int64_t least, int64_t most) {
-  return std::uniform_int_distribution<int64_t>(least, most)(random);
-}
-
-Window randomWindow(std::mt19937 &random) {
-  Window w;
-  w.groups = pick(random, 1, 2);
-  int64_t samples = pick(random, 1, 2), in = pick(random, 1, 2), out = w.groups * pick(random, 1, 2);
-  w.data = {samples, in * w.groups};
-  w.weights = {out, in};
-  w.result = {samples, out};
-  for (int64_t d = 0, rank = pick(random, 1, 3); d != rank; ++d) {
-    int64_t kernel = pick(random, 1, 3), dilation = pick(random, 1, 2), stride = pick(random, 1, 3);
-    int64_t pad = pick(random, 0, 2), extent = (kernel - 1) * dilation + 1;
-    int64_t size = std::max<int64_t>(extent - 2 * pad, 1) + pick(random, 0, 4);
-    w.data.push_back(size);
-    w.weights.push_back(kernel);
-    w.result.push_back((size + 2 * pad - extent) / stride + 1);
-    w.strides.push_back(stride);
-    w.dilations.push_back(dilation);
-    w.pads.push_back(pad);
-  }
-  return w;
-}
-
-Values zeros(const Shape &shape) {
-  return tabulate(shape, [](const Shape &) { return 0; });
-}
-
-ElementType randomElement(std::mt19937 &random) { return pick(random, 0, 2) ? ElementType::F32 : ElementType::BF16; }
 double bound(ElementType element) { return element == ElementType::BF16 ? 1.0 / 128 : 1e-6; }
 
-/// Weights as codegen hands them over: those of groups have a dimension of groups in front.
-Shape groupedShape(const Window &w) {
-  Shape shape = w.weights;
-  if (w.groups != 1) {
-    shape[0] /= w.groups;
-    shape.insert(shape.begin(), w.groups);
-  }
-  return shape;
-}
-
-// Strides, dilations, groups, pads and 1 to 3 dimensions at random, in both element types.
-TEST(CudnnConvolution, ComputesForward) {
-  std::mt19937 random(1);
+void expectRandomWindows(const std::string &operation, unsigned seed) {
+  std::mt19937 random(seed);
   for (int i = 0; i != 60; ++i) {
-    Window w = randomWindow(random);
-    ElementType element = randomElement(random);
-    Values data = randomValues(random, w.data, element), weights = randomValues(random, w.weights, element);
-    Values expected = zeros(w.result);
-    w.forEachTap([&](const Shape &in, const Shape &weight, const Shape &out) {
-      expected.at(out) += data.at(in) * weights.at(weight);
-    });
-    std::vector<Values> inputs = {data, {groupedShape(w), weights.values}};
-    LibraryKernelDesc desc = describe("convolution", inputs, w.result, element);
-    w.describeIn(desc);
-    SCOPED_TRACE(desc.text());
-    expectNear(runLibraryKernel(desc, inputs), expected, bound(element));
+    Window window = randomWindow(random, /*largestKernel=*/3);
+    ElementType element = random() % 3 ? ElementType::F32 : ElementType::BF16;
+    ConvolutionCase c = convolutionCase(random, window, operation, element);
+    SCOPED_TRACE(c.desc.text());
+    expectNear(runLibraryKernel(c.desc, c.inputs), c.expected, bound(element));
   }
 }
 
-// A deconvolution scatters each element through the window: the gradient of a convolution's data.
-TEST(CudnnConvolution, ComputesDeconvolutions) {
-  std::mt19937 random(2);
-  for (int i = 0; i != 60; ++i) {
-    Window w = randomWindow(random);
-    ElementType element = randomElement(random);
-    Values narrow = randomValues(random, w.result, element), weights = randomValues(random, w.weights, element);
-    Values expected = zeros(w.data);
-    w.forEachTap([&](const Shape &in, const Shape &weight, const Shape &out) {
-      expected.at(in) += narrow.at(out) * weights.at(weight);
-    });
-    std::vector<Values> inputs = {narrow, {groupedShape(w), weights.values}};
-    LibraryKernelDesc desc = describe("deconvolution", inputs, w.data, element);
-    w.describeIn(desc);
-    SCOPED_TRACE(desc.text());
-    expectNear(runLibraryKernel(desc, inputs), expected, bound(element));
-  }
-}
-
-TEST(CudnnConvolution, ComputesGradientsOfWeights) {
-  std::mt19937 random(3);
-  for (int i = 0; i != 60; ++i) {
-    Window w = randomWindow(random);
-    ElementType element = randomElement(random);
-    std::vector<Values> inputs = {randomValues(random, w.data, element), randomValues(random, w.result, element)};
-    Values expected = zeros(w.weights);
-    w.forEachTap([&](const Shape &in, const Shape &weight, const Shape &out) {
-      expected.at(weight) += inputs[0].at(in) * inputs[1].at(out);
-    });
-    LibraryKernelDesc desc = describe("convolution_weights", inputs, w.weights, element);
-    w.describeIn(desc);
-    SCOPED_TRACE(desc.text());
-    expectNear(runLibraryKernel(desc, inputs), expected, bound(element));
-  }
-}
+// Strides, dilations, groups, pads and 1 to 3 dimensions at random, in both element types. A deconvolution scatters
+// each element through the window: the gradient of a convolution's data.
+TEST(CudnnConvolution, ComputesForward) { expectRandomWindows("convolution", 1); }
+TEST(CudnnConvolution, ComputesDeconvolutions) { expectRandomWindows("deconvolution", 2); }
+TEST(CudnnConvolution, ComputesGradientsOfWeights) { expectRandomWindows("convolution_weights", 3); }
 
 /// A convolution of one tap with all that may follow it, and what comes out.
 struct Fused {
@@ -196,19 +87,20 @@ TEST(CudnnConvolution, AddsInPlace) {
   }
 }
 
-/// A gradient of weights of a 1 x 1 convolution, whose sums are plain; another one for each `channels`.
+/// A gradient of weights of a window of two elements, which is no product; another one for each `channels`.
 struct WeightsGradient {
   std::vector<Values> inputs;
   LibraryKernelDesc desc;
   Values expected;
 
   WeightsGradient(std::mt19937 &random, int64_t channels)
-      : inputs({randomValues(random, {2, channels, 4, 4}), randomValues(random, {2, 5, 4, 4})}),
-        desc(describe("convolution_weights", inputs, {5, channels, 1, 1})),
-        expected(tabulate({5, channels, 1, 1}, [&](const Shape &at) {
+      : inputs({randomValues(random, {2, channels, 4, 5}), randomValues(random, {2, 5, 4, 4})}),
+        desc(describe("convolution_weights", inputs, {5, channels, 1, 2})),
+        expected(tabulate({5, channels, 1, 2}, [&](const Shape &at) {
           double sum = 0;
           forEach({2, 4, 4}, [&](const Shape &from) {
-            sum += inputs[0].at({from[0], at[1], from[1], from[2]}) * inputs[1].at({from[0], at[0], from[1], from[2]});
+            sum += inputs[0].at({from[0], at[1], from[1], from[2] + at[3]}) *
+                   inputs[1].at({from[0], at[0], from[1], from[2]});
           });
           return sum;
         })) {}
@@ -226,27 +118,11 @@ TEST(CudnnConvolution, ChoosesExactAndRepeatableAlgorithms) {
     EXPECT_EQ(kernel.time(), milliseconds) << scratch;
     expectNear(kernel.run(), g.expected, 1e-6);
   }
-  LibraryKernelDesc forward = describe("convolution", {g.inputs[0], randomValues(random, {5, 3, 1, 1})}, {2, 5, 4, 4});
-  LibraryRun kernel(forward, {g.inputs[0], randomValues(random, {5, 3, 1, 1})}, -1, 0);
+  LibraryKernelDesc forward = describe("convolution", {g.inputs[0], randomValues(random, {5, 3, 1, 2})}, {2, 5, 4, 4});
+  LibraryRun kernel(forward, {g.inputs[0], randomValues(random, {5, 3, 1, 2})}, -1, 0);
   kernel.choose();
   EXPECT_EQ(kernel.time(), 1.0);
 }
-
-/// What cuDNN's fastest algorithms are for: a window of three elements in each dimension, for a direction.
-struct Smoothing {
-  std::vector<Values> inputs;
-  LibraryKernelDesc desc;
-
-  Smoothing(std::mt19937 &random, const std::string &operation, ElementType element) {
-    Window w{{2, 3, 6, 6}, {4, 3, 3, 3}, {2, 4, 6, 6}, {1, 1}, {1, 1}, {1, 1}};
-    Values data = randomValues(random, w.data, element), weights = randomValues(random, w.weights, element),
-           result = randomValues(random, w.result, element);
-    bool isForward = operation == "convolution", isOfData = operation == "deconvolution";
-    inputs = {isOfData ? result : data, isForward || isOfData ? weights : result};
-    desc = describe(operation, inputs, isForward ? w.result : isOfData ? w.data : w.weights, element);
-    w.describeIn(desc);
-  }
-};
 
 // The simulated library is fastest with Fourier's transform and with Winograd's of large tiles, which round more than
 // the arithmetic that was asked for: measured and kept choices alike are passed over.
@@ -254,7 +130,8 @@ TEST(CudnnConvolution, PassesOverInexactTransforms) {
   std::mt19937 random(12);
   for (const char *operation : {"convolution", "deconvolution", "convolution_weights"})
     for (auto [element, tf32] : {std::pair{ElementType::F32, 0}, {ElementType::F32, 1}, {ElementType::BF16, 0}}) {
-      Smoothing s(random, operation, element);
+      const Window window{{2, 3, 6, 6}, {4, 3, 3, 3}, {2, 4, 6, 6}, {1, 1}, {1, 1}, {1, 1}};
+      ConvolutionCase s = convolutionCase(random, window, operation, element);
       s.desc.ints["tf32"] = {tf32};
       LibraryRun first(s.desc, s.inputs);
       first.choose();
@@ -266,7 +143,7 @@ TEST(CudnnConvolution, PassesOverInexactTransforms) {
         if (algorithm < 4 && isForward)
           continue;
         LibraryRun kernel(s.desc, s.inputs);
-        kernel.keep(std::to_string(algorithm) + " 0 0");
+        kernel.keep("routine " + std::to_string(algorithm) + " 0 0");
         kernel.choose();
         EXPECT_GE(kernel.time(), 0.5) << s.desc.text() << " with algorithm " << algorithm;
         expectNear(kernel.run(), expected, bound(element));
@@ -284,7 +161,7 @@ TEST(CudnnConvolution, TakesOtherAlgorithmsWhereNoneIsRepeatable) {
   kernel.choose();
   std::string said = testing::internal::GetCapturedStderr();
   simulated::libraryRefusals = {};
-  EXPECT_NE(said.find("no algorithm for \"convolution_weights\" f32[2,7,4,4]"), std::string::npos) << said;
+  EXPECT_NE(said.find("no algorithm for \"convolution_weights\" f32[2,7,4,5]"), std::string::npos) << said;
   expectNear(kernel.run(), g.expected, 1e-6);
 }
 

@@ -72,14 +72,6 @@ static cudaError_t unloadCode(cudaLibrary_t handle) {
   return cudaSuccess;
 }
 
-/// How many parameters the entry declares.
-static size_t countParameters(const std::string &text, const std::string &entry) {
-  size_t begin = text.find(".entry " + entry + "("), end = text.find(')', begin), count = 0;
-  for (size_t at = text.find(".param", begin); at < end; at = text.find(".param", at + 1))
-    ++count;
-  return count;
-}
-
 static cudaError_t getKernel(cudaKernel_t *handle, cudaLibrary_t library, const char *name) {
   auto &simulation = Simulation::get();
   auto lock = simulation.lock();
@@ -93,7 +85,7 @@ static cudaError_t getKernel(cudaKernel_t *handle, cudaLibrary_t library, const 
       Kernel &kernel = code->kernels[name];
       kernel.code = code;
       kernel.entry = name;
-      kernel.parameters = countParameters(code->text, name);
+      kernel.parameters = code->module->countParameters(name);
       *handle = reinterpret_cast<cudaKernel_t>(&kernel);
       return cudaSuccess;
     }

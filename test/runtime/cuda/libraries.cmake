@@ -18,6 +18,8 @@ if(CLEAVE_CUDA)
   target_link_libraries(cleave_simulated_libraries PUBLIC cleave_runtime cleave_cuda)
 
   add_executable(cleave-cuda-library-test
+    ${CMAKE_CURRENT_LIST_DIR}/ConvolutionProductsTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/ConvolutionWindow.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CublasLtTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaEpilogueTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryAlgorithmsTest.cpp
