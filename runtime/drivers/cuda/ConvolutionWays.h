@@ -62,8 +62,12 @@ public:
   /// Takes the way that an earlier text() of this family names and runs it once, which loads its code; an error where
   /// it is none of this family's, or does not work here.
   virtual Error take(const std::string &text, void *const *arguments, cudaStream_t stream) = 0;
-  /// Whether the way that was taken allows that what is added lies where the result goes.
-  virtual bool addsInPlace() const { return true; }
+  /// Whether the way that was taken can be run with these arguments: those with which it was taken do or do not have
+  /// what is added where the result goes, and others may be otherwise.
+  virtual bool fits(void *const *arguments) const {
+    (void)arguments;
+    return true;
+  }
   /// Puts the way that was taken on the stream, with the epilogue; can be captured.
   virtual Error enqueue(void *const *arguments, cudaStream_t stream) = 0;
 
@@ -77,6 +81,8 @@ protected:
 Expected<std::unique_ptr<ConvolutionWays>> loadCudnnRoutines(const ConvolutionTask &task, const Cudnn &library);
 // ConvolutionProducts.cpp: products by cuBLASLt. Null where the convolution is none.
 std::unique_ptr<ConvolutionWays> loadConvolutionProducts(const ConvolutionTask &task);
+// CudnnEngines.cpp: engines of cuDNN's backend. Null where the library has none.
+std::unique_ptr<ConvolutionWays> loadCudnnEngines(const ConvolutionTask &task, const Cudnn &library);
 
 } // namespace cleave::runtime
 

@@ -380,7 +380,7 @@ Expected<float> CublasLtKernel::measureCandidates(void *const *arguments, cudaSt
   float least = std::numeric_limits<float>::infinity();
   Error last;
   for (const cublasLtMatmulAlgo_t &candidate : candidates) {
-    auto time = measureOnStream(cuda, stream, [&] { return run(arguments, stream, candidate); });
+    auto time = measureOnStream(cuda, stream, [&] { return run(arguments, stream, candidate); }, least);
     if (!time)
       last = time.error();
     else if (*time < least) {

@@ -42,7 +42,7 @@ static std::string take(void *handle, const CudaLibraryFile &library, std::span<
       return "is for CUDA " + std::to_string(needs) + ", and the GPU's driver for CUDA " + std::to_string(has);
   }
   for (const CudaFunction &function : functions)
-    if (!(*function.place = dlsym(handle, function.name)))
+    if (!(*function.place = dlsym(handle, function.name)) && !function.isOptional)
       return std::string("lacks the function ") + function.name;
   return "";
 }

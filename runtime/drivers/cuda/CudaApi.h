@@ -45,23 +45,32 @@ private:
   std::vector<const char *> pointers;
 };
 
-/// A function that a table wants.
+/// A function that a table wants; one that is optional stays null where the library lacks it.
 struct CudaFunction {
   const char *name = nullptr;
   void **place = nullptr;
+  bool isOptional = false;
 };
 
 #define CLEAVE_FUNCTION_TEXT_(name) #name
 #define CLEAVE_FUNCTION_TEXT(name) CLEAVE_FUNCTION_TEXT_(name)
 #define CLEAVE_FUNCTION_MEMBER(name) decltype(&::name) name = nullptr;
 #define CLEAVE_FUNCTION_ENTRY(name) {CLEAVE_FUNCTION_TEXT(name), reinterpret_cast<void **>(&this->name)},
+#define CLEAVE_OPTIONAL_FUNCTION_ENTRY(name)                                                                           \
+  {CLEAVE_FUNCTION_TEXT(name), reinterpret_cast<void **>(&this->name), /*isOptional=*/true},
+#define CLEAVE_NO_FUNCTIONS(X)
 
 /// Declares `struct Table`, with a pointer for each function of the list X-macro `LIST`, of the type that the library's
 /// header gives it. The table gets its library as `static CudaLibraryFile file()`, which a source file defines.
-#define CLEAVE_FUNCTIONS(Table, LIST)                                                                                  \
+#define CLEAVE_FUNCTIONS(Table, LIST) CLEAVE_FUNCTIONS_AND_OPTIONAL(Table, LIST, CLEAVE_NO_FUNCTIONS)
+/// The same, with functions that the library may lack.
+#define CLEAVE_FUNCTIONS_AND_OPTIONAL(Table, LIST, OPTIONAL)                                                           \
   struct Table {                                                                                                       \
     LIST(CLEAVE_FUNCTION_MEMBER)                                                                                       \
-    std::vector<::cleave::runtime::CudaFunction> functions() { return {LIST(CLEAVE_FUNCTION_ENTRY)}; }                 \
+    OPTIONAL(CLEAVE_FUNCTION_MEMBER)                                                                                   \
+    std::vector<::cleave::runtime::CudaFunction> functions() {                                                         \
+      return {LIST(CLEAVE_FUNCTION_ENTRY) OPTIONAL(CLEAVE_OPTIONAL_FUNCTION_ENTRY)};                                   \
+    }                                                                                                                  \
     static ::cleave::runtime::CudaLibraryFile file();                                                                  \
   };
 

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iomanip>
-#include <limits>
 
 namespace cleave::runtime {
 
@@ -117,7 +116,8 @@ struct EventPair {
 
 } // namespace
 
-Expected<float> measureOnStream(const CudaRuntime &cuda, cudaStream_t stream, const std::function<Error()> &work) {
+Expected<float> measureOnStream(const CudaRuntime &cuda, cudaStream_t stream, const std::function<Error()> &work,
+                                float leastOfOthers) {
   static std::mutex measuring;
   std::lock_guard lock(measuring);
   EventPair events(cuda);
@@ -127,9 +127,7 @@ Expected<float> measureOnStream(const CudaRuntime &cuda, cudaStream_t stream, co
   // The first call loads code.
   if (Error error = work())
     return error;
-  constexpr int rounds = 3, calls = 4;
-  float least = std::numeric_limits<float>::infinity();
-  for (int round = 0; round != rounds; ++round) {
+  auto measure = [&](int calls) -> Expected<float> {
     if (Error error = checkCuda(cuda, cuda.cudaEventRecord(events.begin, stream), "cudaEventRecord"))
       return error;
     for (int call = 0; call != calls; ++call)
@@ -143,9 +141,23 @@ Expected<float> measureOnStream(const CudaRuntime &cuda, cudaStream_t stream, co
     if (Error error =
             checkCuda(cuda, cuda.cudaEventElapsedTime(&milliseconds, events.begin, events.end), "cudaEventElapsedTime"))
       return error;
-    least = std::min(least, milliseconds / calls);
+    return milliseconds / static_cast<float>(calls);
+  };
+  // A single call is measured with what it takes to begin.
+  constexpr float hopeless = 3, toBegin = 0.05f;
+  if (leastOfOthers != std::numeric_limits<float>::infinity())
+    if (auto time = measure(1); !time || *time > hopeless * leastOfOthers + toBegin)
+      return time;
+  constexpr int rounds = 3, calls = 4;
+  constexpr float clearlyLonger = 1.5f, enough = 25;
+  float least = std::numeric_limits<float>::infinity();
+  for (int round = 0; round != rounds; ++round) {
+    auto time = measure(calls);
+    if (!time)
+      return time;
+    least = std::min(least, *time);
     // What takes so long varies little.
-    if (milliseconds > 100)
+    if (*time > enough || least > clearlyLonger * leastOfOthers)
       break;
   }
   return least;

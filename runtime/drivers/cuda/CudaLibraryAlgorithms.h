@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -45,8 +46,10 @@ private:
 Expected<std::string> algorithmKey(const CudaRuntime &cuda, const std::string &library, const LibraryKernelDesc &desc);
 
 /// Milliseconds that a call of `work` takes on the stream, the least of a few rounds; the stream is idle. `work` puts
-/// its work on the stream and is called several times. One measurement at a time in a process.
-Expected<float> measureOnStream(const CudaRuntime &cuda, cudaStream_t stream, const std::function<Error()> &work);
+/// its work on the stream and is called several times. What takes clearly longer than `least`, another one's
+/// milliseconds, is not measured to the end. One measurement at a time in a process.
+Expected<float> measureOnStream(const CudaRuntime &cuda, cudaStream_t stream, const std::function<Error()> &work,
+                                float least = std::numeric_limits<float>::infinity());
 
 } // namespace cleave::runtime
 

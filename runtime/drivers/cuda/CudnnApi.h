@@ -48,10 +48,19 @@ namespace cleave::runtime {
   X(cudnnSetPoolingNdDescriptor)                                                                                       \
   X(cudnnSetStream)                                                                                                    \
   X(cudnnSetTensorNdDescriptor)
+
+// The interface to graphs of operations and the engines that compute them.
+#define CLEAVE_CUDNN_BACKEND_FUNCTIONS(X)                                                                              \
+  X(cudnnBackendCreateDescriptor)                                                                                      \
+  X(cudnnBackendDestroyDescriptor)                                                                                     \
+  X(cudnnBackendExecute)                                                                                               \
+  X(cudnnBackendFinalize)                                                                                              \
+  X(cudnnBackendGetAttribute)                                                                                          \
+  X(cudnnBackendSetAttribute)
 // clang-format on
 
 /// cuDNN.
-CLEAVE_FUNCTIONS(Cudnn, CLEAVE_CUDNN_FUNCTIONS)
+CLEAVE_FUNCTIONS_AND_OPTIONAL(Cudnn, CLEAVE_CUDNN_FUNCTIONS, CLEAVE_CUDNN_BACKEND_FUNCTIONS)
 
 /// Success, or a failure that names the routine and cuDNN's text for `code`.
 Error checkCudnn(const Cudnn &library, cudnnStatus_t code, const char *routine);

@@ -72,6 +72,8 @@ Error ConvolutionKernel::load() {
   families.push_back(std::move(*routines));
   if (auto products = loadConvolutionProducts(task))
     families.push_back(std::move(products));
+  if (auto engines = loadCudnnEngines(task, library))
+    families.push_back(std::move(engines));
   return Error::success();
 }
 
@@ -122,8 +124,7 @@ Error ConvolutionKernel::choose(void *const *arguments, cudaStream_t stream) {
 }
 
 Error ConvolutionKernel::enqueue(void *const *arguments, cudaStream_t stream) {
-  bool isAble = !task.isInPlace(arguments) || families[chosen]->addsInPlace();
-  return families[isAble ? chosen : 0]->enqueue(arguments, stream);
+  return families[families[chosen]->fits(arguments) ? chosen : 0]->enqueue(arguments, stream);
 }
 
 } // namespace

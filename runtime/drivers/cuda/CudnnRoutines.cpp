@@ -313,7 +313,7 @@ Expected<float> Routines::measure(void *const *arguments, cudaStream_t stream, O
   for (const Routine &way : withEpilogues(*ways)) {
     if (measured == mostWithoutEpilogue && problem.bias < 0)
       break;
-    auto time = measureOnStream(task.cuda, stream, [&] { return run(arguments, way, stream); });
+    auto time = measureOnStream(task.cuda, stream, [&] { return run(arguments, way, stream); }, least);
     (time ? hasFused : refusesFused) |= way.fused;
     measured += bool(time);
     if (!time)

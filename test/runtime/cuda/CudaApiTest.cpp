@@ -37,6 +37,11 @@ TEST(CudaApiTest, SaysWhatIsMissing) {
   error = openCudaLibrary({"the library of numbers", mathematics, ""}, {&function, 1});
   EXPECT_EQ(error.status(), Status::Unsupported);
   EXPECT_NE(error.message().find("libm.so.6 lacks the function cudaNothing"), std::string::npos) << error.text();
+  // Some functions make things faster, no more.
+  place = &place;
+  function.isOptional = true;
+  EXPECT_FALSE(openCudaLibrary({"the library of numbers", mathematics, ""}, {&function, 1}));
+  EXPECT_EQ(place, nullptr);
 }
 
 /// Which of the test's libraries `open` takes; its version, or 0 and the error's text.

@@ -145,6 +145,12 @@ std::vector<double> fastSums(const Problem &p, Target target, const void *data, 
 /// Sums by their places, scaled and stored.
 void storeAll(const Tensor &tensor, void *base, const std::vector<double> &values, double alpha, double beta);
 
+// Parts of the simulated cuDNN.
+/// The stream of a handle.
+cudaStream_t streamOf(cudnnHandle_t handle);
+/// The functions of its backend (SimulatedCudnnBackend.cpp).
+void fillBackend(runtime::Cudnn &table);
+
 } // namespace cleave::simulated
 
 #endif // CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDCONVOLUTION_H

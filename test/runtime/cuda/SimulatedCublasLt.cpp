@@ -17,8 +17,7 @@ namespace cleave::simulated {
 using runtime::ElementType;
 
 std::function<void(double)> spendTime;
-std::atomic<int> heuristicSearches = 0, measuredSearches = 0, tf32Products = 0;
-LibraryRefusals libraryRefusals;
+std::atomic<int> heuristicSearches = 0, measuredSearches = 0, engineSearches = 0, tf32Products = 0;
 
 double roundedToTf32(double value) {
   if (value == 0 || !std::isfinite(value))

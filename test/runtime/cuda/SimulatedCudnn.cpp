@@ -377,12 +377,15 @@ void fillDescribing(runtime::Cudnn &t) {
 
 } // namespace
 
+cudaStream_t streamOf(cudnnHandle_t handle) { return of<Handle>(handle).stream; }
+
 const runtime::Cudnn &cudnn() {
   static const runtime::Cudnn table = [] {
     runtime::Cudnn t;
     fillDescribing(t);
     fillSearching(t);
     fillRunning(t);
+    fillBackend(t);
     t.cudnnCreate = [](cudnnHandle_t *handle) {
       create<Handle>(handle);
       of<Handle>(*handle).device = currentDevice();

@@ -30,18 +30,22 @@ const runtime::Cudnn &cudnn();
 /// whoever simulates events. Does nothing unless set.
 extern std::function<void(double)> spendTime;
 
-/// How often the libraries were asked to search for algorithms, and to multiply in TF32, since the program began.
-extern std::atomic<int> heuristicSearches, measuredSearches, tf32Products;
+/// How often the libraries were asked to search for algorithms, of cuBLASLt, of cuDNN's routines and of its backend,
+/// and to multiply in TF32, since the program began.
+extern std::atomic<int> heuristicSearches, measuredSearches, engineSearches, tf32Products;
 
 /// What the libraries have no algorithms for, besides what they never have.
 struct LibraryRefusals {
   std::set<uint32_t> heuristic;   ///< epilogues of products for which cuBLASLt finds none
   std::set<uint32_t> running;     ///< those of which it finds some that it then refuses to run
   bool fusesConvolutions = false; ///< a convolution with what follows it in one routine of cuDNN
+  bool engines = true;            ///< cuDNN's backend: refused unless a test wants it
   bool convolutions = false;      ///< cuDNN's routines for convolutions altogether
   bool repeatable = false;        ///< gradients of convolutions that are the same every time
   /// Algorithms of cuDNN that need not be measured without tensor cores to be named, but do not run so.
   std::set<int> withoutTensorCores = {};
+  /// Engines of cuDNN's backend that do not run after all.
+  std::set<int64_t> runningEngines = {};
   /// Milliseconds that an activation in a product's routine takes.
   double activationTime = 0;
   /// Milliseconds that a product of matrices takes in addition whose columns are not all at multiples of 16 bytes.
@@ -49,7 +53,8 @@ struct LibraryRefusals {
   /// How cuBLASLt says it: also as an invalid value.
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
 };
-extern LibraryRefusals libraryRefusals;
+/// Inline, so that it is there before what sets it while the program begins.
+inline LibraryRefusals libraryRefusals;
 
 /// `value` with the 10 bits of mantissa that TF32 keeps.
 double roundedToTf32(double value);

@@ -2,7 +2,8 @@
 //
 // Linked with cleave-run's sources, makes a program that runs plans for GPUs where there are none: on a simulated CUDA
 // with simulated libraries, its own kernels by the PTX interpreter. CLEAVE_SIMULATED_GPUS says how many GPUs there are
-// (1), CLEAVE_SIMULATED_SEED in which order streams run (0). With CLEAVE_SIMULATED_HANG="2:twice:5" the function
+// (1), CLEAVE_SIMULATED_SEED in which order streams run (0). With CLEAVE_SIMULATED_ROUTINES=0 cuDNN's routines compute
+// no convolutions: its engines and products do. With CLEAVE_SIMULATED_HANG="2:twice:5" the function
 // "twice" of mpirun's rank 2 never ends when it runs for the sixth time; so does "ncclCommInitRank". "2:network:5"
 // loses the network of rank 2 before its sixth group of NCCL's calls. Whatever was done wrong with CUDA ends the
 // program with exit code 99.
@@ -39,6 +40,8 @@ public:
     addHang();
     runtime::replaceCudaLibrary<runtime::CublasLt>(&simulated::cublasLt());
     runtime::replaceCudaLibrary<runtime::Cudnn>(&simulated::cudnn());
+    simulated::libraryRefusals.engines = false;
+    simulated::libraryRefusals.convolutions = numberIn("CLEAVE_SIMULATED_ROUTINES", 1) == 0;
   }
   ~SimulatedGpus() {
     std::string misuse = cuda->misuse();

@@ -13,6 +13,7 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolution.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCublasLt.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnn.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnnBackend.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedProduct.cpp)
   target_compile_options(cleave_simulated_libraries PRIVATE -Wall -Wextra)
   target_link_libraries(cleave_simulated_libraries PUBLIC cleave_runtime cleave_cuda)
@@ -25,6 +26,7 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryAlgorithmsTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudaLibraryHarness.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudnnEnginesTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolutionTest.cpp)
   target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)

@@ -23,6 +23,8 @@ import cases  # noqa: E402
 # A few of everything that tools/gpu-test runs: an interpreter is no GPU.
 CASES = ("mlp", "moe", "bert", "resnet50-small", "shared-squeezenet", "gpt-tensor2", "train-gpt", "train-lenet-one",
          "train-lenet-data", "train-lenet-pipeline4", "train-lstm-data4", "train-lstm-pipeline4")
+# Those with convolutions, which run once more without cuDNN's routines: by engines of its backend and as products.
+CONVOLUTIONS = ("resnet50-small", "shared-squeezenet", "train-lenet-one", "train-lenet-data")
 # Those that several processes run as well, with NCCL's calls by MPI.
 SEVERAL = ("train-gpt-data", "train-gpt-mixed4", "train-gpt-pipeline4")
 
@@ -74,6 +76,15 @@ def run_processes(program, folder, work):
     return fine & check(code == 7 and "error: rank 1 is lost: signal 9" in said, f"a rank that dies: {code}, {said.strip()}")
 
 
+def compare(programs, program, folder, build, names, **environment):
+    """The exit code of tools/gpu-test for these cases, whose plans go to the folder."""
+    tool = os.path.join(REPOSITORY, "tools", "gpu-test")
+    only = [word for case in names for word in ("--only", case)]
+    subprocess.run([tool, "prepare", folder, *only], check=True, env={**os.environ, "CLEAVE_BIN": programs})
+    return subprocess.run([tool, "run", folder, "--program", program, "--build", build, "--seconds", "5000"],
+                          env={**os.environ, **environment}).returncode
+
+
 def main():
     parser = argparse.ArgumentParser(description="Compares whole plans on simulated GPUs with the CPU driver.")
     parser.add_argument("--all", action="store_true", help="every case, not only those that take seconds")
@@ -88,10 +99,12 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         folder, build = os.path.join(work, "plans"), os.path.join(work, "build")
         os.mkdir(build)
-        tool = os.path.join(REPOSITORY, "tools", "gpu-test")
-        only = [word for case in compared for word in ("--only", case)]
-        subprocess.run([tool, "prepare", folder, *only], check=True, env={**os.environ, "CLEAVE_BIN": programs})
-        code = subprocess.run([tool, "run", folder, "--program", program, "--build", build, "--seconds", "5000"]).returncode
+        code = compare(programs, program, folder, build, compared)
+        if code == 0:
+            others = os.path.join(work, "convolutions")
+            os.mkdir(others)
+            code = compare(programs, program, os.path.join(others, "plans"), others, CONVOLUTIONS,
+                           CLEAVE_SIMULATED_ROUTINES="0")
         return code if code != 0 or run_processes(program, folder, work) else 1
 
 
