@@ -2,21 +2,13 @@
 //
 // Pooling: a reduction over the windows of a padded input; averages divide by the number of elements that count.
 
-#include "dialects/dfg/Dfg.h"
-#include "dialects/dfg/LowerGenerics.h"
+#include "dialects/dfg/PoolLoops.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
 
 namespace cleave::dfg {
-
-namespace {
-/// One spatial dimension of a pooling.
-struct PoolDim {
-  int64_t input, window, stride, before, dilation;
-};
-} // namespace
 
 /// The number of window elements that lie inside the input, at a position of the result.
 static Value elementsInside(const ElementBuilder &e, Value position, const PoolDim &dim) {
@@ -101,58 +93,58 @@ FailureOr<SmallVector<Value>> PoolOp::lowerToLinalg(OpBuilder &builder, ValueRan
 
 //===-- pool_gradient -----------------------------------------------------------------------------------------===//
 
-namespace {
-/// The loops of a pooling's gradient: those of the cotangent, then the window, of which a tensor without elements tells
-/// the sizes.
-struct PoolLoops {
-  PoolLoops(const LinalgBuilder &lower, PoolGradientOp op) : lower(lower), rank(tensorType(op.getResult()).getRank()) {
-    wide = {lower.dim(0), lower.dim(1)};
-    for (unsigned i = 0; i < rank - 2; ++i) {
-      wide.push_back(lower.dim(2 + i) * op.getStrides()[i] + lower.dim(rank + i) * op.getDilations()[i]);
-      window.push_back(lower.dim(rank + i));
-      windowLoops.push_back(rank + i);
-      dims.push_back({tensorType(op.getResult()).getDimSize(i + 2), op.getWindow()[i], op.getStrides()[i],
-                      op.getPads()[i], op.getDilations()[i]});
-    }
-    sizes = lower.empty(op.getWindow(), lower.getBuilder().getI1Type());
-  }
+static Value loopIndex(const ElementBuilder &e, unsigned loop) {
+  return linalg::IndexOp::create(e.getBuilder(), e.getLocation(), loop);
+}
 
-  unsigned count() const { return rank + window.size(); }
-  AffineMap narrowMap() const { return lower.without(count(), windowLoops); }
-  AffineMap wideMap() const { return lower.mapOf(count(), wide); }
-  AffineMap windowMap() const { return lower.mapOf(count(), window); }
-
-  /// The number of the window's element in row-major order.
-  Value number(const ElementBuilder &e) const {
-    Value number = e.index(0);
-    for (auto [i, dim] : llvm::enumerate(dims))
-      number = e.add(e.mul(number, e.index(dim.window)), index(e, rank + i));
-    return arith::IndexCastOp::create(e.getBuilder(), e.getLocation(), e.getBuilder().getI64Type(), number);
+PoolLoops::PoolLoops(const LinalgBuilder &lower, PoolGradientOp op)
+    : lower(lower), rank(tensorType(op.getResult()).getRank()) {
+  wide = {lower.dim(0), lower.dim(1)};
+  for (unsigned i = 0; i < rank - 2; ++i) {
+    wide.push_back(lower.dim(2 + i) * op.getStrides()[i] + lower.dim(rank + i) * op.getDilations()[i]);
+    window.push_back(lower.dim(rank + i));
+    windowLoops.push_back(rank + i);
+    dims.push_back({tensorType(op.getResult()).getDimSize(i + 2), op.getWindow()[i], op.getStrides()[i],
+                    op.getPads()[i], op.getDilations()[i]});
   }
-  /// Whether the window's element lies on the input.
-  Value isInside(const ElementBuilder &e) const {
-    Value inside = e.integer(e.getBuilder().getI1Type(), 1);
-    for (auto [i, dim] : llvm::enumerate(dims)) {
-      Value at = e.add(e.mul(index(e, 2 + i), e.index(dim.stride)), e.mul(index(e, rank + i), e.index(dim.dilation)));
-      Value belongs = e.min(e.lessOrEqual(e.index(dim.before), at), e.less(at, e.index(dim.before + dim.input)));
-      inside = e.min(inside, belongs);
-    }
-    return inside;
-  }
+  sizes = lower.empty(op.getWindow(), lower.getBuilder().getI1Type());
+}
 
-  const LinalgBuilder &lower;
-  unsigned rank;
-  SmallVector<AffineExpr> wide, window;
-  SmallVector<int64_t> windowLoops;
-  SmallVector<PoolDim> dims;
-  Value sizes;
+Value PoolLoops::paddedPosition(const ElementBuilder &e, size_t dim) const {
+  return e.add(e.mul(loopIndex(e, 2 + dim), e.index(dims[dim].stride)),
+               e.mul(loopIndex(e, rank + dim), e.index(dims[dim].dilation)));
+}
 
-private:
-  static Value index(const ElementBuilder &e, unsigned loop) {
-    return linalg::IndexOp::create(e.getBuilder(), e.getLocation(), loop);
+Value PoolLoops::number(const ElementBuilder &e) const {
+  Value number = e.index(0);
+  for (auto [i, dim] : llvm::enumerate(dims))
+    number = e.add(e.mul(number, e.index(dim.window)), loopIndex(e, rank + i));
+  return arith::IndexCastOp::create(e.getBuilder(), e.getLocation(), e.getBuilder().getI64Type(), number);
+}
+
+Value PoolLoops::isInside(const ElementBuilder &e) const {
+  Value inside = e.integer(e.getBuilder().getI1Type(), 1);
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    Value at = paddedPosition(e, i);
+    Value belongs = e.min(e.lessOrEqual(e.index(dim.before), at), e.less(at, e.index(dim.before + dim.input)));
+    inside = e.min(inside, belongs);
   }
-};
-} // namespace
+  return inside;
+}
+
+SmallVector<Value> PoolLoops::inputIndex(const ElementBuilder &e) const {
+  SmallVector<Value> index = {loopIndex(e, 0), loopIndex(e, 1)};
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    Value at = e.sub(paddedPosition(e, i), e.index(dim.before));
+    index.push_back(e.min(e.max(at, e.index(0)), e.index(dim.input - 1)));
+  }
+  return index;
+}
+
+Value isLarger(const ElementBuilder &e, Value value, Value best) {
+  auto isNumber = [&](Value x) { return e.equal(x, x); };
+  return e.max(e.less(best, value), e.less(isNumber(value), isNumber(best)));
+}
 
 /// The number of each window's first largest element; NaN counts as larger than every number.
 static Value firstLargest(const PoolLoops &loops, PoolGradientOp op, Value input) {
@@ -171,16 +163,27 @@ static Value firstLargest(const PoolLoops &loops, PoolGradientOp op, Value input
   return lower.reduce(targets, {padded, loops.sizes}, {loops.wideMap(), loops.windowMap(), narrow, narrow},
                       loops.windowLoops, [&](const ElementBuilder &e, ValueRange elements) {
                         Value value = e.widen(elements[0]), best = elements[2], first = elements[3];
-                        auto isNumber = [&](Value x) { return e.equal(x, x); };
-                        Value nan = e.less(isNumber(value), isNumber(best));
                         Value none = e.min(e.less(first, e.integer(index, 0)), loops.isInside(e));
-                        Value take = e.max(e.max(e.less(best, value), nan), none);
+                        Value take = e.max(isLarger(e, value, best), none);
                         return SmallVector<Value>{e.select(take, value, best), e.select(take, loops.number(e), first)};
                       })[1];
 }
 
-/// Whether every element of the input lies in just one window.
-static bool isPartition(PoolGradientOp op) {
+Value averageShares(const PoolLoops &loops, PoolGradientOp op, Value cotangent) {
+  const LinalgBuilder &lower = loops.lower;
+  Type wide = computeType(elementOf(cotangent));
+  Value share = lower.converted(cotangent, wide);
+  if (!op.getCountIncludePad() && llvm::any_of(op.getPads(), [](int64_t pad) { return pad > 0; }))
+    return dividedByCount(lower, share, loops.dims, wide);
+  double count = 1;
+  for (int64_t size : op.getWindow())
+    count *= static_cast<double>(size);
+  return lower.map(
+      tensorType(share).getShape(), wide, share, lower.identity(loops.rank),
+      [&](const ElementBuilder &e, ValueRange elements) { return e.div(elements[0], e.constant(wide, count)); });
+}
+
+bool isPartition(PoolGradientOp op) {
   ArrayRef<int64_t> narrow = tensorType(op.getCotangent()).getShape(), wide = tensorType(op.getResult()).getShape();
   for (size_t i = 0; i < op.getWindow().size(); ++i)
     if (op.getStrides()[i] != op.getWindow()[i] || op.getDilations()[i] != 1 ||
@@ -225,30 +228,19 @@ FailureOr<SmallVector<Value>> PoolGradientOp::lowerToLinalg(OpBuilder &builder, 
     return SmallVector<Value>{spreadOverPartition(lower, *this, operands[0])};
   PoolLoops loops(lower, *this);
   SmallVector<int64_t> whole(result.getShape()), offsets(2, 0), reduced = loops.windowLoops;
-  double count = 1;
-  bool partial = false;
-  size_t space = getWindow().size();
   for (auto [i, dim] : llvm::enumerate(loops.dims)) {
     int64_t reach = (narrow.getDimSize(i + 2) - 1) * dim.stride + (dim.window - 1) * dim.dilation + 1;
     whole[i + 2] = std::max(reach, dim.before + dim.input);
     offsets.push_back(dim.before);
-    count *= static_cast<double>(dim.window);
-    partial |= getPads()[i] > 0 || getPads()[space + i] > 0;
     reduced.push_back(2 + static_cast<int64_t>(i));
   }
   llvm::sort(reduced);
-  Value share = lower.converted(operands[0], wide);
-  SmallVector<Value> inputs = {share, loops.sizes};
+  SmallVector<Value> inputs = {isMax ? lower.converted(operands[0], wide) : averageShares(loops, *this, operands[0]),
+                               loops.sizes};
   SmallVector<AffineMap> maps = {loops.narrowMap(), loops.windowMap()};
   if (isMax) {
     inputs.push_back(firstLargest(loops, *this, operands[1]));
     maps.push_back(loops.narrowMap());
-  } else if (partial && !getCountIncludePad()) {
-    inputs[0] = dividedByCount(lower, share, loops.dims, wide);
-  } else {
-    inputs[0] = lower.map(
-        narrow.getShape(), wide, share, lower.identity(loops.rank),
-        [&](const ElementBuilder &e, ValueRange elements) { return e.div(elements[0], e.constant(wide, count)); });
   }
   maps.push_back(loops.wideMap());
   Value sum = lower.reduceInto(lower.filled(whole, scalars.constant(wide, 0)), inputs, maps, reduced,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The position of an extreme as two reductions, each of which many threads can join: the extreme, then the first or
-// last position where it stands.
+// Operators that many threads share another way. The position of an extreme becomes two reductions, each of which many
+// threads can join: the extreme, then the first or last position where it stands. The gradient of a pooling is computed
+// for each position of the input by itself.
 
 #include "passes/codegen/GpuOperators.h"
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/GatherPoolGradient.h"
 #include "dialects/dfg/LowerGenerics.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -92,6 +94,9 @@ FailureOr<SmallVector<Value>> lowerGpuOperator(OpBuilder &builder, Operation *op
     if (input.getNumElements() > 0 && isWorthDividing(arg, input))
       return SmallVector<Value>{lowerArgReduce(builder, arg, operands[0])};
   }
+  if (auto gradient = dyn_cast<dfg::PoolGradientOp>(op))
+    if (Value result = dfg::gatherPoolGradient(builder, gradient, operands))
+      return SmallVector<Value>{result};
   return lowerOperator(builder, op, operands);
 }
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
 
 namespace cleave::test {
 namespace {
@@ -81,8 +82,8 @@ TEST(Training, WideProduct) {
   expectKernels(cases);
 }
 
-/// Adds what position `at` of a pooling's cotangent gives to the elements of its window.
-void spread(const Windows &windows, const std::string &kind, const Tensor &x, const Shape &at, double cotangent,
+/// Adds what position `at` of a pooling's cotangent gives to the elements of its window; false where there are none.
+bool spread(const Windows &windows, const std::string &kind, const Tensor &x, const Shape &at, double cotangent,
             std::vector<double> &sums) {
   Shape largest;
   double best = 0;
@@ -101,66 +102,96 @@ void spread(const Windows &windows, const std::string &kind, const Tensor &x, co
       best = value;
     }
   });
+  if (count == 0)
+    return false;
   if (kind == "max") {
-    if (!largest.empty())
-      sums[x.position(largest)] += cotangent;
-    return;
+    sums[x.position(largest)] += cotangent;
+    return true;
   }
   double share = cotangent / static_cast<double>(kind == "average" ? count : elementsOf(windows.window));
   for (const Shape &index : inside)
     sums[x.position(index)] += share;
+  return true;
 }
 
-// Whole numbers, among which the largest is often there twice; windows that overlap; a NaN.
+/// The gradient of a pooling whose input is of whole numbers, among which the largest is often there twice, some NaN
+/// instead; none where a window has no element at all, and so neither a maximum nor a mean.
+std::optional<KernelCase> poolCase(Random &random, const Windows &windows, const std::string &kind,
+                                   const std::string &element, int64_t nans) {
+  Tensor x = Tensor(element, joined({2, 3}, windows.input)).fill(random, -2, 2);
+  for (int64_t i = 0; i < x.size(); ++i)
+    x.setReal(i, std::round(x.real(i)));
+  for (int64_t i = 0; i < nans; ++i)
+    x.setReal(below(random, x.size()), std::numeric_limits<double>::quiet_NaN());
+  Tensor dy = Tensor(element, joined({2, 3}, windows.positions())).fill(random, -2, 2);
+  Tensor dx(element, x.getShape());
+  std::vector<double> sums(x.size());
+  bool anyEmpty = false;
+  forEachIndex(dy.getShape(), [&](const Shape &at) { anyEmpty |= !spread(windows, kind, x, at, dy.real(at), sums); });
+  if (anyEmpty)
+    return std::nullopt;
+  for (int64_t i = 0; i < dx.size(); ++i)
+    dx.setReal(i, sums[i]);
+  bool isMax = kind == "max";
+  KernelCase kernelCase{"  %y0 = dfg.pool_gradient %a" + std::string(isMax ? ", %b" : "") + " {kind = #dfg.pool_kind<" +
+                            kind.substr(0, kind.find(',')) + ">, " + (kind.size() > 7 ? "count_include_pad, " : "") +
+                            "window = " + array(windows.window) + ", " + windows.attributes() + "} : (" + dy.type() +
+                            (isMax ? ", " + x.type() : std::string()) + ") -> " + dx.type(),
+                        {dy},
+                        {dx}};
+  if (isMax)
+    kernelCase.inputs.push_back(x);
+  allowRounding(kernelCase, element, elementsOf(windows.window));
+  // Sums of equal shares lie in the middle between two numbers often, and become either.
+  kernelCase.relative *= 2;
+  return kernelCase;
+}
+
+constexpr const char *poolings[] = {"max", "average", "average, count_include_pad"};
+
+// Windows that overlap and such that leave positions out; a NaN.
 TEST(Training, PoolGradient) {
   Random random(53);
   std::vector<KernelCase> cases;
   for (const std::string element : floats)
     for (size_t space = 1; space <= 3; ++space)
-      for (const std::string kind : {"max", "average", "average, count_include_pad"})
-        for (bool withNan : {false, true}) {
-          if (withNan && kind != "max")
-            continue;
-          Windows windows(random, space);
-          Tensor x = Tensor(element, joined({2, 3}, windows.input)).fill(random, -2, 2);
-          for (int64_t i = 0; i < x.size(); ++i)
-            x.setReal(i, std::round(x.real(i)));
-          if (withNan)
-            x.setReal(below(random, x.size()), std::numeric_limits<double>::quiet_NaN());
-          Tensor dy = Tensor(element, joined({2, 3}, windows.positions())).fill(random, -2, 2);
-          Tensor dx(element, x.getShape());
-          std::vector<double> sums(x.size());
-          bool anyEmpty = false;
-          forEachIndex(dy.getShape(), [&](const Shape &at) {
-            bool empty = true;
-            forEachIndex(windows.window, [&](const Shape &offset) {
-              Shape from;
-              empty &= !windows.at(spaceOf(at), offset, from);
-            });
-            anyEmpty |= empty;
-            if (!empty)
-              spread(windows, kind, x, at, dy.real(at), sums);
-          });
-          // A window without any element has no maximum and no mean.
-          if (anyEmpty)
-            continue;
-          for (int64_t i = 0; i < dx.size(); ++i)
-            dx.setReal(i, sums[i]);
-          bool isMax = kind == "max";
-          KernelCase kernelCase{"  %y0 = dfg.pool_gradient %a" + std::string(isMax ? ", %b" : "") +
-                                    " {kind = #dfg.pool_kind<" + kind.substr(0, kind.find(',')) + ">, " +
-                                    (kind.size() > 7 ? "count_include_pad, " : "") +
-                                    "window = " + array(windows.window) + ", " + windows.attributes() + "} : (" +
-                                    dy.type() + (isMax ? ", " + x.type() : std::string()) + ") -> " + dx.type(),
-                                {dy},
-                                {dx}};
-          if (isMax)
-            kernelCase.inputs.push_back(x);
-          allowRounding(kernelCase, element, elementsOf(windows.window));
-          // Sums of equal shares lie in the middle between two numbers often, and become either.
-          kernelCase.relative *= 2;
-          cases.push_back(std::move(kernelCase));
-        }
+      for (const std::string kind : poolings)
+        for (int64_t nans : {0, 1})
+          if (nans == 0 || kind == "max")
+            if (auto kernelCase = poolCase(random, Windows(random, space), kind, element, nans))
+              cases.push_back(std::move(*kernelCase));
+  expectKernels(cases);
+}
+
+// Positions that many windows cover; windows of more elements than a byte counts; strides and dilations with a divisor
+// in common, with none, and larger than each other; windows with several NaN.
+TEST(Training, PoolGradientOfWideWindows) {
+  struct Dim {
+    int64_t window, stride, dilation, before, after, input;
+  };
+  Random random(56);
+  std::vector<KernelCase> cases;
+  for (const std::vector<Dim> &dims : {std::vector<Dim>{{12, 1, 1, 5, 6, 13}, {11, 2, 1, 3, 2, 20}},
+                                       {{5, 2, 3, 4, 1, 17}, {4, 5, 2, 0, 3, 23}},
+                                       {{5, 4, 6, 2, 2, 30}, {3, 6, 4, 1, 1, 19}},
+                                       {{2, 2, 1, 0, 0, 8}, {2, 2, 1, 0, 0, 6}},
+                                       {{7, 3, 7, 6, 6, 45}}}) {
+    Windows windows(random, 0);
+    for (const Dim &dim : dims) {
+      windows.window.push_back(dim.window);
+      windows.strides.push_back(dim.stride);
+      windows.dilations.push_back(dim.dilation);
+      windows.before.push_back(dim.before);
+      windows.after.push_back(dim.after);
+      windows.input.push_back(dim.input);
+    }
+    windows.pads = joined(windows.before, windows.after);
+    for (const std::string element : {"f32", "bf16"})
+      for (const std::string kind : poolings)
+        if (auto kernelCase = poolCase(random, windows, kind, element, kind == "max" ? 9 : 0))
+          cases.push_back(std::move(*kernelCase));
+  }
+  EXPECT_EQ(cases.size(), 30U);
   expectKernels(cases);
 }
 

@@ -33,6 +33,15 @@ plan.native_kernel @sum attributes {driver = "cuda"} {
   plan.yield %0 : tensor<f32>
 }
 
+// The first largest element of each window in a byte, and a thread for each position of the input, which reads the windows
+// that cover it; no padded copies.
+// CHECK: plan.native_kernel @pool_gradient attributes {driver = "cuda", launches = [#plan.gpu_launch<"{{[A-Za-z0-9_]*}}", blocks = 784, threads = 256, shared_bytes = 0>, #plan.gpu_launch<"{{[A-Za-z0-9_]*}}", blocks = 3136, threads = 256, shared_bytes = 0>], object = @gpu, scratch_bytes = 200704 : i64}
+plan.native_kernel @pool_gradient attributes {driver = "cuda"} {
+^bb0(%dy: tensor<1x64x56x56xf32>, %x: tensor<1x64x112x112xf32>):
+  %0 = dfg.pool_gradient %dy, %x {kind = #dfg.pool_kind<max>, window = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x64x56x56xf32>, tensor<1x64x112x112xf32>) -> tensor<1x64x112x112xf32>
+  plan.yield %0 : tensor<1x64x112x112xf32>
+}
+
 // What is empty is not launched.
 // CHECK: plan.native_kernel @empty attributes {driver = "cuda", launches = [], object = @gpu}
 plan.native_kernel @empty attributes {driver = "cuda"} {
