@@ -68,20 +68,41 @@ void LaunchPlanner::findWork() {
       nests.push_back(nest);
 }
 
-void LaunchPlanner::groupNests() {
-  std::optional<StepGroup> group;
-  for (const Nest &nest : nests) {
-    if (group && group->add(nest))
-      continue;
-    if (group)
-      finishLaunch(*group);
-    group.emplace(storage, plan.buffers, processors, plain);
-    bool isAdded = group->add(nest);
-    (void)isAdded;
-    assert(isAdded && "every nest can have a launch of its own");
+/// Whether a nest may run before one that stands before it: neither writes what the other reads or writes.
+static bool mayPass(const Nest &nest, const Nest &earlier, const Storage &storage) {
+  auto touches = [&](const Nest &other, unsigned buffer, bool onlyWrites) {
+    linalg::LinalgOp op = other.op;
+    for (auto [operand, access] : llvm::zip(op->getOpOperands(), other.accesses))
+      if (access && access->buffer == buffer && (!onlyWrites || op.isDpsInit(&operand)))
+        return true;
+    return !onlyWrites && llvm::is_contained(extractedBuffers(op, storage), buffer);
+  };
+  for (auto [one, other] : {std::pair(&nest, &earlier), std::pair(&earlier, &nest)}) {
+    linalg::LinalgOp op = one->op;
+    for (OpOperand &init : op.getDpsInitsMutable())
+      if (touches(*other, one->accesses[init.getOperandNumber()]->buffer, /*onlyWrites=*/false))
+        return false;
   }
-  if (group)
-    finishLaunch(*group);
+  return true;
+}
+
+/// Nests join a launch past others that have to wait for the next one, where these do not mind.
+void LaunchPlanner::groupNests() {
+  SmallVector<const Nest *> left(llvm::make_pointer_range(nests)), waiting;
+  while (!left.empty()) {
+    StepGroup group(storage, plan.buffers, processors, plain);
+    waiting.clear();
+    for (const Nest *nest : left) {
+      bool mayJoin =
+          waiting.empty() ||
+          (!plain && llvm::all_of(waiting, [&](const Nest *other) { return mayPass(*nest, *other, storage); }));
+      if (!mayJoin || !group.add(*nest, /*keepsRegisters=*/!waiting.empty()))
+        waiting.push_back(nest);
+    }
+    assert(!group.isEmpty() && "every nest can have a launch of its own");
+    finishLaunch(group);
+    std::swap(left, waiting);
+  }
 }
 
 void LaunchPlanner::finishLaunch(const StepGroup &group) {

@@ -67,7 +67,8 @@ bool StepRepeater::collect(unsigned number, Repeat &repeat) const {
   if (step.kind != GpuStep::Map || op->getNumResults() != 1 || onlyWriter(writtenBuffer(step)) != number)
     return false;
   for (Operation &inner : op.getBlock()->without_terminator()) {
-    if (!isa<arith::ArithDialect>(inner.getDialect()) || isa<arith::DivFOp, arith::RemFOp>(inner))
+    bool isSimple = isa<arith::ArithDialect>(inner.getDialect()) || isa<linalg::IndexOp>(inner);
+    if (!isSimple || isa<arith::DivFOp, arith::RemFOp>(inner))
       return false;
     repeat.operations += isa<arith::ConstantOp>(inner) ? 0 : 1;
   }

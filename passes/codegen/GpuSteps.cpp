@@ -14,8 +14,7 @@ namespace cleave {
 
 //===-- operations --------------------------------------------------------------------------------------------===//
 
-/// The operation that joins the element of the init with something else, where that is all that becomes of it.
-static Operation *joinIn(linalg::LinalgOp op, unsigned result) {
+Operation *joinIn(linalg::LinalgOp op, unsigned result) {
   Block *body = op.getBlock();
   BlockArgument soFar = op.getMatchingBlockArgument(op.getDpsInitOperand(result));
   Operation *join = body->getTerminator()->getOperand(result).getDefiningOp();
@@ -87,11 +86,11 @@ bool GpuStep::readsMemory(OpOperand &operand) const {
 
 //===-- groups of steps ---------------------------------------------------------------------------------------===//
 
-bool StepGroup::add(const Nest &nest) {
+bool StepGroup::add(const Nest &nest, bool keepsRegisters) {
   if (plain && !isEmpty())
     return false;
   StepGroup extended = *this;
-  if (!extended.tryAdd(nest))
+  if (!extended.tryAdd(nest) || (keepsRegisters && launch.unrolled && !extended.launch.unrolled))
     return false;
   launch = std::move(extended.launch);
   isInner = std::move(extended.isInner);

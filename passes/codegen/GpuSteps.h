@@ -9,6 +9,9 @@
 
 namespace cleave {
 
+/// The operation that joins an iteration with the result so far, where that is all that becomes of both; else null.
+mlir::Operation *joinIn(mlir::linalg::LinalgOp op, unsigned result);
+
 /// The value that a tensor has everywhere; null where nobody knows one.
 mlir::TypedAttr splatOf(mlir::Value tensor);
 
@@ -31,8 +34,9 @@ public:
   }
 
   bool isEmpty() const { return launch.steps.empty(); }
-  /// Adds a nest; false, and no change, where it must not share the launch.
-  bool add(const Nest &nest);
+  /// Adds a nest; false, and no change, where it must not share the launch. `keepsRegisters`: nor where values that
+  /// stay in registers from phase to phase would have to leave them.
+  bool add(const Nest &nest, bool keepsRegisters = false);
   /// The launch of all steps.
   GpuLaunch finish() const { return launch; }
   llvm::SmallVector<bool> getInner() const { return isInner; }

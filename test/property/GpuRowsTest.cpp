@@ -63,6 +63,83 @@ TEST(GpuRows, ManyRows) {
   expectKernels(cases);
 }
 
+// What rows need of rows past a sum of columns of what they made: it reads what it would have read before.
+TEST(GpuRows, RowsPastColumns) {
+  Random random(8);
+  std::vector<KernelCase> cases;
+  for (const Shape &shape : {Shape{50, 7}, Shape{300, 129}, Shape{3, 9000}}) {
+    KernelCase softmax = softmaxCase(random, shape, 1, "f32");
+    const Tensor &p = softmax.expected[0];
+    Tensor columns("f32", {shape[1]}), largest("f32", {shape[0], 1}), scaled("f32", shape);
+    std::vector<double> sums(columns.size()), maxima(largest.size());
+    forEachIndex(shape, [&](const Shape &index) {
+      sums[index[1]] += p.real(index);
+      maxima[index[0]] = std::fmax(maxima[index[0]], p.real(index));
+    });
+    for (int64_t i = 0; i < columns.size(); ++i)
+      columns.setReal(i, sums[i]);
+    forEachIndex(shape,
+                 [&](const Shape &index) { scaled.setReal(scaled.position(index), p.real(index) * maxima[index[0]]); });
+    cases.push_back(
+        {"  %0 = " + unary("softmax %a {dim = 1 : i64}", p, p) + "  %y0 = " +
+             unary("reduce %0 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>}", p, columns) + "  %1 = " +
+             unary("reduce %0 {kind = #dfg.reduce_kind<max>, dims = array<i64: 1>, keep_dims}", p, largest) +
+             "  %y1 = dfg.mul %0, %1 : (" + p.type() + ", " + largest.type() + ") -> " + p.type(),
+         softmax.inputs,
+         {columns, scaled},
+         1e-5,
+         1e-6});
+  }
+  expectKernels(cases);
+}
+
+/// The sum of the labels' log-softmax, and the gradient by the logits of minus that sum.
+KernelCase lossCase(Random &random, const Shape &shape, const std::string &element) {
+  int64_t rows = shape[0], columns = shape[1];
+  Tensor x = Tensor(element, shape).fill(random, -4, 4), y = Tensor("i64", {rows, 1});
+  y.fill(random, 0, static_cast<double>(columns - 1));
+  Tensor loss("f32", {}), gradient(element, shape);
+  double total = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int64_t i = 0; i < columns; ++i)
+      sum += std::exp(x.real({r, i}));
+    int64_t label = y.integer({r, 0});
+    total += x.real({r, label}) - std::log(sum);
+    for (int64_t i = 0; i < columns; ++i)
+      gradient.setReal(gradient.position({r, i}), std::exp(x.real({r, i})) / sum - (i == label ? 1 : 0));
+  }
+  loss.setReal(0, total);
+  Tensor wide("f32", shape), mask("i1", shape), numbers("i64", {1, columns}), each("f32", {rows, 1});
+  std::string binary = " : (" + wide.type() + ", " + wide.type() + ") -> " + wide.type() + "\n";
+  std::string select = " : (" + mask.type() + ", " + wide.type() + ", " + loss.type() + ") -> " + wide.type() + "\n";
+  return {"  %zero = dfg.constant dense<0.0> : " + loss.type() + "\n  %one = dfg.constant dense<1.0> : " + wide.type() +
+              "\n  %0 = " + unary("cast %a {to = f32}", x, wide) + "  %1 = " +
+              unary("log_softmax %0 {dim = 1 : i64}", wide, wide) + "  %2 = dfg.iota {dim = 1 : i64} : () -> " +
+              numbers.type() + "\n  %3 = dfg.compare %2, %b {comparison = #dfg.comparison<equal>} : (" +
+              numbers.type() + ", " + y.type() + ") -> " + mask.type() + "\n  %4 = dfg.select %3, %1, %zero" + select +
+              "  %y0 = " + unary("reduce %4 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 1>}", wide, loss) +
+              "  %5 = dfg.select %3, %one, %zero" + select + "  %6 = " +
+              unary("reduce %5 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>, keep_dims}", wide, each) +
+              "  %7 = " + unary("exp %1", wide, wide) + "  %8 = dfg.mul %7, %6 : (" + wide.type() + ", " + each.type() +
+              ") -> " + wide.type() + "\n  %9 = dfg.sub %8, %5" + binary +
+              "  %y1 = " + unary("cast %9 {to = " + element + "}", wide, gradient),
+          {x, y},
+          {loss, gradient},
+          roundingOf(element) + 1e-5,
+          1e-6};
+}
+
+// Sums of everything, of elements that rows make: rows that stay in registers, and longer ones, of uneven lengths.
+TEST(GpuRows, Loss) {
+  Random random(7);
+  std::vector<KernelCase> cases;
+  for (int64_t length : {1, 2, 5, 128, 129, 1000, 4099, 40001})
+    for (const std::string element : {"f32", "bf16"})
+      cases.push_back(lossCase(random, {length < 200 ? 300 : 3, length}, element));
+  expectKernels(cases);
+}
+
 // Normalization along a dimension that is not the last: neighbouring threads have neighbouring groups.
 TEST(GpuRows, SoftmaxOfColumns) {
   Random random(3);

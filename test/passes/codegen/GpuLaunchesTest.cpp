@@ -55,6 +55,10 @@ protected:
                 ") -> " + rows + "\ndfg.yield %1 : " + rows + "\n}\ndfg.return %f : " + rows + "\n}\n");
   }
 
+  size_t countSteps(const GpuLaunch &launch, GpuStep::Kind kind) const {
+    return llvm::count_if(launch.steps, [&](const GpuStep &step) { return step.kind == kind; });
+  }
+
   size_t repeatedSteps() const {
     size_t count = 0;
     for (const GpuLaunch &launch : made.launches)
@@ -131,6 +135,25 @@ dfg.graph @main(%x: tensor<4x4000000xf32>) -> tensor<4xf32> {
     EXPECT_GE(blocks, processors) << processors;
     EXPECT_LE(blocks, 8 * processors) << processors;
   }
+}
+
+// Rows are joined three times, once by what stands behind a sum of columns, which waits for a launch of its own.
+TEST_F(GpuLaunches, JoinPastWhatHasToWait) {
+  plan(R"(
+dfg.graph @main(%x: tensor<4096x512xf32>) -> (tensor<512xf32>, tensor<4096x512xf32>) {
+  %f:2 = dfg.fusion %x : (tensor<4096x512xf32>) -> (tensor<512xf32>, tensor<4096x512xf32>) {
+  ^bb0(%a: tensor<4096x512xf32>):
+    %0 = dfg.softmax %a {dim = 1 : i64} : (tensor<4096x512xf32>) -> tensor<4096x512xf32>
+    %1 = dfg.reduce %0 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<4096x512xf32>) -> tensor<512xf32>
+    %2 = dfg.reduce %0 {kind = #dfg.reduce_kind<max>, dims = array<i64: 1>, keep_dims} : (tensor<4096x512xf32>) -> tensor<4096x1xf32>
+    %3 = dfg.mul %0, %2 : (tensor<4096x512xf32>, tensor<4096x1xf32>) -> tensor<4096x512xf32>
+    dfg.yield %1, %3 : tensor<512xf32>, tensor<4096x512xf32>
+  }
+  dfg.return %f#0, %f#1 : tensor<512xf32>, tensor<4096x512xf32>
+}
+)");
+  EXPECT_EQ(countSteps(made.launches.front(), GpuStep::Join), 3u);
+  EXPECT_TRUE(made.launches.front().unrolled);
 }
 
 } // namespace
