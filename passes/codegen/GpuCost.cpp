@@ -5,6 +5,7 @@
 #include "passes/codegen/GpuCost.h"
 
 #include "passes/codegen/GpuOperators.h"
+#include "passes/codegen/GpuRowSums.h"
 #include "passes/codegen/NativeFusion.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -77,6 +78,7 @@ std::optional<double> estimateSeconds(Region &body, const GpuModel &gpu) {
   if (failed(function))
     return std::nullopt;
   fuseLinalgOperations(*function);
+  divideSumsByRows(*function);
   Block &block = function->getBody().front();
   Storage storage(block);
   return estimateSeconds(planLaunches(block, storage, gpu.processors, /*plain=*/false), gpu);

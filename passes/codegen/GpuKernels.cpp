@@ -8,6 +8,7 @@
 #include "passes/codegen/GpuLaunches.h"
 #include "passes/codegen/GpuLowering.h"
 #include "passes/codegen/GpuOperators.h"
+#include "passes/codegen/GpuRowSums.h"
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/LowerBody.h"
 #include "passes/codegen/NativeFusion.h"
@@ -54,8 +55,10 @@ static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source,
   auto function = lowerToFunction(*tensors, source.symbol, *source.body, reference ? lowerOperator : lowerGpuOperator);
   if (failed(function))
     return failure();
-  if (!reference)
+  if (!reference) {
     fuseLinalgOperations(*function);
+    divideSumsByRows(*function);
+  }
   Block &block = function->getBody().front();
   Storage storage(block);
   GpuKernelPlan plan = planLaunches(block, storage, options.processors, reference);

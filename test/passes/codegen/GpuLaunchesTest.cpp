@@ -6,6 +6,7 @@
 #include "passes/codegen/GpuLaunches.h"
 #include "dialects/dfg/Dfg.h"
 #include "passes/codegen/GpuOperators.h"
+#include "passes/codegen/GpuRowSums.h"
 #include "passes/codegen/NativeFusion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,6 +40,7 @@ protected:
         if (failed(function))
           return;
         fuseLinalgOperations(*function);
+        divideSumsByRows(*function);
         mlir::Block &block = function->getBody().front();
         made = planLaunches(block, Storage(block), processors, /*plain=*/false);
       });
@@ -154,6 +156,35 @@ dfg.graph @main(%x: tensor<4096x512xf32>) -> (tensor<512xf32>, tensor<4096x512xf
 )");
   EXPECT_EQ(countSteps(made.launches.front(), GpuStep::Join), 3u);
   EXPECT_TRUE(made.launches.front().unrolled);
+}
+
+// A loss and its gradient: the logits' logarithms are summed row by row where they are made, and which of them counts
+// is found once more where the gradient needs it. Nothing of a row's length goes through memory between.
+TEST_F(GpuLaunches, SumRowsWhereTheyAreMade) {
+  plan(R"(
+dfg.graph @main(%x: tensor<512x40001xf32>, %y: tensor<512x1xi64>) -> (tensor<f32>, tensor<512x40001xf32>) {
+  %f:2 = dfg.fusion %x, %y : (tensor<512x40001xf32>, tensor<512x1xi64>) -> (tensor<f32>, tensor<512x40001xf32>) {
+  ^bb0(%a: tensor<512x40001xf32>, %b: tensor<512x1xi64>):
+    %zero = dfg.constant dense<0.0> : tensor<f32>
+    %one = dfg.constant dense<1.0> : tensor<512x40001xf32>
+    %0 = dfg.log_softmax %a {dim = 1 : i64} : (tensor<512x40001xf32>) -> tensor<512x40001xf32>
+    %1 = dfg.iota {dim = 1 : i64} : () -> tensor<1x40001xi64>
+    %2 = dfg.compare %1, %b {comparison = #dfg.comparison<equal>} : (tensor<1x40001xi64>, tensor<512x1xi64>) -> tensor<512x40001xi1>
+    %3 = dfg.select %2, %0, %zero : (tensor<512x40001xi1>, tensor<512x40001xf32>, tensor<f32>) -> tensor<512x40001xf32>
+    %4 = dfg.reduce %3 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 1>} : (tensor<512x40001xf32>) -> tensor<f32>
+    %5 = dfg.select %2, %one, %zero : (tensor<512x40001xi1>, tensor<512x40001xf32>, tensor<f32>) -> tensor<512x40001xf32>
+    %6 = dfg.reduce %5 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>, keep_dims} : (tensor<512x40001xf32>) -> tensor<512x1xf32>
+    %7 = dfg.exp %0 : (tensor<512x40001xf32>) -> tensor<512x40001xf32>
+    %8 = dfg.mul %7, %6 : (tensor<512x40001xf32>, tensor<512x1xf32>) -> tensor<512x40001xf32>
+    %9 = dfg.sub %5, %8 : (tensor<512x40001xf32>, tensor<512x40001xf32>) -> tensor<512x40001xf32>
+    dfg.yield %4, %9 : tensor<f32>, tensor<512x40001xf32>
+  }
+  dfg.return %f#0, %f#1 : tensor<f32>, tensor<512x40001xf32>
+}
+)");
+  ASSERT_EQ(made.launches.size(), 2u);
+  EXPECT_EQ(countSteps(made.launches[0], GpuStep::Join), 4u);
+  EXPECT_LE(made.scratchBytes, 512u * 4);
 }
 
 } // namespace

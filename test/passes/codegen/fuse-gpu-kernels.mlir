@@ -43,6 +43,22 @@ dist.program @update(%g: tensor<100000xf32>, %m: tensor<100000xf32>, %v: tensor<
   dist.return %0, %1, %2 : tensor<100000xf32>, tensor<100000xf32>, tensor<100000xf32>
 }
 
+// A loss joins all elements, its gradient those of a row, and both are made of the same rows: they are read once.
+// CHECK-LABEL: dist.program @loss
+// CHECK: dfg.fusion %{{[^:]*}} : {{.*}} -> (tensor<f32>, tensor<4096x5001xf32>) {
+// CHECK-NOT: dfg.fusion
+// CHECK: dist.return
+dist.program @loss(%x: tensor<4096x5001xf32>, %w: tensor<4096x5001xf32>) -> (tensor<f32>, tensor<4096x5001xf32>)
+    attributes {mesh = @gpu} {
+  %0 = dfg.log_softmax %x {dim = 1 : i64} : (tensor<4096x5001xf32>) -> tensor<4096x5001xf32>
+  %1 = dfg.mul %0, %w : (tensor<4096x5001xf32>, tensor<4096x5001xf32>) -> tensor<4096x5001xf32>
+  %2 = dfg.reduce %1 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 1>} : (tensor<4096x5001xf32>) -> tensor<f32>
+  %3 = dfg.exp %0 : (tensor<4096x5001xf32>) -> tensor<4096x5001xf32>
+  %4 = dfg.reduce %w {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>, keep_dims} : (tensor<4096x5001xf32>) -> tensor<4096x1xf32>
+  %5 = dfg.mul %3, %4 : (tensor<4096x5001xf32>, tensor<4096x1xf32>) -> tensor<4096x5001xf32>
+  dist.return %2, %5 : tensor<f32>, tensor<4096x5001xf32>
+}
+
 // A value that goes a way of its own to the reader, outside of kernels, keeps them apart.
 // CHECK-LABEL: dist.program @way_around
 // CHECK-NOT: dfg.fusion
