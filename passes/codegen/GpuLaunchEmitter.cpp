@@ -32,6 +32,8 @@ void LaunchEmitter::run() {
       firstGroup = n.min(firstGroup, n.constant((launch.outerUnits() - 1) * launch.groupWidth()));
     outerIndices = n.takeApart(firstGroup, launch.outer);
   }
+  if (launch.ragged)
+    findRaggedUnits();
   emitPhases();
   storeGroupValues();
 }
@@ -188,8 +190,9 @@ LaunchEmitter::Sums LaunchEmitter::startOf(const GpuStep &step) {
 
 Round LaunchEmitter::roundAt(Value unit) const {
   Round round;
-  Value first = launch.innerFast ? n.mul(unit, launch.width) : unit;
+  Value first = launch.innerFast ? n.add(n.mul(unit, launch.width), raggedStart) : unit;
   round.indices = n.takeApart(first, launch.inner);
+  round.width = static_cast<size_t>(launch.width);
   return round;
 }
 
@@ -215,11 +218,49 @@ void LaunchEmitter::emitWrittenLoop(ArrayRef<unsigned> steps, std::vector<Sums> 
   }
 }
 
-void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) {
-  int64_t perSplit = launch.unitsPerSplit();
-  Value start = n.mul(split, perSplit), end = n.constant(launch.splits == 1 ? launch.innerUnits() : perSplit);
+/// A round of which nothing is kept for later phases.
+void LaunchEmitter::emitRound(ArrayRef<unsigned> steps, const Round &round, std::vector<Sums> &sums) {
+  innerValues.clear();
+  innerValues.resize(1);
+  for (auto [step, sum] : llvm::zip(steps, sums))
+    emitStep(launch.steps[step], &round, &sum);
+  innerValues.clear();
+}
+
+void LaunchEmitter::findRaggedUnits() {
+  const Access &access = *launch.ragged;
+  auto untilMultiple = [&](int64_t position) {
+    int64_t rest = position % launch.width;
+    return rest > 0 ? launch.width - rest : -rest;
+  };
+  Value before = untilMultiple(access.offset) ? n.constant(untilMultiple(access.offset)) : Value();
+  for (auto [level, index] : llvm::zip(launch.outer, outerIndices))
+    before = n.add(before, n.mul(index, untilMultiple(level.step(access))));
+  raggedStart = n.rem(before, launch.width);
+  raggedUnits = raggedStart ? n.div(n.add(n.mul(raggedStart, -1), launch.innerSize), launch.width)
+                            : n.constant(launch.innerSize / launch.width);
+}
+
+/// The elements of a ragged row beside its units: one for each of the first lanes.
+void LaunchEmitter::emitRaggedEnds(ArrayRef<unsigned> steps, std::vector<Sums> &sums) {
+  Value inUnits = n.mul(raggedUnits, launch.width), index = n.add(lane, inUnits);
+  if (raggedStart)
+    index = arith::SelectOp::create(builder, location, n.less(lane, raggedStart), lane, index);
+  Round round;
+  round.isValid = n.less(lane, n.add(n.mul(inUnits, -1), launch.innerSize));
   if (split)
-    end = n.min(n.add(start, end), n.constant(launch.innerUnits()));
+    round.isValid =
+        both(round.isValid, arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, split, n.constant(0)));
+  round.indices = {n.min(index, n.constant(launch.innerSize - 1))};
+  emitRound(steps, round, sums);
+}
+
+void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) {
+  if (launch.ragged)
+    emitRaggedEnds(steps, sums);
+  int64_t perSplit = launch.unitsPerSplit();
+  Value units = launch.ragged ? raggedUnits : n.constant(launch.innerUnits());
+  Value start = n.mul(split, perSplit), end = split ? n.min(n.add(start, perSplit), units) : units;
   SmallVector<Value> carried;
   for (const Sums &sum : sums)
     for (const Elements &values : sum)
@@ -240,12 +281,7 @@ void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) 
     else
       builder.setInsertionPointToEnd(loop.getBody());
     assign(loop.getRegionIterArgs());
-    Round round = roundAt(loop.getInductionVar());
-    innerValues.clear();
-    innerValues.resize(1);
-    for (auto [step, sum] : llvm::zip(steps, sums))
-      emitStep(launch.steps[step], &round, &sum);
-    innerValues.clear();
+    emitRound(steps, roundAt(loop.getInductionVar()), sums);
     if (!carried.empty()) {
       SmallVector<Value> results;
       for (const Sums &sum : sums)

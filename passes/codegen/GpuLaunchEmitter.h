@@ -19,6 +19,8 @@ struct Round {
   mlir::Value isValid;
   /// Number among a thread's iterations that are written out.
   size_t number = 0;
+  /// Elements side by side, from these indices on.
+  size_t width = 1;
 };
 
 class LaunchEmitter {
@@ -47,6 +49,9 @@ private:
   void emitPhase(unsigned phase);
   void emitWrittenLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
   void emitLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
+  void emitRound(llvm::ArrayRef<unsigned> steps, const Round &round, std::vector<Sums> &sums);
+  void findRaggedUnits();
+  void emitRaggedEnds(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
   Round roundAt(mlir::Value unit) const;
   void finishSums(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
   void storePartials(const GpuStep &step, const Sums &sums);
@@ -59,7 +64,7 @@ private:
   void storeElements(const Access &access, const Round *round, mlir::ValueRange elements);
   Sums startOf(const GpuStep &step);
   Elements initOf(const GpuStep &step, unsigned result);
-  size_t widthOf(const GpuStep &step) const { return step.isInner() ? launch.width : launch.groupWidth(); }
+  size_t widthOf(const Round *round) const { return round ? round->width : launch.groupWidth(); }
   bool startsNeutral() const { return launch.lanes > 1 || launch.splits > 1; }
   mlir::Value offsetOf(const Access &access, const Round *round);
   bool isAligned(const Access &access, size_t count) const;
@@ -88,6 +93,8 @@ private:
 
   /// The thread's lane and split, the first of its groups, and whether it has groups at all (null: all have).
   mlir::Value lane, split, firstGroup, isInside;
+  /// Of the group's ragged row: the elements before the first multiple of the width (null: none), and whole units.
+  mlir::Value raggedStart, raggedUnits;
   llvm::SmallVector<mlir::Value, 4> outerIndices;
   /// Operands in squares: which, where in shared memory, and the thread's element.
   struct Turned {

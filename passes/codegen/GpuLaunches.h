@@ -78,8 +78,11 @@ struct GpuLaunch {
 
   /// Neighbouring threads are neighbours along the last inner level; else along the last outer one.
   bool innerFast = false;
-  /// Elements side by side along that level that a thread takes at once; divides the level.
+  /// Elements side by side along that level that a thread takes at once; divides the level, unless that is ragged.
   int64_t width = 1;
+  /// The inner iterations are rows that begin anywhere between multiples of the width, as this access does: what lies
+  /// before the first multiple and behind the last one is taken one by one.
+  std::optional<Access> ragged;
   /// Threads of a group, and groups side by side in a block.
   int64_t lanes = 1, groups = 1;
   /// Blocks among which the inner iterations of a group are divided.
@@ -100,7 +103,7 @@ struct GpuLaunch {
     const auto &levels = innerFast ? inner : outer;
     return levels.empty() ? nullptr : &levels.back();
   }
-  /// Units of `width` elements, of which a thread computes one after the other.
+  /// Units of `width` elements, of which a thread computes one after the other; of ragged rows the most there may be.
   int64_t innerUnits() const { return innerFast ? innerSize / width : innerSize; }
   int64_t outerUnits() const { return innerFast ? outerSize : outerSize / width; }
   int64_t unitsPerSplit() const { return (innerUnits() + splits - 1) / splits; }

@@ -131,12 +131,12 @@ static void chooseLevels(GpuLaunch &launch, ArrayRef<bool> isInner, bool plain) 
 
 //===-- widths ------------------------------------------------------------------------------------------------===//
 
-/// A thread takes several neighbouring elements at once where all accesses along the fast level let it.
-static void chooseWidth(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
-  launch.width = 1;
+/// The neighbouring elements that fit a thread's loads, where all accesses along the fast level let it take several;
+/// else one.
+static int64_t widestOf(const GpuLaunch &launch, ArrayRef<Buffer> buffers) {
   const GpuLevel *fast = launch.fastLevel();
   if (!fast || hasSequence(launch))
-    return;
+    return 1;
   int64_t bytes = 0;
   bool isPossible = true;
   forEachAccess(launch.steps, [&](const GpuStep &, const Access &access, bool) {
@@ -150,15 +150,30 @@ static void chooseWidth(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
     op.getBlock()->walk(
         [&](Operation *inner) { isPossible &= !isa<tensor::ExtractOp>(inner) && inner->getNumRegions() == 0; });
   }
-  if (!isPossible || bytes == 0)
-    return;
-  int64_t width = vectorBytes / bytes;
+  return isPossible && bytes > 0 ? vectorBytes / bytes : 1;
+}
+
+/// A thread takes several neighbouring elements at once where those divide the fast level.
+static void chooseWidth(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
+  int64_t width = widestOf(launch, buffers);
   bool isWide = launch.innerFast || launch.innerSize > 1;
-  while (width > 1 &&
-         (fast->size % width != 0 || (!isWide && launch.outerSize / width < launch.processors * threadsPerProcessor) ||
-          (isWide && !launch.innerFast && launch.outerSize / width < warpThreads)))
+  while (width > 1 && (launch.fastLevel()->size % width != 0 ||
+                       (!isWide && launch.outerSize / width < launch.processors * threadsPerProcessor) ||
+                       (isWide && !launch.innerFast && launch.outerSize / width < warpThreads)))
     width /= 2;
   launch.width = width;
+}
+
+/// The access whose multiples of a width ragged rows are divided by: one that lies in memory.
+static std::optional<Access> raggedAccess(const GpuLaunch &launch, ArrayRef<Buffer> buffers) {
+  std::optional<Access> found;
+  forEachAccess(launch.steps, [&](const GpuStep &step, const Access &access, bool) {
+    Buffer::Kind kind = buffers[access.buffer].kind;
+    if (!found && step.isInner() && launch.fastLevel()->step(access) == 1 &&
+        (kind == Buffer::Input || kind == Buffer::Output))
+      found = access;
+  });
+  return found;
 }
 
 //===-- threads -----------------------------------------------------------------------------------------------===//
@@ -274,6 +289,24 @@ static void chooseSplits(GpuLaunch &launch) {
   launch.splits = llvm::divideCeil(units, launch.unitsPerSplit());
 }
 
+/// Long rows of a length that no width divides: all but their ends are taken several elements at once. Threads that
+/// keep a row in registers have enough loads of single elements under way.
+static void chooseRagged(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
+  constexpr int64_t worthwhile = 8;
+  int64_t width = widestOf(launch, buffers);
+  bool joinsPartials = llvm::any_of(launch.steps, [](const GpuStep &step) { return step.joinsPartials; });
+  if (!launch.innerFast || launch.inner.size() != 1 || launch.unrolled || launch.width != 1 || width == 1 ||
+      joinsPartials || launch.innerSize < worthwhile * warpThreads * width)
+    return;
+  launch.ragged = raggedAccess(launch, buffers);
+  if (!launch.ragged)
+    return;
+  launch.width = width;
+  chooseLanesOfRows(launch);
+  chooseSplits(launch);
+  assert(launch.lanes >= 2 * width && "each element at the ends of a row has a thread");
+}
+
 /// Finds a level along which an operand lies that the fast level reads far apart.
 static void chooseSquares(GpuLaunch &launch) {
   launch.across.reset();
@@ -319,6 +352,7 @@ static bool needsWideNumbers(const GpuLaunch &launch) {
 void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> buffers, bool plain) {
   chooseLevels(launch, isInner, plain);
   launch.width = launch.lanes = launch.splits = 1;
+  launch.ragged.reset();
   launch.groups = usualBlock / 2;
   if (!plain) {
     chooseWidth(launch, buffers);
@@ -334,6 +368,8 @@ void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> b
   launch.unrolled = !plain && !launch.inner.empty() && !hasSequence(launch) && iterations <= writtenIterations &&
                     iterations * keptTensors(launch) <= keptValues &&
                     iterations * innerOperations(launch) <= writtenOperations;
+  if (!plain)
+    chooseRagged(launch, buffers);
   launch.threads = launch.lanes * launch.groups;
   launch.blocks = llvm::divideCeil(launch.outerUnits(), launch.groups) * launch.splits;
   if (!plain)

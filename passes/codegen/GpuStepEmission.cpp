@@ -23,15 +23,17 @@ Value LaunchEmitter::offsetOf(const Access &access, const Round *round) {
   return n.toWide(offset);
 }
 
-/// Whether the first of the thread's elements lies at a multiple of their number.
+/// Whether the first of the thread's elements lies at a multiple of their number: in ragged rows, where it is as far
+/// from one as that by which they are divided.
 bool LaunchEmitter::isAligned(const Access &access, size_t count) const {
   auto fits = [&](int64_t distance) { return distance % static_cast<int64_t>(count) == 0; };
-  if (!fits(access.offset))
+  if (!fits(access.offset - (launch.ragged ? launch.ragged->offset : 0)))
     return false;
   const GpuLevel *fast = launch.fastLevel();
   for (const auto &levels : {launch.outer, launch.inner})
     for (const GpuLevel &level : levels)
-      if (!(fast && level.dims == fast->dims) && !fits(level.step(access)))
+      if (!(fast && level.dims == fast->dims) &&
+          !fits(level.step(access) - (launch.ragged ? level.step(*launch.ragged) : 0)))
         return false;
   return true;
 }
@@ -51,7 +53,7 @@ void LaunchEmitter::storeElements(const Access &access, const Round *round, Valu
 /// The elements of an operand: those that the thread has computed, or else those in memory.
 Elements LaunchEmitter::operandElements(const GpuStep &step, unsigned operand, const Round *round) {
   linalg::LinalgOp op = step.op;
-  size_t count = round ? widthOf(step) : launch.groupWidth();
+  size_t count = widthOf(round);
   Value tensor = op->getOperand(operand);
   if (!isa<RankedTensorType>(tensor.getType()))
     return Elements(count, builder.clone(*tensor.getDefiningOp())->getResult(0));
@@ -121,7 +123,7 @@ void LaunchEmitter::emitStep(const GpuStep &step, const Round *round, Sums *sums
   if (step.joinsPartials)
     return joinPartials(step, *round, *sums);
   linalg::LinalgOp op = step.op;
-  size_t width = widthOf(step);
+  size_t width = widthOf(round);
   unsigned inputs = op.getNumDpsInputs();
   SmallVector<Elements> operands(op->getNumOperands());
   for (OpOperand &operand : op->getOpOperands()) {

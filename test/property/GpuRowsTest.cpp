@@ -130,6 +130,44 @@ KernelCase lossCase(Random &random, const Shape &shape, const std::string &eleme
           1e-6};
 }
 
+// Rows too long for registers, each of which begins somewhere else between two multiples of what a thread loads at
+// once: for all of these, in slices of longer rows, and beside operands that all rows share.
+TEST(GpuRows, RaggedRows) {
+  Random random(9);
+  std::vector<KernelCase> cases;
+  for (int64_t length : {33001, 33002, 33003, 40037})
+    for (const std::string element : {"f32", "bf16", "f64"})
+      cases.push_back(softmaxCase(random, {5, length}, 1, element));
+  cases.push_back(softmaxCase(random, {2, 3, 33001}, 2, "f32"));
+  for (int64_t start : {0, 1, 2, 3}) {
+    Shape shape = {3, 33001};
+    Tensor x = Tensor("f32", {3, 33007}).fill(random, -1, 1), scale = Tensor("f32", {33001}).fill(random, 1, 2);
+    Tensor slice("f32", shape), y("f32", shape);
+    std::vector<double> sums(3);
+    forEachIndex(shape, [&](const Shape &index) {
+      slice.setReal(slice.position(index), x.real({index[0], index[1] + start}));
+      sums[index[0]] += slice.real(index) * scale.real(index[1]);
+    });
+    forEachIndex(shape, [&](const Shape &index) {
+      y.setReal(y.position(index), slice.real(index) * scale.real(index[1]) - sums[index[0]]);
+    });
+    Tensor each("f32", {3, 1});
+    cases.push_back(
+        {"  %0 = " +
+             unary("slice %a {starts = array<i64: 0, " + std::to_string(start) + ">, limits = array<i64: 3, " +
+                       std::to_string(start + 33001) + ">, strides = array<i64: 1, 1>}",
+                   x, slice) +
+             "  %1 = dfg.mul %0, %b : (" + slice.type() + ", " + scale.type() + ") -> " + slice.type() + "\n  %2 = " +
+             unary("reduce %1 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>, keep_dims}", slice, each) +
+             "  %y0 = dfg.sub %1, %2 : (" + slice.type() + ", " + each.type() + ") -> " + y.type(),
+         {x, scale},
+         {y},
+         1e-5,
+         2e-3});
+  }
+  expectKernels(cases);
+}
+
 // Sums of everything, of elements that rows make: rows that stay in registers, and longer ones, of uneven lengths.
 TEST(GpuRows, Loss) {
   Random random(7);
@@ -216,6 +254,17 @@ KernelCase sumCase(Random &random, const Shape &shape, const Shape &dims, const 
           {y},
           4 * roundingOf(element) + square + std::sqrt(terms) * (element == "f64" ? 1e-15 : 8e-7),
           0};
+}
+
+// Few ragged rows, which several blocks share.
+TEST(GpuRows, RaggedSums) {
+  Random random(10);
+  std::vector<KernelCase> cases;
+  for (const std::string element : {"f32", "bf16"})
+    for (int64_t length : {70001, 200003})
+      cases.push_back(sumCase(random, {3, length}, {1}, element));
+  cases.push_back(sumCase(random, {300001}, {0}, "f32"));
+  expectKernels(cases);
 }
 
 // Sums of columns, as of the gradients of biases: columns by warps and less, rows by lanes, long ones by several

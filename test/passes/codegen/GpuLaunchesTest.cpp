@@ -95,6 +95,19 @@ TEST_F(GpuLaunches, KeepWhatReadsMore) {
   EXPECT_GE(made.scratchBytes, 2u * 40000 * 4);
 }
 
+// Rows that no vector divides are read in vectors, too; those that stay in registers need not be.
+TEST_F(GpuLaunches, ReadRaggedRowsInVectors) {
+  for (auto [length, isRagged] : {std::pair(40001, true), std::pair(40000, false), std::pair(4001, false)}) {
+    std::string rows = "tensor<512x" + std::to_string(length) + "xbf16>";
+    plan("dfg.graph @main(%x: " + rows + ") -> " + rows + " {\n%f = dfg.fusion %x : (" + rows + ") -> " + rows +
+         " {\n^bb0(%a: " + rows + "):\n%0 = dfg.softmax %a {dim = 1 : i64} : (" + rows + ") -> " + rows +
+         "\ndfg.yield %0 : " + rows + "\n}\ndfg.return %f : " + rows + "\n}\n");
+    ASSERT_EQ(made.launches.size(), 1u);
+    EXPECT_EQ(made.launches[0].ragged.has_value(), isRagged) << length;
+    EXPECT_EQ(made.launches[0].width, length % 4 == 0 || isRagged ? 4 : 1) << length;
+  }
+}
+
 // Both read the same and write something else; the second has its own iterations, of which no block may be missing:
 // seven rows of a column are divided among blocks.
 TEST_F(GpuLaunches, RunBesideOthersWithAllTheirBlocks) {

@@ -25,6 +25,14 @@ plan.native_kernel @softmax attributes {driver = "cuda"} {
   plan.yield %0 : tensor<64x1024xf32>
 }
 
+// Rows that begin anywhere between two multiples of a vector: all but their ends are read and written in vectors.
+// CHECK: plan.native_kernel @ragged attributes {driver = "cuda", launches = [#plan.gpu_launch<"[[RAGGED:[A-Za-z0-9_]*]]", blocks = 1024, threads = 928, shared_bytes = 0>], object = @gpu}
+plan.native_kernel @ragged attributes {driver = "cuda"} {
+^bb0(%x: tensor<1024x50257xbf16>):
+  %0 = dfg.log_softmax %x {dim = 1 : i64} : (tensor<1024x50257xbf16>) -> tensor<1024x50257xbf16>
+  plan.yield %0 : tensor<1024x50257xbf16>
+}
+
 // A sum of everything: blocks leave partial results in memory, which a second launch joins.
 // CHECK: plan.native_kernel @sum attributes {driver = "cuda", launches = [#plan.gpu_launch<"[[FIRST:[A-Za-z0-9_]*]]", {{.*}}>, #plan.gpu_launch<"[[SECOND:[A-Za-z0-9_]*]]", blocks = 1, {{.*}}>], object = @gpu, scratch_bytes = {{[1-9][0-9]*}} : i64}
 plan.native_kernel @sum attributes {driver = "cuda"} {
@@ -65,6 +73,10 @@ plan.native_kernel @processor {
 // CHECK-SAME: ld.global.nc.v4.b32
 // CHECK-SAME: shfl.sync.bfly
 // CHECK-SAME: bar.sync
+// CHECK-SAME: .visible .entry [[RAGGED]](
+// CHECK-SAME: ld.global.nc.b16
+// CHECK-SAME: ld.global.nc.v4.b32
+// CHECK-SAME: st.global.v4.b32
 // CHECK-SAME: .visible .entry [[FIRST]](
 // CHECK-SAME: .visible .entry [[SECOND]](
 // CHIP: plan.object @gpu triple = "nvptx64-nvidia-cuda" cpu = "sm_90" features = [] image = "{{.*}}.target sm_90
