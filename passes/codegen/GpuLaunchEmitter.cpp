@@ -218,12 +218,15 @@ void LaunchEmitter::emitWrittenLoop(ArrayRef<unsigned> steps, std::vector<Sums> 
   }
 }
 
-/// A round of which nothing is kept for later phases.
-void LaunchEmitter::emitRound(ArrayRef<unsigned> steps, const Round &round, std::vector<Sums> &sums) {
+/// Rounds of which nothing is kept for later phases; what they load is loaded before anything else happens to it.
+void LaunchEmitter::emitSideBySide(ArrayRef<unsigned> steps, MutableArrayRef<Round> rounds, std::vector<Sums> &sums) {
   innerValues.clear();
-  innerValues.resize(1);
+  innerValues.resize(rounds.size());
+  for (auto [number, round] : llvm::enumerate(rounds))
+    round.number = number;
   for (auto [step, sum] : llvm::zip(steps, sums))
-    emitStep(launch.steps[step], &round, &sum);
+    for (const Round &round : rounds)
+      emitStep(launch.steps[step], &round, &sum);
   innerValues.clear();
 }
 
@@ -252,7 +255,33 @@ void LaunchEmitter::emitRaggedEnds(ArrayRef<unsigned> steps, std::vector<Sums> &
     round.isValid =
         both(round.isValid, arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, split, n.constant(0)));
   round.indices = {n.min(index, n.constant(launch.innerSize - 1))};
-  emitRound(steps, round, sums);
+  emitSideBySide(steps, round, sums);
+}
+
+/// The rounds whose loads a thread should have under way at once, so that it does not wait for each: of what it reads
+/// along a row, within what may be written out.
+int64_t LaunchEmitter::roundsAhead(ArrayRef<unsigned> steps) const {
+  constexpr int64_t enoughBytes = 32, most = 4, mostOperations = 192;
+  if (!launch.innerFast)
+    return 1;
+  llvm::SmallDenseMap<unsigned, int64_t> bytes;
+  int64_t operations = 0;
+  for (unsigned number : steps) {
+    const GpuStep &step = launch.steps[number];
+    linalg::LinalgOp op = step.op;
+    op.getBlock()->walk([&](Operation *) { operations += launch.width; });
+    for (OpOperand &operand : op->getOpOperands())
+      if (const auto &access = step.accesses[operand.getOperandNumber()];
+          access && step.readsMemory(operand) && launch.fastLevel()->step(*access) != 0 && bases[access->buffer])
+        bytes[access->buffer] = launch.width * elementBytes(plan.buffers[access->buffer].element);
+  }
+  int64_t ofRound = 0;
+  for (auto [buffer, ofBuffer] : bytes)
+    ofRound += ofBuffer;
+  if (ofRound == 0)
+    return 1;
+  int64_t rounds = std::clamp<int64_t>(std::min(enoughBytes / ofRound, mostOperations / operations), 1, most);
+  return launch.rounds() >= 2 * rounds ? rounds : 1;
 }
 
 void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) {
@@ -261,12 +290,28 @@ void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) 
   int64_t perSplit = launch.unitsPerSplit();
   Value units = launch.ragged ? raggedUnits : n.constant(launch.innerUnits());
   Value start = n.mul(split, perSplit), end = split ? n.min(n.add(start, perSplit), units) : units;
+  if (int64_t ahead = roundsAhead(steps); ahead > 1) {
+    Value size = n.add(end, n.mul(start, -1));
+    // The last part of ragged rows may have nothing.
+    if (launch.ragged && start)
+      size = arith::MaxSIOp::create(builder, location, size, n.constant(0));
+    Value whole = n.mul(n.div(size, launch.lanes * ahead), launch.lanes * ahead);
+    whole = n.add(start, whole);
+    emitRounds(steps, sums, start, whole, ahead);
+    start = whole;
+  }
+  emitRounds(steps, sums, start, end, 1);
+}
+
+/// The lane's units from `start` on, `ahead` of them in each iteration.
+void LaunchEmitter::emitRounds(ArrayRef<unsigned> steps, std::vector<Sums> &sums, Value start, Value end,
+                               int64_t ahead) {
   SmallVector<Value> carried;
   for (const Sums &sum : sums)
     for (const Elements &values : sum)
       llvm::append_range(carried, values);
-  auto loop =
-      scf::ForOp::create(builder, location, n.orZero(n.add(start, lane)), end, n.constant(launch.lanes), carried);
+  auto loop = scf::ForOp::create(builder, location, n.orZero(n.add(start, lane)), end, n.constant(launch.lanes * ahead),
+                                 carried);
   auto assign = [&](ValueRange values) {
     size_t next = 0;
     for (Sums &sum : sums)
@@ -281,7 +326,10 @@ void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) 
     else
       builder.setInsertionPointToEnd(loop.getBody());
     assign(loop.getRegionIterArgs());
-    emitRound(steps, roundAt(loop.getInductionVar()), sums);
+    SmallVector<Round> rounds;
+    for (int64_t i = 0; i < ahead; ++i)
+      rounds.push_back(roundAt(n.add(loop.getInductionVar(), i * launch.lanes)));
+    emitSideBySide(steps, rounds, sums);
     if (!carried.empty()) {
       SmallVector<Value> results;
       for (const Sums &sum : sums)

@@ -49,7 +49,10 @@ private:
   void emitPhase(unsigned phase);
   void emitWrittenLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
   void emitLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
-  void emitRound(llvm::ArrayRef<unsigned> steps, const Round &round, std::vector<Sums> &sums);
+  void emitRounds(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums, mlir::Value start, mlir::Value end,
+                  int64_t ahead);
+  void emitSideBySide(llvm::ArrayRef<unsigned> steps, llvm::MutableArrayRef<Round> rounds, std::vector<Sums> &sums);
+  int64_t roundsAhead(llvm::ArrayRef<unsigned> steps) const;
   void findRaggedUnits();
   void emitRaggedEnds(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
   Round roundAt(mlir::Value unit) const;

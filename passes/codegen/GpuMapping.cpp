@@ -240,6 +240,9 @@ static void chooseLanesOfRows(GpuLaunch &launch) {
     if (fits(2 * rounds))
       return;
   }
+  // Where a row does not stay in registers, others are loaded while a block waits at the end of a phase.
+  if (!fits(llvm::divideCeil(units, launch.lanes)) && launch.outerSize >= 2 * launch.processors)
+    launch.lanes = 2 * usualBlock;
 }
 
 /// As many groups side by side as a warpThreads has threads, and several lanes where there are few groups.
