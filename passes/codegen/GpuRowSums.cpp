@@ -9,7 +9,7 @@
 
 #include "passes/codegen/GpuRowSums.h"
 
-#include "passes/codegen/GpuSteps.h"
+#include "passes/codegen/NestBody.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

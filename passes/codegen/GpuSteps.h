@@ -9,9 +9,6 @@
 
 namespace cleave {
 
-/// The operation that joins an iteration with the result so far, where that is all that becomes of both; else null.
-mlir::Operation *joinIn(mlir::linalg::LinalgOp op, unsigned result);
-
 /// The value that a tensor has everywhere; null where nobody knows one.
 mlir::TypedAttr splatOf(mlir::Value tensor);
 

@@ -4,6 +4,8 @@
 
 #include "passes/codegen/NativeLevels.h"
 
+#include "passes/codegen/NestBody.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -40,10 +42,20 @@ static double innermostCost(const Nest &nest, const Level &level) {
   return cost;
 }
 
+/// Whether a level may run inside of all others: of a reduction in order, as that to the first largest element, only
+/// the last.
+static bool mayBeInnermost(const Nest &nest, ArrayRef<Level> levels, unsigned level) {
+  auto isReduction = [&](const Level &each) { return nest.reduction[each.loops[0]]; };
+  linalg::LinalgOp op = nest.op;
+  auto joins = [&](unsigned result) { return joinIn(op, result) != nullptr; };
+  return !isReduction(levels[level]) || llvm::all_of(llvm::seq(op->getNumResults()), joins) ||
+         llvm::none_of(levels.drop_front(level + 1), isReduction);
+}
+
 unsigned bestInnermost(const Nest &nest, ArrayRef<Level> levels) {
   unsigned best = levels.size() - 1;
   for (unsigned i = levels.size(); i-- > 0;)
-    if (innermostCost(nest, levels[i]) < innermostCost(nest, levels[best]))
+    if (mayBeInnermost(nest, levels, i) && innermostCost(nest, levels[i]) < innermostCost(nest, levels[best]))
       best = i;
   return best;
 }

@@ -4,11 +4,24 @@
 
 #include "passes/codegen/NestBody.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 
 namespace cleave {
+
+Operation *joinIn(linalg::LinalgOp op, unsigned result) {
+  Block *body = op.getBlock();
+  BlockArgument soFar = op.getMatchingBlockArgument(op.getDpsInitOperand(result));
+  Operation *join = body->getTerminator()->getOperand(result).getDefiningOp();
+  if (!join || join->getBlock() != body || !soFar.hasOneUse() || *soFar.user_begin() != join ||
+      join->getNumOperands() != 2 || !join->hasOneUse())
+    return nullptr;
+  bool joins = isa<arith::AddFOp, arith::MulFOp, arith::MaximumFOp, arith::MinimumFOp, arith::AddIOp, arith::MulIOp,
+                   arith::MaxSIOp, arith::MinSIOp, arith::AndIOp, arith::OrIOp>(join);
+  return joins ? join : nullptr;
+}
 
 /// Inside the loops of a body.
 static void replaceReads(OpBuilder &builder, Operation *cloned, const BodySource &source) {

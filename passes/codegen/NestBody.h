@@ -23,6 +23,10 @@ struct BodySource {
 llvm::SmallVector<mlir::Value> writeBody(mlir::OpBuilder &builder, mlir::linalg::LinalgOp op, mlir::IRMapping &mapping,
                                          const BodySource &source);
 
+/// The operation that joins an iteration of a reduction with the result so far, where that is all that becomes of both
+/// and iterations may be joined in any order; else null.
+mlir::Operation *joinIn(mlir::linalg::LinalgOp op, unsigned result);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_CODEGEN_NESTBODY_H

@@ -164,7 +164,8 @@ TEST(Training, PoolGradient) {
 }
 
 // Positions that many windows cover; windows of more elements than a byte counts; strides and dilations with a divisor
-// in common, with none, and larger than each other; windows with several NaN.
+// in common, with none, and larger than each other; fewer windows than elements of theirs at a position, and only one;
+// windows with several NaN.
 TEST(Training, PoolGradientOfWideWindows) {
   struct Dim {
     int64_t window, stride, dilation, before, after, input;
@@ -175,6 +176,8 @@ TEST(Training, PoolGradientOfWideWindows) {
                                        {{5, 2, 3, 4, 1, 17}, {4, 5, 2, 0, 3, 23}},
                                        {{5, 4, 6, 2, 2, 30}, {3, 6, 4, 1, 1, 19}},
                                        {{2, 2, 1, 0, 0, 8}, {2, 2, 1, 0, 0, 6}},
+                                       {{9, 3, 2, 0, 0, 20}, {4, 1, 3, 0, 0, 11}},
+                                       {{7, 1, 1, 0, 0, 7}, {5, 2, 1, 0, 0, 5}},
                                        {{7, 3, 7, 6, 6, 45}}}) {
     Windows windows(random, 0);
     for (const Dim &dim : dims) {
@@ -191,7 +194,7 @@ TEST(Training, PoolGradientOfWideWindows) {
         if (auto kernelCase = poolCase(random, windows, kind, element, kind == "max" ? 9 : 0))
           cases.push_back(std::move(*kernelCase));
   }
-  EXPECT_EQ(cases.size(), 30U);
+  EXPECT_EQ(cases.size(), 42U);
   expectKernels(cases);
 }
 
