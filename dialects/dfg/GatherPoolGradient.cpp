@@ -22,7 +22,8 @@ namespace cleave::dfg {
 namespace {
 
 /// In one dimension, the windows that cover a position p of the padded input: element k of a window lies there where
-/// p - k * dilation is a multiple of the stride. Such k are a fixed distance apart.
+/// p - k * dilation is a multiple of the stride. Such k are a fixed distance apart. Where there are few windows in all,
+/// each is asked.
 class CoveringWindows {
 public:
   /// A window that covers a position, and the number of its element there; where `isThere` does not hold, some window.
@@ -37,18 +38,21 @@ public:
   }
 
   int64_t getWindowSize() const { return dim.window; }
-  /// The windows that cover a position at most.
-  int64_t most() const { return llvm::divideCeil(dim.window, distance); }
+  /// How often `find` has to be asked.
+  int64_t most() const { return std::min(windows, elementsAt()); }
   /// The i-th window, in their order, that covers a position of the input.
   Found find(const ElementBuilder &e, Value position, Value i) const;
   /// Whether all numbers that `find` computes fit 32 bits.
   bool isSmall() const {
     constexpr int64_t limit = int64_t(1) << 30, factorLimit = int64_t(1) << 15;
     return dim.input + dim.before < limit && windows < limit && distance < factorLimit &&
-           dim.window < limit / dim.dilation - distance;
+           dim.window < limit / dim.dilation - distance && windows < limit / dim.stride;
   }
 
 private:
+  /// The elements of windows that may lie at one position.
+  int64_t elementsAt() const { return llvm::divideCeil(dim.window, distance); }
+
   PoolDim dim;
   /// How many there are, the greatest common divisor of stride and dilation, and the distance between elements.
   int64_t windows, common, distance;
@@ -96,11 +100,19 @@ CoveringWindows::Found CoveringWindows::find(const ElementBuilder &e, Value posi
     return divisor == 1 ? number(0) : arith::RemUIOp::create(builder, location, value, number(divisor)).getResult();
   };
   Value padded = e.add(position, number(dim.before));
+  if (windows <= elementsAt()) {
+    Value distant = e.sub(padded, e.mul(i, number(dim.stride)));
+    Value inside = e.max(distant, number(0)), element = quotient(inside, dim.dilation);
+    Value isThere = e.min(e.lessOrEqual(number(0), distant), e.less(element, number(dim.window)));
+    if (dim.dilation > 1)
+      isThere = e.min(isThere, e.equal(remainder(inside, dim.dilation), number(0)));
+    return {i, element, isThere};
+  }
   Value smallest = remainder(quotient(padded, common), distance);
   if (inverse != 1)
     smallest = remainder(e.mul(smallest, number(inverse)), distance);
   // The later a window, the earlier its element.
-  Value element = e.add(smallest, e.mul(e.sub(number(most() - 1), i), number(distance)));
+  Value element = e.add(smallest, e.mul(e.sub(number(elementsAt() - 1), i), number(distance)));
   Value start = e.sub(padded, e.mul(element, number(dim.dilation)));
   Value window = quotient(e.max(start, number(0)), dim.stride);
   Value isThere = e.min(e.less(element, number(dim.window)), e.lessOrEqual(number(0), start));

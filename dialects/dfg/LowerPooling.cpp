@@ -186,7 +186,7 @@ Value averageShares(const PoolLoops &loops, PoolGradientOp op, Value cotangent) 
 bool isPartition(PoolGradientOp op) {
   ArrayRef<int64_t> narrow = tensorType(op.getCotangent()).getShape(), wide = tensorType(op.getResult()).getShape();
   for (size_t i = 0; i < op.getWindow().size(); ++i)
-    if (op.getStrides()[i] != op.getWindow()[i] || op.getDilations()[i] != 1 ||
+    if ((op.getStrides()[i] != op.getWindow()[i] && narrow[i + 2] != 1) || op.getDilations()[i] != 1 ||
         narrow[i + 2] * op.getWindow()[i] != wide[i + 2])
       return false;
   return llvm::all_of(op.getPads(), [](int64_t pad) { return pad == 0; });
