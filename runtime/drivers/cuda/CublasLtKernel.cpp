@@ -433,18 +433,17 @@ Error CublasLtKernel::multiplyCopies(void *const *arguments, void *workspace, st
     if (from == to)
       continue;
     places[i] = aligned(next);
-    next = static_cast<std::byte *>(places[i]) + bytesOf(to, problem.batches);
+    next = static_cast<std::byte *>(places[i]) + bytesOf(to);
     if (i == 2)
       continue;
-    if (Error error = operandRows.enqueue(matrices[i], places[i], rowsOfCopy(from, to, problem.batches), stream))
+    if (Error error = operandRows.enqueue(matrices[i], places[i], rowsOfOperand(from, to), stream))
       return error;
   }
   if (Error error = multiply(arguments, workspace, places, stream, with))
     return error;
   return places[2] == matrices[2]
              ? Error::success()
-             : resultRows.enqueue(places[2], matrices[2], rowsOfCopy(problem.result, whole.result, problem.batches),
-                                  stream);
+             : resultRows.enqueue(places[2], matrices[2], rowsOfResult(problem.result, whole.result), stream);
 }
 
 } // namespace

@@ -45,17 +45,25 @@ std::vector<CublasLtWay> cublasLtWays(const CublasProblem &problem, uint64_t scr
   auto copied = problem.aligned();
   if (!copied || scratchBytes < problem.workspaceBytes())
     return ways;
-  for (CublasLtWay &way : waysOf(*copied)) {
-    way.isAligned = true;
-    ways.push_back(std::move(way));
-  }
+  // A bias has no value for the rows that are too many.
+  CublasLtWay way = ways.back();
+  way.isAligned = true;
+  way.problem = *copied;
+  way.problem.activation = CublasProblem::Activation::None;
+  way.problem.bias = way.problem.activationInput = -1;
+  ways.push_back(std::move(way));
   return ways;
 }
 
-CudaRowsDesc rowsOfCopy(const CublasMatrix &source, const CublasMatrix &target, int64_t batches) {
-  return {static_cast<uint64_t>(source.columns * (target.batchStride == 0 ? 1 : batches)),
-          static_cast<uint64_t>(source.rows), static_cast<uint64_t>(source.leading),
-          static_cast<uint64_t>(target.leading)};
+CudaRowsDesc rowsOfOperand(const CublasMatrix &operand, const CublasMatrix &copy) {
+  auto wide = [](int64_t size) { return static_cast<uint64_t>(size); };
+  return {wide(operand.columns), wide(operand.rows), wide(operand.leading),
+          wide(copy.leading),    wide(copy.columns), wide(copy.leading)};
+}
+
+CudaRowsDesc rowsOfResult(const CublasMatrix &copy, const CublasMatrix &result) {
+  auto rows = static_cast<uint64_t>(result.columns), width = static_cast<uint64_t>(result.rows);
+  return {rows, width, static_cast<uint64_t>(copy.leading), static_cast<uint64_t>(result.leading), rows, width};
 }
 
 } // namespace cleave::runtime

@@ -21,12 +21,13 @@ struct CublasLtWay {
   bool isAligned = false;
 };
 
-/// All ways, in the order in which they are tried: that with the least left first; then, where a workspace of
-/// `scratchBytes` has room for copies, the same with them.
+/// All ways, in the order in which they are tried: that with the least left first; last, where a workspace of
+/// `scratchBytes` has room for copies, the product of these with all else left.
 std::vector<CublasLtWay> cublasLtWays(const CublasProblem &problem, uint64_t scratchBytes);
 
-/// The copy of a batch of matrices from where they lie as `source` says to where `target` does.
-CudaRowsDesc rowsOfCopy(const CublasMatrix &source, const CublasMatrix &target, int64_t batches);
+/// The copy of an operand to a larger matrix with zeros around it, and of the result back from one.
+CudaRowsDesc rowsOfOperand(const CublasMatrix &operand, const CublasMatrix &copy);
+CudaRowsDesc rowsOfResult(const CublasMatrix &copy, const CublasMatrix &result);
 
 } // namespace cleave::runtime
 

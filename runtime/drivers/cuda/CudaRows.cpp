@@ -36,11 +36,13 @@ Error CudaRows::enqueue(const void *source, void *target, const CudaRowsDesc &de
                        desc.rows,
                        desc.width,
                        desc.sourceDistance,
-                       desc.targetDistance};
+                       desc.targetDistance,
+                       desc.allRows,
+                       desc.allWidth};
   void *addresses[std::size(values)];
   for (size_t i = 0; i != std::size(values); ++i)
     addresses[i] = &values[i];
-  uint64_t pieces = desc.rows * ((desc.width + cudaRowPiece - 1) / cudaRowPiece);
+  uint64_t pieces = desc.allRows * ((desc.allWidth + cudaRowPiece - 1) / cudaRowPiece);
   auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(pieces, 1, mostBlocks));
   cudaError_t status = cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks),
                                               dim3(cudaRowThreads), addresses, 0, stream);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Copies of rows on a GPU to where they lie at another distance from each other: so a product's matrices get columns at
-// addresses that matrix units read 16 bytes at once from.
+// Copies of rows on a GPU to where they lie at another distance from each other, with zeros around them: so a product's
+// matrices get sizes and addresses of which matrix units read 16 bytes at once.
 
 #ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAROWS_H
 #define CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAROWS_H
@@ -11,9 +11,10 @@
 
 namespace cleave::runtime {
 
-/// `rows` rows of `width` elements, in elements at these distances.
+/// `rows` rows of `width` elements, in elements at these distances. The target gets `allRows` rows of `allWidth`, zeros
+/// where the source has none.
 struct CudaRowsDesc {
-  uint64_t rows = 0, width = 0, sourceDistance = 0, targetDistance = 0;
+  uint64_t rows = 0, width = 0, sourceDistance = 0, targetDistance = 0, allRows = 0, allWidth = 0;
 };
 
 class CudaRows {

@@ -153,13 +153,14 @@ struct Product {
     return needsBias && !isAligned(operation.bias()) ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
   }
 
-  /// Whether all columns begin at multiples of 16 bytes.
+  /// Whether all columns have and begin at multiples of 16 bytes.
   bool hasAlignedColumns() const {
     auto isMultiple = [](const Layout &matrix, int64_t distance) {
       return distance * static_cast<int64_t>(runtime::elementBytes(matrix.element())) % 16 == 0;
     };
     auto isEven = [&](const Layout &matrix) {
-      return isMultiple(matrix, matrix.leading) && (matrix.batches() == 1 || isMultiple(matrix, matrix.stride()));
+      return isMultiple(matrix, matrix.rows) && isMultiple(matrix, matrix.leading) &&
+             (matrix.batches() == 1 || isMultiple(matrix, matrix.stride()));
     };
     return isEven(a) && isEven(b) && isEven(d);
   }

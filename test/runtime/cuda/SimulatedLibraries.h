@@ -48,7 +48,8 @@ struct LibraryRefusals {
   std::set<int64_t> runningEngines = {};
   /// Milliseconds that an activation in a product's routine takes.
   double activationTime = 0;
-  /// Milliseconds that a product of matrices takes in addition whose columns are not all at multiples of 16 bytes.
+  /// Milliseconds that a product of matrices takes in addition whose columns do not all have, and begin at,
+  /// multiples of 16 bytes.
   double misalignmentTime = 0;
   /// How cuBLASLt says it: also as an invalid value.
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;

@@ -208,9 +208,8 @@ Error Reader::readPostOps() {
 
 } // namespace
 
-uint64_t bytesOf(const CublasMatrix &matrix, int64_t batches) {
-  auto one = static_cast<uint64_t>(matrix.leading * matrix.columns) * elementBytes(matrix.element);
-  return matrix.batchStride == 0 ? one : one * batches;
+uint64_t bytesOf(const CublasMatrix &matrix) {
+  return static_cast<uint64_t>(matrix.leading * matrix.columns) * elementBytes(matrix.element);
 }
 
 uint64_t CublasProblem::productBytes() const {
@@ -226,31 +225,43 @@ uint64_t CublasProblem::workspaceBytes() const {
   if (auto copied = aligned())
     for (auto matrix : {&CublasProblem::left, &CublasProblem::right, &CublasProblem::result})
       if (copied.value().*matrix != this->*matrix)
-        bytes += bytesOf(copied.value().*matrix, batches) + workspaceAlignment;
+        bytes += bytesOf(copied.value().*matrix) + workspaceAlignment;
   return bytes;
 }
 
 std::optional<CublasProblem> CublasProblem::aligned() const {
-  // Other float32 is multiplied element by element.
-  if (!tf32 && left.element != ElementType::BF16)
+  // Other float32 is multiplied element by element. Batches that are worth it are rare.
+  if ((!tf32 && left.element != ElementType::BF16) || batches != 1)
     return std::nullopt;
   CublasProblem copied = *this;
+  auto isEven = [](const CublasMatrix &matrix) {
+    int64_t multiple = matrixUnitBytes / static_cast<int64_t>(elementBytes(matrix.element));
+    return matrix.rows % multiple == 0 && matrix.leading % multiple == 0;
+  };
+  const int64_t multiple = matrixUnitBytes / static_cast<int64_t>(elementBytes(left.element));
+  auto roundUp = [&](int64_t &size) { size = (size + multiple - 1) / multiple * multiple; };
+  if (!isEven(left))
+    roundUp(left.transposed ? copied.depth : copied.rows);
+  if (!isEven(right))
+    roundUp(right.transposed ? copied.columns : copied.depth);
+  if (!isEven(result))
+    roundUp(copied.rows);
   uint64_t bytes = 0;
-  for (CublasMatrix *matrix : {&copied.left, &copied.right, &copied.result}) {
-    int64_t multiple = matrixUnitBytes / static_cast<int64_t>(elementBytes(matrix->element));
-    if (matrix->leading % multiple == 0 && matrix->batchStride % multiple == 0)
-      continue;
-    // Matrices that follow each other with a gap are no batch of rows.
-    if (matrix->batchStride != 0 && matrix->batchStride != matrix->leading * matrix->columns)
-      return std::nullopt;
-    matrix->leading = (matrix->rows + multiple - 1) / multiple * multiple;
-    if (matrix->batchStride != 0)
-      matrix->batchStride = matrix->leading * matrix->columns;
-    bytes += bytesOf(*matrix, batches);
-  }
+  auto copy = [&](CublasMatrix &matrix, int64_t newRows, int64_t newColumns) {
+    if (matrix.transposed)
+      std::swap(newRows, newColumns);
+    if (isEven(matrix) && matrix.rows == newRows && matrix.columns == newColumns)
+      return;
+    matrix.rows = matrix.leading = newRows;
+    matrix.columns = newColumns;
+    bytes += bytesOf(matrix);
+  };
+  copy(copied.left, copied.rows, copied.depth);
+  copy(copied.right, copied.depth, copied.columns);
+  copy(copied.result, copied.rows, copied.columns);
   if (bytes == 0 || (copied.result != result && (added >= 0 || activationInput >= 0)))
     return std::nullopt;
-  double operations = 2.0 * rows * columns * depth * batches;
+  double operations = 2.0 * rows * columns * depth;
   return operations < operationsPerCopiedByte * bytes ? std::nullopt : std::optional(copied);
 }
 

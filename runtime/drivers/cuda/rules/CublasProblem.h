@@ -68,15 +68,17 @@ struct CublasProblem {
   /// That, and the copies of `aligned`, if there is one.
   uint64_t workspaceBytes() const;
 
-  /// The same product of copies of those matrices whose columns do not begin at multiples of 16 bytes, as a vocabulary
-  /// of 50,257 makes them: matrix units read 16 bytes at once, and without that reach a sixth of their rate (measured
-  /// on an H200 in bfloat16: 124 of 790 Tflop/s). None where nothing is to be copied, where the copies would take
-  /// longer than they save, or where something is added to a result that would be one.
+  /// The same product of copies in which the sizes along which matrices lie in one piece are multiples of 16 bytes,
+  /// with zeros behind: a vocabulary of 50,257 is none, and matrix units, which read 16 bytes at once, reach a sixth of
+  /// their rate with it (measured on an H200 in bfloat16: 124 of 790 Tflop/s; columns that only begin at such multiples
+  /// did not help). None where nothing is to be copied, where the copies would take longer than they save, where
+  /// something is added to a result that would be one, and for batches. A bias and an activation are
+  /// not meant for what is too much of the result.
   std::optional<CublasProblem> aligned() const;
 };
 
-/// The bytes of all matrices of a batch of `batches`, with what lies between their columns.
-uint64_t bytesOf(const CublasMatrix &matrix, int64_t batches);
+/// The bytes of one matrix, with what lies between its columns.
+uint64_t bytesOf(const CublasMatrix &matrix);
 
 /// Status::Unsupported where the rules do not allow it, Status::Rejected where the description contradicts itself.
 /// Its types are valid.
