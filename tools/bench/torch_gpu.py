@@ -9,6 +9,7 @@
 #   python3 tools/bench/torch_gpu.py gpt --serve             # answers "train compiled 20" on standard input by a line
 #   python3 tools/bench/torch_gpu.py gpt --dtype bf16
 #   python3 tools/bench/torch_gpu.py rates                   # matrix products and copies of this GPU
+#   python3 tools/bench/torch_gpu.py convolutions --tf32     # all of a ResNet-50's, by themselves
 #   python3 tools/bench/torch_gpu.py gpt --parameters        # how many parameters the model has
 #   python3 tools/bench/torch_gpu.py gpt --device cpu --tiny # small sizes, to test this script
 #
@@ -288,6 +289,65 @@ def rates(device, tiny):
     return found
 
 
+#===-- convolutions -----------------------------------------------------------------------------------------------===#
+
+
+def convolution_counts(tiny):
+    """How often ResNet-50 has each convolution: channels before and after, rows before, window, stride."""
+    counts = collections.Counter({(3, 64, 224, 7, 2): 1})
+    channels = 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        inner, rows = 64 << stage, (56, 56, 28, 14)[stage]
+        for block in range(blocks):
+            stride = 2 if block == 0 and stage else 1
+            counts[channels, inner, rows, 1, 1] += 1
+            counts[inner, inner, rows, 3, stride] += 1
+            counts[inner, 4 * inner, rows // stride, 1, 1] += 1
+            if block == 0:
+                counts[channels, 4 * inner, rows, 1, stride] += 1
+            channels, rows = 4 * inner, rows // stride
+    return {shape: 1 for shape in list(counts)[:3]} if tiny else counts
+
+
+def convolutions(device, tiny, batch=32):
+    """Milliseconds of all convolutions of a training step of ResNet-50 by themselves: forward, gradients of data (but
+    for the images') and of weights, by layout and whether they may differ from run to run."""
+    def milliseconds(work):
+        if device != "cuda":
+            begin = time.perf_counter()
+            work()
+            return 1e3 * (time.perf_counter() - begin)
+        taken = []
+        for _ in range(4):  # the first one searches
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            for _ in range(5):
+                work()
+            end.record()
+            end.synchronize()
+            taken.append(begin.elapsed_time(end) / 5)
+        return min(taken[1:])
+
+    batch, found = 2 if tiny else batch, {}
+    for name, layout, deterministic in (("channels first", torch.contiguous_format, False),
+                                        ("channels first, deterministic", torch.contiguous_format, True),
+                                        ("channels last", torch.channels_last, False)):
+        torch.backends.cudnn.deterministic = deterministic
+        sums = [0.0, 0.0, 0.0]
+        for (before, after, rows, window, stride), count in convolution_counts(tiny).items():
+            lay = [stride, stride], [window // 2, window // 2], [1, 1]
+            x = torch.randn(batch, before, rows, rows, device=device).contiguous(memory_format=layout)
+            w = torch.randn(after, before, window, window, device=device).contiguous(memory_format=layout)
+            dy = torch.randn_like(functional.conv2d(x, w, None, *lay)).contiguous(memory_format=layout)
+            sums[0] += count * milliseconds(lambda: functional.conv2d(x, w, None, *lay))
+            for index, wanted in ((1, [True, False, False]), (2, [False, True, False])):
+                if index == 2 or before != 3:
+                    sums[index] += count * milliseconds(lambda: torch.ops.aten.convolution_backward(
+                        dy, x, w, None, *lay, False, [0, 0], 1, wanted))
+        found[name] = [round(value, 3) for value in sums]
+    return found
+
+
 #===-- command line -----------------------------------------------------------------------------------------------===#
 
 
@@ -323,7 +383,7 @@ def serve(peer, works):
 
 def main():
     parser = argparse.ArgumentParser(description="measures PyTorch beside Cleave")
-    parser.add_argument("models", nargs="+", choices=["resnet50", "gpt", "lstm", "rates"])
+    parser.add_argument("models", nargs="+", choices=["resnet50", "gpt", "lstm", "rates", "convolutions"])
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes")
     parser.add_argument("--steps", type=int, default=20)
@@ -346,8 +406,9 @@ def main():
     if options.serve and len(options.models) != 1:
         sys.exit(f"error: --serve expects one model, got {len(options.models)}")
     for name in options.models:
-        if name == "rates":
-            print(json.dumps(rates(options.device, options.tiny)), flush=True)
+        if name in ("rates", "convolutions"):
+            measure = rates if name == "rates" else convolutions
+            print(json.dumps(measure(options.device, options.tiny)), flush=True)
             continue
         peer = Peer(name, options.device, options.tiny, options.dtype, options.variants)
         if options.serve:
