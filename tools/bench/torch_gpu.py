@@ -11,6 +11,7 @@
 #   python3 tools/bench/torch_gpu.py rates                   # matrix products and copies of this GPU
 #   python3 tools/bench/torch_gpu.py convolutions --tf32     # all of a ResNet-50's, by themselves
 #   python3 tools/bench/torch_gpu.py gpt --parameters        # how many parameters the model has
+#   python3 tools/bench/torch_gpu.py gpt --device cpu --processor --threads 2
 #   python3 tools/bench/torch_gpu.py gpt --device cpu --tiny # small sizes, to test this script
 #
 # Images have the layout, channels first or last, in which a training step takes less; on GPUs the optimizer is one
@@ -124,14 +125,17 @@ class Lstm(nn.Module):
 Workload = collections.namedtuple("Workload", "make batch values classes perStep optimizer")
 
 
-def workload(name, tiny):
-    """The sizes of tools/gpu_test/cases.py, or such as any processor computes at once."""
+def workload(name, size):
+    """The sizes of tools/gpu_test/cases.py ("gpu"), such as a processor computes in a second or two ("processor", those
+    of tools/bench/training.py), or at once ("tiny")."""
+    tiny = size == "tiny"
     if name == "resnet50":
         sizes = (10, (1, 1, 1, 1)) if tiny else (1000, (3, 4, 6, 3))
-        return Workload(lambda: resnet50(*sizes), (2, 3, 32, 32) if tiny else (32, 3, 224, 224), 0,
+        batch = {"gpu": 32, "processor": 8, "tiny": 2}[size]
+        return Workload(lambda: resnet50(*sizes), (batch, 3, 32, 32) if tiny else (batch, 3, 224, 224), 0,
                         sizes[0], False, (torch.optim.SGD, {"lr": 0.01, "momentum": 0.9}))
     if name == "gpt":
-        sizes = (2, 32, 4, 16, 50) if tiny else (12, 768, 12, 1024, 50257)
+        sizes = {"gpu": (12, 768, 12, 1024, 50257), "processor": (6, 512, 8, 128, 8192), "tiny": (2, 32, 4, 16, 50)}[size]
         return Workload(lambda: Gpt(*sizes), (2 if tiny else 8, sizes[3]), sizes[4], sizes[4], True,
                         (torch.optim.Adam, {"lr": 1e-4}))
     sizes = (2, 16, 50) if tiny else (2, 650, 10000)
@@ -151,9 +155,9 @@ VARIANTS = ("eager", "compiled", "graphs")
 class Peer:
     """A model with its data, and steps of it by work ("inference", "train") and variant."""
 
-    def __init__(self, name, device, tiny, dtype="f32", variants=VARIANTS):
+    def __init__(self, name, device, size, dtype="f32", variants=VARIANTS, layout=None):
         torch.manual_seed(1)
-        self.device, self.load, self.narrow = device, workload(name, tiny), dtype == "bf16"
+        self.device, self.load, self.narrow = device, workload(name, size), dtype == "bf16"
         self.model = self.load.make()
         for parameter in self.model.parameters():
             if parameter.dim() > 1:
@@ -175,15 +179,19 @@ class Peer:
             self.inputs, self.labels = self.inputs.pin_memory(), self.labels.pin_memory()
         self.about = {"fused": bool(one_kernel(self.load.optimizer[0], device))}
         if len(shape) == 4:
-            self.about["layout"] = self.choose_layout()
+            self.about["layout"] = self.choose_layout(layout)
 
     def make_optimizer(self):
         kind, settings = self.load.optimizer
         self.optimizer = kind(self.model.parameters(), **settings, **one_kernel(kind, self.device))
 
-    def choose_layout(self):
-        """Lays the model's images and filters as the faster of eager training steps has them, and names it."""
+    def choose_layout(self, wanted):
+        """Lays the model's images and filters as the faster of eager training steps has them, unless one is wanted, and
+        names it."""
         layouts = {"channels first": torch.contiguous_format, "channels last": torch.channels_last}
+        if wanted:
+            self.lay(layouts[wanted])
+            return wanted
         taken = {}
         for name, layout in layouts.items():
             self.lay(layout)
@@ -385,7 +393,11 @@ def main():
     parser = argparse.ArgumentParser(description="measures PyTorch beside Cleave")
     parser.add_argument("models", nargs="+", choices=["resnet50", "gpt", "lstm", "rates", "convolutions"])
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--tiny", action="store_true", help="small sizes")
+    parser.add_argument("--tiny", action="store_const", dest="size", const="tiny", default="gpu", help="small sizes")
+    parser.add_argument("--processor", action="store_const", dest="size", const="processor",
+                        help="sizes for a processor")
+    parser.add_argument("--threads", type=int, help="of a processor")
+    parser.add_argument("--layout", choices=["channels first", "channels last"], help="of images; else the faster one")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--serve", action="store_true", help="one model; answer lines of standard input")
     parser.add_argument("--tf32", action="store_true", help="round products of float32")
@@ -395,11 +407,13 @@ def main():
     parser.add_argument("--parameters", action="store_true", help="count parameters instead")
     options = parser.parse_args()
     if options.parameters:
-        print(json.dumps({name: sum(p.numel() for p in workload(name, options.tiny).make().parameters())
+        print(json.dumps({name: sum(p.numel() for p in workload(name, options.size).make().parameters())
                           for name in options.models}))
         return
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("error: expected a GPU that PyTorch can use, got none; --device cpu --tiny tests this script")
+    if options.threads:
+        torch.set_num_threads(options.threads)
     round_products(options.tf32)
     torch.backends.cudnn.benchmark = True
     works = [options.only] if options.only else ["inference", "train"]
@@ -408,9 +422,9 @@ def main():
     for name in options.models:
         if name in ("rates", "convolutions"):
             measure = rates if name == "rates" else convolutions
-            print(json.dumps(measure(options.device, options.tiny)), flush=True)
+            print(json.dumps(measure(options.device, options.size == "tiny")), flush=True)
             continue
-        peer = Peer(name, options.device, options.tiny, options.dtype, options.variants)
+        peer = Peer(name, options.device, options.size, options.dtype, options.variants, options.layout)
         if options.serve:
             serve(peer, works)
             continue

@@ -4,7 +4,7 @@
 # Measures training against PyTorch and against the ceilings of two devices, and writes the tables of docs/training.md.
 # Run it on an idle machine.
 #
-#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|data|pipeline|utilisation|steady]
+#   python3 tools/bench/training.py [--write] [--rounds N] [--only peer|models|data|pipeline|utilisation|steady]
 #
 # Prints the tables; --write puts them into docs/training.md, between its marks. $CLEAVE_BIN names the programs' folder
 # (build/bin), $CLEAVE_SHARED the folder with data/fashion-mnist (../shared); without it a set of random images of the
@@ -29,6 +29,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__f
 CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
 DATA = os.path.join(os.environ.get("CLEAVE_SHARED", os.path.join(REPOSITORY, "..", "shared")), "data", "fashion-mnist")
 PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_lenet.py")
+MODEL_PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_gpu.py")
 PAGE = os.path.join(REPOSITORY, "docs", "training.md")
 BATCH = 256
 SAMPLES = 60000
@@ -172,6 +173,53 @@ format, torch.jit, {BATCH // 32} microbatches) the one that was fastest in a tri
 microbatches of 32."""
 
 
+# The models of tools/bench/torch_gpu.py with its sizes for processors: flags of cleave zoo, flags of the step, steps.
+MODELS = {
+    "resnet50": (["--batch", 8], ["--optimizer", "momentum", "--learning-rate", 0.01], 5),
+    "gpt": (["--batch", 8, "--layers", 6, "--hidden", 512, "--heads", 8, "--sequence", 128, "--vocabulary", 8192],
+            ["--optimizer", "adam", "--learning-rate", 0.0001], 10),
+    "lstm": (["--batch", 20], ["--optimizer", "sgd", "--learning-rate", 0.1], 10),
+}
+
+
+def model_peer(name, threads, steps, layout=None):
+    """PyTorch's answer for a training step."""
+    environment = {**openblas.settings(), **os.environ, "OMP_NUM_THREADS": str(threads),
+                   "OPENBLAS_NUM_THREADS": str(threads)}
+    done = subprocess.run(["/usr/bin/python3", MODEL_PEER, name, "--device", "cpu", "--processor", "--threads",
+                           str(threads), "--steps", str(steps), "--only", "train", "--variants", "eager",
+                           *(["--layout", layout] if layout else [])], capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"PyTorch's {name} failed: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def models_against_peer(folder, rounds):
+    """Training steps of three models on the same number of threads, in turns."""
+    rows = ["| model | threads | Cleave ms | PyTorch ms | Cleave / PyTorch | PyTorch's layout |", "|---|---:|---:|---:|---:|---|"]
+    for name, (sizes, how, steps) in MODELS.items():
+        model = os.path.join(folder, f"{name}.onnx")
+        finish(run(CLEAVE, "zoo", name, *sizes, "-o", model))
+        for threads in (1, 2):
+            plan, report = (os.path.join(folder, f"{name}.{kind}") for kind in ("plan", "json"))
+            finish(run(CLEAVE, "compile", model, "--machine", f"host:1x{threads}", "--strategy", "single", "--train", "--loss",
+                       "cross-entropy", *how, "-o", plan))
+            layout = model_peer(name, threads, 1).get("layout")
+            ours, theirs = [], []
+            for _ in range(rounds):
+                finish(run(f"{CLEAVE}-run", plan, "--entry", "train", "--warmup", 2, "--repeat", steps, "--json", report))
+                ours.append(read(report)["latency_ms"]["median"])
+                theirs.append(model_peer(name, threads, steps, layout)["ms"])
+            ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+            rows.append(f"| {name} | {threads} | {statistics.median(ours):.0f} | {statistics.median(theirs):.0f} | {ratio:.2f} | "
+                        f"{layout or '-'} |")
+    return "\n".join(rows) + """
+
+resnet50 of 8 images of 224 x 224; gpt with 6 layers of 512, 8 heads, 8,192 words, 8 texts of 128 tokens; lstm with 2
+layers of 650, 10,000 words, 20 texts of 35. PyTorch is Debian's, with oneDNN and OpenBLAS; where it takes longer on two
+threads than on one, one is its best."""
+
+
 SCALING = ["| what | one device s | two devices s | ceiling s | reached | rounds | reached in all rounds |",
            "|---|---:|---:|---:|---:|---:|---:|"]
 
@@ -303,7 +351,7 @@ def steady(folder, rounds):
     return "\n".join(rows)
 
 
-TABLES = {"peer": against_peer, "data": split_by_data, "pipeline": pipeline, "utilisation": utilisation,
+TABLES = {"peer": against_peer, "models": models_against_peer, "data": split_by_data, "pipeline": pipeline, "utilisation": utilisation,
           "steady": steady}
 
 

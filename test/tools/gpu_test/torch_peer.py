@@ -63,7 +63,7 @@ def check_layouts():
     """Channels last is another order of the same numbers, in what goes in and in filters."""
     import torch
     import torch_gpu
-    images = torch_gpu.Peer("resnet50", "cpu", True)
+    images = torch_gpu.Peer("resnet50", "cpu", "tiny")
     check(images.about["layout"] in ("channels first", "channels last"), f"layout: {images.about}")
     images.model.eval()
     logits = []
