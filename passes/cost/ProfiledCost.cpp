@@ -13,13 +13,11 @@ using namespace llvm;
 
 namespace cleave {
 
-static bool hasGpus(const runtime::PlanContents &plan) {
-  return llvm::any_of(plan.devices, [](const runtime::PlanDevice &device) { return device.driver == "cuda"; });
-}
-
 ProfiledCost::ProfiledCost(const Machine &machine, const runtime::PlanContents &plan, const runtime::Entry &entry,
                            const runtime::Profile &profile)
-    : PlanCost(machine), profile(profile), isOfGpus(hasGpus(plan)), devices(isOfGpus ? 1 : plan.devices.size()) {
+    : PlanCost(machine), profile(profile),
+      isOfGpus(llvm::any_of(machine.kinds, [](const auto &each) { return each.second.isGpu(); })),
+      devices(isOfGpus ? 1 : plan.devices.size()) {
   unsigned cores = plan.devices.empty() || isOfGpus ? 1 : plan.devices.front().cores;
   wake = profile.number("wake:" + runtime::divisionName(devices, cores)).value_or(0);
   for (const runtime::Program &program : entry.programs)

@@ -13,8 +13,8 @@
 
 namespace cleave {
 
-/// For plans of cpu devices of one size, whose kernels were measured as so many of them disturb each other; or of GPUs,
-/// each of which has its own memory. `profile` must outlive it.
+/// For plans of cpu devices of one size, whose kernels were measured with all of these at work; or of GPUs, each of
+/// which has its own memory. `profile` must outlive it.
 class ProfiledCost : public PlanCost {
 public:
   ProfiledCost(const Machine &machine, const runtime::PlanContents &plan, const runtime::Entry &entry,

@@ -18,6 +18,9 @@ namespace {
 constexpr double secondsOfGraph = 0.005;
 constexpr uint64_t mostBytes = uint64_t(1) << 30, mostCopies = 64, alignment = 256;
 
+/// Of the devices whose programs are measured.
+constexpr std::string_view driverName = "cuda";
+
 uint64_t padded(uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 class CudaKernelTimer {
@@ -142,13 +145,20 @@ Error profileCudaKernels(const Plan &plan, const Entry &entry, Profile &profile,
   if (Error error = timer.prepare())
     return error;
   std::map<uint64_t, KernelUse> missing;
+  bool hasGpus = false;
   for (const Program &program : entry.programs) {
+    if (plan->devices[plan->meshes[program.mesh].devices.front()].driver != driverName)
+      continue;
+    hasGpus = true;
     if (Error error = timer.load(program))
       return error;
     for (KernelUse &use : kernelUsesOnGpu(program))
       if (uint64_t key = Profile::keyOf(use.signature(*plan), 1, 1); !profile.kernel(key))
         missing.try_emplace(key, std::move(use));
   }
+  if (!hasGpus)
+    return makeError(Status::Usage, "timing kernels on a GPU expects a plan for GPUs, got none in entry \"", entry.name,
+                     "\"; compile it with --machine cuda:...");
   size_t done = 0;
   for (const auto &[key, use] : missing) {
     const std::string &name = plan->kernels[use.kernel].name;

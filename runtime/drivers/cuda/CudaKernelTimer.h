@@ -13,9 +13,10 @@
 
 namespace cleave::runtime {
 
-/// Measures all uses of kernels in the entry that the profile lacks, on the GPU of the plan's first device; a launch is
-/// part of a time. In the profile they are those of one device of one core. `progress` is told how many uses are done,
-/// of how many. Status::Unsupported without CUDA; errors name the kernel.
+/// Measures all uses of kernels that the profile lacks in the entry's programs for GPUs, on the GPU of the plan's first
+/// device; a launch is part of a time. In the profile they are those of one device of one core. `progress` is told how
+/// many uses are done, of how many. Status::Usage where no program is for a GPU, Status::Unsupported without CUDA;
+/// errors name the kernel.
 Error profileCudaKernels(const Plan &plan, const Entry &entry, Profile &profile,
                          const std::function<void(size_t, size_t)> &progress = {});
 
