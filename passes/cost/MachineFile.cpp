@@ -184,19 +184,6 @@ static Error readChip(const YamlValue &value, StringRef subject, DeviceKind &kin
   return Error::success();
 }
 
-/// "host: { bandwidth: 25 GB/s, latency: 5 us }".
-static Error readWayFromHost(const YamlValue &kind, const std::string &subject, LinkSpec &host) {
-  const YamlValue *value = kind.find("host");
-  if (!value)
-    return Error::success();
-  std::string what = "the way from the host of " + subject;
-  if (Error failure = value->expect(YamlValue::Kind::Map, what))
-    return failure;
-  if (Error failure = value->expectKeys({"bandwidth", "latency"}, what))
-    return failure;
-  return readLink(*value, what, host);
-}
-
 static Error readKind(const YamlValue &name, const YamlValue &value, Machine &machine) {
   std::string subject = "device kind \"" + name.text + "\"";
   if (name.text.empty())

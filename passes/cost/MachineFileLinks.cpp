@@ -39,6 +39,18 @@ Error readLink(const YamlValue &value, StringRef subject, LinkSpec &link) {
   return Error::success();
 }
 
+Error readWayFromHost(const YamlValue &kind, const std::string &subject, LinkSpec &host) {
+  const YamlValue *value = kind.find("host");
+  if (!value)
+    return Error::success();
+  std::string what = "the way from the host of " + subject;
+  if (Error failure = value->expect(YamlValue::Kind::Map, what))
+    return failure;
+  if (Error failure = value->expectKeys({"bandwidth", "latency"}, what))
+    return failure;
+  return readLink(*value, what, host);
+}
+
 //===-- zones -------------------------------------------------------------------------------------------------===//
 
 Error readZone(const YamlValue &value, HostSpec &host) {

@@ -25,6 +25,9 @@ llvm::Error readPositive(const YamlValue &map, llvm::StringRef key, llvm::ArrayR
 /// Bandwidth and latency must be there.
 llvm::Error readLink(const YamlValue &value, llvm::StringRef subject, LinkSpec &link);
 
+/// A device kind's `host: { bandwidth: 25 GB/s, latency: 5 us }`, if it has one.
+llvm::Error readWayFromHost(const YamlValue &kind, const std::string &subject, LinkSpec &host);
+
 /// A host's `zone`, if it has one.
 llvm::Error readZone(const YamlValue &value, HostSpec &host);
 

@@ -50,6 +50,8 @@ device_kinds:
     bandwidth: 900 GB/s
     peak: { f32: 15.7 TFLOP/s, f16: 125 TFLOP/s }
     launch: 5 us
+    step: 20 us
+    host: { bandwidth: 25 GB/s, latency: 3 us }
     overlap_slowdown: 1.1
     neighbour_slowdown: 1.25
     efficiency:
@@ -86,6 +88,8 @@ TEST(MachineFileTest, Everything) {
   EXPECT_EQ(big.bandwidth, 900e9);
   EXPECT_EQ(big.peak.at("f16"), 125e12);
   EXPECT_EQ(big.launch, 5e-6);
+  EXPECT_EQ(big.step, 20e-6);
+  EXPECT_EQ(big.host, (LinkSpec{25e9, 3e-6}));
   EXPECT_EQ(big.overlapSlowdown, 1.1);
   EXPECT_EQ(big.neighbourSlowdown, 1.25);
   EXPECT_EQ(big.driver, "null");
