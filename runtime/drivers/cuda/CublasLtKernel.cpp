@@ -338,15 +338,15 @@ Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
     return Error::success();
 
   // Candidates may still be refused when they are to run. An activation within the product may take longer than one
-  // behind it: the way without it is measured as well, and both with copies.
+  // behind it: the way without it is measured as well, and that with copies.
   float least = std::numeric_limits<float>::infinity();
   size_t chosenWay = first;
   cublasLtMatmulAlgo_t chosenAlgorithm = algorithm;
   Error last;
   bool isRefused = false;
-  std::array<bool, 2> isDone = {}; // without copies, and with them
+  bool isDone = false;
   for (size_t number = first; number != ways.size(); ++number) {
-    if (isDone[ways[number].isAligned])
+    if (isDone && !ways[number].isAligned)
       continue;
     last = number == way ? Error::success() : useWay(number);
     auto time = last ? Expected<float>(last) : measureCandidates(arguments, stream);
@@ -361,7 +361,7 @@ Error CublasLtKernel::choose(void *const *arguments, cudaStream_t stream) {
       chosenWay = number;
       chosenAlgorithm = algorithm;
     }
-    isDone[ways[number].isAligned] = !mayBeSlow;
+    isDone |= !mayBeSlow;
   }
   if (least == std::numeric_limits<float>::infinity())
     return last;
