@@ -101,7 +101,7 @@ struct DeviceKind {
   /// Products of matrices by their extents, in the place of a curve: keys as those of `efficiency` for contractions.
   std::map<std::string, TileModel> tiles;
   double launch = 0; ///< Seconds of every call besides its work.
-  double step = 0;   ///< Seconds of every step besides what it does: until the device begins, and its end is known.
+  double step = 0;   ///< Seconds of overhead of a step: until the device begins, and until its end is known.
   /// The way between the host's memory and the device's, which inputs and outputs take. Without a bandwidth they lie in
   /// the device's own memory.
   LinkSpec host;

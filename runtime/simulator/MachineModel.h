@@ -51,7 +51,7 @@ public:
   virtual uint32_t zoneOf(uint32_t /*device*/) const { return 0; }
   /// Seconds of the work on a device while nothing else runs.
   virtual double seconds(uint32_t device, const LocalWork &work) const = 0;
-  /// What a step of the device takes besides what it does.
+  /// The overhead of each step of the device.
   virtual double stepSeconds(uint32_t /*device*/) const { return 0; }
 
   /// Makes `way` that of so many bytes from one device to another.

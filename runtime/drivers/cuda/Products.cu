@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What surrounds the products that a convolution with a window of one element is: data at every so many positions, and
+// What surrounds the products that stand for a convolution with a window of one element: data taken with a stride, and
 // the sum of what samples give. All parameters are of 64 bits; tensors have fewer than 2^31 elements. Grids have one
 // dimension; whatever their size, all elements are done.
 

@@ -154,7 +154,7 @@ dfg.graph @main(%x: tensor<4x4000000xf32>) -> tensor<4xf32> {
   }
 }
 
-// Rows are joined three times, once by what stands behind a sum of columns, which waits for a launch of its own.
+// Rows are joined three times, once by what follows a sum of columns, which waits for a launch of its own.
 TEST_F(GpuLaunches, JoinPastWhatHasToWait) {
   plan(R"(
 dfg.graph @main(%x: tensor<4096x512xf32>) -> (tensor<512xf32>, tensor<4096x512xf32>) {

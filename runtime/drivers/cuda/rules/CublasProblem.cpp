@@ -22,7 +22,7 @@ constexpr int64_t mostBatches = 65535;
 constexpr int64_t auxiliaryMultiple = 8;
 /// What matrix units read at once.
 constexpr int64_t matrixUnitBytes = 16;
-/// From so many operations for each byte on, copies are worth room for them. A byte is read and written in 2/3 ps at 3
+/// With this many operations for each byte copies are worth room for them. A byte is read and written in 2/3 ps at 3
 /// TB/s, and an operation in bfloat16 takes 6.5 fs less with aligned columns on the same GPU, an H200: about a hundred.
 /// Whether they are made is measured where the plan runs.
 constexpr double operationsPerCopiedByte = 200;

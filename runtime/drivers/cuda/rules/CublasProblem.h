@@ -63,7 +63,7 @@ struct CublasProblem {
   static constexpr uint64_t workspaceAlignment = 256;
   /// What cuBLASLt gets. Room for eight partial sums of the result in float32, with which a long depth is divided among
   /// processors; at least 1 MiB, and at most the 32 MiB that cuBLAS's documentation recommends for GPUs as large as the
-  /// H100. Besides, what may be left out in front to align it.
+  /// H100; and what may be left out in front to align it.
   uint64_t productBytes() const;
   /// That, and the copies of `aligned`, if there is one.
   uint64_t workspaceBytes() const;
