@@ -19,6 +19,11 @@
 //                    convolution's
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
+//   gather_matmul    a [rows..., K], matrices [E, K, N] ([E, N, K] where `transposed` (0) is 1), indices [rows...] of
+//                    int64 -> [rows..., N]: each row times the matrix that its index chooses, zero where there is
+//                    none; dimensions of 1 of a broadcast. `total` (E): how many matrices there are on all devices.
+//   scatter_matmul   a [rows..., M], b [rows..., N], indices [rows...] of int64 -> [E, M, N]: the sum of the outer
+//                    products of the rows with each index; dimensions of 1 broadcast; `total` as above.
 //   inner_product    data [N, ...], weights [O, ...], optional bias [O] -> [N, O]. Unlike matmul it reads blocked
 //                    activations without a flatten. With a constant, blocked weight the two are equally fast at batch 1
 //                    (memory bound); with a weight that stays row-major this one is.

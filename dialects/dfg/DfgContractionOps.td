@@ -95,4 +95,48 @@ def Dfg_PoolOp : Dfg_Operator<"pool", [DeclareOpInterfaceMethods<LibraryInterfac
   let extraClassDeclaration = Dfg_Localize;
 }
 
+def Dfg_GatherDotOp : Dfg_Operator<"gather_dot", [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+    DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+  let summary = "the product of each row with the matrix that an index chooses";
+  let description = [{
+    The products of a mixture of experts, of which every token has its own few. `lhs` is rows×K, `rhs` E×K×N, or E×N×K
+    with `transposed`, and `indices` has an element a row: row r of the result (rows×N) is row r of `lhs` times matrix
+    `indices(r)`, or zero where there is no such matrix. Rows may have any number of dimensions, those of `indices`; a
+    dimension of size one of `lhs` repeats. Only the chosen products are computed. `total` says how many matrices there
+    are in all where `rhs` has a part of them, so that other rows are known to be somebody else's; only the cost depends
+    on it.
+
+    ```mlir
+    %0 = dfg.gather_dot %x, %w, %i : (tensor<5x1x32xf32>, tensor<8x32x64xf32>, tensor<5x2xi64>) -> tensor<5x2x64xf32>
+    %1 = dfg.gather_dot %x, %v, %i {transposed}
+         : (tensor<5x1x32xf32>, tensor<8x64x32xf32>, tensor<5x2xi64>) -> tensor<5x2x64xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_FloatTensor:$lhs, Dfg_FloatTensor:$rhs, Dfg_IndexTensor:$indices, UnitAttr:$transposed,
+                       OptionalAttr<I64Attr>:$total);
+  let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
+}
+
+def Dfg_ScatterDotOp : Dfg_ShapedOperator<"scatter_dot",
+    [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
+     DeclareOpInterfaceMethods<CostInterface, ["getCost"]>]> {
+  let summary = "for each index the sum of the outer products of its rows";
+  let description = [{
+    The adjoint of `dfg.gather_dot` by its matrices. `lhs` is rows×M, `rhs` rows×N, and `indices` has an element a row:
+    matrix e of the result (E×M×N) is the sum, in the order of the rows, of the outer products of those rows of both
+    whose index is e. Rows may have any number of dimensions, those of `indices`; a dimension of size one of `lhs` or
+    `rhs` repeats. Indices outside of the result choose nothing. `total` as in `dfg.gather_dot`.
+
+    ```mlir
+    %0 = dfg.scatter_dot %x, %dy, %i
+         : (tensor<5x1x32xf32>, tensor<5x2x64xf32>, tensor<5x2xi64>) -> tensor<8x32x64xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_FloatTensor:$lhs, Dfg_FloatTensor:$rhs, Dfg_IndexTensor:$indices,
+                       OptionalAttr<I64Attr>:$total);
+  let results = (outs Dfg_Tensor:$result);
+  let extraClassDeclaration = Dfg_Localize;
+}
+
 #endif // CLEAVE_DIALECTS_DFG_CONTRACTIONOPS

@@ -69,6 +69,40 @@ Gradients DotGeneralOp::differentiate(OpBuilder &builder, const GradientRequest 
   return gradients;
 }
 
+//===-- gathered products -------------------------------------------------------------------------------------===//
+
+Gradients GatherDotOp::differentiate(OpBuilder &builder, const GradientRequest &request) {
+  SmallVector<Value> gradients(3);
+  Value cotangent = cotangentOf(*this, request);
+  if (!cotangent)
+    return gradients;
+  GradientBuilder g(builder, *this);
+  UnitAttr flipped = getTransposed() ? UnitAttr() : builder.getUnitAttr();
+  if (request.needed[0])
+    gradients[0] =
+        g.sumTo(g.make<GatherDotOp>(cotangent, getRhs(), getIndices(), flipped, getTotalAttr()), shapeOf(getLhs()));
+  if (request.needed[1])
+    gradients[1] = g.make<ScatterDotOp>(getRhs().getType(), getTransposed() ? cotangent : getLhs(),
+                                        getTransposed() ? getLhs() : cotangent, getIndices(), getTotalAttr());
+  return gradients;
+}
+
+Gradients ScatterDotOp::differentiate(OpBuilder &builder, const GradientRequest &request) {
+  SmallVector<Value> gradients(3);
+  Value cotangent = cotangentOf(*this, request);
+  if (!cotangent)
+    return gradients;
+  GradientBuilder g(builder, *this);
+  auto side = [&](Value operand, Value other, UnitAttr transposed) {
+    return g.sumTo(g.make<GatherDotOp>(other, cotangent, getIndices(), transposed, getTotalAttr()), shapeOf(operand));
+  };
+  if (request.needed[0])
+    gradients[0] = side(getLhs(), getRhs(), builder.getUnitAttr());
+  if (request.needed[1])
+    gradients[1] = side(getRhs(), getLhs(), UnitAttr());
+  return gradients;
+}
+
 //===-- convolutions ------------------------------------------------------------------------------------------===//
 
 namespace {

@@ -129,6 +129,37 @@ FailureOr<LibraryCall> ConvFilterGradientOp::getLibraryCall() {
   return makeCall(*this, "convolution_weights", parameters, {LayoutChoice::Any, LayoutChoice::Any});
 }
 
+/// Whether an operator multiplies rows of float32 by matrices that indices choose.
+static bool isGatheredProduct(Operation *op) {
+  auto typeAt = [&](unsigned index) { return tensorType(op->getOperand(index)); };
+  auto fits = [](Type type) { return cast<RankedTensorType>(type).getNumElements() > 0; };
+  return typeAt(0).getElementType().isF32() && typeAt(2).getElementType().isInteger(64) &&
+         llvm::all_of(op->getOperandTypes(), fits) && llvm::all_of(op->getResultTypes(), fits);
+}
+
+/// Both take and give dense tensors. `matrices` is the operand or result that has them.
+static LibraryCall gatheredCall(Operation *op, StringRef routine, RankedTensorType matrices,
+                                std::optional<uint64_t> total, SmallVector<NamedAttribute> parameters) {
+  int64_t all = total ? static_cast<int64_t>(*total) : matrices.getDimSize(0);
+  parameters.push_back(integerParameter(Builder(op->getContext()), "total", all));
+  LibraryCall call = makeCall(op, routine, parameters, {LayoutChoice::Dense, LayoutChoice::Dense, LayoutChoice::Dense});
+  call.result = LayoutChoice::Dense;
+  return call;
+}
+
+FailureOr<LibraryCall> GatherDotOp::getLibraryCall() {
+  if (!isGatheredProduct(*this))
+    return failure();
+  NamedAttribute transposed = integerParameter(Builder(getContext()), "transposed", getTransposed() ? 1 : 0);
+  return gatheredCall(*this, "gather_matmul", tensorType(getRhs()), getTotal(), {transposed});
+}
+
+FailureOr<LibraryCall> ScatterDotOp::getLibraryCall() {
+  if (!isGatheredProduct(*this))
+    return failure();
+  return gatheredCall(*this, "scatter_matmul", tensorType(getResult()), getTotal(), {});
+}
+
 /// Only products in the form batch x M x K by batch x K x N (or N x K): the codegen stage brings others into it.
 FailureOr<LibraryCall> DotGeneralOp::getLibraryCall() {
   int64_t batch = getLhsBatch().size(), rank = batch + 2;

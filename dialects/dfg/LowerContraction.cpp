@@ -5,6 +5,9 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dfg/LowerGenerics.h"
 
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 using namespace mlir;
 
 namespace cleave::dfg {
@@ -53,6 +56,74 @@ FailureOr<SmallVector<Value>> DotGeneralOp::lowerToLinalg(OpBuilder &builder, Va
   Value sum = sumOfProducts(lower, getLoc(), result.getShape(), operands, maps, positionsFrom(result.getRank(), loop),
                             result.getElementType());
   return SmallVector<Value>{lower.converted(sum, result.getElementType())};
+}
+
+/// Loops over the rows of `indices` first, as an operand of rows sees them: those of size one repeat.
+static SmallVector<AffineExpr> rowLoops(const LinalgBuilder &lower, RankedTensorType operand, unsigned firstLoop,
+                                        AffineExpr last) {
+  SmallVector<AffineExpr> loops;
+  for (auto [index, size] : llvm::enumerate(operand.getShape().drop_back()))
+    loops.push_back(size == 1 ? getAffineConstantExpr(0, lower.getContext()) : lower.dim(firstLoop + index));
+  loops.push_back(last);
+  return loops;
+}
+
+/// The product of each row with its own matrix, whose elements are read where they are needed.
+FailureOr<SmallVector<Value>> GatherDotOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgBuilder lower(builder, getLoc());
+  RankedTensorType result = tensorType(getResult()), matrices = tensorType(operands[1]);
+  Type element = result.getElementType(), wide = computeType(element);
+  Value zero = ElementBuilder(builder, getLoc()).constant(wide, 0);
+  Value target = lower.filled(result.getShape(), zero);
+  if (result.getNumElements() == 0 || matrices.getNumElements() == 0)
+    return SmallVector<Value>{lower.converted(target, element)};
+  // Loops: the rows', the columns', the depth's.
+  unsigned rows = result.getRank() - 1, column = rows, depth = rows + 1, rank = rows + 2;
+  SmallVector<AffineMap> maps = {lower.mapOf(rank, rowLoops(lower, tensorType(operands[0]), 0, lower.dim(depth))),
+                                 lower.mapOf(rank, loopsFrom(lower, 0, rows)),
+                                 lower.mapOf(rank, loopsFrom(lower, 0, result.getRank()))};
+  int64_t count = matrices.getDimSize(0);
+  Value sum = lower.reduceInto(
+      target, {operands[0], operands[2]}, maps, {depth}, [&](const ElementBuilder &e, ValueRange elements) {
+        OpBuilder &nested = e.getBuilder();
+        Value at = arith::IndexCastOp::create(nested, e.getLocation(), nested.getIndexType(), elements[1]);
+        Value none = e.index(0), nearest = e.min(e.max(at, none), e.index(count - 1));
+        Value inside = arith::CmpIOp::create(nested, e.getLocation(), arith::CmpIPredicate::eq, at, nearest);
+        SmallVector<Value> place = {nearest, linalg::IndexOp::create(nested, e.getLocation(), depth),
+                                    linalg::IndexOp::create(nested, e.getLocation(), column)};
+        if (getTransposed())
+          std::swap(place[1], place[2]);
+        Value factor = tensor::ExtractOp::create(nested, e.getLocation(), operands[1], place);
+        Value product = e.mul(e.convert(elements[0], wide), e.convert(factor, wide));
+        return e.add(elements[2], e.select(inside, product, e.constant(wide, 0)));
+      });
+  return SmallVector<Value>{lower.converted(sum, element)};
+}
+
+FailureOr<SmallVector<Value>> ScatterDotOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgBuilder lower(builder, getLoc());
+  RankedTensorType result = tensorType(getResult()), indices = tensorType(operands[2]);
+  Type element = result.getElementType(), wide = computeType(element);
+  Value target = lower.filled(result.getShape(), ElementBuilder(builder, getLoc()).constant(wide, 0));
+  if (result.getNumElements() == 0 || indices.getNumElements() == 0)
+    return SmallVector<Value>{lower.converted(target, element)};
+  // Loops: the matrices', the two of a matrix, the rows'.
+  constexpr unsigned firstRow = 3;
+  unsigned rank = firstRow + indices.getRank();
+  SmallVector<AffineMap> maps = {lower.mapOf(rank, rowLoops(lower, tensorType(operands[0]), firstRow, lower.dim(1))),
+                                 lower.mapOf(rank, rowLoops(lower, tensorType(operands[1]), firstRow, lower.dim(2))),
+                                 lower.mapOf(rank, loopsFrom(lower, firstRow, indices.getRank())),
+                                 lower.mapOf(rank, loopsFrom(lower, 0, firstRow))};
+  Value sum = lower.reduceInto(
+      target, operands, maps, positionsFrom(firstRow, rank), [&](const ElementBuilder &e, ValueRange elements) {
+        OpBuilder &nested = e.getBuilder();
+        Value at = arith::IndexCastOp::create(nested, e.getLocation(), nested.getIndexType(), elements[2]);
+        Value matrix = linalg::IndexOp::create(nested, e.getLocation(), 0);
+        Value own = arith::CmpIOp::create(nested, e.getLocation(), arith::CmpIPredicate::eq, at, matrix);
+        Value product = e.mul(e.convert(elements[0], wide), e.convert(elements[1], wide));
+        return e.add(elements[3], e.select(own, product, e.constant(wide, 0)));
+      });
+  return SmallVector<Value>{lower.converted(sum, element)};
 }
 
 namespace {

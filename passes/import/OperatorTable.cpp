@@ -37,6 +37,7 @@ const OperatorTable &OperatorTable::get() {
     addFusedNormalizationOperators(result);
     addGroupQueryAttentionOperators(result);
     addBlockQuantizationOperators(result);
+    addMixtureOperators(result);
     addSignalOperators(result);
     addControlFlowOperators(result);
     addOptimizerOperators(result);

@@ -80,6 +80,7 @@ void addFusedAttentionOperators(OperatorTable &table);
 void addFusedNormalizationOperators(OperatorTable &table);
 void addGroupQueryAttentionOperators(OperatorTable &table);
 void addBlockQuantizationOperators(OperatorTable &table);
+void addMixtureOperators(OperatorTable &table);
 void addSignalOperators(OperatorTable &table);
 void addControlFlowOperators(OperatorTable &table);
 void addOptimizerOperators(OperatorTable &table);

@@ -70,6 +70,20 @@ double matmulFlops(const KernelSignature &signature, DictionaryAttr) {
   ArrayRef<int64_t> shape = signature.inputs[0].getShape();
   return shape.empty() ? 0 : 2 * elements(signature.outputs[0]) * static_cast<double>(shape.back());
 }
+/// The part of the rows whose matrix is here.
+double partHere(int64_t matrices, DictionaryAttr parameters) {
+  auto total = parameters.getAs<DenseI64ArrayAttr>("total");
+  return total ? std::min(1.0, static_cast<double>(matrices) / static_cast<double>(std::max<int64_t>(total[0], 1))) : 1;
+}
+double gatherFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  ArrayRef<int64_t> matrices = signature.inputs[1].getShape();
+  return matmulFlops(signature, parameters) * partHere(matrices.front(), parameters);
+}
+double scatterFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  ArrayRef<int64_t> matrices = signature.outputs[0].getShape();
+  double perMatrix = static_cast<double>(matrices[1]) * static_cast<double>(matrices[2]);
+  return 2 * elements(signature.inputs[2]) * perMatrix * partHere(matrices.front(), parameters);
+}
 double innerProductFlops(const KernelSignature &signature, DictionaryAttr) {
   ArrayRef<int64_t> shape = signature.inputs[0].getShape();
   return shape.empty() ? 0 : 2 * static_cast<double>(shape.front()) * elements(signature.inputs[1]);
@@ -91,6 +105,8 @@ constexpr RoutineWork routines[] = {
     {"convolution", CostClass::Contraction, convolutionFlops},
     {"deconvolution", CostClass::Contraction, deconvolutionFlops},
     {"matmul", CostClass::Contraction, matmulFlops},
+    {"gather_matmul", CostClass::Contraction, gatherFlops},
+    {"scatter_matmul", CostClass::Contraction, scatterFlops},
     {"inner_product", CostClass::Contraction, innerProductFlops},
     {"pooling.", CostClass::Reduction, poolingFlops},
     {"softmax", CostClass::Reduction, perInput<5>},

@@ -105,9 +105,11 @@ static Layer languageHead(ModelBuilder &builder, const Layer &input) {
   return builder.matmul("head", input, builder.transpose("head.weight", table, {1, 0}));
 }
 
+/// What stands in the place of a block's MLP.
+using FeedForward = Layer (*)(ModelBuilder &builder, const std::string &block, const Layer &input);
+
 /// Pre-norm decoder blocks around whatever stands in the place of the MLP.
-static onnx::ModelProto buildDecoder(ModelBuilder &builder,
-                                     Layer (*feedForward)(ModelBuilder &, const std::string &, const Layer &)) {
+static onnx::ModelProto buildDecoder(ModelBuilder &builder, FeedForward feedForward) {
   builder.setVersion(20, 9);
   builder.setDeviation(0.02);
   Layer layer = embedTokens(builder, tokens(builder, "tokens", {builder["batch"], builder["sequence"]}));
@@ -224,8 +226,8 @@ static Layer gatedMlp(ModelBuilder &builder, const std::string &name, const Laye
   return builder.dense(name + "/down", gated, input.shape[2], /*bias=*/false);
 }
 
-/// Touvron et al.: LLaMA, 2023, and Grattafiori et al.: The Llama 3 Herd of Models, 2024.
-onnx::ModelProto buildLlama(ModelBuilder &builder) {
+/// Decoder blocks with rotary positions and grouped heads.
+static onnx::ModelProto buildRotaryDecoder(ModelBuilder &builder, FeedForward feedForward) {
   builder.setVersion(20, 9);
   builder.setDeviation(0.02);
   Layer layer =
@@ -238,10 +240,42 @@ onnx::ModelProto buildLlama(ModelBuilder &builder) {
     Layer attended =
         groupedAttention(builder, name + "/attention", builder.rmsNorm(name + "/norm1", layer), tables, mask);
     layer = builder.join(name + "/attention/residual", "Add", attended, layer.name);
-    Layer changed = gatedMlp(builder, name + "/mlp", builder.rmsNorm(name + "/norm2", layer));
+    Layer changed = feedForward(builder, name, builder.rmsNorm(name + "/norm2", layer));
     layer = builder.join(name + "/residual", "Add", changed, layer.name);
   }
   return builder.finish("output", languageHead(builder, builder.rmsNorm("norm", layer)));
+}
+
+/// Touvron et al.: LLaMA, 2023, and Grattafiori et al.: The Llama 3 Herd of Models, 2024.
+onnx::ModelProto buildLlama(ModelBuilder &builder) {
+  return buildRotaryDecoder(builder, [](ModelBuilder &inner, const std::string &block, const Layer &input) {
+    return gatedMlp(inner, block + "/mlp", input);
+  });
+}
+
+/// The best experts of each token, each a gated MLP, as one node of ONNX Runtime's. Gates and the units beside them
+/// take turns in the first weights.
+static Layer sparseMixture(ModelBuilder &builder, const std::string &block, const Layer &input) {
+  std::string name = block + "/moe";
+  int64_t hidden = input.shape[2], count = input.shape[0] * input.shape[1];
+  int64_t experts = builder["experts"], inner = builder["ffn"];
+  Layer scores = builder.dense(name + "/gate", builder.reshape(name + "/tokens", input, {count, hidden}), experts,
+                               /*bias=*/false);
+  std::string first = builder.weight(name + "/fc1.weight", {experts, 2 * inner, hidden}, hidden);
+  std::string second = builder.weight(name + "/fc2.weight", {experts, hidden, inner}, inner);
+  onnx::NodeProto &node = builder.node("MoE", name, {input.name, scores.name, first, "", second});
+  node.set_domain("com.microsoft");
+  setInt(node, "k", builder["top"]);
+  setInt(node, "normalize_routing_weights", 1);
+  setString(node, "activation_type", "swiglu");
+  setInt(node, "swiglu_fusion", 1);
+  return {name, input.shape};
+}
+
+/// Jiang et al.: Mixtral of Experts, 2024.
+onnx::ModelProto buildMixtral(ModelBuilder &builder) {
+  builder.addDomain("com.microsoft");
+  return buildRotaryDecoder(builder, sparseMixture);
 }
 
 //===-- encoders ----------------------------------------------------------------------------------------------===//

@@ -18,6 +18,13 @@ void setInt(onnx::NodeProto &node, const std::string &name, int64_t value) {
   attribute.set_i(value);
 }
 
+void setString(onnx::NodeProto &node, const std::string &name, const std::string &value) {
+  onnx::AttributeProto &attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(onnx::AttributeProto::STRING);
+  attribute.set_s(value);
+}
+
 void setFloat(onnx::NodeProto &node, const std::string &name, float value) {
   onnx::AttributeProto &attribute = *node.add_attribute();
   attribute.set_name(name);
@@ -73,6 +80,12 @@ ModelBuilder::ModelBuilder(const std::string &name, const ZooOptions &options, s
 void ModelBuilder::setVersion(int64_t operatorSet, int64_t irVersion) {
   model.mutable_opset_import(0)->set_version(operatorSet);
   model.set_ir_version(irVersion);
+}
+
+void ModelBuilder::addDomain(const std::string &domain) {
+  onnx::OperatorSetIdProto &added = *model.add_opset_import();
+  added.set_domain(domain);
+  added.set_version(1);
 }
 
 onnx::NodeProto &ModelBuilder::node(const std::string &kind, const std::string &name,

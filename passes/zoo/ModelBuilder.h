@@ -27,6 +27,7 @@ struct Slide {
 // Attributes of nodes.
 void setInt(onnx::NodeProto &node, const std::string &name, int64_t value);
 void setFloat(onnx::NodeProto &node, const std::string &name, float value);
+void setString(onnx::NodeProto &node, const std::string &name, const std::string &value);
 void setInts(onnx::NodeProto &node, const std::string &name, const std::vector<int64_t> &values);
 /// Sets "value".
 void setTensor(onnx::NodeProto &node, int elementType, const std::vector<int64_t> &shape, std::string bytes);
@@ -45,6 +46,8 @@ public:
   void setDeviation(double value) { deviation = value; }
   /// The versions that the model is written for: 17 and 8 where nothing else is said.
   void setVersion(int64_t operatorSet, int64_t irVersion);
+  /// Version 1 of a further domain of operators.
+  void addDomain(const std::string &domain);
 
   /// `dims`: the numbers of the model that its dimensions are, as far as they may be symbolic.
   Layer input(const std::string &name, std::vector<int64_t> shape, int elementType = onnx::TensorProto::FLOAT,
@@ -129,6 +132,7 @@ onnx::ModelProto buildUnet(ModelBuilder &builder);
 onnx::ModelProto buildLstm(ModelBuilder &builder);
 onnx::ModelProto buildGpt(ModelBuilder &builder);
 onnx::ModelProto buildLlama(ModelBuilder &builder);
+onnx::ModelProto buildMixtral(ModelBuilder &builder);
 onnx::ModelProto buildBert(ModelBuilder &builder);
 onnx::ModelProto buildMoe(ModelBuilder &builder);
 

@@ -78,6 +78,74 @@ TEST(Contraction, DotGeneral) {
   expectKernels(cases);
 }
 
+/// The index of an operand of rows, of which dimensions of size one repeat.
+Shape rowOf(const Tensor &operand, const Shape &row, int64_t last) {
+  Shape index;
+  for (size_t dim = 0; dim < row.size(); ++dim)
+    index.push_back(operand.getShape()[dim] == 1 ? 0 : row[dim]);
+  index.push_back(last);
+  return index;
+}
+
+// Rows times the matrices that indices choose, some of which there are not, and the sums of rows by index.
+TEST(Contraction, GatheredProducts) {
+  struct Form {
+    Shape rows, lhs, rhs;
+    int64_t matrices;
+  };
+  const std::vector<Form> forms = {{{6}, {6, 5}, {6, 7}, 3},
+                                   {{4, 2}, {4, 1, 9}, {4, 2, 3}, 5},
+                                   {{2, 3, 2}, {2, 3, 2, 17}, {2, 1, 2, 16}, 1},
+                                   {{0}, {0, 4}, {0, 3}, 2}};
+  Random random(31);
+  std::vector<KernelCase> cases;
+  for (const std::string element : {"f32", "f64", "f16", "bf16"})
+    for (const Form &form : forms)
+      for (const char *indexType : {"i64", "i32"}) {
+        int64_t depth = form.lhs.back(), columns = form.rhs.back();
+        Tensor lhs = Tensor(element, form.lhs).fill(random, -2, 2), rhs = Tensor(element, form.rhs).fill(random, -2, 2);
+        Tensor at = Tensor(indexType, form.rows).fill(random, -1, static_cast<double>(form.matrices) + 1);
+        auto isChosen = [&](const Shape &row, int64_t matrix) { return at.integer(row) == matrix; };
+        for (bool transposed : {false, true}) {
+          Tensor w =
+              Tensor(element, transposed ? Shape{form.matrices, columns, depth} : Shape{form.matrices, depth, columns})
+                  .fill(random, -2, 2);
+          Tensor y(element, joined(form.rows, {columns}));
+          forEachIndex(y.getShape(), [&](const Shape &index) {
+            Shape row(index.begin(), index.end() - 1);
+            Sum sum;
+            for (int64_t matrix = 0; matrix < form.matrices; ++matrix)
+              for (int64_t k = 0; k < depth && isChosen(row, matrix); ++k)
+                sum.add(lhs, lhs.position(rowOf(lhs, row, k)), w,
+                        w.position(transposed ? Shape{matrix, index.back(), k} : Shape{matrix, k, index.back()}));
+            sum.store(y, y.position(index));
+          });
+          KernelCase gathered{std::string("  %y0 = dfg.gather_dot %a, %b, %c") + (transposed ? " {transposed}" : "") +
+                                  " : (" + lhs.type() + ", " + w.type() + ", " + at.type() + ") -> " + y.type(),
+                              {lhs, w, at},
+                              {y}};
+          allowRounding(gathered, element, depth);
+          cases.push_back(std::move(gathered));
+        }
+        Tensor sums(element, {form.matrices, depth, columns});
+        forEachIndex(sums.getShape(), [&](const Shape &index) {
+          Sum sum;
+          forEachIndex(form.rows, [&](const Shape &row) {
+            if (isChosen(row, index[0]))
+              sum.add(lhs, lhs.position(rowOf(lhs, row, index[1])), rhs, rhs.position(rowOf(rhs, row, index[2])));
+          });
+          sum.store(sums, sums.position(index));
+        });
+        KernelCase scattered{"  %y0 = dfg.scatter_dot %a, %b, %c : (" + lhs.type() + ", " + rhs.type() + ", " +
+                                 at.type() + ") -> " + sums.type(),
+                             {lhs, rhs, at},
+                             {sums}};
+        allowRounding(scattered, element, elementsOf(form.rows));
+        cases.push_back(std::move(scattered));
+      }
+  expectKernels(cases);
+}
+
 // Convolutions of one to three dimensions with groups, strides, dilations and uneven pads.
 TEST(Contraction, Conv) {
   Random random(22);

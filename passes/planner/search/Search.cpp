@@ -136,9 +136,11 @@ static llvm::StringRef axisNameOf(const Operator &op, unsigned factor) {
   }
   if (op.cost.costClass != CostClass::Contraction || !hasWeights)
     return "";
-  // A convolution has a set of weights for each of its groups, too, but these are channels.
+  // Experts are several products, or a sum over matrices of which the data knows nothing. A convolution has a set of
+  // weights for each of its groups, too, but these are channels.
+  bool isParallel = op.rule.factors[factor].kind == FactorKind::Parallel;
   if (ofWeights)
-    return ofData && !op.slides && op.rule.factors[factor].kind == FactorKind::Parallel ? expertAxis : modelAxis;
+    return ofData == isParallel && !op.slides ? expertAxis : modelAxis;
   return op.slides ? spaceAxis : sequenceAxis;
 }
 

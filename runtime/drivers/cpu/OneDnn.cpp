@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/OneDnn.h"
 
+#include "runtime/drivers/cpu/GatheredProducts.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 
 #include <omp.h>
@@ -186,19 +187,49 @@ private:
   std::vector<std::pair<size_t, size_t>> inPlace;
 };
 
+/// Refuses a kernel for which the plan reserved too little.
+Error checkScratch(uint64_t scratch, const LibraryKernelDesc &desc, unsigned threads) {
+  if (scratch <= desc.scratchBytes)
+    return Error::success();
+  return makeError(Status::Infeasible, "onednn kernel ", desc.text(), ": expects ", scratch,
+                   " bytes of scratch on this processor with ", threads, " threads, got ", desc.scratchBytes,
+                   ": the plan was made for another processor or number of cores, compile it on this machine");
+}
+
+/// A kernel that plans nothing, on a team of its own size.
+class OnTeam final : public LibraryKernelInstance {
+public:
+  OnTeam(std::unique_ptr<LibraryKernelInstance> kernel, unsigned threads)
+      : kernel(std::move(kernel)), threads(threads) {}
+  Error run(void *const *arguments) override {
+    TeamSize team(threads);
+    return kernel->run(arguments);
+  }
+
+private:
+  std::unique_ptr<LibraryKernelInstance> kernel;
+  unsigned threads;
+};
+
 class Provider final : public LibraryProvider {
 public:
   Expected<std::unique_ptr<LibraryKernelInstance>> load(const LibraryKernelDesc &desc, unsigned threads) override {
     TeamSize team(std::max(threads, 1u));
     using Result = Expected<std::unique_ptr<LibraryKernelInstance>>;
+    if (isGatheredProduct(desc)) {
+      Expected<uint64_t> scratch = gatheredProductScratch(desc);
+      if (!scratch)
+        return scratch.error();
+      if (Error error = checkScratch(*scratch, desc, threads))
+        return error;
+      return std::unique_ptr<LibraryKernelInstance>(new OnTeam(makeGatheredProduct(desc), std::max(threads, 1u)));
+    }
     return guarded(desc, [&]() -> Result {
       LibraryKernelQuery query{desc, {}, {}};
       onednn::Primitive primitive = build(query);
       uint64_t scratch = primitive.desc.scratchpad_desc().get_size();
-      if (scratch > desc.scratchBytes)
-        refuse(Status::Infeasible, "expects ", scratch, " bytes of scratch on this processor with ", threads,
-               " threads, got ", desc.scratchBytes,
-               ": the plan was made for another processor or number of cores, compile it on this machine");
+      if (Error error = checkScratch(scratch, desc, threads))
+        return error;
       return std::unique_ptr<LibraryKernelInstance>(new Kernel(desc, primitive, std::max(threads, 1u)));
     });
   }
@@ -237,6 +268,8 @@ public:
   bool choosesLayouts() const override { return true; }
 
   Expected<LibraryChoice> choose(const LibraryKernelQuery &query, unsigned threads) const override {
+    if (isGatheredProduct(query.desc))
+      return chooseGathered(query.desc);
     TeamSize team(std::max(threads, 1u));
     return guarded(query.desc, [&]() -> Expected<LibraryChoice> {
       // oneDNN 2.6 computes the second of two elementwise post operations with the constants of the first.
@@ -259,6 +292,22 @@ public:
                  postOp.kind, "\" one element after the other");
       return choice;
     });
+  }
+
+private:
+  /// Everything is dense.
+  static Expected<LibraryChoice> chooseGathered(const LibraryKernelDesc &desc) {
+    Expected<uint64_t> scratch = gatheredProductScratch(desc);
+    if (!scratch)
+      return scratch.error();
+    LibraryChoice choice{desc, {}, {}};
+    for (const TensorType &type : desc.inputs)
+      choice.inputBytes.push_back(*type.byteSize());
+    choice.outputBytes.push_back(*desc.outputs[0].byteSize());
+    choice.desc.library = "onednn";
+    choice.desc.scratchBytes = *scratch;
+    choice.desc.implementation = "sgemm";
+    return choice;
   }
 };
 

@@ -45,3 +45,15 @@ dfg.graph @pool(%x: tensor<1x64x12x12xf32>) {
   %1 = dfg.pool %x {count_include_pad, dilations = array<i64: 1, 1>, kind = #dfg.pool_kind<average>, pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>, window = array<i64: 12, 12>} : (tensor<1x64x12x12xf32>) -> tensor<1x64x1x1xf32>
   dfg.return
 }
+
+// Products of rows with the matrices that indices choose: rows of one and two dimensions, of which one repeats.
+// CHECK-LABEL: dfg.graph @gathered
+// CHECK: dfg.gather_dot %{{.*}}, %{{.*}}, %{{.*}} : (tensor<5x32xf32>, tensor<8x32x64xf32>, tensor<5xi32>) -> tensor<5x64xf32>
+// CHECK: dfg.gather_dot %{{.*}}, %{{.*}}, %{{.*}} {total = 16 : i64, transposed} : (tensor<5x1x32xbf16>, tensor<8x64x32xbf16>, tensor<5x2xi64>) -> tensor<5x2x64xbf16>
+// CHECK: dfg.scatter_dot %{{.*}}, %{{.*}}, %{{.*}} : (tensor<5x1x32xbf16>, tensor<5x2x64xbf16>, tensor<5x2xi64>) -> tensor<8x32x64xbf16>
+dfg.graph @gathered(%x: tensor<5x32xf32>, %w: tensor<8x32x64xf32>, %i: tensor<5xi32>, %y: tensor<5x1x32xbf16>, %v: tensor<8x64x32xbf16>, %j: tensor<5x2xi64>) {
+  %0 = dfg.gather_dot %x, %w, %i : (tensor<5x32xf32>, tensor<8x32x64xf32>, tensor<5xi32>) -> tensor<5x64xf32>
+  %1 = dfg.gather_dot %y, %v, %j {transposed, total = 16 : i64} : (tensor<5x1x32xbf16>, tensor<8x64x32xbf16>, tensor<5x2xi64>) -> tensor<5x2x64xbf16>
+  %2 = dfg.scatter_dot %y, %1, %j : (tensor<5x1x32xbf16>, tensor<5x2x64xbf16>, tensor<5x2xi64>) -> tensor<8x32x64xbf16>
+  dfg.return
+}

@@ -240,3 +240,41 @@ dfg.graph @main(%x: tensor<1x2x8xui8>, %w: tensor<4x2x3xi8>) {
       : (tensor<1x2x8xui8>, tensor<4x2x3xi8>) -> tensor<1x4x6xi32>
   dfg.return
 }
+
+// -----
+
+// Each row has an index.
+dfg.graph @main(%x: tensor<5x32xf32>, %w: tensor<8x32x64xf32>, %i: tensor<4xi64>) {
+  // expected-error @+2 {{'dfg.gather_dot' expects rows, matrices of rank 3 and of the rows' element type, and an index for each row, got 'tensor<5x32xf32>', 'tensor<8x32x64xf32>' and 'tensor<4xi64>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = dfg.gather_dot %x, %w, %i : (tensor<5x32xf32>, tensor<8x32x64xf32>, tensor<4xi64>) -> tensor<5x64xf32>
+  dfg.return
+}
+
+// -----
+
+// Matrices take rows of their size.
+dfg.graph @main(%x: tensor<5x32xf32>, %w: tensor<8x32x64xf32>, %i: tensor<5xi64>) {
+  // expected-error @+2 {{'dfg.gather_dot' expects rows of 64 elements, as the matrices 'tensor<8x32x64xf32>' have, got 'tensor<5x32xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = dfg.gather_dot %x, %w, %i {transposed} : (tensor<5x32xf32>, tensor<8x32x64xf32>, tensor<5xi64>) -> tensor<5x32xf32>
+  dfg.return
+}
+
+// -----
+
+// Both sides have the rows of the indices.
+dfg.graph @main(%x: tensor<5x32xf32>, %y: tensor<4x64xf32>, %i: tensor<5xi64>) {
+  // expected-error @+1 {{'dfg.scatter_dot' op expects two operands of rows of one element type, and an index for each row, got 'tensor<5x32xf32>', 'tensor<4x64xf32>' and 'tensor<5xi64>'}}
+  %0 = dfg.scatter_dot %x, %y, %i : (tensor<5x32xf32>, tensor<4x64xf32>, tensor<5xi64>) -> tensor<8x32x64xf32>
+  dfg.return
+}
+
+// -----
+
+// Outer products have the sizes of both rows.
+dfg.graph @main(%x: tensor<5x32xf32>, %y: tensor<5x64xf32>, %i: tensor<5xi64>) {
+  // expected-error @+1 {{'dfg.scatter_dot' op expects a matrix of 32 x 64 elements for each index, got 'tensor<8x64x32xf32>'}}
+  %0 = dfg.scatter_dot %x, %y, %i : (tensor<5x32xf32>, tensor<5x64xf32>, tensor<5xi64>) -> tensor<8x64x32xf32>
+  dfg.return
+}

@@ -95,6 +95,24 @@ Value buildDotGeneral(GraphBuilder &g, Value lhs) {
                                   lhsContracting, rhsContracting);
 }
 
+/// The value is rows, whose dimensions are those of the indices but the last; some of the indices have no matrix.
+Value buildGatherDot(GraphBuilder &g, Value x) {
+  ArrayRef<int64_t> shape = shapeOf(x);
+  SmallVector<int64_t> rows(shape.drop_back());
+  for (int64_t &size : rows)
+    if (size == 1)
+      size = g.size();
+  int64_t matrices = g.size(), columns = std::min<int64_t>(g.size(), 6), depth = shape.back();
+  bool transposed = g.dice.oneIn(2);
+  SmallVector<int64_t> rhsShape = {matrices, transposed ? columns : depth, transposed ? depth : columns};
+  auto reach = static_cast<double>(matrices);
+  Value rhs = g.any(elementOf(x), rhsShape, small);
+  Value indices = g.fresh(g.dice.oneIn(3) ? g.at().getI32Type() : g.i64(), rows, {-0.3 * reach, 1.3 * reach});
+  double magnitude = static_cast<double>(depth) * largest(g.boundsOf(x)) * largest(g.boundsOf(rhs));
+  return g.add<dfg::GatherDotOp>(Rounding::Inexact, Bounds{-magnitude, magnitude}, x, rhs, indices,
+                                 transposed ? g.at().getUnitAttr() : UnitAttr(), IntegerAttr());
+}
+
 Value buildConv(GraphBuilder &g, Value x) {
   ArrayRef<int64_t> shape = shapeOf(x);
   Window window = randomWindow(g, shape.drop_front(2));
@@ -145,6 +163,7 @@ Value buildPool(GraphBuilder &g, Value x) {
 
 void addContractionTemplates(TemplateList &list) {
   list.push_back({"dot_general", Elements::Number, 1, 4, small, false, buildDotGeneral});
+  list.push_back({"gather_dot", Elements::Float, 1, 4, small, false, buildGatherDot});
   list.push_back({"conv", Elements::Number, 3, 5, small, false, buildConv});
   list.push_back({"conv_transpose", Elements::Float, 3, 5, small, false, buildConvTranspose});
   list.push_back({"pool", Elements::Number, 3, 5, {-20, 20}, false, buildPool});

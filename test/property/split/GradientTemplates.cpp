@@ -72,12 +72,34 @@ Value buildGatherGradient(GraphBuilder &g, Value x) {
                                       dim);
 }
 
+/// The value is the rows on the left; a dimension of one of theirs may repeat.
+Value buildScatterDot(GraphBuilder &g, Value x) {
+  ArrayRef<int64_t> shape = shapeOf(x);
+  SmallVector<int64_t> rows(shape.drop_back()), right;
+  double terms = 1;
+  for (int64_t &size : rows) {
+    if (size == 1)
+      size = g.size();
+    terms *= static_cast<double>(size);
+    right.push_back(g.dice.oneIn(4) ? 1 : size);
+  }
+  right.push_back(std::min<int64_t>(g.size(), 6));
+  int64_t matrices = g.size();
+  auto reach = static_cast<double>(matrices);
+  Value other = g.any(elementOf(x), right, small);
+  Value indices = g.fresh(g.dice.oneIn(3) ? g.at().getI32Type() : g.i64(), rows, {-0.3 * reach, 1.3 * reach});
+  return g.add<dfg::ScatterDotOp>(Rounding::Inexact, around(4 * terms),
+                                  g.type(elementOf(x), {matrices, shape.back(), right.back()}), x, other, indices,
+                                  IntegerAttr());
+}
+
 } // namespace
 
 void addGradientTemplates(TemplateList &list) {
   list.push_back({"conv_filter_gradient", Elements::Float, 3, 5, small, false, buildConvFilterGradient});
   list.push_back({"pool_gradient", Elements::Float, 3, 5, small, true, buildPoolGradient});
   list.push_back({"gather_gradient", Elements::Float, 0, 4, small, false, buildGatherGradient});
+  list.push_back({"scatter_dot", Elements::Float, 1, 4, small, false, buildScatterDot});
 }
 
 } // namespace cleave::test
