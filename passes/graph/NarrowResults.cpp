@@ -13,6 +13,8 @@
 
 #include "passes/graph/Passes.h"
 
+#include "dialects/dfg/TensorType.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -32,8 +34,6 @@ struct Part {
   /// By factor of the split rule.
   SmallVector<int64_t> sizes;
 };
-
-RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 bool isWhole(Value value, ArrayRef<int64_t> extents) { return tensorType(value).getShape() == extents; }
 

@@ -33,6 +33,36 @@ def NarrowResultsPass : Pass<"graph-narrow-results", "::cleave::dfg::GraphOp"> {
   }];
 }
 
+def DispatchExpertsPass : Pass<"graph-dispatch-experts", "::cleave::dfg::GraphOp"> {
+  let summary = "Bring the tokens of each expert together";
+  let description = [{
+    Every sample has `capacity` times as many places for each expert as its tokens would take if they went to all experts
+    alike. Tokens take the places of their expert in their order; those that find none get zero from it. Products by
+    indices become one batch of products an expert, and so does what lies between them. Where experts are on devices of
+    their own and samples on theirs, both ways between the two are exchanges of all with all, which distribution finds.
+
+    Before:
+    ```mlir
+    %0 = dfg.gather_dot %x, %w, %i : (tensor<4x8x1x32xf32>, tensor<4x32x64xf32>, tensor<4x8x2xi64>) -> tensor<4x8x2x64xf32>
+    %1 = dfg.relu %0 : (tensor<4x8x2x64xf32>) -> tensor<4x8x2x64xf32>
+    %2 = dfg.gather_dot %1, %v, %i : (tensor<4x8x2x64xf32>, tensor<4x64x32xf32>, tensor<4x8x2xi64>) -> tensor<4x8x2x32xf32>
+    ```
+    After, with a capacity of 1.5 (6 places for the 16 tokens of a sample at each of 4 experts):
+    ```mlir
+    %p = dfg.transpose %taken {permutation = array<i64: 1, 0, 2, 3>}
+           : (tensor<4x4x6x32xf32>) -> tensor<4x4x6x32xf32>
+    %0 = dfg.dot_general %p, %w {...} : (tensor<4x4x6x32xf32>, tensor<4x32x64xf32>) -> tensor<4x4x6x64xf32>
+    %1 = dfg.relu %0 : (tensor<4x4x6x64xf32>) -> tensor<4x4x6x64xf32>
+    %q = dfg.dot_general %1, %v {...} : (tensor<4x4x6x64xf32>, tensor<4x64x32xf32>) -> tensor<4x4x6x32xf32>
+    %2 = dfg.select %kept, %given, %zero : (tensor<4x16x1xi1>, tensor<4x16x32xf32>, tensor<f32>) -> tensor<4x16x32xf32>
+    ```
+    Requires: a graph that is not placed yet. Products whose indices have one dimension, or more than three, stay.
+    Guarantees: no result changes where no expert is chosen by more tokens of a sample than it has places; with a
+    capacity of as many as there are experts that is always so.
+  }];
+  let options = [Option<"capacity", "capacity", "double", "1.0", "places of an expert, of its equal share of tokens">];
+}
+
 def RemoveUnusedParametersPass : Pass<"graph-remove-unused-parameters", "::mlir::ModuleOp"> {
   let summary = "Remove parameters that nothing reads";
   let description = [{

@@ -13,9 +13,15 @@ using namespace mlir;
 
 namespace cleave {
 
-void buildGraphPipeline(OpPassManager &manager) {
+void buildGraphPipeline(OpPassManager &manager, const GraphOptions &options) {
   OpPassManager &graphs = manager.nest<dfg::GraphOp>();
-  // Folding first: operators that compute equal constants become equal.
+  // First of all, so that what it leaves behind is removed. The products of a mixture share their indices only where
+  // equal operators are one.
+  if (options.expertCapacity > 0) {
+    graphs.addPass(createCSEPass());
+    graphs.addPass(createDispatchExpertsPass({options.expertCapacity}));
+  }
+  // Folding before joining: operators that compute equal constants become equal.
   graphs.addPass(createCanonicalizerPass());
   graphs.addPass(createCSEPass());
   // Behind the folds, which find constants and operators that move nothing.
@@ -25,8 +31,8 @@ void buildGraphPipeline(OpPassManager &manager) {
 }
 
 void registerGraphPipeline() {
-  static PassPipelineRegistration<> registration("simplify-graph", "Fold, join and remove operators of graphs",
-                                                 buildGraphPipeline);
+  static PassPipelineRegistration<GraphOptions> registration(
+      "simplify-graph", "Fold, join and remove operators of graphs", buildGraphPipeline);
 }
 
 } // namespace cleave

@@ -50,10 +50,13 @@ MODELS = {
                    "97"], 2, 0),
     "moe": Model(["--batch", "4", "--layers", "2", "--hidden", "32", "--heads", "4", "--sequence", "9", "--vocabulary",
                   "61", "--experts", "5"], 2, 0),
+    "mixtral": Model(["--batch", "4", "--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--ffn",
+                      "24", "--sequence", "9", "--vocabulary", "61", "--experts", "5"], 2, 0),
 }
 
-# What follows the name is how the step is divided; a batch that is given replaces the model's.
-Plan = collections.namedtuple("Plan", "name devices flags batch")
+# What follows the name is how the step is divided; a batch that is given replaces the model's. `models`: those that have
+# what is divided; None: all.
+Plan = collections.namedtuple("Plan", "name devices flags batch models", defaults=[None])
 
 
 def degrees(text, strategy="tensor", microbatches=1):
@@ -73,6 +76,10 @@ PLANS = [
     Plan("pipeline-4", 4, degrees("pipeline=4", "pipeline", 2), None),
     Plan("mixed-data-tensor", 4, degrees("data=2,model=2"), None),
     Plan("mixed-data-pipeline", 4, degrees("data=2,pipeline=2", "pipeline", 2), None),
+    # Tokens are brought to their experts' devices and back; none is without a place.
+    Plan("dispatched", 3, ["--strategy", "auto", "--degrees", "expert=3", "--expert-capacity", "5"], None, ["mixtral"]),
+    Plan("dispatched-microbatches", 4, ["--strategy", "auto", "--degrees", "data=2,expert=2", "--expert-capacity", "5",
+                                        "--microbatches", "2"], None, ["mixtral"]),
 ]
 
 
@@ -177,7 +184,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models or MODELS:
             for plan in PLANS:
-                if plan.name not in wanted:
+                if plan.name not in wanted or (plan.models and name not in plan.models):
                     continue
                 key = (name, plan.batch)
                 if key not in examples:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Mixtures of experts as ONNX Runtime's exporters write them (MoE, QMoE), one a model: outputs must be those of a loop
-# over tokens in NumPy, and, where its CPU provider has the variant, those of ONNX Runtime.
+# over tokens in NumPy, and, where its CPU provider has the variant, those of ONNX Runtime. With a capacity, tokens that
+# come when an expert's places are taken must get nothing from it, and no others.
 #
 #   python3 test/endtoend/mixtures.py [PATTERN...]
 
@@ -14,6 +15,11 @@ from operators import GENERATOR, floats, main
 
 TOKENS, HIDDEN, WIDTH, EXPERTS = 7, 32, 48, 5
 SWIGLU = {"activation_type": "swiglu", "swiglu_fusion": 1}
+
+
+def weights(*shape):
+    """Small enough for results of about one."""
+    return floats(*shape, low=-0.25, high=0.25)
 
 
 def sigmoid(x):
@@ -40,22 +46,29 @@ def activate(attributes, inner, linear):
     return value if linear is None else value * linear
 
 
-def expected(x, scores, layers, attributes, among_chosen=False):
-    """The mixture by a loop over tokens. `layers` are pairs of weights and biases; the third may be absent."""
+def expected(x, scores, layers, attributes, among_chosen=False, places=math.inf):
+    """The mixture by a loop over tokens. `layers` are pairs of weights and biases; the third may be absent. `places`:
+    how many choices of a sample's tokens an expert takes."""
     flat = x.reshape(-1, x.shape[-1]).astype(numpy.float64)
     result = numpy.zeros_like(flat)
 
     def apply(layer, expert, row):
-        weights, bias = layer
-        return weights[expert] @ row + (0 if bias is None else bias[expert])
+        matrices, bias = layer
+        return matrices[expert] @ row + (0 if bias is None else bias[expert])
 
+    samples = x.shape[0] if x.ndim == 3 else 1
+    taken = numpy.zeros((samples, scores.shape[1]), dtype=int)
     for token, row in enumerate(flat):
+        sample = token * samples // len(flat)
         shares = numpy.exp(scores[token].astype(numpy.float64) - scores[token].max())
         shares /= shares.sum()
         chosen = numpy.argsort(-scores[token], kind="stable")[:attributes.get("k", 1)]
         if among_chosen or attributes.get("normalize_routing_weights", 0):
             shares = shares / shares[chosen].sum()
         for expert in chosen:
+            taken[sample, expert] += 1
+            if taken[sample, expert] > places:
+                continue
             linear = apply(layers[2], expert, row) if len(layers) > 2 else None
             inner = activate(attributes, apply(layers[0], expert, row), linear)
             result[token] += shares[expert] * apply(layers[1], expert, inner)
@@ -78,7 +91,7 @@ def real_cases():
             ("relu third bare", {"k": 2}, True, False, False)):
         units = WIDTH * (2 if attributes.get("swiglu_fusion", 0) else 1)
         shapes = [(units, HIDDEN), (HIDDEN, WIDTH)] + ([(WIDTH, HIDDEN)] if third else [])
-        layers = [(floats(EXPERTS, *shape), floats(EXPERTS, shape[0]) if bias else None) for shape in shapes]
+        layers = [(weights(EXPERTS, *shape), floats(EXPERTS, shape[0]) if bias else None) for shape in shapes]
         scores = floats(TOKENS * 2, EXPERTS, low=-3, high=3)
         for shape in ((TOKENS * 2, HIDDEN), (2, TOKENS, HIDDEN)):
             x = floats(*shape)
@@ -91,11 +104,28 @@ def real_cases():
         refused="routing by \"use_sparse_mixer\" is not known")
 
 
+def capacity_cases():
+    """From one place to all; tokens in one dimension are one sample."""
+    for top, capacity in ((1, 0.5), (2, 1.0), (3, 1.25), (2, 0.01), (2, EXPERTS)):
+        layers = [(weights(EXPERTS, 2 * WIDTH, HIDDEN), floats(EXPERTS, 2 * WIDTH)),
+                  (weights(EXPERTS, HIDDEN, WIDTH), floats(EXPERTS, HIDDEN))]
+        scores = floats(TOKENS * 3, EXPERTS, low=-3, high=3)
+        own = {"k": top, **SWIGLU}
+        for shape in ((TOKENS * 3, HIDDEN), (3, TOKENS, HIDDEN)):
+            x = floats(*shape)
+            choices = top * (TOKENS if len(shape) == 3 else TOKENS * 3)
+            places = min(max(math.ceil(capacity * choices / EXPERTS - 1e-9), 1), choices)
+            inputs = [x, scores, *layers[0], *layers[1]]
+            judged = case(f"MoE {top} of {EXPERTS}, capacity {capacity}, {len(shape)}", inputs, own, 1, range(2, 6))
+            yield judged._replace(expected=expected(x, scores, layers, own, places=places),
+                                  flags=("--expert-capacity", str(capacity)))
+
+
 def quantize(units, columns, bits, block, zeros):
     """Packed weights, scales, packed zero points where there are any, and the reals that they mean."""
     blocks = -(-columns // block) if block else 1
     numbers = GENERATOR.integers(0, 1 << bits, (EXPERTS, units, columns))
-    scales = floats(EXPERTS, units, blocks, low=0.01, high=0.1)
+    scales = floats(EXPERTS, units, blocks, low=0.05 / (1 << bits), high=0.5 / (1 << bits))
     middle, packed = numpy.full(scales.shape, 1 << bits - 1), None
     if zeros:
         middle = GENERATOR.integers(0, 1 << bits, scales.shape)
@@ -128,4 +158,4 @@ def quantized_cases():
 
 
 if __name__ == "__main__":
-    main(real_cases, quantized_cases)
+    main(real_cases, capacity_cases, quantized_cases)

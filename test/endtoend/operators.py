@@ -18,8 +18,8 @@ import peer
 from cleave_process import DONE, UNSUPPORTED, cleave, parallel, report
 
 # `expected` are outputs that NumPy computes; None: ONNX Runtime is asked. `refused`: the model is not supported, and the
-# message says this.
-Case = collections.namedtuple("Case", "name model inputs outputs expected refused", defaults=[None, None])
+# message says this. `flags`: options of the run.
+Case = collections.namedtuple("Case", "name model inputs outputs expected refused flags", defaults=[None, None, ()])
 GENERATOR = numpy.random.default_rng(11)
 
 
@@ -282,7 +282,8 @@ def run(case):
         for position, array in enumerate(case.expected or []):
             numpy.save(f"{folder}/{position}.npy", array)
         for what in peer.RUNS:
-            result = peer.compare(path, inputs, folder, range(case.outputs), what, rtol="1e-4", atol="2e-6")
+            result = peer.compare(path, inputs, folder, range(case.outputs), what, rtol="1e-4", atol="2e-6",
+                                  more=case.flags)
             passed += result.code == DONE
             if result.code != DONE:
                 failures.append((f"{case.name} on {what}", result))

@@ -39,9 +39,10 @@ def run_peer(model, inputs, folder, optimized=None):
         sys.exit(f"{model}: ONNX Runtime failed: {done.stderr}")
 
 
-def compare(model, inputs, folder, outputs, run, rtol="1e-4", atol="1e-5"):
-    """What `cleave run` says to the outputs that `run_peer` left in `folder`, those of the positions in `outputs`."""
-    flags = []
+def compare(model, inputs, folder, outputs, run, rtol="1e-4", atol="1e-5", more=()):
+    """What `cleave run` says to the outputs that `run_peer` left in `folder`, those of the positions in `outputs`.
+    `more` are further options."""
+    flags = [*more]
     for position, path in enumerate(inputs):
         flags += ["--input", f"@{position}={path}"]
     for position in outputs:

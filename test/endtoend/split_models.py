@@ -18,8 +18,8 @@ import numpy
 from cleave_process import DONE, REPOSITORY, Result, cleave, program, report
 
 # `name` is a model of the zoo, `sizes` its options, `how` the flags by which it is placed (a placement file is one of
-# examples/), `devices` how many share it.
-Case = collections.namedtuple("Case", "name sizes how devices")
+# examples/), `devices` how many share it, `more` further flags, of the reference, too.
+Case = collections.namedtuple("Case", "name sizes how devices more", defaults=[[]])
 
 ALEXNET = ["--batch", "5"]
 VGG = ["--batch", "2", "--image-size", "64"]
@@ -27,6 +27,8 @@ GPT = ["--batch", "3", "--layers", "2", "--hidden", "60", "--heads", "6", "--seq
 BERT = ["--batch", "2", "--layers", "2", "--hidden", "48", "--heads", "4", "--sequence", "13", "--vocabulary", "97"]
 MOE = ["--batch", "2", "--layers", "2", "--hidden", "32", "--heads", "4", "--sequence", "9", "--vocabulary", "61",
        "--experts", "5"]
+MIXTRAL = ["--batch", "3", "--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--ffn", "24",
+           "--sequence", "9", "--vocabulary", "61", "--experts", "5"]
 LSTM = ["--batch", "3", "--layers", "2", "--hidden", "20", "--sequence", "5", "--vocabulary", "53"]
 RESNET = ["--batch", "3", "--image-size", "64"]
 UNET = ["--batch", "2", "--image-size", "32", "--features", "6"]
@@ -55,7 +57,13 @@ CASES = [
     Case("unet", UNET, {"*": "{ height: x }"}, 2),
     Case("resnet50", RESNET, {"*conv*": "{ height: x }"}, 3),
     # Mixtures of experts by expert, attention by sequence.
-    Case("moe", MOE, {"*experts*": "{ batch: x }"}, 3),
+    Case("moe", MOE, {"*moe/fc*": "{ batch: x }"}, 3),
+    # The same where tokens go to their own experts only, and where they are brought there and back.
+    Case("mixtral", MIXTRAL, ["--strategy", "tensor", "--degrees", "model=2"], 2),
+    Case("mixtral", MIXTRAL, ["--strategy", "data", "--degrees", "data=2"], 2),
+    Case("mixtral", MIXTRAL, {"*moe": "{ expert: x }"}, 3),
+    Case("mixtral", MIXTRAL, {"*moe": "{ batch: x }"}, 3, ["--expert-capacity", "5"]),
+    Case("mixtral", MIXTRAL, {"*": "{ m0: x }", "*moe": "{ batch: x }"}, 3, ["--expert-capacity", "1.25"]),
     Case("gpt", GPT, {"*": "{ m: x }"}, 2),
 ]
 
@@ -84,11 +92,12 @@ def run_case(case, folder):
     """What each way to run the case answered, by name, until one fails."""
     model, expected, plan = (os.path.join(folder, name) for name in ("model.onnx", "expected.npy", "model.plan"))
     yield "zoo", cleave("zoo", case.name, *case.sizes, "-o", model)
-    yield "one device", cleave("run", model, "--machine", "host:1x1", "--strategy", "single",
+    yield "one device", cleave("run", model, "--machine", "host:1x1", "--strategy", "single", *case.more,
                                "--output", f"@0={expected}")
     scale = numpy.abs(numpy.load(expected)).max()
     outputs = ["--expect", f"@0={expected}", "--rtol", "0", "--atol", f"{1e-4 * scale}"]
-    yield "compile", cleave("compile", model, "--machine", f"host:{case.devices}x1", *flags(case, folder), "-o", plan)
+    yield "compile", cleave("compile", model, "--machine", f"host:{case.devices}x1", *flags(case, folder), *case.more,
+                            "-o", plan)
     yield "verify", cleave("verify", plan)
     yield "one process", cleave(plan, *outputs, name="cleave-run")
     if shutil.which("mpirun"):

@@ -26,6 +26,7 @@ COUNTS = {
     "lstm": (6500000 + 2 * (4 * 650 * 1300 + 8 * 650) + 6510000, "Zaremba 2014, medium; two biases a gate"),
     "gpt": (124439808, "GPT-2 small"),
     "llama": (8030261248, "Llama 3 8B"),
+    "mixtral": (46702792704, "Mixtral 8x7B"),
     "bert": (109482240, "bert-base-uncased with pooler"),
 }
 
@@ -41,6 +42,8 @@ SMALL = {
     "gpt dropout": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "dropout": 1},
     "llama": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
               "vocabulary": 50},
+    "mixtral": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
+                "vocabulary": 50, "experts": 5},
     "bert": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
     "moe": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50, "experts": 4},
     "moe top 2": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "experts": 4, "top": 2},

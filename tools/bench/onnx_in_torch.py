@@ -169,6 +169,30 @@ def slices(attributes, x, starts, ends, axes=None, steps=None):
     return x
 
 
+def split(attributes, x, sizes=None):
+    axis = attributes.get("axis", 0)
+    count = attributes.get("num_outputs", 2)
+    return tuple(torch.split(x, integers(sizes) if sizes is not None else -(-x.shape[axis] // count), axis))
+
+
+def mixture(attributes, x, scores, first, first_bias, second, second_bias=None):
+    """The mixture of experts of com.microsoft, as far as the zoo writes it: gates and what they multiply take turns in
+    the first layer. A product for each token and expert that it chooses."""
+    if attributes.get("activation_type") != b"swiglu" or attributes.get("swiglu_fusion") != 1 or first_bias is not None:
+        raise NotImplementedError("a mixture of experts of another kind")
+    shares = torch.softmax(scores, -1)
+    shares, chosen = shares.topk(attributes.get("k", 1), dim=-1)
+    if attributes.get("normalize_routing_weights", 0):
+        shares = shares / shares.sum(-1, keepdim=True)
+    tokens = x.reshape(-1, x.shape[-1])
+    inner = torch.einsum("th,tkuh->tku", tokens, first[chosen])
+    gate, other = inner[..., 0::2], inner[..., 1::2]
+    results = torch.einsum("tku,tkhu->tkh", gate * torch.sigmoid(gate) * other, second[chosen])
+    if second_bias is not None:
+        results = results + second_bias[chosen]
+    return (results * shares.unsqueeze(-1)).sum(1).reshape(x.shape)
+
+
 def flat_softmax(function):
     """Before opset 13: over all dimensions from the axis on together."""
     def apply(attributes, x):
@@ -187,6 +211,7 @@ OPERATORS = {
     "Concat": lambda attributes, *parts: torch.cat(parts, attributes["axis"]),
     "Conv": convolution,
     "ConvTranspose": transposed_convolution,
+    "Cos": lambda attributes, x: torch.cos(x),
     "Div": lambda attributes, a, b: a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc"),
     "Dropout": dropout,
     "Equal": lambda attributes, a, b: a == b,
@@ -207,6 +232,7 @@ OPERATORS = {
     "LogSoftmax": lambda attributes, x: torch.log_softmax(x, attributes.get("axis", -1)),
     "MatMul": lambda attributes, a, b: a @ b,
     "MaxPool": largest_of_window,
+    "MoE": mixture,
     "Mul": lambda attributes, a, b: a * b,
     "Neg": lambda attributes, x: -x,
     "Pow": lambda attributes, a, b: torch.pow(a, b),
@@ -216,8 +242,10 @@ OPERATORS = {
     "Relu": lambda attributes, x: torch.relu(x),
     "Reshape": reshape,
     "Sigmoid": lambda attributes, x: torch.sigmoid(x),
+    "Sin": lambda attributes, x: torch.sin(x),
     "Slice": slices,
     "Softmax": lambda attributes, x: torch.softmax(x, attributes.get("axis", -1)),
+    "Split": split,
     "Sqrt": lambda attributes, x: torch.sqrt(x),
     "Squeeze": squeeze,
     "Sub": lambda attributes, a, b: a - b,
@@ -255,8 +283,15 @@ def window_margin(attributes, x):
     return apart[(apart > 0) | (largest[..., 0] != 0)].min().item()
 
 
-# Operators whose gradient jumps where inputs change little: by how much the inputs are away from the nearest jump.
-MARGINS = {"Relu": rectifier_margin, "MaxPool": window_margin}
+def choice_margin(attributes, scores):
+    """By how much the last expert that is chosen exceeds the first that is not, where that is least."""
+    best = scores.topk(min(attributes.get("k", 1) + 1, scores.shape[-1]), dim=-1).values
+    return (best[..., -2] - best[..., -1]).min().item()
+
+
+# Operators whose gradient jumps where inputs change little: by how much the inputs are away from the nearest jump, and
+# which input that is.
+MARGINS = {"Relu": (rectifier_margin, 0), "MaxPool": (window_margin, 0), "MoE": (choice_margin, 1)}
 
 
 class TorchModel:
@@ -307,9 +342,13 @@ class TorchModel:
         """How far from jumps of the gradient the model runs: the least of all operators' margins, each in parts of its
         largest input. What computes in a lower precision, with errors below it, has the same gradient."""
         margins = [math.inf]
-        self.visit = lambda node, attributes, arguments: margins.append(
-            MARGINS[node.op_type](attributes, arguments[0]) / max(arguments[0].abs().max().item(), 1e-30)
-            if node.op_type in MARGINS else math.inf)
+
+        def visit(node, attributes, arguments):
+            if node.op_type in MARGINS:
+                margin, position = MARGINS[node.op_type]
+                margins.append(margin(attributes, arguments[position]) /
+                               max(arguments[position].abs().max().item(), 1e-30))
+        self.visit = visit
         with torch.no_grad():
             self.run(inputs)
         self.visit = None

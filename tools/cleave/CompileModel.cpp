@@ -155,7 +155,9 @@ Error ModelCompiler::import() {
 }
 
 Error ModelCompiler::simplify() {
-  if (Error error = runStage("graph", [](OpPassManager &manager) { buildGraphPipeline(manager); }))
+  GraphOptions options;
+  options.expertCapacity = request.target.expertCapacity;
+  if (Error error = runStage("graph", [&](OpPassManager &manager) { buildGraphPipeline(manager, options); }))
     return error;
   if (Error error = addOutputs(*module, request.extraOutputs))
     return error;

@@ -35,6 +35,7 @@ struct TargetOptions {
   /// those that devices have; no option of the command line.
   std::vector<int64_t> batchNormGroups;
   bool noDropout = false;
+  double expertCapacity = 0; ///< places at an expert, of an equal share of a sample's tokens; 0: as many as come
   /// Replicas of the step that do not wait for each other (passes/train/Versions.h), and how many; 0: one a device.
   std::string sync;
   unsigned replicas = 0;

@@ -43,6 +43,7 @@ std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const Target
     settings.push_back({"batches", commaList(target.batches)});
   add("max-batch", target.maxBatch, defaults.maxBatch);
   add("batch", target.batch, defaults.batch);
+  add("expert-capacity", target.expertCapacity, defaults.expertCapacity);
   if (!target.train)
     return settings;
   if (target.loss.empty()) {
@@ -90,7 +91,7 @@ Error applySettings(std::span<const runtime::Setting> settings, ModelOptions &mo
                                    "learning-rate", "lr-schedule",  "clip-norm",  "buckets",
                                    "batch",         "microbatches", "batch-norm", "no-dropout",
                                    "seed",          "tf32",         "train",      "batches",
-                                   "max-batch",     "sync",         "replicas"};
+                                   "max-batch",     "sync",         "replicas",   "expert-capacity"};
   for (const runtime::Setting &setting : settings) {
     if (setting.name == groupsName) {
       if (Error error = applyGroups(setting, target.batchNormGroups))

@@ -114,6 +114,13 @@ void TargetOptions::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_flag("--no-dropout", noDropout, "train without dropout");
   command
+      .add_option(
+          "--expert-capacity", expertCapacity,
+          "tokens of a sample that each expert of a mixture takes, of the experts' equal share of them, as 1.25; "
+          "others get nothing from it. Tokens can then go to devices that have their experts. 0: as many as come")
+      ->check(notNegative)
+      ->capture_default_str();
+  command
       .add_option("--sync", sync,
                   "train replicas that do not wait for each other: ssp:S lets one be S steps ahead of the slowest, "
                   "ssp:inf any number; local:H exchanges parameters every H steps, local:auto chooses how often, with "
@@ -146,14 +153,14 @@ void TargetOptions::addTo(CLI::App &command) {
 
 const char *TargetOptions::findGiven(const CLI::App &command, std::initializer_list<const char *> others) {
   std::vector<const char *> names = {
-      "--machine",   "--cpu",          "--strategy",      "--place",          "--degrees",
-      "--reference", "--no-libraries", "--train",         "--batch",          "--batches",
-      "--max-batch", "--microbatches", "--schedule",      "--chunks",         "--recompute",
-      "--zero",      "--loss",         "--learning-rate", "--lr-schedule",    "--optimizer-options",
-      "--clip-norm", "--dtype",        "--batch-norm",    "--no-dropout",     "--seed",
-      "--optimizer", "--memory",       "--solver",        "--search-seconds", "--compile-threads",
-      "--buckets",   "--no-combine",   "--tf32",          "--sync",           "--replicas",
-      "--objective", "--max-step"};
+      "--machine",   "--cpu",          "--strategy",       "--place",          "--degrees",
+      "--reference", "--no-libraries", "--train",          "--batch",          "--batches",
+      "--max-batch", "--microbatches", "--schedule",       "--chunks",         "--recompute",
+      "--zero",      "--loss",         "--learning-rate",  "--lr-schedule",    "--optimizer-options",
+      "--clip-norm", "--dtype",        "--batch-norm",     "--no-dropout",     "--seed",
+      "--optimizer", "--memory",       "--solver",         "--search-seconds", "--compile-threads",
+      "--buckets",   "--no-combine",   "--tf32",           "--sync",           "--replicas",
+      "--objective", "--max-step",     "--expert-capacity"};
   names.insert(names.end(), others);
   for (const char *name : names)
     if (command.count(name))

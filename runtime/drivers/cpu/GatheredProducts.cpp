@@ -5,6 +5,8 @@
 
 #include "runtime/drivers/cpu/GatheredProducts.h"
 
+#include "runtime/MemoryLayout.h"
+
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -223,23 +225,26 @@ Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc) {
   if (desc.inputs.size() != 3 || desc.outputs.size() != 1 || !desc.postOps.empty())
     return refuse(Status::Rejected, "rows, matrices or other rows, and indices, and no post operations");
   const TensorType &left = desc.inputs[0], &right = desc.inputs[1], &indices = desc.inputs[2], &out = desc.outputs[0];
+  for (const TensorType *type : {&left, &right, &indices, &out})
+    if (!type->byteSize() || !isDense(*type))
+      return refuse(Status::Unsupported, "dense tensors");
   for (const TensorType *type : {&left, &right, &out})
     if (type->element != ElementType::F32)
       return refuse(Status::Unsupported, "elements f32");
   if (indices.element != ElementType::I64)
     return refuse(Status::Unsupported, "indices i64");
-  Rows lhs, other;
-  const TensorType &matrices = isGather(desc) ? right : out;
-  if (!readRows(left, indices, lhs) || !readRows(isGather(desc) ? out : right, indices, other) ||
-      matrices.shape.size() != 3)
+  Rows first, second;
+  const TensorType &matrices = isGather(desc) ? right : out, &others = isGather(desc) ? out : right;
+  if (!readRows(left, indices, first) || !readRows(others, indices, second) || matrices.shape.size() != 3 ||
+      (isGather(desc) && !second.at.empty()))
     return refuse(Status::Rejected, "an index for each row, and matrices of rank 3");
-  int64_t first = lhs.width, second = other.width;
+  int64_t depth = first.width, columns = second.width;
   if (isGather(desc) && GatherProduct::transposed(desc))
-    std::swap(first, second);
-  if (matrices.shape[1] != first || matrices.shape[2] != second || (isGather(desc) && !other.at.empty()))
+    std::swap(depth, columns);
+  if (matrices.shape[1] != depth || matrices.shape[2] != columns)
     return refuse(Status::Rejected, "matrices that take the rows of one operand to those of the other");
   return Product::orderBytes(static_cast<int64_t>(*indices.elementCount()), matrices.shape[0]) +
-         static_cast<uint64_t>(blockRows) * static_cast<uint64_t>(lhs.width + other.width) * sizeof(float);
+         static_cast<uint64_t>(blockRows) * static_cast<uint64_t>(depth + columns) * sizeof(float);
 }
 
 std::unique_ptr<LibraryKernelInstance> makeGatheredProduct(const LibraryKernelDesc &desc) {
