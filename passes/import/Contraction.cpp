@@ -85,6 +85,16 @@ static Value matmul(NodeImporter &node, Value lhs, Value rhs, bool transposesLhs
     (void)node.error("expects stacks of matrices that broadcast");
     return {};
   }
+  // A matrix on the right for several on the left: stacks that only the left has are rows of its own, which repeat
+  // nothing, where they are the last ones.
+  int64_t shared = right - 2;
+  while (shared > 0 && rhsBatch[shared - 1] == 1)
+    --shared;
+  if (left == right && lhsBatch.take_front(shared) == rhsBatch.take_front(shared)) {
+    SmallVector<int64_t> once(rhsShape.take_front(shared)), dims = llvm::to_vector(llvm::seq<int64_t>(0, shared));
+    llvm::append_range(once, rhsShape.take_back(2));
+    return dot(node, lhs, node.reshape(rhs, once), dims, dims, left - lhsLast, shared + 2 - rhsLast);
+  }
   auto expand = [&](Value value, ArrayRef<int64_t> matrix) {
     SmallVector<int64_t> shape(*batch);
     shape.append(matrix.begin(), matrix.end());

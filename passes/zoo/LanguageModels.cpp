@@ -185,8 +185,9 @@ static Layer rotate(ModelBuilder &builder, const Layer &input, const RotaryTable
   return {turned, input.shape};
 }
 
-/// Attention in which several heads of queries share one of keys and values (Ainslie et al.: GQA, 2023). The queries of
-/// a group are rows of one product, so that no key or value is repeated.
+/// Attention in which several heads of queries share one of keys and values (Ainslie et al.: GQA, 2023), which products
+/// repeat: batch x groups x heads of a group x sequence x size. Groups, heads and positions stay dimensions of their
+/// own, so that each can be divided.
 static Layer groupedAttention(ModelBuilder &builder, const std::string &name, const Layer &input,
                               const RotaryTables &tables, const Mask &mask) {
   int64_t batch = input.shape[0], sequence = input.shape[1], hidden = input.shape[2];
@@ -195,21 +196,19 @@ static Layer groupedAttention(ModelBuilder &builder, const std::string &name, co
     Layer flat = builder.dense(name + "/" + what, input, count * size, /*bias=*/false);
     return builder.reshape(flat.name + ".heads", flat, {batch, sequence, count, size});
   };
-  Layer query = rotate(builder, project("query", heads), tables);
-  Layer key = rotate(builder, project("key", groups), tables), value = project("value", groups);
-  query = builder.reshape(name + "/query.groups", query, {batch, sequence, groups, each, size});
-  query = builder.transpose(name + "/query.transpose", query, {0, 2, 3, 1, 4});
-  query = builder.reshape(name + "/query.rows", query, {batch, groups, each * sequence, size});
-  key = builder.transpose(name + "/key.transpose", key, {0, 2, 3, 1});
-  value = builder.transpose(name + "/value.transpose", value, {0, 2, 1, 3});
-  Layer scores = builder.matmul(name + "/scores", query, key);
-  scores = builder.reshape(name + "/scores.heads", scores, {batch, groups, each, sequence, sequence});
+  auto inGroups = [&](const std::string &what, const Layer &layer, int64_t perGroup,
+                      const std::vector<int64_t> &order) {
+    std::string part = name + "/" + what;
+    Layer apart = builder.reshape(part + ".groups", layer, {batch, sequence, groups, perGroup, size});
+    return builder.transpose(part + ".transpose", apart, order);
+  };
+  Layer query = inGroups("query", rotate(builder, project("query", heads), tables), each, {0, 2, 3, 1, 4});
+  Layer key = inGroups("key", rotate(builder, project("key", groups), tables), 1, {0, 2, 3, 4, 1});
+  Layer value = inGroups("value", project("value", groups), 1, {0, 2, 3, 1, 4});
   std::string root = builder.number(name + "/scale.root", std::sqrt(static_cast<float>(size)));
-  scores = builder.join(name + "/scale", "Div", scores, root);
+  Layer scores = builder.join(name + "/scale", "Div", builder.matmul(name + "/scores", query, key), root);
   Layer weights = builder.apply(name + "/softmax", "Softmax", mask(name + "/mask", scores));
-  weights = builder.reshape(name + "/softmax.rows", weights, {batch, groups, each * sequence, sequence});
   Layer context = builder.matmul(name + "/context", weights, value);
-  context = builder.reshape(name + "/context.heads", context, {batch, groups, each, sequence, size});
   context = builder.transpose(name + "/context.transpose", context, {0, 3, 1, 2, 4});
   context = builder.reshape(name + "/context.merge", context, input.shape);
   return builder.dense(name + "/output", context, hidden, /*bias=*/false);
