@@ -22,7 +22,7 @@ struct GraphOptions : mlir::PassPipelineOptions<GraphOptions> {
 
 /// Appends the stage's passes, on a module: folds, joins equal operators of a graph, removes what nothing uses. The
 /// graph's inputs and outputs stay as they are.
-void buildGraphPipeline(mlir::OpPassManager &manager, const GraphOptions &options);
+void buildGraphPipeline(mlir::OpPassManager &manager, const GraphOptions &options = GraphOptions());
 
 /// Makes the pipeline known to cleave-opt as `--simplify-graph`.
 void registerGraphPipeline();

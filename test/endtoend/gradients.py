@@ -50,6 +50,8 @@ MODELS = {
                    "97"], 2, 0),
     "moe": Model(["--batch", "4", "--layers", "2", "--hidden", "32", "--heads", "4", "--sequence", "9", "--vocabulary",
                   "61", "--experts", "5"], 2, 0),
+    "llama": Model(["--batch", "4", "--layers", "2", "--hidden", "48", "--heads", "6", "--kv-heads", "2", "--ffn", "40",
+                    "--sequence", "9", "--vocabulary", "61"], 2, 0),
     "mixtral": Model(["--batch", "4", "--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--ffn",
                       "24", "--sequence", "9", "--vocabulary", "61", "--experts", "5"], 2, 0),
 }
@@ -76,6 +78,9 @@ PLANS = [
     Plan("pipeline-4", 4, degrees("pipeline=4", "pipeline", 2), None),
     Plan("mixed-data-tensor", 4, degrees("data=2,model=2"), None),
     Plan("mixed-data-pipeline", 4, degrees("data=2,pipeline=2", "pipeline", 2), None),
+    # The batch, positions and weights, which do not divide.
+    Plan("three-axes", 8, ["--strategy", "auto", "--degrees", "data=2,sequence=2,model=2"], None,
+         ["gpt", "llama", "mixtral"]),
     # Tokens are brought to their experts' devices and back; none is without a place.
     Plan("dispatched", 3, ["--strategy", "auto", "--degrees", "expert=3", "--expert-capacity", "5"], None, ["mixtral"]),
     Plan("dispatched-microbatches", 4, ["--strategy", "auto", "--degrees", "data=2,expert=2", "--expert-capacity", "5",

@@ -136,6 +136,37 @@ def quality(folder):
     parallel(compare, [(model, *machine) for machine in MACHINES for model in MODELS])
 
 
+# Long sequences in small batches: a model, its machine, its batch, and degrees that people give: positions beside the
+# batch and weights, which are three axes.
+SEQUENCES = [
+    (["--sequence", "131072", "--batch", "1"], "h100:8x32", 4,
+     ["data=4,sequence=8,model=8", "data=4,sequence=16,model=4", "data=4,sequence=64", "data=2,sequence=16,model=8",
+      "data=4,sequence=8,model=4,pipeline=2"]),
+    (["--sequence", "65536", "--batch", "1", "--layers", "8"], "a100-80g:8x4", 2,
+     ["data=2,sequence=2,model=8", "data=2,sequence=4,model=4", "data=2,sequence=16", "data=2,sequence=4,model=2,pipeline=2"]),
+]
+
+
+def sequences(folder):
+    """Where there are fewer samples than devices to give them to, the plan found takes no longer than positions cut by
+    hand."""
+    for sizes, machine, batch, degrees in SEQUENCES:
+        model = zoo(folder, "llama", *sizes)
+        flags = ["--train", "--dtype", "bf16", "--batch", batch, "--executor", "megatron-core"]
+        found = plan(model, machine, *flags)
+        ours = step_seconds(found)
+        subject = f"llama {' '.join(sizes)} on {machine}"
+        compared = []
+        for text in degrees:
+            theirs = plan(model, machine, *flags, "--degrees", text, expect=(DONE, INFEASIBLE))
+            if theirs:
+                compared.append(f"{step_seconds(theirs) / ours:.3f} {text}")
+                check(ours <= (1 + ROUNDING) * step_seconds(theirs), subject,
+                      f"expected a plan no slower than {text} ({step_seconds(theirs)} s), got {ours} s")
+        check(len(compared) > 1, subject, f"expected plans by hand that fit, got {len(compared)}")
+        print(f"{subject}: {ours:.3f} s; by hand, times as long: {', '.join(compared)}", flush=True)
+
+
 def krizhevsky(folder):
     """One weird trick for parallelizing convolutional neural networks (2014), on the machine of that paper: convolutions
     split by batch, dense layers by channel. The measured speed-ups, 3.74 and 6.25, stand in docs/planning.md."""
@@ -523,7 +554,7 @@ def all_machines(folder):
     machines(folder, 200, every=True)
 
 
-PARTS = {"quality": quality, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
+PARTS = {"quality": quality, "sequences": sequences, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
          "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training, "numeric-pins": numeric_pins,
          "machines": machines, "all-machines": all_machines}
 

@@ -27,6 +27,8 @@ GPT = ["--batch", "3", "--layers", "2", "--hidden", "60", "--heads", "6", "--seq
 BERT = ["--batch", "2", "--layers", "2", "--hidden", "48", "--heads", "4", "--sequence", "13", "--vocabulary", "97"]
 MOE = ["--batch", "2", "--layers", "2", "--hidden", "32", "--heads", "4", "--sequence", "9", "--vocabulary", "61",
        "--experts", "5"]
+LLAMA = ["--batch", "3", "--layers", "2", "--hidden", "48", "--heads", "6", "--kv-heads", "2", "--ffn", "40", "--sequence",
+         "11", "--vocabulary", "61"]
 MIXTRAL = ["--batch", "3", "--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--ffn", "24",
            "--sequence", "9", "--vocabulary", "61", "--experts", "5"]
 LSTM = ["--batch", "3", "--layers", "2", "--hidden", "20", "--sequence", "5", "--vocabulary", "53"]
@@ -56,6 +58,8 @@ CASES = [
     # Spatial: rows of the images on different devices.
     Case("unet", UNET, {"*": "{ height: x }"}, 2),
     Case("resnet50", RESNET, {"*conv*": "{ height: x }"}, 3),
+    Case("llama", LLAMA, ["--degrees", "data=2,sequence=2,model=2"], 8),
+    Case("llama", LLAMA, ["--degrees", "sequence=4"], 4),
     # Mixtures of experts by expert, attention by sequence.
     Case("moe", MOE, {"*moe/fc*": "{ batch: x }"}, 3),
     # The same where tokens go to their own experts only, and where they are brought there and back.

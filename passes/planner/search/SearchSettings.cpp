@@ -364,6 +364,7 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
       shape.sizes = {devices};
   }
   addPlainShapes(list);
+  addSequenceShapes(list, devices, hostSize);
   return list;
 }
 
@@ -379,13 +380,28 @@ bool Searcher::mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, 
   bool any = isOnAllGrids(kind, devices, microbatches);
   if (!isPlain(shape))
     return any;
+  if (cutsSequence(shape))
+    return any && runsOutOfSamples(shape, microbatches) && !isOfAllGrids(shape, runs[kind].hostSize);
   return (isWhole || !any) &&
          (shape.roles.front() != AxisRole::Batch || shape.sizes.front() <= samplesOf(microbatches));
 }
 
 bool Searcher::bounds(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches) const {
   return mayBeOnGrid(kind, devices, shape, microbatches, /*isWhole=*/true) &&
-         !(isPlain(shape) && isOnAllGrids(kind, devices, microbatches));
+         !(isPlain(shape) && !cutsSequence(shape) && isOnAllGrids(kind, devices, microbatches));
+}
+
+bool Searcher::cutsSequence(const Shape &shape) {
+  return shape.names.empty() && llvm::is_contained(shape.roles, AxisRole::Sequence);
+}
+
+bool Searcher::isOfAllGrids(const Shape &shape, unsigned hostSize) {
+  return shape.sizes.size() == 1 || (shape.sizes.size() == 2 && hostSize % shape.sizes.back() == 0);
+}
+
+bool Searcher::runsOutOfSamples(const Shape &shape, int64_t microbatches) const {
+  int64_t samples = samplesOf(microbatches), parts = shape.roles.front() == AxisRole::Batch ? shape.sizes.front() : 1;
+  return parts <= samples && samples < 2 * parts;
 }
 
 /// The batch along one axis, weights along the other, or one of them alone. What is best for a weighted sum need not be
@@ -402,6 +418,44 @@ void Searcher::addPlainShapes(std::vector<Shape> &list) const {
       list.push_back(shape);
     shape.roles.front() = AxisRole::Batch;
     list.push_back(std::move(shape));
+  }
+}
+
+/// Whether there are more devices than samples on a host each, or what recomputation keeps of a sample does not fit
+/// into a host: otherwise positions are cut for no use that the batch, weights and layers do not have, at a multiple of
+/// the time that a search takes.
+bool Searcher::needsSequences(unsigned hostSize) const {
+  if (llvm::none_of(graph.operators, [](const Operator &op) { return op.sequence != none; }))
+    return false;
+  double kept = 0, limit = memoryOf(0);
+  for (const Boundary &boundary : graph.boundaries)
+    kept += boundary.batchedBytes / static_cast<double>(graph.batch) * precision().activation;
+  return static_cast<double>(batch()) * hostSize < static_cast<double>(busy.size()) || kept / hostSize > limit / 2;
+}
+
+/// The batch in about as many parts as it has samples, then positions in sequences, then weights inside a host. With
+/// fewer parts of the batch than samples allow, positions would be cut for nothing.
+void Searcher::addSequenceShapes(std::vector<Shape> &list, unsigned devices, unsigned hostSize) const {
+  if (!needsSequences(hostSize))
+    return;
+  for (unsigned inner = 1; inner < devices; ++inner) {
+    if (devices % inner != 0 || (devices > hostSize && hostSize % inner != 0))
+      continue;
+    unsigned outer = devices / inner;
+    for (unsigned data = 1; data < outer; ++data) {
+      if (outer % data != 0)
+        continue;
+      Shape &shape = list.emplace_back();
+      auto add = [&](int64_t size, AxisRole role) {
+        if (size == 1)
+          return;
+        shape.sizes.push_back(size);
+        shape.roles.push_back(role);
+      };
+      add(data, AxisRole::Batch);
+      add(outer / data, AxisRole::Sequence);
+      add(inner, AxisRole::NotBatch);
+    }
   }
 }
 

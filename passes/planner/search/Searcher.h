@@ -217,7 +217,15 @@ private:
   bool mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches, bool isWhole) const;
   /// The same, of the grids that no other one includes.
   bool bounds(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches) const;
-  /// One that is among the choices of another shape: it tells nothing about bounds.
+  bool needsSequences(unsigned hostSize) const;
+  void addSequenceShapes(std::vector<Shape> &list, unsigned devices, unsigned hostSize) const;
+  /// Whether one of its axes cuts positions in sequences, and nothing else.
+  static bool cutsSequence(const Shape &shape);
+  /// Whether the grid of a shape is one of all grids, on which axes cut anything.
+  static bool isOfAllGrids(const Shape &shape, unsigned hostSize);
+  /// Whether the batch axis of a shape is as long as samples of a microbatch allow, but for less than half.
+  bool runsOutOfSamples(const Shape &shape, int64_t microbatches) const;
+  /// One whose axes have roles: it may be among the choices of another shape, and then tells nothing about bounds.
   static bool isPlain(const Shape &shape) { return !shape.roles.empty() && shape.names.empty(); }
   unsigned settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches);
   /// How many times as long a stage computes because its own devices all do, and how many times as long as that while
