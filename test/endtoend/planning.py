@@ -144,6 +144,10 @@ SEQUENCES = [
       "data=4,sequence=8,model=4,pipeline=2"]),
     (["--sequence", "65536", "--batch", "1", "--layers", "8"], "a100-80g:8x4", 2,
      ["data=2,sequence=2,model=8", "data=2,sequence=4,model=4", "data=2,sequence=16", "data=2,sequence=4,model=2,pipeline=2"]),
+    # Samples enough, of which one takes much of a host.
+    (["--sequence", "16384", "--batch", "1", "--hidden", "8192", "--layers", "16", "--heads", "64", "--ffn", "28672"],
+     "a100-40g:8x8", 16, ["data=8,model=8", "data=4,sequence=2,model=8", "data=2,sequence=4,model=8",
+                          "data=2,sequence=2,model=8,pipeline=2", "data=4,sequence=2,model=4,pipeline=2"]),
 ]
 
 

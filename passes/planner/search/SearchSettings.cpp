@@ -421,16 +421,19 @@ void Searcher::addPlainShapes(std::vector<Shape> &list) const {
   }
 }
 
-/// Whether there are more devices than samples on a host each, or what recomputation keeps of a sample does not fit
-/// into a host: otherwise positions are cut for no use that the batch, weights and layers do not have, at a multiple of
-/// the time that a search takes.
+/// Whether there are more devices than samples on a host each, or what products with weights make of one sample takes
+/// much of a host's memory: otherwise positions are cut for no use that the batch, weights and layers do not have, at a
+/// multiple of the time that a search takes.
 bool Searcher::needsSequences(unsigned hostSize) const {
   if (llvm::none_of(graph.operators, [](const Operator &op) { return op.sequence != none; }))
     return false;
-  double kept = 0, limit = memoryOf(0);
-  for (const Boundary &boundary : graph.boundaries)
-    kept += boundary.batchedBytes / static_cast<double>(graph.batch) * precision().activation;
-  return static_cast<double>(batch()) * hostSize < static_cast<double>(busy.size()) || kept / hostSize > limit / 2;
+  double made = 0, limit = memoryOf(0);
+  for (const Operator &op : graph.operators)
+    if (op.cost.costClass == CostClass::Contraction &&
+        llvm::any_of(op.operands, [](const Operand &operand) { return operand.parameter != none; }))
+      for (unsigned result : op.results)
+        made += graph.tensors[result].bytes / static_cast<double>(graph.batch) * precision().activation;
+  return static_cast<double>(batch()) * hostSize < static_cast<double>(busy.size()) || made / hostSize > limit / 4;
 }
 
 /// The batch in about as many parts as it has samples, then positions in sequences, then weights inside a host. With
