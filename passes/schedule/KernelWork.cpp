@@ -66,6 +66,10 @@ double convolutionFlops(const KernelSignature &signature, DictionaryAttr) {
 double deconvolutionFlops(const KernelSignature &signature, DictionaryAttr) {
   return 2 * elements(signature.inputs[0]) * perIndex(elements(signature.inputs[1]), signature.inputs[0], 1);
 }
+/// Each element of the cotangent takes part in the gradient of each weight of its channel once.
+double convolutionWeightsFlops(const KernelSignature &signature, DictionaryAttr) {
+  return 2 * elements(signature.inputs[1]) * perIndex(elements(signature.outputs[0]), signature.inputs[1], 1);
+}
 double matmulFlops(const KernelSignature &signature, DictionaryAttr) {
   ArrayRef<int64_t> shape = signature.inputs[0].getShape();
   return shape.empty() ? 0 : 2 * elements(signature.outputs[0]) * static_cast<double>(shape.back());
@@ -88,12 +92,18 @@ double innerProductFlops(const KernelSignature &signature, DictionaryAttr) {
   ArrayRef<int64_t> shape = signature.inputs[0].getShape();
   return shape.empty() ? 0 : 2 * static_cast<double>(shape.front()) * elements(signature.inputs[1]);
 }
-double poolingFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+double windowOf(DictionaryAttr parameters) {
   double window = 1;
   if (auto kernel = parameters.getAs<DenseI64ArrayAttr>("kernel"))
     for (int64_t size : kernel.asArrayRef())
       window *= static_cast<double>(size);
-  return window * elements(signature.outputs[0]);
+  return window;
+}
+double poolingFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  return windowOf(parameters) * elements(signature.outputs[0]);
+}
+double poolingGradientFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  return windowOf(parameters) * elements(signature.inputs[0]);
 }
 double lrnFlops(const KernelSignature &signature, DictionaryAttr parameters) {
   auto size = parameters.getAs<DenseI64ArrayAttr>("size");
@@ -103,12 +113,14 @@ double lrnFlops(const KernelSignature &signature, DictionaryAttr parameters) {
 
 constexpr RoutineWork routines[] = {
     {"convolution", CostClass::Contraction, convolutionFlops},
+    {"convolution_weights", CostClass::Contraction, convolutionWeightsFlops},
     {"deconvolution", CostClass::Contraction, deconvolutionFlops},
     {"matmul", CostClass::Contraction, matmulFlops},
     {"gather_matmul", CostClass::Contraction, gatherFlops},
     {"scatter_matmul", CostClass::Contraction, scatterFlops},
     {"inner_product", CostClass::Contraction, innerProductFlops},
     {"pooling.", CostClass::Reduction, poolingFlops},
+    {"pooling_gradient.", CostClass::Reduction, poolingGradientFlops},
     {"softmax", CostClass::Reduction, perInput<5>},
     {"log_softmax", CostClass::Reduction, perInput<5>},
     {"layer_norm", CostClass::Reduction, perInput<7>},
@@ -194,7 +206,7 @@ KernelCall getKernelCall(Operation *kernel) {
   KernelSignature signature = getKernelSignature(kernel);
   OpCost cost = getKernelWork(kernel);
   auto library = dyn_cast<plan::LibraryKernelOp>(kernel);
-  bool slides = library && library.getRoutine().ends_with("convolution");
+  bool slides = library && library.getRoutine().contains("convolution");
   bool isProduct = signature.inputs.size() >= 2 && !signature.outputs.empty();
   KernelCall call{workOfCall(cost.costClass, cost.flops, cost.bytesRead + cost.bytesWritten, slides,
                              isProduct ? elements(signature.inputs[0]) : 0,
