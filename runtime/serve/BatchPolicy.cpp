@@ -28,8 +28,8 @@ std::vector<double> poisson(double mean) {
 
 class PolicyIteration {
 public:
-  PolicyIteration(const BatchTable &table, const std::vector<double> &seconds, double rate)
-      : table(table), seconds(seconds), rate(rate),
+  PolicyIteration(const BatchTable &table, const std::vector<double> &seconds, double rate, double stretch)
+      : table(table), seconds(seconds), rate(rate), stretch(stretch),
         numStates(std::max<uint64_t>({leastSamples, table.largest() * uint64_t(3) / 2,
                                       std::min(mostBatches * table.largest(), mostSamples)}) +
                   1) {
@@ -51,7 +51,7 @@ public:
 
   const BatchTable &table;
   const std::vector<double> &seconds;
-  const double rate;
+  const double rate, stretch;
   const uint64_t numStates;
   std::vector<std::vector<double>> arrivals;
   std::vector<int> choices;
@@ -61,10 +61,13 @@ public:
 private:
   double timeOf(int choice) const { return choice < 0 ? 1 / rate : seconds[static_cast<size_t>(choice)]; }
 
-  /// Samples in the system over the time until the next decision.
+  /// Samples in the system over the time until the next decision; those of its batch until that is over.
   double costOf(uint64_t waiting, int choice) const {
     double time = timeOf(choice), present = static_cast<double>(waiting) * time;
-    return choice < 0 ? present : present + rate * time * time / 2;
+    if (choice < 0)
+      return present;
+    uint64_t taken = std::min<uint64_t>(waiting, table.samples(static_cast<size_t>(choice)));
+    return present + rate * time * time / 2 + static_cast<double>(taken) * (stretch - 1) * time;
   }
 
   /// Calls `add` for each state that may be next, with its probability.
@@ -139,11 +142,11 @@ private:
 
 } // namespace
 
-BatchPolicy::BatchPolicy(const BatchTable &table, const std::vector<double> &seconds, double rate) {
+BatchPolicy::BatchPolicy(const BatchTable &table, const std::vector<double> &seconds, double rate, double stretch) {
   double capacity = 0;
   for (size_t index = 0; index != table.size(); ++index)
     capacity = std::max(capacity, table.samples(index) / seconds[index]);
-  PolicyIteration iteration(table, seconds, std::clamp(rate, 1e-3 * capacity, mostLoad * capacity));
+  PolicyIteration iteration(table, seconds, std::clamp(rate, 1e-3 * capacity, mostLoad * capacity), stretch);
   iteration.run();
   // Whoever has so many waiting wants them gone.
   size_t fastest = 0;

@@ -24,8 +24,9 @@ namespace cleave::runtime::serve {
 class BatchPolicy {
 public:
   /// The best policy for samples that arrive at `rate` a second. `seconds[i]` is how long a batch of size number i
-  /// keeps others from starting. A rate near the capacity, or above it, counts as 97 % of it.
-  BatchPolicy(const BatchTable &table, const std::vector<double> &seconds, double rate);
+  /// keeps others from starting; its own samples stay in it for `stretch` times as long, which is how many batches run
+  /// at a time. A rate near the capacity, or above it, counts as 97 % of it.
+  BatchPolicy(const BatchTable &table, const std::vector<double> &seconds, double rate, double stretch = 1);
 
   /// The size to start, as an index into the table, where so many samples wait; nothing: wait for another.
   std::optional<size_t> choose(uint64_t waiting) const {

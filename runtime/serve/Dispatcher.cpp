@@ -9,45 +9,65 @@
 
 namespace cleave::runtime::serve {
 
-/// There is a policy for every step of the rate by such a share; they are made anew when a time has changed by more
-/// than that.
-static constexpr double rateStep = 0.04, timeTolerance = 0.15;
 /// How many usual times between arrivals a queue waits for the next one.
 static constexpr double patience = 3;
 
-static Time nanoseconds(double seconds) { return seconds < 9e9 ? static_cast<Time>(std::ceil(seconds * 1e9)) : never; }
-
-static Time later(Time time, Time by) { return by >= never - time ? never : time + by; }
-
-static bool isNear(double value, double other) { return std::abs(std::log(value / other)) < timeTolerance; }
-
-Dispatcher::Dispatcher(BatchTable table, DispatcherOptions options) : table(std::move(table)), options(options) {
-  this->options.inFlight = std::max(1u, options.inFlight);
+size_t Dispatcher::addInstance(BatchTable table, unsigned inFlight) {
+  instances.emplace_back(std::move(table), inFlight);
+  return instances.size() - 1;
 }
 
-/// How long a batch of each size keeps the next one from starting: in a pipeline a stage of it does.
-std::vector<double> Dispatcher::secondsOfSizes() const {
-  std::vector<double> seconds;
-  for (size_t size = 0; size != table.size(); ++size)
-    seconds.push_back(table.seconds(size) / options.inFlight);
-  return seconds;
+size_t Dispatcher::running() const {
+  size_t sum = 0;
+  for (const DispatchedInstance &instance : instances)
+    sum += instance.numRunning();
+  return sum;
 }
 
-/// What a batch of the size takes, where that has been measured; else 0: nobody is late by a prediction.
-Time Dispatcher::timeOf(size_t size) const { return table.isMeasured(size) ? nanoseconds(table.seconds(size)) : 0; }
+double Dispatcher::capacity() const {
+  double sum = 0;
+  for (const DispatchedInstance &instance : instances)
+    sum += instance.isLost ? 0 : instance.capacity();
+  return sum;
+}
 
-/// When a new request is over if what goes before it runs in batches of the fastest size, after what runs now.
+Time Dispatcher::leastTime() const {
+  Time least = never;
+  for (const DispatchedInstance &instance : instances)
+    if (!instance.isLost)
+      least = std::min(least, instance.measuredTime(0));
+  return least == never ? 0 : least;
+}
+
+/// When a new request is over if what goes before it runs in batches of the fastest size, after what runs now: all
+/// instances take from it from when they are idle on. Without instances nobody knows: now.
 Time Dispatcher::expectedEnd(const Request &request, uint64_t samplesBefore) const {
-  Time now = request.arrival, idle = now;
-  for (auto &[number, batch] : batches)
-    idle = std::max(idle, later(batch.begin, timeOf(batch.size)));
-  size_t fastest = table.fastest();
+  std::vector<std::pair<Time, const DispatchedInstance *>> idle;
+  for (const DispatchedInstance &instance : instances)
+    if (!instance.isLost)
+      idle.emplace_back(instance.idleAt(request.arrival), &instance);
+  if (idle.empty())
+    return request.arrival;
+  std::ranges::stable_sort(idle, {}, &std::pair<Time, const DispatchedInstance *>::first);
+  const DispatchedInstance &first = *idle.front().second;
+  size_t fastest = first.table.fastest();
   uint64_t samples = samplesBefore + request.samples;
   // All of them but the last batch, which is as large as it has to be.
-  uint64_t full = (samples - 1) / table.samples(fastest), rest = samples - full * table.samples(fastest);
-  double each = static_cast<double>(timeOf(fastest)) * 1e-9 / options.inFlight;
-  Time last = timeOf(full != 0 ? fastest : table.fitting(rest));
-  return later(idle, nanoseconds(static_cast<double>(full) * each + static_cast<double>(last) * 1e-9));
+  uint64_t full = (samples - 1) / first.table.samples(fastest), rest = samples - full * first.table.samples(fastest);
+  double left = static_cast<double>(full * first.table.samples(fastest)), rate = 0;
+  Time time = idle.front().first;
+  for (size_t i = 0; i != idle.size(); ++i) {
+    Time next = i + 1 != idle.size() ? idle[i + 1].first : never;
+    rate += idle[i].second->measuredRate(idle[i].second->table.fastest());
+    Time end = later(time, nanosecondsOf(left / rate));
+    if (end <= next) {
+      time = end;
+      break;
+    }
+    left -= rate * static_cast<double>(next - time) * 1e-9;
+    time = next;
+  }
+  return later(time, first.measuredTime(full != 0 ? fastest : first.table.fitting(rest)));
 }
 
 bool Dispatcher::isLate(const Request &request, uint64_t samplesBefore) const {
@@ -57,10 +77,14 @@ bool Dispatcher::isLate(const Request &request, uint64_t samplesBefore) const {
 /// Times are corrected by what runs. If one has been measured too long, so that all are refused and nothing runs, it
 /// would stay so: whoever comes while there is nothing else to do is tried by the least that was measured.
 bool Dispatcher::isTrial(const Request &request) const {
-  if (!batches.empty() || !queue.empty() || !announced.empty() || request.samples > table.largest())
+  if (running() != 0 || !queue.empty() || !announced.empty())
     return false;
-  size_t size = table.fitting(request.samples);
-  return later(request.arrival, nanoseconds(table.leastSeconds(size))) <= request.deadline;
+  return std::ranges::any_of(instances, [&](const DispatchedInstance &instance) {
+    if (instance.isLost || request.samples > instance.table.largest())
+      return false;
+    size_t size = instance.table.fitting(request.samples);
+    return later(request.arrival, nanosecondsOf(instance.table.leastSeconds(size))) <= request.deadline;
+  });
 }
 
 bool Dispatcher::hasPlace(const Request &request) {
@@ -100,75 +124,99 @@ Admission Dispatcher::submit(const Request &request) {
   return Admission::Queued;
 }
 
-const BatchPolicy &Dispatcher::policyAt(Time now) {
-  std::vector<double> seconds = secondsOfSizes();
-  double rate = std::max(arrivals.perSecond(now), 1e-3 * table.capacity());
-  if (!std::ranges::equal(seconds, policySeconds, isNear)) {
-    policies.clear();
-    policySeconds = std::move(seconds);
+std::optional<size_t> Dispatcher::chooseInstance(Time now, Time &wakeAt) const {
+  uint64_t waiting = queue.samples();
+  std::optional<size_t> best;
+  Time bestEnd = never;
+  for (size_t i = 0; i != instances.size(); ++i)
+    if (instances[i].isFree())
+      if (Time end = instances[i].endOf(waiting, now); !best || end < bestEnd) {
+        best = i;
+        bestEnd = end;
+      }
+  Time limit = later(queue.oldest(), options.maxDelay);
+  if (!best || now >= limit)
+    return best;
+  // What others, which are faster, have done by then though they are busy now. They are not waited for longer than
+  // their batches should have taken.
+  uint64_t elsewhere = 0;
+  Time look = limit;
+  for (const DispatchedInstance &other : instances) {
+    Time freeAt = other.isLost ? never : other.freeAt(now), end = other.isLost ? never : other.endOf(waiting, now);
+    if (freeAt <= now || end >= bestEnd)
+      continue;
+    size_t size = other.table.fitting(waiting);
+    auto more = static_cast<uint64_t>((bestEnd - end) / std::max<Time>(1, other.turn(size)));
+    elsewhere += other.table.samples(size) * (1 + more);
+    look = std::min(look, freeAt);
   }
-  rate = std::min(rate, 2 * table.capacity());
-  int step = static_cast<int>(std::lround(std::log(rate) / rateStep));
-  auto found = policies.find(step);
-  if (found == policies.end())
-    found = policies.emplace(step, BatchPolicy(table, policySeconds, std::exp(step * rateStep))).first;
-  return found->second;
+  // What arrives until then wants them as well: on the average half of it is there.
+  double arriving = arrivals.perSecond(now) * static_cast<double>(bestEnd - now) * 1e-9 / 2;
+  if (static_cast<double>(elsewhere) < static_cast<double>(waiting) + arriving)
+    return best;
+  wakeAt = std::min(wakeAt, look);
+  return std::nullopt;
 }
 
-std::optional<size_t> Dispatcher::untried() const {
-  size_t size = table.fitting(queue.samples());
-  return table.isMeasured(size) ? std::nullopt : std::optional(size);
+std::optional<size_t> Dispatcher::untried(const DispatchedInstance &instance) const {
+  size_t size = instance.table.fitting(queue.samples());
+  return instance.table.isMeasured(size) ? std::nullopt : std::optional(size);
 }
 
-Batch Dispatcher::start(Time now, size_t size) {
-  Batch batch{nextNumber++, size, queue.take(table.samples(size)), 0};
-  for (const Slice &slice : batch.slices)
-    batch.samples += slice.count;
-  batches[batch.number] = {size, now};
-  return batch;
-}
-
-std::optional<size_t> Dispatcher::chooseSize(Time now, Time &wakeAt) {
-  if (auto size = untried())
+std::optional<size_t> Dispatcher::chooseSize(DispatchedInstance &instance, Time now, Time &wakeAt) {
+  if (auto size = untried(instance))
     return size;
-  if (auto size = policyAt(now).choose(queue.samples()))
+  double all = capacity(), rate = std::clamp(arrivals.perSecond(now), 1e-3 * all, 2 * all);
+  if (auto size = instance.policy(rate, instance.capacity() / all).choose(queue.samples()))
     return size;
-  double rate = std::max(arrivals.perSecond(now), 1e-9);
-  Time limit = std::min(later(queue.oldest(), options.maxDelay), later(lastArrival, nanoseconds(patience / rate)));
+  Time gap = nanosecondsOf(patience / std::max(arrivals.perSecond(now), 1e-9));
+  Time limit = std::min(later(queue.oldest(), options.maxDelay), later(lastArrival, gap));
   if (now >= limit)
-    return table.fitting(queue.samples());
+    return instance.table.fitting(queue.samples());
   wakeAt = std::min(wakeAt, limit);
   return std::nullopt;
+}
+
+Batch Dispatcher::start(size_t instance, size_t size, Time now) {
+  Batch batch{nextNumber++, instance, size, queue.take(instances[instance].table.samples(size)), 0};
+  for (const Slice &slice : batch.slices)
+    batch.samples += slice.count;
+  instances[instance].begin(batch.number, size, now);
+  return batch;
 }
 
 Action Dispatcher::next(Time now) {
   Action action;
   // Late is what would be so even if it started at once, alone.
-  action.dropped = queue.removeDue(later(now, timeOf(0)));
-  while (!queue.empty() && batches.size() < options.inFlight && !action.batch) {
-    std::optional<size_t> size = chooseSize(now, action.wakeAt);
+  action.dropped = queue.removeDue(later(now, leastTime()));
+  while (!queue.empty() && !action.batch) {
+    std::optional<size_t> chosen = chooseInstance(now, action.wakeAt);
+    if (!chosen)
+      break;
+    DispatchedInstance &instance = instances[*chosen];
+    std::optional<size_t> size = chooseSize(instance, now, action.wakeAt);
     if (!size)
       break;
     // A smaller batch may be over in time; where it would not keep up with what arrives, more would be late for it.
-    while (*size != 0 && later(now, timeOf(*size)) > queue.nextDeadline() &&
-           table.samples(*size - 1) / table.seconds(*size - 1) * options.inFlight > arrivals.perSecond(now))
+    const BatchTable &table = instance.table;
+    double others = capacity() / table.capacity();
+    while (*size != 0 && later(now, instance.measuredTime(*size)) > queue.nextDeadline() &&
+           table.samples(*size - 1) / table.seconds(*size - 1) * others > arrivals.perSecond(now))
       --*size;
-    std::vector<RequestId> late = queue.removeDue(later(now, timeOf(*size)));
+    std::vector<RequestId> late = queue.removeDue(later(now, instance.measuredTime(*size)));
     action.dropped.insert(action.dropped.end(), late.begin(), late.end());
     if (late.empty())
-      action.batch = start(now, *size);
+      action.batch = start(*chosen, *size, now);
   }
   if (Time due = queue.nextDeadline(); due != never)
-    action.wakeAt = std::min(action.wakeAt, due - timeOf(0) + 1);
+    action.wakeAt = std::min(action.wakeAt, due - leastTime() + 1);
   return action;
 }
 
 void Dispatcher::finish(uint64_t number, double seconds) {
-  auto found = batches.find(number);
-  if (found == batches.end())
-    return;
-  table.measure(found->second.size, seconds);
-  batches.erase(found);
+  for (DispatchedInstance &instance : instances)
+    if (instance.finish(number, seconds))
+      return;
 }
 
 } // namespace cleave::runtime::serve

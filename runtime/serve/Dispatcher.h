@@ -6,13 +6,16 @@
 // Batches are chosen by BatchPolicy for the rate at which samples arrive at present and for the times that batches take
 // at present. Where arrivals are not random, as when clients wait for answers before they ask again, a policy may wait
 // for what does not come: nobody waits longer than `maxDelay`, nor than `patience` usual times between arrivals.
+//
+// Instances of a model, on devices of their own, take batches from one queue. A batch goes to the free instance on
+// which it would end first, which is the one with the least work left where all are equally fast. A slow one gets
+// nothing that faster ones, though busy, would have done before it.
 
 #ifndef CLEAVE_RUNTIME_SERVE_DISPATCHER_H
 #define CLEAVE_RUNTIME_SERVE_DISPATCHER_H
 
 #include "runtime/serve/ArrivalRate.h"
-#include "runtime/serve/BatchPolicy.h"
-#include "runtime/serve/RequestQueue.h"
+#include "runtime/serve/DispatchedInstance.h"
 
 namespace cleave::runtime::serve {
 
@@ -23,13 +26,12 @@ struct DispatcherOptions {
   uint64_t queueLimit = 4096;
   /// How long an announced request keeps its place while it does not come; nanoseconds.
   Time announcedFor = 1'000'000'000;
-  /// Batches at a time: more than one where devices form a pipeline.
-  unsigned inFlight = 1;
 };
 
-/// A batch to start: `size` is an index into the table, whose samples may be more than those of the slices.
+/// A batch to start: `size` is an index into the instance's table, whose samples may be more than those of the slices.
 struct Batch {
   uint64_t number = 0;
+  size_t instance = 0;
   size_t size = 0;
   std::vector<Slice> slices;
   uint64_t samples = 0; ///< of the slices together
@@ -53,7 +55,22 @@ struct Action {
 
 class Dispatcher {
 public:
-  Dispatcher(BatchTable table, DispatcherOptions options);
+  /// Without instances; none of those that are added starts anything before `next`.
+  explicit Dispatcher(DispatcherOptions options) : options(options) {}
+  /// Of one instance.
+  Dispatcher(BatchTable table, DispatcherOptions options, unsigned inFlight = 1) : options(options) {
+    addInstance(std::move(table), inFlight);
+  }
+
+  /// Another instance that runs batches, `inFlight` of them at a time: more than one where its devices form a pipeline.
+  /// Its number, counted from 0.
+  size_t addInstance(BatchTable table, unsigned inFlight = 1);
+  /// It runs nothing any more: its batches are over, and no other starts there. What waits goes on waiting.
+  void lose(size_t instance) { instances[instance].lose(); }
+  /// A lost one is there again.
+  void restore(size_t instance, BatchTable table, unsigned inFlight = 1) {
+    instances[instance] = {std::move(table), inFlight};
+  }
 
   /// A request of at least `request.samples` samples is on its way: whether there would be a place for it, and whether
   /// it can be over by its deadline after what waits and what was announced before. The place is kept until the request
@@ -69,43 +86,36 @@ public:
   /// The batch of that number is over; `seconds` is what it took. Without a measurement (it failed): 0.
   void finish(uint64_t number, double seconds);
 
-  /// What a batch of the size took that was not one of its own, as a first try.
-  void measure(size_t size, double seconds) { table.measure(size, seconds); }
-
-  const BatchTable &getTable() const { return table; }
+  const BatchTable &getTable(size_t instance = 0) const { return instances[instance].table; }
   uint64_t waiting() const { return queue.samples(); }
-  size_t running() const { return batches.size(); }
+  /// Batches, of all instances.
+  size_t running() const;
 
 private:
-  const BatchPolicy &policyAt(Time now);
-  /// A size that fits what waits and has not run yet: what was predicted of it may be wrong.
-  std::optional<size_t> untried() const;
-  std::vector<double> secondsOfSizes() const;
+  /// Samples a second of all instances that are there.
+  double capacity() const;
+  /// The size for what waits, where it has not run yet: what was predicted of it may be wrong.
+  std::optional<size_t> untried(const DispatchedInstance &instance) const;
   /// Whether the queue has a place for it beside what waits and what is announced.
   bool hasPlace(const Request &request);
   Time expectedEnd(const Request &request, uint64_t samplesBefore) const;
   bool isLate(const Request &request, uint64_t samplesBefore) const;
   bool isTrial(const Request &request) const;
-  Time timeOf(size_t size) const;
-  /// The size to start now, if any; else when to look again.
-  std::optional<size_t> chooseSize(Time now, Time &wakeAt);
-  Batch start(Time now, size_t size);
+  /// What a batch of the smallest size takes at least, where that has been measured.
+  Time leastTime() const;
+  /// The instance to start a batch on now, if any; else when to look again.
+  std::optional<size_t> chooseInstance(Time now, Time &wakeAt) const;
+  /// The size to start there now, if any; else when to look again.
+  std::optional<size_t> chooseSize(DispatchedInstance &instance, Time now, Time &wakeAt);
+  Batch start(size_t instance, size_t size, Time now);
 
-  BatchTable table;
   DispatcherOptions options;
   RequestQueue queue;
   RequestQueue announced; ///< deadlines here: until when a place is kept
   ArrivalRate arrivals;
   Time lastArrival = never;
   uint64_t nextNumber = 0;
-  struct Running {
-    size_t size = 0;
-    Time begin = 0;
-  };
-  std::map<uint64_t, Running> batches; ///< by number, those that run
-  /// By step of the rate, for these times.
-  std::map<int, BatchPolicy> policies;
-  std::vector<double> policySeconds;
+  std::vector<DispatchedInstance> instances;
 };
 
 } // namespace cleave::runtime::serve

@@ -21,8 +21,7 @@ struct ServedModel::State {
   State(ServedModel &model, const ServedModelOptions &options, std::unique_ptr<ParameterSource> parameters)
       : model(model), parameters(std::move(parameters)),
         inFlight(options.inFlight ? options.inFlight : model.plan.numStages()), timeout(options.timeout),
-        dispatcher(model.plan.getTable(),
-                   {.maxDelay = options.maxDelay, .queueLimit = options.queueLimit, .inFlight = inFlight}) {
+        dispatcher({.maxDelay = options.maxDelay, .queueLimit = options.queueLimit}) {
     if (!options.tracesRequests)
       return;
     trace.emplace();
@@ -116,14 +115,16 @@ Error ServedModel::State::prepare() {
   for (unsigned slot = 0; slot != inFlight; ++slot)
     idleBuffers.push_back(std::make_unique<BatchBuffers>(model.plan));
   // The first run of a size touches its memory for the first time; the second one is as later ones are.
+  BatchTable table = model.plan.getTable();
   for (size_t size = 0; size != entries.size(); ++size)
     for (bool counts : {false, true}) {
       double seconds = 0;
       if (Error error = runOnce(size, seconds))
         return error;
       if (counts)
-        dispatcher.measure(size, seconds);
+        table.measure(size, seconds);
     }
+  dispatcher.addInstance(std::move(table), inFlight);
   stepsOver = 0;
   return Error::success();
 }

@@ -18,7 +18,16 @@ constexpr Time millisecond = 1'000'000;
 BatchTable tableOf(std::vector<BatchSize> sizes) { return *BatchTable::create(std::move(sizes)); }
 
 /// Sizes 1 and 4 that take 10 ms each.
-Dispatcher twoSizes(DispatcherOptions options = {}) { return {tableOf({{1, 0.01}, {4, 0.01}}), options}; }
+BatchTable twoSizesTable() { return tableOf({{1, 0.01}, {4, 0.01}}); }
+Dispatcher twoSizes(DispatcherOptions options = {}) { return {twoSizesTable(), options}; }
+
+/// The same, which have run.
+BatchTable measuredTable() {
+  BatchTable table = twoSizesTable();
+  for (size_t size : {0, 1})
+    table.measure(size, 0.01);
+  return table;
+}
 
 std::vector<RequestId> idsOf(const std::vector<Slice> &slices) {
   std::vector<RequestId> ids;
@@ -81,7 +90,7 @@ TEST(Dispatcher, BatchesWhatWaits) {
 
 // A request of more samples than the largest batch runs in several, and each of its samples once.
 TEST(Dispatcher, DividesLargeRequests) {
-  Dispatcher dispatcher = twoSizes({.inFlight = 3});
+  Dispatcher dispatcher(twoSizesTable(), {}, 3);
   dispatcher.submit({5, 9, 0, 0, never});
   std::vector<Slice> slices;
   while (auto batch = dispatcher.next(0).batch)
@@ -172,9 +181,7 @@ TEST(Dispatcher, KnowsWhatWillBeLate) {
 
 // What was announced before goes before what is announced now, but not before what is there.
 TEST(Dispatcher, KnowsWhatWillBeLateBeforeItIsThere) {
-  Dispatcher dispatcher = twoSizes();
-  for (size_t size : {0, 1})
-    dispatcher.measure(size, 0.01);
+  Dispatcher dispatcher(measuredTable(), {});
   EXPECT_EQ(dispatcher.announce({0, 1, 0, 0, 5 * millisecond}), Admission::Late);
   for (RequestId id : {1, 2, 3, 4})
     EXPECT_EQ(dispatcher.announce({id, 1, 0, 0, 15 * millisecond}), Admission::Queued);
@@ -186,11 +193,10 @@ TEST(Dispatcher, KnowsWhatWillBeLateBeforeItIsThere) {
 // A batch that took long once, as on a machine that was busy, closes nothing for ever: there is a trial when nothing
 // else is to be done, and its time counts.
 TEST(Dispatcher, TriesWhatOnceTookLong) {
-  Dispatcher dispatcher = twoSizes({.maxDelay = 0});
-  for (size_t size : {0, 1}) {
-    dispatcher.measure(size, 0.01);
-    dispatcher.measure(size, 1);
-  }
+  BatchTable table = measuredTable();
+  for (size_t size : {0, 1})
+    table.measure(size, 1);
+  Dispatcher dispatcher(table, {.maxDelay = 0});
   Time now = 0;
   auto deadline = [&] { return now + 15 * millisecond; };
   EXPECT_EQ(dispatcher.announce({0, 1, 0, now, deadline()}), Admission::Queued);
@@ -211,8 +217,10 @@ TEST(Dispatcher, TriesWhatOnceTookLong) {
   EXPECT_GT(trials, 1);
   EXPECT_LT(trials, 30);
   // Where a model is as slow as that, trials end.
-  for (int i = 0; i != 20; ++i)
-    dispatcher.measure(0, 1);
+  for (int i = 0; i != 20; ++i) {
+    dispatcher.submit({id++, 1, 0, now, never});
+    dispatcher.finish(dispatcher.next(now).batch->number, 1);
+  }
   EXPECT_EQ(dispatcher.submit({id, 1, 0, now, deadline()}), Admission::Late);
 }
 
@@ -245,20 +253,29 @@ TEST(Dispatcher, ForgetsCancelledRequests) {
   EXPECT_EQ(dispatcher.waiting(), 0u);
 }
 
-// Random requests, cancels and deadlines: each request ends in one way, each sample runs once, batches keep to their
-// size, their order and the number in flight.
+// Random requests, cancels, deadlines and losses of instances: each request ends in one way, each sample runs once,
+// batches keep to their size, their order and the number in flight.
 TEST(Dispatcher, KeepsItsRulesUnderRandomRequests) {
   for (uint64_t seed = 0; seed != 40; ++seed) {
     std::mt19937_64 random(seed);
     auto below = [&](uint64_t end) { return random() % end; };
-    std::vector<BatchSize> sizes = {{1, 0.004}, {3, 0.006}, {8, 0.011}};
-    DispatcherOptions options{
-        .maxDelay = Time(below(20)) * millisecond, .queueLimit = 40, .inFlight = unsigned(1 + below(3))};
-    Dispatcher dispatcher(tableOf(sizes), options);
+    const std::vector<std::vector<BatchSize>> tables = {{{1, 0.004}, {3, 0.006}, {8, 0.011}}, {{2, 0.012}, {5, 0.02}}};
+    DispatcherOptions options{.maxDelay = Time(below(20)) * millisecond, .queueLimit = 40};
+    Dispatcher dispatcher(options);
+    struct Instance {
+      const std::vector<BatchSize> &sizes;
+      unsigned inFlight, running = 0;
+      bool isLost = false;
+    };
+    std::vector<Instance> instances;
+    for (size_t count = 1 + below(3); instances.size() != count;) {
+      instances.push_back({tables[below(2)], unsigned(1 + below(3))});
+      dispatcher.addInstance(tableOf(instances.back().sizes), instances.back().inFlight);
+    }
     struct Known {
       Request request;
       uint64_t begun = 0, over = 0;
-      bool isCancelled = false, isDropped = false;
+      bool isCancelled = false, isDropped = false, isLost = false;
     };
     std::map<RequestId, Known> known;
     std::multimap<Time, Batch> running;
@@ -267,6 +284,9 @@ TEST(Dispatcher, KeepsItsRulesUnderRandomRequests) {
     for (int step = 0; step < 3000 || !running.empty() || dispatcher.waiting() != 0; ++step) {
       Time arrival = step < 3000 ? now + Time(below(6 * millisecond)) : never;
       Time end = running.empty() ? never : running.begin()->first;
+      // Where all are lost there is nothing to wait for but that one comes back.
+      if (std::ranges::all_of(instances, &Instance::isLost) && arrival == never && end == never && wake == never)
+        wake = now + millisecond;
       now = std::min({arrival, end, std::max(now, wake)});
       ASSERT_NE(now, never);
       if (now == arrival) {
@@ -285,7 +305,30 @@ TEST(Dispatcher, KeepsItsRulesUnderRandomRequests) {
         running.erase(running.begin());
         for (const Slice &slice : batch.slices)
           known.at(slice.id).over += slice.count;
-        dispatcher.finish(batch.number, sizes[batch.size].seconds);
+        --instances[batch.instance].running;
+        dispatcher.finish(batch.number, instances[batch.instance].sizes[batch.size].seconds);
+      }
+      if (size_t i = below(instances.size()); instances[i].isLost ? step >= 3000 || below(20) == 0 : below(100) == 0) {
+        Instance &instance = instances[i];
+        instance.isLost = !instance.isLost;
+        if (instance.isLost)
+          dispatcher.lose(i);
+        else
+          dispatcher.restore(i, tableOf(instance.sizes), instance.inFlight);
+        instance.running = 0;
+        for (auto at = running.begin(); at != running.end();) {
+          if (at->second.instance != i) {
+            ++at;
+            continue;
+          }
+          for (const Slice &slice : at->second.slices) {
+            Known &lost = known.at(slice.id);
+            lost.isLost = true;
+            lost.over += slice.count;
+            dispatcher.cancel(slice.id);
+          }
+          at = running.erase(at);
+        }
       }
       for (bool asks = true; asks;) {
         Action action = dispatcher.next(now);
@@ -300,11 +343,14 @@ TEST(Dispatcher, KeepsItsRulesUnderRandomRequests) {
         }
         if (!action.batch)
           break;
+        Instance &instance = instances[action.batch->instance];
+        const std::vector<BatchSize> &sizes = instance.sizes;
+        EXPECT_FALSE(instance.isLost);
         uint64_t samples = 0;
         uint32_t priority = 0;
         for (const Slice &slice : action.batch->slices) {
           Known &taken = known.at(slice.id);
-          EXPECT_FALSE(taken.isCancelled || taken.isDropped);
+          EXPECT_FALSE(taken.isCancelled || taken.isDropped || taken.isLost);
           EXPECT_EQ(taken.begun, slice.first) << "expected each sample once, in order";
           EXPECT_GE(taken.request.priority, priority);
           priority = taken.request.priority;
@@ -316,12 +362,12 @@ TEST(Dispatcher, KeepsItsRulesUnderRandomRequests) {
         EXPECT_GE(samples, 1u);
         EXPECT_LE(samples, sizes[action.batch->size].samples);
         running.emplace(now + Time(sizes[action.batch->size].seconds * 1e9 * double(1 + below(3)) / 2), *action.batch);
-        EXPECT_LE(running.size(), options.inFlight);
+        EXPECT_LE(++instance.running, instance.inFlight);
       }
     }
     for (auto &[id, request] : known)
       EXPECT_TRUE(request.over == request.request.samples ||
-                  ((request.isCancelled || request.isDropped) && request.over == request.begun))
+                  ((request.isCancelled || request.isDropped || request.isLost) && request.over == request.begun))
           << "request " << id << " of seed " << seed;
   }
 }

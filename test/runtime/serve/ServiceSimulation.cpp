@@ -48,10 +48,12 @@ static Time timeOf(const Sizes &sizes, size_t samples) {
   return nanoseconds(sizes.back().seconds);
 }
 
-Latencies runFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, uint32_t size, Time delay) {
+Latencies runFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, uint32_t size, Time delay,
+                       size_t servers) {
   std::vector<double> seconds;
-  Time idleFrom = 0;
+  std::vector<Time> idle(servers);
   for (size_t first = 0; first != arrivals.size();) {
+    Time &idleFrom = *std::ranges::min_element(idle);
     Time full = first + size <= arrivals.size() ? arrivals[first + size - 1] : never;
     Time start = std::max(idleFrom, std::min(full, arrivals[first] + delay));
     size_t count = 0;
@@ -65,14 +67,14 @@ Latencies runFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, ui
   return latenciesOf(std::move(seconds));
 }
 
-Latencies bestFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals) {
+Latencies bestFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, size_t servers) {
   Latencies best{1e300, 1e300};
   Time one = nanoseconds(sizes.front().seconds);
   for (uint32_t size = 1; size <= sizes.back().samples; ++size)
     for (Time delay : {Time(0), one / 4, one / 2, one, 2 * one, 4 * one, 8 * one}) {
       if (size == 1 && delay != 0)
         continue;
-      Latencies found = runFixedPair(sizes, arrivals, size, delay);
+      Latencies found = runFixedPair(sizes, arrivals, size, delay, servers);
       best = {std::min(best.mean, found.mean), std::min(best.p99, found.p99)};
     }
   return best;
@@ -80,25 +82,38 @@ Latencies bestFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals) {
 
 Latencies runDispatcher(Dispatcher &dispatcher, const Sizes &sizes, const std::vector<Time> &arrivals, Time maxDelay,
                         size_t ignored) {
+  return runDispatcher(dispatcher, std::vector<Sizes>{sizes}, arrivals, maxDelay, ignored);
+}
+
+Latencies runDispatcher(Dispatcher &dispatcher, const std::vector<Sizes> &instances, const std::vector<Time> &arrivals,
+                        Time maxDelay, size_t ignored) {
   std::vector<double> seconds(arrivals.size());
   size_t arrived = 0, done = 0;
-  std::optional<Batch> running;
-  Time end = never, wake = never;
+  std::vector<std::optional<Batch>> running(instances.size());
+  std::vector<Time> ends(instances.size(), never);
+  Time wake = never;
   std::set<Time> waiting;
+  auto takes = [&](size_t instance) {
+    const Sizes &sizes = instances[instance];
+    return timeOf(sizes, sizes[running[instance]->size].samples);
+  };
   while (done != arrivals.size()) {
     Time next = arrived != arrivals.size() ? arrivals[arrived] : never;
-    Time now = std::min({next, end, wake});
+    Time now = std::min({next, *std::ranges::min_element(ends), wake});
     if (now == never) {
       ADD_FAILURE() << "expected something to happen, got " << waiting.size() << " requests that nobody runs";
       break;
     }
-    if (now == end) {
-      dispatcher.finish(running->number, static_cast<double>(timeOf(sizes, sizes[running->size].samples)) * 1e-9);
-      for (const Slice &slice : running->slices)
+    for (size_t instance = 0; instance != instances.size(); ++instance) {
+      if (now != ends[instance])
+        continue;
+      std::optional<Batch> &over = running[instance];
+      dispatcher.finish(over->number, static_cast<double>(takes(instance)) * 1e-9);
+      for (const Slice &slice : over->slices)
         seconds[slice.id] = static_cast<double>(now - arrivals[slice.id]) * 1e-9;
-      done += running->slices.size();
-      running.reset();
-      end = never;
+      done += over->slices.size();
+      over.reset();
+      ends[instance] = never;
     }
     if (now == next) {
       EXPECT_EQ(dispatcher.submit({arrived, 1, 0, now, never}), Admission::Queued);
@@ -109,13 +124,15 @@ Latencies runDispatcher(Dispatcher &dispatcher, const Sizes &sizes, const std::v
       wake = action.wakeAt;
       if (!action.batch)
         break;
-      EXPECT_FALSE(running) << "expected one batch at a time";
-      running = action.batch;
-      end = now + timeOf(sizes, sizes[running->size].samples);
-      for (const Slice &slice : running->slices)
+      size_t instance = action.batch->instance;
+      EXPECT_FALSE(running[instance]) << "expected one batch at a time";
+      running[instance] = action.batch;
+      ends[instance] = now + takes(instance);
+      for (const Slice &slice : running[instance]->slices)
         waiting.erase(arrivals[slice.id]);
     }
-    EXPECT_TRUE(running || waiting.empty() || now < *waiting.begin() + maxDelay)
+    bool areBusy = std::ranges::all_of(running, [](const std::optional<Batch> &batch) { return batch.has_value(); });
+    EXPECT_TRUE(areBusy || waiting.empty() || now < *waiting.begin() + maxDelay)
         << "expected a batch to start when a request has waited for the longest delay";
   }
   return latenciesOf({seconds.begin() + static_cast<std::ptrdiff_t>(ignored), seconds.end()});

@@ -24,17 +24,22 @@ struct Latencies {
 };
 Latencies latenciesOf(std::vector<double> seconds);
 
-/// A server that starts a batch when it is idle and either `size` samples wait or the first has waited for `delay`.
-Latencies runFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, uint32_t size, Time delay);
+/// `servers` that share a queue: one that is idle starts a batch when either `size` samples wait or the first has
+/// waited for `delay`.
+Latencies runFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, uint32_t size, Time delay,
+                       size_t servers = 1);
 
 /// The least mean and the least 99th percentile of all pairs of a size and a delay, which need not be one pair's.
-Latencies bestFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals);
+Latencies bestFixedPair(const Sizes &sizes, const std::vector<Time> &arrivals, size_t servers = 1);
 
 /// One server whose batches the dispatcher chooses; batches take the times of `sizes`, whatever the dispatcher thinks.
 /// Expects that no batch that could have started was held past the limit. Of the latencies the first `ignored` are
 /// left out.
 Latencies runDispatcher(Dispatcher &dispatcher, const Sizes &sizes, const std::vector<Time> &arrivals, Time maxDelay,
                         size_t ignored = 0);
+/// The same of several instances, each of which has the times of its element, a batch at a time.
+Latencies runDispatcher(Dispatcher &dispatcher, const std::vector<Sizes> &instances, const std::vector<Time> &arrivals,
+                        Time maxDelay, size_t ignored = 0);
 
 } // namespace cleave::runtime::serve
 
