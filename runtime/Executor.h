@@ -23,6 +23,8 @@ struct ExecutorOptions {
   /// Compute threads of other executors of this process that work at the same time: those on cores before and behind
   /// this one's.
   unsigned threadsBefore = 0, threadsBehind = 0;
+  /// Where devices are hardware of their own, as GPUs: how many others take before the plan's first one.
+  unsigned devicesBefore = 0;
   /// Where each instruction's begin and end are recorded; null: nowhere.
   Trace *trace = nullptr;
   /// Seconds that an instruction takes on `device` under the null driver; absent: none. A communication takes the

@@ -21,8 +21,10 @@ std::string escaped(const std::string &text) {
 class MetricsWriter {
 public:
   explicit MetricsWriter(const ModelRepository &repository) : models(repository.all()) {
-    for (const auto &model : models)
+    for (const auto &model : models) {
       counts.push_back(model->getStatistics().counts());
+      instances.push_back(model->instances());
+    }
   }
 
   /// A family with one number a model.
@@ -36,6 +38,13 @@ public:
   void batches();
   void latencies();
   void predictions();
+  /// A family with one number an instance.
+  template <typename Value> void perInstance(const char *name, const char *type, const char *help, Value value) {
+    begin(name, type, help);
+    for (size_t i = 0; i != models.size(); ++i)
+      for (size_t number = 0; number != instances[i].size(); ++number)
+        out << name << "{" << labels(i) << ",instance=\"" << number << "\"} " << value(instances[i][number]) << "\n";
+  }
 
   std::ostringstream out;
 
@@ -50,6 +59,7 @@ private:
 
   std::vector<std::shared_ptr<ServedModel>> models;
   std::vector<ModelStatistics::Counts> counts;
+  std::vector<std::vector<InstanceState>> instances;
 };
 
 void MetricsWriter::failures() {
@@ -73,7 +83,7 @@ void MetricsWriter::batches() {
     uint64_t sum = 0, below = 0;
     for (auto [samples, number] : counts[i].batchesOfSamples)
       sum += samples * number;
-    BatchTable table = models[i]->getTable();
+    const BatchTable &table = models[i]->getPlan().getTable();
     auto next = counts[i].batchesOfSamples.begin();
     for (size_t size = 0; size != table.size(); ++size) {
       for (; next != counts[i].batchesOfSamples.end() && next->first <= table.samples(size); ++next)
@@ -100,14 +110,15 @@ void MetricsWriter::latencies() {
 
 void MetricsWriter::predictions() {
   begin("cleave_batch_seconds", "gauge", "Seconds that a batch of a size takes, as predicted and as measured of late");
-  for (size_t i = 0; i != models.size(); ++i) {
-    BatchTable table = models[i]->getTable();
-    for (size_t size = 0; size != table.size(); ++size)
-      for (bool isPredicted : {true, false})
-        out << "cleave_batch_seconds{" << labels(i) << ",samples=\"" << table.samples(size) << "\",kind=\""
-            << (isPredicted ? "predicted" : "measured") << "\"} "
-            << (isPredicted ? table.predictedSeconds(size) : table.seconds(size)) << "\n";
-  }
+  for (size_t i = 0; i != models.size(); ++i)
+    for (size_t number = 0; number != instances[i].size(); ++number) {
+      const BatchTable &table = instances[i][number].table;
+      for (size_t size = 0; size != table.size(); ++size)
+        for (bool isPredicted : {true, false})
+          out << "cleave_batch_seconds{" << labels(i) << ",instance=\"" << number << "\",samples=\""
+              << table.samples(size) << "\",kind=\"" << (isPredicted ? "predicted" : "measured") << "\"} "
+              << (isPredicted ? table.predictedSeconds(size) : table.seconds(size)) << "\n";
+    }
 }
 
 int64_t micro(int64_t nanoseconds) { return nanoseconds / 1000; }
@@ -140,6 +151,17 @@ std::string writeMetrics(const ModelRepository &models, unsigned connections) {
   writer.batches();
   writer.latencies();
   writer.predictions();
+  writer.perInstance("cleave_instance_ready", "gauge", "Whether an instance runs batches",
+                     [](const InstanceState &state) { return state.isReady ? 1 : 0; });
+  writer.perInstance("cleave_instance_batches_total", "counter", "Batches that an instance has run",
+                     [](const InstanceState &state) { return state.batches; });
+  writer.perInstance("cleave_instance_losses_total", "counter", "How often an instance was lost",
+                     [](const InstanceState &state) { return state.losses; });
+  writer.perInstance("cleave_instance_recoveries_total", "counter", "How often a lost instance was there again",
+                     [](const InstanceState &state) { return state.recoveries; });
+  writer.perInstance("cleave_instance_recovery_seconds_total", "counter",
+                     "Seconds from losses of an instance until it was there again",
+                     [](const InstanceState &state) { return state.lostSeconds; });
   writer.out << "# HELP cleave_connections Open connections\n# TYPE cleave_connections gauge\ncleave_connections "
              << connections << "\n";
   return writer.out.str();

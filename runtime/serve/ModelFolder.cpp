@@ -55,19 +55,17 @@ static std::set<std::string> foldersIn(const fs::path &folder) {
   return names;
 }
 
-Expected<std::map<std::string, fs::path>> ModelFolder::plansOf(const std::string &name) const {
-  std::map<std::string, fs::path> plans;
+Expected<std::map<std::string, ModelFolder::Plans>> ModelFolder::plansOf(const std::string &name) const {
+  std::map<std::string, Plans> plans;
   bool isName = !name.empty() && !name.starts_with('.') && name.find('/') == std::string::npos;
   for (const std::string &version : isName ? foldersIn(folder / name) : std::set<std::string>()) {
     std::error_code code;
-    for (fs::directory_iterator at(folder / name / version, code), end; !code && at != end; at.increment(code)) {
-      if (at->path().extension() != ".plan")
-        continue;
-      if (!plans.emplace(version, at->path()).second)
-        return makeError(Status::Failure, "version \"", version, "\" of model \"", name,
-                         "\" expects one file *.plan, got several");
-    }
+    for (fs::directory_iterator at(folder / name / version, code), end; !code && at != end; at.increment(code))
+      if (at->path().extension() == ".plan")
+        plans[version].push_back(at->path());
   }
+  for (auto &[version, files] : plans)
+    std::ranges::sort(files);
   if (plans.empty())
     return makeError(Status::Failure, "model \"", name.substr(0, 80), "\" expects plans at ", folder.string(),
                      "/NAME/VERSION/*.plan, got none");
@@ -79,8 +77,8 @@ Error ModelFolder::loadNow(const std::string &name) {
   if (!plans)
     return plans.error();
   std::vector<std::shared_ptr<ServedModel>> made;
-  for (auto &[version, file] : *plans) {
-    auto model = make(name, version, file);
+  for (auto &[version, files] : *plans) {
+    auto model = make(name, version, files);
     if (!model)
       return model.error();
     made.push_back(std::move(*model));

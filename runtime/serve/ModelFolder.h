@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Models in a folder, NAME/VERSION/*.plan, that are loaded, replaced and unloaded while a server runs.
+// Models in a folder, NAME/VERSION/*.plan, that are loaded, replaced and unloaded while a server runs. Of several plans
+// of a version the first by name runs; the others, in this order, are for when devices are lost.
 
 #ifndef CLEAVE_RUNTIME_SERVE_MODELFOLDER_H
 #define CLEAVE_RUNTIME_SERVE_MODELFOLDER_H
@@ -23,9 +24,10 @@ struct FolderEntry {
 /// answers what it was asked, while the new one answers what comes: for that long both have their memory.
 class ModelFolder {
 public:
-  /// Makes a model of a plan file, with trust and options applied.
+  using Plans = std::vector<std::filesystem::path>;
+  /// Makes a model of plan files, with trust and options applied.
   using Load = std::function<Expected<std::shared_ptr<ServedModel>>(const std::string &name, const std::string &version,
-                                                                    const std::filesystem::path &plan)>;
+                                                                    const Plans &plans)>;
 
   ModelFolder(std::filesystem::path folder, ModelRepository &models, Load load);
   /// Does what was asked for before.
@@ -43,7 +45,7 @@ public:
 private:
   Error loadNow(const std::string &name);
   Error unloadNow(const std::string &name);
-  Expected<std::map<std::string, std::filesystem::path>> plansOf(const std::string &name) const;
+  Expected<std::map<std::string, Plans>> plansOf(const std::string &name) const;
   void enqueue(std::function<void()> task);
 
   const std::filesystem::path folder;

@@ -19,7 +19,9 @@ struct RequestTrace {
     uint64_t ownSamples = 0, samples = 0, size = 0;         ///< size: with padding
   };
   std::vector<Batch> batches;
-  Trace devices; ///< the instructions of these batches
+  Trace devices;                     ///< the instructions of these batches, of those that ran where the first one did
+  std::shared_ptr<const void> ranOn; ///< the plan of the first one
+  size_t instance = 0;               ///< of the first one
 };
 
 /// A request that is over; nanoseconds, 0: not yet.

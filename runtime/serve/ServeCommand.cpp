@@ -95,7 +95,7 @@ public:
     std::optional<ModelFolder> folder;
     if (!options.modelsFolder.empty()) {
       folder.emplace(options.modelsFolder, models,
-                     [&](auto &name, auto &version, auto &file) { return make(name, version, file); });
+                     [&](auto &name, auto &version, auto &files) { return make(name, version, files); });
       if (Error error = folder->loadAll())
         return error;
       state.folder = &*folder;
@@ -141,13 +141,13 @@ private:
       if (models.find(name))
         return makeError(Status::Usage, "two models are called \"", name,
                          "\"; give one another name, as in other=", file.string());
-      auto loaded = make(name, "1", file);
+      auto loaded = make(name, "1", {file});
       if (!loaded)
         return loaded.error();
       models.add(std::move(*loaded));
     }
     for (PreparedPlan &each : prepared) {
-      auto loaded = load(each.name, "1", each.from, std::move(each.plan), std::move(each.parameters));
+      auto loaded = load(each.name, "1", {{each.from, std::move(each.plan), std::move(each.parameters)}});
       if (!loaded)
         return loaded.error();
       models.add(std::move(*loaded));
@@ -157,29 +157,39 @@ private:
 
   /// From any thread.
   Expected<std::shared_ptr<ServedModel>> make(const std::string &name, const std::string &version,
-                                              const std::filesystem::path &file) {
-    auto plan = Plan::read(file);
-    if (!plan)
-      return plan.error();
-    if (options.trust)
-      if (Error error = options.trust(*plan, file.string()))
-        return error;
-    return load(name, version, file.string(), std::move(*plan), nullptr);
+                                              const ModelFolder::Plans &files) {
+    std::vector<ModelPlan> plans;
+    for (const std::filesystem::path &file : files) {
+      auto plan = Plan::read(file);
+      if (!plan)
+        return plan.error();
+      if (options.trust)
+        if (Error error = options.trust(*plan, file.string()))
+          return error;
+      plans.push_back({file.string(), std::move(*plan)});
+    }
+    return load(name, version, std::move(plans));
   }
 
   Expected<std::shared_ptr<ServedModel>> load(const std::string &name, const std::string &version,
-                                              const std::string &from, Plan plan,
-                                              std::unique_ptr<ParameterSource> parameters) {
+                                              std::vector<ModelPlan> plans) {
     ServedModelOptions model = options.model;
     model.maxDelay = static_cast<Time>(options.maxDelayMs * 1e6);
     model.tracesRequests = options.traces != 0;
     if (options.timeoutMs > 0)
       model.timeout = static_cast<Time>(std::min(options.timeoutMs, 1e12) * 1e6);
-    auto loaded = ServedModel::load(name, version, std::move(plan), model, std::move(parameters));
+    model.report = [this, about = "model \"" + printable(name) + "\", version " + printable(version) +
+                                  ", "](const std::string &line) {
+      std::lock_guard lock(outMutex);
+      err << about << printable(line) << std::endl;
+    };
+    std::string from = plans.front().from;
+    auto loaded = ServedModel::load(name, version, std::move(plans), model);
     if (!loaded)
-      return Error(loaded.error().status(), from + ": " + loaded.error().text());
+      return Error(loaded.error().status(), loaded.error().text());
     std::lock_guard lock(outMutex);
-    out << "model \"" << printable(name) << "\" is loaded from " << printable(from) << std::endl;
+    out << "model \"" << printable(name) << "\" is loaded from " << printable(from)
+        << (model.instances > 1 ? ", " + std::to_string(model.instances) + " times" : "") << std::endl;
     return std::shared_ptr<ServedModel>(std::move(*loaded));
   }
 

@@ -16,7 +16,7 @@ namespace cleave::runtime::serve {
 struct PreparedPlan {
   std::string name, from; ///< from: what people know it by
   Plan plan;
-  std::unique_ptr<ParameterSource> parameters;
+  std::shared_ptr<ParameterSource> parameters;
 };
 
 /// What the user asked for.

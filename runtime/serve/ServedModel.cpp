@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One thread uses the executor: it starts what the dispatcher chooses, and hands out what is over. Steps end in the
-// order in which they start, so that it is enough to know how many have ended.
+// One thread uses the instances: it starts what the dispatcher chooses, and hands out what is over. Whoever loads a
+// lost instance again has it alone until it is there.
 
 #include "runtime/serve/ServedModel.h"
 
 #include "runtime/Clock.h"
-#include "runtime/serve/BatchBuffers.h"
-#include "runtime/serve/RequestTrace.h"
+#include "runtime/serve/InstanceRecovery.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -18,15 +17,9 @@
 namespace cleave::runtime::serve {
 
 struct ServedModel::State {
-  State(ServedModel &model, const ServedModelOptions &options, std::unique_ptr<ParameterSource> parameters)
-      : model(model), parameters(std::move(parameters)),
-        inFlight(options.inFlight ? options.inFlight : model.plan.numStages()), timeout(options.timeout),
-        dispatcher({.maxDelay = options.maxDelay, .queueLimit = options.queueLimit}) {
-    if (!options.tracesRequests)
-      return;
-    trace.emplace();
-    trace->recordSingleSteps();
-  }
+  State(ServedModel &model, const ServedModelOptions &options)
+      : model(model), options(options), dispatcher({.maxDelay = options.maxDelay, .queueLimit = options.queueLimit}),
+        instances(std::max(1u, options.instances)) {}
 
   ~State() {
     {
@@ -36,6 +29,9 @@ struct ServedModel::State {
     changed.notify_all();
     if (worker.joinable())
       worker.join();
+    for (Instance &instance : instances)
+      if (instance.recovery.joinable())
+        instance.recovery.join();
   }
 
   /// A job that waits or runs. Its samples from number `begun` on wait.
@@ -47,23 +43,47 @@ struct ServedModel::State {
   struct Running {
     Batch batch;
     std::vector<JobSlice> slices;
-    std::unique_ptr<BatchBuffers> buffers;
-    Ticket ticket = 0;
-    int64_t begin = 0, gathered = 0;
-    bool isTraced = false;
-    Trace::StepOf step; ///< where it is traced
+    ModelInstance::Work work;
+  };
+  struct Instance {
+    std::unique_ptr<ModelInstance> running; ///< null: it is being loaded again, or cannot be
+    size_t plan = 0;
+    std::deque<Running> batches;
+    Error lostBy; ///< success: it runs
+    int64_t lostAt = 0;
+    bool hasAnswered = false; ///< since it was loaded
+    std::thread recovery;     ///< joined when `recovered` is there
+    std::optional<RecoveredInstance> recovered;
+    uint64_t numBatches = 0, losses = 0, recoveries = 0;
+    int64_t lostTime = 0; ///< nanoseconds
+
+    bool isOver() const { return running && running->stepsOver() != 0 && !batches.empty(); }
   };
 
   Error prepare();
-  Error runOnce(size_t size, double &seconds);
+  Expected<std::unique_ptr<ModelInstance>> load(const InstanceChoice &choice);
   void run();
-  Error start(Batch batch, std::unique_lock<std::mutex> &lock);
-  void addToTraces(const Running &over, int64_t computed, int64_t end);
-  void endOldest(std::unique_lock<std::mutex> &lock);
+  bool settle(std::unique_lock<std::mutex> &lock);
+  void start(Batch batch, std::unique_lock<std::mutex> &lock);
+  void addToTraces(const Running &over);
+  void endOldest(Instance &instance, std::unique_lock<std::mutex> &lock);
+  void endSlices(const Running &over, const Error &error, std::unique_lock<std::mutex> &lock);
   void drop(RequestId id, Outcome outcome, std::unique_lock<std::mutex> &lock);
+  void lose(Instance &instance, const Error &error);
+  void beginRecovery(Instance &instance);
+  void endRecovery(Instance &instance, std::unique_lock<std::mutex> &lock);
   void fail(const Error &error, std::unique_lock<std::mutex> &lock);
   std::optional<Outcome> unavailable(InferenceJob &job) const;
   Request requestOf(InferenceJob &job, Time at);
+  void report(const std::string &text) const {
+    if (options.report)
+      options.report(text);
+  }
+  size_t numberOf(const Instance &instance) const { return static_cast<size_t>(&instance - instances.data()); }
+  bool hasInstance() const {
+    return std::ranges::any_of(instances,
+                               [](const Instance &instance) { return instance.running && !instance.lostBy; });
+  }
   /// Calls `done` without the lock.
   void finish(const std::shared_ptr<InferenceJob> &job, Outcome outcome, std::unique_lock<std::mutex> &lock) {
     job->times.end = now();
@@ -74,91 +94,71 @@ struct ServedModel::State {
   }
 
   ServedModel &model;
-  const std::unique_ptr<ParameterSource> parameters;
-  const unsigned inFlight;
-  const Time timeout;
-  std::optional<Trace> trace;
-  std::unique_ptr<Executor> executor;
-  std::vector<uint64_t> steps; ///< by size, that were submitted
-  std::vector<std::unique_ptr<BatchBuffers>> idleBuffers;
+  const ServedModelOptions options;
 
   mutable std::mutex mutex;
   std::condition_variable changed;
   Dispatcher dispatcher;
   std::map<RequestId, Known> jobs;
-  std::deque<Running> running;
   RequestId nextId = 0;
-  uint64_t stepsOver = 0; ///< that have ended and were not handed out
   bool isDraining = false, isEnding = false;
   Error failed;
+  std::vector<Instance> instances; ///< by the dispatcher's numbers
   std::thread worker;
 };
 
+/// From any thread.
+Expected<std::unique_ptr<ModelInstance>> ServedModel::State::load(const InstanceChoice &choice) {
+  return ModelInstance::load(model.plans[choice.plan], choice.place, options.inFlight, options.tracesRequests, [this] {
+    // Whoever looked before the step was over waits by now.
+    std::lock_guard lock(mutex);
+    changed.notify_all();
+  });
+}
+
 /// Before the worker runs: no lock is needed.
 Error ServedModel::State::prepare() {
-  ExecutorOptions options;
-  options.trace = trace ? &*trace : nullptr;
-  options.stepOver = [this] {
-    {
-      std::lock_guard lock(mutex);
-      ++stepsOver;
-    }
-    changed.notify_all();
-  };
-  const std::vector<std::string> &entries = model.plan.getEntries();
-  steps.resize(entries.size());
-  auto made = entries.size() == 1 ? Executor::create(model.plan.getPlan(), entries.front(), *parameters, options)
-                                  : Executor::create(model.plan.getPlan(), entries, *parameters, options);
-  if (!made)
-    return made.error();
-  executor = std::move(*made);
-  for (unsigned slot = 0; slot != inFlight; ++slot)
-    idleBuffers.push_back(std::make_unique<BatchBuffers>(model.plan));
-  // The first run of a size touches its memory for the first time; the second one is as later ones are.
-  BatchTable table = model.plan.getTable();
-  for (size_t size = 0; size != entries.size(); ++size)
-    for (bool counts : {false, true}) {
-      double seconds = 0;
-      if (Error error = runOnce(size, seconds))
-        return error;
-      if (counts)
-        table.measure(size, seconds);
-    }
-  dispatcher.addInstance(std::move(table), inFlight);
-  stepsOver = 0;
+  for (Instance &instance : instances) {
+    auto number = static_cast<unsigned>(numberOf(instance)), count = static_cast<unsigned>(instances.size());
+    auto loaded = load(choicesOf(model.plans, 0, number, count).front());
+    if (!loaded)
+      return loaded.error();
+    instance.running = std::move(*loaded);
+    dispatcher.addInstance(instance.running->getTable(), instance.running->getInFlight());
+  }
   return Error::success();
 }
 
-Error ServedModel::State::runOnce(size_t size, double &seconds) {
-  int64_t begin = now();
-  BatchBuffers &buffers = *idleBuffers.front();
-  if (Error error = buffers.use(size))
-    return error;
-  buffers.gather({});
-  auto ticket = executor->submit(static_cast<uint32_t>(size), buffers.getInputs(), buffers.getOutputs());
-  if (!ticket)
-    return ticket.error();
-  ++steps[size];
-  auto times = executor->wait(*ticket);
-  seconds = static_cast<double>(now() - begin) * 1e-9;
-  return times.error();
+/// Ends what is over; whether anything was.
+bool ServedModel::State::settle(std::unique_lock<std::mutex> &lock) {
+  bool isSettled = true;
+  for (Instance &instance : instances) {
+    for (; instance.isOver(); isSettled = false)
+      endOldest(instance, lock);
+    if (instance.recovered) {
+      endRecovery(instance, lock);
+      isSettled = false;
+    } else if (instance.lostBy && instance.running && instance.batches.empty()) {
+      beginRecovery(instance);
+    }
+  }
+  return isSettled;
 }
 
 void ServedModel::State::run() {
   std::unique_lock lock(mutex);
   while (true) {
-    while (stepsOver != 0 && !running.empty())
-      endOldest(lock);
+    bool isSettled = settle(lock);
     Action action = dispatcher.next(now());
     // Whoever is late is told without the lock, so that clients may go meanwhile: what a batch takes has begun by then.
     if (action.batch)
-      if (Error error = start(std::move(*action.batch), lock))
-        fail(error, lock);
+      start(std::move(*action.batch), lock);
     for (RequestId id : action.dropped)
       drop(id, Outcome::Late, lock);
-    if (action.batch || !action.dropped.empty() || (stepsOver != 0 && !running.empty()))
+    if (action.batch || !action.dropped.empty() || !isSettled || std::ranges::any_of(instances, &Instance::isOver))
       continue;
-    if (isEnding && running.empty() && dispatcher.waiting() == 0)
+    bool isIdle = std::ranges::all_of(instances, [](const Instance &instance) { return instance.batches.empty(); });
+    if (isEnding && isIdle && dispatcher.waiting() == 0)
       return;
     if (action.wakeAt == never)
       changed.wait(lock);
@@ -167,7 +167,57 @@ void ServedModel::State::run() {
   }
 }
 
-/// What is lost with a device does not come back: whoever waits is told, and later requests are refused.
+/// Nothing starts on it any more; what has started ends as it does.
+void ServedModel::State::lose(Instance &instance, const Error &error) {
+  if (instance.lostBy)
+    return;
+  instance.lostBy = error;
+  instance.lostAt = now();
+  ++instance.losses;
+  dispatcher.lose(numberOf(instance));
+  report("has lost an instance: " + error.text());
+}
+
+void ServedModel::State::beginRecovery(Instance &instance) {
+  auto number = static_cast<unsigned>(numberOf(instance)), count = static_cast<unsigned>(instances.size());
+  std::vector<InstanceChoice> choices;
+  for (size_t plan = instance.plan + (instance.hasAnswered ? 0 : 1); plan < model.plans.size(); ++plan)
+    std::ranges::copy(choicesOf(model.plans, plan, number, count), std::back_inserter(choices));
+  instance.recovery = std::thread([this, &instance, choices, lost = std::move(instance.running)]() mutable {
+    // Its memory is wanted.
+    lost.reset();
+    RecoveredInstance recovered = loadFirst(
+        model.plans, choices, [this](const InstanceChoice &choice) { return load(choice); },
+        [this](const std::string &text) { report(text); });
+    std::lock_guard lock(mutex);
+    instance.recovered = std::move(recovered);
+    changed.notify_all();
+  });
+}
+
+void ServedModel::State::endRecovery(Instance &instance, std::unique_lock<std::mutex> &lock) {
+  instance.recovery.join();
+  RecoveredInstance recovered = std::move(*instance.recovered);
+  instance.recovered.reset();
+  if (!recovered.instance) {
+    report("goes on without the instance that was lost: no plan of it can be loaded");
+    bool isLast = std::ranges::all_of(
+        instances, [](const Instance &each) { return each.lostBy && !each.running && !each.recovery.joinable(); });
+    return isLast ? fail(instance.lostBy, lock) : void();
+  }
+  instance.running = std::move(recovered.instance);
+  instance.plan = recovered.plan;
+  instance.hasAnswered = false;
+  instance.lostBy = Error::success();
+  ++instance.recoveries;
+  int64_t taken = now() - instance.lostAt;
+  instance.lostTime += taken;
+  dispatcher.restore(numberOf(instance), instance.running->getTable(), instance.running->getInFlight());
+  report("runs again by " + model.plans[instance.plan]->from + ", " + std::to_string(taken / 1'000'000) +
+         " ms after the loss");
+}
+
+/// Whoever waits is told, and later requests are refused.
 void ServedModel::State::fail(const Error &error, std::unique_lock<std::mutex> &lock) {
   failed = error;
   isDraining = true;
@@ -176,107 +226,95 @@ void ServedModel::State::fail(const Error &error, std::unique_lock<std::mutex> &
     if (dispatcher.cancel(id))
       waiting.push_back(id);
   for (RequestId id : waiting) {
-    auto found = jobs.find(id);
-    std::shared_ptr<InferenceJob> job = found->second.job;
-    job->error = error;
-    bool runs = found->second.begun != job->samplesOver;
-    found->second.isCancelled = true;
-    if (runs)
-      continue;
-    jobs.erase(found);
-    finish(job, Outcome::Failed, lock);
+    jobs.at(id).job->error = error;
+    drop(id, Outcome::Failed, lock);
   }
 }
 
-Error ServedModel::State::start(Batch batch, std::unique_lock<std::mutex> &lock) {
+void ServedModel::State::start(Batch batch, std::unique_lock<std::mutex> &lock) {
+  Instance &instance = instances[batch.instance];
   Running made;
-  made.begin = now();
+  int64_t begin = now();
   for (const Slice &slice : batch.slices) {
     Known &known = jobs.at(slice.id);
     known.begun = slice.first + slice.count;
     if (slice.first == 0)
-      known.job->times.start = made.begin;
+      known.job->times.start = begin;
     made.slices.push_back({known.job, slice.first, slice.count});
   }
-  made.buffers = std::move(idleBuffers.back());
-  idleBuffers.pop_back();
   made.batch = std::move(batch);
   lock.unlock();
-  Error error = made.buffers->use(made.batch.size);
-  if (!error) {
-    made.buffers->gather(made.slices);
-    made.gathered = now();
-    made.isTraced =
-        trace && std::ranges::any_of(made.slices, [](const JobSlice &slice) { return slice.job->trace != nullptr; });
-    if (made.isTraced)
-      trace->want(made.step = {static_cast<uint32_t>(made.batch.size), steps[made.batch.size]});
-    auto ticket =
-        executor->submit(static_cast<uint32_t>(made.batch.size), made.buffers->getInputs(), made.buffers->getOutputs());
-    error = ticket.error();
-    if (!error) {
-      made.ticket = *ticket;
-      ++steps[made.batch.size];
-    } else if (made.isTraced) {
-      trace->forget(made.step);
-    }
-  }
+  auto work = instance.running->start(made.batch.size, made.slices);
   lock.lock();
-  if (!error) {
-    running.push_back(std::move(made));
-    return error;
+  if (work) {
+    made.work = std::move(*work);
+    instance.batches.push_back(std::move(made));
+    return;
   }
   dispatcher.finish(made.batch.number, 0);
-  idleBuffers.push_back(std::move(made.buffers));
-  for (const JobSlice &slice : made.slices) {
-    slice.job->samplesOver += slice.count;
-    slice.job->error = error;
-    if (jobs.erase(*slice.job->id))
-      finish(slice.job, Outcome::Failed, lock);
-  }
-  return error;
+  lose(instance, work.error());
+  endSlices(made, work.error(), lock);
 }
 
 /// Each job whose samples were in a batch has all of the batch; but for those that are over, as their batch failed.
-void ServedModel::State::addToTraces(const Running &over, int64_t computed, int64_t end) {
-  if (!over.isTraced)
+void ServedModel::State::addToTraces(const Running &over) {
+  const ModelInstance::Work &work = over.work;
+  if (!work.isTraced)
     return;
-  for (const JobSlice &slice : over.slices)
-    if (RequestTrace *own = slice.job->trace.get(); own && jobs.contains(*slice.job->id)) {
-      own->batches.push_back({over.begin, over.gathered, computed, end, slice.count, over.batch.samples,
-                              model.plan.getTable().samples(over.batch.size)});
-      trace->copyStep(over.step, own->devices);
+  const ModelInstance &running = *instances[over.batch.instance].running;
+  for (const JobSlice &slice : over.slices) {
+    RequestTrace *own = slice.job->trace.get();
+    if (!own || !jobs.contains(*slice.job->id))
+      continue;
+    own->batches.push_back({work.begin, work.gathered, work.computed, work.end, slice.count, over.batch.samples,
+                            running.getTable().samples(over.batch.size)});
+    if (own->batches.size() == 1) {
+      own->ranOn = running.getServed();
+      own->instance = over.batch.instance;
     }
-  trace->forget(over.step);
+    if (own->ranOn == running.getServed() && own->instance == over.batch.instance)
+      running.copyTrace(work, own->devices);
+  }
 }
 
-void ServedModel::State::endOldest(std::unique_lock<std::mutex> &lock) {
-  Running over = std::move(running.front());
-  running.pop_front();
-  --stepsOver;
+void ServedModel::State::endOldest(Instance &instance, std::unique_lock<std::mutex> &lock) {
+  Running over = std::move(instance.batches.front());
+  instance.batches.pop_front();
+  ModelInstance::Work &work = over.work;
   lock.unlock();
-  auto times = executor->wait(over.ticket);
-  int64_t computed = now();
-  if (times)
-    over.buffers->scatter(over.slices);
-  int64_t end = now();
+  Error error = instance.running->end(work, over.slices);
   lock.lock();
-  addToTraces(over, computed, end);
-  idleBuffers.push_back(std::move(over.buffers));
-  dispatcher.finish(over.batch.number, times ? static_cast<double>(end - over.begin) * 1e-9 : 0);
+  addToTraces(over);
+  instance.running->giveBack(work);
+  dispatcher.finish(over.batch.number, error ? 0 : static_cast<double>(work.end - work.begin) * 1e-9);
+  ++instance.numBatches;
   model.statistics.countBatch(over.batch.samples);
-  if (!times)
-    fail(times.error(), lock);
+  if (error)
+    lose(instance, error);
+  else
+    instance.hasAnswered = true;
+  for (const JobSlice &slice : over.slices) {
+    JobTimes &times = slice.job->times;
+    times.gathering += work.gathered - work.begin;
+    times.running += work.computed - work.gathered;
+    times.scattering += work.end - work.computed;
+  }
+  endSlices(over, error, lock);
+}
+
+/// Samples of jobs are over; jobs of which nothing else is to be waited for end. Where they failed, the rest of the job
+/// does not run.
+void ServedModel::State::endSlices(const Running &over, const Error &error, std::unique_lock<std::mutex> &lock) {
   for (const JobSlice &slice : over.slices) {
     InferenceJob &job = *slice.job;
     job.samplesOver += slice.count;
-    job.times.gathering += over.gathered - over.begin;
-    job.times.running += computed - over.gathered;
-    job.times.scattering += end - computed;
-    if (!times)
-      job.error = times.error();
+    if (error)
+      job.error = error;
     auto known = jobs.find(*job.id);
     if (known == jobs.end())
       continue;
+    if (job.error && dispatcher.cancel(*job.id))
+      known->second.isCancelled = true;
     bool isCancelled = known->second.isCancelled;
     if (job.samplesOver != (isCancelled ? known->second.begun : job.samples))
       continue;
@@ -294,23 +332,44 @@ void ServedModel::State::drop(RequestId id, Outcome outcome, std::unique_lock<st
   finish(job, outcome, lock);
 }
 
-ServedModel::ServedModel(std::string name, std::string version, BatchedPlan plan)
-    : name(std::move(name)), version(std::move(version)), plan(std::move(plan)) {}
+ServedModel::ServedModel(std::string name, std::string version, ServedPlans plans)
+    : name(std::move(name)), version(std::move(version)), plans(std::move(plans)) {}
 
 ServedModel::~ServedModel() = default;
 
-Expected<std::unique_ptr<ServedModel>> ServedModel::load(std::string name, std::string version, Plan plan,
-                                                         const ServedModelOptions &options,
-                                                         std::unique_ptr<ParameterSource> parameters) {
-  if (!parameters)
-    parameters = std::make_unique<FolderSource>(plan.folder());
-  auto opened = BatchedPlan::open(std::move(plan));
+static bool isSamePort(const ServedPort &left, const ServedPort &right) {
+  return left.name == right.name && left.type == right.type;
+}
+
+static Expected<ServedPlans> openPlans(std::vector<ModelPlan> plans) {
+  ServedPlans opened;
+  for (ModelPlan &each : plans) {
+    auto parameters = each.parameters ? each.parameters : std::make_shared<FolderSource>(each.plan.folder());
+    auto plan = BatchedPlan::open(std::move(each.plan));
+    if (!plan)
+      return Error(plan.error().status(), each.from + ": " + plan.error().message(), plan.error().node());
+    opened.push_back(
+        std::make_shared<ServedPlan>(ServedPlan{std::move(each.from), std::move(*plan), std::move(parameters)}));
+    const BatchedPlan &first = opened.front()->plan, &own = opened.back()->plan;
+    if (own.isBatched() != first.isBatched() || !std::ranges::equal(own.getInputs(), first.getInputs(), isSamePort) ||
+        !std::ranges::equal(own.getOutputs(), first.getOutputs(), isSamePort))
+      return makeError(Status::Usage, opened.back()->from,
+                       ": a further plan of a model expects the inputs and outputs of ", opened.front()->from,
+                       "; compile it from the same model");
+  }
+  return opened;
+}
+
+Expected<std::unique_ptr<ServedModel>> ServedModel::load(std::string name, std::string version,
+                                                         std::vector<ModelPlan> plans,
+                                                         const ServedModelOptions &options) {
+  auto opened = openPlans(std::move(plans));
   if (!opened)
     return opened.error();
   std::unique_ptr<ServedModel> model(new ServedModel(std::move(name), std::move(version), std::move(*opened)));
-  model->state = std::make_unique<State>(*model, options, std::move(parameters));
+  model->state = std::make_unique<State>(*model, options);
   if (Error error = model->state->prepare())
-    return error;
+    return Error(error.status(), model->plans.front()->from + ": " + error.message(), error.node());
   model->state->worker = std::thread([state = model->state.get()] { state->run(); });
   return model;
 }
@@ -327,8 +386,8 @@ std::optional<Outcome> ServedModel::State::unavailable(InferenceJob &job) const 
 Request ServedModel::State::requestOf(InferenceJob &job, Time at) {
   if (!job.id)
     job.id = nextId++;
-  if (timeout < never - job.times.arrival)
-    job.deadline = std::min(job.deadline, job.times.arrival + timeout);
+  if (options.timeout < never - job.times.arrival)
+    job.deadline = std::min(job.deadline, job.times.arrival + options.timeout);
   return {*job.id, job.samples, job.priority, at, job.deadline};
 }
 
@@ -396,17 +455,18 @@ void ServedModel::drain() {
 
 bool ServedModel::isReady() const {
   std::lock_guard lock(state->mutex);
-  return !state->isDraining;
+  return !state->isDraining && state->hasInstance();
 }
 
-Error ServedModel::failure() const {
+std::vector<InstanceState> ServedModel::instances() const {
   std::lock_guard lock(state->mutex);
-  return state->failed;
-}
-
-BatchTable ServedModel::getTable() const {
-  std::lock_guard lock(state->mutex);
-  return state->dispatcher.getTable();
+  std::vector<InstanceState> states;
+  for (const State::Instance &instance : state->instances)
+    states.push_back({instance.running && !instance.lostBy, plans[instance.plan],
+                      instance.running ? instance.running->getMemory() : std::vector<DeviceMemory>(),
+                      state->dispatcher.getTable(state->numberOf(instance)), instance.numBatches, instance.losses,
+                      instance.recoveries, static_cast<double>(instance.lostTime) * 1e-9});
+  return states;
 }
 
 uint64_t ServedModel::waiting() const {

@@ -38,8 +38,12 @@ Fault *Fault::of(uint32_t rank, const Action &action) {
 }
 
 Error Fault::meet(uint64_t now) {
-  if (now < step || met.exchange(true))
+  if (what == "gone" ? now < step && !met : now < step || met)
     return Error::success();
+  if (met.exchange(true) && what != "gone")
+    return Error::success();
+  if (what == "lose" || what == "gone")
+    return makeError(Status::Lost, "this loss was asked for");
   if (what == "kill")
     raise(SIGKILL);
   else if (what == "stop")

@@ -3,7 +3,9 @@
 // Faults on purpose, for tests of how a run of several processes ends. The environment variable CLEAVE_FAULT has, by
 // commas, "RANK:INSTRUCTION:STEP:WHAT", as in "2:all_reduce:3:kill": the first instruction of that kind (actionName)
 // that the rank begins in that step or a later one, counted from 0, meets it; those before the first step are in step
-// 0. WHAT is error (the instruction fails), kill, stop (the process gets that signal) or hang (the thread sleeps).
+// 0. WHAT is error (the instruction fails), lose (its device is lost), kill, stop (the process gets that signal) or
+// hang (the thread sleeps). With gone the device is lost, and so is each one that begins such an instruction from then
+// on, in any step.
 
 #ifndef CLEAVE_RUNTIME_WATCH_FAULT_H
 #define CLEAVE_RUNTIME_WATCH_FAULT_H

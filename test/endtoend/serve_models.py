@@ -105,6 +105,12 @@ def check_refused(folder, known):
     missing, text = os.path.join(folder, "missing.plan"), os.path.join(folder, "text.plan")
     with open(text, "w", encoding="utf-8") as file:
         file.write("x" * 100)
+    # Plans of one version that take other inputs: one has batches, and one has not.
+    unlike = os.path.join(folder, "unlike")
+    os.makedirs(os.path.join(unlike, "lenet", "1"))
+    for plan, name in ((known.plan, "1.plan"), (os.path.join(folder, "alone.plan"), "2.plan")):
+        shutil.copy(plan, os.path.join(unlike, "lenet", "1", name))
+        shutil.copy(plan + ".weights", os.path.join(unlike, "lenet", "1"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for code, message, arguments in (
@@ -120,6 +126,8 @@ def check_refused(folder, known):
                 (1, "the access log expects a file that can be written", [known.plan, "--access-log", "/nowhere/log"]),
                 (1, "--models expects a folder", ["--models", missing]),
                 (2, "--max-delay", [known.plan, "--max-delay", "-1"]),
+                (2, "--instances", [known.plan, "--instances", "0"]),
+                (2, "2.plan: a further plan of a model expects the inputs and outputs of ", ["--models", unlike]),
                 (2, "--unknown", [known.plan, "--unknown"])):
             done = subprocess.run([program("cleave-run"), "serve", *arguments], capture_output=True, text=True,
                                   check=False, timeout=120)
@@ -131,8 +139,8 @@ def check_refused(folder, known):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         known = KnownModel(folder)
-        check_refused(folder, known)
         check_unbatched(folder, known)
+        check_refused(folder, known)
         check_compiled(known)
         check_swaps(folder, known)
 

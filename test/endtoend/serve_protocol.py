@@ -179,7 +179,7 @@ def check_metrics(server, known):
     assert 0 < values["nv_inference_exec_count" + label] < values["nv_inference_count" + label]
     for name in ("request", "queue", "compute_input", "compute_infer", "compute_output"):
         assert f"nv_inference_{name}_duration_us{label}" in values
-    assert 'cleave_batch_seconds{model="lenet",version="1",samples="8",kind="predicted"}' in values
+    assert 'cleave_batch_seconds{model="lenet",version="1",instance="0",samples="8",kind="predicted"}' in values
 
 
 def main():

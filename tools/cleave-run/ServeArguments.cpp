@@ -49,7 +49,13 @@ void addServeArguments(CLI::App &command, ServeArguments &arguments) {
       ->capture_default_str();
   command
       .add_option("--in-flight", options.model.inFlight,
-                  "batches of a model at a time; 0: as many as its plan has stages")
+                  "batches of a model, or of each of its instances, at a time; 0: as many as its plan has stages")
+      ->capture_default_str();
+  command
+      .add_option("--instances", options.model.instances,
+                  "how many times to load each model, on cores or GPUs of their own; batches go to the one with the "
+                  "least work left")
+      ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command.add_option("--max-body", options.http.bodyBytes, "bytes of a request's body, as 64MiB")
       ->transform(CLI::AsSizeValue(false))

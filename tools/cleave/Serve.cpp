@@ -31,7 +31,7 @@ int serveModel(ServeModelOptions &options) {
     return report(plan.error());
   std::vector<runtime::serve::PreparedPlan> prepared;
   prepared.push_back({std::filesystem::path(options.model.model).stem().string(), options.model.model, *plan,
-                      std::make_unique<WeightsSource>(compiled->imported)});
+                      std::make_shared<WeightsSource>(compiled->imported)});
   options.serving.options.plans.clear();
   return runtime::serve::serveCommand(options.serving.complete(), std::move(prepared), std::cout, std::cerr);
 }

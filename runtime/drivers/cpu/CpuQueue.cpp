@@ -175,9 +175,10 @@ Error CpuQueue::execute(const Task &task, Step &step, const Error &poison) const
   return own(task, compute(task, step));
 }
 
-/// With other processes it is noted for the guard, too: they may never agree on it.
+/// Says which device it was, where others have to be told or it is lost. With other processes it is noted for the
+/// guard, too: they may never agree on it.
 Error CpuQueue::own(const Task &task, const Error &error) const {
-  if (!error || !context.shared->hasOthers())
+  if (!error || (!context.shared->hasOthers() && error.status() != Status::Lost))
     return error;
   const Instruction &instruction = *task.command.instruction;
   Error named(error.status(),

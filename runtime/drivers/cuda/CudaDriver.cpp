@@ -100,7 +100,7 @@ public:
     for (uint32_t index = 0; index != sites.size(); ++index) {
       sites[index].shared = &context;
       sites[index].index = index;
-      sites[index].gpu = gpus.of(context.sites[index].device);
+      sites[index].gpu = gpus.of(context.sites[index].device + context.options.devicesBefore);
     }
   }
 

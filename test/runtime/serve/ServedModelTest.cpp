@@ -46,7 +46,7 @@ std::shared_ptr<InferenceJob> jobOf(uint64_t samples) {
 // A client goes while another one is told that it is late, which the model does without its lock. One sample of the
 // first one's two is in a batch by then: that one ends, the other one does not run.
 TEST(ServedModel, CancelsWhatIsInABatchWhileOthersAreTold) {
-  auto model = ServedModel::load("twice", "1", twicePlan(), {});
+  auto model = ServedModel::load("twice", "1", {{"twice.plan", twicePlan()}}, {});
   ASSERT_TRUE(model) << model.error().text();
   std::shared_ptr<InferenceJob> first = jobOf(1), late = jobOf(1), leaving = jobOf(2);
   std::promise<Outcome> lateEnded, leavingEnded;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Steps end in the order in which they start, so that it is enough to know how many have ended.
+
+#include "runtime/serve/ModelInstance.h"
+
+#include "runtime/Clock.h"
+
+#include <algorithm>
+
+namespace cleave::runtime::serve {
+
+ModelInstance::ModelInstance(std::shared_ptr<const ServedPlan> served, unsigned inFlight, bool records)
+    : served(std::move(served)), inFlight(inFlight ? inFlight : this->served->plan.numStages()),
+      table(this->served->plan.getTable()) {
+  if (!records)
+    return;
+  trace.emplace();
+  trace->recordSingleSteps();
+}
+
+Expected<std::unique_ptr<ModelInstance>> ModelInstance::load(std::shared_ptr<const ServedPlan> served,
+                                                             const InstancePlace &place, unsigned inFlight,
+                                                             bool records, std::function<void()> stepOver) {
+  std::unique_ptr<ModelInstance> made(new ModelInstance(std::move(served), inFlight, records));
+  if (Error error = made->prepare(place, std::move(stepOver)))
+    return error;
+  return made;
+}
+
+Error ModelInstance::prepare(const InstancePlace &place, std::function<void()> stepOver) {
+  ExecutorOptions options;
+  options.threadsBefore = place.threadsBefore;
+  options.threadsBehind = place.threadsBehind;
+  options.devicesBefore = place.devicesBefore;
+  options.trace = trace ? &*trace : nullptr;
+  options.stepOver = [this, stepOver = std::move(stepOver)] {
+    ++over;
+    stepOver();
+  };
+  const std::vector<std::string> &entries = served->plan.getEntries();
+  const Plan &plan = served->plan.getPlan();
+  steps.resize(entries.size());
+  auto made = entries.size() == 1 ? Executor::create(plan, entries.front(), *served->parameters, options)
+                                  : Executor::create(plan, entries, *served->parameters, options);
+  if (!made)
+    return made.error();
+  executor = std::move(*made);
+  memory = executor->memory();
+  for (unsigned slot = 0; slot != inFlight; ++slot)
+    idle.push_back(std::make_unique<BatchBuffers>(served->plan));
+  // The first run of a size touches its memory for the first time; the second one is as later ones are.
+  for (size_t size = 0; size != entries.size(); ++size)
+    for (bool counts : {false, true}) {
+      double seconds = 0;
+      if (Error error = runOnce(size, seconds))
+        return error;
+      if (counts)
+        table.measure(size, seconds);
+    }
+  return Error::success();
+}
+
+Error ModelInstance::runOnce(size_t size, double &seconds) {
+  auto work = start(size, {});
+  if (!work)
+    return work.error();
+  Error error = end(*work, {});
+  seconds = static_cast<double>(work->end - work->begin) * 1e-9;
+  giveBack(*work);
+  return error;
+}
+
+Expected<ModelInstance::Work> ModelInstance::start(size_t size, const std::vector<JobSlice> &slices) {
+  Work work;
+  work.begin = now();
+  work.size = size;
+  work.buffers = std::move(idle.back());
+  idle.pop_back();
+  if (Error error = work.buffers->use(size)) {
+    giveBack(work);
+    return error;
+  }
+  work.buffers->gather(slices);
+  work.gathered = now();
+  auto entry = static_cast<uint32_t>(size);
+  work.isTraced =
+      trace && std::ranges::any_of(slices, [](const JobSlice &slice) { return slice.job->trace != nullptr; });
+  if (work.isTraced)
+    trace->want(work.step = {entry, steps[size]});
+  auto ticket = executor->submit(entry, work.buffers->getInputs(), work.buffers->getOutputs());
+  if (!ticket) {
+    giveBack(work);
+    return ticket.error();
+  }
+  work.ticket = *ticket;
+  ++steps[size];
+  return work;
+}
+
+Error ModelInstance::end(Work &work, const std::vector<JobSlice> &slices) {
+  auto times = executor->wait(work.ticket);
+  --over;
+  work.computed = now();
+  if (times)
+    work.buffers->scatter(slices);
+  work.end = now();
+  return times.error();
+}
+
+void ModelInstance::giveBack(Work &work) {
+  if (work.isTraced)
+    trace->forget(work.step);
+  idle.push_back(std::move(work.buffers));
+}
+
+} // namespace cleave::runtime::serve

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# A model that runs several times, and devices that are lost while requests come: who is told, what is answered all the
+# same, and by which plan the model runs then. CLEAVE_FAULT (runtime/watch/Fault.h) has devices fail.
+
+import os
+import re
+import shutil
+import tempfile
+import threading
+
+from serve_process import KnownModel, Server, binary_request, read_outputs, run
+from cleave_process import program
+
+INFER = "/v2/models/lenet/infer"
+LARGEST = 8
+
+
+def number(server, metric, **labels):
+    """The sum of a metric over the lines that have these labels."""
+    text = server.ask("GET", "/metrics")[2].decode()
+    lines = re.findall(rf"^{metric}(?:{{(.*)}})? (\S+)$", text, re.M)
+    assert lines, (metric, text)
+    return sum(float(value) for given, value in lines
+               if all(f'{name}="{label}"' in given for name, label in labels.items()))
+
+
+class Clients:
+    """Asks from several threads, each for two samples at a time, until it is told to stop; keeps what came back."""
+
+    def __init__(self, server, known, count):
+        self.server, self.known = server, known
+        self.over, self.lock = threading.Event(), threading.Lock()
+        self.answered, self.refused, self.wrong = 0, [], []
+        self.threads = [threading.Thread(target=self.ask, args=(index,)) for index in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self, index):
+        connection = self.server.connect()
+        indices = [index % len(self.known.inputs), (index + 1) % len(self.known.inputs)]
+        body, headers = binary_request(self.known.inputs[indices])
+        while not self.over.is_set():
+            status, answer_headers, answer = self.server.ask("POST", INFER, body, headers, connection)
+            fits = status == 200 and self.known.check(read_outputs(answer_headers, answer)["output"], indices)
+            with self.lock:
+                if status == 200:
+                    self.answered += 1
+                    self.wrong += [] if fits else [answer]
+                else:
+                    self.refused.append((status, answer.decode()))
+
+    def wait(self, answers):
+        """Until there are so many more answers."""
+        least = self.answered + answers
+        while self.answered < least:
+            assert not self.over.wait(0.01)
+            assert self.server.process.poll() is None, self.server.error_text()
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        assert not self.wrong, self.wrong[:3]
+
+
+def served(*arguments, fault=None):
+    """A server in whose process devices fail."""
+    before = os.environ.get("CLEAVE_FAULT")
+    os.environ["CLEAVE_FAULT"] = fault or ""
+    try:
+        return Server(*arguments).__enter__()
+    finally:
+        if before is None:
+            del os.environ["CLEAVE_FAULT"]
+        else:
+            os.environ["CLEAVE_FAULT"] = before
+
+
+def check_turns(known):
+    """Batches go to both instances, a request's samples among them, and answers are the same."""
+    server = served(known.plan, "--instances", "2")
+    assert 'model "lenet" is loaded from ' + known.plan + ", 2 times\n" in server.lines, server.lines
+    clients = Clients(server, known, 16)
+    clients.wait(200)
+    clients.stop()
+    body, headers = binary_request(known.inputs[list(range(12)) * 5])
+    status, answer_headers, answer = server.ask("POST", INFER, body, headers)
+    assert status == 200 and known.check(read_outputs(answer_headers, answer)["output"], list(range(12)) * 5)
+    assert not clients.refused, clients.refused
+    batches = [number(server, "cleave_instance_batches_total", instance=instance) for instance in (0, 1)]
+    assert min(batches) > 0.1 * sum(batches), batches
+    assert sum(batches) == number(server, "nv_inference_exec_count")
+    assert number(server, "cleave_instance_ready") == 2
+    assert server.stop() == 0, server.error_text()
+    server.__exit__()
+
+
+def check_lost(known, instances):
+    """What was in work on a lost device gets 503 with its name; nothing else does, however few instances there are. The
+    instance comes back on the same devices."""
+    server = served(known.plan, "--instances", str(instances), fault="0:call:30:lose")
+    clients = Clients(server, known, 16)
+    clients.wait(1)
+    while number(server, "cleave_instance_recoveries_total") == 0:
+        clients.wait(1)
+    clients.wait(100)
+    clients.stop()
+    assert 1 <= len(clients.refused) <= LARGEST, clients.refused
+    for status, answer in clients.refused:
+        assert status == 503 and 'device \\"' in answer and "this loss was asked for" in answer, (status, answer)
+    assert number(server, "cleave_instance_losses_total") == 1
+    assert number(server, "cleave_instance_ready") == instances
+    seconds = number(server, "cleave_instance_recovery_seconds_total")
+    assert 0 < seconds < 30, seconds
+    text = server.error_text()
+    assert re.search(r'^model "lenet", version 1, has lost an instance: device ".*", call: this loss was asked for', text,
+                     re.M), text
+    assert re.search(r'^model "lenet", version 1, runs again by .*lenet.plan, \d+ ms after the loss$', text, re.M), text
+    assert server.get("/v2/health/ready")[0] == 200
+    print(f"{instances} instances: {len(clients.refused)} requests were in work, back after {1e3 * seconds:.0f} ms")
+    server.__exit__()
+
+
+def check_other_plan(folder, known):
+    """A device that does not come back: the next plan that does without it. Without one the model answers 503 with the
+    device's name from then on."""
+    models = os.path.join(folder, "lost")
+    version = os.path.join(models, "lenet", "1")
+    os.makedirs(version)
+    # Two devices, which receive from each other at every step.
+    run(program(), "compile", known.model, "--machine", "host:2x1", "--batches", f"1,{LARGEST}", "--strategy", "pipeline", "-o",
+        os.path.join(version, "1-two.plan"))
+    for alone in (False, True):
+        if not alone:
+            for end in ("plan", "weights"):
+                shutil.copy(f"{known.folder}/lenet.{end}" if end == "plan" else f"{known.plan}.weights",
+                            os.path.join(version, f"2-one.{end}" if end == "plan" else "lenet.plan.weights"))
+        else:
+            os.remove(os.path.join(version, "2-one.plan"))
+        server = served("--models", models, fault="0:receive:30:gone")
+        clients = Clients(server, known, 8)
+        while number(server, "cleave_instance_losses_total") == 0:
+            assert not clients.over.wait(0.01)
+        if alone:
+            while not server.error_text().endswith("no plan of it can be loaded\n"):
+                assert not clients.over.wait(0.01)
+            clients.stop()
+            status, answer = server.post(INFER, {})
+            assert status in (400, 503), answer
+            body, headers = binary_request(known.inputs[:1])
+            status, _, answer = server.ask("POST", INFER, body, headers)
+            assert status == 503 and b"this loss was asked for" in answer, answer
+            assert server.get("/v2/health/ready")[0] == 400 and number(server, "cleave_instance_ready") == 0
+            assert number(server, "cleave_instance_recoveries_total") == 0
+            # Who has mended it says so.
+            status, answer = server.post("/v2/repository/models/lenet/load", {})
+            assert status == 400 and "this loss was asked for" in answer["error"], answer
+        else:
+            clients.wait(50)
+            clients.stop()
+            assert 1 <= len(clients.refused) <= 2 * LARGEST, clients.refused
+            assert all(status == 503 and 'device \\"' in answer for status, answer in clients.refused), clients.refused
+            text = server.error_text()
+            assert re.search(r"runs again by .*/2-one.plan, \d+ ms after the loss$", text, re.M), text
+            assert number(server, "cleave_instance_recoveries_total") == 1
+            assert server.get("/v2/health/ready")[0] == 200
+            print(f"another plan: back after {1e3 * number(server, 'cleave_instance_recovery_seconds_total'):.0f} ms")
+        server.__exit__()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        known = KnownModel(folder)
+        check_turns(known)
+        for instances in (1, 2):
+            check_lost(known, instances)
+        check_other_plan(folder, known)
+
+
+main()
