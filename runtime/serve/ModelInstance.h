@@ -18,6 +18,7 @@ struct ServedPlan {
   std::string from; ///< what people know it by
   BatchedPlan plan;
   std::shared_ptr<ParameterSource> parameters;
+  std::string explanation = {}; ///< a page of HTML; empty: this program cannot make one
 };
 
 /// What of the machine an instance has: see ExecutorOptions.

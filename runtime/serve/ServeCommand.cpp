@@ -178,6 +178,7 @@ private:
     model.tracesRequests = options.traces != 0;
     if (options.timeoutMs > 0)
       model.timeout = static_cast<Time>(std::min(options.timeoutMs, 1e12) * 1e6);
+    model.explain = options.explain;
     model.report = [this, about = "model \"" + printable(name) + "\", version " + printable(version) +
                                   ", "](const std::string &line) {
       std::lock_guard lock(outMutex);

@@ -24,6 +24,8 @@ struct ServedModelOptions {
   bool tracesRequests = false; ///< records the batches of jobs that have a trace
   unsigned inFlight = 0;       ///< batches at a time of an instance; 0: as many as its plan has stages
   unsigned instances = 1;      ///< how many run batches, on devices of their own each
+  /// The page that explains an entry of a plan (ServedPlan::explanation); may be empty.
+  std::function<std::string(const Plan &plan, const std::string &entry)> explain;
   /// Told in a line what becomes of instances, by any thread; may be empty.
   std::function<void(const std::string &line)> report;
 };
@@ -59,6 +61,8 @@ public:
   const std::string &getName() const override { return name; }
   const std::string &getVersion() const override { return version; }
   const BatchedPlan &getPlan() const override { return plans.front()->plan; }
+  /// The one that it was loaded by, and those for when devices are lost.
+  const std::vector<std::shared_ptr<const ServedPlan>> &getPlans() const { return plans; }
   const ModelStatistics &getStatistics() const { return statistics; }
 
   std::optional<Outcome> announce(InferenceJob &job) override;
@@ -76,7 +80,7 @@ private:
   ServedModel(std::string name, std::string version, std::vector<std::shared_ptr<const ServedPlan>> plans);
 
   const std::string name, version;
-  const std::vector<std::shared_ptr<const ServedPlan>> plans; ///< the first one, and those for when devices are lost
+  const std::vector<std::shared_ptr<const ServedPlan>> plans;
   ModelStatistics statistics;
   std::unique_ptr<State> state;
 };

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The page of a server in headless Chromium: it shows each model and what it did, asks nobody but the server, cannot be
-# broken by the names of models, and wants the token where the server does.
+# The page of a server in headless Chromium: it shows each model, where it runs and what it did, asks nobody but the
+# server, cannot be broken by the names of models and plans, and wants the token where the server does.
 
 import html
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import urllib.parse
 
 from cleave_process import program, skip
 from serve_process import KnownModel, Server, run
@@ -17,10 +19,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 HOSTILE = '<img src>"\\'
 
 
-def draw(server, folder):
-    """The page after some seconds, as it stands in the browser; nothing is said on the console."""
+def draw(server, folder, path=""):
+    """A page after some seconds, as it stands in the browser; nothing is said on the console."""
     command = [CHROMIUM, "--headless", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=5000",
-               "--no-first-run", f"--user-data-dir={folder}/profile", "--dump-dom", f"http://127.0.0.1:{server.port}/"]
+               "--no-first-run", f"--user-data-dir={folder}/profile", "--dump-dom", f"http://127.0.0.1:{server.port}/{path}"]
     if os.geteuid() == 0:
         command.insert(1, "--no-sandbox")
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100)
@@ -60,6 +62,31 @@ def main():
             other = page.split("<section>")[1 + names.index(html.escape(HOSTILE, quote=False))]
             assert value(lenet, "failed") == "0" and value(other, "requests/s") == "0.0"
             assert lenet.count("<polyline") == 2
+            # Where it runs, by the plan alone: this program has no compiler.
+            for part in (lenet, other):
+                assert re.search(r"<td>0</td><td>lenet.plan, \w+</td><td>cpu0</td><td>1 core</td><td>[1-9]\d*</td>"
+                                 r"<td>[0-9.]+ MiB</td>", part), part
+            assert "explanation" not in re.sub(r"<script>.*</script>", "", page, flags=re.S)
+            assert server.ask("GET", "/v2/models/lenet/explanation")[0] == 404
+            assert server.ask("GET", "/v2/models/none/placement")[0] == 404
+            _, placement = server.get("/v2/models/" + urllib.parse.quote(HOSTILE, safe="") + "/placement")
+            assert placement["name"] == HOSTILE and placement["plans"] == ["lenet.plan"], placement
+            (instance,) = placement["instances"]
+            assert instance["ready"] and [device["driver"] for device in instance["devices"]] == ["cpu"], instance
+            assert [batch["samples"] for batch in instance["batches"]] == [1, 2, 4, 8], instance
+            assert folder not in json.dumps(placement), "expected no paths of the server's"
+        hostile = shutil.copy(known.plan, os.path.join(folder, HOSTILE + ".plan"))
+        # With the compiler there is the explain page, whose names are as harmless.
+        with Server("lenet=" + hostile, "--instances", "2", command=[program(), "serve"]) as server:
+            page, said = draw(server, folder)
+            assert not said, said
+            assert "<img" not in page and text_of(page).count(HOSTILE + ".plan") == 2, page
+            path = re.search(r'<a href="(.*?/explanation)">', page)[1]
+            status, headers, explanation = server.ask("GET", "/" + path)
+            assert status == 200 and "default-src 'none'" in headers["content-security-policy"]
+            explained, said = draw(server, folder, path)
+            assert not said, said
+            assert "conv1" in text_of(explained), explained
         token = os.path.join(folder, "token")
         with open(token, "w", encoding="utf-8") as file:
             file.write("secret\n")

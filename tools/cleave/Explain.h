@@ -55,6 +55,9 @@ void explainOperator(llvm::raw_ostream &out, const PlanSummary &summary, uint32_
 /// much crosses.
 void explainAsDot(llvm::raw_ostream &out, const PlanSummary &summary);
 
+/// What the simulator says where there is something to simulate on a machine that is known, else the prediction.
+TimelineData timelineOf(const runtime::Plan &plan, const PlanSummary &summary);
+
 /// One page with the graph, tables, timeline and memory, which needs nothing besides itself.
 void explainAsHtml(llvm::raw_ostream &out, const PlanSummary &summary, const TimelineData &timeline);
 

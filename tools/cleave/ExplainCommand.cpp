@@ -88,16 +88,6 @@ Error drawSvg(const PlanSummary &summary, llvm::StringRef output) {
   return writeOutput(output, [&](llvm::raw_ostream &out) { out << (*drawn)->getBuffer(); });
 }
 
-/// What the simulator says where there is something to simulate on a machine that is known, else the prediction.
-TimelineData timelineOf(const runtime::Plan &plan, const PlanSummary &summary) {
-  if (!summary.entry.isDecision()) {
-    auto simulated = simulatedTimeline(plan, summary);
-    if (simulated && !simulated->events.empty())
-      return std::move(*simulated);
-  }
-  return predictedTimeline(summary);
-}
-
 /// Entry after entry, each under its name.
 Error explainAll(const ExplainOptions &options, const runtime::Plan &plan,
                  const std::vector<const runtime::Entry *> &entries) {
@@ -155,6 +145,15 @@ Error explain(const ExplainOptions &options) {
 }
 
 } // namespace
+
+TimelineData timelineOf(const runtime::Plan &plan, const PlanSummary &summary) {
+  if (!summary.entry.isDecision()) {
+    auto simulated = simulatedTimeline(plan, summary);
+    if (simulated && !simulated->events.empty())
+      return std::move(*simulated);
+  }
+  return predictedTimeline(summary);
+}
 
 void addExplainCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ExplainOptions>();

@@ -5,6 +5,7 @@
 #include "tools/cleave-run/ServeArguments.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CompileModel.h"
+#include "tools/cleave/Explain.h"
 #include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/PlanWeights.h"
 
@@ -20,6 +21,14 @@ struct ServeModelOptions {
   TargetOptions target;
   ServeArguments serving;
 };
+
+std::string explainEntry(const runtime::Plan &plan, const std::string &name) {
+  PlanSummary summary(*plan, *llvm::find_if(plan->entries, [&](auto &entry) { return entry.name == name; }));
+  std::string page;
+  llvm::raw_string_ostream out(page);
+  explainAsHtml(out, summary, timelineOf(plan, summary));
+  return page;
+}
 
 int serveModel(ServeModelOptions &options) {
   options.model.model = options.serving.options.plans.front();
@@ -52,6 +61,7 @@ void addServeCommand(CLI::App &app, Action &chosen) {
   options->model.addDimTo(*command);
   options->target.addTo(*command);
   addServeArguments(*command, options->serving);
+  options->serving.options.explain = explainEntry;
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
       if (isModel(options->serving.options.plans)) {

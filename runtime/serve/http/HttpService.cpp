@@ -8,6 +8,7 @@
 #include "runtime/Json.h"
 #include "runtime/serve/Datatype.h"
 #include "runtime/serve/Metrics.h"
+#include "runtime/serve/Placement.h"
 #include "runtime/serve/http/JsonInference.h"
 
 #include "StatusPage.inc"
@@ -87,7 +88,8 @@ struct HttpService::Path {
 
   std::vector<std::string> parts;
   std::string model, version;
-  std::string action; ///< of a model: "metadata", "ready", "config" or "infer", or what else there stands
+  /// Of a model: "metadata", "ready", "config", "infer", "placement" or "explanation", or what else there stands.
+  std::string action;
 };
 
 /// A place in a model's queue, from a request's header on; given back where the job does not come.
@@ -132,15 +134,15 @@ struct HttpService::Exchange {
   }
 };
 
-/// What the server is doing, for people. It loads nothing from elsewhere, and no other site may embed it.
-static HttpResponse statusPageResponse() {
+/// A page for people. It loads nothing from elsewhere, and no other site may embed it.
+static HttpResponse pageResponse(std::string page) {
   return {
       200,
       "text/html; charset=utf-8",
       {{"Content-Security-Policy", "default-src 'none'; connect-src 'self'; img-src data:; script-src 'unsafe-inline'; "
                                    "style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"},
        {"X-Content-Type-Options", "nosniff"}},
-      {statusPage}};
+      {std::move(page)}};
 }
 
 /// An answer without the body.
@@ -160,9 +162,9 @@ std::variant<HttpResponse, HttpHandler> HttpService::admit(const HttpRequest &he
   }
   bool isInference = path.action == "infer", isRepository = server.folder.load() && path.isRepository();
   const std::string expected = isInference || isRepository ? "POST" : "GET";
+  static constexpr std::string_view actions[] = {"infer", "metadata", "ready", "config", "placement", "explanation"};
   bool isKnown = isRepository || path.isTrace() || path.isHealth() || path.isPage() || path.is({"v2"}) ||
-                 path.is({"metrics"}) || isInference || path.action == "metadata" || path.action == "ready" ||
-                 path.action == "config";
+                 path.is({"metrics"}) || std::ranges::find(actions, path.action) != std::end(actions);
   if (!isKnown)
     return refuseHeader(head, refuse(404, "no such path; the protocol's begin with /v2, metrics are at /metrics"));
   if (head.method != expected && !(expected == "GET" && head.method == "HEAD")) {
@@ -188,7 +190,7 @@ void HttpService::handle(const std::shared_ptr<Exchange> &exchange, const Path &
   if (path.isHealth())
     exchange->end(health(path));
   else if (path.isPage())
-    exchange->end(statusPageResponse());
+    exchange->end(pageResponse(statusPage));
   else if (path.is({"v2"}))
     exchange->end(serverMetadata());
   else if (path.isTrace())
@@ -202,8 +204,10 @@ void HttpService::handle(const std::shared_ptr<Exchange> &exchange, const Path &
     exchange->end(modelMetadata(path));
   else if (path.action == "ready")
     exchange->end(modelReady(path));
-  else
+  else if (path.action == "config")
     exchange->end(modelConfig(path));
+  else
+    exchange->end(modelPlacement(path));
 }
 
 HttpResponse HttpService::health(const Path &path) const {
@@ -290,6 +294,18 @@ HttpResponse HttpService::modelConfig(const Path &path) const {
     body << (isInput ? "], \"output\": [" : "]}");
   }
   return json(200, body.str());
+}
+
+/// Where it runs: figures, or a page where the program has what makes one.
+HttpResponse HttpService::modelPlacement(const Path &path) const {
+  auto model = server.getModels().find(path.model, path.version);
+  if (!model)
+    return refuse(404, missingModel(path.model, path.version));
+  if (path.action == "placement")
+    return json(200, writePlacement(*model));
+  const std::string &page = model->getPlans().front()->explanation;
+  return page.empty() ? refuse(404, "this program explains no plans; cleave serve and cleave explain do")
+                      : pageResponse(page);
 }
 
 void HttpService::changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path) {

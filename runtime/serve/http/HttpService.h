@@ -35,6 +35,7 @@ private:
   HttpResponse modelMetadata(const Path &path) const;
   HttpResponse modelReady(const Path &path) const;
   HttpResponse modelConfig(const Path &path) const;
+  HttpResponse modelPlacement(const Path &path) const;
   static void changeModels(ModelFolder &folder, const std::shared_ptr<Exchange> &exchange, const Path &path);
   HttpGone infer(const std::shared_ptr<Exchange> &exchange, const Path &path, const Place &place);
 
