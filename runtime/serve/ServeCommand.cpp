@@ -112,8 +112,12 @@ public:
       return error;
     out << "serving at " << (tls->isEmpty() ? "http" : "https") << "://"
         << listenAddressText(http.address, server.port()) << std::endl;
-    while (!StopSignals::asked())
+    TlsFilesWatch tlsFiles(options.tlsCertificate, options.tlsKey);
+    for (unsigned turn = 1; !StopSignals::asked(); ++turn) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (turn % 20 == 0)
+        renewTls(tlsFiles, server, grpcServer.get());
+    }
     state.drain();
     auto drainGrpc =
         std::async(std::launch::async, [&] { return !grpcServer || grpcServer->drain(options.drainSeconds); });
@@ -131,6 +135,25 @@ public:
   }
 
 private:
+  void renewTls(TlsFilesWatch &files, HttpServer &server, GrpcServer *grpcServer) {
+    std::string warning;
+    auto identity = files.poll(warning);
+    if (!identity)
+      return;
+    Error error = identity->error();
+    if (!error)
+      error = server.setTls(**identity);
+    if (!error && grpcServer)
+      error = grpcServer->setTls((*identity)->certificates, (*identity)->key);
+    std::lock_guard lock(outMutex);
+    if (error)
+      err << "warning: the certificate stays as it was: " << error.text() << std::endl;
+    else
+      out << "the certificate is now that in " << printable(options.tlsCertificate) << std::endl;
+    if (!warning.empty())
+      err << "warning: " << warning << std::endl;
+  }
+
   Error loadPlans() {
     for (const std::string &binding : options.plans) {
       size_t equals = binding.find('=');

@@ -11,6 +11,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <sstream>
+#include <sys/stat.h>
 
 namespace cleave::runtime::serve {
 namespace {
@@ -82,6 +83,31 @@ Expected<TlsIdentity> readTlsIdentity(const std::string &certificateFile, const 
     warning = "the certificate in \"" + certificateFile + "\" is valid from " + textOf(begin) +
               " on; clients that check it will refuse it until then";
   return TlsIdentity{std::move(*certificates), std::move(*keyText)};
+}
+
+TlsFilesWatch::TlsFilesWatch(std::string certificateFile, std::string keyFile)
+    : certificateFile(std::move(certificateFile)), keyFile(std::move(keyFile)), used(stamp()), latest(used) {}
+
+std::string TlsFilesWatch::stamp() const {
+  std::ostringstream text;
+  for (const std::string &file : {certificateFile, keyFile}) {
+    struct stat found = {};
+    if (stat(file.c_str(), &found) == 0)
+      text << found.st_ino << " " << found.st_size << " " << found.st_mtim.tv_sec << "." << found.st_mtim.tv_nsec
+           << " ";
+    else
+      text << "none ";
+  }
+  return text.str();
+}
+
+std::optional<Expected<TlsIdentity>> TlsFilesWatch::poll(std::string &warning) {
+  std::string now = certificateFile.empty() ? used : stamp();
+  bool isSettled = now == std::exchange(latest, now);
+  if (now == used || !isSettled)
+    return std::nullopt;
+  used = now;
+  return readTlsIdentity(certificateFile, keyFile, warning);
 }
 
 } // namespace cleave::runtime::serve

@@ -7,6 +7,7 @@
 
 #include "runtime/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace cleave::runtime::serve {
@@ -24,6 +25,24 @@ struct TlsIdentity {
 /// where a file cannot be read, has nothing of its kind in it, or the key is not the certificate's.
 Expected<TlsIdentity> readTlsIdentity(const std::string &certificateFile, const std::string &keyFile,
                                       std::string &warning);
+
+/// Notices that the files of an identity were replaced.
+class TlsFilesWatch {
+public:
+  /// Both names empty: nothing is watched.
+  TlsFilesWatch(std::string certificateFile, std::string keyFile);
+
+  /// To be called every second or so. The files as they are now, or what is wrong with them, once after they have
+  /// changed and were left alone until the next call; else nothing. `warning` as readTlsIdentity has it.
+  std::optional<Expected<TlsIdentity>> poll(std::string &warning);
+
+private:
+  /// Says of the files whether they are others.
+  std::string stamp() const;
+
+  const std::string certificateFile, keyFile;
+  std::string used, latest; ///< stamps
+};
 
 } // namespace cleave::runtime::serve
 

@@ -317,6 +317,28 @@ def check_nonsense(server, client, known):
     check_health(client)
 
 
+def check_silent(known):
+    """A client that is gone without a word in the midst of a message is noticed, as it does not answer when it is asked."""
+    with Server(known.plan, "--grpc", "0", "--idle-timeout", "1", "--header-timeout", "1") as server:
+        with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=60) as connection:
+            def frame(kind, flags, stream, payload):
+                return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+            def field(name, value):
+                return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+            fields = b"".join(field(name, value) for name, value in (
+                (b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"here"), (b"te", b"trailers"),
+                (b":path", b"/inference.GRPCInferenceService/ModelInfer"), (b"content-type", b"application/grpc")))
+            # Settings, a call's header, and ten bytes of a message of a thousand.
+            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(4, 1, 0, b"") +
+                               frame(1, 4, 1, fields) + frame(0, 0, 1, b"\x00" + (1000).to_bytes(4, "big") + b"x" * 5))
+            begin = time.monotonic()
+            while connection.recv(4096):
+                assert time.monotonic() < begin + 30
+            assert time.monotonic() > begin + 1, "expected a while to pass before the client is given up"
+
+
 def check_drain(server, known):
     """After SIGTERM whoever has asked gets an answer or is told that there is none."""
     with Client(server) as client:
@@ -361,6 +383,7 @@ def main():
         check_types(folder)
         check_halves(folder)
         check_limits(known, folder)
+        check_silent(known)
         with Server(known.plan, "--grpc", "0") as server:
             with Client(server) as client:
                 check_health(client)

@@ -6,6 +6,7 @@
 import http.client
 import json
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -248,11 +249,71 @@ def check_grpc(known, identities):
         assert server.stop() == 0, server.error_text()
 
 
+def shown(port, identities):
+    """The certificate that a new connection is shown, checked against the root."""
+    context = trusting(identities)
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as plain:
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as secure:
+            return secure.getpeercert()["serialNumber"]
+
+
+def await_line(server, line):
+    """Lines that a server says while it runs."""
+    for said in server.process.stdout:
+        if said.strip() == line:
+            return
+    raise AssertionError(f"expected {line}, got the end of the server: {server.error_text()}")
+
+
+def check_renewed(known, identities):
+    """New files are taken while the server runs; connections go on, and files that are none change nothing."""
+    replaced = {name: identities.path("own." + name) for name in ("certificate", "key")}
+
+    def put(certificate, key):
+        for name, source in (("certificate", certificate), ("key", key)):
+            shutil.copy(source, replaced[name] + ".new")
+            os.replace(replaced[name] + ".new", replaced[name])
+
+    put(identities.certificate, identities.key)
+    has_grpc = os.path.exists(os.path.join(os.path.dirname(program()), "cleave-grpc.so"))
+    with Server(known.plan, "--tls-certificate", replaced["certificate"], "--tls-key", replaced["key"],
+                *(["--grpc", "0"] if has_grpc else [])) as server:
+        ports = [server.port, server.grpc_port] if has_grpc else [server.port]
+        idle = connect(server, trusting(identities))
+        assert server.ask("GET", "/v2", connection=idle)[0] == 200
+        first = {shown(port, identities) for port in ports}
+        assert len(first) == 1
+        with open(replaced["key"], "w", encoding="utf-8") as file:
+            file.write("nothing\n")
+        limit = time.monotonic() + 30
+        while "warning: the certificate stays as it was: --tls-key expects" not in server.error_text():
+            assert time.monotonic() < limit
+            time.sleep(0.1)
+        # Longer than gRPC takes to look.
+        time.sleep(2.5)
+        assert {shown(port, identities) for port in ports} == first
+        renewed = identities.signed("renewed", "root", "subjectAltName=IP:127.0.0.1")
+        put(renewed, identities.path("renewed.key"))
+        await_line(server, f"the certificate is now that in {replaced['certificate']}")
+        limit = time.monotonic() + 30
+        while True:
+            second = {shown(port, identities) for port in ports}
+            if len(second) == 1 and second != first:
+                break
+            assert time.monotonic() < limit, (first, second)
+            time.sleep(0.1)
+        assert server.ask("GET", "/v2", connection=idle)[0] == 200
+        idle.close()
+        assert server.stop() == 0, server.error_text()
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         known, identities = KnownModel(folder), Identities(folder)
         check_files(known, identities)
         check_grpc(known, identities)
+        check_renewed(known, identities)
         with Server(known.plan, *identities.flags, "--header-timeout", "1", "--queue-limit", "1000") as server:
             assert server.scheme == "https"
             check_curl(server, identities)

@@ -8,17 +8,42 @@
 #include "runtime/serve/grpc/GrpcService.h"
 
 #include <boost/asio/io_context.hpp>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server_builder.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace cleave::runtime::serve {
 namespace {
 
 /// Bytes that messages may take while they are received, at least.
 constexpr size_t leastMemory = size_t(512) << 20;
+
+/// A file without a name that is gone with this.
+class MemoryFile {
+public:
+  MemoryFile() : descriptor(memfd_create("cleave", MFD_CLOEXEC)) {}
+  ~MemoryFile() { close(descriptor); }
+  MemoryFile(const MemoryFile &) = delete;
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor); }
+  Error write(const std::string &text) const {
+    bool isWritten = ftruncate(descriptor, 0) == 0 &&
+                     pwrite(descriptor, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+    return isWritten ? Error::success()
+                     : makeError(Status::Failure, "gRPC's certificate cannot be kept: ", std::strerror(errno));
+  }
+
+private:
+  const int descriptor;
+};
 
 class Server final : public GrpcServer {
 public:
@@ -32,6 +57,9 @@ public:
   uint16_t port() const override { return bound.local_endpoint().port(); }
 
   Error start() override {
+    if (!options.certificates.empty())
+      if (Error error = setTls(options.certificates, options.key))
+        return error;
     grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
     std::string address = listenAddressText(options.address, port());
@@ -49,6 +77,9 @@ public:
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limit(options.headerBytes));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limit(options.idleSeconds * 1e3));
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limit(options.handshakeSeconds * 1e3));
+    // Only connections with calls are asked; a client that is there answers, however slow its message is.
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, limit(options.idleSeconds * 1e3));
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, limit(options.handshakeSeconds * 1e3));
     server = builder.BuildAndStart();
     if (!server || got != port())
       return makeError(Status::Failure, "cannot listen at ", address,
@@ -67,13 +98,24 @@ public:
     return std::chrono::system_clock::now() < limit;
   }
 
+  Error setTls(const std::string &certificates, const std::string &key) override {
+    Error error = keyFile.write(key);
+    return error ? error : certificateFile.write(certificates);
+  }
+
 private:
-  std::shared_ptr<grpc::ServerCredentials> credentials() const {
+  /// gRPC takes new certificates from files that it looks at again and again, and no calls while they do not fit. So
+  /// these files are ours, in memory, with what has been checked.
+  std::shared_ptr<grpc::ServerCredentials> credentials() {
     if (options.certificates.empty())
       return grpc::InsecureServerCredentials();
-    grpc::SslServerCredentialsOptions tls(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
-    tls.pem_key_cert_pairs.push_back({options.key, options.certificates});
-    return grpc::SslServerCredentials(tls);
+    static constexpr unsigned everySecond = 1;
+    grpc::experimental::TlsServerCredentialsOptions tls(
+        std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(keyFile.path(), certificateFile.path(),
+                                                                             everySecond));
+    tls.watch_identity_key_cert_pairs();
+    tls.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+    return grpc::experimental::TlsServerCredentials(tls);
   }
 
   const GrpcOptions options;
@@ -81,6 +123,7 @@ private:
   /// Never listens.
   boost::asio::ip::tcp::acceptor bound{context};
   GrpcService service;
+  MemoryFile certificateFile, keyFile;
   std::unique_ptr<grpc::Server> server;
 };
 

@@ -17,7 +17,8 @@ struct GrpcOptions {
   std::string certificates, key;     ///< in PEM, for TLS; empty: in the clear
   uint64_t messageBytes = uint64_t(64) << 20;
   uint32_t headerBytes = 16 << 10;
-  /// Seconds until a connection that asks nothing is closed, and for one to be set up.
+  /// Seconds until a connection that asks nothing is closed, or one is asked whether it is there that does not end what
+  /// it asks; and for one to be set up, or to say so.
   double idleSeconds = 60, handshakeSeconds = 10;
 };
 
@@ -26,6 +27,8 @@ public:
   virtual ~GrpcServer() = default;
   /// The port, where any was asked for.
   virtual uint16_t port() const = 0;
+  /// Of a server with TLS: what it shows, from at most two seconds later on, to connections that come then. In PEM.
+  virtual Error setTls(const std::string &certificates, const std::string &key) = 0;
   /// Opens the port and returns at once. Status::Failure where another program was faster.
   virtual Error start() = 0;
   /// Takes no more calls, and waits, at most so long, until those that are there have their answers; others end

@@ -71,13 +71,13 @@ void HttpConnection::start(HttpConnections &server, boost::asio::ip::tcp::socket
   made->isKnown = server.add(made.get());
   if (!made->isKnown) {
     // An answer inside of TLS would be as much work as the connection.
-    if (server.tls)
+    if (server.getTls())
       return made->close();
     made->refuse(503, "the server has as many connections as it takes; try again later");
     return;
   }
-  if (server.tls)
-    return made->shakeHands();
+  if (auto tls = server.getTls())
+    return made->shakeHands(*tls);
   made->awaitRequest();
 }
 
@@ -131,10 +131,11 @@ void HttpConnection::discard() {
   });
 }
 
-/// TLS begins within the time for a header. Who asks in the clear is told so in the clear.
-void HttpConnection::shakeHands() {
+/// TLS begins within the time for a header. Who asks in the clear is told so in the clear. OpenSSL keeps of the context
+/// what the connection needs.
+void HttpConnection::shakeHands(boost::asio::ssl::context &tls) {
   stream.tcp().expires_after(secondsOf(server.options.headerSeconds));
-  stream.startTls(*server.tls).async_handshake(HttpStream::Tls::server, [self = shared_from_this()](error_code error) {
+  stream.startTls(tls).async_handshake(HttpStream::Tls::server, [self = shared_from_this()](error_code error) {
     if (!error)
       return self->awaitRequest();
     bool isClear = error.category() == boost::asio::error::get_ssl_category() &&

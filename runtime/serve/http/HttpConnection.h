@@ -41,11 +41,22 @@ public:
 
   const HttpOptions options;
   const HttpAdmission admission;
-  std::optional<boost::asio::ssl::context> tls;
   std::atomic<bool> isDraining = false;
+
+  using Tls = std::shared_ptr<boost::asio::ssl::context>;
+  /// What connections begin TLS with that come from now on; null: in the clear.
+  void setTls(Tls context) {
+    std::lock_guard lock(mutex);
+    tls = std::move(context);
+  }
+  Tls getTls() const {
+    std::lock_guard lock(mutex);
+    return tls;
+  }
 
 private:
   mutable std::mutex mutex;
+  Tls tls;
   std::condition_variable removed;
   std::set<HttpConnection *> all;
 
@@ -67,7 +78,7 @@ public:
 private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  void shakeHands();
+  void shakeHands(boost::asio::ssl::context &tls);
   void awaitRequest();
   void readHeader();
   void admit();

@@ -52,7 +52,9 @@ struct HttpServer::State : HttpConnections {
 };
 
 /// TLS 1.2 or 1.3, with what OpenSSL takes for safe.
-static Error setUpTls(boost::asio::ssl::context &context, const TlsIdentity &identity) {
+Error HttpServer::setTls(const TlsIdentity &identity) {
+  auto made = std::make_shared<boost::asio::ssl::context>(boost::asio::ssl::context::tls_server);
+  boost::asio::ssl::context &context = *made;
   boost::system::error_code error;
   context.set_options(boost::asio::ssl::context::default_workarounds, error);
   SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
@@ -62,21 +64,22 @@ static Error setUpTls(boost::asio::ssl::context &context, const TlsIdentity &ide
     context.use_certificate_chain(boost::asio::buffer(identity.certificates), error);
   if (!error)
     context.use_private_key(boost::asio::buffer(identity.key), boost::asio::ssl::context::pem, error);
-  return error ? makeError(Status::Failure,
-                           "TLS cannot be set up with --tls-certificate and --tls-key: ", error.message())
-               : Error::success();
+  if (error)
+    return makeError(Status::Failure, "TLS cannot be set up with --tls-certificate and --tls-key: ", error.message());
+  state->setTls(std::move(made));
+  return Error::success();
 }
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state(std::move(state)) {}
 
 Expected<std::unique_ptr<HttpServer>> HttpServer::open(const HttpOptions &options, HttpAdmission admission) {
-  auto state = std::make_unique<State>(options, std::move(admission));
+  std::unique_ptr<HttpServer> made(new HttpServer(std::make_unique<State>(options, std::move(admission))));
   if (!options.tls.isEmpty())
-    if (Error error = setUpTls(state->tls.emplace(boost::asio::ssl::context::tls_server), options.tls))
+    if (Error error = made->setTls(options.tls))
       return error;
-  if (Error error = bindPort(state->acceptor, options.address, options.port, "--http"))
+  if (Error error = bindPort(made->state->acceptor, options.address, options.port, "--http"))
     return error;
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+  return made;
 }
 
 HttpServer::~HttpServer() {

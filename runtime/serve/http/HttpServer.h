@@ -77,6 +77,8 @@ public:
 
   /// The port, where any was asked for.
   uint16_t port() const;
+  /// Of a server with TLS: what it shows to connections that come from now on. Status::Failure where it cannot be used.
+  Error setTls(const TlsIdentity &identity);
   /// Opens the port and returns at once. Status::Failure where another program was faster.
   Error start();
   /// Accepts no more, closes connections that ask nothing, and waits, at most so long, until those that do have their
