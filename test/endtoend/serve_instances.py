@@ -3,11 +3,13 @@
 # A model that runs several times, and devices that are lost while requests come: who is told, what is answered all the
 # same, and by which plan the model runs then. CLEAVE_FAULT (runtime/watch/Fault.h) has devices fail.
 
+import atexit
 import os
 import re
 import shutil
 import tempfile
 import threading
+import time
 
 from serve_process import KnownModel, Server, binary_request, read_outputs, run
 from cleave_process import program
@@ -32,7 +34,7 @@ class Clients:
         self.server, self.known = server, known
         self.over, self.lock = threading.Event(), threading.Lock()
         self.answered, self.refused, self.wrong = 0, [], []
-        self.threads = [threading.Thread(target=self.ask, args=(index,)) for index in range(count)]
+        self.threads = [threading.Thread(target=self.ask, args=(index,), daemon=True) for index in range(count)]
         for thread in self.threads:
             thread.start()
 
@@ -50,12 +52,17 @@ class Clients:
                 else:
                     self.refused.append((status, answer.decode()))
 
+    def until(self, holds):
+        """Waits while they ask."""
+        limit = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < limit and self.server.process.poll() is None, self.server.error_text()
+            self.over.wait(0.01)
+
     def wait(self, answers):
         """Until there are so many more answers."""
         least = self.answered + answers
-        while self.answered < least:
-            assert not self.over.wait(0.01)
-            assert self.server.process.poll() is None, self.server.error_text()
+        self.until(lambda: self.answered >= least)
 
     def stop(self):
         self.over.set()
@@ -64,17 +71,15 @@ class Clients:
         assert not self.wrong, self.wrong[:3]
 
 
-def served(*arguments, fault=None):
-    """A server in whose process devices fail."""
-    before = os.environ.get("CLEAVE_FAULT")
-    os.environ["CLEAVE_FAULT"] = fault or ""
+def served(*arguments, fault="", **more):
+    """A server in whose process devices fail; it ends with the test at the latest."""
+    os.environ["CLEAVE_FAULT"] = fault
     try:
-        return Server(*arguments).__enter__()
+        server = Server(*arguments, **more).__enter__()
+        atexit.register(server.__exit__)
+        return server
     finally:
-        if before is None:
-            del os.environ["CLEAVE_FAULT"]
-        else:
-            os.environ["CLEAVE_FAULT"] = before
+        del os.environ["CLEAVE_FAULT"]
 
 
 def check_turns(known):
@@ -101,9 +106,7 @@ def check_lost(known, instances):
     instance comes back on the same devices."""
     server = served(known.plan, "--instances", str(instances), fault="0:call:30:lose")
     clients = Clients(server, known, 16)
-    clients.wait(1)
-    while number(server, "cleave_instance_recoveries_total") == 0:
-        clients.wait(1)
+    clients.until(lambda: number(server, "cleave_instance_recoveries_total") == 1)
     clients.wait(100)
     clients.stop()
     assert 1 <= len(clients.refused) <= LARGEST, clients.refused
@@ -140,11 +143,9 @@ def check_other_plan(folder, known):
             os.remove(os.path.join(version, "2-one.plan"))
         server = served("--models", models, fault="0:receive:30:gone")
         clients = Clients(server, known, 8)
-        while number(server, "cleave_instance_losses_total") == 0:
-            assert not clients.over.wait(0.01)
+        clients.until(lambda server=server: number(server, "cleave_instance_losses_total") == 1)
         if alone:
-            while not server.error_text().endswith("no plan of it can be loaded\n"):
-                assert not clients.over.wait(0.01)
+            clients.until(lambda server=server: server.error_text().endswith("no plan of it can be loaded\n"))
             clients.stop()
             status, answer = server.post(INFER, {})
             assert status in (400, 503), answer
@@ -169,6 +170,42 @@ def check_other_plan(folder, known):
         server.__exit__()
 
 
+def check_gpus(folder, known):
+    """GPUs, simulated ones: each instance has its own; one that is lost is taken again, and where the two cannot reach each
+    other any more, one of them does all."""
+    simulated = program("cleave-run-simulated")
+    if not os.path.exists(simulated):
+        return
+    models = os.path.join(folder, "gpus")
+    version = os.path.join(models, "lenet", "1")
+    os.makedirs(version)
+    for name, machine in (("1-two.plan", "cuda:h100:2"), ("2-one.plan", "cuda:h100:1")):
+        run(program(), "compile", known.model, "--machine", machine, "--batches", f"1,{LARGEST}", "--strategy", "tensor",
+            "-o", os.path.join(version, name))
+    os.environ["CLEAVE_SIMULATED_GPUS"] = "4"
+    try:
+        for plans, instances, fault, left in (
+                (["--models", models], 2, "", [["GPU 0", "GPU 1"], ["GPU 2", "GPU 3"]]),
+                (["lenet=" + os.path.join(version, "2-one.plan")], 3, "0:call:5:lose", [["GPU 0"], ["GPU 1"], ["GPU 2"]]),
+                (["--models", models], 1, "0:all_reduce:5:gone", [["GPU 0"]])):
+            server = served(*plans, "--instances", str(instances), fault=fault, command=[simulated, "serve"])
+            clients = Clients(server, known, 4)
+            expected = 1 if fault else 0
+            clients.until(lambda server=server, expected=expected:
+                          number(server, "cleave_instance_recoveries_total") == expected)
+            clients.wait(20)
+            clients.stop()
+            assert bool(clients.refused) == bool(fault), clients.refused
+            assert all(status == 503 and "this loss was asked for" in answer for status, answer in clients.refused)
+            _, placement = server.get("/v2/models/lenet/placement")
+            found = [[device["hardware"] for device in instance["devices"]] for instance in placement["instances"]]
+            assert found == [[name + " (simulated)" for name in names] for names in left], found
+            assert server.stop() == 0, server.error_text()
+            server.__exit__()
+    finally:
+        del os.environ["CLEAVE_SIMULATED_GPUS"]
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         known = KnownModel(folder)
@@ -176,6 +213,7 @@ def main():
         for instances in (1, 2):
             check_lost(known, instances)
         check_other_plan(folder, known)
+        check_gpus(folder, known)
 
 
 main()
