@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Measures what docs/serving.md says of load, and writes it there: throughput and latency by the number of clients,
+# Measures what docs/serving.md says of load, and writes it there with a plot: throughput and latency by the number of clients,
 # beside ONNX Runtime behind the thinnest Node server and beside what steps of the best batch give without a server;
 # latency at 70 % of the most, and what is answered in time at three times of it. Run it on an idle machine. --overload:
 # the last of these alone.
@@ -19,6 +19,8 @@ import os
 import re
 import subprocess
 import tempfile
+
+import serving_plot
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BIN = os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin"))
@@ -134,14 +136,20 @@ def table(heads, rows):
     return "\n".join("| " + " | ".join(row) + " |" for row in [heads, ["---"] * len(heads), *rows]) + "\n"
 
 
-def put(text):
+def put(text, mark="load"):
     """Writes between the two marks of the page."""
     page = os.path.join(REPOSITORY, "docs", "serving.md")
     with open(page, encoding="utf-8") as file:
-        parts = re.split("(<!-- load -->\n)", file.read())
+        parts = re.split(f"(<!-- {mark} -->\n)", file.read())
     parts[2] = "\n" + text + "\n"
     with open(page, "w", encoding="utf-8") as file:
         file.write("".join(parts))
+
+
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as text:
+        cpu = re.search(r"model name\s*: (.*)", text.read())[1]
+    return f"{cpu}, {len(os.sched_getaffinity(0))} cores"
 
 
 def main():
@@ -167,9 +175,7 @@ def main():
                     rates.append(rate)
     if options.overload:
         return
-    with open("/proc/cpuinfo", encoding="utf-8") as text:
-        cpu = re.search(r"model name\s*: (.*)", text.read())[1]
-    text = f"Measured on {datetime.date.today()}, {cpu}, {len(os.sched_getaffinity(0))} cores.\n\n"
+    text = f"Measured on {datetime.date.today()}, {processor()}.\n\n"
     text += table(["model", "machine", "clients", "answers a second", "p50 ms", "p99 ms", "peer's", "p50 ms", "p99 ms", "ratio"],
                   rows)
     text += "\n" + table(["model", "machine", "without a server (batch)", "at most", "share", "p99 at 70 %", "limit",
@@ -177,6 +183,7 @@ def main():
     print(text)
     if options.write:
         put(text)
+        serving_plot.main()
 
 
 if __name__ == "__main__":
