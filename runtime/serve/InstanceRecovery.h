@@ -9,8 +9,6 @@
 
 namespace cleave::runtime::serve {
 
-using ServedPlans = std::vector<std::shared_ptr<const ServedPlan>>;
-
 /// A plan and where to run it.
 struct InstanceChoice {
   size_t plan = 0; ///< as an index

@@ -8,18 +8,11 @@
 
 #include "runtime/serve/BatchBuffers.h"
 #include "runtime/serve/RequestTrace.h"
+#include "runtime/serve/ServedPlan.h"
 
 #include <atomic>
 
 namespace cleave::runtime::serve {
-
-/// A plan that a model may run by.
-struct ServedPlan {
-  std::string from; ///< what people know it by
-  BatchedPlan plan;
-  std::shared_ptr<ParameterSource> parameters;
-  std::string explanation = {}; ///< a page of HTML; empty: this program cannot make one
-};
 
 /// What of the machine an instance has: see ExecutorOptions.
 struct InstancePlace {

@@ -34,8 +34,7 @@ struct ServeOptions {
   std::string tlsCertificate, tlsKey; ///< files; empty: in the clear
   double drainSeconds = 30;
   std::string version; ///< of the program
-  /// Where the program can explain plans: ServedModelOptions::explain, which this is given to.
-  std::function<std::string(const Plan &plan, const std::string &entry)> explain;
+  PlanExplainer explain; ///< empty where the program cannot explain plans
   /// Asked before anything of a plan runs.
   std::function<Error(const Plan &, const std::string &file)> trust;
 };

@@ -337,36 +337,10 @@ ServedModel::ServedModel(std::string name, std::string version, ServedPlans plan
 
 ServedModel::~ServedModel() = default;
 
-static bool isSamePort(const ServedPort &left, const ServedPort &right) {
-  return left.name == right.name && left.type == right.type;
-}
-
-static Expected<ServedPlans> openPlans(std::vector<ModelPlan> plans, const ServedModelOptions &options) {
-  ServedPlans opened;
-  for (ModelPlan &each : plans) {
-    auto parameters = each.parameters ? each.parameters : std::make_shared<FolderSource>(each.plan.folder());
-    auto plan = BatchedPlan::open(std::move(each.plan));
-    if (!plan)
-      return Error(plan.error().status(), each.from + ": " + plan.error().message(), plan.error().node());
-    std::string explanation;
-    if (options.explain)
-      explanation = options.explain(plan->getPlan(), plan->getEntries()[plan->getTable().fastest()]);
-    opened.push_back(std::make_shared<ServedPlan>(
-        ServedPlan{std::move(each.from), std::move(*plan), std::move(parameters), std::move(explanation)}));
-    const BatchedPlan &first = opened.front()->plan, &own = opened.back()->plan;
-    if (own.isBatched() != first.isBatched() || !std::ranges::equal(own.getInputs(), first.getInputs(), isSamePort) ||
-        !std::ranges::equal(own.getOutputs(), first.getOutputs(), isSamePort))
-      return makeError(Status::Usage, opened.back()->from,
-                       ": a further plan of a model expects the inputs and outputs of ", opened.front()->from,
-                       "; compile it from the same model");
-  }
-  return opened;
-}
-
 Expected<std::unique_ptr<ServedModel>> ServedModel::load(std::string name, std::string version,
                                                          std::vector<ModelPlan> plans,
                                                          const ServedModelOptions &options) {
-  auto opened = openPlans(std::move(plans), options);
+  auto opened = openPlans(std::move(plans), options.explain);
   if (!opened)
     return opened.error();
   std::unique_ptr<ServedModel> model(new ServedModel(std::move(name), std::move(version), std::move(*opened)));

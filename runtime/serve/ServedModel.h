@@ -24,17 +24,9 @@ struct ServedModelOptions {
   bool tracesRequests = false; ///< records the batches of jobs that have a trace
   unsigned inFlight = 0;       ///< batches at a time of an instance; 0: as many as its plan has stages
   unsigned instances = 1;      ///< how many run batches, on devices of their own each
-  /// The page that explains an entry of a plan (ServedPlan::explanation); may be empty.
-  std::function<std::string(const Plan &plan, const std::string &entry)> explain;
+  PlanExplainer explain; ///< may be empty
   /// Told in a line what becomes of instances, by any thread; may be empty.
   std::function<void(const std::string &line)> report;
-};
-
-/// A plan that a model may run by, before it is checked.
-struct ModelPlan {
-  std::string from; ///< what people know it by
-  Plan plan;
-  std::shared_ptr<ParameterSource> parameters = nullptr; ///< where the plan's are; null: in its folder
 };
 
 /// What one of a model's instances does.
@@ -62,7 +54,7 @@ public:
   const std::string &getVersion() const override { return version; }
   const BatchedPlan &getPlan() const override { return plans.front()->plan; }
   /// The one that it was loaded by, and those for when devices are lost.
-  const std::vector<std::shared_ptr<const ServedPlan>> &getPlans() const { return plans; }
+  const ServedPlans &getPlans() const { return plans; }
   const ModelStatistics &getStatistics() const { return statistics; }
 
   std::optional<Outcome> announce(InferenceJob &job) override;
@@ -77,10 +69,10 @@ public:
 
 private:
   struct State;
-  ServedModel(std::string name, std::string version, std::vector<std::shared_ptr<const ServedPlan>> plans);
+  ServedModel(std::string name, std::string version, ServedPlans plans);
 
   const std::string name, version;
-  const std::vector<std::shared_ptr<const ServedPlan>> plans;
+  const ServedPlans plans;
   ModelStatistics statistics;
   std::unique_ptr<State> state;
 };
