@@ -33,7 +33,7 @@ struct ServeOptions {
   size_t traces = 0;                  ///< how many of the latest are kept
   std::string tlsCertificate, tlsKey; ///< files; empty: in the clear
   double drainSeconds = 30;
-  std::string version; ///< of the program
+  std::string version;   ///< of the program
   PlanExplainer explain; ///< empty where the program cannot explain plans
   /// Asked before anything of a plan runs.
   std::function<Error(const Plan &, const std::string &file)> trust;

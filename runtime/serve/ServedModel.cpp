@@ -51,8 +51,8 @@ struct ServedModel::State {
     std::deque<Running> batches;
     Error lostBy; ///< success: it runs
     int64_t lostAt = 0;
-    bool hasAnswered = false; ///< since it was loaded
-    std::thread recovery;     ///< joined when `recovered` is there
+    unsigned lostInVain = 0; ///< losses since it has last answered anything
+    std::thread recovery;    ///< joined when `recovered` is there
     std::optional<RecoveredInstance> recovered;
     uint64_t numBatches = 0, losses = 0, recoveries = 0;
     int64_t lostTime = 0; ///< nanoseconds
@@ -174,25 +174,43 @@ void ServedModel::State::lose(Instance &instance, const Error &error) {
   instance.lostBy = error;
   instance.lostAt = now();
   ++instance.losses;
+  ++instance.lostInVain;
   dispatcher.lose(numberOf(instance));
   report("has lost an instance: " + error.text());
 }
 
+/// What has lost its device twice in vain is tried last, after a pause that grows: it may be its requests that break
+/// it.
 void ServedModel::State::beginRecovery(Instance &instance) {
   auto number = static_cast<unsigned>(numberOf(instance)), count = static_cast<unsigned>(instances.size());
+  std::vector<size_t> order;
+  for (size_t plan = instance.plan; plan != model.plans.size(); ++plan)
+    order.push_back(plan);
+  if (instance.lostInVain > 1)
+    std::ranges::rotate(order, order.begin() + 1);
   std::vector<InstanceChoice> choices;
-  for (size_t plan = instance.plan + (instance.hasAnswered ? 0 : 1); plan < model.plans.size(); ++plan)
+  for (size_t plan : order)
     std::ranges::copy(choicesOf(model.plans, plan, number, count), std::back_inserter(choices));
-  instance.recovery = std::thread([this, &instance, choices, lost = std::move(instance.running)]() mutable {
-    // Its memory is wanted.
-    lost.reset();
-    RecoveredInstance recovered = loadFirst(
-        model.plans, choices, [this](const InstanceChoice &choice) { return load(choice); },
-        [this](const std::string &text) { report(text); });
-    std::lock_guard lock(mutex);
-    instance.recovered = std::move(recovered);
-    changed.notify_all();
-  });
+  auto pause =
+      std::chrono::seconds(instance.lostInVain > 1 ? std::min(60, 1 << std::min(instance.lostInVain - 2, 6u)) : 0);
+  instance.recovery = std::thread(
+      [this, &instance, choices, pause, broken = instance.plan, lost = std::move(instance.running)]() mutable {
+        // Its memory is wanted.
+        lost.reset();
+        auto loadLater = [&](const InstanceChoice &choice) -> Expected<std::unique_ptr<ModelInstance>> {
+          if (choice.plan == broken) {
+            std::unique_lock lock(mutex);
+            if (changed.wait_for(lock, pause, [&] { return isEnding; }) && pause.count() != 0)
+              return makeError(Status::Lost, "the model is about to end");
+          }
+          return load(choice);
+        };
+        RecoveredInstance recovered =
+            loadFirst(model.plans, choices, loadLater, [this](const std::string &text) { report(text); });
+        std::lock_guard lock(mutex);
+        instance.recovered = std::move(recovered);
+        changed.notify_all();
+      });
 }
 
 void ServedModel::State::endRecovery(Instance &instance, std::unique_lock<std::mutex> &lock) {
@@ -207,7 +225,6 @@ void ServedModel::State::endRecovery(Instance &instance, std::unique_lock<std::m
   }
   instance.running = std::move(recovered.instance);
   instance.plan = recovered.plan;
-  instance.hasAnswered = false;
   instance.lostBy = Error::success();
   ++instance.recoveries;
   int64_t taken = now() - instance.lostAt;
@@ -292,7 +309,7 @@ void ServedModel::State::endOldest(Instance &instance, std::unique_lock<std::mut
   if (error)
     lose(instance, error);
   else
-    instance.hasAnswered = true;
+    instance.lostInVain = 0;
   for (const JobSlice &slice : over.slices) {
     JobTimes &times = slice.job->times;
     times.gathering += work.gathered - work.begin;

@@ -3,9 +3,9 @@
 // A model that answers requests: a dispatcher, instances that run batches, and the thread that connects them.
 //
 // An instance whose batch fails is lost with the requests of its batches in work; what waits goes on waiting. It is
-// loaded again, by another thread: from the same plan, unless that has failed before it ran a batch, or from the next
-// of the model's plans on what is left of its devices. A model without instances, none of which can be loaded, has
-// failed.
+// loaded again, by another thread: from the same plan, or from the next of the model's plans on what is left of its
+// devices. A plan that is lost again before it has answered anything comes after the others, and after a pause. A model
+// without instances, none of which can be loaded, has failed.
 
 #ifndef CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H
 #define CLEAVE_RUNTIME_SERVE_SERVEDMODEL_H
@@ -24,7 +24,7 @@ struct ServedModelOptions {
   bool tracesRequests = false; ///< records the batches of jobs that have a trace
   unsigned inFlight = 0;       ///< batches at a time of an instance; 0: as many as its plan has stages
   unsigned instances = 1;      ///< how many run batches, on devices of their own each
-  PlanExplainer explain; ///< may be empty
+  PlanExplainer explain;       ///< may be empty
   /// Told in a line what becomes of instances, by any thread; may be empty.
   std::function<void(const std::string &line)> report;
 };

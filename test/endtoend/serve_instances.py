@@ -125,6 +125,21 @@ def check_lost(known, instances):
     server.__exit__()
 
 
+def check_lost_in_vain(known):
+    """An instance that is lost as soon as it is back is loaded later, and not for ever: nothing is lost but what was in
+    work."""
+    server = served(known.plan, fault="0:call:2:lose,0:load input:2:lose")
+    clients = Clients(server, known, 4)
+    clients.until(lambda: number(server, "cleave_instance_recoveries_total") == 2)
+    clients.wait(20)
+    clients.stop()
+    assert 2 <= len(clients.refused) <= 2 * LARGEST and all(status == 503 for status, _ in clients.refused)
+    seconds = number(server, "cleave_instance_recovery_seconds_total")
+    assert 1 < seconds < 30, seconds
+    assert server.stop() == 0, server.error_text()
+    server.__exit__()
+
+
 def check_other_plan(folder, known):
     """A device that does not come back: the next plan that does without it. Without one the model answers 503 with the
     device's name from then on."""
@@ -212,6 +227,7 @@ def main():
         check_turns(known)
         for instances in (1, 2):
             check_lost(known, instances)
+        check_lost_in_vain(known)
         check_other_plan(folder, known)
         check_gpus(folder, known)
 
