@@ -100,6 +100,8 @@ private:
   }
 
   void hear() {
+    if (watch)
+      watch->setGoesOn(guarded.book->goesOn());
     onRequests();
     acceptStrangers();
     std::vector<GuardMessage> messages;
@@ -205,6 +207,13 @@ private:
     hubHeard = now();
     if (message.kind == GuardMessageKind::End)
       endWith(message.code);
+    if (message.kind != GuardMessageKind::Stay)
+      return;
+    // mpirun would end the others if this guard ended before them.
+    processCode = 0;
+    pending.reset();
+    endBy.reset();
+    killProcess();
   }
 
   void onSignals() {
@@ -282,7 +291,7 @@ private:
   void processEnded(int status) {
     processStatus = status;
     stopped.reset();
-    if (pending || exitCode)
+    if (pending || processCode || exitCode)
       return;
     bool left = WIFEXITED(status) && (guarded.book->hasLeft() || WEXITSTATUS(status) == 0);
     if (left)
@@ -399,8 +408,22 @@ private:
       return;
     if (auto failure = watch->decide(time))
       return sayAndEnd(*failure);
-    if (watch->isOver())
-      exitCode = processCode.value_or(0);
+    for (const Failure &loss : watch->takeLosses())
+      goOnWithout(loss);
+    if (!watch->isOver() || exitCode)
+      return;
+    // Those of lost ranks are still there.
+    sendToAll(GuardMessageKind::End, processCode.value_or(0));
+    exitCode = processCode.value_or(0);
+  }
+
+  void goOnWithout(const Failure &loss) {
+    if (!guarded.book->lose(loss.rank, Error(loss.status, loss.text, loss.node)))
+      return sayAndEnd(loss);
+    GuardMessage message;
+    message.kind = GuardMessageKind::Stay;
+    if (auto link = links.find(loss.rank); link != links.end())
+      link->second.send(message);
   }
 
   /// Without rank 0's guard the next one says what has happened; the others only end.

@@ -16,6 +16,7 @@ enum class GuardMessageKind : uint32_t {
   Beat,   ///< the sender runs, and what its process does
   Failed, ///< to rank 0: what has gone wrong in the sender's process
   End,    ///< from rank 0: end with this code
+  Stay,   ///< from rank 0: the run goes on without the process of the receiver, who waits for its end
   Bye     ///< the sender's process has ended as it should
 };
 

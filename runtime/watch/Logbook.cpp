@@ -81,6 +81,23 @@ Error Logbook::Note::read() const {
   return Error(static_cast<Status>(status), message.data(), node.data());
 }
 
+bool Logbook::lose(uint32_t rank, const Error &error) {
+  uint32_t number = numLosses.load();
+  if (number == losses.size())
+    return false;
+  losses[number].rank = rank;
+  losses[number].note.write(error);
+  numLosses.store(number + 1);
+  return true;
+}
+
+Error Logbook::lost(uint32_t rank) const {
+  for (uint32_t number = 0; number != numLosses.load(); ++number)
+    if (losses[number].rank == rank)
+      return losses[number].note.read();
+  return Error::success();
+}
+
 Activity Logbook::read(const Line &line) const {
   Activity activity;
   uint32_t at = line.text.load(std::memory_order_acquire);

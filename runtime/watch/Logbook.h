@@ -63,6 +63,10 @@ public:
   void setEndsWhenAsked(bool does) { ends.store(does); }
   /// The signal by which the guard has been asked to end the run; 0: none.
   int askedToEnd() const { return asked.load(); }
+  /// Whether the run goes on without other ranks that are lost; said by rank 0.
+  void setGoesOn(bool does) { goes.store(does); }
+  /// What is known of a rank that is lost, in rank 0 of a run that goes on; success of one that is not.
+  Error lost(uint32_t rank) const;
   /// Whether the caller is the first to say what is wrong: rank 0's process or its guard.
   bool claimReport() { return !reported.exchange(true); }
 
@@ -77,6 +81,9 @@ public:
   Error failure() const { return failed.read(); }
   Error lastWords() const { return words.read(); }
   bool hasLeft() const { return leaving.load(); }
+  bool goesOn() const { return goes.load(); }
+  /// Tells the process that a rank is lost; false when there is no room for one more.
+  bool lose(uint32_t rank, const Error &error);
   /// Asks the process to end; false where it would not by itself.
   bool askToEnd(int bySignal) {
     if (ends.load())
@@ -108,6 +115,13 @@ private:
   std::atomic<uint32_t> crashed{0}; ///< the line's number, from 1
   std::atomic<bool> leaving{false}, reported{false}, ends{false};
   std::atomic<int> asked{0};
+  std::atomic<bool> goes{false};
+  struct Loss {
+    uint32_t rank = 0;
+    Note note;
+  };
+  std::array<Loss, 64> losses;
+  std::atomic<uint32_t> numLosses{0};
   Note failed, words;
   std::atomic<uint32_t> end{8};
   std::array<char, textBytes> texts;

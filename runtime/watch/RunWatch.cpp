@@ -66,22 +66,32 @@ std::string RunWatch::lastHeardOf(uint32_t rank, int64_t time) const {
 }
 
 void RunWatch::leave(uint32_t rank, int64_t time) {
-  if (members[rank].ended)
+  if (!members[rank].isThere())
     return;
   fail({rank, Status::Lost, Urgency::Now, name(rank) + " is lost: the connection has ended" + lastHeardOf(rank, time),
         ""},
        time);
 }
 
-void RunWatch::fail(const Failure &failure, int64_t time) {
+void RunWatch::lose(const Failure &failure) {
+  if (!std::exchange(members[failure.rank].lost, true))
+    losses.push_back(failure);
+}
+
+void RunWatch::fail(const Failure &reported, int64_t time) {
+  if (goesOn && reported.urgency == Urgency::IfItHangs)
+    return;
+  Failure failure = reported;
+  // Only here is it known which hosts there are.
+  std::string own = "rank " + std::to_string(failure.rank);
+  std::string rest = failure.text.substr(std::min(own.size(), failure.text.size()));
+  if (failure.text.starts_with(own) && (rest.starts_with(" is") || rest.starts_with(" has") || rest.starts_with(":")))
+    failure.text = name(failure.rank) + rest;
+  if (goesOn && failure.rank != 0)
+    return lose(failure);
   if (first && first->urgency <= failure.urgency)
     return;
   first = failure;
-  // Only here is it known which hosts there are.
-  std::string own = "rank " + std::to_string(failure.rank);
-  std::string_view rest = std::string_view(failure.text).substr(std::min(own.size(), failure.text.size()));
-  if (failure.text.starts_with(own) && (rest.starts_with(" is") || rest.starts_with(" has") || rest.starts_with(":")))
-    first->text = name(failure.rank) + std::string(rest);
   int64_t limit = nanoseconds(options.rankTimeout);
   decideAt = failure.urgency == Urgency::Now    ? time
              : failure.urgency == Urgency::Soon ? time + second / 2
@@ -92,8 +102,11 @@ void RunWatch::fail(const Failure &failure, int64_t time) {
 std::optional<Failure> RunWatch::decide(int64_t time) {
   if (first && time >= decideAt)
     return first;
-  if (auto silent = findSilent(time))
-    return silent;
+  while (auto silent = findSilent(time)) {
+    if (!goesOn)
+      return silent;
+    lose(*silent);
+  }
   return findSlow();
 }
 
@@ -102,7 +115,7 @@ std::optional<Failure> RunWatch::findSilent(int64_t time) const {
   if (limit <= 0)
     return std::nullopt;
   for (uint32_t rank = 1; rank < members.size(); ++rank)
-    if (!members[rank].ended && time - members[rank].heard >= limit)
+    if (members[rank].isThere() && time - members[rank].heard >= limit)
       return Failure{rank, Status::TimedOut, Urgency::Now,
                      name(rank) + " has not answered for " + secondsText(time - members[rank].heard) +
                          lastHeardOf(rank, time),
@@ -114,7 +127,7 @@ std::optional<Failure> RunWatch::findSilent(int64_t time) const {
 /// ended a step and begun no other, the others wait for the one who does it longest. What counts is what beats have
 /// said: since then an instruction may have ended.
 std::optional<Failure> RunWatch::findSlow() const {
-  auto ageOf = [](const Member &member) { return member.ended ? 0 : member.beat.longest.age; };
+  auto ageOf = [](const Member &member) { return member.isThere() ? member.beat.longest.age : 0; };
   int64_t limit = nanoseconds(options.stepTimeout), longest = 0;
   for (const Member &member : members)
     if (member.beat.longest.kind != ActivityKind::Between)
@@ -123,7 +136,7 @@ std::optional<Failure> RunWatch::findSlow() const {
     return std::nullopt;
   auto culprit = std::ranges::max_element(members, {}, [&](const Member &member) {
     ActivityKind kind = member.beat.longest.kind;
-    int preference = member.ended ? 0 : kind == ActivityKind::Work ? 3 : kind == ActivityKind::None ? 2 : 1;
+    int preference = !member.isThere() ? 0 : kind == ActivityKind::Work ? 3 : kind == ActivityKind::None ? 2 : 1;
     return std::pair(preference, ageOf(member));
   });
   auto rank = static_cast<uint32_t>(culprit - members.begin());
@@ -139,7 +152,7 @@ std::optional<Failure> RunWatch::findSlow() const {
 }
 
 bool RunWatch::isOver() const {
-  return std::ranges::all_of(members, [](const Member &member) { return member.ended; });
+  return std::ranges::all_of(members, [](const Member &member) { return !member.isThere(); });
 }
 
 } // namespace cleave::runtime

@@ -10,6 +10,7 @@
 #include "runtime/watch/Watch.h"
 
 #include <optional>
+#include <utility>
 
 namespace cleave::runtime {
 
@@ -46,6 +47,10 @@ public:
   /// The connection to a rank's guard is gone.
   void leave(uint32_t rank, int64_t time);
   void fail(const Failure &failure, int64_t time);
+  /// Whether from here on the run goes on without other ranks than 0 that fail, and whatever instructions fail.
+  void setGoesOn(bool does) { goesOn = does; }
+  /// Those that it has gone on without since the last call.
+  std::vector<Failure> takeLosses() { return std::exchange(losses, {}); }
   /// Counts nobody's silence before this time.
   void forgive(int64_t time);
 
@@ -57,13 +62,15 @@ public:
 private:
   struct Member {
     int64_t heard = 0;
-    bool joined = false, ended = false;
+    bool joined = false, ended = false, lost = false;
+    bool isThere() const { return !ended && !lost; }
     std::string host;
     GuardMessage beat;
     int64_t beatAt = 0;
   };
   /// "rank 2", with its host where there are several.
   std::string name(uint32_t rank) const;
+  void lose(const Failure &failure);
   std::string lastHeardOf(uint32_t rank, int64_t time) const;
   std::optional<Failure> findSilent(int64_t time) const;
   std::optional<Failure> findSlow() const;
@@ -71,6 +78,8 @@ private:
   const WatchOptions options;
   std::vector<Member> members;
   std::optional<Failure> first;
+  bool goesOn = false;
+  std::vector<Failure> losses;
   int64_t decideAt = 0;
 };
 

@@ -102,6 +102,30 @@ TEST(RunWatchTest, LeavesTimeToAgree) {
   EXPECT_FALSE(patient.decide(1000 * second));
 }
 
+// A run that goes on without ranks that are lost tells each of them once, whatever was noticed of it, and ends only
+// because of rank 0.
+TEST(RunWatchTest, GoesOnWithoutOthers) {
+  RunWatch watch = threeRanks({2, 0});
+  watch.setGoesOn(true);
+  watch.fail({1, Status::Lost, Urgency::IfItHangs, "rank 1: no disk", ""}, 0);
+  watch.fail({2, Status::Lost, Urgency::Now, "rank 2 is lost: signal 9", ""}, 0);
+  watch.leave(2, 0);
+  EXPECT_FALSE(watch.decide(second));
+  std::vector<Failure> losses = watch.takeLosses();
+  ASSERT_EQ(losses.size(), 1u);
+  EXPECT_EQ(losses.front().text, "rank 2 is lost: signal 9");
+  // Silence is a loss as well.
+  EXPECT_FALSE(watch.decide(3 * second));
+  losses = watch.takeLosses();
+  ASSERT_EQ(losses.size(), 1u);
+  EXPECT_EQ(losses.front().rank, 1u);
+  EXPECT_FALSE(watch.isOver());
+  watch.end(0);
+  EXPECT_TRUE(watch.isOver());
+  watch.fail({0, Status::Lost, Urgency::Now, "rank 0 is lost: signal 9", ""}, 3 * second);
+  EXPECT_TRUE(watch.decide(3 * second));
+}
+
 // Silence is told with what was heard last, and with the host where there are several.
 TEST(RunWatchTest, NoticesSilence) {
   RunWatch watch(3, {2, 0}, 0);
