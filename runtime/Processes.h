@@ -6,6 +6,7 @@
 #define CLEAVE_RUNTIME_PROCESSES_H
 
 #include "runtime/Communicator.h"
+#include "runtime/Messages.h"
 #include "runtime/watch/Watch.h"
 
 #include <functional>
@@ -46,6 +47,8 @@ public:
   /// outlive it, has been made for these sites. Status::Unsupported when the transport cannot carry a channel.
   virtual Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &channels,
                                                                      const std::vector<uint32_t> &rankOfSite) = 0;
+  /// Messages between any two of the processes.
+  virtual std::unique_ptr<Messages> createMessages() = 0;
   /// From here on all end when one of them dies or stops (Watch.h); without effect on processes that have no guard. The
   /// error, if their guards do not find each other, is agreed on.
   virtual Error watch(const WatchOptions &options) = 0;

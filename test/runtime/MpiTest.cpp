@@ -7,7 +7,9 @@
 
 #include "runtime/communicators/mpi/MpiProcesses.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 namespace cleave::runtime::test {
 namespace {
@@ -56,6 +58,45 @@ TEST(MpiProcessesTest, Gathers) {
   ASSERT_EQ(all.size(), processes->rank() == 0 ? processes->count() : 0u);
   for (size_t rank = 0; rank != all.size(); ++rank)
     EXPECT_EQ(all[rank], std::vector<std::byte>(rank * 100000, std::byte(rank)));
+}
+
+// Messages have parts of any size and come in order on their line, whatever other lines between the processes do.
+TEST(MpiProcessesTest, SendsMessagesOnLines) {
+  auto messages = processes->createMessages();
+  constexpr uint32_t lines = 3, rounds = 20;
+  const uint32_t rank = processes->rank();
+  // Rank 0 sends each part to each other process, which sends it back.
+  auto serve = [&](uint32_t other, uint32_t line) {
+    std::vector<int32_t> first(line == 0 ? 300'000 : 5), second(7);
+    for (uint32_t round = 0; round != rounds; ++round) {
+      auto fill = [&](int32_t add) {
+        std::ranges::fill(first, static_cast<int32_t>(other * 100 + line * 1000 + round) + add);
+        std::ranges::fill(second, static_cast<int32_t>(round) + add);
+      };
+      Messages::Parts all = {std::as_writable_bytes(std::span(first)), {}, std::as_writable_bytes(std::span(second))};
+      if (rank == 0) {
+        fill(0);
+        EXPECT_FALSE(messages->send(other, line, {all.begin(), all.end()}));
+        EXPECT_FALSE(messages->receive(other, line, all));
+      } else {
+        EXPECT_FALSE(messages->receive(0, line, all));
+      }
+      int32_t added = rank == 0 ? 1 : 0;
+      EXPECT_EQ(first.back(), static_cast<int32_t>(other * 100 + line * 1000 + round) + added);
+      EXPECT_EQ(second.front(), static_cast<int32_t>(round) + added);
+      if (rank != 0) {
+        fill(1);
+        EXPECT_FALSE(messages->send(0, line, {all.begin(), all.end()}));
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t other = 1; other != processes->count(); ++other)
+    for (uint32_t line = 0; line != lines; ++line)
+      if (rank == 0 || rank == other)
+        threads.emplace_back(serve, other, line);
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 // Processes of one machine have one clock.

@@ -6,6 +6,7 @@
 
 #include "runtime/Clock.h"
 #include "runtime/communicators/mpi/MpiCommunicator.h"
+#include "runtime/communicators/mpi/MpiMessages.h"
 #include "runtime/communicators/mpi/MpiPeer.h"
 #include "runtime/watch/Logbook.h"
 
@@ -103,6 +104,8 @@ public:
                                                              const std::vector<uint32_t> &rankOfSite) override {
     return createMpiCommunicator(channels, rankOfSite, control, waiter);
   }
+
+  std::unique_ptr<Messages> createMessages() override { return createMpiMessages(control); }
 
   Error watch(const WatchOptions &options) override {
     int guarded = isGuarded() ? 1 : 0;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <sched.h>
+#include <thread>
 
 namespace cleave::runtime {
 
@@ -15,14 +16,16 @@ constexpr unsigned patience = 32;
 
 bool MpiWaiter::Waiting::test() {
   int flag = 0;
-  MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag, statuses);
-  return flag != 0;
+  failed = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag, statuses) != MPI_SUCCESS;
+  if (!failed && flag == 0)
+    failed = isHopeless && isHopeless();
+  return failed || flag != 0;
 }
 
-void MpiWaiter::wait(std::span<MPI_Request> requests, MPI_Status *statuses) {
-  Waiting own{requests, statuses};
+bool MpiWaiter::wait(std::span<MPI_Request> requests, MPI_Status *statuses, const std::function<bool()> &isHopeless) {
+  Waiting own{requests, statuses, isHopeless};
   if (requests.empty() || own.test())
-    return;
+    return !own.failed;
   std::unique_lock lock(mutex);
   waiting.push_back(&own);
   while (!own.over)
@@ -30,6 +33,7 @@ void MpiWaiter::wait(std::span<MPI_Request> requests, MPI_Status *statuses) {
       changed.wait(lock);
     else
       poll(own, lock);
+  return !own.failed;
 }
 
 void MpiWaiter::poll(const Waiting &own, std::unique_lock<std::mutex> &lock) {
@@ -42,8 +46,10 @@ void MpiWaiter::poll(const Waiting &own, std::unique_lock<std::mutex> &lock) {
       if (each->test())
         over.push_back(each);
     idle = over.empty() ? idle + 1 : 0;
-    if (idle > patience)
+    if (idle > patience && pause.count() == 0)
       sched_yield();
+    else if (idle > patience)
+      std::this_thread::sleep_for(pause);
     lock.lock();
     for (Waiting *each : over) {
       each->over = true;

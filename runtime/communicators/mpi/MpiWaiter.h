@@ -8,30 +8,39 @@
 
 #include "runtime/communicators/mpi/Mpi.h"
 
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <vector>
 
 namespace cleave::runtime {
 
-/// One for a process.
+/// One for what waits alike.
 class MpiWaiter {
 public:
+  /// `pause`: how long the thread that polls sleeps between two rounds; 0: it only gives way.
+  explicit MpiWaiter(std::chrono::microseconds pause = {}) : pause(pause) {}
+
   /// Returns when all of these requests are over; each is waited for by one thread. `statuses` has as many elements, or
-  /// is null.
-  void wait(std::span<MPI_Request> requests, MPI_Status *statuses = MPI_STATUSES_IGNORE);
+  /// is null. False where one has failed, or is not over when `isHopeless` says that it never will be; then the memory
+  /// that it names must live on.
+  bool wait(std::span<MPI_Request> requests, MPI_Status *statuses = MPI_STATUSES_IGNORE,
+            const std::function<bool()> &isHopeless = {});
 
 private:
   struct Waiting {
     std::span<MPI_Request> requests;
     MPI_Status *statuses;
-    bool over = false;
+    const std::function<bool()> &isHopeless;
+    bool over = false, failed = false;
     bool test();
   };
   /// Polls until `own` is over; `lock` is held before and after.
   void poll(const Waiting &own, std::unique_lock<std::mutex> &lock);
 
+  const std::chrono::microseconds pause;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Waiting *> waiting;
