@@ -452,6 +452,8 @@ private:
       notice(error.message() + "; training goes on without it");
   }
 
+  void onLostReplica(const Error &error) override { notice(error.text() + "; the others go on without it"); }
+
   void onEpoch(const EpochResult &result) override {
     report.epochs.push_back(result);
     progress.clear();

@@ -41,6 +41,8 @@ public:
   /// A step has finished; the epoch has `stepsOfEpoch`.
   virtual void onStep(const TrainPosition &position, const StepOutcome &outcome, uint64_t stepsOfEpoch) = 0;
   virtual void onEpoch(const EpochResult &result) = 0;
+  /// A replica has failed, and the others go on without it. Called as steps are.
+  virtual void onLostReplica(const Error &error) = 0;
   /// A checkpoint is due; no step is in flight.
   virtual Error onCheckpoint(const TrainPosition &position) = 0;
 };

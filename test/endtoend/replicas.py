@@ -313,9 +313,15 @@ def kept(path):
     for what, replica, *rest in events:
         if what == "begin":
             at[replica] = rest[0]
-        else:
+        elif what == "apply":
             applied.append(at[replica])
     checks.add(sorted(applied) == list(range(40)) and given, "the others do the batches of one that is lost", result)
+    checks.add("notice: replica 2 (cpu2) fails in its step 4" in result.errors and "the others go on" in result.errors,
+               "which says so", result)
+    run([], *train, "--epochs", "2", "--try-replica", "2:fail=4", "--lost-replica", "go-on", "--record", path("record"),
+        "--export", path("a.npz"))
+    result = run([], *train, "--epochs", "2", "--replay", path("record"), "--export", path("b.npz"))
+    checks.add(not differing(path("a.npz"), path("b.npz")), "which is repeated", result)
     # A signal ends between steps, with a checkpoint.
     process = subprocess.Popen([program(), *train, "--epochs", "100000", "--checkpoint", path("s")],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -355,9 +355,9 @@ void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first
     StepOutcome outcome;
     uint64_t samples, labels;
   };
-  auto lose = [&](const ReplicaTask *task, const Error &error) {
-    keeper->lose(replica.number, task, Error(error.status(), replica.text() + " " + error.message(), error.node()),
-                 options.goOn);
+  auto lose = [&](const ReplicaTask &task, const Error &error) {
+    Error named(error.status(), replica.text() + " " + error.message(), error.node());
+    keeper->lose(replica.number, task, named, options.goOn, [&] { observer.onLostReplica(named); });
   };
   const bool isLocal = replicas.localSteps != 0;
   std::vector<Done> done;
@@ -365,18 +365,18 @@ void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first
     done.clear();
     if (isLocal && task->takes)
       if (Error error = replica.run(1, task->version.get()))
-        return lose(&*task, error);
+        return lose(*task, error);
     for (uint64_t step = 0; step != task->steps; ++step) {
       std::vector<uint64_t> samples =
           samplesOf(order, first + task->batch + step * task->stride, replicas, replica.executor->entry());
       auto outcome = replica.step(data, samples, task->version.get());
       if (!outcome)
-        return lose(&*task, outcome.error());
+        return lose(*task, outcome.error());
       done.push_back({*outcome, samples.size(), replica.batch.labels});
     }
     if (isLocal && task->gives)
       if (Error error = replica.run(2, nullptr))
-        return lose(&*task, error);
+        return lose(*task, error);
     // The version is others' to fill again, if nobody else reads it.
     task->version.reset();
     if (keeper->give(replica.number, *task, replica.gifts, [&] {

@@ -4,6 +4,8 @@
 
 #include "runtime/training/asynchronous/SyncRecord.h"
 
+#include "runtime/training/asynchronous/ReplicaClocks.h"
+
 #include <charconv>
 #include <sstream>
 
@@ -70,36 +72,86 @@ static bool parseHeader(const std::string &line, RecordedRun &run) {
          words.ends() && run.replicas.count >= 2 && run.replicas.count <= most;
 }
 
-/// Whether it is a line of a record, which it is added to.
-static bool parseEvent(const std::string &line, SyncRecord &record) {
-  Words words(line);
-  std::string what = words.next();
-  uint32_t replicas = record.run.replicas.count, replica = 0;
-  if (what == "round") {
-    RecordedRound round;
-    round.begins.resize(replicas);
-    if (!words.number(round.epoch) || !words.number(round.sample) || !words.number(round.batches) || !words.ends())
+namespace {
+
+/// Events of a record in their order, in which they must be possible.
+class EventParser {
+public:
+  explicit EventParser(SyncRecord &record)
+      : record(record), replicas(record.run.replicas), clocks(replicas.count, replicas.bound) {}
+
+  /// Whether it is a line of the record, which it is added to.
+  bool parse(const std::string &line) {
+    Words words(line);
+    std::string what = words.next();
+    if (what == "round")
+      return parseRound(words);
+    uint32_t replica = 0;
+    if (record.rounds.empty() || !words.number(replica) || replica >= replicas.count)
       return false;
-    record.rounds.push_back(std::move(round));
+    if (what == "begin")
+      return parseBegin(words, replica);
+    if (!words.ends() || (what != "apply" && what != "lose"))
+      return false;
+    return what == "apply" ? apply(replica) : lose(replica);
+  }
+
+private:
+  RecordedRound &round() { return record.rounds.back(); }
+
+  bool parseRound(Words &words) {
+    RecordedRound next;
+    next.begins.resize(replicas.count);
+    if (!words.number(next.epoch) || !words.number(next.sample) || !words.number(next.batches) || !words.ends())
+      return false;
+    record.rounds.push_back(std::move(next));
+    working.assign(replicas.count, false);
+    clocks.restart();
     return true;
   }
-  if (record.rounds.empty() || !words.number(replica) || replica >= replicas)
-    return false;
-  RecordedRound &round = record.rounds.back();
-  if (what == "begin") {
+
+  bool parseBegin(Words &words, uint32_t replica) {
     RecordedRound::Begin begin;
     // A version is read when it is there, and a replica has one step at a time.
     if (!words.number(begin.batch) || !words.number(begin.version) || !words.ends() ||
-        (begin.batch >= round.batches && begin.batch >= replicas) || begin.version > round.applied.size())
+        (begin.batch >= round().batches && begin.batch >= replicas.count) || begin.version > round().applied.size() ||
+        working[replica] || clocks.hasLeft(replica) || !clocks.mayBegin(replica))
       return false;
-    round.begins[replica].push_back(begin);
+    working[replica] = true;
+    round().begins[replica].push_back(begin);
     return true;
   }
-  if (what != "apply" || !words.ends())
-    return false;
-  round.applied.push_back(replica);
-  return true;
-}
+
+  /// Together all give, and the line names any of them.
+  bool apply(uint32_t replica) {
+    for (uint32_t giver = 0; giver != replicas.count; ++giver) {
+      if (!replicas.areTogether() && giver != replica)
+        continue;
+      if (!working[giver])
+        return false;
+      working[giver] = false;
+      clocks.advance(giver);
+    }
+    round().applied.push_back(replica);
+    return true;
+  }
+
+  bool lose(uint32_t replica) {
+    if (replicas.areTogether() || clocks.hasLeft(replica) || clocks.count() == 1)
+      return false;
+    clocks.leave(replica);
+    working[replica] = false;
+    round().losses.push_back({replica, round().applied.size()});
+    return true;
+  }
+
+  SyncRecord &record;
+  const Replicas &replicas;
+  ReplicaClocks clocks;
+  std::vector<bool> working;
+};
+
+} // namespace
 
 Expected<SyncRecord> SyncRecord::read(const std::string &file) {
   std::ifstream stream(file);
@@ -113,10 +165,11 @@ Expected<SyncRecord> SyncRecord::read(const std::string &file) {
   std::string line;
   if (!std::getline(stream, line) || !parseHeader(line, record.run))
     return refuse(1);
+  EventParser parser(record);
   for (uint64_t number = 2; std::getline(stream, line); ++number) {
     if (stream.eof())
       break; // cut off
-    if (!parseEvent(line, record))
+    if (!parser.parse(line))
       return refuse(number);
   }
   return record;
@@ -140,6 +193,8 @@ void RecordWriter::begin(uint32_t replica, uint64_t batch, uint64_t version) {
 }
 
 void RecordWriter::apply(uint32_t replica) { stream << "apply " << replica << '\n' << std::flush; }
+
+void RecordWriter::lose(uint32_t replica) { stream << "lose " << replica << '\n' << std::flush; }
 
 Error RecordWriter::check() const {
   return stream ? Error::success() : makeError(Status::Failure, "record \"", name, "\" cannot be written");

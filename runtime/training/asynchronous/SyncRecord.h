@@ -7,6 +7,7 @@
 //   round 0 128 936            epoch, samples of it that were taken before, batches that there are
 //   begin 2 17 41              replica 2 begins a step, or steps, with batch 17 of the round and version 41 of it
 //   apply 2                    the next version has what replica 2 gave; 0 where all give together
+//   lose 1                     replica 1 has failed, and the others go on without it
 
 #ifndef CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_SYNCRECORD_H
 #define CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_SYNCRECORD_H
@@ -35,6 +36,11 @@ struct RecordedRound {
   };
   std::vector<std::deque<Begin>> begins; ///< by replica
   std::deque<uint32_t> applied;          ///< by version: whose gifts made it
+  struct Loss {
+    uint32_t replica = 0;
+    uint64_t version = 0; ///< the newest when it failed
+  };
+  std::deque<Loss> losses;
 };
 
 /// A record that was read.
@@ -42,8 +48,9 @@ struct SyncRecord {
   RecordedRun run;
   std::deque<RecordedRound> rounds;
 
-  /// Status::Failure where there is no file, Status::Rejected, with the line, where it is not a record or is damaged.
-  /// A last line that is cut off is left out, as a run that was killed leaves it.
+  /// Status::Failure where there is no file, Status::Rejected, with the line, where it is not a record or is damaged,
+  /// so that replicas would wait for ever. What it has can be repeated in the order of its lines. A last line that is
+  /// cut off is left out, as a run that was killed leaves it.
   static Expected<SyncRecord> read(const std::string &file);
 };
 
@@ -56,6 +63,7 @@ public:
   void round(uint64_t epoch, uint64_t sample, uint64_t batches);
   void begin(uint32_t replica, uint64_t batch, uint64_t version);
   void apply(uint32_t replica);
+  void lose(uint32_t replica);
   /// Whether all has been written so far.
   Error check() const;
 

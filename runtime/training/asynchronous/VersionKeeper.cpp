@@ -88,7 +88,15 @@ Error VersionKeeper::beginRound(uint64_t epoch, uint64_t sample, uint64_t count,
   }
   if (older.contains(0))
     older[0] = newest;
+  leaveAsRecorded();
   return Error::success();
+}
+
+void VersionKeeper::leaveAsRecorded() {
+  while (repeated && !repeated->losses.empty() && repeated->losses.front().version <= number) {
+    clocks.leave(repeated->losses.front().replica);
+    repeated->losses.pop_front();
+  }
 }
 
 std::optional<RecordedRound::Begin> VersionKeeper::recorded(uint32_t replica) const {
@@ -257,8 +265,10 @@ Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const Gifts
     fail(error);
     return error;
   }
-  if (replay)
+  if (replay) {
     repeated->applied.pop_front();
+    leaveAsRecorded();
+  }
   --inFlight;
   uint64_t between = number - 1 - task.number;
   ages.versions.resize(std::max<size_t>(ages.versions.size(), between + 1));
@@ -271,16 +281,18 @@ Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const Gifts
   return Error::success();
 }
 
-void VersionKeeper::lose(uint32_t replica, const ReplicaTask *task, const Error &error, bool goOn) {
+void VersionKeeper::lose(uint32_t replica, const ReplicaTask &task, const Error &error, bool goOn,
+                         const std::function<void()> &onGoOn) {
   std::lock_guard lock(mutex);
   clocks.leave(replica);
-  // Where all step together none can go on without it.
-  if (!goOn || replicas.areTogether() || clocks.count() == 0)
+  // Where all step together none can go on without it, nor where its steps are to be repeated.
+  if (!goOn || replicas.areTogether() || replay || clocks.count() == 0)
     return fail(error);
-  if (task) {
-    --inFlight;
-    returned.push_back(task->batch);
-  }
+  --inFlight;
+  returned.push_back(task.batch);
+  if (record)
+    record->lose(replica);
+  onGoOn();
   changed.notify_all();
 }
 

@@ -67,8 +67,10 @@ public:
   /// the lock, before anybody sees the version. Returns when the replica may ask for more, or with the error that ends
   /// the run.
   Error give(uint32_t replica, const ReplicaTask &task, const Gifts &gifts, const std::function<void()> &onApplied);
-  /// A replica has failed. Either all end, or its batch is given to the others and they go on without it.
-  void lose(uint32_t replica, const ReplicaTask *task, const Error &error, bool goOn);
+  /// A replica has failed in a task. Either all end, or its batch is given to the others and they go on without it, of
+  /// which `onGoOn` is told under the lock.
+  void lose(uint32_t replica, const ReplicaTask &task, const Error &error, bool goOn,
+            const std::function<void()> &onGoOn);
   /// The error that has ended the round.
   Error failure();
 
@@ -95,6 +97,8 @@ private:
   Expected<std::shared_ptr<ParameterTensors>> allocate();
   Error apply(std::span<const Given> gifts);
   void fail(const Error &error);
+  /// In a replay, the others go on without those that had failed by now.
+  void leaveAsRecorded();
 
   const Plan plan;
   const Replicas replicas;

@@ -92,6 +92,7 @@ TEST_F(Records, AreReadAsTheyWereWritten) {
     writer->begin(0, 1, 0);
     writer->apply(1);
     writer->begin(1, 2, 1);
+    writer->lose(0);
     EXPECT_FALSE(writer->check());
   }
   auto read = SyncRecord::read(file);
@@ -106,6 +107,9 @@ TEST_F(Records, AreReadAsTheyWereWritten) {
   EXPECT_EQ(round.begins[1][1].batch, 2u);
   EXPECT_EQ(round.begins[1][1].version, 1u);
   EXPECT_EQ(round.applied, (std::deque<uint32_t>{1}));
+  ASSERT_EQ(round.losses.size(), 1u);
+  EXPECT_EQ(round.losses[0].replica, 0u);
+  EXPECT_EQ(round.losses[0].version, 1u);
 }
 
 // As a process that is killed leaves it.
@@ -131,6 +135,19 @@ TEST_F(Records, ThatAreDamagedAreRefusedByLine) {
     auto read = SyncRecord::read(file);
     ASSERT_FALSE(read) << line;
     EXPECT_NE(read.error().text().find("line 3"), std::string::npos) << read.error().text();
+  }
+  // What cannot come next, so that replicas which repeat it would wait for ever: the last line.
+  const std::string together = "cleave-record 1 replicas 2 bound 0 local 0 seed 7\n", one = "begin 0 0 0\napply 0\n";
+  for (const std::string &text :
+       {header + "round 0 0 9\nbegin 0 0 0\nbegin 0 1 0\n", header + "round 0 0 9\napply 0\n",
+        header + "round 0 0 9\n" + one + one + "begin 0 2 2\n", header + "round 0 0 9\nlose 0\nbegin 0 0 0\n",
+        header + "round 0 0 9\nlose 0\nlose 1\n", together + "round 0 0 4\nbegin 0 0 0\napply 0\n",
+        together + "round 0 0 4\nlose 0\n"}) {
+    write(text);
+    auto read = SyncRecord::read(file);
+    ASSERT_FALSE(read) << text;
+    std::string line = "line " + std::to_string(std::ranges::count(text, '\n'));
+    EXPECT_NE(read.error().text().find(line), std::string::npos) << read.error().text() << "\n" << text;
   }
   for (const char *first : {"", "cleave-record 2 replicas 2 bound 1 local 0 seed 7\n",
                             "cleave-record 1 replicas 1 bound 1 local 0 seed 7\n",
