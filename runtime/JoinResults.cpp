@@ -95,16 +95,21 @@ void joinState(Processes &processes, const Plan &plan, const Entry &entry, const
 
 std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, std::span<const Entry *const> entries,
                                      const std::vector<uint32_t> &rankOfDevice, const std::vector<DeviceMemory> &own) {
+  std::set<uint32_t> devices;
+  const std::vector<Site> sites = sitesOf(*plan, entries).front();
+  for (const Site &site : sites)
+    devices.insert(site.device);
+  return joinMemory(processes, plan, devices, rankOfDevice, own);
+}
+
+std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, const std::set<uint32_t> &devices,
+                                     const std::vector<uint32_t> &rankOfDevice, const std::vector<DeviceMemory> &own) {
   std::vector<uint64_t> numbers;
   for (const DeviceMemory &device : own)
     numbers.insert(numbers.end(), {device.plannedBytes, device.allocatedBytes, device.liveBytes});
   auto all = processes.gather(std::as_bytes(std::span(numbers)));
   if (all.empty())
     return own;
-  std::set<uint32_t> devices;
-  const std::vector<Site> sites = sitesOf(*plan, entries).front();
-  for (const Site &site : sites)
-    devices.insert(site.device);
   std::vector<size_t> begins(all.size());
   std::vector<DeviceMemory> list;
   for (uint32_t device : devices) {

@@ -10,6 +10,8 @@
 #include "runtime/Processes.h"
 #include "runtime/Trace.h"
 
+#include <set>
+
 namespace cleave::runtime {
 
 /// Status::Rejected unless every process has the same plan, Status::Usage unless each runs it with the same `options`
@@ -22,6 +24,10 @@ void joinOutput(Processes &processes, const Plan &plan, const Entry &entry, cons
 
 /// `own` is what Executor::memory says here. At rank 0: the same for the devices of all processes.
 std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, std::span<const Entry *const> entries,
+                                     const std::vector<uint32_t> &rankOfDevice, const std::vector<DeviceMemory> &own);
+
+/// The same where `own` is of these devices, in the order of their numbers, as far as they are here.
+std::vector<DeviceMemory> joinMemory(Processes &processes, const Plan &plan, const std::set<uint32_t> &devices,
                                      const std::vector<uint32_t> &rankOfDevice, const std::vector<DeviceMemory> &own);
 
 /// Puts the parts of a parameter that other processes have read (Executor::readState) into rank 0's tensor.

@@ -48,6 +48,11 @@ int StopSignals::asked() {
   return own == 0 && Logbook::own() ? Logbook::own()->askedToEnd() : own;
 }
 
+void StopSignals::ask(int signal) {
+  int none = 0;
+  received.compare_exchange_strong(none, signal);
+}
+
 std::string StopSignals::nameOf(int signal) {
   const char *name = sigabbrev_np(signal);
   return name ? std::string("SIG") + name : "signal " + std::to_string(signal);

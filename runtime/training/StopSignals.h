@@ -23,6 +23,8 @@ public:
 
   /// The signal that has asked this process to end, since the first StopSignals was made; 0: none.
   static int asked();
+  /// The same as when this signal comes, which another process of the run has got.
+  static void ask(int signal);
   /// "SIGTERM".
   static std::string nameOf(int signal);
   /// What programs exit with that end by a signal, as shells have it.

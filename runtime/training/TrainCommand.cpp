@@ -17,6 +17,7 @@
 #include "runtime/training/TrainReport.h"
 #include "runtime/training/TrainingSets.h"
 #include "runtime/training/asynchronous/ReplicaLoop.h"
+#include "runtime/training/asynchronous/ReplicaServer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -49,15 +50,23 @@ public:
       return error;
     if (Error error = createLoop())
       return error;
+    if (server)
+      return serve();
     Error error = train();
     progress.clear();
     if (error)
-      return cannotCheckpoint ? afterFailedCheckpoint(error) : error;
-    return finish();
+      error = cannotCheckpoint ? afterFailedCheckpoint(error) : error;
+    else
+      error = finish();
+    if (replicaLoop)
+      replicaLoop->end({exitCode(error), stoppedBy});
+    return error;
   }
 
   /// What the program exits with.
   int exitCode(const Error &error) const {
+    if (server && !error)
+      return served.code;
     return !error && stoppedBy != 0 ? StopSignals::exitCodeOf(stoppedBy) : static_cast<int>(error.status());
   }
 
@@ -66,7 +75,9 @@ public:
   const TrainReport &results() const { return report; }
 
 private:
-  Error agree(const Error &error) const { return processes ? processes->agree(error) : error; }
+  /// Where replicas train, the first process leads and the others serve.
+  bool isTogether() const { return processes && !replicaLoop && !server; }
+  Error agree(const Error &error) const { return isTogether() ? processes->agree(error) : error; }
   void notice(const std::string &text) {
     if (!isFirst())
       return;
@@ -82,9 +93,11 @@ private:
          << (options.traceFile.empty() ? "" : " --trace") << (options.exportFile.empty() ? "" : " --export")
          << " --weights " << options.weightsFile << " --tokens " << options.tokens << " --vocabulary "
          << options.vocabularyFile << " --lr-schedule " << options.learningRate.schedule;
+    text << (options.goOnWithout ? " --lost-replica go-on" : "");
     if (options.learningRate.rate)
       text << " --learning-rate " << *options.learningRate.rate;
-    for (const auto *bindings : {&options.data, &options.evaluation, &options.scales, &options.devicesOfRank})
+    for (const auto *bindings :
+         {&options.data, &options.evaluation, &options.scales, &options.devicesOfRank, &options.trials})
       for (const std::string &binding : *bindings)
         text << " " << binding;
     return text.str();
@@ -98,10 +111,14 @@ private:
       return error;
     if (Error error = readSchedule())
       return error;
-    auto divided = divideDevices(static_cast<uint32_t>(plan->devices.size()), processes ? processes->count() : 1,
-                                 options.devicesOfRank);
-    if (!divided)
-      return divided.error();
+    context.rankOfDevice = replicaOptions.rankOfDevice;
+    if (replicaOptions.rankOfDevice.empty()) {
+      auto divided = divideDevices(static_cast<uint32_t>(plan->devices.size()), processes ? processes->count() : 1,
+                                   options.devicesOfRank);
+      if (!divided)
+        return divided.error();
+      context.rankOfDevice = std::move(*divided);
+    }
     if (isFirst() && !options.exportFile.empty()) {
       if (Error error = checkExport(*plan, *entries[0], options))
         return error;
@@ -110,8 +127,8 @@ private:
       if (Error error = log.open(options.logFile, options.resume))
         return error;
     context.plan = plan;
-    context.processes = processes;
-    context.rankOfDevice = *divided;
+    // The keeper runs steps by itself.
+    context.processes = plan->replicas ? nullptr : processes;
     return readData();
   }
 
@@ -340,18 +357,22 @@ private:
 
   Error createExecutor() {
     ExecutorOptions executorOptions;
-    executorOptions.processes = processes;
+    executorOptions.processes = context.processes;
     executorOptions.rankOfDevice = context.rankOfDevice;
     executorOptions.trace = options.traceFile.empty() ? nullptr : &trace;
-    if (plan->replicas)
+    if (plan->replicas) {
+      if (!isFirst())
+        return agree(Error::success());
+      executorOptions.pin = !processes;
       for (const PlanDevice &device : plan->devices)
         executorOptions.threadsBehind += device.cores;
+    }
     std::vector<std::string> names;
     for (const Entry *entry : entries)
       names.push_back(entry->name);
     auto created = Executor::create(plan, names, values, std::move(executorOptions));
-    if (!created)
-      return created.error();
+    if (Error error = plan->replicas ? agree(created.error()) : created.error())
+      return error;
     executor = std::move(*created);
     context.executor = executor.get();
     report.batch = batch;
@@ -369,25 +390,71 @@ private:
       loop = std::make_unique<TrainLoop>(context, *data, evaluation.get(), schedule, observer);
       return Error::success();
     }
-    auto made = std::make_unique<ReplicaLoop>(context, *data, evaluation.get(), schedule, observer, replicaOptions);
+    if (processes)
+      messages = processes->createMessages();
     std::span<const NamedTensor> restored;
     if (checkpoint)
       restored = checkpoint->tensors;
-    if (Error error = made->create(values, restored, position.seed))
+    if (!isFirst())
+      return createServer(restored);
+    auto made = std::make_unique<ReplicaLoop>(context, *data, evaluation.get(), schedule, observer, replicaOptions,
+                                              messages.get());
+    if (Error error = agree(made->create(values, restored, position.seed)))
       return error;
     report.replicas = plan->replicas->count;
     report.devices = made->memory();
+    joinReplicas();
     replicaLoop = made.get();
     loop = std::move(made);
     return Error::success();
   }
 
+  /// The replicas of a process that does not lead.
+  Error createServer(std::span<const NamedTensor> restored) {
+    auto made = std::make_unique<ReplicaServer>(plan, *data, *messages);
+    Error error;
+    for (uint32_t number = 0; number != plan->replicas->count && !error; ++number)
+      if (replicaOptions.rankOf(number) == processes->rank())
+        error = made->add(number, values, restored, replicaOptions.trialOf(number));
+    if (Error failed = agree(error))
+      return failed;
+    report.devices = made->memory();
+    joinReplicas();
+    server = std::move(made);
+    return Error::success();
+  }
+
+  /// The memory of all processes' devices.
+  void joinReplicas() {
+    std::set<uint32_t> devices;
+    for (uint32_t device = 0; device != plan->replicas->count * plan->replicas->devices; ++device)
+      devices.insert(device);
+    if (processes)
+      report.devices = joinMemory(*processes, plan, devices, context.rankOfDevice, report.devices);
+  }
+
+  Error serve() {
+    if (keeps())
+      signals.emplace();
+    auto end = server->serve();
+    if (!end)
+      return end.error();
+    served = *end;
+    return Error::success();
+  }
+
+  /// Whether the run has something to keep when it is asked to end.
+  bool keeps() const { return !options.checkpointFolder.empty() || !options.exportFile.empty(); }
+
   Error train() {
     auto begin = std::chrono::steady_clock::now();
     if (data) {
       // Without something to keep the run ends at once.
-      if (!options.checkpointFolder.empty() || !options.exportFile.empty())
+      if (keeps())
         signals.emplace();
+      if (replicaLoop)
+        if (Error error = replicaLoop->prepareForLosses())
+          return error;
       if (Error error = loop->run(position))
         return error;
       if (Error error = agree(divergence()))
@@ -464,7 +531,7 @@ private:
   /// Brings together what the processes have, and writes what is asked for: all of it, whatever part fails.
   Error finish() {
     Error first = options.exportFile.empty() ? Error::success() : exportTrained(lastKept);
-    if (processes) {
+    if (isTogether()) {
       report.devices = joinMemory(*processes, plan, entries, context.rankOfDevice, report.devices);
       if (!options.traceFile.empty())
         joinTrace(*processes, plan, entries, trace);
@@ -518,6 +585,9 @@ private:
   ReplicaOptions replicaOptions;
   std::unique_ptr<TrainLoop> loop;
   ReplicaLoop *replicaLoop = nullptr; ///< the loop, where there are replicas
+  std::unique_ptr<ReplicaServer> server;
+  std::unique_ptr<Messages> messages; ///< goes before who uses them
+  ReplicaEnd served;
   TrainReport report;
   TrainProgress progress;
   TrainLog log;

@@ -86,6 +86,18 @@ def cleave(*arguments, timeout=300, name="cleave", alone=False):
         return Result(None, "", f"no answer within {timeout} s: {' '.join(map(str, expired.cmd))}")
 
 
+def mpirun_command(ranks, *arguments, options=()):
+    """The words that run `cleave ARGUMENTS` in that many processes."""
+    return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-q", *options, "-n", str(ranks), *map(str, arguments)]
+
+
+def mpirun(ranks, *arguments, name="cleave", options=(), timeout=300):
+    """Runs `cleave ARGUMENTS` in that many processes; `options` are mpirun's."""
+    done = subprocess.run(mpirun_command(ranks, program(name), *arguments, options=options), capture_output=True, text=True,
+                          errors="replace", timeout=timeout, stdin=subprocess.DEVNULL)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
 def parallel(function, items):
     """function(item) of all items, as many at once as there are cores, results in the order of the items."""
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

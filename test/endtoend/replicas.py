@@ -3,7 +3,7 @@
 # Replicas that do not wait for each other (compile --sync). `together`: with a bound of 0 they train as the synchronous
 # plan does, bit by bit, for random models, optimizers and ways to divide a replica. `torch`: versions, and local steps
 # with an outer optimizer, as PyTorch computes them from the run's record. `replay COUNT`: random runs with stragglers,
-# repeated from their records bit by bit. `kept`: checkpoints, a replica that fails, a signal, and what is refused.
+# repeated from their records bit by bit, in one process and in several. `kept`: checkpoints, a replica that fails, a signal, and what is refused.
 # `killed`: runs that are killed again and again go on from whole checkpoints, and their records are repeated.
 
 import itertools
@@ -11,13 +11,14 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from cleave_process import USAGE, Checks, cleave, program
+from cleave_process import USAGE, Checks, cleave, mpirun, program, report
 from train_lenet import generated, random_order, run, torch_model
 
 import numpy
@@ -254,16 +255,26 @@ def replay(path, count):
         # With local steps an evaluation is an exchange.
         data += chance.choice([[], ["--eval", data[1], "--eval", data[3]]])
         slow = lambda: ["--try-replica", f"{chance.randrange(replicas)}:slow={chance.choice([1.5, 2, 5])}"]
-        run([], "train", plan, *data, "--epochs", "2", *slow(), "--record", path("record"), "--export", path("a.npz"),
-            "--json", path("a.json"))
+
+        def train(*arguments):
+            """In one process or several: how many, and what came of it."""
+            ranks = chance.choice([1, 2, replicas] if shutil.which("mpirun") else [1])
+            words = ["train", plan, *data, "--epochs", "2", *slow(), *arguments]
+            result = run([], *words) if ranks == 1 else mpirun(ranks, *words)
+            if result.code != 0:
+                report([(f"{number} {model}, {sync} in {ranks} processes", result)], 0)
+            return ranks, result
+
+        ranks, _ = train("--record", path("record"), "--export", path("a.npz"), "--json", path("a.json"))
         # Others are slow now.
-        result = run([], "train", plan, *data, "--epochs", "2", *slow(), "--replay", path("record"), "--export",
-                     path("b.npz"), "--record", path("again"), "--json", path("b.json"))
+        ranks_again, result = train("--replay", path("record"), "--export", path("b.npz"), "--record", path("again"),
+                                    "--json", path("b.json"))
         other = differing(path("a.npz"), path("b.npz"))
         losses = [[epoch["loss"] for epoch in json.load(open(path(name), encoding="utf-8"))["epochs"]]
                   for name in ("a.json", "b.json")]
         fine = not other and numpy.allclose(*losses, rtol=1e-12, atol=0)
-        checks.add(fine, f"{number} {model}, {replicas} replicas, {sync}, {optimizer}: {other or 'equal'}", result)
+        checks.add(fine, f"{number} {model}, {replicas} replicas in {ranks} and {ranks_again} processes, {sync}, {optimizer}: "
+                   f"{other or 'equal'}", result)
         bound = re.fullmatch(r"ssp:(\d+)", sync)
         ahead = json.load(open(path("a.json"), encoding="utf-8"))["steps_ahead"]
         if bound:

@@ -84,14 +84,6 @@ def flags(case, folder):
     return ["--place", path]
 
 
-def mpirun(ranks, *arguments):
-    """Runs cleave-run in that many processes."""
-    done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks),
-                           program("cleave-run"), *arguments],
-                          capture_output=True, text=True, errors="replace", timeout=300, stdin=subprocess.DEVNULL)
-    return Result(done.returncode, done.stdout, done.stderr)
-
-
 def run_case(case, folder):
     """What each way to run the case answered, by name, until one fails."""
     model, expected, plan = (os.path.join(folder, name) for name in ("model.onnx", "expected.npy", "model.plan"))
@@ -105,9 +97,9 @@ def run_case(case, folder):
     yield "verify", cleave("verify", plan)
     yield "one process", cleave(plan, *outputs, name="cleave-run")
     if shutil.which("mpirun"):
-        yield "a process a device", mpirun(case.devices, plan, *outputs)
+        yield "a process a device", mpirun(case.devices, plan, *outputs, name="cleave-run")
         if case.devices > 2:
-            yield "two processes", mpirun(2, plan, *outputs)
+            yield "two processes", mpirun(2, plan, *outputs, name="cleave-run")
 
 
 def main():

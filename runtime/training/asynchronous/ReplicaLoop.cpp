@@ -5,188 +5,20 @@
 #include "runtime/training/asynchronous/ReplicaLoop.h"
 
 #include "runtime/training/Stopwatch.h"
+#include "runtime/watch/Logbook.h"
 
 #include <algorithm>
-#include <numeric>
 #include <thread>
 
 namespace cleave::runtime {
 
-/// A replica's devices, and what its steps read and write.
-class ReplicaLoop::Replica {
-public:
-  Replica(Plan plan, uint32_t number, ReplicaTrial trial) : plan(std::move(plan)), number(number), trial(trial) {}
-
-  static constexpr const char *prefix = "replica";
-  std::string nameOf(const std::string &parameter) const { return prefix + std::to_string(number) + "/" + parameter; }
-
-  Error create(ParameterSource &parameters, std::span<const NamedTensor> restored, ExecutorOptions executorOptions,
-               const TrainingData &data) {
-    std::vector<std::string> names = {"train"};
-    if (plan->replicas->localSteps != 0)
-      names.insert(names.end(), {fetchEntryName, giveEntryName});
-    values.emplace(parameters);
-    if (restored.empty())
-      setCounters();
-    else if (Error error = restoreOwn(restored))
-      return error;
-    auto created = Executor::create(plan, names, *values, std::move(executorOptions));
-    if (!created)
-      return created.error();
-    executor = std::move(*created);
-    std::vector<uint32_t> all(names.size());
-    std::iota(all.begin(), all.end(), 0u);
-    for (uint32_t entry : all) {
-      auto made = allocateTensors(executor->entry(entry).outputs);
-      if (!made)
-        return made.error();
-      for (size_t i = 0; i != made->size(); ++i)
-        if (const Port &port = executor->entry(entry).outputs[i]; port.parameter)
-          gifts[*port.parameter].push_back((*made)[i]);
-      outputs.push_back(std::move(*made));
-    }
-    auto allocated = data.allocate();
-    if (!allocated)
-      return allocated.error();
-    batch = std::move(*allocated);
-    return findOutputs();
-  }
-
-  Error findOutputs() {
-    const Entry &entry = executor->entry(0);
-    auto foundLoss = findNumber(entry, "loss", true), foundCorrect = findNumber(entry, "correct", false),
-         foundCount = findNumber(entry, "count", false);
-    for (const auto *found : {&foundLoss, &foundCorrect, &foundCount})
-      if (!*found)
-        return found->error();
-    if (!*foundLoss)
-      return makeError(Status::Rejected, "entry \"", entry.name, "\" expects an output \"loss\", got none");
-    loss = **foundLoss;
-    correct = *foundCorrect;
-    counted = *foundCount;
-    return Error::success();
-  }
-
-  /// Gives what the replica keeps for itself the checkpoint's values: all of it, or the replica would begin anew beside
-  /// others that go on.
-  Error restoreOwn(std::span<const NamedTensor> restored) {
-    for (uint32_t index : ownParameters()) {
-      const Parameter &parameter = plan->parameters[index];
-      auto found = std::ranges::find(restored, nameOf(parameter.name), &NamedTensor::name);
-      if (found == restored.end())
-        return makeError(Status::Failure, "expects its own \"", parameter.name,
-                         "\" in the checkpoint, got none; compile with the --sync and --replicas that wrote it");
-      if (found->tensor.type() != parameter.type)
-        return makeError(Status::Failure, "expects ", parameter.type.text(), " for \"", parameter.name,
-                         "\" in the checkpoint, got ", found->tensor.type().text());
-      values->add(parameter.name, found->tensor.bytes());
-    }
-    return Error::success();
-  }
-
-  /// Dropout of each replica goes on elsewhere in the sequence of random numbers.
-  void setCounters() {
-    if (number == 0)
-      return;
-    for (uint32_t index : ownParameters()) {
-      const Parameter &parameter = plan->parameters[index];
-      if (parameter.type.element != ElementType::I64 || parameter.type.elementCount() != 1u ||
-          parameter.name == "train/step")
-        continue;
-      constexpr unsigned apart = 40;
-      auto &counter = counters.emplace_back(HostTensor());
-      auto tensor = HostTensor::allocate(parameter.type);
-      if (!tensor)
-        continue;
-      counter = *tensor;
-      counter.as<int64_t>()[0] = static_cast<int64_t>(number) << apart;
-      values->add(parameter.name, counter.bytes());
-    }
-  }
-
-  /// What steps and exchanges keep and no version brings.
-  std::set<uint32_t> ownParameters() const {
-    std::set<uint32_t> kept = keptParameters(**plan.entry("train"));
-    if (plan->replicas->localSteps == 0)
-      return kept;
-    kept.merge(keptParameters(**plan.entry(giveEntryName)));
-    for (uint32_t brought : keptParameters(**plan.entry(fetchEntryName)))
-      kept.erase(brought);
-    return kept;
-  }
-
-  Error run(uint32_t entry, const ParameterTensors *version) {
-    std::vector<HostTensor> inputs;
-    size_t next = 0;
-    for (const Port &port : executor->entry(entry).inputs)
-      inputs.push_back(port.parameter ? version->at(*port.parameter) : batch.inputs()[next++]);
-    auto ticket = executor->submit(entry, std::move(inputs), outputs[entry]);
-    if (!ticket)
-      return ticket.error();
-    return executor->wait(*ticket).error();
-  }
-
-  Expected<StepOutcome> step(const TrainingData &data, std::span<const uint64_t> samples,
-                             const ParameterTensors *version) {
-    data.fill(batch, 0, samples);
-    Stopwatch stopwatch;
-    ++steps;
-    if (trial.fails == steps)
-      return makeError(Status::Failure, "fails in its step ", steps, ", as --try-replica says");
-    if (Error error = run(0, version))
-      return error;
-    StepOutcome outcome;
-    auto number = [&](uint32_t output) {
-      const HostTensor &tensor = outputs[0][output];
-      return loadElement(tensor.type().element, tensor.bytes().data());
-    };
-    outcome.loss = number(loss);
-    if (correct)
-      outcome.correct = static_cast<uint64_t>(number(*correct));
-    if (counted)
-      outcome.count = static_cast<uint64_t>(number(*counted));
-    if (trial.slowdown > 1)
-      std::this_thread::sleep_for(std::chrono::duration<double>(stopwatch.seconds() * (trial.slowdown - 1)));
-    return outcome;
-  }
-
-  /// "replica 2 (cpu2)".
-  std::string text() const {
-    uint32_t first = number * plan->replicas->devices, count = plan->replicas->devices;
-    std::string devices = plan->devices[first].name;
-    if (count > 1)
-      devices += " to " + plan->devices[first + count - 1].name;
-    return "replica " + std::to_string(number) + " (" + devices + ")";
-  }
-
-  const Plan plan;
-  const uint32_t number;
-  const ReplicaTrial trial;
-  std::optional<ValueSource> values;
-  std::vector<HostTensor> counters;
-  std::unique_ptr<Executor> executor;
-  Batch batch;
-  std::vector<std::vector<HostTensor>> outputs; ///< by entry
-  Gifts gifts;                                  ///< those of the outputs that are
-  /// Positions of outputs of "train".
-  uint32_t loss = 0;
-  std::optional<uint32_t> correct, counted;
-  uint64_t steps = 0;
-};
-
 ReplicaLoop::ReplicaLoop(const TrainContext &context, const TrainingData &data, const TrainingData *evaluation,
-                         const TrainSchedule &schedule, TrainObserver &observer, const ReplicaOptions &options)
-    : TrainLoop(context, data, evaluation, schedule, observer), options(options), replicas(*context.plan->replicas) {}
+                         const TrainSchedule &schedule, TrainObserver &observer, const ReplicaOptions &options,
+                         Messages *messages)
+    : TrainLoop(context, data, evaluation, schedule, observer), options(options), replicas(*context.plan->replicas),
+      entry(**context.plan.entry("train")), messages(messages) {}
 
 ReplicaLoop::~ReplicaLoop() = default;
-
-/// Threads that the devices of a replica compute with.
-static unsigned threadsOf(const PlanContents &plan) {
-  unsigned threads = 0;
-  for (uint32_t device = 0; device != plan.replicas->devices; ++device)
-    threads += plan.devices[device].cores;
-  return threads;
-}
 
 Error ReplicaLoop::create(ParameterSource &parameters, std::span<const NamedTensor> restored, uint64_t seed) {
   RecordedRun run{replicas, seed};
@@ -209,48 +41,67 @@ Error ReplicaLoop::create(ParameterSource &parameters, std::span<const NamedTens
     record.emplace(std::move(*opened));
   }
   // One more than there are would lose what it kept.
-  std::string next = Replica::prefix + std::to_string(replicas.count) + "/";
+  std::string next = ownStateName(replicas.count, "");
   if (std::ranges::any_of(restored, [&](const NamedTensor &tensor) { return tensor.name.starts_with(next); }))
     return makeError(Status::Failure, "the checkpoint has the state of more replicas than the plan's ", replicas.count,
                      "; compile with the --replicas that wrote it");
-  unsigned threads = threadsOf(*context.plan);
-  for (uint32_t number = 0; number != replicas.count; ++number) {
-    auto trial = options.trials.find(number);
-    auto worker = std::make_unique<Replica>(context.plan.ofReplica(number), number,
-                                            trial == options.trials.end() ? ReplicaTrial() : trial->second);
-    ExecutorOptions executorOptions;
-    executorOptions.threadsBefore = number * threads;
-    executorOptions.threadsBehind = (replicas.count - 1 - number) * threads;
-    if (Error error = worker->create(parameters, restored, std::move(executorOptions), data))
-      return Error(error.status(), worker->text() + ": " + error.message(), error.node());
-    workers.push_back(std::move(worker));
-  }
+  for (uint32_t number = 0; number != replicas.count; ++number)
+    if (Error error = add(number, parameters, restored))
+      return error;
   keeper = std::make_unique<VersionKeeper>(context.plan, *context.executor, 0);
   keeper->setRecord(record ? &*record : nullptr, replay ? &*replay : nullptr);
   return keeper->readFirst();
+}
+
+Error ReplicaLoop::add(uint32_t number, ParameterSource &parameters, std::span<const NamedTensor> restored) {
+  uint32_t rank = options.rankOf(number);
+  if (rank != 0) {
+    auto worker = std::make_unique<RemoteReplica>(context.plan, number, rank, *messages);
+    remote.push_back(worker.get());
+    workers.push_back(std::move(worker));
+    return remote.back()->create();
+  }
+  auto worker = std::make_unique<LocalReplica>(context.plan, number, data, options.trialOf(number));
+  if (Error error = worker->create(parameters, restored, messages != nullptr))
+    return error;
+  local.push_back(worker.get());
+  workers.push_back(std::move(worker));
+  return Error::success();
+}
+
+Error ReplicaLoop::prepareForLosses() {
+  if (!options.goOn)
+    return Error::success();
+  for (RemoteReplica *replica : remote)
+    if (Error error = replica->rememberState())
+      return Error(error.status(), replica->text() + " " + error.message(), error.node());
+  if (Logbook *book = Logbook::own())
+    book->setGoesOn(true);
+  return Error::success();
+}
+
+void ReplicaLoop::end(const ReplicaEnd &how) {
+  for (RemoteReplica *replica : remote)
+    replica->end(how);
 }
 
 Error ReplicaLoop::settle() { return keeper->stepsSinceExchange() == 0 ? Error::success() : runRound({}, 0, 0); }
 
 Expected<std::vector<NamedTensor>> ReplicaLoop::ownState() const {
   std::vector<NamedTensor> tensors;
-  for (const auto &worker : workers)
-    for (uint32_t index : worker->ownParameters()) {
-      const Parameter &parameter = context.plan->parameters[index];
-      auto tensor = HostTensor::allocate(parameter.type);
-      if (!tensor)
-        return tensor.error();
-      if (Error error = worker->executor->readState(index, *tensor))
-        return error;
-      tensors.push_back({worker->nameOf(parameter.name), *tensor});
-    }
+  for (const auto &worker : workers) {
+    auto own = worker->ownState();
+    if (!own)
+      return own.error();
+    tensors.insert(tensors.end(), own->begin(), own->end());
+  }
   return tensors;
 }
 
 std::vector<DeviceMemory> ReplicaLoop::memory() const {
   std::vector<DeviceMemory> all;
-  for (const auto &worker : workers)
-    for (const DeviceMemory &memory : worker->executor->memory())
+  for (const LocalReplica *replica : local)
+    for (const DeviceMemory &memory : replica->memory())
       all.push_back(memory);
   // The keeper's arenas are on the first replica's devices.
   for (const DeviceMemory &memory : context.executor->memory())
@@ -263,13 +114,15 @@ std::vector<DeviceMemory> ReplicaLoop::memory() const {
   return all;
 }
 
-uint64_t ReplicaLoop::batchSize() const {
-  return static_cast<uint64_t>(replicas.count) * workers.front()->executor->entry().samples;
-}
+uint64_t ReplicaLoop::batchSize() const { return static_cast<uint64_t>(replicas.count) * entry.samples; }
 
 Error ReplicaLoop::runSteps() {
-  countsCorrect = workers.front()->correct.has_value();
-  weighsLabels = workers.front()->counted.has_value();
+  auto correct = findNumber(entry, "correct", false), counted = findNumber(entry, "count", false);
+  for (const auto *found : {&correct, &counted})
+    if (!*found)
+      return found->error();
+  countsCorrect = correct->has_value();
+  weighsLabels = counted->has_value();
   auto order = data.rest(position.seed, position.epoch, position.sample);
   if (!order)
     return order.error();
@@ -323,8 +176,8 @@ Error ReplicaLoop::runRound(const BatchOrder &order, uint64_t first, uint64_t co
   if (Error error = keeper->beginRound(position.epoch, position.sample, count, [this] { return !isStopped(); }))
     return error;
   std::vector<std::thread> threads;
-  for (const auto &worker : workers)
-    threads.emplace_back([&, replica = worker.get()] { work(*replica, order, first); });
+  for (uint32_t number = 0; number != replicas.count; ++number)
+    threads.emplace_back([&, number] { work(number, order, first); });
   for (std::thread &thread : threads)
     thread.join();
   return keeper->failure();
@@ -350,37 +203,24 @@ static std::vector<uint64_t> samplesOf(const BatchOrder &order, uint64_t batch, 
   return samples;
 }
 
-void ReplicaLoop::work(Replica &replica, const BatchOrder &order, uint64_t first) {
-  struct Done {
-    StepOutcome outcome;
-    uint64_t samples, labels;
-  };
-  auto lose = [&](const ReplicaTask &task, const Error &error) {
-    Error named(error.status(), replica.text() + " " + error.message(), error.node());
-    keeper->lose(replica.number, task, named, options.goOn, [&] { observer.onLostReplica(named); });
-  };
-  const bool isLocal = replicas.localSteps != 0;
-  std::vector<Done> done;
-  while (auto task = keeper->begin(replica.number)) {
-    done.clear();
-    if (isLocal && task->takes)
-      if (Error error = replica.run(1, task->version.get()))
-        return lose(*task, error);
-    for (uint64_t step = 0; step != task->steps; ++step) {
-      std::vector<uint64_t> samples =
-          samplesOf(order, first + task->batch + step * task->stride, replicas, replica.executor->entry());
-      auto outcome = replica.step(data, samples, task->version.get());
-      if (!outcome)
-        return lose(*task, outcome.error());
-      done.push_back({*outcome, samples.size(), replica.batch.labels});
+void ReplicaLoop::work(uint32_t number, const BatchOrder &order, uint64_t first) {
+  Replica &replica = *workers[number];
+  while (auto task = keeper->begin(number)) {
+    ReplicaWork work;
+    if (task->takes)
+      work.version = task->version.get();
+    work.gives = task->gives;
+    for (uint64_t step = 0; step != task->steps; ++step)
+      work.samples.push_back(samplesOf(order, first + task->batch + step * task->stride, replicas, entry));
+    auto done = replica.run(work);
+    if (!done) {
+      Error error(done.error().status(), replica.text() + " " + done.error().message(), done.error().node());
+      return keeper->lose(number, *task, error, options.goOn, [&] { observer.onLostReplica(error); });
     }
-    if (isLocal && task->gives)
-      if (Error error = replica.run(2, nullptr))
-        return lose(*task, error);
     // The version is others' to fill again, if nobody else reads it.
     task->version.reset();
-    if (keeper->give(replica.number, *task, replica.gifts, [&] {
-          for (const Done &each : done)
+    if (keeper->give(number, *task, replica.gifts(), [&] {
+          for (const ReplicaOutcome &each : *done)
             note(each.outcome, each.samples, each.labels);
         }))
       return;

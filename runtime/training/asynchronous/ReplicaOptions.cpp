@@ -6,6 +6,7 @@
 
 #include "runtime/Processes.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace cleave::runtime {
@@ -20,9 +21,6 @@ Expected<ReplicaOptions> ReplicaOptions::read(const TrainOptions &options, const
       return makeError(Status::Usage, flag, " expects a plan with replicas; compile with --sync");
   if (!plan.replicas)
     return read;
-  if (options.processes && options.processes->count() > 1)
-    return makeError(Status::Unsupported, "a plan with replicas runs in one process, got ", options.processes->count(),
-                     "; run it without mpirun");
   if (!options.traceFile.empty())
     return makeError(Status::Unsupported, "--trace does not go with a plan with replicas");
   for (const std::string &trial : options.trials)
@@ -31,10 +29,42 @@ Expected<ReplicaOptions> ReplicaOptions::read(const TrainOptions &options, const
   if (options.goOnWithout && plan.replicas->areTogether())
     return makeError(Status::Usage, "--lost-replica go-on expects replicas that make versions by themselves, compiled "
                                     "with --sync ssp:S and an S above 0; these wait for each other's gifts");
+  if (options.processes && options.processes->count() > 1)
+    if (Error error = read.divide(options, plan))
+      return error;
   read.goOn = options.goOnWithout;
   read.recordFile = options.recordFile;
   read.replayFile = options.replayFile;
   return read;
+}
+
+Error ReplicaOptions::divide(const TrainOptions &options, const PlanContents &plan) {
+  const Replicas &replicas = *plan.replicas;
+  uint32_t processes = options.processes->count();
+  if (processes > replicas.count)
+    return makeError(Status::Unsupported, "a plan with ", replicas.count,
+                     " replicas expects at most as many processes, since a replica runs in one, got ", processes,
+                     "; start fewer (mpirun -n)");
+  auto divided = options.devicesOfRank.empty()
+                     ? divideDevices(replicas.count, processes, {})
+                     : divideDevices(static_cast<uint32_t>(plan.devices.size()), processes, options.devicesOfRank);
+  if (!divided)
+    return divided.error();
+  for (uint32_t device = 0; device != plan.devices.size(); ++device) {
+    uint32_t replica = device / replicas.devices;
+    uint32_t rank = (*divided)[options.devicesOfRank.empty() ? std::min(replica, replicas.count - 1) : device];
+    rankOfDevice.push_back(rank);
+    if (replica == ranks.size() && replica != replicas.count)
+      ranks.push_back(rank);
+    else if (replica < replicas.count && rank != ranks[replica])
+      return makeError(Status::Unsupported, "--devices-of-rank expects the devices of a replica in one process, got \"",
+                       plan.devices[device].name, "\" of replica ", replica, " in rank ", rank, " and others in rank ",
+                       ranks[replica]);
+  }
+  if (ranks.front() != 0)
+    return makeError(Status::Unsupported, "--devices-of-rank expects replica 0, whose devices keep the parameters, in ",
+                     "rank 0, got rank ", ranks.front());
+  return Error::success();
 }
 
 Error ReplicaOptions::addTrial(const std::string &text, uint32_t replicas) {

@@ -6,6 +6,7 @@
 #define CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_VERSIONKEEPER_H
 
 #include "runtime/Executor.h"
+#include "runtime/training/asynchronous/Replica.h"
 #include "runtime/training/asynchronous/ReplicaClocks.h"
 #include "runtime/training/asynchronous/SyncRecord.h"
 
@@ -16,10 +17,6 @@
 
 namespace cleave::runtime {
 
-/// Tensors by the parameter that they are a version of. A version that was given out does not change any more.
-using ParameterTensors = std::map<uint32_t, HostTensor>;
-/// What a replica gives by the parameter that it is for, in the order of its ports.
-using Gifts = std::map<uint32_t, std::vector<HostTensor>>;
 using Version = std::shared_ptr<const ParameterTensors>;
 
 /// What a replica is to do next: `steps` batches of the round, from `batch` on, each `stride` behind the one before.

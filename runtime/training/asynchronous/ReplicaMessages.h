@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the process of the keeper and one that has a replica say to each other: a request, and a reply to each but the
+// last. Both know from the plan which tensors follow.
+
+#ifndef CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_REPLICAMESSAGES_H
+#define CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_REPLICAMESSAGES_H
+
+#include "runtime/Messages.h"
+#include "runtime/training/asynchronous/Replica.h"
+
+namespace cleave::runtime {
+
+/// How the run has ended: what its processes exit with, and the signal that asked for it or 0.
+struct ReplicaEnd {
+  int32_t code = 0, signal = 0;
+};
+
+struct ReplicaRequest {
+  enum class Kind : uint32_t {
+    Work,     ///< numbers and, if any, a version's tensors follow; the reply's are outcomes and, if any, gifts
+    OwnState, ///< the reply's are its own state's tensors
+    End       ///< without a reply
+  };
+  Kind kind = Kind::Work;
+  uint32_t hasVersion = 0, gives = 0;
+  ReplicaEnd end;
+  /// Of the numbers: how many samples each step has, and which these are.
+  uint64_t steps = 0, samples = 0;
+};
+
+struct ReplicaReply {
+  uint64_t errorBytes = 0; ///< an error follows (packError) and nothing else; 0: none
+  int64_t signal = 0;      ///< that has asked the process to end; 0: none
+};
+
+/// The memory of a value or of a vector of them, as a part of a message.
+template <typename T> std::span<std::byte> partOf(T &value) { return std::as_writable_bytes(std::span(&value, 1)); }
+template <typename T> std::span<std::byte> partOf(std::vector<T> &values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+/// Adds a version's or gifts' tensors, in their order.
+void addParts(Messages::Parts &parts, const ParameterTensors &tensors);
+void addParts(Messages::Parts &parts, const Gifts &gifts);
+
+/// Tensors for what a replica of the plan takes, and for what it gives. Status::Infeasible without memory.
+Expected<ParameterTensors> allocateVersion(const Plan &plan);
+Expected<Gifts> allocateGifts(const Plan &plan);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TRAINING_ASYNCHRONOUS_REPLICAMESSAGES_H
