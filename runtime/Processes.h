@@ -15,9 +15,9 @@
 
 namespace cleave::runtime {
 
-/// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset, claimReport, abort
-/// and those about a signal is called by all processes together, in the same order, from one thread of each; what
-/// peerOf gives as well.
+/// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset, claimReport, abort,
+/// setSomebodyGone and those about a signal is called by all processes together, in the same order, from one thread of
+/// each; what peerOf gives as well.
 class Processes {
 public:
   virtual ~Processes() = default;
@@ -31,6 +31,8 @@ public:
   void setStopSignal(int signal) { ownStop = signal; }
   /// The largest such signal of all processes, in all of them as of their last agreement.
   int stopSignal() const { return commonStop; }
+  /// One of the processes is gone, and the run has gone on without it: the end of this object then waits for none.
+  void setSomebodyGone() { isSomebodyGone = true; }
   /// The bytes of every process, by rank, at rank 0; nothing at the others.
   virtual std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes) = 0;
   /// Gives rank 0's bytes to all; the others have as many.
@@ -59,6 +61,7 @@ public:
 
 protected:
   int ownStop = 0, commonStop = 0;
+  bool isSomebodyGone = false;
 };
 
 /// Whether a launcher has started this process together with others: what Open MPI, MPICH and PMIx tell their

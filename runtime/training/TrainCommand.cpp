@@ -58,8 +58,8 @@ public:
       error = cannotCheckpoint ? afterFailedCheckpoint(error) : error;
     else
       error = finish();
-    if (replicaLoop)
-      replicaLoop->end({exitCode(error), stoppedBy});
+    if (replicaLoop && replicaLoop->end(exitCode(error)))
+      processes->setSomebodyGone();
     return error;
   }
 
@@ -440,6 +440,8 @@ private:
     if (!end)
       return end.error();
     served = *end;
+    if (served.somebodyGone != 0)
+      processes->setSomebodyGone();
     return Error::success();
   }
 

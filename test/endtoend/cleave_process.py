@@ -91,10 +91,10 @@ def mpirun_command(ranks, *arguments, options=()):
     return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-q", *options, "-n", str(ranks), *map(str, arguments)]
 
 
-def mpirun(ranks, *arguments, name="cleave", options=(), timeout=300):
-    """Runs `cleave ARGUMENTS` in that many processes; `options` are mpirun's."""
-    done = subprocess.run(mpirun_command(ranks, program(name), *arguments, options=options), capture_output=True, text=True,
-                          errors="replace", timeout=timeout, stdin=subprocess.DEVNULL)
+def mpirun(ranks, *arguments, name="cleave", options=(), before=(), timeout=300):
+    """Runs `cleave ARGUMENTS` in that many processes; `options` are mpirun's, which `before` starts."""
+    done = subprocess.run([*before, *mpirun_command(ranks, program(name), *arguments, options=options)],
+                          capture_output=True, text=True, errors="replace", timeout=timeout, stdin=subprocess.DEVNULL)
     return Result(done.returncode, done.stdout, done.stderr)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # Replicas in processes of their own (mpirun). `same`: a run on several processes has the bits of the same run in one,
-# whatever the replica is, records and checkpoints go from one to the other, and so do the steps of other replicas'
-# processes. `lost`: processes that are killed, or asked to end. `refused`: what is not to be had, by name.
+# whatever the replica is, and records and checkpoints go from one to the other. `lost`: processes that are killed, or asked
+# to end. `hosts`: the same over TCP, between two hosts. `refused`: what is not to be had, by name.
 
 import json
 import os
@@ -107,9 +107,9 @@ def same(path):
 class Ranks:
     """A run of several processes."""
 
-    def __init__(self, path, ranks, *arguments, options=()):
-        self.mark, self.count = path.folder, ranks
-        self.process = subprocess.Popen(mpirun_command(ranks, program(), *arguments, options=options),
+    def __init__(self, path, ranks, *arguments, options=(), before=()):
+        self.mark = path.folder
+        self.process = subprocess.Popen([*before, *mpirun_command(ranks, program(), *arguments, options=options)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         env={**os.environ, "CLEAVE_TEST_RUN": self.mark})
 
@@ -200,6 +200,80 @@ def lost(path):
     checks.report()
 
 
+class TwoHosts:
+    """The hosts alpha and beta: network namespaces with a cable between them, while the context lasts."""
+
+    def __init__(self, path):
+        self.names = {host: f"cleave-{os.getpid()}-{host}" for host in ("alpha", "beta")}
+        self.ssh = path("ssh")
+
+    def __enter__(self):
+        ends = {host: f"c{os.getpid()}{host[0]}" for host in self.names}
+        made = self.ip("link", "add", ends["alpha"], "type", "veth", "peer", "name", ends["beta"])
+        for number, (host, name) in enumerate(self.names.items(), 1):
+            made = made and self.ip("netns", "add", name) and self.ip("link", "set", ends[host], "netns", name) and \
+                self.ip("-n", name, "addr", "add", f"10.99.0.{number}/24", "dev", ends[host]) and \
+                self.ip("-n", name, "link", "set", "lo", "up") and self.ip("-n", name, "link", "set", ends[host], "up")
+            os.makedirs(f"/etc/netns/{name}", exist_ok=True)
+            with open(f"/etc/netns/{name}/hosts", "w", encoding="utf-8") as file:
+                file.write("127.0.0.1 localhost\n10.99.0.1 alpha\n10.99.0.2 beta\n")
+        with open(self.ssh, "w", encoding="utf-8") as file:
+            file.write(f"""#!/bin/sh
+while [ "${{1#-}}" != "$1" ]; do shift; done
+host=$1
+shift
+exec ip netns exec cleave-{os.getpid()}-$host unshare --uts sh -c "hostname $host; $*"
+""")
+        os.chmod(self.ssh, 0o700)
+        return self if made else skip("network namespaces cannot be made here")
+
+    def __exit__(self, *_):
+        for name in self.names.values():
+            self.ip("netns", "del", name)
+            shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
+
+    @staticmethod
+    def ip(*words):
+        return subprocess.run(["ip", *words], capture_output=True, check=False).returncode == 0
+
+    def before(self):
+        """What starts mpirun on alpha."""
+        return ["ip", "netns", "exec", self.names["alpha"], "unshare", "--uts", "sh", "-c",
+                'hostname alpha; exec "$0" "$@"']
+
+    def options(self):
+        return ["--host", "alpha:2,beta:2", "--mca", "plm_rsh_agent", self.ssh]
+
+
+def hosts(path):
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        skip("network namespaces cannot be made here")
+    checks, data = Checks(), path.data(320)
+    with open(path("hosts.yaml"), "w", encoding="utf-8") as file:
+        file.write(HOSTS)
+    options = ["--machine", path("hosts.yaml"), "--strategy", "single", *MOMENTUM]
+    with TwoHosts(path) as two:
+        for sync in ("ssp:0", "ssp:2", "local:3"):
+            plan = compile_plan(lenet(path), path("h.plan"), *options, "--sync", sync)
+            train = ["train", plan, *data, "--epochs", "2"]
+            result = mpirun(4, *train, "--record", path("record"), "--export", path("a.npz"), options=two.options(),
+                            before=two.before())
+            checks.add(result.code == 0, f"{sync} on two hosts", result)
+            result = cleave(*train, "--replay", path("record"), "--export", path("b.npz"))
+            checks.add(result.code == 0 and not differing(path("a.npz"), path("b.npz")), "has the bits of one process", result)
+        plan = compile_plan(path("lenet.onnx"), path("h.plan"), *options, "--sync", "ssp:2")
+        folder = path("g")
+        run_ = Ranks(path, 4, "train", plan, *data, "--steps", "600", "--checkpoint", folder, "--lost-replica", "go-on",
+                     options=two.options(), before=two.before())
+        await_steps(folder)
+        killed = run_.kill(3, signal.SIGKILL)
+        result = run_.end(120)
+        checks.add(killed and steps_of(folder)[-1] == 600 and
+                   'on rank 3 is gone: rank 3 on host "beta" is lost: signal 9' in result.errors,
+                   "the others go on without a rank of the other host", result)
+    checks.report()
+
+
 def refused(path):
     checks, data = Checks(), path.data(64)
     lenet(path)
@@ -229,7 +303,7 @@ def main():
     if not shutil.which("mpirun"):
         skip("there is no mpirun")
     with tempfile.TemporaryDirectory() as folder:
-        {"same": same, "lost": lost, "refused": refused}[sys.argv[1]](Folder(folder))
+        {"same": same, "lost": lost, "hosts": hosts, "refused": refused}[sys.argv[1]](Folder(folder))
 
 
 if __name__ == "__main__":

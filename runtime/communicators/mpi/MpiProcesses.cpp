@@ -28,6 +28,9 @@ public:
     compareClocks();
   }
   ~MpiProcesses() override {
+    // Both wait for all processes where these are on several hosts.
+    if (isSomebodyGone)
+      return;
     MPI_Comm_free(&control);
     MPI_Finalize();
   }

@@ -26,6 +26,8 @@ public:
   Expected<std::vector<ReplicaOutcome>> run(const ReplicaWork &work) override;
   const Gifts &gifts() const override { return given; }
   Expected<std::vector<NamedTensor>> ownState() override;
+  /// Whether its process is gone.
+  bool isGone() const { return isLost; }
   /// Its process has nothing more to do for it. Call it once, last.
   void end(const ReplicaEnd &how);
 

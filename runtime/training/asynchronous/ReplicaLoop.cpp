@@ -8,6 +8,7 @@
 #include "runtime/watch/Logbook.h"
 
 #include <algorithm>
+#include <csignal>
 #include <thread>
 
 namespace cleave::runtime {
@@ -75,14 +76,19 @@ Error ReplicaLoop::prepareForLosses() {
   for (RemoteReplica *replica : remote)
     if (Error error = replica->rememberState())
       return Error(error.status(), replica->text() + " " + error.message(), error.node());
-  if (Logbook *book = Logbook::own())
+  if (Logbook *book = Logbook::own(); book && !remote.empty()) {
+    // What MPI writes to a connection that has ended must not end this process.
+    std::signal(SIGPIPE, SIG_IGN);
     book->setGoesOn(true);
+  }
   return Error::success();
 }
 
-void ReplicaLoop::end(const ReplicaEnd &how) {
+bool ReplicaLoop::end(int code) {
+  bool isSomebodyGone = std::ranges::any_of(remote, &RemoteReplica::isGone);
   for (RemoteReplica *replica : remote)
-    replica->end(how);
+    replica->end({code, isSomebodyGone ? 1u : 0u});
+  return isSomebodyGone;
 }
 
 Error ReplicaLoop::settle() { return keeper->stepsSinceExchange() == 0 ? Error::success() : runRound({}, 0, 0); }

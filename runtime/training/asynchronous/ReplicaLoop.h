@@ -28,8 +28,8 @@ public:
   Error create(ParameterSource &parameters, std::span<const NamedTensor> restored, uint64_t seed);
   /// Prepares for the loss of other processes, which must be serving (ReplicaServer.h), where the options say so.
   Error prepareForLosses();
-  /// Ends them. Call it once, last.
-  void end(const ReplicaEnd &how);
+  /// Ends them, with the exit code of all. Whether one of them is gone. Call it once, last.
+  bool end(int code);
   /// What replicas keep for themselves, as dropout's counters or with local steps the optimizer's state: "replica2/"
   /// and the parameter's name. No step may be in flight.
   Expected<std::vector<NamedTensor>> ownState() const;

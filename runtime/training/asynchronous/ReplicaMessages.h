@@ -11,9 +11,10 @@
 
 namespace cleave::runtime {
 
-/// How the run has ended: what its processes exit with, and the signal that asked for it or 0.
+/// How the run has ended.
 struct ReplicaEnd {
-  int32_t code = 0, signal = 0;
+  int32_t code = 0;          ///< what its processes exit with
+  uint32_t somebodyGone = 0; ///< whether (1) it has gone on without one of them
 };
 
 struct ReplicaRequest {
