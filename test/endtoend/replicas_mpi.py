@@ -18,6 +18,8 @@ from cleave_process import REJECTED, UNSUPPORTED, USAGE, Checks, Result, cleave,
 from replicas import WAYS, Folder, compile_plan, differing, random_model
 from train_lenet import run
 
+import numpy
+
 LOST = 7
 
 # Two hosts of two devices each.
@@ -172,11 +174,11 @@ def lost(path):
     # Where the others go on they do its batches: the run has all its steps, and says who is missing.
     for options, ranks in (([], 4), (["--enable-recovery"], 2)):
         folder = path(f"g{ranks}")
-        run = Ranks(path, ranks, *train, "--epochs", "60", "--checkpoint", folder, "--lost-replica", "go-on", "--json",
-                    path("g.json"), "--record", path("g.record"), "--export", path("g.npz"), options=options)
+        group = Ranks(path, ranks, *train, "--epochs", "60", "--checkpoint", folder, "--lost-replica", "go-on", "--json",
+                      path("g.json"), "--record", path("g.record"), "--export", path("g.npz"), options=options)
         await_steps(folder)
-        killed = run.kill(1, signal.SIGKILL)
-        result = run.end()
+        killed = group.kill(1, signal.SIGKILL)
+        result = group.end()
         answer = json.load(open(path("g.json"), encoding="utf-8"))
         # Open MPI's mpirun says by its code that a process has not ended as MPI wants it, unless it is told not to care.
         checks.add(killed and (result.code == 0 or not options) and answer["steps_done"] == 600 and
@@ -188,6 +190,30 @@ def lost(path):
         checks.add(result.code == 0 and not differing(path("g.npz"), path("h.npz")), "which is repeated", result)
         result = mpirun(ranks, *train, "--epochs", "61", "--checkpoint", folder, "--resume")
         checks.add(result.code == 0, "and a new run goes on with all", result)
+    # What a lost one kept for itself, as dropout's counters, stays in checkpoints as it was last. A process that is stopped is
+    # as good as gone.
+    run([], "zoo", "gpt", "--batch", "32", "--layers", "1", "--hidden", "32", "--heads", "2", "--sequence", "8", "--vocabulary",
+        "20", "--dropout", "1", "-o", path("gpt.onnx"))
+    numbers = numpy.random.default_rng(1)
+    for name in ("gx.npy", "gl.npy"):
+        numpy.save(path(name), numbers.integers(0, 20, (320, 8)))
+    text = ["--data", f"@0={path('gx.npy')}", "--data", f"labels={path('gl.npy')}"]
+    plan = compile_plan(path("gpt.onnx"), path("g.plan"), *FOUR, "--sync", "ssp:2")
+    folder = path("gpt")
+    ranks = Ranks(path, 4, "train", plan, *text, "--steps", "600", "--checkpoint", folder, "--lost-replica", "go-on",
+                  "--rank-timeout", "2", options=["--enable-recovery"])
+    await_steps(folder)
+    stopped = ranks.kill(2, signal.SIGSTOP)
+    result = ranks.end()
+    checks.add(stopped and result.code == 0 and "replica 2 (cpu2) on rank 2 is gone: rank 2 has been stopped" in result.errors,
+               "the others go on without a process that is stopped", result)
+    with open(os.path.join(folder, "step-600", "manifest"), encoding="utf-8") as file:
+        kept = [line.split()[-1] for line in file if " replica" in line]
+    own = {replica: [name.partition("/")[2] for name in kept if name.startswith(f"replica{replica}/")] for replica in range(4)}
+    checks.add(len(own[2]) > 0 and all(names == own[2] for names in own.values()), "whose own state is kept", result)
+    result = mpirun(2, "train", plan, *text, "--steps", "610", "--checkpoint", folder, "--resume")
+    checks.add(result.code == 0, "and goes on", result)
+    plan = path("a.plan")
     # A signal to any of the processes ends all between steps, with a checkpoint.
     for rank in (0, 2):
         folder = path(f"s{rank}")
@@ -263,11 +289,11 @@ def hosts(path):
             checks.add(result.code == 0 and not differing(path("a.npz"), path("b.npz")), "has the bits of one process", result)
         plan = compile_plan(path("lenet.onnx"), path("h.plan"), *options, "--sync", "ssp:2")
         folder = path("g")
-        run_ = Ranks(path, 4, "train", plan, *data, "--steps", "600", "--checkpoint", folder, "--lost-replica", "go-on",
-                     options=two.options(), before=two.before())
+        group = Ranks(path, 4, "train", plan, *data, "--steps", "600", "--checkpoint", folder, "--lost-replica", "go-on",
+                      options=two.options(), before=two.before())
         await_steps(folder)
-        killed = run_.kill(3, signal.SIGKILL)
-        result = run_.end(120)
+        killed = group.kill(3, signal.SIGKILL)
+        result = group.end(120)
         checks.add(killed and steps_of(folder)[-1] == 600 and
                    'on rank 3 is gone: rank 3 on host "beta" is lost: signal 9' in result.errors,
                    "the others go on without a rank of the other host", result)
