@@ -9,13 +9,12 @@
 import collections
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import numpy
 
-from cleave_process import DONE, REPOSITORY, Result, cleave, program, report
+from cleave_process import DONE, REPOSITORY, cleave, mpirun, report
 
 # `name` is a model of the zoo, `sizes` its options, `how` the flags by which it is placed (a placement file is one of
 # examples/), `devices` how many share it, `more` further flags, of the reference, too.
@@ -67,7 +66,7 @@ CASES = [
     Case("mixtral", MIXTRAL, ["--strategy", "data", "--degrees", "data=2"], 2),
     Case("mixtral", MIXTRAL, {"*moe": "{ expert: x }"}, 3),
     Case("mixtral", MIXTRAL, {"*moe": "{ batch: x }"}, 3, ["--expert-capacity", "5"]),
-    Case("mixtral", MIXTRAL, {"*": "{ m0: x }", "*moe": "{ batch: x }"}, 3, ["--expert-capacity", "1.25"]),
+    Case("mixtral", MIXTRAL, {"*/query": "{ batch: x }", "*moe": "{ batch: x }"}, 3, ["--expert-capacity", "1.25"]),
     Case("gpt", GPT, {"*": "{ m: x }"}, 2),
 ]
 
