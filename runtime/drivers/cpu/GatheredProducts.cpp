@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Rows are sorted by their matrix (counting sort, so that equal ones keep their order), copied next to each other, a
-// block at a time, and multiplied at once.
+// block at a time, and multiplied at once. Threads take a block, or a sum, each where there are enough of them.
 
 #include "runtime/drivers/cpu/GatheredProducts.h"
 
@@ -9,7 +9,10 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <omp.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 
@@ -80,12 +83,14 @@ const float *gathered(const float *from, const Rows &rows, Chosen chosen, float 
   return block;
 }
 
-/// What both products have in common: the rows of each matrix.
+/// What both products have in common: the rows of each matrix, and threads that take turns at them.
 class Product : public LibraryKernelInstance {
 public:
-  Product(const LibraryKernelDesc &desc, int64_t matrices)
-      : numRows(static_cast<int64_t>(*desc.inputs[2].elementCount())), numMatrices(matrices) {
+  /// `lanes`: how many blocks there is scratch for.
+  Product(const LibraryKernelDesc &desc, int64_t matrices, int64_t otherWidth, unsigned lanes)
+      : numRows(static_cast<int64_t>(*desc.inputs[2].elementCount())), numMatrices(matrices), lanes(lanes) {
     readRows(desc.inputs[0], desc.inputs[2], lhs);
+    laneFloats = static_cast<int64_t>(laneBytes(lhs.width, otherWidth) / sizeof(float));
   }
 
   /// Bytes in front of the blocks.
@@ -93,12 +98,19 @@ public:
     return alignedTo64(static_cast<uint64_t>(rows) * sizeof(int64_t)) +
            alignedTo64(static_cast<uint64_t>(matrices + 1) * sizeof(int64_t));
   }
+  /// Bytes of the rows of both operands, or of one and of the result, that a thread copies.
+  static uint64_t laneBytes(int64_t width, int64_t other) {
+    return alignedTo64(static_cast<uint64_t>(blockRows) * static_cast<uint64_t>(width + other) * sizeof(float));
+  }
 
 protected:
-  /// Sorts the rows, then calls `each(matrix, rows)` for blocks of them; those of no matrix are matrix -1.
-  template <typename Each> Error forEachBlock(const int64_t *indices, char *scratch, Each each) const {
+  /// Sorts the rows, then calls `each(matrix, rows, block)` for the rows of each matrix, at most `most` of them at
+  /// once; those of no matrix are matrix -1. With enough calls for all threads they are made side by side, and what
+  /// they call takes one thread; else one after the other.
+  template <typename Each> Error forEachMatrix(const int64_t *indices, char *scratch, int64_t most, const Each &each) {
     auto *order = reinterpret_cast<int64_t *>(scratch);
     auto *ends = reinterpret_cast<int64_t *>(scratch + alignedTo64(static_cast<uint64_t>(numRows) * sizeof(int64_t)));
+    auto *blocks = reinterpret_cast<float *>(scratch + orderBytes(numRows, numMatrices));
     // Bucket 0 is for rows without a matrix.
     auto bucketOf = [&](int64_t row) {
       int64_t index = indices[row];
@@ -110,32 +122,52 @@ protected:
     std::partial_sum(ends, ends + numMatrices + 1, ends);
     for (int64_t row = numRows; row-- > 0;)
       order[--ends[bucketOf(row)]] = row;
+    calls.clear();
     for (int64_t bucket = 0; bucket <= numMatrices; ++bucket) {
-      int64_t begin = ends[bucket], end = bucket == numMatrices ? numRows : ends[bucket + 1];
-      if (begin == end)
-        if (Error error = each(bucket - 1, Chosen{order, 0}, /*isFirst=*/true))
-          return error;
-      for (int64_t at = begin; at < end; at += blockRows)
-        if (Error error = each(bucket - 1, Chosen{order + at, std::min(blockRows, end - at)}, at == begin))
-          return error;
+      int64_t at = ends[bucket], end = bucket == numMatrices ? numRows : ends[bucket + 1];
+      do {
+        int64_t count = std::min(most, end - at);
+        calls.push_back({bucket - 1, {order + at, count}});
+        at += count;
+      } while (at < end);
     }
-    return Error::success();
-  }
-
-  static Error check(dnnl_status_t status) {
-    return status == dnnl_success
+    std::atomic<dnnl_status_t> failed{dnnl_success};
+    auto call = [&](size_t index, unsigned lane) {
+      dnnl_status_t status = each(calls[index].matrix, calls[index].chosen, blocks + lane * laneFloats);
+      if (status != dnnl_success)
+        failed = status;
+    };
+    if (lanes > 1 && calls.size() >= size_t(2) * lanes) {
+#pragma omp parallel for schedule(dynamic) num_threads(lanes)
+      for (size_t index = 0; index < calls.size(); ++index)
+        call(index, static_cast<unsigned>(omp_get_thread_num()));
+    } else {
+      for (size_t index = 0; index != calls.size(); ++index)
+        call(index, 0);
+    }
+    return failed == dnnl_success
                ? Error::success()
-               : makeError(Status::Failure, "onednn sgemm failed with status ", static_cast<int>(status));
+               : makeError(Status::Failure, "onednn sgemm failed with status ", static_cast<int>(failed.load()));
   }
 
   Rows lhs;
   int64_t numRows, numMatrices;
+
+private:
+  struct Call {
+    int64_t matrix;
+    Chosen chosen;
+  };
+  unsigned lanes;
+  int64_t laneFloats = 0;
+  std::vector<Call> calls;
 };
 
 class GatherProduct final : public Product {
 public:
-  explicit GatherProduct(const LibraryKernelDesc &desc)
-      : Product(desc, desc.inputs[1].shape[0]), isTransposed(transposed(desc)), columns(desc.outputs[0].shape.back()) {}
+  GatherProduct(const LibraryKernelDesc &desc, unsigned lanes)
+      : Product(desc, desc.inputs[1].shape[0], desc.outputs[0].shape.back(), lanes), isTransposed(transposed(desc)),
+        columns(desc.outputs[0].shape.back()) {}
 
   static bool transposed(const LibraryKernelDesc &desc) {
     auto found = desc.ints.find("transposed");
@@ -145,33 +177,32 @@ public:
   Error run(void *const *arguments) override {
     auto *rows = static_cast<const float *>(arguments[0]), *matrices = static_cast<const float *>(arguments[1]);
     auto *result = static_cast<float *>(arguments[3]);
-    auto *scratch = static_cast<char *>(arguments[4]);
-    auto *block = reinterpret_cast<float *>(scratch + orderBytes(numRows, numMatrices));
-    float *products = block + blockRows * lhs.width;
     int64_t depth = lhs.width;
-    return forEachBlock(static_cast<const int64_t *>(arguments[2]), scratch,
-                        [&](int64_t matrix, Chosen chosen, bool) -> Error {
-                          if (chosen.count == 0)
-                            return Error::success();
-                          auto rowBytes = static_cast<size_t>(columns) * sizeof(float);
-                          if (matrix < 0) {
-                            for (int64_t i = 0; i < chosen.count; ++i)
-                              std::memset(result + chosen.rows[i] * columns, 0, rowBytes);
-                            return Error::success();
-                          }
-                          const float *left = gathered(rows, lhs, chosen, block);
-                          bool isDense = chosen.rows[chosen.count - 1] == chosen.rows[0] + chosen.count - 1;
-                          float *into = isDense ? result + chosen.rows[0] * columns : products;
-                          dnnl_status_t status = dnnl_sgemm('N', isTransposed ? 'T' : 'N', chosen.count, columns, depth,
-                                                            1.0f, left, depth, matrices + matrix * depth * columns,
-                                                            isTransposed ? depth : columns, 0.0f, into, columns);
-                          if (status != dnnl_success || isDense)
-                            return check(status);
+    auto rowBytes = static_cast<size_t>(columns) * sizeof(float);
+    auto multiply = [&](int64_t matrix, Chosen chosen, float *block) -> dnnl_status_t {
+      if (chosen.count == 0)
+        return dnnl_success;
+      if (matrix < 0) {
+        for (int64_t i = 0; i < chosen.count; ++i)
+          std::memset(result + chosen.rows[i] * columns, 0, rowBytes);
+        return dnnl_success;
+      }
+      float *products = block + blockRows * depth;
+      const float *left = gathered(rows, lhs, chosen, block);
+      bool isDense = chosen.rows[chosen.count - 1] == chosen.rows[0] + chosen.count - 1;
+      float *into = isDense ? result + chosen.rows[0] * columns : products;
+      dnnl_status_t status =
+          dnnl_sgemm('N', isTransposed ? 'T' : 'N', chosen.count, columns, depth, 1.0f, left, depth,
+                     matrices + matrix * depth * columns, isTransposed ? depth : columns, 0.0f, into, columns);
+      if (status != dnnl_success || isDense)
+        return status;
 #pragma omp parallel for
-                          for (int64_t i = 0; i < chosen.count; ++i)
-                            std::memcpy(result + chosen.rows[i] * columns, products + i * columns, rowBytes);
-                          return Error::success();
-                        });
+      for (int64_t i = 0; i < chosen.count; ++i)
+        std::memcpy(result + chosen.rows[i] * columns, products + i * columns, rowBytes);
+      return dnnl_success;
+    };
+    return forEachMatrix(static_cast<const int64_t *>(arguments[2]), static_cast<char *>(arguments[4]), blockRows,
+                         multiply);
   }
 
 private:
@@ -181,31 +212,34 @@ private:
 
 class ScatterProduct final : public Product {
 public:
-  explicit ScatterProduct(const LibraryKernelDesc &desc) : Product(desc, desc.outputs[0].shape[0]) {
+  ScatterProduct(const LibraryKernelDesc &desc, unsigned lanes)
+      : Product(desc, desc.outputs[0].shape[0], desc.inputs[1].shape.back(), lanes) {
     readRows(desc.inputs[1], desc.inputs[2], rhs);
   }
 
   Error run(void *const *arguments) override {
     auto *left = static_cast<const float *>(arguments[0]), *right = static_cast<const float *>(arguments[1]);
     auto *result = static_cast<float *>(arguments[3]);
-    auto *scratch = static_cast<char *>(arguments[4]);
-    auto *leftBlock = reinterpret_cast<float *>(scratch + orderBytes(numRows, numMatrices));
-    float *rightBlock = leftBlock + blockRows * lhs.width;
     int64_t size = lhs.width * rhs.width;
-    return forEachBlock(static_cast<const int64_t *>(arguments[2]), scratch,
-                        [&](int64_t matrix, Chosen chosen, bool isFirst) -> Error {
-                          if (matrix < 0)
-                            return Error::success();
-                          float *sum = result + matrix * size;
-                          if (chosen.count == 0) {
-                            std::memset(sum, 0, static_cast<size_t>(size) * sizeof(float));
-                            return Error::success();
-                          }
-                          const float *a = gathered(left, lhs, chosen, leftBlock);
-                          const float *b = gathered(right, rhs, chosen, rightBlock);
-                          return check(dnnl_sgemm('T', 'N', lhs.width, rhs.width, chosen.count, 1.0f, a, lhs.width, b,
-                                                  rhs.width, isFirst ? 0.0f : 1.0f, sum, rhs.width));
-                        });
+    auto sumUp = [&](int64_t matrix, Chosen chosen, float *block) -> dnnl_status_t {
+      if (matrix < 0)
+        return dnnl_success;
+      float *sum = result + matrix * size;
+      if (chosen.count == 0)
+        std::memset(sum, 0, static_cast<size_t>(size) * sizeof(float));
+      for (int64_t at = 0; at < chosen.count; at += blockRows) {
+        Chosen some = {chosen.rows + at, std::min(blockRows, chosen.count - at)};
+        const float *a = gathered(left, lhs, some, block);
+        const float *b = gathered(right, rhs, some, block + blockRows * lhs.width);
+        dnnl_status_t status = dnnl_sgemm('T', 'N', lhs.width, rhs.width, some.count, 1.0f, a, lhs.width, b, rhs.width,
+                                          at == 0 ? 0.0f : 1.0f, sum, rhs.width);
+        if (status != dnnl_success)
+          return status;
+      }
+      return dnnl_success;
+    };
+    // All rows of a matrix at once: they add to one sum.
+    return forEachMatrix(static_cast<const int64_t *>(arguments[2]), static_cast<char *>(arguments[4]), numRows, sumUp);
   }
 
 private:
@@ -218,7 +252,7 @@ bool isGather(const LibraryKernelDesc &desc) { return desc.operation == "gather_
 
 bool isGatheredProduct(const LibraryKernelDesc &desc) { return isGather(desc) || desc.operation == "scatter_matmul"; }
 
-Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc) {
+Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc, unsigned threads) {
   auto refuse = [&](Status status, std::string_view expected) {
     return makeError(status, "onednn kernel ", desc.text(), ": expects ", expected);
   };
@@ -244,13 +278,17 @@ Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc) {
   if (matrices.shape[1] != depth || matrices.shape[2] != columns)
     return refuse(Status::Rejected, "matrices that take the rows of one operand to those of the other");
   return Product::orderBytes(static_cast<int64_t>(*indices.elementCount()), matrices.shape[0]) +
-         static_cast<uint64_t>(blockRows) * static_cast<uint64_t>(depth + columns) * sizeof(float);
+         threads * Product::laneBytes(depth, columns);
 }
 
-std::unique_ptr<LibraryKernelInstance> makeGatheredProduct(const LibraryKernelDesc &desc) {
+std::unique_ptr<LibraryKernelInstance> makeGatheredProduct(const LibraryKernelDesc &desc, unsigned threads) {
+  // A plan for fewer threads has scratch for these.
+  uint64_t without = *gatheredProductScratch(desc, 0), lane = *gatheredProductScratch(desc, 1) - without;
+  uint64_t fitting = lane == 0 ? threads : (desc.scratchBytes - without) / lane;
+  auto lanes = static_cast<unsigned>(std::min<uint64_t>(fitting, threads));
   if (isGather(desc))
-    return std::make_unique<GatherProduct>(desc);
-  return std::make_unique<ScatterProduct>(desc);
+    return std::make_unique<GatherProduct>(desc, lanes);
+  return std::make_unique<ScatterProduct>(desc, lanes);
 }
 
 } // namespace cleave::runtime::onednn

@@ -13,12 +13,13 @@ namespace cleave::runtime::onednn {
 /// Whether a description is of such a product ("gather_matmul", "scatter_matmul").
 bool isGatheredProduct(const LibraryKernelDesc &desc);
 
-/// The bytes of scratch of one; Status::Unsupported for elements other than float32 and indices other than int64,
-/// Status::Rejected for shapes that do not fit.
-Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc);
+/// The bytes of scratch of one on so many threads; Status::Unsupported for elements other than float32 and indices
+/// other than int64, Status::Rejected for shapes that do not fit.
+Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc, unsigned threads);
 
-/// The kernel of a description that gatheredProductScratch takes. oneDNN's calls use the calling thread's team.
-std::unique_ptr<LibraryKernelInstance> makeGatheredProduct(const LibraryKernelDesc &desc);
+/// The kernel of a description that gatheredProductScratch takes, with scratch for one thread at least. Runs on the
+/// calling thread's team, of as many threads as there are, on `threads` of them at most.
+std::unique_ptr<LibraryKernelInstance> makeGatheredProduct(const LibraryKernelDesc &desc, unsigned threads);
 
 } // namespace cleave::runtime::onednn
 

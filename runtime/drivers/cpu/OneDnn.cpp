@@ -217,12 +217,13 @@ public:
     TeamSize team(std::max(threads, 1u));
     using Result = Expected<std::unique_ptr<LibraryKernelInstance>>;
     if (isGatheredProduct(desc)) {
-      Expected<uint64_t> scratch = gatheredProductScratch(desc);
+      Expected<uint64_t> scratch = gatheredProductScratch(desc, 1);
       if (!scratch)
         return scratch.error();
       if (Error error = checkScratch(*scratch, desc, threads))
         return error;
-      return std::unique_ptr<LibraryKernelInstance>(new OnTeam(makeGatheredProduct(desc), std::max(threads, 1u)));
+      return std::unique_ptr<LibraryKernelInstance>(
+          new OnTeam(makeGatheredProduct(desc, std::max(threads, 1u)), std::max(threads, 1u)));
     }
     return guarded(desc, [&]() -> Result {
       LibraryKernelQuery query{desc, {}, {}};
@@ -269,7 +270,7 @@ public:
 
   Expected<LibraryChoice> choose(const LibraryKernelQuery &query, unsigned threads) const override {
     if (isGatheredProduct(query.desc))
-      return chooseGathered(query.desc);
+      return chooseGathered(query.desc, std::max(threads, 1u));
     TeamSize team(std::max(threads, 1u));
     return guarded(query.desc, [&]() -> Expected<LibraryChoice> {
       // oneDNN 2.6 computes the second of two elementwise post operations with the constants of the first.
@@ -296,8 +297,8 @@ public:
 
 private:
   /// Everything is dense.
-  static Expected<LibraryChoice> chooseGathered(const LibraryKernelDesc &desc) {
-    Expected<uint64_t> scratch = gatheredProductScratch(desc);
+  static Expected<LibraryChoice> chooseGathered(const LibraryKernelDesc &desc, unsigned threads) {
+    Expected<uint64_t> scratch = gatheredProductScratch(desc, threads);
     if (!scratch)
       return scratch.error();
     LibraryChoice choice{desc, {}, {}};
