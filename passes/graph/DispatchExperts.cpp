@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Brings the rows of each matrix of gathered products together: every group of rows (a sample) has so many places for
-// each matrix, and rows that find none are dropped. Products become one batch of products a matrix, and where matrices
-// are on devices of their own, what goes there and comes back are exchanges of all with all. Source: Lepikhin et al.,
-// GShard, 2020.
+// Brings the rows of each matrix of gathered products together: every group of rows (a sample) has a number of places
+// for each matrix, its capacity, and rows that find none are dropped. Products become one batch of products a matrix,
+// and where matrices are on devices of their own, what goes there and comes back are exchanges of all with all. Source:
+// Lepikhin et al., GShard, 2020.
 //
 //   rows S x k of a sample -> places E x capacity of a sample -> E x samples x capacity -> and back
 
@@ -199,8 +199,9 @@ void Mixture::findPlaces(NodeBuilder &b) {
   Value place = b.make<dfg::AddOp>(b.make<dfg::MulOp>(flat, b.index(capacity)), position);
   place = b.make<dfg::SelectOp>(has, place, b.index(places));
   Value none = b.broadcast(b.index(-1), {groups, places});
-  Value row = b.make<dfg::ScatterElementsOp>(none, place, b.make<dfg::IotaOp>(b.indexType({groups, numRows}), 1), 1,
-                                             dfg::ReduceKindAttr());
+  // Made once for all samples, which shows that none depends on its place in the batch.
+  Value number = b.broadcast(b.make<dfg::IotaOp>(b.indexType({1, numRows}), 1), {groups, numRows});
+  Value row = b.make<dfg::ScatterElementsOp>(none, place, number, 1, dfg::ReduceKindAttr());
   placeOfRow = b.reshape(place, {groups, numRows, 1});
   hasPlace = b.reshape(has, {groups, numRows, 1});
   rowOfPlace = b.reshape(row, {groups, places, 1});

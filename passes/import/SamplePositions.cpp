@@ -65,12 +65,30 @@ std::optional<SamplePosition> SamplePositions::afterReshape(ArrayRef<int64_t> fr
   return std::nullopt;
 }
 
+/// Whether known elements are the same for each sample. Large ones are not looked through.
+static bool isUniformAlong(DenseElementsAttr elements, SamplePosition position, int64_t samples) {
+  constexpr int64_t mostElements = 1 << 20;
+  if (elements.isSplat())
+    return true;
+  ArrayRef<int64_t> shape = elements.getType().getShape();
+  int64_t count = elements.getNumElements();
+  if (count > mostElements || shape[position.dim] % (position.outer * samples) != 0)
+    return false;
+  int64_t behind = llvm::product_of(shape.drop_front(position.dim + 1));
+  int64_t inner = shape[position.dim] / (position.outer * samples) * behind;
+  auto values = elements.value_begin<Attribute>();
+  for (int64_t at = 0; at < count; ++at)
+    if (int64_t sample = at / inner % samples; sample != 0 && *(values + at) != *(values + (at - sample * inner)))
+      return false;
+  return true;
+}
+
 bool SamplePositions::isUniform(Value value, SamplePosition position) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
   if (DenseElementsAttr elements; matchPattern(op, m_Constant(&elements)))
-    return elements.isSplat();
+    return isUniformAlong(elements, position, samples);
   auto [entry, isNew] = uniform.try_emplace({value.getAsOpaquePointer(), position.dim, position.outer}, false);
   if (!isNew)
     return entry->second;

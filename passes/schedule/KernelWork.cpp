@@ -77,7 +77,9 @@ double matmulFlops(const KernelSignature &signature, DictionaryAttr) {
 /// The part of the rows whose matrix is here.
 double partHere(int64_t matrices, DictionaryAttr parameters) {
   auto total = parameters.getAs<DenseI64ArrayAttr>("total");
-  return total ? std::min(1.0, static_cast<double>(matrices) / static_cast<double>(std::max<int64_t>(total[0], 1))) : 1;
+  if (!total || total.empty() || total[0] < 1)
+    return 1;
+  return std::min(1.0, static_cast<double>(matrices) / static_cast<double>(total[0]));
 }
 double gatherFlops(const KernelSignature &signature, DictionaryAttr parameters) {
   ArrayRef<int64_t> matrices = signature.inputs[1].getShape();
@@ -86,7 +88,7 @@ double gatherFlops(const KernelSignature &signature, DictionaryAttr parameters) 
 double scatterFlops(const KernelSignature &signature, DictionaryAttr parameters) {
   ArrayRef<int64_t> matrices = signature.outputs[0].getShape();
   double perMatrix = static_cast<double>(matrices[1]) * static_cast<double>(matrices[2]);
-  return 2 * elements(signature.inputs[2]) * perMatrix * partHere(matrices.front(), parameters);
+  return 2 * elements(signature.inputs.back()) * perMatrix * partHere(matrices.front(), parameters);
 }
 double innerProductFlops(const KernelSignature &signature, DictionaryAttr) {
   ArrayRef<int64_t> shape = signature.inputs[0].getShape();

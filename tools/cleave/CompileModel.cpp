@@ -157,6 +157,9 @@ Error ModelCompiler::import() {
 Error ModelCompiler::simplify() {
   GraphOptions options;
   options.expertCapacity = request.target.expertCapacity;
+  if (options.expertCapacity > 0 && graphOf(*module).getBody().getOps<dfg::GatherDotOp>().empty())
+    return makeError(Status::Usage, "--expert-capacity expects a model with mixtures of experts, nodes MoE or QMoE of ",
+                     "com.microsoft; got one without");
   if (Error error = runStage("graph", [&](OpPassManager &manager) { buildGraphPipeline(manager, options); }))
     return error;
   if (Error error = addOutputs(*module, request.extraOutputs))

@@ -217,8 +217,8 @@ private:
   bool mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches, bool isWhole) const;
   /// The same, of the grids that no other one includes.
   bool bounds(unsigned kind, unsigned devices, const Shape &shape, int64_t microbatches) const;
-  bool needsSequences(unsigned hostSize) const;
-  void addSequenceShapes(std::vector<Shape> &list, unsigned devices, unsigned hostSize) const;
+  bool needsSequences(unsigned kind) const;
+  void addSequenceShapes(std::vector<Shape> &list, unsigned kind, unsigned devices) const;
   /// Whether one of its axes cuts positions in sequences, and nothing else.
   static bool cutsSequence(const Shape &shape);
   /// Whether the grid of a shape is one of all grids, on which axes cut anything.

@@ -69,7 +69,7 @@ const std::vector<Shape> &Searcher::shapesOf(unsigned kind, unsigned devices) {
       shape.sizes = {devices};
   }
   addPlainShapes(list);
-  addSequenceShapes(list, devices, hostSize);
+  addSequenceShapes(list, kind, devices);
   return list;
 }
 
@@ -129,23 +129,25 @@ void Searcher::addPlainShapes(std::vector<Shape> &list) const {
 /// Whether there are more devices than samples on a host each, or what products with weights make of one sample takes
 /// much of a host's memory: otherwise positions are cut for no use that the batch, weights and layers do not have, at a
 /// multiple of the time that a search takes.
-bool Searcher::needsSequences(unsigned hostSize) const {
+bool Searcher::needsSequences(unsigned kind) const {
   if (llvm::none_of(graph.operators, [](const Operator &op) { return op.sequence != none; }))
     return false;
-  double made = 0, limit = memoryOf(0);
+  double made = 0, hostSize = runs[kind].hostSize;
   for (const Operator &op : graph.operators)
     if (op.cost.costClass == CostClass::Contraction &&
         llvm::any_of(op.operands, [](const Operand &operand) { return operand.parameter != none; }))
       for (unsigned result : op.results)
         made += graph.tensors[result].bytes / static_cast<double>(graph.batch) * precision().activation;
-  return static_cast<double>(batch()) * hostSize < static_cast<double>(busy.size()) || made / hostSize > limit / 4;
+  return static_cast<double>(batch()) * hostSize < static_cast<double>(busy.size()) ||
+         made / hostSize > memoryOf(kind) / 4;
 }
 
 /// The batch in about as many parts as it has samples, then positions in sequences, then weights inside a host. With
 /// fewer parts of the batch than samples allow, positions would be cut for nothing.
-void Searcher::addSequenceShapes(std::vector<Shape> &list, unsigned devices, unsigned hostSize) const {
-  if (!needsSequences(hostSize))
+void Searcher::addSequenceShapes(std::vector<Shape> &list, unsigned kind, unsigned devices) const {
+  if (!needsSequences(kind))
     return;
+  unsigned hostSize = runs[kind].hostSize;
   for (unsigned inner = 1; inner < devices; ++inner) {
     if (devices % inner != 0 || (devices > hostSize && hostSize % inner != 0))
       continue;
