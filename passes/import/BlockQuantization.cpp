@@ -5,6 +5,7 @@
 
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
+#include "passes/import/QuantizationParts.h"
 
 using namespace mlir;
 
@@ -25,13 +26,6 @@ private:
   LogicalResult readInputs();
   LogicalResult readZeros();
   FailureOr<HostTensor> read(unsigned index, int64_t count, StringRef what);
-  FailureOr<SmallVector<float>> readReals(unsigned index, StringRef what);
-  /// Number `index` of those that are packed into bytes from `first` on, low bits first.
-  unsigned unpack(const HostTensor &packed, int64_t first, int64_t index) const {
-    int64_t bit = index * bits;
-    unsigned byte = static_cast<unsigned char>(packed.data()[first + bit / 8]);
-    return (byte >> (bit % 8)) & ((1u << bits) - 1);
-  }
   HostTensor expand() const;
 
   NodeImporter &node;
@@ -72,25 +66,6 @@ FailureOr<HostTensor> QuantizedMatrix::read(unsigned index, int64_t count, Strin
   return node.known(*node.imported(index), "what the weights are");
 }
 
-FailureOr<SmallVector<float>> QuantizedMatrix::readReals(unsigned index, StringRef what) {
-  FailureOr<HostTensor> tensor = read(index, rows * blocks, what);
-  if (failed(tensor))
-    return failure();
-  if (tensor->getElementType().isF32())
-    return SmallVector<float>(tensor->as<float>());
-  SmallVector<float> numbers;
-  DenseElementsAttr elements = tensor->toAttribute();
-  auto values = elements.tryGetValues<APFloat>();
-  if (failed(values))
-    return FailureOr<SmallVector<float>>(node.error("expects " + what + " to be reals"));
-  for (APFloat value : *values) {
-    bool lossy = false;
-    value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lossy);
-    numbers.push_back(value.convertToFloat());
-  }
-  return numbers;
-}
-
 /// A zero point a block: packed as the weights are (the rows apart), given as reals, or in the middle of the range.
 LogicalResult QuantizedMatrix::readZeros() {
   if (!node.hasInput(3)) {
@@ -98,7 +73,7 @@ LogicalResult QuantizedMatrix::readZeros() {
     return success();
   }
   if (isa<FloatType>(node.type(3).getElementType())) {
-    FailureOr<SmallVector<float>> given = readReals(3, "zero points");
+    FailureOr<SmallVector<float>> given = knownReals(node, 3, rows * blocks, "zero points");
     if (failed(given))
       return failure();
     zeros = std::move(*given);
@@ -112,7 +87,7 @@ LogicalResult QuantizedMatrix::readZeros() {
     return node.error("expects zero points to be bytes or reals");
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t block = 0; block < blocks; ++block)
-      zeros.push_back(static_cast<float>(unpack(*given, row * rowBytes, block)));
+      zeros.push_back(static_cast<float>(packedNumber(*given, row * rowBytes, block, bits)));
   return success();
 }
 
@@ -126,7 +101,7 @@ LogicalResult QuantizedMatrix::readInputs() {
   if (!weights->getElementType().isInteger(8))
     return node.error("expects weights to be bytes");
   packed = *weights;
-  FailureOr<SmallVector<float>> factors = readReals(2, "scales");
+  FailureOr<SmallVector<float>> factors = knownReals(node, 2, rows * blocks, "scales");
   if (failed(factors) || failed(readZeros()))
     return failure();
   scales = std::move(*factors);
@@ -141,7 +116,7 @@ HostTensor QuantizedMatrix::expand() const {
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
       int64_t block = row * blocks + column / blockSize;
-      auto number = static_cast<float>(unpack(packed, block * blockBytes, column % blockSize));
+      auto number = static_cast<float>(packedNumber(packed, block * blockBytes, column % blockSize, bits));
       *result++ = (number - zeros[block]) * scales[block];
     }
   return tensor;

@@ -6,6 +6,7 @@
 
 #include "passes/import/NodeImporter.h"
 #include "passes/import/OperatorTable.h"
+#include "passes/import/QuantizationParts.h"
 
 #include <limits>
 
@@ -35,7 +36,6 @@ private:
   LogicalResult readSizes(StringRef unsupported);
   FailureOr<ExpertLayer> readLayer(unsigned weights, unsigned bias, int64_t units, int64_t inputs);
   FailureOr<ExpertLayer> readQuantized(const QuantizedInputs &inputs, StringRef name, int64_t units, int64_t columns);
-  FailureOr<SmallVector<float>> readScales(unsigned index, int64_t count);
   FailureOr<SmallVector<float>> readZeros(unsigned index, int64_t units, int64_t blocks, int64_t bits);
 
   void route(bool isNormalized);
@@ -182,32 +182,6 @@ ImportResults Mixture::buildReal() {
 
 //===-- QMoE --------------------------------------------------------------------------------------------------===//
 
-FailureOr<SmallVector<float>> Mixture::readScales(unsigned index, int64_t count) {
-  if (node.type(index).getNumElements() != count)
-    return FailureOr<SmallVector<float>>(node.error("expects " + Twine(count) + " scales as input " + Twine(index) +
-                                                    ", got " + Twine(node.type(index).getNumElements())));
-  FailureOr<HostTensor> scales = node.known(*node.imported(index), "what the weights are");
-  if (failed(scales))
-    return failure();
-  SmallVector<float> numbers;
-  auto values = scales->toAttribute().tryGetValues<APFloat>();
-  if (failed(values))
-    return FailureOr<SmallVector<float>>(node.error("expects scales of reals as input " + Twine(index)));
-  for (APFloat value : *values) {
-    bool lossy = false;
-    value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lossy);
-    numbers.push_back(value.convertToFloat());
-  }
-  return numbers;
-}
-
-/// Number `index` of those that are packed from byte `first` on, low bits first.
-static unsigned unpack(const HostTensor &packed, int64_t first, int64_t index, int64_t bits) {
-  int64_t bit = index * bits;
-  unsigned byte = static_cast<unsigned char>(packed.data()[first + bit / 8]);
-  return (byte >> (bit % 8)) & ((1u << bits) - 1);
-}
-
 /// A zero point for each block of each unit of an expert. They are packed along the blocks, or, where a unit is one
 /// block, along the units.
 FailureOr<SmallVector<float>> Mixture::readZeros(unsigned index, int64_t units, int64_t blocks, int64_t bits) {
@@ -226,7 +200,7 @@ FailureOr<SmallVector<float>> Mixture::readZeros(unsigned index, int64_t units, 
   SmallVector<float> zeros;
   for (int64_t line = 0; line < lines; ++line)
     for (int64_t i = 0; i < length; ++i)
-      zeros.push_back(static_cast<float>(unpack(*packed, line * lineBytes, i, bits)));
+      zeros.push_back(static_cast<float>(packedNumber(*packed, line * lineBytes, i, bits)));
   return zeros;
 }
 
@@ -239,7 +213,8 @@ FailureOr<ExpertLayer> Mixture::readQuantized(const QuantizedInputs &inputs, Str
     return FailureOr<ExpertLayer>(node.error("expects bytes of " + Twine(experts) + " x " + Twine(units) + " x " +
                                              Twine(rowBytes) + " as input " + Twine(inputs.weights)));
   FailureOr<HostTensor> packed = node.known(*node.imported(inputs.weights), "what the weights are");
-  FailureOr<SmallVector<float>> scales = readScales(inputs.scales, experts * units * blocks);
+  FailureOr<SmallVector<float>> scales =
+      knownReals(node, inputs.scales, experts * units * blocks, "scales of " + name.str());
   FailureOr<SmallVector<float>> zeros = readZeros(inputs.zeros, units, blocks, bits);
   if (failed(packed) || failed(scales) || failed(zeros))
     return failure();
@@ -250,8 +225,8 @@ FailureOr<ExpertLayer> Mixture::readQuantized(const QuantizedInputs &inputs, Str
   for (int64_t row = 0; row < experts * units; ++row)
     for (int64_t column = 0; column < columns; ++column) {
       int64_t block = row * blocks + (blockSize ? column / blockSize : 0);
-      *result++ =
-          (static_cast<float>(unpack(*packed, row * rowBytes, column, bits)) - (*zeros)[block]) * (*scales)[block];
+      *result++ = (static_cast<float>(packedNumber(*packed, row * rowBytes, column, bits)) - (*zeros)[block]) *
+                  (*scales)[block];
     }
   Value bias;
   if (node.hasInput(inputs.bias)) {

@@ -37,6 +37,35 @@ static LogicalResult checkScales(NodeImporter &node, unsigned index) {
   return success();
 }
 
+FailureOr<SmallVector<float>> knownReals(NodeImporter &node, unsigned index, int64_t count, StringRef what) {
+  using Numbers = FailureOr<SmallVector<float>>;
+  if (node.type(index).getNumElements() != count)
+    return Numbers(
+        node.error("expects " + Twine(count) + " " + what + ", got " + Twine(node.type(index).getNumElements())));
+  FailureOr<HostTensor> tensor = node.known(*node.imported(index), "what the weights are");
+  if (failed(tensor))
+    return failure();
+  if (tensor->getElementType().isF32())
+    return SmallVector<float>(tensor->as<float>());
+  SmallVector<float> numbers;
+  DenseElementsAttr elements = tensor->toAttribute();
+  auto values = elements.tryGetValues<APFloat>();
+  if (failed(values))
+    return Numbers(node.error("expects " + what + " to be reals"));
+  for (APFloat value : *values) {
+    bool lossy = false;
+    value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lossy);
+    numbers.push_back(value.convertToFloat());
+  }
+  return numbers;
+}
+
+unsigned packedNumber(const HostTensor &packed, int64_t first, int64_t index, int64_t bits) {
+  int64_t bit = index * bits;
+  unsigned byte = static_cast<unsigned char>(packed.data()[first + bit / 8]);
+  return (byte >> (bit % 8)) & ((1u << bits) - 1);
+}
+
 FailureOr<Value> alongAxis(NodeImporter &node, unsigned index, ArrayRef<int64_t> shape, int64_t axis) {
   if (failed(checkScales(node, index)))
     return failure();

@@ -24,6 +24,14 @@ llvm::FailureOr<mlir::Value> dequantized(NodeImporter &node, unsigned index, int
 /// `real` as integers of the type of the zero point (input `scale` + 1), by a scale (input `scale`) for all.
 ImportResults requantized(NodeImporter &node, mlir::Value real, unsigned scale);
 
+/// The elements of input `index` as float32: reals that must be known, `count` in number. `what` says in errors what
+/// they are ("scales").
+llvm::FailureOr<llvm::SmallVector<float>> knownReals(NodeImporter &node, unsigned index, int64_t count,
+                                                     llvm::StringRef what);
+
+/// Number `index` of those of `bits` bits that are packed into bytes from `first` on, low bits first.
+unsigned packedNumber(const HostTensor &packed, int64_t first, int64_t index, int64_t bits);
+
 /// Weights of 8 bits that are multiplied as integers (input `index`) become parameters of that type, however small they
 /// are. Training changes weights, so they are reals there.
 void keepWeights(NodeImporter &node, unsigned index);
