@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Messages between two processes of a run, besides those of a step's communications: of whoever tells another process
-// what to do, and waits for the answer.
+// Messages between two processes of a run, apart from the communication of steps: one process tells
+// another what to do, and waits for the answer.
 
 #ifndef CLEAVE_RUNTIME_MESSAGES_H
 #define CLEAVE_RUNTIME_MESSAGES_H

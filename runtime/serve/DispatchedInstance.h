@@ -36,7 +36,8 @@ public:
   bool isFree() const { return !isLost && running.size() < inFlight; }
   /// Samples a second, by predicted and corrected times.
   double capacity() const { return table.capacity() * inFlight; }
-  /// Samples a second where all batches are of the size; infinite where it has not run: nobody is late by a prediction.
+  /// Samples a second where all batches are of the size; infinite where it has not run, so that no request counts as
+  /// late by a guess.
   double measuredRate(size_t size) const;
   /// What a batch of the size takes, where that has been measured, else 0; nanoseconds.
   Time measuredTime(size_t size) const { return table.isMeasured(size) ? nanosecondsOf(table.seconds(size)) : 0; }
@@ -46,7 +47,7 @@ public:
   Time idleAt(Time now) const;
   /// When another batch can begin, by predicted and corrected times: `now` where it is free, and not before `now`.
   Time freeAt(Time now) const;
-  /// When another batch, of the smallest size for so many samples, would end.
+  /// When another batch, of the smallest size that holds `samples`, would end.
   Time endOf(uint64_t samples, Time now) const;
 
   /// The best policy for samples that arrive at `rate` a second, of which this instance does the part `share`. Kept

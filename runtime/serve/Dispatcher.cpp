@@ -40,7 +40,7 @@ Time Dispatcher::leastTime() const {
 }
 
 /// When a new request is over if what goes before it runs in batches of the fastest size, after what runs now: all
-/// instances take from it from when they are idle on. Without instances nobody knows: now.
+/// instances take from it from when they are idle on. Without instances that is not known: now.
 Time Dispatcher::expectedEnd(const Request &request, uint64_t samplesBefore) const {
   std::vector<std::pair<Time, const DispatchedInstance *>> idle;
   for (const DispatchedInstance &instance : instances)

@@ -60,7 +60,7 @@ class Clients:
             self.over.wait(0.01)
 
     def wait(self, answers):
-        """Until there are so many more answers."""
+        """Waits for further answers."""
         least = self.answered + answers
         self.until(lambda: self.answered >= least)
 

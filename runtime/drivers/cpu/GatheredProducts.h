@@ -13,7 +13,7 @@ namespace cleave::runtime::onednn {
 /// Whether a description is of such a product ("gather_matmul", "scatter_matmul").
 bool isGatheredProduct(const LibraryKernelDesc &desc);
 
-/// The bytes of scratch of one on so many threads; Status::Unsupported for elements other than float32 and indices
+/// The bytes of scratch of one on `threads` threads; Status::Unsupported for elements other than float32 and indices
 /// other than int64, Status::Rejected for shapes that do not fit.
 Expected<uint64_t> gatheredProductScratch(const LibraryKernelDesc &desc, unsigned threads);
 
