@@ -9,6 +9,7 @@
 
 #include "runtime/Comparison.h"
 #include "runtime/Verify.h"
+#include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/ReferencePlan.h"
 
@@ -39,7 +40,7 @@ constexpr Division divisions[] = {{"single", "host:1"}, {"data", "host:2"}};
 
 /// A model compiled for one division, and what runs it.
 struct Subject {
-  std::unique_ptr<tool::CompiledModel> compiled;
+  std::unique_ptr<CompiledModel> compiled;
   std::optional<runtime::Plan> plan;
 };
 
@@ -63,8 +64,8 @@ const char *nameOf(runtime::Status status) {
   }
 }
 
-tool::ModelOptions modelOptions(const std::string &file) {
-  tool::ModelOptions options;
+ModelOptions modelOptions(const std::string &file) {
+  ModelOptions options;
   options.model = file;
   // Loops and recurrent operators are unrolled: a few lines become any number of operators.
   options.limits.nodes = 2000;
@@ -72,15 +73,15 @@ tool::ModelOptions modelOptions(const std::string &file) {
 }
 
 runtime::Expected<Subject> compile(const std::string &file, const Division &division, bool noLibraries = false) {
-  tool::CompileRequest request;
+  CompileRequest request;
   request.model = modelOptions(file);
   request.target.machine = division.machine;
   request.target.strategy = division.strategy;
   request.target.noLibraries = noLibraries;
-  auto compiled = tool::compileModel(request);
+  auto compiled = compileModel(request, tool::console());
   if (!compiled)
     return compiled.error();
-  Subject subject{std::make_unique<tool::CompiledModel>(std::move(*compiled)), std::nullopt};
+  Subject subject{std::make_unique<CompiledModel>(std::move(*compiled)), std::nullopt};
   auto plan = openPlan(*subject.compiled);
   if (!plan)
     fail("the plan cannot be opened: " + plan.error().message());
@@ -210,7 +211,7 @@ private:
 
 Difference differenceOf(const Subject &subject, const std::vector<HostTensor> &inputs,
                         const std::vector<HostTensor> &expected) {
-  tool::WeightsSource parameters(subject.compiled->imported);
+  WeightsSource parameters(subject.compiled->imported);
   return compareOutputs((*subject.plan)->entries.front(), outputsOf(*subject.plan, parameters, inputs), expected);
 }
 

@@ -4,15 +4,16 @@
 // round ours runs first, then the peer in a process that ends before the next round, so that neither disturbs the
 // other. A result is the median over the rounds' medians. Or, with --collectives, how fast devices exchange.
 
+#include "compiler/CompileModel.h"
+#include "compiler/Figures.h"
+#include "compiler/PlanWeights.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/BenchSuite.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/CompileModel.h"
-#include "tools/cleave/Figures.h"
+#include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
-#include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/Predictions.h"
 #include "tools/cleave/TextTable.h"
 
@@ -65,7 +66,7 @@ public:
     request.target.reference = options.reference;
     request.target.noLibraries = options.noLibraries;
     request.inputs = &*files;
-    auto result = compileModel(request);
+    auto result = compileModel(request, console());
     if (!result)
       return result.error();
     compiled.emplace(std::move(*result));

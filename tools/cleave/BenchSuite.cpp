@@ -4,8 +4,8 @@
 
 #include "tools/cleave/BenchSuite.h"
 
+#include "compiler/Figures.h"
 #include "tools/cleave/ChildRun.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/ProgressBar.h"
 #include "tools/cleave/TextTable.h"

@@ -2,6 +2,9 @@
 //
 // `cleave calibrate`: makes a machine file that explains what was measured, of single operators or of whole steps.
 
+#include "compiler/Figures.h"
+#include "compiler/HostProfile.h"
+#include "compiler/PlanMachine.h"
 #include "passes/cost/Calibration.h"
 #include "passes/cost/MachineFile.h"
 #include "passes/cost/YamlValue.h"
@@ -9,10 +12,7 @@
 #include "tools/cleave/Command.h"
 #include "tools/cleave/DecisionCost.h"
 #include "tools/cleave/EntryChoice.h"
-#include "tools/cleave/Figures.h"
-#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
-#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/Verify.h"
@@ -87,7 +87,7 @@ Expected<double> predictOn(const MeasuredStep &step, const runtime::Entry &entry
   auto machine = machineOf(step.plan, path);
   if (!machine)
     return machine.error();
-  runtime::Profile profile = readHostProfile();
+  runtime::Profile profile = readHostProfile(console());
   std::unique_ptr<PlanCost> cost = costOf(*machine, step.plan, entry, profile);
   auto result = runtime::simulate(*step.plan, entry, *cost, {});
   if (!result)

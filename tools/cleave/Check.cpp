@@ -2,11 +2,12 @@
 //
 // `cleave check`: is a model valid, safe and supported, and what is in it?
 
+#include "compiler/Figures.h"
+#include "compiler/ModelReader.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/Figures.h"
-#include "tools/cleave/ModelReader.h"
-#include "tools/cleave/ModelWeights.h"
+#include "tools/cleave/ModelArguments.h"
+#include "tools/cleave/ModelExport.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/TextTable.h"
 
@@ -165,7 +166,7 @@ void addCheckCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App *command =
       app.add_subcommand("check", "Says whether a model is valid, safe and supported, and what it holds.");
-  options->model.addTo(*command);
+  addModelOptions(*command, options->model);
   addOutputOption(*command, "--json", options->json, "where the facts go as JSON");
   command->callback([options, &chosen] { chosen = [options] { return report(check(*options)); }; });
 }

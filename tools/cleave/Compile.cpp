@@ -2,11 +2,13 @@
 //
 // `cleave compile`: a model and a machine to a plan.
 
+#include "compiler/CompileModel.h"
+#include "compiler/Figures.h"
 #include "runtime/Printable.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/CompileModel.h"
-#include "tools/cleave/Figures.h"
+#include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/ModelArguments.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanSummary.h"
 #include "tools/cleave/Reproducer.h"
@@ -111,7 +113,7 @@ Error compile(const CompileOptions &options) {
       return error;
   CompileRequest request{options.model, options.target, nullptr, options.emitIr.empty() ? options.output : "",
                          options.emitIr};
-  auto compiled = compileModel(request);
+  auto compiled = compileModel(request, console());
   if (!compiled)
     return compiled.error();
   if (options.timing)
@@ -131,8 +133,8 @@ Error compile(const CompileOptions &options) {
 void addCompileCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<CompileOptions>();
   CLI::App *command = app.add_subcommand("compile", "Decides where every operator of a model runs and makes a plan.");
-  options->model.addTo(*command);
-  options->target.addTo(*command);
+  addModelOptions(*command, options->model);
+  addTargetOptions(*command, options->target);
   addOutputOption(*command, "-o,--output", options->output,
                   "the plan; its parameters go to PLAN.weights beside it, except those in files below its folder")
       ->type_name("PLAN");

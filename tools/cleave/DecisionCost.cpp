@@ -3,9 +3,10 @@
 // The plan has what was decided, and its settings what it was decided about; the model has the work.
 
 #include "tools/cleave/DecisionCost.h"
+#include "tools/cleave/Diagnostics.h"
 
-#include "tools/cleave/PlanMachine.h"
-#include "tools/cleave/PlanSettings.h"
+#include "compiler/PlanMachine.h"
+#include "compiler/PlanSettings.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -79,7 +80,7 @@ Expected<CompiledModel> costDecision(const runtime::Plan &plan, const runtime::E
   if (!entry.prediction->schedule.empty())
     request.target.schedule = entry.prediction->schedule;
   request.decision = &*decision;
-  auto compiled = compileModel(request);
+  auto compiled = compileModel(request, console());
   if (compiled)
     if (Error error = checkWork(*compiled, entry))
       return error;

@@ -5,7 +5,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_DECISIONCOST_H
 #define CLEAVE_TOOLS_CLEAVE_DECISIONCOST_H
 
-#include "tools/cleave/CompileModel.h"
+#include "compiler/CompileModel.h"
 #include "tools/cleave/Diagnostics.h"
 
 namespace cleave::tool {

@@ -6,7 +6,9 @@
 
 #include "dialects/dfg/Dfg.h"
 #include "runtime/Printable.h"
+#include "tools/cleave/Reproducer.h"
 
+#include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -39,10 +41,6 @@ int report(const Error &error) {
     printNote("at node \"" + error.node() + "\"");
   return static_cast<int>(error.status());
 }
-
-Error alreadyPrinted(Status status) { return Error(status, ""); }
-
-Error fromLlvm(Status status, llvm::Error error) { return Error(status, llvm::toString(std::move(error))); }
 
 /// "file:line:column: " where the location says so, else "".
 static std::string filePosition(Location location) {
@@ -78,6 +76,32 @@ static void print(Diagnostic &diagnostic) {
     printNote("at node \"" + node + "\"");
   for (Diagnostic &note : diagnostic.getNotes())
     print(note);
+}
+
+namespace {
+
+class Console : public Messages {
+public:
+  void diagnostic(Diagnostic &diagnostic) override { print(diagnostic); }
+  void warning(const std::string &text) override { printWarning(text); }
+  void note(const std::string &text) override { printNote(text); }
+  void progress(const std::string &line) override {
+    if (llvm::sys::Process::StandardErrIsDisplayed())
+      llvm::errs() << "\r\033[Ksearch: best so far " << line;
+  }
+  void endProgress() override {
+    if (llvm::sys::Process::StandardErrIsDisplayed())
+      llvm::errs() << "\r\033[K";
+  }
+  void reproducer(std::string text) override { keepReproducer(std::move(text)); }
+  void internalError(const std::string &message) override { reportInternalError(message); }
+};
+
+} // namespace
+
+Messages &console() {
+  static Console console;
+  return console;
 }
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext *context)

@@ -5,17 +5,11 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_DIAGNOSTICS_H
 #define CLEAVE_TOOLS_CLEAVE_DIAGNOSTICS_H
 
-#include "runtime/Error.h"
+#include "compiler/Messages.h"
 
 #include "mlir/IR/Diagnostics.h"
-#include "llvm/Support/Error.h"
 
 namespace cleave::tool {
-
-using runtime::Error;
-using runtime::Expected;
-using runtime::makeError;
-using runtime::Status;
 
 /// Prints "error: ...", coloured on a terminal unless NO_COLOR is set. The same for warnings and notes.
 void printError(const llvm::Twine &message);
@@ -26,11 +20,8 @@ void printNote(const llvm::Twine &message);
 /// been printed when it happened. Returns the exit code.
 int report(const Error &error);
 
-/// The failure of something that has printed its diagnostics itself.
-Error alreadyPrinted(Status status);
-
-/// Turns LLVM's error into ours.
-Error fromLlvm(Status status, llvm::Error error);
+/// Prints what a compilation says, and keeps its reproducer (Reproducer.h).
+Messages &console();
 
 /// Prints the diagnostics of a context while it lives, with the model's node or the place in the file.
 class DiagnosticPrinter : public mlir::ScopedDiagnosticHandler {

@@ -2,13 +2,13 @@
 //
 // `cleave explain`: shows a plan. Needs no compiler, and makes no MLIR context.
 
+#include "compiler/PlanMachine.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/EntryChoice.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/OutputFile.h"
-#include "tools/cleave/PlanMachine.h"
-#include "tools/cleave/ReplicaTimes.h"
+#include "tools/cleave/ReplicaReport.h"
 #include "tools/cleave/TextTable.h"
 
 #include "runtime/Verify.h"

@@ -2,9 +2,9 @@
 //
 // What devices give each other in a step, as tables of text.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,8 +2,8 @@
 //
 // What every device does in a step, equal ones in one row.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -19,7 +19,7 @@ static std::pair<double, StringRef> workUnit(const PlanSummary &summary) {
   double scale = summary.flops > 0 ? stepWork(summary) / summary.flops : 1, largest = 0;
   for (const DeviceSummary &device : summary.devices)
     largest = std::max(largest, device.flops * scale);
-  return tool::workUnit(largest);
+  return cleave::workUnit(largest);
 }
 
 /// Before its programs are made, a plan knows what a device will need at most, not how its arena is used.

@@ -2,9 +2,9 @@
 //
 // A plan as a picture, drawn by Graphviz.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/GraphView.h"
 #include "tools/cleave/TextTable.h"
 

@@ -2,8 +2,8 @@
 //
 // A plan as a page: the files of page/, which the build has joined, with the plan's data as JSON in the middle.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/GraphView.h"
 #include "tools/cleave/KindSummary.h"
 #include "tools/cleave/ScheduleNames.h"

@@ -2,9 +2,9 @@
 //
 // A plan's summary as JSON, version 1: keys are added, never renamed or removed.
 
+#include "compiler/PlanMachine.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/KindSummary.h"
-#include "tools/cleave/PlanMachine.h"
 
 using namespace llvm;
 

@@ -2,8 +2,8 @@
 //
 // Everything that a plan says about one operator.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"

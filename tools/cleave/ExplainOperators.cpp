@@ -2,8 +2,8 @@
 //
 // The operators of a plan as a table of text, and those that cost most.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,10 +2,10 @@
 //
 // What the planner expects of a plan and what else it considered, as text.
 
+#include "compiler/Figures.h"
+#include "compiler/PlanMachine.h"
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
-#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/ScheduleNames.h"
 #include "tools/cleave/TextTable.h"
 

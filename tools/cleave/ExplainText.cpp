@@ -2,11 +2,11 @@
 //
 // A plan as tables of text: what the parts have in common, and in which order they come.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/KindSummary.h"
-#include "tools/cleave/ReplicaTimes.h"
+#include "tools/cleave/ReplicaReport.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"

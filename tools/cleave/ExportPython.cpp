@@ -3,9 +3,10 @@
 // A plan's decision as a file in Python, in the words of JAX or of PyTorch's DTensor: tables, and functions that make
 // meshes and place tensors.
 
+#include "compiler/Options.h"
+#include "compiler/SettingDefaults.h"
 #include "tools/cleave/ExportedPlan.h"
 #include "tools/cleave/FrameworkSplit.h"
-#include "tools/cleave/SettingDefaults.h"
 
 #include "runtime/Json.h"
 

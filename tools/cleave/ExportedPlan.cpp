@@ -4,7 +4,7 @@
 
 #include "tools/cleave/ExportedPlan.h"
 
-#include "tools/cleave/SettingDefaults.h"
+#include "compiler/SettingDefaults.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

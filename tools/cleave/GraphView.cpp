@@ -4,7 +4,7 @@
 
 #include "tools/cleave/GraphView.h"
 
-#include "tools/cleave/Figures.h"
+#include "compiler/Figures.h"
 #include "tools/cleave/LayerFolding.h"
 
 #include "llvm/ADT/STLExtras.h"

@@ -2,11 +2,12 @@
 //
 // `cleave import`: a model as a dfg module.
 
+#include "compiler/ModelReader.h"
+#include "compiler/PlanWeights.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/ModelReader.h"
+#include "tools/cleave/ModelArguments.h"
 #include "tools/cleave/OutputFile.h"
-#include "tools/cleave/PlanWeights.h"
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -77,7 +78,7 @@ Error importModel(const ImportCommandOptions &options) {
 void addImportCommand(CLI::App &app, Action &chosen) {
   auto options = std::make_shared<ImportCommandOptions>();
   CLI::App *command = app.add_subcommand("import", "Turns a model into a dfg module in text form.");
-  options->model.addTo(*command);
+  addModelOptions(*command, options->model);
   addOutputOption(*command, "-o,--output", options->output, "the module; its weights go to FILE.weights beside it")
       ->capture_default_str();
   addOutputOption(*command, "--json", options->json, "where the facts go as JSON");

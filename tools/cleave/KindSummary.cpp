@@ -4,9 +4,9 @@
 
 #include "tools/cleave/KindSummary.h"
 
+#include "compiler/Figures.h"
+#include "compiler/PlanMachine.h"
 #include "passes/cost/Price.h"
-#include "tools/cleave/Figures.h"
-#include "tools/cleave/PlanMachine.h"
 
 #include "llvm/ADT/STLExtras.h"
 

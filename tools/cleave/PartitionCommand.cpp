@@ -2,13 +2,13 @@
 //
 // `cleave partition`: stages and replicas from a measured cost graph, or the cost of given ones.
 
+#include "compiler/Figures.h"
+#include "compiler/PlanMachine.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/CostFields.h"
 #include "tools/cleave/CostGraphFile.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/OutputFile.h"
-#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/StageRanges.h"
 #include "tools/cleave/TextTable.h"
 

@@ -4,7 +4,7 @@
 
 #include "tools/cleave/PipelineReport.h"
 
-#include "tools/cleave/Figures.h"
+#include "compiler/Figures.h"
 #include "tools/cleave/TextTable.h"
 
 #include "llvm/ADT/STLExtras.h"

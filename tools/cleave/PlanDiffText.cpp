@@ -2,8 +2,8 @@
 //
 // The difference of two plans as text.
 
+#include "compiler/Figures.h"
 #include "tools/cleave/EqualRows.h"
-#include "tools/cleave/Figures.h"
 #include "tools/cleave/PlanDiff.h"
 #include "tools/cleave/TextTable.h"
 

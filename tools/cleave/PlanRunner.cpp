@@ -4,9 +4,9 @@
 
 #include "tools/cleave/PlanRunner.h"
 
+#include "compiler/InputFiles.h"
 #include "runtime/Generator.h"
 #include "runtime/tensorfile/TensorFile.h"
-#include "tools/cleave/InputFiles.h"
 
 #include <chrono>
 #include <fstream>

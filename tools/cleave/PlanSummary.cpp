@@ -4,8 +4,8 @@
 
 #include "tools/cleave/PlanSummary.h"
 
+#include "compiler/Figures.h"
 #include "passes/cost/RoundedProducts.h"
-#include "tools/cleave/Figures.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -5,7 +5,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_PREDICTIONCASES_H
 #define CLEAVE_TOOLS_CLEAVE_PREDICTIONCASES_H
 
-#include "tools/cleave/CompileModel.h"
+#include "compiler/CompileModel.h"
 
 namespace cleave::tool {
 

@@ -5,13 +5,14 @@
 // on what is predicted or what is measured alone.
 
 #include "tools/cleave/Predictions.h"
+#include "tools/cleave/Diagnostics.h"
 
-#include "tools/cleave/Figures.h"
-#include "tools/cleave/HostProfile.h"
+#include "compiler/Figures.h"
+#include "compiler/HostProfile.h"
+#include "compiler/PlanMachine.h"
+#include "compiler/PlanWeights.h"
 #include "tools/cleave/OutputFile.h"
-#include "tools/cleave/PlanMachine.h"
 #include "tools/cleave/PlanRunner.h"
-#include "tools/cleave/PlanWeights.h"
 #include "tools/cleave/PredictionCases.h"
 #include "tools/cleave/TextTable.h"
 
@@ -133,7 +134,7 @@ Error Predictions::addModel(const PredictedModel &model) {
 
 /// A placement file with the model's operators in two groups.
 Expected<std::string> Predictions::halvesOf(const std::string &file) {
-  auto compiled = compileModel(PlanWay{"single", "host:1x1", "single"}.requestFor(file));
+  auto compiled = compileModel(PlanWay{"single", "host:1x1", "single"}.requestFor(file), console());
   if (!compiled)
     return compiled.error();
   auto plan = openPlan(*compiled);
@@ -165,7 +166,7 @@ Error Predictions::addCase(const std::string &model, const std::string &file, co
       return halves.error();
     request.target.placementFile = *halves;
   }
-  auto compiled = compileModel(request);
+  auto compiled = compileModel(request, console());
   if (!compiled)
     return compiled.error();
   Case one;

@@ -3,13 +3,14 @@
 // Compiles a model from a file, runs its steps one by one, and reads the trace.
 
 #include "tools/cleave/ProbeRun.h"
+#include "tools/cleave/Diagnostics.h"
 
+#include "compiler/CompileModel.h"
+#include "compiler/PlanWeights.h"
 #include "passes/cost/CurveFit.h"
 #include "runtime/Verify.h"
-#include "tools/cleave/CompileModel.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
-#include "tools/cleave/PlanWeights.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -33,7 +34,7 @@ Expected<ProbeRun> ProbeRun::measure(const ProbeTask &task, const std::string &f
     if (Error error = writeText(request.target.placementFile, task.placement))
       return error;
   }
-  auto compiled = compileModel(request);
+  auto compiled = compileModel(request, console());
   if (!compiled)
     return compiled.error();
   auto plan = openPlan(*compiled);

@@ -2,9 +2,9 @@
 //
 // `cleave profile`: measures the kernels of plans on this host, so that `cleave simulate` knows them.
 
+#include "compiler/HostProfile.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
 
 #include "runtime/Verify.h"
@@ -22,7 +22,7 @@ struct ProfileOptions {
 };
 
 Error profilePlans(const ProfileOptions &options) {
-  runtime::Profile profile = readHostProfile();
+  runtime::Profile profile = readHostProfile(console());
   size_t before = profile.numKernels();
   bool shows = llvm::sys::Process::StandardErrIsDisplayed();
   for (const std::string &file : options.plans) {

@@ -3,8 +3,9 @@
 // Compiles with --reference.
 
 #include "tools/cleave/ReferencePlan.h"
+#include "tools/cleave/Diagnostics.h"
 
-#include "tools/cleave/PlanSettings.h"
+#include "compiler/PlanSettings.h"
 
 #include <algorithm>
 
@@ -49,7 +50,7 @@ Expected<ReferencePlan> ReferencePlan::compile(const runtime::PlanContents &plan
     request.target.elementType = *elementType;
   request.inputs = &*inputs;
   request.extraOutputs = extraOutputs;
-  auto compiled = compileModel(request);
+  auto compiled = compileModel(request, console());
   if (!compiled)
     return compiled.error();
   auto opened = openPlan(*compiled);

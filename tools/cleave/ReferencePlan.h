@@ -5,9 +5,9 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_REFERENCEPLAN_H
 #define CLEAVE_TOOLS_CLEAVE_REFERENCEPLAN_H
 
+#include "compiler/CompileModel.h"
+#include "compiler/PlanWeights.h"
 #include "tools/cleave/CompareTraining.h"
-#include "tools/cleave/CompileModel.h"
-#include "tools/cleave/PlanWeights.h"
 
 #include <optional>
 

@@ -2,13 +2,15 @@
 //
 // `cleave run`: runs a plan, or compiles a model in memory and runs that.
 
+#include "compiler/CompileModel.h"
+#include "compiler/PlanWeights.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/ModelArguments.h"
 #include "tools/cleave/PlanRunner.h"
-#include "tools/cleave/PlanWeights.h"
 
 #include "runtime/RunCommand.h"
 
@@ -38,7 +40,7 @@ int runModel(const RunCommandOptions &options) {
   auto inputs = InputFiles::create(options.run.inputs);
   if (!inputs)
     return report(inputs.error());
-  auto compiled = compileModel({options.model, options.target, &*inputs, "", ""});
+  auto compiled = compileModel({options.model, options.target, &*inputs, "", ""}, console());
   if (!compiled)
     return report(compiled.error());
   auto plan = openPlan(*compiled);
@@ -55,8 +57,8 @@ void addRunCommand(CLI::App &app, Action &chosen) {
   CLI::App *command = app.add_subcommand("run", "Runs a plan, or a model, on tensor files.");
   command->add_option("MODEL|PLAN", options->model.model, "a plan; or a model, which is compiled in memory")
       ->required();
-  options->model.addDimTo(*command);
-  options->target.addTo(*command);
+  addModelDimOptions(*command, options->model);
+  addTargetOptions(*command, options->target);
   options->trust.addTo(*command);
   runtime::RunOptions &run = options->run;
   auto addBinding = [&](const char *name, std::vector<std::string> &bindings, const char *help) {
@@ -87,7 +89,7 @@ void addRunCommand(CLI::App &app, Action &chosen) {
             return report(makeError(Status::Usage, name, " expects a plan; a model's code is made on the spot"));
         return runModel(*options);
       }
-      if (const char *name = TargetOptions::findGiven(*command, {"--dim", "--weights"}))
+      if (const char *name = findGivenOption(*command, {"--dim", "--weights"}))
         return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
       return runPlanFile(*options);
     };

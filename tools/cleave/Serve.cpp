@@ -2,12 +2,14 @@
 //
 // `cleave serve`: serves plans over HTTP and gRPC, or compiles a model in memory for several batches and serves that.
 
+#include "compiler/CompileModel.h"
+#include "compiler/PlanWeights.h"
 #include "tools/cleave-run/ServeArguments.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/CompileModel.h"
+#include "tools/cleave/Diagnostics.h"
 #include "tools/cleave/Explain.h"
+#include "tools/cleave/ModelArguments.h"
 #include "tools/cleave/PlanRunner.h"
-#include "tools/cleave/PlanWeights.h"
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -32,7 +34,7 @@ std::string explainEntry(const runtime::Plan &plan, const std::string &name) {
 
 int serveModel(ServeModelOptions &options) {
   options.model.model = options.serving.options.plans.front();
-  auto compiled = compileModel({options.model, options.target, nullptr, "", ""});
+  auto compiled = compileModel({options.model, options.target, nullptr, "", ""}, console());
   if (!compiled)
     return report(compiled.error());
   auto plan = openPlan(*compiled);
@@ -58,8 +60,8 @@ void addServeCommand(CLI::App &app, Action &chosen) {
   command->add_option(
       "MODEL|PLAN", options->serving.options.plans,
       "plans, or NAME=PLAN; or a model, which is compiled in memory, as with --max-batch 32; or --models");
-  options->model.addDimTo(*command);
-  options->target.addTo(*command);
+  addModelDimOptions(*command, options->model);
+  addTargetOptions(*command, options->target);
   addServeArguments(*command, options->serving);
   options->serving.options.explain = explainEntry;
   command->callback([options, command, &chosen] {
@@ -70,7 +72,7 @@ void addServeCommand(CLI::App &app, Action &chosen) {
             return report(makeError(Status::Usage, name, " expects a plan; a model's code is made on the spot"));
         return serveModel(*options);
       }
-      if (const char *name = TargetOptions::findGiven(*command, {"--dim", "--weights"}))
+      if (const char *name = findGivenOption(*command, {"--dim", "--weights"}))
         return report(makeError(Status::Usage, name, " expects a model; a plan has its devices already"));
       return runtime::serve::serveCommand(options->serving.complete(), {}, std::cout, std::cerr);
     };

@@ -2,15 +2,15 @@
 //
 // `cleave simulate`: what a plan's steps would take on a machine, without running them.
 
+#include "compiler/Figures.h"
+#include "compiler/HostProfile.h"
+#include "compiler/PlanMachine.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/DecisionCost.h"
 #include "tools/cleave/EntryChoice.h"
-#include "tools/cleave/Figures.h"
-#include "tools/cleave/HostProfile.h"
 #include "tools/cleave/OutputFile.h"
-#include "tools/cleave/PlanMachine.h"
-#include "tools/cleave/ReplicaTimes.h"
+#include "tools/cleave/ReplicaReport.h"
 #include "tools/cleave/SimulateStages.h"
 #include "tools/cleave/TextTable.h"
 
@@ -188,7 +188,7 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
   auto machine = machineOf(plan, entry, options.machine);
   if (!machine)
     return machine.error();
-  auto measured = options.kernelTimes.empty() ? Expected<runtime::Profile>(readHostProfile())
+  auto measured = options.kernelTimes.empty() ? Expected<runtime::Profile>(readHostProfile(console()))
                                               : runtime::Profile::read(options.kernelTimes);
   if (!measured)
     return measured.error();

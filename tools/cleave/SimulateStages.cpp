@@ -3,6 +3,7 @@
 // Hands the prediction's stages to the simulator of pipelines.
 
 #include "tools/cleave/SimulateStages.h"
+#include "compiler/Figures.h"
 
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PipelineReport.h"

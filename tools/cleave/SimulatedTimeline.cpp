@@ -2,8 +2,8 @@
 //
 // A step as the simulator sees it, instruction by instruction.
 
-#include "tools/cleave/HostProfile.h"
-#include "tools/cleave/PlanMachine.h"
+#include "compiler/HostProfile.h"
+#include "compiler/PlanMachine.h"
 #include "tools/cleave/TimelineData.h"
 
 #include "runtime/simulator/Simulator.h"
@@ -89,7 +89,7 @@ Expected<TimelineData> simulatedTimeline(const runtime::Plan &plan, const PlanSu
   auto machine = machineOf(plan, summary.entry, "");
   if (!machine)
     return machine.error();
-  runtime::Profile profile = readHostProfile();
+  runtime::Profile profile = readHostProfile(console());
   std::unique_ptr<PlanCost> cost = costOf(*machine, plan, summary.entry, profile);
   auto result = runtime::simulate(summary.plan, summary.entry, *cost);
   if (!result)

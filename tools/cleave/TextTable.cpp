@@ -57,18 +57,6 @@ unsigned lineWidth() {
   return unlimited;
 }
 
-std::string bytesText(double bytes) {
-  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  unsigned unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(units)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  std::string text;
-  raw_string_ostream(text) << format(unit == 0 ? "%.0f " : "%.1f ", bytes) << units[unit];
-  return text;
-}
-
 void TextTable::addRow(std::vector<std::string> cells) {
   cells.resize(columns.size());
   for (std::string &cell : cells)

@@ -51,9 +51,6 @@ private:
 /// `text` in at most `width` columns, its middle replaced by an ellipsis where it is too long.
 std::string shortened(llvm::StringRef text, unsigned width);
 
-/// "3.4 MiB", "512 B".
-std::string bytesText(double bytes);
-
 } // namespace cleave::tool
 
 #endif // CLEAVE_TOOLS_CLEAVE_TEXTTABLE_H

@@ -5,7 +5,7 @@
 #include "tools/cleave-run/TrainArguments.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"
-#include "tools/cleave/ModelWeights.h"
+#include "tools/cleave/ModelExport.h"
 
 #include <CLI/CLI.hpp>
 

@@ -4,11 +4,13 @@
 // are those of the plainest plan for the same model on one device. A model is compiled in memory for it, and any tensor
 // inside can be compared, too.
 
+#include "compiler/Figures.h"
 #include "tools/cleave-run/NumberOptions.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave-run/PlanTrust.h"
 #include "tools/cleave/Command.h"
-#include "tools/cleave/Figures.h"
+#include "tools/cleave/Diagnostics.h"
+#include "tools/cleave/ModelArguments.h"
 #include "tools/cleave/OutputFile.h"
 #include "tools/cleave/PlanRunner.h"
 #include "tools/cleave/ReferencePlan.h"
@@ -120,7 +122,7 @@ Expected<VerifiedPlan> openSubject(const VerifyOptions &options) {
   request.target = options.target;
   request.inputs = &*inputs;
   request.extraOutputs = options.tensors;
-  auto compiled = compileModel(request);
+  auto compiled = compileModel(request, console());
   if (!compiled)
     return compiled.error();
   subject.compiled = std::make_unique<CompiledModel>(std::move(*compiled));
@@ -307,9 +309,9 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
       ->allow_extra_args(false)
       ->needs(numeric);
   options->trust.addTo(*command);
-  options->target.addTo(*command);
-  options->model.addDimTo(*command);
-  options->model.addBindTo(*command);
+  addTargetOptions(*command, options->target);
+  addModelDimOptions(*command, options->model);
+  addModelBindOption(*command, options->model);
   command->add_option("--input", options->inputs, "an input's tensor; random numbers otherwise")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false)
@@ -324,7 +326,7 @@ void addVerifyCommand(CLI::App &app, Action &chosen) {
   command->callback([options, command, &chosen] {
     chosen = [options, command] {
       if (isPlanFile(options->subject))
-        if (const char *name = TargetOptions::findGiven(*command, {"--tensor"}))
+        if (const char *name = findGivenOption(*command, {"--tensor"}))
           return report(makeError(Status::Usage, name, " expects a model; a plan is what it is"));
       return report(verify(*options));
     };

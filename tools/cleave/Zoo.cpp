@@ -5,6 +5,7 @@
 #include "passes/zoo/Zoo.h"
 #include "runtime/Printable.h"
 
+#include "compiler/Figures.h"
 #include "tools/cleave-run/OutputOptions.h"
 #include "tools/cleave/Command.h"
 #include "tools/cleave/OutputFile.h"

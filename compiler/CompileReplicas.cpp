@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What --sync adds to compilation: the plan is made for one replica of the training step, on its part of the machine,
+// and says on which devices the others run it.
+
+#include "compiler/ModelCompiler.h"
+
+#include "compiler/Figures.h"
+#include "compiler/HostProfile.h"
+#include "compiler/ReplicaTimes.h"
+#include "dialects/dist/Replicas.h"
+#include "passes/cost/ModuleMachine.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+Error ModelCompiler::readReplicas() {
+  const TargetOptions &target = request.target;
+  if (target.sync.empty())
+    return target.replicas == 0 ? Error::success()
+                                : makeError(Status::Usage, "--replicas expects --sync, as in --sync ssp:3");
+  auto parsed = parseSynchronization(target.sync);
+  if (!parsed)
+    return fromLlvm(Status::Usage, parsed.takeError());
+  sync = std::move(*parsed);
+  if (buckets)
+    return makeError(Status::Usage, "--sync does not go with --buckets: replicas that exchange gradients take batches "
+                                    "of one length");
+  if (target.zero != "auto" && target.zero != "0")
+    return makeError(Status::Usage, "--sync does not go with --zero ", target.zero,
+                     ": the optimizer's state is with whoever keeps the parameters, and replicas have none to share");
+  if (target.batchNorm == "synchronized")
+    return makeError(Status::Usage, "--sync does not go with --batch-norm synchronized: replicas that do not wait for "
+                                    "each other have no statistics in common");
+  if (sync->localSteps == 0 && sync->bound == 0u && target.replicas == 1)
+    return makeError(Status::Usage, "--sync expects at least two replicas, got 1");
+  return Error::success();
+}
+
+Error ModelCompiler::takeFirstReplica() {
+  if (!sync)
+    return Error::success();
+  auto devices = static_cast<unsigned>(machine.devices.size());
+  replicas = request.target.replicas ? request.target.replicas : devices;
+  if (replicas < 2)
+    return makeError(Status::Usage, "--sync expects at least two replicas, got ", replicas,
+                     replicas == devices ? " device" : "", "; say --machine with more devices");
+  if (devices % replicas != 0)
+    return makeError(Status::Usage, "--replicas expects a divisor of the machine's ", devices, " devices, got ",
+                     replicas);
+  unsigned each = devices / replicas;
+  for (unsigned index = each; index != devices; ++index)
+    if (machine.devices[index].driver != machine.devices[index % each].driver ||
+        machine.devices[index].chip != machine.devices[index % each].chip)
+      return makeError(Status::Unsupported, "--sync expects replicas on devices that run the same code, got \"",
+                       machine.devices[index % each].name, "\" and \"", machine.devices[index].name, "\"");
+  everything = machine;
+  machine = firstDevices(machine, each);
+  return Error::success();
+}
+
+void ModelCompiler::showEverything() {
+  if (!everything)
+    return;
+  auto each = static_cast<unsigned>(machine.devices.size());
+  machine = std::move(*everything);
+  everything.reset();
+  setMachine(*module, machine);
+  if (result.report) {
+    std::vector<double> &peaks = result.report->prediction.peakBytes;
+    for (unsigned device = each; device != machine.devices.size() && peaks.size() == device; ++device)
+      peaks.push_back(peaks[device - each]);
+  }
+  dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps});
+}
+
+Error ModelCompiler::chooseLocalSteps() {
+  if (!sync || !sync->choosesLocalSteps)
+    return Error::success();
+  auto plan = openPlan(result);
+  if (!plan)
+    return plan.error();
+  auto choice = cleave::chooseLocalSteps(*plan, machine, readHostProfile(messages));
+  if (!choice)
+    return choice.error();
+  dist::Replicas said = *dist::getReplicas(*module);
+  said.localSteps = choice->steps;
+  dist::setReplicas(*module, said);
+  double bytes = exchangedBytes(*plan);
+  result.machineNotes.push_back(
+      llvm::formatv("local:auto is local:{0}: {1} a step of the run, {2} with an exchange after each step, {3} with "
+                    "next to none; {4} a replica in an exchange, {5} a step",
+                    choice->steps, secondsText(choice->seconds), secondsText(choice->secondsWithOne),
+                    secondsText(choice->secondsWithMost), bytesText(bytes), bytesText(bytes / choice->steps)));
+  return Error::success();
+}
+
+/// Running statistics of batch normalization, which a replica would keep for itself, so that nobody evaluates with
+/// them.
+static FlatSymbolRefAttr writtenStatistics(ModuleOp module, const ChangedParameters &changed) {
+  for (FlatSymbolRefAttr name : changed.written)
+    if (isa<FloatType>(module.lookupSymbol<dfg::ParameterOp>(name).getTensorType().getElementType()))
+      return name;
+  return {};
+}
+
+Error ModelCompiler::partStep(dfg::GraphOp step, const ChangedParameters &changed) {
+  if (!sync)
+    return Error::success();
+  if (!training.schedule.drains())
+    return makeError(Status::Usage, "--sync does not go with --schedule ", training.schedule->name,
+                     ", which works with parameters of a step before by itself");
+  if (FlatSymbolRefAttr statistics = writtenStatistics(*module, changed))
+    return makeError(Status::Unsupported, "parameter \"", statistics.getValue().str(),
+                     "\": --sync does not go with running statistics, which each replica would keep for itself; give "
+                     "--batch-norm running");
+  auto parted = sync->localSteps == 0 ? partAtGradients(step, changed, replicas, *sync)
+                                      : addLocalSteps(step, changed.trained, replicas, *sync);
+  return succeeded(parted) ? Error::success() : alreadySaid(Status::Unsupported);
+}
+
+} // namespace cleave

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What training adds to compilation: the loss before operators are placed, the size of microbatches, the step and the
+// evaluation after it.
+
+#include "compiler/ModelCompiler.h"
+
+#include "dialects/dist/Dist.h"
+#include "passes/distribute/Passes.h"
+#include "passes/distribute/SharesExpander.h"
+#include "passes/graph/Passes.h"
+#include "passes/import/SamplePositions.h"
+#include "passes/train/Dropout.h"
+#include "passes/train/Evaluation.h"
+#include "passes/train/Loss.h"
+#include "passes/train/MixedPrecision.h"
+#include "passes/train/ParameterHomes.h"
+#include "passes/train/TrainingOperators.h"
+
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace cleave {
+
+/// Options of training steps make sense with one alone.
+Error ModelCompiler::checkTrainingOptions() const {
+  const TargetOptions &target = request.target, defaults;
+  if (!target.loss.empty() && !target.train)
+    return makeError(Status::Usage, "--loss expects --train");
+  if (auto microbatches = readMicrobatches(); !microbatches)
+    return microbatches.error();
+  if (target.optimizer != defaults.optimizer && !target.train)
+    return makeError(Status::Usage, "--optimizer expects --train");
+  if (!onlyPlans() && target.elementType == "f16")
+    return makeError(Status::Unsupported, "--dtype f16 is for plans of training that do not run, with --train and "
+                                          "without --loss; take bf16, whose range is that of f32");
+  for (auto [flag, isGiven] : {std::pair("--optimizer-options", !target.optimizerOptions.empty()),
+                               {"--learning-rate", target.learningRate != 0},
+                               {"--lr-schedule", target.rateSchedule != defaults.rateSchedule},
+                               {"--clip-norm", target.clipNorm != 0},
+                               {"--buckets", !target.buckets.empty()},
+                               {"--batch-norm", target.batchNorm != defaults.batchNorm},
+                               {"--no-dropout", target.noDropout},
+                               {"--sync", !target.sync.empty()},
+                               {"--seed", target.seed != defaults.seed}})
+    if (isGiven && !trains())
+      return makeError(Status::Usage, flag, " expects --train and --loss");
+  if (auto schedule = pipeline::findSchedule(target.schedule);
+      schedule && !schedule->drains() && !target.buckets.empty())
+    return makeError(Status::Usage, "--buckets expects a --schedule whose steps end before the next one begins, got ",
+                     target.schedule);
+  return Error::success();
+}
+
+/// The size of dimension 0 of the graph's first input; nothing where it has none.
+static std::optional<int64_t> samplesOf(dfg::GraphOp graph) {
+  auto type =
+      graph.getArgumentTypes().empty() ? RankedTensorType() : cast<RankedTensorType>(graph.getArgumentTypes().front());
+  return type && type.getRank() > 0 ? std::optional(type.getDimSize(0)) : std::nullopt;
+}
+
+dfg::GraphOp graphOf(ModuleOp module) { return cast<dfg::GraphOp>(findGraph(module)); }
+
+Error ModelCompiler::addTrainedLoss() {
+  const TargetOptions &target = request.target;
+  auto loss = parseLoss(target.loss);
+  if (!loss)
+    return fromLlvm(Status::Usage, loss.takeError());
+  if (buckets && loss->kind != LossKind::CrossEntropy)
+    return makeError(Status::Usage, "--buckets expects --loss cross-entropy, whose labels say what is padding; got \"",
+                     target.loss, "\"");
+  if (buckets && !loss->ignoreIndex)
+    loss->ignoreIndex = -1;
+  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  auto rate = RateSchedule::parse(target.rateSchedule,
+                                  target.learningRate ? target.learningRate : optimizer->learningRate.rate);
+  if (!rate)
+    return rate.error();
+  training.optimizer = *optimizer;
+  training.optimizer.learningRate = *rate;
+  training.clipNorm = target.clipNorm;
+  std::optional<int64_t> samples = samplesOf(graphOf(*module));
+  if (!samples)
+    return makeError(Status::Failure,
+                     "training expects a model whose inputs have their samples in dimension 0, got one "
+                     "without such an input");
+  // A loss of the model's own is a mean over samples.
+  if (*samples > 1 && loss->kind != LossKind::Output)
+    if (Operation *op = findMixing(graphOf(*module), *samples))
+      mixingNode = ("\"" + dfg::getNodeName(op->getLoc()) + "\" (" + dfg::getNodeKind(op->getLoc()) + ")").str();
+  if (failed(addLoss(graphOf(*module), *loss)))
+    return alreadySaid(Status::Usage);
+  if (Error error = checkBucketLabels(graphOf(*module)))
+    return error;
+  evaluation = graphOf(*module).clone();
+  evaluation->setSymName(evaluateGraphName);
+  removeDropout(*evaluation);
+  return Error::success();
+}
+
+/// Lets the import know of a batch that is given. The search scales what it costs from two samples; a step has
+/// microbatches, whose number is not known yet.
+Error ModelCompiler::readBatch() {
+  const TargetOptions &target = request.target;
+  if (target.batch == 0)
+    return Error::success();
+  if (!target.batches.empty() || target.maxBatch != 0)
+    return makeError(Status::Usage, "--batch gives one batch, ", target.maxBatch ? "--max-batch" : "--batches",
+                     " several; leave one out");
+  constexpr int64_t scaled = 2;
+  if (target.train)
+    model.openSamples = scaled;
+  else
+    model.samples = target.batch;
+  return Error::success();
+}
+
+/// Where a batch took the place of the model's, each sample is to be computed from itself alone.
+Error ModelCompiler::checkBatch() {
+  // Microbatches are checked as the batch was.
+  bool isMicrobatch = trains() && model.samples;
+  if (importReport.samples && !isMicrobatch && failed(checkSamples(graphOf(*module), *importReport.samples)))
+    return alreadySaid(Status::Failure);
+  return Error::success();
+}
+
+Error ModelCompiler::checkDims() const {
+  // A training step is imported with its microbatches, whatever batch was given.
+  if (!model.samples || request.target.train || importReport.samplesDim.empty())
+    return Error::success();
+  const TargetOptions &target = request.target;
+  const char *flag = target.maxBatch ? "--max-batch" : target.batch ? "--batch" : "--batches";
+  for (const std::string &dim : model.dims)
+    if (StringRef(dim).starts_with(importReport.samplesDim + "="))
+      return makeError(Status::Usage, flag, " gives dimension \"", importReport.samplesDim,
+                       "\" its size, so does --dim ", dim, "; leave one out");
+  return Error::success();
+}
+
+/// Imports the model again, with so many samples.
+Error ModelCompiler::resample(int64_t samples) {
+  if (samplesOf(graphOf(*module)) == samples)
+    return Error::success();
+  if (!mixingNode.empty())
+    result.mixing = "node " + mixingNode + " takes the samples of a batch together; in training it takes those of a " +
+                    "microbatch, of which there are " + std::to_string(samples);
+  model.samples = samples;
+  if (Error error = import())
+    return error;
+  return simplify();
+}
+
+/// The microbatches of the step, unless the search chooses them.
+Error ModelCompiler::chooseMicrobatches(bool searches) {
+  auto given = readMicrobatches();
+  if (!given)
+    return given.error();
+  if (request.target.schedule != "auto")
+    training.schedule = *pipeline::findSchedule(request.target.schedule);
+  if (request.target.recompute != "auto")
+    training.kept = *findKept(request.target.recompute);
+  if (request.target.zero != "auto")
+    training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
+  batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
+  if (batch % replicas != 0)
+    return makeError(Status::Usage, "--batch expects a multiple of the ", replicas, " replicas, got ", batch);
+  batch /= replicas;
+  int64_t microbatches = given->value_or(1);
+  if (batch % microbatches != 0 && !(searches && onlyPlans()))
+    return makeError(Status::Usage, "--microbatches expects a divisor of the batch of ", batch, " samples, got ",
+                     microbatches);
+  // The search says how many, and knows what smaller ones cost.
+  if (searches)
+    return Error::success();
+  training.microbatches = static_cast<unsigned>(microbatches);
+  return resample(batch / microbatches);
+}
+
+/// Gives a graph the places of one of the same model with another number of samples.
+static Error copyPlaces(ModuleOp from, ModuleOp to) {
+  auto next = graphOf(to).getBody().front().begin();
+  for (Operation &op : graphOf(from).getBody().front()) {
+    if (next == graphOf(to).getBody().front().end() || next->getName() != op.getName())
+      return makeError(Status::Unsupported, "the model has other operators with the microbatches that the search "
+                                            "found best; fix --microbatches");
+    if (dist::PlaceAttr place = dist::getPlace(&op))
+      next->setAttr(dist::placeAttrName, place);
+    ++next;
+  }
+  dist::copyTarget(from, to);
+  return Error::success();
+}
+
+void ModelCompiler::takeStageOptions() {
+  for (auto [stage, mesh] : llvm::zip(result.report->prediction.stages, result.report->stageMeshes))
+    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+}
+
+Error ModelCompiler::placeDecidedHomes() {
+  auto optimizer = parseOptimizer(request.target.optimizer, request.target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  training.optimizer = *optimizer;
+  takeStageOptions();
+  return succeeded(placeHomes(graphOf(*module), training)) ? Error::success() : alreadySaid(Status::Failure);
+}
+
+/// Takes over what the search decided about the step.
+Error ModelCompiler::followSearch() {
+  const runtime::Prediction &found = result.report->prediction;
+  training.microbatches = found.microbatches;
+  if (auto schedule = pipeline::findSchedule(found.schedule))
+    training.schedule = *schedule;
+  takeStageOptions();
+  if (samplesOf(graphOf(*module)) == batch / training.microbatches)
+    return Error::success();
+  OwningOpRef<ModuleOp> placed = module->clone();
+  if (Error error = resample(batch / training.microbatches))
+    return error;
+  return copyPlaces(*placed, *module);
+}
+
+/// Says of what the step adds to the model's nodes in which stage it is.
+void ModelCompiler::reportStages(dfg::GraphOp step) {
+  if (!result.report)
+    return;
+  for (Operation &op : step.getBody().front())
+    if (dist::PlaceAttr place = dist::getPlace(&op)) {
+      auto mesh = llvm::find(result.report->stageMeshes, place.getMesh().getValue());
+      auto [node, isNew] = result.report->operators.try_emplace(dfg::getNodeName(op.getLoc()));
+      if (isNew && mesh != result.report->stageMeshes.end())
+        node->second.stage = static_cast<uint32_t>(mesh - result.report->stageMeshes.begin());
+    }
+}
+
+/// Lets the graph compute in bfloat16, if that was asked for.
+Error ModelCompiler::narrow(dfg::GraphOp graph) {
+  if (onlyPlans() || request.target.elementType == "f32")
+    return Error::success();
+  return succeeded(narrowArithmetic(graph)) ? Error::success() : alreadySaid(Status::Internal);
+}
+
+/// Lets sums of a graph that computes in bfloat16 be f32 where they are read so.
+Error ModelCompiler::widen(dfg::GraphOp graph) {
+  if (onlyPlans() || request.target.elementType == "f32")
+    return Error::success();
+  return succeeded(widenSums(graph)) ? Error::success() : alreadySaid(Status::Internal);
+}
+
+Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
+  const TargetOptions &target = request.target;
+  dfg::GraphOp forward = graphOf(*module);
+  module->push_back(evaluation.release());
+  auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
+  dfg::GraphOp evaluated = graphs.back();
+  evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
+  if (failed(placeLike(evaluated, forward)))
+    return alreadySaid(Status::Failure);
+  // Before batch normalization and dropout are taken apart: they know what of them is a sum.
+  for (dfg::GraphOp graph : {forward, evaluated})
+    if (Error error = narrow(graph))
+      return error;
+  TrainingOperatorOptions operators{*findStatistics(target.batchNorm), !target.noDropout, target.seed,
+                                    target.batchNormGroups};
+  normGroups.clear();
+  if (failed(replaceTrainingOperators(forward, operators, &normGroups)))
+    return alreadySaid(Status::Unsupported);
+  // Behind what computes statistics over a batch: they are of all its shares.
+  if (Error error = expandShares())
+    return error;
+  // Local steps are whole; else the gradients of all replicas are one step's.
+  training.replicas = sync && sync->localSteps == 0 ? replicas : 1;
+  // A version for each replica's gradients makes as many steps of the optimizer.
+  if (training.replicas > 1 && sync->bound != 0u)
+    training.optimizer.learningRate = training.optimizer.learningRate.stretched(replicas);
+  ChangedParameters changed;
+  auto step = buildTrainingStep(forward, training, &changed);
+  if (failed(step))
+    return alreadySaid(Status::Unsupported);
+  shareParameters(evaluated, *step);
+  if (Error error = partStep(*step, changed))
+    return error;
+  for (dfg::GraphOp graph : module->getOps<dfg::GraphOp>())
+    if (Error error = widen(graph))
+      return error;
+  step->setSymName(stepName);
+  evaluated.setSymName(evaluationName);
+  reportStages(*step);
+  return Error::success();
+}
+
+Error ModelCompiler::expandShares() {
+  if (llvm::none_of(module->getOps<dist::MeshOp>(), [](dist::MeshOp mesh) { return mesh.getAxisSharesAttr(); }))
+    return Error::success();
+  // First what can be cut only once it is taken apart.
+  PassManager manager(result.context.get(), ModuleOp::getOperationName());
+  manager.addPass(createDecomposeSplitPass());
+  // What was chosen for a mesh, its parts do.
+  auto onIsland = [&](FlatSymbolRefAttr mesh, FlatSymbolRefAttr island) {
+    if (auto chosen = training.byMesh.find(mesh.getValue()); chosen != training.byMesh.end())
+      training.byMesh[island.getValue()] = StageOptions(chosen->second);
+  };
+  SharedPorts ports = trains() ? SharedPorts::Whole : SharedPorts::InParts;
+  if (failed(manager.run(*module)) || failed(cleave::expandShares(*module, ports, onIsland)))
+    return alreadySaid(Status::Unsupported);
+  return Error::success();
+}
+
+TargetOptions ModelCompiler::chosenOptions() const {
+  TargetOptions chosen = request.target;
+  if (!trains())
+    return chosen;
+  chosen.batch = batch * replicas;
+  chosen.replicas = sync ? replicas : 0;
+  chosen.microbatches = std::to_string(training.microbatches);
+  chosen.batchNormGroups = normGroups;
+  return chosen;
+}
+
+Error ModelCompiler::train() {
+  if (buckets && buckets->areBatches())
+    return makeBuckets();
+  if (!trains()) {
+    if (Error error = narrow(graphOf(*module)))
+      return error;
+    if (Error error = widen(graphOf(*module)))
+      return error;
+    return expandShares();
+  }
+  if (Error error = buckets ? makeBuckets() : makeStep(trainGraphName, evaluateGraphName))
+    return error;
+  // What has a place is not folded: new operators would have none.
+  return runStage("train", [](OpPassManager &manager) {
+    manager.nest<dfg::GraphOp>().addPass(createCSEPass());
+    manager.addPass(createRemoveUnusedParametersPass());
+  });
+}
+
+} // namespace cleave

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiles a model, again where the plan takes more memory than it may.
+
+#include "compiler/Figures.h"
+#include "compiler/ModelCompiler.h"
+#include "compiler/PlanMachine.h"
+#include "passes/cost/Quantity.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace cleave {
+
+/// The bytes of the fullest device's arenas; entries take turns on them.
+static double fullestArena(const runtime::Plan &plan) {
+  double most = 0;
+  for (const runtime::Entry &entry : plan->entries)
+    for (double bytes : arenaBytes(plan, entry))
+      most = std::max(most, bytes);
+  return most;
+}
+
+namespace {
+
+/// All but warnings, for who has them from another compilation of the same.
+class WithoutWarnings : public Messages {
+public:
+  explicit WithoutWarnings(Messages &messages) : messages(messages) {}
+
+  void diagnostic(Diagnostic &diagnostic) override {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
+      messages.diagnostic(diagnostic);
+  }
+  void note(const std::string &text) override { messages.note(text); }
+  void progress(const std::string &line) override { messages.progress(line); }
+  void endProgress() override { messages.endProgress(); }
+  void reproducer(std::string text) override { messages.reproducer(std::move(text)); }
+  void internalError(const std::string &message) override { messages.internalError(message); }
+
+private:
+  Messages &messages;
+};
+
+/// The compiler's own faults alone, for a compilation that is tried beside another.
+class WithoutMessages : public Messages {
+public:
+  explicit WithoutMessages(Messages &messages) : messages(messages) {}
+
+  void progress(const std::string &line) override { messages.progress(line); }
+  void endProgress() override { messages.endProgress(); }
+  void reproducer(std::string text) override { messages.reproducer(std::move(text)); }
+  void internalError(const std::string &message) override { messages.internalError(message); }
+
+private:
+  Messages &messages;
+};
+
+} // namespace
+
+/// Compiles, again with less where the plan takes more memory than it may.
+static Expected<CompiledModel> compileWithinMemory(const CompileRequest &request, Messages &messages) {
+  auto compiled = ModelCompiler(request, messages).run();
+  if (!compiled || compiled->plan.empty() || request.target.memory.empty())
+    return compiled;
+  auto limit = parseQuantity(request.target.memory, sizeUnits, "--memory");
+  if (!limit)
+    return fromLlvm(Status::Usage, limit.takeError());
+  // The search's own account of memory leaves out where tensors lie and what kernels need: it gets so much less.
+  static constexpr unsigned mostSearches = 4;
+  double searched = *limit;
+  WithoutWarnings again(messages);
+  for (unsigned searches = 1;; ++searches) {
+    auto plan = openPlan(*compiled);
+    if (!plan)
+      return plan.error();
+    double bytes = fullestArena(*plan);
+    if (bytes <= *limit)
+      return compiled;
+    searched -= bytes - *limit;
+    std::string what =
+        "the plan needs " + bytesText(bytes) + " on its fullest device, more than the limit of " + bytesText(*limit);
+    if (searches == mostSearches || searched <= 0)
+      return makeError(Status::Infeasible, what, "; take more devices, a larger --memory or a smaller --batch");
+    messages.note(what + "; searching for one of " + bytesText(searched));
+    compiled = ModelCompiler(request, again, searched).run();
+    if (!compiled)
+      return compiled;
+  }
+}
+
+/// Seconds of a step, by the simulator; -1 where it was not asked.
+static double simulatedSeconds(const CompiledModel &compiled) {
+  auto plan = openPlan(compiled);
+  const auto &entries = plan ? (*plan)->entries : std::vector<runtime::Entry>();
+  return entries.empty() || !entries.front().prediction ? -1 : entries.front().prediction->simulatedSeconds;
+}
+
+/// Whether the request leaves it to the search how a model infers on devices of several kinds or hosts, or on several
+/// that are only planned for, so that no kernels are compiled.
+static bool searchesAmongUnlike(const CompileRequest &request, const CompiledModel &compiled) {
+  const TargetOptions &target = request.target;
+  bool isFree = compiled.strategy == "auto" && !target.train && target.placementFile.empty() &&
+                target.degrees.empty() && target.objective != "cost" && target.memory.empty() && !request.decision;
+  if (!isFree || compiled.plan.empty())
+    return false;
+  auto machine = readMachine(target.machine);
+  std::set<std::string> kinds;
+  if (machine)
+    for (const DeviceSpec &device : machine->devices)
+      kinds.insert(device.kind);
+  if (!machine || machine->devices.size() < 2)
+    return false;
+  const DeviceSpec &last = machine->devices.back();
+  return kinds.size() > 1 || last.host > 0 || last.driver == "null";
+}
+
+/// The simulator sees what the search sums up: loads, stores and exchanges as they follow each other. On devices of
+/// several kinds or hosts, where these differ most, it decides between the plan that was found and equal parts of the
+/// batch.
+static Expected<CompiledModel> compileFaster(const CompileRequest &request, Messages &messages) {
+  auto compiled = compileWithinMemory(request, messages);
+  if (!compiled || !searchesAmongUnlike(request, *compiled))
+    return compiled;
+  CompileRequest inParts = request;
+  inParts.target.strategy = "data";
+  inParts.target.timeBudget = 0;
+  inParts.target.solver = TargetOptions().solver;
+  WithoutMessages trial(messages);
+  auto other = ModelCompiler(inParts, trial).run();
+  if (!other)
+    return compiled;
+  double found = simulatedSeconds(*compiled), equal = simulatedSeconds(*other);
+  if (equal < 0 || equal >= found)
+    return compiled;
+  messages.note("by the simulator a step takes " + secondsText(found) + " with the plan that the search found, and " +
+                secondsText(equal) + " with the batch in equal parts, as by --strategy data, which is taken");
+  return other;
+}
+
+Expected<CompiledModel> compileModel(const CompileRequest &request, Messages &messages) {
+  auto compiled = compileFaster(request, messages);
+  if (compiled && !compiled->mixing.empty())
+    messages.warning(compiled->mixing);
+  return compiled;
+}
+
+Expected<runtime::Plan> openPlan(const CompiledModel &compiled) {
+  return runtime::Plan::fromBytes(std::as_bytes(std::span(compiled.plan)));
+}
+
+} // namespace cleave

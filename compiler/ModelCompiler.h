@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileSearch.cpp what is
+// asked of the search, CompileTraining.cpp what training adds to them, CompileBuckets.cpp entries for several sizes.
+
+#ifndef CLEAVE_COMPILER_MODELCOMPILER_H
+#define CLEAVE_COMPILER_MODELCOMPILER_H
+
+#include "compiler/CompileModel.h"
+
+#include "compiler/EntryTimes.h"
+#include "compiler/Messages.h"
+#include "dialects/dfg/Dfg.h"
+#include "passes/train/Versions.h"
+
+#include "mlir/Pass/PassManager.h"
+
+namespace cleave {
+
+/// The module's first graph, which is the model's. Expects one.
+dfg::GraphOp graphOf(mlir::ModuleOp module);
+
+/// Sizes, increasing, of which each gets entries of its own, on one set of parameters: of a symbolic dimension, for a
+/// training step and an evaluation each, or of the batch, where `dim` is empty.
+struct Buckets {
+  std::string dim;
+  std::vector<int64_t> sizes;
+
+  bool areBatches() const { return dim.empty(); }
+};
+
+/// Compiles one model.
+class ModelCompiler {
+public:
+  /// The search keeps below `searchedBytes` on each device, if that is given, else below the request's limit.
+  ModelCompiler(const CompileRequest &request, Messages &messages, std::optional<double> searchedBytes = {})
+      : request(request), messages(messages), searchedBytes(searchedBytes), model(request.model) {
+    model.training = trains();
+    model.keepsDropout = onlyPlans() && !request.target.noDropout;
+    result.context = createContext();
+    diagnostics.emplace(result.context.get(), [&messages](mlir::Diagnostic &diagnostic) {
+      messages.diagnostic(diagnostic);
+      return mlir::success();
+    });
+  }
+
+  Expected<CompiledModel> run();
+
+private:
+  Error import();
+  Error simplify();
+  Error checkTrainingOptions() const;
+  Error checkRounding() const;
+  Error chooseChips();
+  Expected<bool> keepsRoundedParameters() const;
+  Error place();
+  Error addTrainedLoss();
+  Error readBatch();
+  Error checkBatch();
+  /// An error where --dim gives the batch that another option gives, too.
+  Error checkDims() const;
+  Error chooseMicrobatches(bool searches);
+  /// What --sync says, and that nothing else contradicts it.
+  Error readReplicas();
+  /// With --sync local:auto: how often replicas of the emitted plan exchange parameters.
+  Error chooseLocalSteps();
+  /// Leaves the machine the devices of the first replica, for placing; `everything` gets the whole.
+  Error takeFirstReplica();
+  /// Has the placed module the whole machine again.
+  void showEverything();
+  /// Parts the step where replicas exchange what they have.
+  Error partStep(dfg::GraphOp step, const ChangedParameters &changed);
+  Error resample(int64_t samples);
+  Error followSearch();
+  /// Has each mesh the options that the search found for its stage.
+  void takeStageOptions();
+  /// Says where a step that is only decided about keeps parameters and the optimizer's state.
+  Error placeDecidedHomes();
+  Error train();
+  /// Adds the step and the evaluation of the placed forward graph in the module, with these names.
+  Error makeStep(llvm::StringRef stepName, llvm::StringRef evaluationName);
+
+  Error readBuckets();
+  Error readBatches();
+  /// Makes a size that at hand: the next import has it.
+  void chooseBucket(int64_t size);
+  Error checkBucketLabels(dfg::GraphOp graph);
+  /// Imports and places the model for another size, as it was placed for the largest.
+  Error importBucket(int64_t size, mlir::ModuleOp placed);
+  /// Entries for all sizes in one module, the largest first.
+  Error makeBuckets();
+  /// Makes the placed graph in the module the entry of the batch at hand.
+  Error makeBatchEntry();
+
+  Error narrow(dfg::GraphOp graph);
+  Error widen(dfg::GraphOp graph);
+  /// Takes meshes with shares apart.
+  Error expandShares();
+  void reportStages(dfg::GraphOp step);
+  /// Whether the plan is to hold a training step that runs.
+  bool trains() const { return request.target.train && !request.target.loss.empty(); }
+  /// Whether the plan is to hold decisions about a training step alone.
+  bool onlyPlans() const { return request.target.train && request.target.loss.empty(); }
+  const char *findSearchOption() const;
+  Expected<std::optional<int64_t>> readMicrobatches() const;
+  Error readSearchRequest(PlaceOptions &options) const;
+  Error distribute();
+  Error generate();
+  Error schedule();
+  Error emit();
+  /// The options with what was chosen for them.
+  TargetOptions chosenOptions() const;
+  Expected<std::vector<EntryTimes>> simulateSteps();
+
+  /// Runs passes that are to succeed on every module that got this far.
+  Error runStage(llvm::StringRef stage, llvm::function_ref<void(mlir::OpPassManager &)> build);
+
+  const CompileRequest &request;
+  Messages &messages;
+  std::optional<double> searchedBytes;
+  ModelOptions model;
+  CompiledModel result;
+  std::optional<mlir::ScopedDiagnosticHandler> diagnostics;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// With a training step: the forward graph as it is to be evaluated.
+  mlir::OwningOpRef<dfg::GraphOp> evaluation;
+  TrainingOptions training;
+  int64_t batch = 0;
+  /// A node of the trained model that takes several samples together, and its operator; empty where there is none.
+  std::string mixingNode;
+  /// By batch normalization, the parts of a microbatch that its statistics are of.
+  std::vector<int64_t> normGroups;
+  /// With --buckets or --batches; the model is read, placed and searched for in the largest size.
+  std::optional<Buckets> buckets;
+  int64_t bucket = 0; ///< the size at hand
+  /// How the model was placed.
+  PlaceOptions placing;
+  ImportReport importReport;
+  Machine machine;
+  /// With --sync: how replicas keep together, how many there are, and the machine of all of them.
+  std::optional<Synchronization> sync;
+  unsigned replicas = 1;
+  std::optional<Machine> everything;
+};
+
+} // namespace cleave
+
+#endif // CLEAVE_COMPILER_MODELCOMPILER_H
