@@ -119,12 +119,16 @@ Error ModelCompiler::importBucket(int64_t size, ModuleOp placed) {
   Error failed = import();
   if (!failed)
     failed = simplify();
+  if (Attribute report = placed->getAttr(reportAttrName); report && !failed)
+    (*module)->setAttr(reportAttrName, report);
+  if (!failed)
+    failed = addTrainedLoss();
   result.imported = std::move(weights);
   if (failed)
     return failed;
   if (placing.strategy != PlaceStrategy::Auto) {
     // What there is to warn of was said of the largest.
-    ScopedDiagnosticHandler quiet(result.context.get(), [](Diagnostic &diagnostic) {
+    ScopedDiagnosticHandler quiet(context, [](Diagnostic &diagnostic) {
       return success(diagnostic.getSeverity() == DiagnosticSeverity::Warning);
     });
     return succeeded(placeOperators(*module, placing)) ? Error::success() : alreadySaid(Status::Failure);

@@ -8,11 +8,14 @@
 #include "compiler/PlanMachine.h"
 #include "compiler/PlanSettings.h"
 #include "compiler/PlanWeights.h"
+#include "compiler/StageState.h"
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Replicas.h"
 #include "dialects/plan/Plan.h"
 #include "passes/codegen/ChooseProcessor.h"
 #include "passes/codegen/Pipeline.h"
+#include "passes/cost/ModuleMachine.h"
 #include "passes/cost/Quantity.h"
 #include "passes/cost/RoundedProducts.h"
 #include "passes/distribute/Pipeline.h"
@@ -22,6 +25,7 @@
 #include "passes/pipeline/Schedule.h"
 #include "passes/planner/PlaceOperators.h"
 #include "passes/schedule/Pipeline.h"
+#include "runtime/FileReplacement.h"
 #include "runtime/HostTopology.h"
 #include "runtime/Plan.h"
 #include "runtime/drivers/cpu/HostFeatures.h"
@@ -32,6 +36,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <ostream>
 
 using namespace mlir;
 
@@ -93,17 +98,15 @@ Expected<CompiledModel> ModelCompiler::run() {
     if (name == "place" && request.target.train && !trains() && request.lastStage.empty()) {
       if (!result.report)
         return makeError(Status::Usage, "--train expects a model with operators, got one without any to decide about");
-      if (Error error = placeDecidedHomes())
+      if (Error error = train())
         return error;
       if (Error error = emit())
         return error;
       break;
     }
     if (name == request.lastStage) {
-      llvm::raw_string_ostream stream(result.ir);
-      // So that it parses, for who goes on with it in cleave-opt: with all locations, each at its operation.
-      module->print(stream, OpPrintingFlags().enableDebugInfo().useLocalScope());
-      stream << '\n';
+      // With all locations, each at its operation: it is for people, too.
+      result.ir = dump(name, /*localLocations=*/true);
       break;
     }
   }
@@ -111,7 +114,7 @@ Expected<CompiledModel> ModelCompiler::run() {
 }
 
 Error ModelCompiler::runStage(StringRef stage, llvm::function_ref<void(OpPassManager &)> build) {
-  PassManager manager(result.context.get(), ModuleOp::getOperationName());
+  PassManager manager(context, ModuleOp::getOperationName());
   build(manager);
   if (succeeded(manager.run(*module)))
     return Error::success();
@@ -132,7 +135,7 @@ Error ModelCompiler::import() {
   std::string weightsFile = request.planFile.empty()
                                 ? "model.weights"
                                 : std::filesystem::path(request.planFile).filename().string() + ".weights";
-  auto loaded = readModel(*result.context, model, request.inputs, weightsFile, importReport);
+  auto loaded = readModel(*context, model, request.inputs, weightsFile, importReport);
   if (!loaded) {
     if (buckets && !buckets->areBatches() && loaded.error().status() == Status::Usage)
       messages.note("--buckets gives dimension \"" + buckets->dim + "\" its sizes");
@@ -144,10 +147,8 @@ Error ModelCompiler::import() {
     return error;
   module = std::move(loaded->module);
   result.imported = std::move(loaded->weights);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  module->print(stream, OpPrintingFlags().enableDebugInfo());
-  messages.reproducer(std::move(text));
+  setSettings(*module, settingsOf(request.model, TargetOptions()));
+  messages.reproducer(dump("import", /*localLocations=*/false));
   return Error::success();
 }
 
@@ -165,9 +166,52 @@ Error ModelCompiler::simplify() {
     return Error::success();
   if (Error error = checkSupported(*module, importReport))
     return error;
-  if (Error error = checkBatch())
+  return checkBatch();
+}
+
+Error ModelCompiler::placeBorrowed() {
+  if (Error error = checkTrainingOptions())
     return error;
-  return trains() ? addTrainedLoss() : Error::success();
+  if (Error error = checkOneImport())
+    return error;
+  if (Error error = readReplicas())
+    return error;
+  return place();
+}
+
+Error ModelCompiler::trainBorrowed() {
+  if (Error error = checkTrainingOptions())
+    return error;
+  if (Error error = checkOneImport())
+    return error;
+  if (Error error = readReplicas())
+    return error;
+  if (auto said = dist::getReplicas(*module))
+    replicas = said->count;
+  auto report = getReport(*module);
+  if (failed(report))
+    return alreadySaid(Status::Rejected);
+  result.report = std::move(*report);
+  return train();
+}
+
+Expected<CompiledModel> ModelCompiler::emitBorrowed(StringRef folder) {
+  std::string planFolder = std::filesystem::path(request.planFile).parent_path().string();
+  result.imported = WeightsStore(std::filesystem::path(request.planFile).filename().string() + ".weights");
+  if (Error error = mapParameters(*module, folder, planFolder, result.imported))
+    return error;
+  if (Error error = emit())
+    return error;
+  return std::move(result);
+}
+
+/// A module that somebody has imported is of one size.
+Error ModelCompiler::checkOneImport() const {
+  const TargetOptions &target = request.target;
+  if (target.buckets.empty() && target.batches.empty() && target.maxBatch == 0)
+    return Error::success();
+  return makeError(Status::Unsupported, "entries of several sizes are imported by themselves; go on from a dump after "
+                                        "train");
 }
 
 /// Who asks for TF32 expects it: where nothing can round, it is an error and not silence.
@@ -247,6 +291,8 @@ static std::string kernelHint(const Machine &machine) {
 
 Error ModelCompiler::place() {
   const TargetOptions &target = request.target;
+  if (Error error = addTrainedLoss())
+    return error;
   auto parsed = readMachine(target.machine);
   if (!parsed)
     return parsed.error();
@@ -337,9 +383,14 @@ Error ModelCompiler::place() {
   placing = options;
   PlaceFailure failure = PlaceFailure::Diagnosed;
   if (succeeded(placeOperators(*module, options, &result.report, &failure))) {
-    Error error = trains() && searches ? followSearch() : Error::success();
+    if (trains() && searches)
+      if (Error error = followSearch())
+        return error;
     showEverything();
-    return error;
+    setStrategy(*module, result.strategy);
+    if (result.report)
+      setReport(*module, *result.report);
+    return Error::success();
   }
   switch (failure) {
   case PlaceFailure::Usage:
@@ -390,10 +441,20 @@ static Error emissionError(llvm::Error error, Messages &messages) {
 
 Error ModelCompiler::emit() {
   std::filesystem::path planFile = request.planFile, modelFile = request.model.model;
+  machine = moduleMachine(*module);
   EmitOptions options;
-  options.strategy = result.strategy;
+  options.strategy = getStrategy(*module);
   options.model = modelFile.string();
-  options.settings = settingsOf(request.model, chosenOptions());
+  auto settings = getSettings(*module);
+  if (!settings)
+    return settings.error();
+  options.settings = *settings;
+  // Of a step that was only decided about there is nothing to run.
+  bool isDecision = llvm::is_contained(*settings, runtime::Setting{"train", "true"});
+  auto report = getReport(*module);
+  if (failed(report))
+    return alreadySaid(Status::Rejected);
+  result.report = std::move(*report);
   if (result.report)
     result.report->prediction.machineFile = machineFileOf(machine);
   options.report = result.report ? &*result.report : nullptr;
@@ -403,8 +464,7 @@ Error ModelCompiler::emit() {
     auto relative = std::filesystem::proximate(modelFile, folder, code);
     if (!code)
       options.model = relative.string();
-    // What was only decided about needs no weights beside it.
-    if (!onlyPlans())
+    if (!isDecision)
       result.weights = anchorParameters(*module, result.imported, modelFile.parent_path().string(), folder.string(),
                                         planFile.filename().string() + ".weights", &options.checksums);
   }
@@ -412,9 +472,9 @@ Error ModelCompiler::emit() {
   if (!plan)
     return emissionError(plan.takeError(), messages);
   result.plan = std::move(*plan);
-  if (onlyPlans())
+  if (isDecision)
     return Error::success();
-  if (Error error = chooseLocalSteps())
+  if (Error error = chooseLocalSteps(*settings))
     return error;
   auto times = simulateSteps();
   if (!times)
@@ -427,20 +487,32 @@ Error ModelCompiler::emit() {
   return Error::success();
 }
 
+Error writePlan(const CompiledModel &compiled, const std::string &path) {
+  if (!compiled.weights.isEmpty())
+    if (llvm::Error error = compiled.weights.write(path + ".weights"))
+      return fromLlvm(Status::Failure, std::move(error));
+  return runtime::replaceTextFile(path, [&](std::ostream &out) {
+    out.write(compiled.plan.data(), static_cast<std::streamsize>(compiled.plan.size()));
+  });
+}
+
 /// What the simulator says of the programs, whose time and memory the search's report takes over.
 Expected<std::vector<EntryTimes>> ModelCompiler::simulateSteps() {
   auto plan = openPlan(result);
   if (!plan)
     return plan.error();
+  auto step = getStep(*module);
+  if (!step)
+    return step.error();
   auto times = timeEntries(*plan, machine, messages);
   if (!times)
     return times.error();
   for (auto [entry, made] : llvm::zip_equal((*plan)->entries, *times)) {
     if (!made.prediction.training)
       continue;
-    made.prediction.microbatches = training.microbatches;
-    if (training.microbatches > 1 && entry.programs.size() > 1)
-      made.prediction.schedule = training.schedule->name;
+    made.prediction.microbatches = step->microbatches;
+    if (step->microbatches > 1 && entry.programs.size() > 1)
+      made.prediction.schedule = step->schedule;
   }
   if (result.report) {
     const runtime::Prediction &first = times->front().prediction;

@@ -61,6 +61,10 @@ Expected<CompiledModel> compileModel(const CompileRequest &request, Messages &me
 /// A verified view of the compiled plan.
 Expected<runtime::Plan> openPlan(const CompiledModel &compiled);
 
+/// Writes the plan's file and, first, that of its weights beside it, where it has some: a plan that is there has its
+/// weights.
+Error writePlan(const CompiledModel &compiled, const std::string &path);
+
 } // namespace cleave
 
 #endif // CLEAVE_COMPILER_COMPILEMODEL_H

@@ -77,8 +77,14 @@ void ModelCompiler::showEverything() {
   dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps});
 }
 
-Error ModelCompiler::chooseLocalSteps() {
-  if (!sync || !sync->choosesLocalSteps)
+Error ModelCompiler::chooseLocalSteps(ArrayRef<runtime::Setting> settings) {
+  auto said = llvm::find_if(settings, [](const runtime::Setting &setting) { return setting.name == "sync"; });
+  if (said == settings.end())
+    return Error::success();
+  auto parsed = parseSynchronization(said->value);
+  if (!parsed)
+    return fromLlvm(Status::Rejected, parsed.takeError());
+  if (!parsed->choosesLocalSteps)
     return Error::success();
   auto plan = openPlan(result);
   if (!plan)
@@ -86,9 +92,9 @@ Error ModelCompiler::chooseLocalSteps() {
   auto choice = cleave::chooseLocalSteps(*plan, machine, readHostProfile(messages));
   if (!choice)
     return choice.error();
-  dist::Replicas said = *dist::getReplicas(*module);
-  said.localSteps = choice->steps;
-  dist::setReplicas(*module, said);
+  dist::Replicas replicas = *dist::getReplicas(*module);
+  replicas.localSteps = choice->steps;
+  dist::setReplicas(*module, replicas);
   double bytes = exchangedBytes(*plan);
   result.machineNotes.push_back(
       llvm::formatv("local:auto is local:{0}: {1} a step of the run, {2} with an exchange after each step, {3} with "

@@ -4,6 +4,8 @@
 // evaluation after it.
 
 #include "compiler/ModelCompiler.h"
+#include "compiler/PlanSettings.h"
+#include "compiler/StageState.h"
 
 #include "dialects/dist/Dist.h"
 #include "passes/distribute/Passes.h"
@@ -64,6 +66,8 @@ dfg::GraphOp graphOf(ModuleOp module) { return cast<dfg::GraphOp>(findGraph(modu
 
 Error ModelCompiler::addTrainedLoss() {
   const TargetOptions &target = request.target;
+  if (!trains())
+    return Error::success();
   auto loss = parseLoss(target.loss);
   if (!loss)
     return fromLlvm(Status::Usage, loss.takeError());
@@ -72,16 +76,8 @@ Error ModelCompiler::addTrainedLoss() {
                      target.loss, "\"");
   if (buckets && !loss->ignoreIndex)
     loss->ignoreIndex = -1;
-  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
-  if (!optimizer)
-    return fromLlvm(Status::Usage, optimizer.takeError());
-  auto rate = RateSchedule::parse(target.rateSchedule,
-                                  target.learningRate ? target.learningRate : optimizer->learningRate.rate);
-  if (!rate)
-    return rate.error();
-  training.optimizer = *optimizer;
-  training.optimizer.learningRate = *rate;
-  training.clipNorm = target.clipNorm;
+  if (Error error = readTraining())
+    return error;
   std::optional<int64_t> samples = samplesOf(graphOf(*module));
   if (!samples)
     return makeError(Status::Failure,
@@ -93,12 +89,34 @@ Error ModelCompiler::addTrainedLoss() {
       mixingNode = ("\"" + dfg::getNodeName(op->getLoc()) + "\" (" + dfg::getNodeKind(op->getLoc()) + ")").str();
   if (failed(addLoss(graphOf(*module), *loss)))
     return alreadySaid(Status::Usage);
-  if (Error error = checkBucketLabels(graphOf(*module)))
-    return error;
-  evaluation = graphOf(*module).clone();
-  evaluation->setSymName(evaluateGraphName);
-  removeDropout(*evaluation);
-  return Error::success();
+  return checkBucketLabels(graphOf(*module));
+}
+
+Error ModelCompiler::readTraining() {
+  const TargetOptions &target = request.target;
+  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  auto rate = RateSchedule::parse(target.rateSchedule,
+                                  target.learningRate ? target.learningRate : optimizer->learningRate.rate);
+  if (!rate)
+    return rate.error();
+  training = TrainingOptions();
+  training.optimizer = *optimizer;
+  training.optimizer.learningRate = *rate;
+  training.clipNorm = target.clipNorm;
+  if (target.schedule != "auto")
+    training.schedule = *pipeline::findSchedule(target.schedule);
+  if (target.recompute != "auto")
+    training.kept = *findKept(target.recompute);
+  if (target.zero != "auto")
+    training.zero = static_cast<unsigned>(target.zero[0] - '0');
+  auto microbatches = readMicrobatches();
+  if (!microbatches)
+    return microbatches.error();
+  training.microbatches = static_cast<unsigned>(microbatches->value_or(1));
+  // The search was told what was given, and says the rest.
+  return takeStageOptions();
 }
 
 /// Lets the import know of a batch that is given. The search scales what it costs from two samples; a step has
@@ -147,10 +165,15 @@ Error ModelCompiler::resample(int64_t samples) {
   if (!mixingNode.empty())
     result.mixing = "node " + mixingNode + " takes the samples of a batch together; in training it takes those of a " +
                     "microbatch, of which there are " + std::to_string(samples);
+  if (isBorrowed)
+    return makeError(Status::Unsupported, "the model has to be imported with ", samples,
+                     " samples, those of a microbatch; go on from a dump after place");
   model.samples = samples;
   if (Error error = import())
     return error;
-  return simplify();
+  if (Error error = simplify())
+    return error;
+  return addTrainedLoss();
 }
 
 /// The microbatches of the step, unless the search chooses them.
@@ -158,12 +181,6 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
   auto given = readMicrobatches();
   if (!given)
     return given.error();
-  if (request.target.schedule != "auto")
-    training.schedule = *pipeline::findSchedule(request.target.schedule);
-  if (request.target.recompute != "auto")
-    training.kept = *findKept(request.target.recompute);
-  if (request.target.zero != "auto")
-    training.zero = static_cast<unsigned>(request.target.zero[0] - '0');
   batch = request.target.batch ? request.target.batch : *samplesOf(graphOf(*module));
   if (batch % replicas != 0)
     return makeError(Status::Usage, "--batch expects a multiple of the ", replicas, " replicas, got ", batch);
@@ -175,7 +192,6 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
   // The search says how many, and knows what smaller ones cost.
   if (searches)
     return Error::success();
-  training.microbatches = static_cast<unsigned>(microbatches);
   return resample(batch / microbatches);
 }
 
@@ -194,9 +210,24 @@ static Error copyPlaces(ModuleOp from, ModuleOp to) {
   return Error::success();
 }
 
-void ModelCompiler::takeStageOptions() {
-  for (auto [stage, mesh] : llvm::zip(result.report->prediction.stages, result.report->stageMeshes))
-    training.byMesh[mesh] = {*findKept(stage.recompute), stage.zero};
+Error ModelCompiler::takeStageOptions() {
+  auto report = getReport(*module);
+  if (failed(report))
+    return alreadySaid(Status::Rejected);
+  if (!*report)
+    return Error::success();
+  const runtime::Prediction &found = (*report)->prediction;
+  training.microbatches = std::max(found.microbatches, 1u);
+  if (auto schedule = pipeline::findSchedule(found.schedule))
+    training.schedule = *schedule;
+  for (auto [stage, mesh] : llvm::zip(found.stages, (*report)->stageMeshes)) {
+    auto kept = findKept(stage.recompute);
+    if (!kept)
+      return makeError(Status::Rejected, "the module's attribute ", reportAttrName.str(),
+                       " has a stage that recomputes \"", stage.recompute, "\"");
+    training.byMesh[mesh] = {*kept, stage.zero};
+  }
+  return Error::success();
 }
 
 Error ModelCompiler::placeDecidedHomes() {
@@ -204,21 +235,18 @@ Error ModelCompiler::placeDecidedHomes() {
   if (!optimizer)
     return fromLlvm(Status::Usage, optimizer.takeError());
   training.optimizer = *optimizer;
-  takeStageOptions();
+  if (Error error = takeStageOptions())
+    return error;
   return succeeded(placeHomes(graphOf(*module), training)) ? Error::success() : alreadySaid(Status::Failure);
 }
 
 /// Takes over what the search decided about the step.
 Error ModelCompiler::followSearch() {
-  const runtime::Prediction &found = result.report->prediction;
-  training.microbatches = found.microbatches;
-  if (auto schedule = pipeline::findSchedule(found.schedule))
-    training.schedule = *schedule;
-  takeStageOptions();
-  if (samplesOf(graphOf(*module)) == batch / training.microbatches)
+  int64_t samples = batch / result.report->prediction.microbatches;
+  if (samplesOf(graphOf(*module)) == samples)
     return Error::success();
   OwningOpRef<ModuleOp> placed = module->clone();
-  if (Error error = resample(batch / training.microbatches))
+  if (Error error = resample(samples))
     return error;
   return copyPlaces(*placed, *module);
 }
@@ -253,12 +281,11 @@ Error ModelCompiler::widen(dfg::GraphOp graph) {
 Error ModelCompiler::makeStep(StringRef stepName, StringRef evaluationName) {
   const TargetOptions &target = request.target;
   dfg::GraphOp forward = graphOf(*module);
-  module->push_back(evaluation.release());
-  auto graphs = llvm::to_vector(module->getOps<dfg::GraphOp>());
-  dfg::GraphOp evaluated = graphs.back();
-  evaluated->setAttr(dfg::samplesAttrName, Builder(module->getContext()).getI64IntegerAttr(*samplesOf(evaluated)));
-  if (failed(placeLike(evaluated, forward)))
-    return alreadySaid(Status::Failure);
+  dfg::GraphOp evaluated = forward.clone();
+  evaluated.setSymName(evaluateGraphName);
+  removeDropout(evaluated);
+  module->push_back(evaluated);
+  evaluated->setAttr(dfg::samplesAttrName, Builder(context).getI64IntegerAttr(*samplesOf(evaluated)));
   // Before batch normalization and dropout are taken apart: they know what of them is a sum.
   for (dfg::GraphOp graph : {forward, evaluated})
     if (Error error = narrow(graph))
@@ -296,7 +323,7 @@ Error ModelCompiler::expandShares() {
   if (llvm::none_of(module->getOps<dist::MeshOp>(), [](dist::MeshOp mesh) { return mesh.getAxisSharesAttr(); }))
     return Error::success();
   // First what can be cut only once it is taken apart.
-  PassManager manager(result.context.get(), ModuleOp::getOperationName());
+  PassManager manager(context, ModuleOp::getOperationName());
   manager.addPass(createDecomposeSplitPass());
   // What was chosen for a mesh, its parts do.
   auto onIsland = [&](FlatSymbolRefAttr mesh, FlatSymbolRefAttr island) {
@@ -313,7 +340,12 @@ TargetOptions ModelCompiler::chosenOptions() const {
   TargetOptions chosen = request.target;
   if (!trains())
     return chosen;
-  chosen.batch = batch * replicas;
+  // Steps have their whole batch, evaluations a microbatch.
+  for (dfg::GraphOp graph : module.get().getOps<dfg::GraphOp>())
+    if (graph.getSymName().starts_with(evaluateGraphName)) {
+      chosen.batch = *samplesOf(graph) * training.microbatches * replicas;
+      break;
+    }
   chosen.replicas = sync ? replicas : 0;
   chosen.microbatches = std::to_string(training.microbatches);
   chosen.batchNormGroups = normGroups;
@@ -321,6 +353,16 @@ TargetOptions ModelCompiler::chosenOptions() const {
 }
 
 Error ModelCompiler::train() {
+  // Stages after this one show the model as it was placed.
+  bool isLast = request.lastStage.empty() || request.lastStage == "train";
+  Error failed = onlyPlans() && isLast ? placeDecidedHomes() : makeEntries();
+  if (failed)
+    return failed;
+  setSettings(*module, settingsOf(request.model, chosenOptions()));
+  return Error::success();
+}
+
+Error ModelCompiler::makeEntries() {
   if (buckets && buckets->areBatches())
     return makeBuckets();
   if (!trains()) {
@@ -330,8 +372,13 @@ Error ModelCompiler::train() {
       return error;
     return expandShares();
   }
+  if (Error error = readTraining())
+    return error;
   if (Error error = buckets ? makeBuckets() : makeStep(trainGraphName, evaluateGraphName))
     return error;
+  setStep(*module, {training.microbatches, std::string(training.schedule->name)});
+  if (result.report)
+    setReport(*module, *result.report);
   // What has a place is not folded: new operators would have none.
   return runStage("train", [](OpPassManager &manager) {
     manager.nest<dfg::GraphOp>().addPass(createCSEPass());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What compileModel does, stage by stage. Private to it: CompileModel.cpp has the stages, CompileSearch.cpp what is
-// asked of the search, CompileTraining.cpp what training adds to them, CompileBuckets.cpp entries for several sizes.
+// What compileModel and the passes of its stages do. Private to them: CompileModel.cpp has the stages,
+// CompileSearch.cpp what is asked of the search, CompileTraining.cpp what training adds to them, CompileBuckets.cpp
+// entries for several sizes.
 
 #ifndef CLEAVE_COMPILER_MODELCOMPILER_H
 #define CLEAVE_COMPILER_MODELCOMPILER_H
@@ -38,23 +39,46 @@ public:
     model.training = trains();
     model.keepsDropout = onlyPlans() && !request.target.noDropout;
     result.context = createContext();
+    context = result.context.get();
     diagnostics.emplace(result.context.get(), [&messages](mlir::Diagnostic &diagnostic) {
       messages.diagnostic(diagnostic);
       return mlir::success();
     });
   }
 
+  /// Does single stages of a module that somebody else has, which have what stages before left in it (StageState.h),
+  /// and nothing else. The module's diagnostics go where those of its context go.
+  ModelCompiler(const CompileRequest &request, Messages &messages, mlir::ModuleOp borrowed)
+      : request(request), messages(messages), model(request.model), context(borrowed.getContext()), module(borrowed),
+        isBorrowed(true) {}
+  ModelCompiler(const ModelCompiler &) = delete;
+  ModelCompiler &operator=(const ModelCompiler &) = delete;
+  ~ModelCompiler() {
+    if (isBorrowed)
+      module.release();
+  }
+
   Expected<CompiledModel> run();
+
+  /// The stages of a borrowed module. Status::Unsupported where the model would have to be imported again.
+  Error placeBorrowed();
+  Error trainBorrowed();
+  /// Takes the bytes of parameters in files below `folder`. Writes no file.
+  Expected<CompiledModel> emitBorrowed(llvm::StringRef folder);
 
 private:
   Error import();
   Error simplify();
   Error checkTrainingOptions() const;
+  Error checkOneImport() const;
   Error checkRounding() const;
   Error chooseChips();
   Expected<bool> keepsRoundedParameters() const;
   Error place();
+  /// Adds the loss where there is to be a step.
   Error addTrainedLoss();
+  /// What the options, and the search where there was one, say about the step.
+  Error readTraining();
   Error readBatch();
   Error checkBatch();
   /// An error where --dim gives the batch that another option gives, too.
@@ -63,7 +87,7 @@ private:
   /// What --sync says, and that nothing else contradicts it.
   Error readReplicas();
   /// With --sync local:auto: how often replicas of the emitted plan exchange parameters.
-  Error chooseLocalSteps();
+  Error chooseLocalSteps(llvm::ArrayRef<runtime::Setting> settings);
   /// Leaves the machine the devices of the first replica, for placing; `everything` gets the whole.
   Error takeFirstReplica();
   /// Has the placed module the whole machine again.
@@ -73,10 +97,12 @@ private:
   Error resample(int64_t samples);
   Error followSearch();
   /// Has each mesh the options that the search found for its stage.
-  void takeStageOptions();
+  Error takeStageOptions();
   /// Says where a step that is only decided about keeps parameters and the optimizer's state.
   Error placeDecidedHomes();
   Error train();
+  /// The graphs of the plan's entries, of the placed graph in the module.
+  Error makeEntries();
   /// Adds the step and the evaluation of the placed forward graph in the module, with these names.
   Error makeStep(llvm::StringRef stepName, llvm::StringRef evaluationName);
 
@@ -111,6 +137,10 @@ private:
   /// The options with what was chosen for them.
   TargetOptions chosenOptions() const;
   Expected<std::vector<EntryTimes>> simulateSteps();
+  /// What a dump after a stage says about how to go on with it; empty where nothing but the model would do.
+  std::string continuation(llvm::StringRef stage) const;
+  /// The module in text form, with all locations.
+  std::string dump(llvm::StringRef stage, bool localLocations) const;
 
   /// Runs passes that are to succeed on every module that got this far.
   Error runStage(llvm::StringRef stage, llvm::function_ref<void(mlir::OpPassManager &)> build);
@@ -120,12 +150,12 @@ private:
   std::optional<double> searchedBytes;
   ModelOptions model;
   CompiledModel result;
+  mlir::MLIRContext *context = nullptr;
   std::optional<mlir::ScopedDiagnosticHandler> diagnostics;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// With a training step: the forward graph as it is to be evaluated.
-  mlir::OwningOpRef<dfg::GraphOp> evaluation;
+  bool isBorrowed = false;
   TrainingOptions training;
-  int64_t batch = 0;
+  int64_t batch = 0; ///< while operators are placed: the samples of a replica's step
   /// A node of the trained model that takes several samples together, and its operator; empty where there is none.
   std::string mixingNode;
   /// By batch normalization, the parts of a microbatch that its statistics are of.

@@ -77,8 +77,7 @@ static Expected<ImportOptions> importOptions(MLIRContext &context, const ModelOp
   return result;
 }
 
-/// Makes the files known to which a module's parameters refer, checking that they hold what is asked of them.
-static Error mapParameters(ModuleOp module, StringRef folder, WeightsStore &weights) {
+Error mapParameters(ModuleOp module, StringRef folder, StringRef otherFolder, WeightsStore &weights) {
   std::map<std::string, uint64_t> sizes;
   for (auto parameter : module.getOps<dfg::ParameterOp>()) {
     auto file = dyn_cast<dfg::FileAttr>(parameter.getInit());
@@ -86,7 +85,9 @@ static Error mapParameters(ModuleOp module, StringRef folder, WeightsStore &weig
       continue;
     auto [size, isNew] = sizes.try_emplace(file.getPath().str());
     if (isNew) {
-      auto bytes = mapFileInside(folder, file.getPath());
+      SmallString<128> path = folder;
+      llvm::sys::path::append(path, file.getPath());
+      auto bytes = mapFileInside(llvm::sys::fs::exists(path) ? folder : otherFolder, file.getPath());
       if (!bytes)
         return makeError(Status::Rejected, "parameter \"", parameter.getSymName().str(),
                          "\": ", llvm::toString(bytes.takeError()));
@@ -117,7 +118,8 @@ static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &
     return alreadySaid(Status::Rejected);
   if (!findGraph(*model.module))
     return makeError(Status::Rejected, "\"", options.model, "\" expects a dfg.graph, got none");
-  if (Error error = mapParameters(*model.module, llvm::sys::path::parent_path(options.model), model.weights))
+  StringRef folder = llvm::sys::path::parent_path(options.model);
+  if (Error error = mapParameters(*model.module, folder, folder, model.weights))
     return error;
   model.module->walk([&](dfg::OpaqueOp op) {
     import.unsupported.push_back({dfg::getNodeName(op.getLoc()).str(), op.getKind().str(), "unknown operator"});

@@ -25,6 +25,10 @@ std::unique_ptr<mlir::MLIRContext> createContext();
 Expected<LoadedModel> readModel(mlir::MLIRContext &context, const ModelOptions &options, InputFiles *inputs,
                                 const std::string &weightsFile, ImportReport &import);
 
+/// Makes the files known to which a module's parameters refer, those below `folder` or, where they are not there, below
+/// `otherFolder`. Status::Rejected where they do not hold what is asked of them.
+Error mapParameters(mlir::ModuleOp module, llvm::StringRef folder, llvm::StringRef otherFolder, WeightsStore &weights);
+
 /// An error with the first operators that cannot run, if there are any; Status::Unsupported.
 Error checkSupported(mlir::ModuleOp module, const ImportReport &import);
 

@@ -6,6 +6,7 @@
 
 #include "passes/distribute/Passes.h"
 
+#include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
 
 using namespace mlir;
@@ -26,8 +27,12 @@ void buildDistributePipeline(OpPassManager &manager, const DistributeOptions &op
 }
 
 void registerDistributePipeline() {
-  static PassPipelineRegistration<> registration("distribute", "Placed graphs to programs with transfers",
-                                                 [](OpPassManager &manager) { buildDistributePipeline(manager, {}); });
+  struct Options : PassPipelineOptions<Options> {
+    Option<bool> combine{*this, "combine", llvm::cl::desc("let collectives share messages"), llvm::cl::init(true)};
+  };
+  static PassPipelineRegistration<Options> registration(
+      "distribute", "Placed graphs to programs with transfers",
+      [](OpPassManager &manager, const Options &options) { buildDistributePipeline(manager, {options.combine}); });
 }
 
 } // namespace cleave

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the planner expects of its decisions, on its way past the stages that do not need it into the plan file.
+// What the planner expects of its decisions, on its way past the stages that do not need it into the plan file; between
+// stages a module has it as an attribute.
 
 #ifndef CLEAVE_PASSES_PLANNER_PLANREPORT_H
 #define CLEAVE_PASSES_PLANNER_PLANREPORT_H
 
 #include "runtime/Plan.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
+
+#include <optional>
 
 namespace cleave {
 
@@ -28,6 +32,14 @@ struct PlanReport {
   /// By node of the model.
   llvm::StringMap<OperatorReport> operators;
 };
+
+/// On a module: a dictionary like PlanReport, with names as in plan.fbs; what is as by default is left out.
+inline constexpr llvm::StringLiteral reportAttrName = "plan.report";
+
+void setReport(mlir::ModuleOp module, const PlanReport &report);
+
+/// What setReport wrote; nothing on a module without it. Fails, with a diagnostic, where it is something else.
+mlir::FailureOr<std::optional<PlanReport>> getReport(mlir::ModuleOp module);
 
 } // namespace cleave
 

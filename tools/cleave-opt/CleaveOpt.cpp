@@ -2,6 +2,7 @@
 //
 // Cleave's mlir-opt: runs passes on textual IR, for tests and for people who look at one stage.
 
+#include "compiler/CompilePasses.h"
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
@@ -45,6 +46,7 @@ static void registerPasses() {
   cleave::registerSchedulePasses();
   cleave::registerSchedulePipeline();
   cleave::registerTrainPasses();
+  cleave::registerCompilePasses();
 }
 
 namespace {

@@ -28,18 +28,15 @@ struct CompileOptions {
   bool timing = false;
 };
 
-Error writePlan(const CompileOptions &options, const CompiledModel &compiled) {
+Error writeResult(const CompileOptions &options, const CompiledModel &compiled) {
   if (options.output == "-" && !compiled.weights.isEmpty())
     return makeError(Status::Usage,
                      "-o - expects a model with its weights in files, as nothing is beside standard "
                      "output; got ",
                      compiled.weights.getNumBytes(), " bytes of weights that go to a file beside the plan");
-  // The weights first: a plan that is there has its weights.
-  if (!compiled.weights.isEmpty())
-    if (llvm::Error error = compiled.weights.write(options.output + ".weights"))
-      return fromLlvm(Status::Failure, std::move(error));
-  return writeBinary(options.output,
-                     [&](llvm::raw_ostream &out) { out.write(compiled.plan.data(), compiled.plan.size()); });
+  if (options.output != "-")
+    return writePlan(compiled, options.output);
+  return writeBinary("-", [&](llvm::raw_ostream &out) { out.write(compiled.plan.data(), compiled.plan.size()); });
 }
 
 Error writeReport(const CompileOptions &options, const CompiledModel &compiled) {
@@ -121,7 +118,7 @@ Error compile(const CompileOptions &options) {
   if (!options.emitIr.empty())
     return writeOutput(options.output.empty() ? "-" : options.output,
                        [&](llvm::raw_ostream &out) { out << compiled->ir; });
-  if (Error error = writePlan(options, *compiled))
+  if (Error error = writeResult(options, *compiled))
     return error;
   if (Error error = printResult(options, *compiled))
     return error;
