@@ -8,6 +8,8 @@
 
 #include "runtime/Channels.h"
 
+#include <memory>
+
 namespace cleave::runtime {
 
 /// One use of a channel: in step `step` of `phase`.
@@ -52,6 +54,9 @@ public:
   /// For a ReduceChannel. All members of a group get the same bits.
   virtual Error reduce(const Transfer &transfer, const Participant &participant) = 0;
 };
+
+/// A communicator through memory, for all sites of `channels`, which must outlive it (communicators/local).
+std::unique_ptr<Communicator> createLocalCommunicator(const Channels &channels);
 
 } // namespace cleave::runtime
 

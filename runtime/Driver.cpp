@@ -1,34 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The table of drivers.
+// What drivers are told of the run.
 
 #include "runtime/Driver.h"
 
 #include "runtime/Processes.h"
-#include "runtime/drivers/cpu/CpuDriver.h"
-#ifdef CLEAVE_CUDA
-#include "runtime/drivers/cuda/CudaDriver.h"
-#endif
-#include "runtime/drivers/null/NullDriver.h"
 
-#include <algorithm>
 #include <set>
 
 namespace cleave::runtime {
-
-namespace {
-struct Registration {
-  const char *name;
-  Expected<std::unique_ptr<Driver>> (*create)(DriverContext &);
-};
-} // namespace
-
-static constexpr Registration drivers[] = {
-    {"cpu", [](DriverContext &context) { return Expected(createCpuDriver(context)); }},
-#ifdef CLEAVE_CUDA
-    {"cuda", createCudaDriver},
-#endif
-    {"null", [](DriverContext &context) { return Expected(createNullDriver(context)); }}};
 
 bool DriverContext::hasOthers() const { return options.processes && options.processes->count() > 1; }
 
@@ -47,16 +27,6 @@ std::vector<uint32_t> DriverContext::activeQueues(uint32_t site) const {
       counts.push_back(static_cast<uint32_t>(busy.size()));
     }
   return counts;
-}
-
-Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context) {
-  std::string known;
-  for (const Registration &driver : drivers) {
-    if (name == driver.name)
-      return driver.create(context);
-    known += (known.empty() ? "" : ", ") + std::string(driver.name);
-  }
-  return makeError(Status::Unsupported, "driver \"", name, "\" is not in this build, which has ", known);
 }
 
 } // namespace cleave::runtime

@@ -10,6 +10,8 @@
 #include "runtime/Device.h"
 #include "runtime/Executor.h"
 
+#include <functional>
+
 namespace cleave::runtime {
 
 /// One of the entries that an executor runs.
@@ -57,8 +59,15 @@ public:
   virtual Error connect() { return Error::success(); }
 };
 
-/// The driver of that name ("cpu", "cuda", "null"); Status::Unsupported when this build has none of that name, and what
-/// the driver itself says when this machine has no such devices.
+/// Makes a driver; what it says when this machine has no such devices.
+using DriverFactory = std::function<Expected<std::unique_ptr<Driver>>(DriverContext &)>;
+
+/// Makes a driver known by the name that plans have for its devices, in the place of one of that name. From any thread,
+/// before a plan is loaded that needs it.
+void registerDriver(const std::string &name, DriverFactory create);
+
+/// The driver of that name: one that was registered, or the build's own ("cpu", "cuda", "null"; drivers/Drivers.cpp).
+/// Status::Unsupported when there is none.
 Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context);
 
 } // namespace cleave::runtime

@@ -5,13 +5,13 @@
 #include "runtime/Executor.h"
 
 #include "runtime/Clock.h"
+#include "runtime/Communicator.h"
 #include "runtime/Driver.h"
 #include "runtime/HostTopology.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
 #include "runtime/TileLoad.h"
 #include "runtime/Trace.h"
-#include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
 #include <atomic>

@@ -4,8 +4,8 @@
 
 #include "runtime/FileReplacement.h"
 
+#include "runtime/FileWriter.h"
 #include "runtime/StandardOutput.h"
-#include "runtime/tensorfile/FileWriter.h"
 
 #include <filesystem>
 #include <fstream>
@@ -26,7 +26,7 @@ Error replaceTextFile(const std::string &path, const std::function<void(std::ost
     out.close();
     return out ? Error::success() : makeError(Status::Failure, "cannot write ", path);
   }
-  auto file = tensorfile::FileWriter::create(path);
+  auto file = FileWriter::create(path);
   if (!file)
     return file.error();
   std::ostringstream text;

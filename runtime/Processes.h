@@ -7,13 +7,14 @@
 
 #include "runtime/Communicator.h"
 #include "runtime/Messages.h"
-#include "runtime/watch/Watch.h"
 
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace cleave::runtime {
+
+struct WatchOptions;
 
 /// The processes of a run, as one of them sees them. Every method but rank, count, clockOffset, claimReport, abort,
 /// setSomebodyGone and those about a signal is called by all processes together, in the same order, from one thread of

@@ -4,10 +4,10 @@
 
 #include "runtime/profile/HostTimer.h"
 
-#include "runtime/CollectiveBench.h"
 #include "runtime/Executor.h"
 #include "runtime/drivers/cpu/CpuArena.h"
 #include "runtime/plan_generated.h"
+#include "runtime/profile/CollectiveBench.h"
 
 #include <algorithm>
 #include <chrono>

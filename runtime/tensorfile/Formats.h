@@ -6,9 +6,9 @@
 #ifndef CLEAVE_RUNTIME_TENSORFILE_FORMATS_H
 #define CLEAVE_RUNTIME_TENSORFILE_FORMATS_H
 
+#include "runtime/FileWriter.h"
 #include "runtime/HostTensor.h"
 #include "runtime/tensorfile/ByteCursor.h"
-#include "runtime/tensorfile/FileWriter.h"
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <string_view>

@@ -6,7 +6,7 @@
 #ifndef CLEAVE_RUNTIME_TENSORFILE_ZIPARCHIVE_H
 #define CLEAVE_RUNTIME_TENSORFILE_ZIPARCHIVE_H
 
-#include "runtime/tensorfile/FileWriter.h"
+#include "runtime/FileWriter.h"
 
 #include <vector>
 

@@ -4,7 +4,7 @@
 
 #include "runtime/training/ParameterExport.h"
 
-#include "runtime/OutputCheck.h"
+#include "runtime/run/OutputCheck.h"
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <cstdlib>

@@ -4,7 +4,7 @@
 
 #include "CommunicatorConformance.h"
 
-#include "runtime/communicators/local/LocalCommunicator.h"
+#include "runtime/Communicator.h"
 
 namespace cleave::runtime::test {
 namespace {

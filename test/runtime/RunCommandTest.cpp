@@ -5,8 +5,8 @@
 #include "PlanBuilder.h"
 
 #include "runtime/Json.h"
-#include "runtime/RunCommand.h"
-#include "runtime/RunReport.h"
+#include "runtime/run/RunCommand.h"
+#include "runtime/run/RunReport.h"
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <cmath>

@@ -2,11 +2,11 @@
 //
 // Runs a plan file, or trains with it. Links the runtime alone: a machine that only runs plans needs no compiler.
 
-#include "runtime/CollectiveBench.h"
-#include "runtime/CrashReport.h"
 #include "runtime/Printable.h"
 #include "runtime/Processes.h"
-#include "runtime/RunCommand.h"
+#include "runtime/profile/CollectiveBench.h"
+#include "runtime/run/RunCommand.h"
+#include "runtime/watch/CrashReport.h"
 #if defined(CLEAVE_CUDA)
 #include "runtime/drivers/cuda/CudaKernelTimer.h"
 #endif

@@ -6,7 +6,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVERUN_OUTPUTOPTIONS_H
 #define CLEAVE_TOOLS_CLEAVERUN_OUTPUTOPTIONS_H
 
-#include "runtime/OutputCheck.h"
+#include "runtime/run/OutputCheck.h"
 
 #include <string>
 #include <vector>

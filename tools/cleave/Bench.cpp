@@ -17,9 +17,9 @@
 #include "tools/cleave/Predictions.h"
 #include "tools/cleave/TextTable.h"
 
-#include "runtime/CollectiveBench.h"
-#include "runtime/RunReport.h"
 #include "runtime/Verify.h"
+#include "runtime/profile/CollectiveBench.h"
+#include "runtime/run/RunReport.h"
 
 #include "llvm/Support/Format.h"
 

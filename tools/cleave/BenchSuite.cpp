@@ -13,7 +13,7 @@
 #include "passes/cost/HostCache.h"
 #include "passes/zoo/Zoo.h"
 #include "runtime/Printable.h"
-#include "runtime/RunReport.h"
+#include "runtime/run/RunReport.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"

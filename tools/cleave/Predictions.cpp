@@ -17,8 +17,8 @@
 #include "tools/cleave/TextTable.h"
 
 #include "passes/cost/HostCache.h"
-#include "runtime/RunReport.h"
 #include "runtime/Verify.h"
+#include "runtime/run/RunReport.h"
 #include "runtime/simulator/Simulator.h"
 
 #include "llvm/Support/FileSystem.h"

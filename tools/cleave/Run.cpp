@@ -12,7 +12,7 @@
 #include "tools/cleave/ModelArguments.h"
 #include "tools/cleave/PlanRunner.h"
 
-#include "runtime/RunCommand.h"
+#include "runtime/run/RunCommand.h"
 
 #include <CLI/CLI.hpp>
 

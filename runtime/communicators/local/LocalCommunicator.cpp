@@ -6,7 +6,7 @@
 // all targets at once: every source is read and every target written exactly once. Several tensors are one
 // communication: everyone shows the buffers of all of them. Waiting is sleeping: the cores may be needed for computing.
 
-#include "runtime/communicators/local/LocalCommunicator.h"
+#include "runtime/Communicator.h"
 
 #include "runtime/Reduction.h"
 #include "runtime/Timeline.h"

@@ -5,7 +5,7 @@
 
 #include "runtime/communicators/mpi/MpiCommunicator.h"
 
-#include "runtime/communicators/local/LocalCommunicator.h"
+#include "runtime/Communicator.h"
 #include "runtime/communicators/mpi/MpiExchange.h"
 #include "runtime/communicators/mpi/MpiReduction.h"
 

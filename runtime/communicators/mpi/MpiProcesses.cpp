@@ -3,6 +3,7 @@
 // Agreeing, gathering and comparing clocks over a communicator of their own.
 
 #include "runtime/communicators/mpi/MpiProcesses.h"
+#include "runtime/watch/Watch.h"
 
 #include "runtime/Clock.h"
 #include "runtime/communicators/mpi/MpiCommunicator.h"

@@ -5,12 +5,12 @@
 #ifndef CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
 #define CLEAVE_RUNTIME_DRIVERS_CPU_CPUQUEUE_H
 
-#include "runtime/CrashReport.h"
 #include "runtime/Driver.h"
 #include "runtime/TileLoad.h"
 #include "runtime/Timeline.h"
 #include "runtime/Trace.h"
 #include "runtime/drivers/cpu/CoreSet.h"
+#include "runtime/watch/CrashReport.h"
 #include "runtime/watch/Fault.h"
 
 #include <deque>

@@ -8,7 +8,7 @@
 #include "runtime/drivers/cuda/CudaCopies.h"
 #include "runtime/drivers/cuda/CudaIssuer.h"
 #ifdef CLEAVE_NCCL
-#include "runtime/communicators/nccl/NcclLinks.h"
+#include "runtime/drivers/cuda/nccl/NcclLinks.h"
 #endif
 
 #include <set>

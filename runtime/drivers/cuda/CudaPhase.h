@@ -6,11 +6,11 @@
 #ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAPHASE_H
 #define CLEAVE_RUNTIME_DRIVERS_CUDA_CUDAPHASE_H
 
-#include "runtime/CrashReport.h"
 #include "runtime/TileLoad.h"
 #include "runtime/drivers/cuda/CudaLinks.h"
 #include "runtime/drivers/cuda/CudaSchedule.h"
 #include "runtime/drivers/cuda/CudaSite.h"
+#include "runtime/watch/CrashReport.h"
 #include "runtime/watch/Fault.h"
 
 #include <functional>

@@ -8,7 +8,7 @@
 #include "SimulatedNccl.h"
 #endif
 
-#include "runtime/communicators/nccl/NcclWorld.h"
+#include "runtime/drivers/cuda/nccl/NcclWorld.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -8,7 +8,7 @@
 #ifndef CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDNCCL_H
 #define CLEAVE_TEST_RUNTIME_CUDA_SIMULATEDNCCL_H
 
-#include "runtime/communicators/nccl/NcclApi.h"
+#include "runtime/drivers/cuda/nccl/NcclApi.h"
 
 namespace cleave::simulated {
 

@@ -2,8 +2,8 @@
 //
 // Whether what a command writes at its end can be written, found out before its work begins.
 
-#ifndef CLEAVE_RUNTIME_OUTPUTCHECK_H
-#define CLEAVE_RUNTIME_OUTPUTCHECK_H
+#ifndef CLEAVE_RUNTIME_RUN_OUTPUTCHECK_H
+#define CLEAVE_RUNTIME_RUN_OUTPUTCHECK_H
 
 #include "runtime/Error.h"
 
@@ -27,4 +27,4 @@ Error checkOutput(std::string_view option, const std::string &path, OutputKind k
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_OUTPUTCHECK_H
+#endif // CLEAVE_RUNTIME_RUN_OUTPUTCHECK_H

@@ -2,7 +2,7 @@
 //
 // Where NCCL is found, and its errors.
 
-#include "runtime/communicators/nccl/NcclApi.h"
+#include "runtime/drivers/cuda/nccl/NcclApi.h"
 
 namespace cleave::runtime {
 

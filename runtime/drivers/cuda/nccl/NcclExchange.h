@@ -2,10 +2,10 @@
 //
 // Exchanges between GPUs of several processes: a group of sends and receives, one message for each other rank.
 
-#ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLEXCHANGE_H
-#define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLEXCHANGE_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLEXCHANGE_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLEXCHANGE_H
 
-#include "runtime/communicators/nccl/NcclGathering.h"
+#include "runtime/drivers/cuda/nccl/NcclGathering.h"
 
 namespace cleave::runtime {
 
@@ -16,4 +16,4 @@ Expected<std::unique_ptr<CudaLink>> createNcclExchange(NcclLinkContext &context,
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLEXCHANGE_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLEXCHANGE_H

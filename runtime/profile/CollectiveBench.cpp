@@ -3,14 +3,14 @@
 // Each operation is a plan with one communication, run without an executor by a thread a device. The ceiling is the
 // same number of threads that only copy. Several processes measure together; the slowest one's time counts.
 
-#include "runtime/CollectiveBench.h"
+#include "runtime/profile/CollectiveBench.h"
 
+#include "runtime/Communicator.h"
 #include "runtime/FileReplacement.h"
 #include "runtime/HostTensor.h"
 #include "runtime/Json.h"
 #include "runtime/Processes.h"
 #include "runtime/Reduction.h"
-#include "runtime/communicators/local/LocalCommunicator.h"
 
 #include <algorithm>
 #include <array>

@@ -3,7 +3,7 @@
 // A group with one member in each process is NCCL's all-reduce or reduce-scatter. Where a process has several, they
 // are combined on their GPU first, the processes all-reduce that, and each member takes what is its own.
 
-#include "runtime/communicators/nccl/NcclReduction.h"
+#include "runtime/drivers/cuda/nccl/NcclReduction.h"
 
 #include <algorithm>
 

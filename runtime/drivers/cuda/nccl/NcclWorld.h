@@ -3,12 +3,12 @@
 // NCCL's communicators of a run: one of all ranks, and one for each set of ranks that reduce together. All are made
 // before the first step, by all processes together.
 
-#ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLWORLD_H
-#define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLWORLD_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLWORLD_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLWORLD_H
 
 #include "runtime/Processes.h"
-#include "runtime/communicators/nccl/NcclApi.h"
 #include "runtime/drivers/cuda/CudaObjects.h"
+#include "runtime/drivers/cuda/nccl/NcclApi.h"
 
 #include <functional>
 #include <map>
@@ -76,4 +76,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLWORLD_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLWORLD_H

@@ -2,7 +2,7 @@
 //
 // The steps of the run command: bind files to ports, run, compare, write, report.
 
-#include "runtime/RunCommand.h"
+#include "runtime/run/RunCommand.h"
 
 #include "runtime/Clock.h"
 #include "runtime/FileReplacement.h"
@@ -10,9 +10,9 @@
 #include "runtime/JoinResults.h"
 #include "runtime/PortBinding.h"
 #include "runtime/Printable.h"
-#include "runtime/RunReport.h"
 #include "runtime/Trace.h"
 #include "runtime/Verify.h"
+#include "runtime/run/RunReport.h"
 #include "runtime/tensorfile/TensorFile.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // The handler only formats numbers and writes: whatever else it called might be what has crashed.
 
-#include "runtime/CrashReport.h"
+#include "runtime/watch/CrashReport.h"
 
 #include "runtime/Clock.h"
 

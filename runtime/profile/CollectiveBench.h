@@ -3,8 +3,8 @@
 // Measures collectives between devices of one process, or of several: `cleave-run --collectives`, also under mpirun,
 // and `cleave bench --collectives`.
 
-#ifndef CLEAVE_RUNTIME_COLLECTIVEBENCH_H
-#define CLEAVE_RUNTIME_COLLECTIVEBENCH_H
+#ifndef CLEAVE_RUNTIME_PROFILE_COLLECTIVEBENCH_H
+#define CLEAVE_RUNTIME_PROFILE_COLLECTIVEBENCH_H
 
 #include "runtime/Error.h"
 
@@ -58,4 +58,4 @@ int runCollectiveBench(const CollectiveBenchOptions &options, std::ostream &out,
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COLLECTIVEBENCH_H
+#endif // CLEAVE_RUNTIME_PROFILE_COLLECTIVEBENCH_H

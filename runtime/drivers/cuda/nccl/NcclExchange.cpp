@@ -2,7 +2,7 @@
 //
 // Both processes of a message walk the channel's pieces in their order, so the one packs as the other unpacks.
 
-#include "runtime/communicators/nccl/NcclExchange.h"
+#include "runtime/drivers/cuda/nccl/NcclExchange.h"
 
 namespace cleave::runtime {
 namespace {

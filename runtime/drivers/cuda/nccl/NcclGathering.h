@@ -2,12 +2,12 @@
 //
 // What the links over NCCL share, and how the ends of a link that are in one process take part as one.
 
-#ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLGATHERING_H
-#define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLGATHERING_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLGATHERING_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLGATHERING_H
 
-#include "runtime/communicators/nccl/NcclMessages.h"
-#include "runtime/communicators/nccl/NcclWorld.h"
 #include "runtime/drivers/cuda/CudaLinks.h"
+#include "runtime/drivers/cuda/nccl/NcclMessages.h"
+#include "runtime/drivers/cuda/nccl/NcclWorld.h"
 
 namespace cleave::runtime {
 
@@ -44,4 +44,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLGATHERING_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLGATHERING_H

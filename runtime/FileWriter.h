@@ -2,16 +2,19 @@
 //
 // A file that appears under its name only when it is complete.
 
-#ifndef CLEAVE_RUNTIME_TENSORFILE_FILEWRITER_H
-#define CLEAVE_RUNTIME_TENSORFILE_FILEWRITER_H
+#ifndef CLEAVE_RUNTIME_FILEWRITER_H
+#define CLEAVE_RUNTIME_FILEWRITER_H
 
-#include "runtime/tensorfile/ByteCursor.h"
+#include "runtime/Error.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 
-namespace cleave::runtime::tensorfile {
+namespace cleave::runtime {
 
 /// Writes beside `path` and renames at the end; what is not committed is removed.
 class FileWriter {
@@ -22,7 +25,7 @@ public:
   ~FileWriter();
 
   /// Errors stay and are reported by commit().
-  void write(Bytes bytes);
+  void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   /// Bytes written so far.
   uint64_t position() const { return written; }
@@ -39,6 +42,6 @@ private:
   int failure = 0;
 };
 
-} // namespace cleave::runtime::tensorfile
+} // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_TENSORFILE_FILEWRITER_H
+#endif // CLEAVE_RUNTIME_FILEWRITER_H

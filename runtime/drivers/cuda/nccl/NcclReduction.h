@@ -2,10 +2,10 @@
 //
 // Reductions over GPUs of several processes, by NCCL's own collectives.
 
-#ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLREDUCTION_H
-#define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLREDUCTION_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLREDUCTION_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLREDUCTION_H
 
-#include "runtime/communicators/nccl/NcclGathering.h"
+#include "runtime/drivers/cuda/nccl/NcclGathering.h"
 
 namespace cleave::runtime {
 
@@ -23,4 +23,4 @@ Expected<std::unique_ptr<CudaLink>> createNcclReduction(NcclLinkContext &context
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLREDUCTION_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLREDUCTION_H

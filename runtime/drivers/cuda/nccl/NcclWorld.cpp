@@ -2,7 +2,7 @@
 //
 // Bootstraps over the processes' own communicator.
 
-#include "runtime/communicators/nccl/NcclWorld.h"
+#include "runtime/drivers/cuda/nccl/NcclWorld.h"
 
 #include <algorithm>
 #include <array>

@@ -3,8 +3,8 @@
 // The command that runs a plan on tensor files, compares, measures and reports: the whole of `cleave-run`, and what
 // `cleave run` does once it has a plan.
 
-#ifndef CLEAVE_RUNTIME_RUNCOMMAND_H
-#define CLEAVE_RUNTIME_RUNCOMMAND_H
+#ifndef CLEAVE_RUNTIME_RUN_RUNCOMMAND_H
+#define CLEAVE_RUNTIME_RUN_RUNCOMMAND_H
 
 #include "runtime/ParameterSource.h"
 #include "runtime/Plan.h"
@@ -44,4 +44,4 @@ int runPlan(const Plan &plan, ParameterSource &parameters, const RunOptions &opt
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_RUNCOMMAND_H
+#endif // CLEAVE_RUNTIME_RUN_RUNCOMMAND_H

@@ -2,14 +2,14 @@
 //
 // Temporary files with the permissions of ordinary ones.
 
-#include "runtime/tensorfile/FileWriter.h"
+#include "runtime/FileWriter.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
 
-namespace cleave::runtime::tensorfile {
+namespace cleave::runtime {
 
 Expected<FileWriter> FileWriter::create(const std::string &path) {
   for (unsigned attempt = 0;; ++attempt) {
@@ -35,7 +35,7 @@ FileWriter::~FileWriter() {
     ::unlink(temporary.c_str());
 }
 
-void FileWriter::write(Bytes bytes) {
+void FileWriter::write(std::span<const std::byte> bytes) {
   if (failure == 0 && !bytes.empty() && std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size())
     failure = errno;
   written += bytes.size();
@@ -52,4 +52,4 @@ Error FileWriter::commit() {
   return Error::success();
 }
 
-} // namespace cleave::runtime::tensorfile
+} // namespace cleave::runtime

@@ -2,8 +2,8 @@
 //
 // Boxes of buffers as messages: packed into memory of their own where they are not one run.
 
-#ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLMESSAGES_H
-#define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLMESSAGES_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLMESSAGES_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLMESSAGES_H
 
 #include "runtime/drivers/cuda/CudaBoxes.h"
 
@@ -54,4 +54,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLMESSAGES_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLMESSAGES_H

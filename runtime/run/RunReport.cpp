@@ -2,7 +2,7 @@
 //
 // Prints the report of a run.
 
-#include "runtime/RunReport.h"
+#include "runtime/run/RunReport.h"
 
 #include "runtime/Json.h"
 #include "runtime/Printable.h"

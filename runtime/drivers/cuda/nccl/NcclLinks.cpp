@@ -2,11 +2,11 @@
 //
 // Says beforehand which ranks will reduce together, and then makes links.
 
-#include "runtime/communicators/nccl/NcclLinks.h"
+#include "runtime/drivers/cuda/nccl/NcclLinks.h"
 
-#include "runtime/communicators/nccl/NcclExchange.h"
-#include "runtime/communicators/nccl/NcclReduction.h"
 #include "runtime/drivers/cuda/CudaCopies.h"
+#include "runtime/drivers/cuda/nccl/NcclExchange.h"
+#include "runtime/drivers/cuda/nccl/NcclReduction.h"
 
 #include <algorithm>
 #include <set>

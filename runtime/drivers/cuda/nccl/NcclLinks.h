@@ -2,8 +2,8 @@
 //
 // Links between GPUs of several processes over NCCL. What stays within a process is copied as ever.
 
-#ifndef CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLLINKS_H
-#define CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLLINKS_H
+#ifndef CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLLINKS_H
+#define CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLLINKS_H
 
 #include "runtime/Processes.h"
 #include "runtime/drivers/cuda/CudaGpus.h"
@@ -21,4 +21,4 @@ Expected<std::unique_ptr<CudaLinks>> createNcclLinks(const CudaRuntime &cuda, co
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_COMMUNICATORS_NCCL_NCCLLINKS_H
+#endif // CLEAVE_RUNTIME_DRIVERS_CUDA_NCCL_NCCLLINKS_H

@@ -2,7 +2,7 @@
 //
 // Streams that wait for each other by events.
 
-#include "runtime/communicators/nccl/NcclGathering.h"
+#include "runtime/drivers/cuda/nccl/NcclGathering.h"
 
 #include <algorithm>
 

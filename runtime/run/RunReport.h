@@ -2,8 +2,8 @@
 //
 // What a run found out, as text and as JSON.
 
-#ifndef CLEAVE_RUNTIME_RUNREPORT_H
-#define CLEAVE_RUNTIME_RUNREPORT_H
+#ifndef CLEAVE_RUNTIME_RUN_RUNREPORT_H
+#define CLEAVE_RUNTIME_RUN_RUNREPORT_H
 
 #include "runtime/Comparison.h"
 #include "runtime/Executor.h"
@@ -63,4 +63,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_RUNREPORT_H
+#endif // CLEAVE_RUNTIME_RUN_RUNREPORT_H

@@ -3,8 +3,8 @@
 // What a process that dies was doing: each thread that runs instructions says which one, in the logbook that the
 // process's guard reads, if it has one, and the handler of a fatal signal reads that.
 
-#ifndef CLEAVE_RUNTIME_CRASHREPORT_H
-#define CLEAVE_RUNTIME_CRASHREPORT_H
+#ifndef CLEAVE_RUNTIME_WATCH_CRASHREPORT_H
+#define CLEAVE_RUNTIME_WATCH_CRASHREPORT_H
 
 #include "runtime/Plan.h"
 #include "runtime/watch/Logbook.h"
@@ -58,4 +58,4 @@ void reportCrashes(uint32_t rank);
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_CRASHREPORT_H
+#endif // CLEAVE_RUNTIME_WATCH_CRASHREPORT_H

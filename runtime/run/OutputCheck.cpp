@@ -2,7 +2,7 @@
 //
 // Asks the file system by doing: permissions alone do not tell of read-only or virtual file systems.
 
-#include "runtime/OutputCheck.h"
+#include "runtime/run/OutputCheck.h"
 
 #include "runtime/tensorfile/TensorFile.h"
 

@@ -2,7 +2,7 @@
 //
 // Packs by the same kernels that copy boxes within a GPU.
 
-#include "runtime/communicators/nccl/NcclMessages.h"
+#include "runtime/drivers/cuda/nccl/NcclMessages.h"
 
 #include <algorithm>
 
