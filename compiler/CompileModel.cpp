@@ -240,7 +240,7 @@ Error ModelCompiler::chooseChips() {
                      " expects native or a processor of x86-64 as LLVM names it, as x86-64-v3; got \"", name, "\"");
   bool any = false;
   for (DeviceSpec &device : machine.devices) {
-    if (device.driver != "cpu")
+    if (!isProcessor(device.driver))
       continue;
     any = true;
     if (isGiven || device.chip.empty())
@@ -256,7 +256,7 @@ Error ModelCompiler::chooseChips() {
 Expected<bool> ModelCompiler::keepsRoundedParameters() const {
   std::vector<llvm::StringRef> chips;
   for (const DeviceSpec &device : machine.devices)
-    if (device.driver == "cpu")
+    if (isProcessor(device.driver))
       chips.push_back(device.chip);
   if (chips.empty())
     return true;

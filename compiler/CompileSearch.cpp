@@ -7,6 +7,7 @@
 #include "passes/cost/Quantity.h"
 #include "passes/pipeline/Schedule.h"
 #include "passes/planner/PlaceOperators.h"
+#include "passes/train/Optimizer.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -63,7 +64,10 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   if (!keepsRounded)
     return keepsRounded.error();
   search.keepsRounded = *keepsRounded;
-  search.optimizer = target.optimizer;
+  auto optimizer = parseOptimizer(target.optimizer, target.optimizerOptions);
+  if (!optimizer)
+    return fromLlvm(Status::Usage, optimizer.takeError());
+  search.optimizerStates = static_cast<unsigned>(stateOf(*optimizer).size());
   search.timeBudget = target.timeBudget;
   search.solver.method = *solver::findMethod(target.solver);
   for (auto [flag, value] : {std::pair("--microbatches", target.microbatches != "auto"),

@@ -20,10 +20,21 @@ using namespace mlir;
 
 namespace cleave {
 
+static std::vector<std::function<void(DialectRegistry &)>> &contextExtensions() {
+  static std::vector<std::function<void(DialectRegistry &)>> extensions;
+  return extensions;
+}
+
+void extendContexts(std::function<void(DialectRegistry &)> extension) {
+  contextExtensions().push_back(std::move(extension));
+}
+
 std::unique_ptr<MLIRContext> createContext() {
   DialectRegistry registry;
   registry.insert<dfg::DfgDialect, dist::DistDialect, plan::PlanDialect>();
   registerMachineReader(registry);
+  for (const auto &extend : contextExtensions())
+    extend(registry);
   auto context = std::make_unique<MLIRContext>(registry);
   context->loadAllAvailableDialects();
   // Messages are for people who have a model, not its operators in text form; reproducers hold those.

@@ -17,6 +17,10 @@ struct LoadedModel {
   bool isText = false; ///< read from a module in text form: the import report says only what is unsupported
 };
 
+/// Has contexts made from here on have more: dialects of a program's own, with operators that stages ask through
+/// interfaces.
+void extendContexts(std::function<void(mlir::DialectRegistry &)> extension);
+
 /// Makes a context with the dialects that a model is read into.
 std::unique_ptr<mlir::MLIRContext> createContext();
 

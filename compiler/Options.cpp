@@ -5,6 +5,7 @@
 #include "compiler/Options.h"
 
 #include "passes/pipeline/Schedule.h"
+#include "passes/train/Optimizer.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -19,6 +20,11 @@ static std::vector<std::string> scheduleChoices() {
   for (const pipeline::ScheduleRow &row : pipeline::scheduleTable())
     names.emplace_back(row.name);
   return names;
+}
+
+static std::vector<std::string> optimizerChoices() {
+  auto names = optimizerNames();
+  return {names.begin(), names.end()};
 }
 
 static std::vector<TargetOption> makeRows() {
@@ -120,13 +126,7 @@ static std::vector<TargetOption> makeRows() {
       {"tf32", &Options::tf32,
        "let libraries of GPUs round the float32 that they multiply to TF32, with 10 bits of mantissa, which "
        "is many times as fast; sums stay f32. Without it float32 is exact"},
-      {"optimizer",
-       &Options::optimizer,
-       "what changes parameters in training",
-       "",
-       {"sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"},
-       {},
-       true},
+      {"optimizer", &Options::optimizer, "what changes parameters in training", "", optimizerChoices(), {}, true},
       {"optimizer-options", &Options::optimizerOptions,
        "momentum, alpha, beta1, beta2, epsilon, weight-decay, as KEY=VALUE,..."},
       {"learning-rate", &Options::learningRate, "default: the optimizer's"},

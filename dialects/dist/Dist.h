@@ -74,6 +74,8 @@ struct Device {
 
   /// Whether it gets a GPU's kernels: the driver "cuda" runs it, or "null" stands for it where it is not at hand.
   bool isGpu() const { return driver == "cuda" || (driver == "null" && !chip.empty()); }
+  /// Whether it runs a processor's code on this host: the driver "cpu" does, and every driver that a program adds.
+  bool isProcessor() const { return driver != "cuda" && driver != "null"; }
 };
 
 /// The placement of an operator; null where it has none.

@@ -36,7 +36,7 @@ bool multipliesBrainFloats(const NativeTarget &target) { return target.hasFeatur
 static llvm::Error choose(ModuleOp module) {
   SmallVector<StringRef> chips;
   for (const dist::Device &device : dist::getDevices(module))
-    if (device.driver == "cpu")
+    if (device.isProcessor())
       chips.push_back(device.chip);
   if (chips.empty())
     return llvm::Error::success();

@@ -23,10 +23,13 @@ inline bool isGpu(llvm::StringRef driver, llvm::StringRef chip) {
   return driver == "cuda" || (driver == "null" && !chip.empty());
 }
 
+/// Whether devices of this driver run a processor's code, as dist::Device says it.
+inline bool isProcessor(llvm::StringRef driver) { return driver != "cuda" && driver != "null"; }
+
 /// One device, as the runtime will open it.
 struct DeviceSpec {
   std::string name;         ///< Distinct in a machine.
-  std::string driver;       ///< The runtime's driver: "cpu", "cuda", "null".
+  std::string driver;       ///< The runtime's driver: "cpu", "cuda", "null", or one that the program has added.
   unsigned cores = 1;       ///< Cores of its host that the device computes on; at least one.
   uint64_t memoryLimit = 0; ///< Bytes that a plan may use; 0: no limit.
   std::string kind = {};    ///< A key of Machine::kinds; empty where nothing is known of the device's speed.

@@ -5,6 +5,7 @@
 #include "passes/cost/MachineFile.h"
 
 #include "passes/cost/MachineFileLinks.h"
+#include "runtime/DriverNames.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -156,10 +157,14 @@ static Error readDriver(const YamlValue &kind, StringRef subject, std::string &t
   const YamlValue *driver = kind.find("driver");
   if (!driver)
     return Error::success();
-  if (driver->kind != YamlValue::Kind::Text || !is_contained({"null", "cpu", "cuda"}, driver->text))
-    return driver->error(driver->text.empty()
-                             ? Twine(subject + " driver expects null, cpu or cuda")
-                             : Twine(subject + " driver expects null, cpu or cuda, got \"" + driver->text + "\""));
+  // Whether this build has it or not: what is compiled here may run elsewhere.
+  std::vector<std::string> known = {"null", "cpu", "cuda"};
+  for (const std::string &added : runtime::driverNames())
+    if (!is_contained(known, added))
+      known.push_back(added);
+  if (driver->kind != YamlValue::Kind::Text || !is_contained(known, driver->text))
+    return driver->error(subject + " driver expects " + join(ArrayRef(known).drop_back(), ", ") + " or " +
+                         known.back() + (driver->text.empty() ? "" : ", got \"" + driver->text + "\""));
   target = driver->text;
   return Error::success();
 }
@@ -169,9 +174,9 @@ static Error readChip(const YamlValue &value, StringRef subject, DeviceKind &kin
   const YamlValue *chip = value.find("chip");
   if (!chip)
     return Error::success();
-  if (kind.driver == "cpu") {
+  if (isProcessor(kind.driver)) {
     if (chip->kind != YamlValue::Kind::Text || !isProcessorName(chip->text))
-      return chip->error(subject + " chip expects a processor as x86-64-v3 with driver cpu" +
+      return chip->error(subject + " chip expects a processor as x86-64-v3 with driver " + kind.driver +
                          (chip->text.empty() ? "" : ", got \"" + chip->text + "\""));
     kind.chip = chip->text;
     return Error::success();

@@ -20,7 +20,7 @@ bool canRoundProducts(const Machine &machine) {
 Machine withRoundedProducts(Machine machine) {
   for (auto &[name, kind] : machine.kinds) {
     auto rate = kind.peak.find("tf32");
-    if (kind.driver == "cpu" || rate == kind.peak.end())
+    if (isProcessor(kind.driver) || rate == kind.peak.end())
       continue;
     kind.peak["f32"] = rate->second;
     if (const TileModel *tiles = kind.findTiles("tf32")) {

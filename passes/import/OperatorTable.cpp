@@ -8,8 +8,8 @@ using namespace mlir;
 
 namespace cleave {
 
-const OperatorTable &OperatorTable::get() {
-  static const OperatorTable table = [] {
+static OperatorTable &tableOfAll() {
+  static OperatorTable table = [] {
     OperatorTable result;
     addElementwiseOperators(result);
     addActivationOperators(result);
@@ -45,6 +45,10 @@ const OperatorTable &OperatorTable::get() {
   }();
   return table;
 }
+
+const OperatorTable &OperatorTable::get() { return tableOfAll(); }
+
+void OperatorTable::extend(StringRef name, OperatorRule rule) { tableOfAll().add(name, rule); }
 
 const OperatorRule *OperatorTable::find(StringRef name, int64_t version) const {
   auto found = rules.find(name);

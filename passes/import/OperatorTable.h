@@ -41,6 +41,8 @@ public:
 
   /// The table, built at first use.
   static const OperatorTable &get();
+  /// Adds a rule for an operator of a program's own, as "com.example.Snake", before the first model is imported.
+  static void extend(llvm::StringRef name, OperatorRule rule);
 
   /// The rule for an operator; null where there is none in this version.
   const OperatorRule *find(llvm::StringRef name, int64_t version) const;

@@ -51,6 +51,9 @@ static unsigned keptInV(const PipelineShape &shape, unsigned /*stage*/) {
 
 //===-- the table ---------------------------------------------------------------------------------------------===//
 
+/// Schedules refer to rows, which stay where they are for that.
+static constexpr size_t mostSchedules = 64;
+
 static constexpr ScheduleRow table[] = {
     {.name = "1f1b",
      .summary = "one forward, one backward (Narayanan et al. 2019)",
@@ -137,14 +140,30 @@ static constexpr ScheduleRow table[] = {
      .forwardsFirst = true},
 };
 
-std::span<const ScheduleRow> scheduleTable() { return table; }
-
-std::optional<Schedule> findSchedule(std::string_view name) {
-  const auto *found = std::ranges::find(table, name, &ScheduleRow::name);
-  return found == std::end(table) ? std::nullopt : std::optional(Schedule(*found));
+static std::vector<ScheduleRow> &rows() {
+  static std::vector<ScheduleRow> rows = [] {
+    std::vector<ScheduleRow> made(std::begin(table), std::end(table));
+    made.reserve(mostSchedules);
+    return made;
+  }();
+  return rows;
 }
 
-Schedule::Schedule() : row(&table[0]) {}
+std::span<const ScheduleRow> scheduleTable() { return rows(); }
+
+bool registerSchedule(const ScheduleRow &row) {
+  if (rows().size() == mostSchedules || findSchedule(row.name))
+    return false;
+  rows().push_back(row);
+  return true;
+}
+
+std::optional<Schedule> findSchedule(std::string_view name) {
+  auto found = std::ranges::find(rows(), name, &ScheduleRow::name);
+  return found == rows().end() ? std::nullopt : std::optional(Schedule(*found));
+}
+
+Schedule::Schedule() : row(&rows().front()) {}
 
 PipelineOrder orderPipeline(const std::vector<StageTimes> &stages, const PipelineSchedule &schedule) {
   auto count = static_cast<unsigned>(stages.size());

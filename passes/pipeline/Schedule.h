@@ -128,6 +128,10 @@ private:
 /// The table, in the order in which the search tries schedules and command lines list them.
 std::span<const ScheduleRow> scheduleTable();
 
+/// Adds a row behind the others, before anything asks for the table; false where there is one of that name, or no room.
+/// The names in it must last.
+bool registerSchedule(const ScheduleRow &row);
+
 /// The schedule of a name; nothing where there is none.
 std::optional<Schedule> findSchedule(std::string_view name);
 

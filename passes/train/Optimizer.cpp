@@ -5,81 +5,133 @@
 
 #include "passes/train/Optimizer.h"
 
-#include "passes/train/Arithmetic.h"
 #include "passes/train/OptionText.h"
 
 #include <limits>
+#include <list>
 
 using namespace mlir;
 
 namespace cleave {
 
-namespace {
+//===-- formulas ----------------------------------------------------------------------------------------------===//
 
-/// An option of optimizers: its key, and which numbers it may have.
-struct OptimizerKey {
-  StringRef name;
-  double OptimizerOptions::*member;
-  double high;
-};
+// With w the parameter, g its gradient, r the learning rate, d the weight decay, t the number of the step from one. All
+// are PyTorch's, in formulas and defaults; all state begins at zero. Where the decay is not decoupled, g has + d w.
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr OptimizerKey momentumKey = {"momentum", &OptimizerOptions::momentum, 1};
-constexpr OptimizerKey alphaKey = {"alpha", &OptimizerOptions::alpha, 1};
-constexpr OptimizerKey beta1Key = {"beta1", &OptimizerOptions::beta1, 1};
-constexpr OptimizerKey beta2Key = {"beta2", &OptimizerOptions::beta2, 1};
-constexpr OptimizerKey epsilonKey = {"epsilon", &OptimizerOptions::epsilon, infinity};
-constexpr OptimizerKey decayKey = {"weight-decay", &OptimizerOptions::weightDecay, infinity};
+/// w -= r g
+static Update sgd(UpdateBuilder &with) { return {with.moved(with.parameter, with.gradient), {}}; }
 
-struct OptimizerRow {
-  StringRef name;
-  OptimizerOptions defaults;
-  SmallVector<OptimizerKey, 5> keys;
-};
-
-OptimizerOptions withDefaults(OptimizerKind kind, double learningRate, double momentum = 0, double weightDecay = 0) {
-  OptimizerOptions options;
-  options.learningRate.rate = learningRate;
-  options.kind = kind;
-  options.momentum = momentum;
-  options.weightDecay = weightDecay;
-  return options;
+/// b = momentum b + g; w -= r b. Polyak, 1964; Sutskever et al., 2013.
+static Update momentum(UpdateBuilder &with) {
+  Value momentum = with.accumulated(with.state[0], with.gradient);
+  return {with.moved(with.parameter, momentum), {momentum}};
 }
 
-/// In the order of OptimizerKind.
-ArrayRef<OptimizerRow> optimizerTable() {
-  using Kind = OptimizerKind;
-  static const OptimizerRow rows[] = {
-      {"sgd", withDefaults(Kind::SGD, 1e-3), {decayKey}},
-      {"momentum", withDefaults(Kind::Momentum, 1e-3, 0.9), {momentumKey, decayKey}},
-      {"nesterov", withDefaults(Kind::Nesterov, 1e-3, 0.9), {momentumKey, decayKey}},
-      {"rmsprop", withDefaults(Kind::RMSProp, 1e-2), {momentumKey, alphaKey, epsilonKey, decayKey}},
-      {"adam", withDefaults(Kind::Adam, 1e-3), {beta1Key, beta2Key, epsilonKey, decayKey}},
-      {"adamw", withDefaults(Kind::AdamW, 1e-3, 0, 0.01), {beta1Key, beta2Key, epsilonKey, decayKey}}};
+/// As momentum, with w -= r (g + momentum b).
+static Update nesterov(UpdateBuilder &with) {
+  Value momentum = with.accumulated(with.state[0], with.gradient);
+  Value ahead = with.math.add(with.gradient, with.math.mul(momentum, with.options.momentum));
+  return {with.moved(with.parameter, ahead), {momentum}};
+}
+
+/// v = alpha v + (1 - alpha) g^2; w -= r g / (sqrt(v) + epsilon). Hinton, 2012. With a momentum
+/// b = momentum b + g / (sqrt(v) + epsilon); w -= r b.
+static Update rmsProp(UpdateBuilder &with) {
+  Arithmetic &math = with.math;
+  Value square = with.blended(with.state[0], with.options.alpha, math.mul(with.gradient, with.gradient));
+  Value direction = math.div(with.gradient, math.add(math.sqrt(square), with.options.epsilon));
+  if (with.options.momentum == 0)
+    return {with.moved(with.parameter, direction), {square}};
+  Value momentum = with.accumulated(with.state[1], direction);
+  return {with.moved(with.parameter, momentum), {square, momentum}};
+}
+
+/// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= r m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) +
+/// epsilon). Kingma and Ba, 2014. With w *= 1 - r d before, in place of g += d w, it is AdamW: Loshchilov and Hutter,
+/// 2017.
+static Update adam(UpdateBuilder &with) {
+  Arithmetic &math = with.math;
+  Value mean = with.blended(with.state[0], with.options.beta1, with.gradient);
+  Value square = with.blended(with.state[1], with.options.beta2, math.mul(with.gradient, with.gradient));
+  Value root = math.mul(math.sqrt(square), with.scalar(&StepScalars::rootCorrection));
+  Value direction = math.div(mean, math.add(root, with.options.epsilon));
+  return {math.sub(with.decayed(), math.mul(direction, with.scalar(&StepScalars::stepSize))), {mean, square}};
+}
+
+//===-- the table ---------------------------------------------------------------------------------------------===//
+
+static std::vector<StateSpec> noState(const OptimizerOptions &) { return {}; }
+static std::vector<StateSpec> oneMomentum(const OptimizerOptions &) { return {{"momentum"}}; }
+static std::vector<StateSpec> squareAndMomentum(const OptimizerOptions &options) {
+  return options.momentum == 0 ? std::vector<StateSpec>{{"square"}} : std::vector<StateSpec>{{"square"}, {"momentum"}};
+}
+static std::vector<StateSpec> bothMeans(const OptimizerOptions &) { return {{"adam_m"}, {"adam_v"}}; }
+
+static OptimizerNumbers numbers(double learningRate, double momentum = 0, double weightDecay = 0) {
+  OptimizerNumbers made;
+  made.learningRate.rate = learningRate;
+  made.momentum = momentum;
+  made.weightDecay = weightDecay;
+  return made;
+}
+
+/// A list, whose rows stay where they are.
+static std::list<OptimizerRow> &optimizerTable() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  static const OptimizerKey momentumKey = {"momentum", &OptimizerNumbers::momentum, 1},
+                            alphaKey = {"alpha", &OptimizerNumbers::alpha, 1},
+                            beta1Key = {"beta1", &OptimizerNumbers::beta1, 1},
+                            beta2Key = {"beta2", &OptimizerNumbers::beta2, 1},
+                            epsilonKey = {"epsilon", &OptimizerNumbers::epsilon, infinity},
+                            decayKey = {"weight-decay", &OptimizerNumbers::weightDecay, infinity};
+  static std::list<OptimizerRow> rows = {
+      {"sgd", numbers(1e-3), {decayKey}, noState, sgd},
+      {"momentum", numbers(1e-3, 0.9), {momentumKey, decayKey}, oneMomentum, momentum},
+      {"nesterov", numbers(1e-3, 0.9), {momentumKey, decayKey}, oneMomentum, nesterov},
+      {"rmsprop", numbers(1e-2), {momentumKey, alphaKey, epsilonKey, decayKey}, squareAndMomentum, rmsProp},
+      {"adam", numbers(1e-3), {beta1Key, beta2Key, epsilonKey, decayKey}, bothMeans, adam, /*correctsMeans=*/true},
+      {"adamw",
+       numbers(1e-3, 0, 0.01),
+       {beta1Key, beta2Key, epsilonKey, decayKey},
+       bothMeans,
+       adam,
+       /*correctsMeans=*/true,
+       /*decouplesDecay=*/true}};
   return rows;
 }
 
-} // namespace
+void registerOptimizer(OptimizerRow row) {
+  auto found = llvm::find_if(optimizerTable(), [&](const OptimizerRow &other) { return other.name == row.name; });
+  if (found == optimizerTable().end())
+    optimizerTable().push_back(std::move(row));
+  else
+    *found = std::move(row);
+}
 
-ArrayRef<StringRef> optimizerNames() {
-  static const SmallVector<StringRef> names =
-      llvm::map_to_vector(optimizerTable(), [](const OptimizerRow &row) { return row.name; });
+OptimizerOptions::OptimizerOptions() : row(&optimizerTable().front()) {}
+OptimizerOptions::OptimizerOptions(const OptimizerRow &row) : OptimizerNumbers(row.defaults), row(&row) {}
+
+std::vector<StringRef> optimizerNames() {
+  std::vector<StringRef> names;
+  for (const OptimizerRow &row : optimizerTable())
+    names.push_back(row.name);
   return names;
 }
 
-StringRef OptimizerOptions::name() const { return optimizerTable()[static_cast<size_t>(kind)].name; }
+StringRef OptimizerOptions::name() const { return row->name; }
 
 llvm::Expected<OptimizerOptions> parseOptimizer(StringRef name, StringRef text) {
-  const auto *row = llvm::find_if(optimizerTable(), [&](const OptimizerRow &row) { return row.name == name; });
+  auto row = llvm::find_if(optimizerTable(), [&](const OptimizerRow &row) { return row.name == name; });
   if (row == optimizerTable().end())
     return optionError("the optimizer expects " + alternatives(optimizerNames()) + ", got \"" + name + "\"");
-  OptimizerOptions options = row->defaults;
+  OptimizerOptions options(*row);
   std::string subject = ("the optimizer " + name).str();
   auto items = splitOptions(text, subject);
   if (!items)
     return items.takeError();
   for (TextOption item : *items) {
-    const auto *key = llvm::find_if(row->keys, [&](const OptimizerKey &key) { return key.name == item.key; });
+    auto key = llvm::find_if(row->keys, [&](const OptimizerKey &key) { return key.name == item.key; });
     if (key == row->keys.end()) {
       auto names = llvm::map_to_vector(row->keys, [](const OptimizerKey &key) { return key.name; });
       return optionError(subject + " knows no option \"" + item.key + "\"; it has " + alternatives(names));
@@ -94,31 +146,14 @@ llvm::Expected<OptimizerOptions> parseOptimizer(StringRef name, StringRef text) 
 
 std::vector<std::pair<StringRef, double>> hyperparametersOf(const OptimizerOptions &options) {
   std::vector<std::pair<StringRef, double>> numbers;
-  for (const OptimizerKey &key : optimizerTable()[static_cast<size_t>(options.kind)].keys)
+  for (const OptimizerKey &key : options.row->keys)
     numbers.emplace_back(key.name, options.*key.member);
   return numbers;
 }
 
-std::vector<StateSpec> stateOf(const OptimizerOptions &options) {
-  switch (options.kind) {
-  case OptimizerKind::SGD:
-    return {};
-  case OptimizerKind::Momentum:
-  case OptimizerKind::Nesterov:
-    return {{"momentum"}};
-  case OptimizerKind::RMSProp:
-    return options.momentum == 0 ? std::vector<StateSpec>{{"square"}}
-                                 : std::vector<StateSpec>{{"square"}, {"momentum"}};
-  case OptimizerKind::Adam:
-  case OptimizerKind::AdamW:
-    return {{"adam_m"}, {"adam_v"}};
-  }
-  llvm_unreachable("all kinds are known");
-}
+std::vector<StateSpec> stateOf(const OptimizerOptions &options) { return options.row->state(options); }
 
-static bool isAdam(const OptimizerOptions &options) {
-  return options.kind == OptimizerKind::Adam || options.kind == OptimizerKind::AdamW;
-}
+//===-- a step ------------------------------------------------------------------------------------------------===//
 
 StepScalars buildStepScalars(OpBuilder &builder, Location location, const OptimizerOptions &options, Value learningRate,
                              Value step) {
@@ -126,93 +161,45 @@ StepScalars buildStepScalars(OpBuilder &builder, Location location, const Optimi
   Type f32 = builder.getF32Type();
   StepScalars scalars;
   scalars.learningRate = math.cast(learningRate, f32);
-  if (isAdam(options)) {
+  if (options.row->correctsMeans) {
     Value number = math.cast(math.add(step, math.integer(1)), builder.getF64Type());
     scalars.stepSize = math.cast(math.div(learningRate, math.sub(1.0, math.pow(options.beta1, number))), f32);
     scalars.rootCorrection = math.cast(math.div(1.0, math.sqrt(math.sub(1.0, math.pow(options.beta2, number)))), f32);
   }
-  if (options.kind == OptimizerKind::AdamW && options.weightDecay != 0)
+  if (options.row->decouplesDecay && options.weightDecay != 0)
     scalars.decay = math.cast(math.sub(1.0, math.mul(learningRate, options.weightDecay)), f32);
   return scalars;
 }
 
-namespace {
+UpdateBuilder::UpdateBuilder(Arithmetic math, const OptimizerOptions &options, Value parameter, Value gradient,
+                             ValueRange state, const StepScalars &scalars)
+    : math(math), options(options), parameter(parameter), gradient(gradient), state(state),
+      element(Arithmetic::elementOf(parameter)), scalars(scalars) {
+  this->gradient = this->math.cast(gradient, element);
+  if (!options.row->decouplesDecay && options.weightDecay != 0)
+    this->gradient = this->math.add(this->gradient, this->math.mul(parameter, options.weightDecay));
+}
 
-/// One parameter's update. Scalars take the parameter's element type.
-class UpdateBuilder {
-public:
-  UpdateBuilder(Arithmetic math, const OptimizerOptions &options, Value parameter, Value gradient, ValueRange state,
-                const StepScalars &scalars)
-      : math(math), options(options), element(Arithmetic::elementOf(parameter)), parameter(parameter),
-        gradient(math.cast(gradient, element)), state(state), scalars(scalars) {}
+Value UpdateBuilder::scalar(Value StepScalars::*which) { return math.cast(scalars.*which, element); }
 
-  Update build() {
-    if (options.kind != OptimizerKind::AdamW && options.weightDecay != 0)
-      gradient = math.add(gradient, math.mul(parameter, options.weightDecay));
-    switch (options.kind) {
-    case OptimizerKind::SGD:
-      return {moved(gradient), {}};
-    case OptimizerKind::Momentum: {
-      Value momentum = accumulated(state[0], gradient);
-      return {moved(momentum), {momentum}};
-    }
-    case OptimizerKind::Nesterov: {
-      Value momentum = accumulated(state[0], gradient);
-      return {moved(math.add(gradient, math.mul(momentum, options.momentum))), {momentum}};
-    }
-    case OptimizerKind::RMSProp:
-      return rmsProp();
-    case OptimizerKind::Adam:
-    case OptimizerKind::AdamW:
-      return adam();
-    }
-    llvm_unreachable("all kinds are known");
-  }
+Value UpdateBuilder::decayed() { return scalars.decay ? math.mul(parameter, scalar(&StepScalars::decay)) : parameter; }
 
-private:
-  /// The parameter, one learning rate against `direction`.
-  Value moved(Value direction) {
-    return math.sub(parameter, math.mul(direction, math.cast(scalars.learningRate, element)));
-  }
-  Value accumulated(Value momentum, Value direction) {
-    return math.add(math.mul(momentum, options.momentum), direction);
-  }
-  /// A running mean that keeps a share of what it was.
-  Value blended(Value mean, double kept, Value current) {
-    return math.add(math.mul(mean, kept), math.mul(current, 1.0 - kept));
-  }
+Value UpdateBuilder::moved(Value from, Value direction) {
+  return math.sub(from, math.mul(direction, scalar(&StepScalars::learningRate)));
+}
 
-  Update rmsProp() {
-    Value square = blended(state[0], options.alpha, math.mul(gradient, gradient));
-    Value direction = math.div(gradient, math.add(math.sqrt(square), options.epsilon));
-    if (options.momentum == 0)
-      return {moved(direction), {square}};
-    Value momentum = accumulated(state[1], direction);
-    return {moved(momentum), {square, momentum}};
-  }
+Value UpdateBuilder::accumulated(Value momentum, Value direction) {
+  return math.add(math.mul(momentum, options.momentum), direction);
+}
 
-  Update adam() {
-    Value mean = blended(state[0], options.beta1, gradient);
-    Value square = blended(state[1], options.beta2, math.mul(gradient, gradient));
-    Value root = math.mul(math.sqrt(square), math.cast(scalars.rootCorrection, element));
-    Value direction = math.div(mean, math.add(root, options.epsilon));
-    Value kept = scalars.decay ? math.mul(parameter, math.cast(scalars.decay, element)) : parameter;
-    return {math.sub(kept, math.mul(direction, math.cast(scalars.stepSize, element))), {mean, square}};
-  }
-
-  Arithmetic math;
-  const OptimizerOptions &options;
-  Type element;
-  Value parameter, gradient;
-  ValueRange state;
-  const StepScalars &scalars;
-};
-
-} // namespace
+Value UpdateBuilder::blended(Value mean, double kept, Value current) {
+  return math.add(math.mul(mean, kept), math.mul(current, 1.0 - kept));
+}
 
 Update buildUpdate(OpBuilder &builder, Location location, const OptimizerOptions &options, Value parameter,
                    Value gradient, ValueRange state, const StepScalars &scalars) {
-  return UpdateBuilder(Arithmetic(builder, location), options, parameter, gradient, state, scalars).build();
+  UpdateBuilder with(Arithmetic(builder, location), options, parameter, gradient, state, scalars);
+  return options.row->update(with);
 }
 
 } // namespace cleave

@@ -5,6 +5,7 @@
 #ifndef CLEAVE_PASSES_TRAIN_OPTIMIZER_H
 #define CLEAVE_PASSES_TRAIN_OPTIMIZER_H
 
+#include "passes/train/Arithmetic.h"
 #include "passes/train/LearningRate.h"
 
 #include "mlir/IR/Value.h"
@@ -14,30 +15,27 @@
 
 namespace cleave {
 
-/// With w the parameter, g its gradient, r the learning rate, d the weight decay, t the number of the step from one.
-/// All are PyTorch's, in formulas and defaults; all state begins at zero.
-enum class OptimizerKind {
-  SGD,      ///< g += d w; w -= r g
-  Momentum, ///< g += d w; b = momentum b + g; w -= r b. Polyak, 1964; Sutskever et al., 2013.
-  Nesterov, ///< As momentum, with w -= r (g + momentum b).
-  RMSProp,  ///< g += d w; v = alpha v + (1 - alpha) g^2; w -= r g / (sqrt(v) + epsilon). Hinton, 2012. With a momentum
-            ///< b = momentum b + g / (sqrt(v) + epsilon); w -= r b.
-  Adam,     ///< g += d w; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-            ///< w -= r m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon). Kingma and Ba, 2014.
-  AdamW     ///< As Adam, with w *= 1 - r d in place of g += d w. Loshchilov and Hutter, 2017.
-};
-
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::SGD;
+/// The numbers of formulas: momentum, the shares of running means, what keeps a root from zero, the weight decay.
+struct OptimizerNumbers {
   double momentum = 0, alpha = 0.99, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weightDecay = 0;
   RateSchedule learningRate;
+};
 
-  /// As in optimizerNames.
+struct OptimizerRow;
+
+/// An optimizer with its numbers. The default is sgd.
+struct OptimizerOptions : OptimizerNumbers {
+  const OptimizerRow *row;
+
+  OptimizerOptions();
+  /// With the row's defaults. `row` lasts as long as the options.
+  explicit OptimizerOptions(const OptimizerRow &row);
+
   llvm::StringRef name() const;
 };
 
-/// What --optimizer may say.
-llvm::ArrayRef<llvm::StringRef> optimizerNames();
+/// What --optimizer may say: sgd, momentum, nesterov, rmsprop, adam, adamw, and those that were registered.
+std::vector<llvm::StringRef> optimizerNames();
 
 /// An optimizer by its name, with its defaults changed by "KEY=VALUE,…"; the keys are those of its formula: momentum,
 /// alpha, beta1, beta2, epsilon, weight-decay. The learning rate is PyTorch's default, and constant.
@@ -59,11 +57,11 @@ std::vector<StateSpec> stateOf(const OptimizerOptions &options);
 /// f32 scalars that all parameters of a step share; null where the optimizer does not need them.
 struct StepScalars {
   mlir::Value learningRate;
-  /// Adam: r / (1 - beta1^t).
+  /// Where means are corrected: r / (1 - beta1^t).
   mlir::Value stepSize;
-  /// Adam: 1 / sqrt(1 - beta2^t).
+  /// Where means are corrected: 1 / sqrt(1 - beta2^t).
   mlir::Value rootCorrection;
-  /// AdamW: 1 - r d.
+  /// Where the weight decay is a factor of the parameter: 1 - r d.
   mlir::Value decay;
 };
 
@@ -81,6 +79,59 @@ struct Update {
 /// result is elementwise in what it replaces.
 Update buildUpdate(mlir::OpBuilder &builder, mlir::Location location, const OptimizerOptions &options,
                    mlir::Value parameter, mlir::Value gradient, mlir::ValueRange state, const StepScalars &scalars);
+
+/// What a formula is made of: values of the parameter's shape and element type, and what formulas have in common.
+class UpdateBuilder {
+public:
+  /// The gradient has the weight decay in it, unless the row decouples that.
+  UpdateBuilder(Arithmetic math, const OptimizerOptions &options, mlir::Value parameter, mlir::Value gradient,
+                mlir::ValueRange state, const StepScalars &scalars);
+
+  Arithmetic math;
+  const OptimizerOptions &options;
+  mlir::Value parameter, gradient;
+  mlir::ValueRange state;
+
+  /// A scalar of the step, in the parameter's element type.
+  mlir::Value scalar(mlir::Value StepScalars::*which);
+  /// The parameter after decoupled weight decay; the parameter where there is none.
+  mlir::Value decayed();
+  /// What is left of `from` one learning rate against `direction`.
+  mlir::Value moved(mlir::Value from, mlir::Value direction);
+  /// momentum `momentum` + `direction`.
+  mlir::Value accumulated(mlir::Value momentum, mlir::Value direction);
+  /// A running mean that keeps a share of what it was.
+  mlir::Value blended(mlir::Value mean, double kept, mlir::Value current);
+
+private:
+  mlir::Type element;
+  const StepScalars &scalars;
+};
+
+/// A number that an optimizer has as an option: its key, and the largest that it may be; none is negative.
+struct OptimizerKey {
+  llvm::StringRef name;
+  double OptimizerNumbers::*member;
+  double high;
+};
+
+/// A row of the table of optimizers.
+struct OptimizerRow {
+  std::string name;
+  OptimizerNumbers defaults;
+  std::vector<OptimizerKey> keys;
+  /// What is kept of each parameter.
+  std::vector<StateSpec> (*state)(const OptimizerOptions &options);
+  /// The formula.
+  Update (*update)(UpdateBuilder &builder);
+  /// Whether it divides running means by what they lack in the first steps (StepScalars::stepSize, rootCorrection).
+  bool correctsMeans = false;
+  /// Whether the weight decay is a factor of the parameter (StepScalars::decay) and no part of the gradient.
+  bool decouplesDecay = false;
+};
+
+/// Makes an optimizer known by its name, in the place of one of that name. Before threads or options that need it.
+void registerOptimizer(OptimizerRow row);
 
 } // namespace cleave
 

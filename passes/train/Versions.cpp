@@ -46,7 +46,7 @@ llvm::Expected<Synchronization> parseSynchronization(StringRef text) {
   auto items = splitOptions(options, subject);
   if (!items)
     return items.takeError();
-  sync.outer.kind = OptimizerKind::Nesterov;
+  sync.outer = llvm::cantFail(parseOptimizer("nesterov", ""));
   sync.outer.momentum = 0.9;
   sync.outer.learningRate.rate = 0.7;
   for (TextOption item : *items) {
@@ -71,7 +71,7 @@ llvm::Expected<Synchronization> parseSynchronization(StringRef text) {
     (isRate ? sync.outer.learningRate.rate : sync.outer.momentum) = *value;
   }
   if (sync.outer.momentum == 0)
-    sync.outer.kind = OptimizerKind::SGD;
+    sync.outer.row = OptimizerOptions().row;
   return sync;
 }
 

@@ -3,6 +3,7 @@
 // The drivers that a program has: those of this build, and what it adds.
 
 #include "runtime/Driver.h"
+#include "runtime/DriverNames.h"
 #include "runtime/drivers/cpu/CpuDriver.h"
 #ifdef CLEAVE_CUDA
 #include "runtime/drivers/cuda/CudaDriver.h"
@@ -35,6 +36,14 @@ Table &table() {
 void registerDriver(const std::string &name, DriverFactory create) {
   std::lock_guard lock(table().mutex);
   table().drivers[name] = std::move(create);
+}
+
+std::vector<std::string> driverNames() {
+  std::vector<std::string> names;
+  std::lock_guard lock(table().mutex);
+  for (const auto &[name, factory] : table().drivers)
+    names.push_back(name);
+  return names;
 }
 
 Expected<std::unique_ptr<Driver>> createDriver(const std::string &name, DriverContext &context) {

@@ -28,13 +28,6 @@ std::optional<Recompute> findRecompute(llvm::StringRef name) {
   return found == std::end(recomputeNames) ? std::nullopt : std::optional(found->first);
 }
 
-const OptimizerKind *findOptimizer(llvm::StringRef name) {
-  static constexpr OptimizerKind kinds[] = {{"sgd", 0},     {"momentum", 1}, {"nesterov", 1},
-                                            {"rmsprop", 1}, {"adam", 2},     {"adamw", 2}};
-  auto found = llvm::find_if(kinds, [&](const OptimizerKind &kind) { return kind.name == name; });
-  return found == std::end(kinds) ? nullptr : found;
-}
-
 std::vector<double> FoundPlan::deviceBytes() const {
   std::vector<double> kept, transient;
   for (const FoundStage &stage : stages)

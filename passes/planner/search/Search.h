@@ -20,14 +20,6 @@
 
 namespace cleave::search {
 
-/// How an optimizer changes parameters, as far as planning is concerned.
-struct OptimizerKind {
-  llvm::StringLiteral name;
-  unsigned states; ///< float32 values that it keeps for each parameter.
-};
-/// sgd, momentum, nesterov, rmsprop, adam, adamw; null where there is none of that name.
-const OptimizerKind *findOptimizer(llvm::StringRef name);
-
 /// The most microbatches of a step.
 inline constexpr int64_t mostMicrobatches = 1 << 16;
 
@@ -57,7 +49,8 @@ struct SearchRequest {
   /// With roundsParameters: whether what is rounded is kept, for libraries to read; kernels of our own round as they
   /// read.
   bool keepsRounded = true;
-  std::string optimizer = "adam";
+  /// Values of float32 that the optimizer keeps for each parameter.
+  unsigned optimizerStates = 2;
   /// Bytes of a device; 0: those of the machine.
   double memoryLimit = 0;
   solver::SolveOptions solver;

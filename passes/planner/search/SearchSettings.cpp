@@ -271,7 +271,7 @@ Precision Searcher::precision() const {
   else if (request.elementType != "f32")
     precision = {0.5, 0.5, 0.5, request.training ? 1.0 : 0.0, 0};
   if (request.training)
-    precision.optimizer += findOptimizer(request.optimizer)->states;
+    precision.optimizer += request.optimizerStates;
   // Versions of the weights are state like the optimizer's.
   if (request.training && request.schedule)
     precision.optimizer += (*request.schedule)->weightDelay;
