@@ -63,7 +63,8 @@ struct Intervals::Table {
   double secondsUnder(const Weights &weights, unsigned variable, unsigned choice) const {
     const solver::Choice &cost = piece->problem.domainOf(variable)[choice];
     const Sums &sums = piece->sumsOf(variable, choice);
-    double memory = weights.relaxed ? cheapestKeeping(sums, weights) : weights.secondsPerByte * cost.bytes;
+    double checkpoint = weights.checkpoints && variable == piece->entryVariable ? piece->entryBytes[choice] : 0;
+    double memory = weights.relaxed ? cheapestKeeping(sums, checkpoint, weights) : weights.secondsPerByte * cost.bytes;
     double uncounted = (1 - weights.optimizer) * sums.update / piece->getOptions().microbatches;
     return cost.seconds + weights.reduction * piece->reductions[variable][choice] -
            weights.delayed * sums.backwardWeights + weights.forward * sums.forward - uncounted + memory;
@@ -99,8 +100,8 @@ struct Intervals::Table {
   }
 
   /// The least that keeping, recomputing and sharing costs beside a choice's seconds. The optimizer's are counted there
-  /// as those of a device that shares nothing.
-  double cheapestKeeping(const Sums &sums, const Weights &weights) const {
+  /// as those of a device that shares nothing. `checkpoint`: bytes of what is kept for computing again.
+  double cheapestKeeping(const Sums &sums, double checkpoint, const Weights &weights) const {
     const double price = weights.secondsPerByte, priceOfSaved = price * weights.inFlight,
                  repeated = sums.forward - sums.forwardExchange;
     const PieceOptions &options = piece->getOptions();
@@ -111,21 +112,40 @@ struct Intervals::Table {
     if (mayBe(weights.relaxed->recompute, Recompute::None))
       activations = priceOfSaved * sums.saved;
     if (mayBe(weights.relaxed->recompute, Recompute::Selective))
-      activations =
-          std::min(activations, priceOfSaved * sums.savedProducts + std::max(0.0, repeated - sums.contractions));
+      activations = std::min(activations, priceOfSaved * (sums.savedProducts + checkpoint) +
+                                              std::max(0.0, repeated - sums.contractions));
     if (mayBe(weights.relaxed->recompute, Recompute::Full))
-      activations = std::min(activations, std::max(0.0, repeated - sums.unrepeated));
-    for (unsigned zero = 0; zero <= 3; ++zero) {
-      if (!mayBe(weights.relaxed->zero, zero))
-        continue;
-      double bytes = (zero >= 3 ? sums.parametersShared : sums.parameters) +
-                     (zero >= 2 ? sums.gradientsShared : sums.gradients) +
-                     (zero >= 1 ? sums.optimizerShared : sums.optimizer);
-      state =
-          std::min(state, price * bytes + (zero >= 3 && !options.executor.overlapsGathers ? 2 * sums.gathering : 0) -
-                              (zero >= 1 ? weights.optimizer * sums.update / options.microbatches : 0));
-    }
+      activations = std::min(activations, priceOfSaved * checkpoint + std::max(0.0, repeated - sums.unrepeated));
+    for (unsigned zero = 0; zero <= 3; ++zero)
+      if (mayBe(weights.relaxed->zero, zero))
+        state = std::min(state, price * sums.stateBytes(zero) + sharingSeconds(sums, zero) -
+                                    (zero >= 1 ? weights.optimizer * sums.update / options.microbatches : 0));
     return activations + state;
+  }
+
+  /// What sharing adds to a microbatch at least: gathering parameters in both passes, and for all but the last
+  /// microbatch, half of joining gradients. S seconds of it beside B of computation that hides them take
+  /// max(S, B + h min(S, B)), which is no less than B + h / (1 + h) S.
+  double sharingSeconds(const Sums &sums, unsigned zero) const {
+    const PieceOptions &options = piece->getOptions();
+    auto seen = [&](bool overlaps) { return overlaps ? options.hidden / (1 + options.hidden) : 1.0; };
+    double gathering = zero >= 3 ? 2 * sums.gathering : 0, scattering = zero >= 2 ? sums.reduction / 2 : 0;
+    return seen(options.executor.overlapsGathers) * gathering +
+           seen(options.executor.overlapsGradients) * scattering * (1 - 1 / options.microbatches);
+  }
+
+  /// Bytes of the operator whose least transient is the largest.
+  double leastTransient() {
+    if (transient < 0) {
+      transient = 0;
+      for (unsigned variable = 0; variable != piece->problem.variables.size(); ++variable) {
+        double least = solver::forbidden;
+        for (unsigned choice = 0; choice != piece->problem.domainOf(variable).size(); ++choice)
+          least = std::min(least, piece->sumsOf(variable, choice).transient);
+        transient = std::max(transient, least);
+      }
+    }
+    return transient;
   }
 
   std::vector<unsigned> choicesAt(const Weights &weights, unsigned entry, unsigned exit) {
@@ -149,6 +169,7 @@ struct Intervals::Table {
   bool isPlanned = false;
   std::vector<unsigned> kept;
   unsigned entries = 1, exits = 1;
+  double transient = -1;            ///< Negative until it is asked for.
   std::vector<double> entrySeconds; ///< By state at the entry, also where the piece has none.
   std::vector<std::unique_ptr<Solved>> solved;
 };
@@ -391,6 +412,13 @@ std::array<double, solver::numLanes> Intervals::leastInsideOf(unsigned layer, un
   BundleCosts &costs = bundles[bundle];
   for (auto [index, value] : llvm::enumerate(lanesOf(tableOf(piece, costs.setting), piece, costs)))
     least[index % solver::numLanes] = std::min(least[index % solver::numLanes], value);
+  return least;
+}
+
+double Intervals::leastTransient(unsigned first, unsigned last, unsigned setting) {
+  double least = 0;
+  for (unsigned node = nodeOf(first, last); node != 0; node = nodes[node].parent)
+    least = std::max(least, tableOf(nodes[node].piece, setting).leastTransient());
   return least;
 }
 

@@ -33,6 +33,9 @@ struct Weights {
   double forward = 0; ///< Added for each second of operators' forward pass.
   /// Where keeping is relaxed: the microbatches whose activations a device keeps.
   double inFlight = 1;
+  /// Where keeping is relaxed: what computes again keeps the tensors with which pieces begin. Not so where nothing else
+  /// may be done and keeping all takes less.
+  bool checkpoints = false;
   bool operator==(const Weights &) const = default;
 };
 
@@ -77,6 +80,8 @@ public:
   llvm::ArrayRef<double> leastOf(unsigned first, unsigned last, unsigned bundle);
   /// `leastInside` of each of a bundle's weights.
   std::array<double, solver::numLanes> leastInsideOf(unsigned layer, unsigned bundle);
+  /// The transient bytes that some operator of the layers needs, whatever their choices are.
+  double leastTransient(unsigned first, unsigned last, unsigned setting);
   /// The least that a layer adds to those of an interval that contains it, whatever is around it: gradients that enter
   /// it may stay partial. 0 where several tensors enter or leave it.
   double leastInside(unsigned layer, unsigned setting, const Weights &weights);

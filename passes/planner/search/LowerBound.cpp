@@ -26,7 +26,7 @@ double Searcher::lowerBoundOf(int64_t microbatches) {
   }
   if (problem.numStages.value_or(1) == 1)
     forEachSingleStage(problem, [&](unsigned setting, unsigned) {
-      least = std::min(least, singleStageBound(problem, setting, 0, least));
+      least = std::min(least, singleStageBound(problem, setting, weightsAt(0), least));
     });
   return least;
 }
@@ -71,15 +71,78 @@ double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
   return least;
 }
 
-/// As singleStageBound, of a stage that fits into memory.
+/// As singleStageBound, of a stage that fits into memory: the least over all ways to keep activations and state, where
+/// what each operator would do for itself is not enough.
 double Searcher::fittingStageBound(const stages::StageProblem &problem, unsigned setting, unsigned kind,
                                    double enough) {
-  double bound = singleStageBound(problem, setting, 0, enough), memory = memoryOf(kind);
+  double bound = singleStageBound(problem, setting, weightsAt(0), enough), memory = memoryOf(kind);
   if (bound >= enough || !memoryBinds || !std::isfinite(memory))
     return bound;
-  return greatest(bound, memory, enough, [&](double price) {
-    return singleStageBound(problem, setting, price, enough + price * memory) - price * memory;
-  });
+  memory -= machine.executor.memory + intervals.leastTransient(0, intervals.numLayers(), setting);
+  auto [fixedRecompute, fixedZero] = fixedKeepingOf(kind);
+  double least = enough;
+  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+    for (unsigned zero = 0; zero <= 3; ++zero) {
+      bool mayBe = fixedRecompute.value_or(recompute) == recompute && fixedZero.value_or(zero) == zero;
+      if (!mayBe || (!request.training && (recompute != Recompute::None || zero > 0)))
+        continue;
+      Weights keeping;
+      keeping.relaxed = {recompute, zero};
+      // Who keeps less by keeping all computes nothing again, which is another way.
+      keeping.checkpoints = !fixedRecompute;
+      least = std::min(least, keptStageBound(problem, setting, memory, keeping, least));
+    }
+  return std::max(bound, least);
+}
+
+/// As fittingStageBound, of one way to keep activations and state. The bound is concave in the price of a byte: where
+/// the lines at a price that is too low and at one that is too high cross, nothing is greater, and what is best there
+/// takes the place of one of them.
+double Searcher::keptStageBound(const stages::StageProblem &problem, unsigned setting, double memory, Weights keeping,
+                                double enough) {
+  if (memory <= 0)
+    return solver::forbidden;
+  struct Line {
+    double price, bound, slope;
+    double crossing(const Line &other) const {
+      return (bound - slope * price - other.bound + other.slope * other.price) / (other.slope - slope);
+    }
+  };
+  double best = 0, bestShown = 0;
+  for (double shown : {0.0, 1.0}) {
+    PricedStep step = pricedStep(problem, setting, keeping, shown, 0, enough);
+    if (step.value > best) {
+      best = step.value;
+      bestShown = shown;
+    }
+  }
+  auto lineAt = [&](double price) {
+    PricedStep step = pricedStep(problem, setting, keeping, bestShown, price, enough + price * memory);
+    best = std::max(best, step.value - price * memory);
+    return Line{price, step.value - price * memory, step.bytes - memory};
+  };
+  if (best >= enough)
+    return best;
+  Line low = lineAt(0);
+  if (low.slope <= 0)
+    return best;
+  constexpr double tolerance = 1e-4, steeper = 8;
+  constexpr unsigned mostPrices = 16;
+  Line high = low;
+  for (unsigned tried = 0; tried != mostPrices && best < enough; ++tried) {
+    bool isBracketed = high.slope < 0;
+    double price = isBracketed ? low.crossing(high) : high.price == 0 ? best / memory / steeper : high.price * steeper;
+    if (isBracketed && low.bound + low.slope * (price - low.price) <= best * (1 + tolerance))
+      break;
+    Line line = lineAt(price);
+    if (line.slope > 0)
+      low = line;
+    if (line.slope <= 0 || !isBracketed)
+      high = line;
+    if (line.slope == 0)
+      break;
+  }
+  return best;
 }
 
 /// Weights under which choices are best at a price of a byte, for any way of keeping that the search may choose.
@@ -217,32 +280,42 @@ void Searcher::forEachSingleStage(const stages::StageProblem &problem,
           visit(settingOf(kind, devices, shape, problem.microbatches), kind);
 }
 
-/// The seconds of a step, and its bytes at a price, that one stage takes at least; forbidden where there are no
-/// choices. Where its layers, each by itself, take `enough`, that will do.
-double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough) {
-  double count = problem.fullMicrobatches(), bound = 0;
-  bool isPossible = false;
-  for (const Weights &joining : weightsOf(problem.microbatches)) {
-    if (joining.secondsPerByte != 0)
-      continue;
-    // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is hidden: at
-    // least any mixture of both. The mixture whose weights these are leaves `part` of the step's time.
-    double part = count - std::max(0.0, (joining.reduction * count - hidden) / (1 + joining.reduction));
-    Weights weights = weightsAt(price / part);
-    weights.reduction = joining.reduction;
-    weights.optimizer = count / part;
-    double apart = 0;
-    for (unsigned layer = 0; layer != intervals.numLayers(); ++layer)
-      apart += intervals.leastInside(layer, setting, weights);
-    if (apart != solver::forbidden && part * apart >= enough)
-      return part * apart;
-    double seconds = intervals.least(0, intervals.numLayers(), setting, weights);
-    if (seconds == solver::forbidden)
-      continue;
-    isPossible = true;
-    bound = std::max(bound, part * seconds);
-  }
-  return isPossible ? bound : solver::forbidden;
+/// The seconds of a step that one stage takes at least, whatever its gradients' joining hides behind; forbidden where
+/// there are no choices.
+double Searcher::singleStageBound(const stages::StageProblem &problem, unsigned setting, const Weights &keeping,
+                                  double enough) {
+  double bound = 0;
+  for (double shown : {0.0, 1.0})
+    if (bound < enough)
+      bound = std::max(bound, pricedStep(problem, setting, keeping, shown, 0, enough).value);
+  return bound;
+}
+
+/// Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B), h for what is hidden: at
+/// least any mixture of both, (h + s)R - sB with s at most 1 - h. With M microbatches of t seconds, of which the
+/// forward pass takes F, a step takes (M - s)t + sF + (h + s)R, and what the optimizer takes. Half of M at most is
+/// taken away, since everything is weighed against t.
+Searcher::PricedStep Searcher::pricedStep(const stages::StageProblem &problem, unsigned setting, Weights keeping,
+                                          double shown, double price, double enough) {
+  double count = problem.fullMicrobatches(), hides = machine.executor.overlapsGradients ? std::min(hidden, 1.0) : 1;
+  double seen = request.training ? std::min(shown * (1 - hides), count / 2) : 0, part = count - seen;
+  keeping.secondsPerByte = price / part;
+  keeping.reduction = request.training ? (hides + seen) / part : 0;
+  keeping.forward = seen / part;
+  keeping.optimizer = count / part;
+  unsigned layers = intervals.numLayers();
+  double apart = 0;
+  for (unsigned layer = 0; layer != layers; ++layer)
+    apart += intervals.leastInside(layer, setting, keeping);
+  if (apart != solver::forbidden && part * apart >= enough)
+    return {part * apart, 0};
+  const IntervalSums *sums = intervals.best(0, layers, setting, keeping);
+  if (!sums)
+    return {};
+  PricedStep step = {part * intervals.least(0, layers, setting, keeping), 0};
+  if (auto [recompute, zero] = *keeping.relaxed; recompute && zero)
+    step.bytes = sums->stateBytes(*zero) + (request.training ? keptBytes(*sums, *recompute, keeping.checkpoints) : 0);
+  return step;
 }
 
 } // namespace cleave::search

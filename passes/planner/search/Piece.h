@@ -56,6 +56,8 @@ struct PieceOptions {
   /// Gradients are joined in buckets of so many bytes of a device, several small parameters at once; 0: one by one.
   double bucketBytes = 0;
   Executor executor;
+  /// What a second of communication costs that computation hides.
+  double hidden = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
@@ -81,6 +83,11 @@ struct Sums {
   double transient = 0;     ///< The largest operator's operands and results; the greater of two when added.
 
   void add(const Sums &other);
+  /// Of parameters, gradients and the optimizer, with as much of it shared as a level of ZeRO says.
+  double stateBytes(unsigned zero) const {
+    return (zero >= 3 ? parametersShared : parameters) + (zero >= 2 ? gradientsShared : gradients) +
+           (zero >= 1 ? optimizerShared : optimizer);
+  }
 };
 
 /// Seconds of the optimizer for parameters of `bytes` of float32 on a device.

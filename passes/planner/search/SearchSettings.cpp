@@ -301,7 +301,7 @@ bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int
   pipeline::Schedule schedule = request.schedule.value_or(pipeline::Schedule());
   double inFlight = schedule.microbatchesInFlight(
       {intervals.numLayers() - first, static_cast<unsigned>(microbatches), schedule->fewestChunks}, 0);
-  return fixedBytes(sums, 0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
+  return sums.stateBytes(0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
 double Searcher::trainedBytes() const {
@@ -351,6 +351,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   if (double bucket = machine.executor.bucket; bucket > 0)
     setting.options.bucketBytes = std::min(bucket, setting.options.bucketBytes);
   setting.options.executor = machine.executor;
+  setting.options.hidden = hidden;
   setting.options.roles = known.roles;
   batchScales.push_back(setting.options.batchScale);
   return entry->second = intervals.addSetting(std::move(setting));

@@ -169,6 +169,7 @@ public:
 private:
   friend class Costs;
   friend class LeastCosts;
+  friend class EveryWay; // The brute force of tests.
 
   /// Bytes of each device of a run.
   double memoryOf(unsigned kind) const { return memories[kind]; }
@@ -237,6 +238,8 @@ private:
   std::vector<Weights> weightsOf(int64_t microbatches) const;
   double secondsPerByte(int64_t microbatches) const;
   bool memoryMayBind() const;
+  /// What somebody fixed about stages on a run.
+  FixedKeeping fixedKeepingOf(unsigned kind) const;
   stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice);
   void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
   std::set<int64_t> possibleMicrobatches() const;
@@ -300,8 +303,17 @@ private:
   /// Of the settings in which one stage may hold the whole model.
   void forEachSingleStage(const stages::StageProblem &problem,
                           llvm::function_ref<void(unsigned setting, unsigned kind)> visit);
-  double singleStageBound(const stages::StageProblem &problem, unsigned setting, double price, double enough);
+  double singleStageBound(const stages::StageProblem &problem, unsigned setting, const Weights &keeping, double enough);
   double fittingStageBound(const stages::StageProblem &problem, unsigned setting, unsigned kind, double enough);
+  double keptStageBound(const stages::StageProblem &problem, unsigned setting, double memory, Weights keeping,
+                        double enough);
+  /// A step of one stage at a price of a byte: the least sum of its seconds and of its priced bytes, and the bytes.
+  struct PricedStep {
+    double value = solver::forbidden, bytes = 0;
+  };
+  /// `shown`: the part of gradients' joining that counts as if it could be seen.
+  PricedStep pricedStep(const stages::StageProblem &problem, unsigned setting, Weights keeping, double shown,
+                        double price, double enough);
   void addExpectations();
   /// Seconds of processor time.
   double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
@@ -356,8 +368,8 @@ private:
   std::vector<double> stateBefore;
 };
 
-/// Bytes of a device besides its microbatches' activations.
-double fixedBytes(const IntervalSums &sums, unsigned zero);
+/// Activations that a microbatch keeps for its backward pass; `checkpoints`: with what is kept to compute others again.
+double keptBytes(const IntervalSums &sums, Recompute recompute, bool checkpoints = true);
 /// What is there while a microbatch is worked on.
 double transientBytes(const IntervalSums &sums, Recompute recompute);
 

@@ -6,19 +6,15 @@
 
 namespace cleave::search {
 
-double fixedBytes(const IntervalSums &sums, unsigned zero) {
-  return (zero >= 3 ? sums.parametersShared : sums.parameters) + (zero >= 2 ? sums.gradientsShared : sums.gradients) +
-         (zero >= 1 ? sums.optimizerShared : sums.optimizer);
-}
-
-static double savedBytes(const IntervalSums &sums, Recompute recompute) {
+double keptBytes(const IntervalSums &sums, Recompute recompute, bool checkpoints) {
+  double begun = checkpoints ? sums.checkpoints : 0;
   switch (recompute) {
   case Recompute::None:
     return sums.saved;
   case Recompute::Selective:
-    return std::min(sums.saved, sums.savedProducts + sums.checkpoints);
+    return sums.savedProducts + begun;
   case Recompute::Full:
-    return std::min(sums.saved, sums.checkpoints);
+    return begun;
   }
   return sums.saved;
 }
@@ -95,20 +91,24 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
                                                     hidden * std::min(sums.reduction, option.backward)
                                               : sums.reduction;
   option.perStep = request.training ? joining + update : 0;
-  option.fixedBytes = fixedBytes(sums, zero) + transientBytes(sums, recompute) + executor.memory;
-  option.microbatchBytes = request.training ? savedBytes(sums, recompute) : 0;
+  option.fixedBytes = sums.stateBytes(zero) + transientBytes(sums, recompute) + executor.memory;
+  option.microbatchBytes = request.training ? std::min(sums.saved, keptBytes(sums, recompute)) : 0;
   option.backwardWeight = request.training ? std::min(sums.backwardWeights, option.backward) : 0;
   return option;
 }
 
-void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
-  std::optional<Recompute> fixedRecompute = request.recompute;
-  std::optional<unsigned> fixedZero = request.zero;
-  if (unsigned pin = runs[choice.kind].pin; pin != none) {
+FixedKeeping Searcher::fixedKeepingOf(unsigned kind) const {
+  FixedKeeping fixed = {request.recompute, request.zero};
+  if (unsigned pin = runs[kind].pin; pin != none) {
     const FixedKeeping &own = request.pinned[pin].keeping;
-    fixedRecompute = own.recompute ? own.recompute : fixedRecompute;
-    fixedZero = own.zero ? own.zero : fixedZero;
+    fixed.recompute = own.recompute ? own.recompute : fixed.recompute;
+    fixed.zero = own.zero ? own.zero : fixed.zero;
   }
+  return fixed;
+}
+
+void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
+  auto [fixedRecompute, fixedZero] = fixedKeepingOf(choice.kind);
   for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     if ((!request.training && recompute != Recompute::None) || (fixedRecompute && recompute != *fixedRecompute))
       continue;
@@ -117,7 +117,7 @@ void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<s
     for (unsigned zero = 0; zero <= 3; ++zero) {
       if ((!request.training && zero > 0) || (fixedZero && zero != *fixedZero))
         continue;
-      if (!fixedZero && zero > 0 && fixedBytes(sums, zero) >= fixedBytes(sums, zero - 1))
+      if (!fixedZero && zero > 0 && sums.stateBytes(zero) >= sums.stateBytes(zero - 1))
         continue;
       if (!fixedZero && zero > 0 && !memoryBinds)
         continue;
