@@ -11,7 +11,7 @@ namespace cleave::search {
 /// Where ranges of a stage's seconds begin, by its fastest choices'. A bound is loose by no more than a range is wide.
 static constexpr double rangeStarts[] = {1, 1.002, 1.006, 1.02, 1.06, 1.2};
 /// At which bytes are priced, in seconds of all devices for all of their memory, and seconds a step, in microbatches'.
-static constexpr double pricesOfBytes[] = {0.3, 3}, pricesOfSteps[] = {1, 16};
+static constexpr double pricesOfBytes[] = {0.3, 1, 3}, pricesOfSteps[] = {1, 16};
 /// At which gradients of weights are priced: as many as schedules delay.
 static constexpr double pricesOfWeights[] = {2, 3};
 
@@ -32,6 +32,8 @@ LeastCosts::LeastCosts(Searcher &searcher, int64_t microbatches, double enough)
 
 Weights LeastCosts::weightsOf(Recompute recompute, unsigned price) const {
   Weights weights = searcher.weightsAt(0);
+  // Who keeps less by keeping all computes nothing again, which is another mode.
+  weights.checkpoints = !weights.relaxed->recompute;
   weights.relaxed->recompute = recompute;
   weights.optimizer = 0;
   // Joining R seconds of gradients behind a backward pass of B costs max(hR, R - (1 - h)B). B is t without the forward
@@ -221,6 +223,7 @@ bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double
   }
 
   bool alwaysFits = false;
+  double fixed = searcher.machine.executor.memory + searcher.intervals.leastTransient(first, last, setting);
   for (const double *start = std::begin(rangeStarts); start != std::end(rangeStarts); ++start) {
     bool isLast = std::next(start) == std::end(rangeStarts);
     double low = fastest * *start, high = isLast ? mostSeconds : std::min(mostSeconds, fastest * *std::next(start));
@@ -236,12 +239,10 @@ bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double
       range.perStep = std::max(range.perStep, step.at(high) - (1 - hidden) * high);
     // The least bytes are concave in the microbatches in flight: no less than a line through two numbers of them.
     double ofOneBest = 0, ofMostBest = 0;
-    for (auto [ofOne, ofMost] : bytes)
-      if (double one = ofOne.at(high), most = ofMost.at(high); one + most > ofOneBest + ofMostBest) {
-        ofOneBest = one;
-        ofMostBest = most;
-      }
-    double fixed = searcher.machine.executor.memory;
+    for (auto [ofOne, ofMost] : bytes) {
+      ofOneBest = std::max(ofOneBest, ofOne.at(high));
+      ofMostBest = std::max({ofMostBest, ofOneBest, ofMost.at(high)});
+    }
     if (fixed + ofOneBest > memory)
       continue;
     bool fits = fixed + ofMostBest <= memory;
