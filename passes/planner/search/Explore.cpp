@@ -85,6 +85,7 @@ void Searcher::explore(int64_t microbatches) {
 /// The schedules of which least may be expected first.
 std::vector<Searcher::Bounded> Searcher::boundSchedules(int64_t microbatches, double enough) {
   std::vector<Bounded> bounds;
+  boundedFor[microbatches] = enough;
   if (!certifies()) {
     double least = lowerBoundOf(microbatches);
     if (least < enough && memoryBinds)
@@ -118,7 +119,9 @@ void Searcher::certifyNumber(int64_t microbatches, double enough) {
   if (least >= enough || (least > 0 && !certifies()))
     return;
   // With less to prove than before, the same work may prove it.
-  if (certifies() && !outOfTime())
+  auto before = boundedFor.find(microbatches);
+  bool isLess = before == boundedFor.end() || enough < before->second;
+  if (certifies() && isLess && !outOfTime())
     least = std::max(least, leastOf(boundSchedules(microbatches, enough)));
   if (least < enough)
     least = std::max(least, lowerBoundOf(microbatches));

@@ -351,6 +351,8 @@ private:
   std::vector<Choice> choices;
   /// Numbers of microbatches that were looked at, with what no plan takes less than.
   std::map<int64_t, double> leastSeconds;
+  /// What their bounds were asked to prove last.
+  std::map<int64_t, double> boundedFor;
   /// Numbers of microbatches with which stages may be on any grid.
   std::set<int64_t> onAllGrids;
   double quickSeconds = 0; ///< Of the best plan of equal stages with one number of microbatches.
