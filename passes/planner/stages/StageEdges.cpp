@@ -69,6 +69,9 @@ public:
     for (unsigned first = 0; first < last; ++first) {
       result.begin.push_back(result.edges.size());
       addEdgesFrom(first);
+      // Where each cut leads to the next one alone, there is no way around a gap.
+      if (filter.mostCuts == 1 && result.edges.size() == result.begin.back())
+        break;
     }
     result.begin.resize(last + 2, result.edges.size());
   }
