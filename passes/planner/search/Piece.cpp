@@ -301,7 +301,8 @@ Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned e
 Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {
   const solver::PairTable &table = problem.pairs[problem.edges[edge].table];
   Sums sums;
-  sums.forward = sums.forwardExchange = forwardTables[edge][static_cast<size_t>(a) * table.columns + b];
+  sums.forward = sums.forwardExchange =
+      forwardTables[problem.edges[edge].table][static_cast<size_t>(a) * table.columns + b];
   sums.backward = sums.backwardExchange = table.at(a, b) - sums.forward;
   // Nobody waits for a host to find out that there is nothing to send.
   sums.forwardHost = sums.forward > 0 ? options.executor.dispatch : 0;

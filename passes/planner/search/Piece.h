@@ -152,8 +152,9 @@ private:
   unsigned first = 0, last = 0;
   PieceOptions options;
   std::vector<Variable> variables;
-  /// By edge: what is exchanged forward, and the operator for which, relative to the piece.
+  /// By table of the problem: what is exchanged forward.
   std::vector<std::vector<double>> forwardTables;
+  /// By edge: the operator for which, relative to the piece.
   std::vector<unsigned> edgeOperators;
 };
 

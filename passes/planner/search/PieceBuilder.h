@@ -7,6 +7,8 @@
 
 #include "passes/planner/search/OperatorWork.h"
 
+#include <map>
+
 namespace cleave::search {
 
 class Piece::Builder {
@@ -60,12 +62,12 @@ private:
 
   //===-- edges --------------------------------------------------------------------------------------------------===//
 
-  void addEdge(unsigned from, unsigned to, unsigned forOperator,
-               llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost);
+  /// Seconds to bring a tensor from each of some states to each of others. Many tensors are alike.
+  const std::vector<double> &conversions(double bytes, llvm::ArrayRef<State> from, llvm::ArrayRef<State> to);
+  /// Bringing a tensor from what one variable's choices make of it to what another one's read, and its gradient back.
+  void addEdge(unsigned from, unsigned to, unsigned forOperator, const Tensor &tensor,
+               llvm::function_ref<TensorState(unsigned)> made, llvm::function_ref<const TensorState &(unsigned)> read);
   static State joined(State state);
-  /// Bringing a tensor from its producer to a reader's state, and its gradient back.
-  std::pair<double, double> between(const Tensor &tensor, const State &made, const TensorState &read) const;
-  std::pair<double, double> between(const Tensor &tensor, const TensorState &from, const TensorState &read) const;
   void addEdges();
   void connect(unsigned index);
   void connectReaders(unsigned index);
@@ -80,6 +82,16 @@ private:
   const FixedFactors &fixed;
   unsigned numAxes;
   OperatorWork work;
+  std::map<std::tuple<double, std::vector<State>, std::vector<State>>, std::vector<double>> knownConversions;
+  /// What the numbers of an edge follow from: conversions of a tensor and of its gradient, and by choice of either end
+  /// which states they are between.
+  struct EdgeTable {
+    const std::vector<double> *there, *back;
+    std::vector<std::pair<unsigned, unsigned>> made, read;
+    auto operator<=>(const EdgeTable &) const = default;
+  };
+  /// Those that are known, with the table of the problem.
+  std::map<EdgeTable, unsigned> knownTables;
   /// By operator: its variable.
   llvm::DenseMap<unsigned, unsigned> variableOf;
   /// By tensor: its own variable, and its states by choice.

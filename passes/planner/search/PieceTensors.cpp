@@ -4,8 +4,6 @@
 
 #include "passes/planner/search/PieceBuilder.h"
 
-#include <map>
-
 namespace cleave::search {
 
 const State *Piece::Builder::resultState(unsigned tensor, unsigned choice) const {
@@ -109,21 +107,72 @@ void Piece::Builder::addTensorVariables() {
         addTensorVariable(tensor, false);
 }
 
-void Piece::Builder::addEdge(unsigned from, unsigned to, unsigned forOperator,
-                             llvm::function_ref<std::pair<double, double>(unsigned, unsigned)> cost) {
-  solver::PairTable table;
-  table.rows = piece.problem.domainOf(from).size();
-  table.columns = piece.problem.domainOf(to).size();
-  std::vector<double> forward;
-  for (unsigned a = 0; a != table.rows; ++a)
-    for (unsigned b = 0; b != table.columns; ++b) {
-      auto [there, back] = cost(a, b);
-      table.seconds.push_back(there + back);
-      forward.push_back(there);
-    }
-  piece.problem.edges.push_back({from, to, static_cast<unsigned>(piece.problem.pairs.size())});
-  piece.problem.pairs.push_back(std::move(table));
-  piece.forwardTables.push_back(std::move(forward));
+namespace {
+
+/// Which of some states are equal: choices have few different ones of a tensor.
+struct DistinctStates {
+  llvm::SmallVector<State, 16> states;
+  llvm::SmallVector<unsigned, 32> numbers; ///< By choice: an index into `states`.
+
+  void add(const State &state) {
+    auto known = llvm::find(states, state);
+    numbers.push_back(known - states.begin());
+    if (known == states.end())
+      states.push_back(state);
+  }
+};
+
+} // namespace
+
+const std::vector<double> &Piece::Builder::conversions(double bytes, llvm::ArrayRef<State> from,
+                                                       llvm::ArrayRef<State> to) {
+  auto [entry, isNew] = knownConversions.try_emplace({bytes, from.vec(), to.vec()});
+  std::vector<double> &seconds = entry->second;
+  if (isNew)
+    for (const State &before : from)
+      for (const State &after : to)
+        seconds.push_back(grid.convert(bytes, before, after));
+  return seconds;
+}
+
+void Piece::Builder::addEdge(unsigned from, unsigned to, unsigned forOperator, const Tensor &tensor,
+                             llvm::function_ref<TensorState(unsigned)> made,
+                             llvm::function_ref<const TensorState &(unsigned)> read) {
+  DistinctStates madeStates, madeGradients, readStates, readGradients;
+  for (unsigned a = 0; a != piece.problem.domainOf(from).size(); ++a) {
+    TensorState state = made(a);
+    madeStates.add(state.state);
+    madeGradients.add(state.gradient);
+  }
+  for (unsigned b = 0; b != piece.problem.domainOf(to).size(); ++b) {
+    const TensorState &state = read(b);
+    readStates.add(state.state);
+    readGradients.add(state.gradient);
+  }
+  double bytes = work.bytesOf(tensor);
+  EdgeTable key = {&conversions(bytes, madeStates.states, readStates.states), nullptr, {}, {}};
+  if (options.training && tensor.learns)
+    key.back = &conversions(bytes, readGradients.states, madeGradients.states);
+  for (auto [state, gradient] : llvm::zip_equal(madeStates.numbers, madeGradients.numbers))
+    key.made.emplace_back(state, gradient);
+  for (auto [state, gradient] : llvm::zip_equal(readStates.numbers, readGradients.numbers))
+    key.read.emplace_back(state, gradient);
+  auto [known, isNew] = knownTables.try_emplace(key, piece.problem.pairs.size());
+  if (isNew) {
+    solver::PairTable table;
+    table.rows = key.made.size();
+    table.columns = key.read.size();
+    std::vector<double> forward;
+    for (auto [state, gradient] : key.made)
+      for (auto [readState, readGradient] : key.read) {
+        forward.push_back((*key.there)[state * readStates.states.size() + readState]);
+        double back = key.back ? (*key.back)[readGradient * madeGradients.states.size() + gradient] : 0;
+        table.seconds.push_back(forward.back() + back);
+      }
+    piece.problem.pairs.push_back(std::move(table));
+    piece.forwardTables.push_back(std::move(forward));
+  }
+  piece.problem.edges.push_back({from, to, known->second});
   piece.edgeOperators.push_back(forOperator - piece.first);
 }
 
@@ -131,20 +180,6 @@ State Piece::Builder::joined(State state) {
   for (uint64_t &axis : state)
     axis = axis == AxisState::partial ? AxisState::whole : axis;
   return state;
-}
-
-std::pair<double, double> Piece::Builder::between(const Tensor &tensor, const State &made,
-                                                  const TensorState &read) const {
-  double bytes = work.bytesOf(tensor);
-  return {grid.convert(bytes, made, read.state),
-          options.training && tensor.learns ? grid.convert(bytes, read.gradient, joined(made)) : 0};
-}
-
-std::pair<double, double> Piece::Builder::between(const Tensor &tensor, const TensorState &from,
-                                                  const TensorState &read) const {
-  double bytes = work.bytesOf(tensor);
-  return {grid.convert(bytes, from.state, read.state),
-          options.training && tensor.learns ? grid.convert(bytes, read.gradient, from.gradient) : 0};
 }
 
 void Piece::Builder::addEdges() {
@@ -160,16 +195,21 @@ void Piece::Builder::connect(unsigned index) {
   const Tensor &tensor = graph.tensors[index];
   unsigned producer = variableOf.lookup(tensor.producer);
   auto own = tensorVariable.find(index);
+  auto made = [&](unsigned choice) {
+    const State &state = *resultState(index, choice);
+    return TensorState{state, joined(state)};
+  };
   if (own != tensorVariable.end()) {
     const std::vector<TensorState> &all = tensorStates[index];
-    addEdge(producer, own->second, tensor.producer,
-            [&](unsigned a, unsigned b) { return between(tensor, *resultState(index, a), all[b]); });
+    addEdge(producer, own->second, tensor.producer, tensor, made,
+            [&](unsigned choice) -> const TensorState & { return all[choice]; });
     connectReaders(index);
   } else {
     for (auto [user, operand] : usesOf(index))
-      addEdge(producer, variableOf.lookup(user), user, [&, user = user, operand = operand](unsigned a, unsigned b) {
-        return between(tensor, *resultState(index, a), operandState(user, operand, b));
-      });
+      addEdge(producer, variableOf.lookup(user), user, tensor, made,
+              [&, user = user, operand = operand](unsigned choice) -> const TensorState & {
+                return operandState(user, operand, choice);
+              });
   }
   bool leaves = tensor.isOutput || (index != exit && llvm::any_of(tensor.uses, [&](auto &use) {
                                       return use.first >= piece.last || !variableOf.count(use.first);
@@ -182,10 +222,11 @@ void Piece::Builder::connectReaders(unsigned index) {
   const Tensor &tensor = graph.tensors[index];
   const std::vector<TensorState> &all = tensorStates[index];
   for (auto [user, operand] : usesOf(index))
-    addEdge(tensorVariable[index], variableOf.lookup(user), user,
-            [&, user = user, operand = operand](unsigned a, unsigned b) {
-              return between(tensor, all[a], operandState(user, operand, b));
-            });
+    addEdge(
+        tensorVariable[index], variableOf.lookup(user), user, tensor, [&](unsigned choice) { return all[choice]; },
+        [&, user = user, operand = operand](unsigned choice) -> const TensorState & {
+          return operandState(user, operand, choice);
+        });
 }
 
 void Piece::Builder::finish(unsigned index, unsigned producer) {
