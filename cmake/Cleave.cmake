@@ -77,7 +77,7 @@ function(cleave_tablegen target td)
     set(output ${CMAKE_CURRENT_BINARY_DIR}/${base}${suffix}.inc)
     string(REPLACE "," ";" flags "${parts}")
     add_custom_command(OUTPUT ${output}
-      COMMAND ${MLIR_TABLEGEN_EXE} ${flags} -I ${CMAKE_SOURCE_DIR} -I ${MLIR_INCLUDE_DIR_FIRST}
+      COMMAND ${MLIR_TABLEGEN_EXE} ${flags} -I ${CLEAVE_SOURCE_DIR} -I ${MLIR_INCLUDE_DIR_FIRST}
               ${CMAKE_CURRENT_SOURCE_DIR}/${td} -o ${output} --write-if-changed -d ${output}.d
       DEPFILE ${output}.d
       DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${td})

@@ -46,6 +46,7 @@ public:
     return dfg::MaxOp::create(builder, location, lhs, number(elementOf(lhs), rhs));
   }
   mlir::Value sqrt(mlir::Value value) { return dfg::SqrtOp::create(builder, location, value); }
+  mlir::Value sign(mlir::Value value) { return dfg::SignOp::create(builder, location, value); }
   mlir::Value floor(mlir::Value value) { return dfg::FloorOp::create(builder, location, value); }
   mlir::Value cos(mlir::Value value) { return dfg::CosOp::create(builder, location, value); }
   mlir::Value compare(mlir::Value lhs, dfg::Comparison comparison, mlir::Value rhs) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""README.md and docs/guide.md show commands and what they print. The commands run here as printed, in order and in one
+"""README.md, docs/guide.md, or the pages given, show commands and what they print. The commands run here as printed, in order and in one
 shell, as on a machine of two cores: those of blocks, and those in the text that name a file. A file that the text shows
 by `cat` is written. Where the text shows output, it is compared: "…" stands for anything; spaces, times and rates are
 not compared. On processors unlike those of the text (AVX-512), numbers may be other numbers, and operators may be
@@ -22,7 +22,7 @@ import time
 
 BIN = os.environ["CLEAVE_BIN"]
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-DOCUMENTS = ["README.md", "docs/guide.md"]
+DOCUMENTS = [argument for argument in sys.argv[1:] if not argument.startswith("--")] or ["README.md", "docs/guide.md"]
 SECONDS = 300  # that a command may take
 
 # Remarks, and whether a command that has one is left out here.
