@@ -32,6 +32,9 @@ public:
   void setStopSignal(int signal) { ownStop = signal; }
   /// The largest such signal of all processes, in all of them as of their last agreement.
   int stopSignal() const { return commonStop; }
+  /// Said by all before they create communicators: rank 0 may go on when others are lost (Logbook::setAfterLoss). What
+  /// it waits for from others is over then, with nothing in it; memory that is on its way to or from them must live on.
+  void expectLosses() { expectsLosses = true; }
   /// One of the processes is gone, and the run has gone on without it: the end of this object then waits for none.
   void setSomebodyGone() { isSomebodyGone = true; }
   /// The bytes of every process, by rank, at rank 0; nothing at the others.
@@ -62,7 +65,7 @@ public:
 
 protected:
   int ownStop = 0, commonStop = 0;
-  bool isSomebodyGone = false;
+  bool expectsLosses = false, isSomebodyGone = false;
 };
 
 /// Whether a launcher has started this process together with others: what Open MPI, MPICH and PMIx tell their

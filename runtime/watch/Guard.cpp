@@ -101,7 +101,7 @@ private:
 
   void hear() {
     if (watch)
-      watch->setGoesOn(guarded.book->goesOn());
+      watch->setAfterLoss(guarded.book->afterLoss());
     onRequests();
     acceptStrangers();
     std::vector<GuardMessage> messages;

@@ -28,6 +28,10 @@ struct Activity {
   std::string text;
 };
 
+/// What becomes of a run when another rank than 0 is lost: it ends; the others go on, told of the loss; or rank 0 goes
+/// on alone, and the others are ended and count as lost.
+enum class AfterLoss : uint32_t { End, GoOn, GoOnAlone };
+
 /// Written by one process, by any of its threads, and read by its guard at any time.
 class Logbook {
 public:
@@ -63,10 +67,12 @@ public:
   void setEndsWhenAsked(bool does) { ends.store(does); }
   /// The signal by which the guard has been asked to end the run; 0: none.
   int askedToEnd() const { return asked.load(); }
-  /// Whether the run goes on without other ranks that are lost; said by rank 0.
-  void setGoesOn(bool does) { goes.store(does); }
+  /// Said by rank 0, whose loss ends the run.
+  void setAfterLoss(AfterLoss what) { after.store(what); }
   /// What is known of a rank that is lost, in rank 0 of a run that goes on; success of one that is not.
   Error lost(uint32_t rank) const;
+  /// The same of the first rank that was lost.
+  Error firstLoss() const { return numLosses.load() == 0 ? Error::success() : losses.front().note.read(); }
   /// Whether the caller is the first to say what is wrong: rank 0's process or its guard.
   bool claimReport() { return !reported.exchange(true); }
 
@@ -81,7 +87,7 @@ public:
   Error failure() const { return failed.read(); }
   Error lastWords() const { return words.read(); }
   bool hasLeft() const { return leaving.load(); }
-  bool goesOn() const { return goes.load(); }
+  AfterLoss afterLoss() const { return after.load(); }
   /// Tells the process that a rank is lost; false when there is no room for one more.
   bool lose(uint32_t rank, const Error &error);
   /// Asks the process to end; false where it would not by itself.
@@ -115,7 +121,7 @@ private:
   std::atomic<uint32_t> crashed{0}; ///< the line's number, from 1
   std::atomic<bool> leaving{false}, reported{false}, ends{false};
   std::atomic<int> asked{0};
-  std::atomic<bool> goes{false};
+  std::atomic<AfterLoss> after{AfterLoss::End};
   struct Loss {
     uint32_t rank = 0;
     Note note;

@@ -74,12 +74,18 @@ void RunWatch::leave(uint32_t rank, int64_t time) {
 }
 
 void RunWatch::lose(const Failure &failure) {
-  if (!std::exchange(members[failure.rank].lost, true))
-    losses.push_back(failure);
+  if (std::exchange(members[failure.rank].lost, true))
+    return;
+  losses.push_back(failure);
+  if (afterLoss != AfterLoss::GoOnAlone)
+    return;
+  for (uint32_t rank = 1; rank != members.size(); ++rank)
+    if (members[rank].isThere())
+      lose({rank, failure.status, failure.urgency, failure.text, failure.node});
 }
 
 void RunWatch::fail(const Failure &reported, int64_t time) {
-  if (goesOn && reported.urgency == Urgency::IfItHangs)
+  if (goesOn() && reported.urgency == Urgency::IfItHangs)
     return;
   Failure failure = reported;
   // Only here is it known which hosts there are.
@@ -87,7 +93,7 @@ void RunWatch::fail(const Failure &reported, int64_t time) {
   std::string rest = failure.text.substr(std::min(own.size(), failure.text.size()));
   if (failure.text.starts_with(own) && (rest.starts_with(" is") || rest.starts_with(" has") || rest.starts_with(":")))
     failure.text = name(failure.rank) + rest;
-  if (goesOn && failure.rank != 0)
+  if (goesOn() && failure.rank != 0)
     return lose(failure);
   if (first && first->urgency <= failure.urgency)
     return;
@@ -103,7 +109,7 @@ std::optional<Failure> RunWatch::decide(int64_t time) {
   if (first && time >= decideAt)
     return first;
   while (auto silent = findSilent(time)) {
-    if (!goesOn)
+    if (!goesOn())
       return silent;
     lose(*silent);
   }

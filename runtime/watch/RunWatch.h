@@ -47,8 +47,9 @@ public:
   /// The connection to a rank's guard is gone.
   void leave(uint32_t rank, int64_t time);
   void fail(const Failure &failure, int64_t time);
-  /// Whether from here on the run goes on without other ranks than 0 that fail, and whatever instructions fail.
-  void setGoesOn(bool does) { goesOn = does; }
+  /// What becomes of the run from here on when other ranks than 0 fail. Where it goes on it does so whatever
+  /// instructions fail.
+  void setAfterLoss(AfterLoss what) { afterLoss = what; }
   /// Those that it has gone on without since the last call.
   std::vector<Failure> takeLosses() { return std::exchange(losses, {}); }
   /// Counts nobody's silence before this time.
@@ -70,6 +71,7 @@ private:
   };
   /// "rank 2", with its host where there are several.
   std::string name(uint32_t rank) const;
+  bool goesOn() const { return afterLoss != AfterLoss::End; }
   void lose(const Failure &failure);
   std::string lastHeardOf(uint32_t rank, int64_t time) const;
   std::optional<Failure> findSilent(int64_t time) const;
@@ -78,7 +80,7 @@ private:
   const WatchOptions options;
   std::vector<Member> members;
   std::optional<Failure> first;
-  bool goesOn = false;
+  AfterLoss afterLoss = AfterLoss::End;
   std::vector<Failure> losses;
   int64_t decideAt = 0;
 };

@@ -106,7 +106,7 @@ TEST(RunWatchTest, LeavesTimeToAgree) {
 // because of rank 0.
 TEST(RunWatchTest, GoesOnWithoutOthers) {
   RunWatch watch = threeRanks({2, 0});
-  watch.setGoesOn(true);
+  watch.setAfterLoss(AfterLoss::GoOn);
   watch.fail({1, Status::Lost, Urgency::IfItHangs, "rank 1: no disk", ""}, 0);
   watch.fail({2, Status::Lost, Urgency::Now, "rank 2 is lost: signal 9", ""}, 0);
   watch.leave(2, 0);
@@ -124,6 +124,22 @@ TEST(RunWatchTest, GoesOnWithoutOthers) {
   EXPECT_TRUE(watch.isOver());
   watch.fail({0, Status::Lost, Urgency::Now, "rank 0 is lost: signal 9", ""}, 3 * second);
   EXPECT_TRUE(watch.decide(3 * second));
+}
+
+// Where rank 0 goes on alone, the loss of one takes the others along, with the name of the first.
+TEST(RunWatchTest, GoesOnAlone) {
+  RunWatch watch = threeRanks({2, 0});
+  watch.setAfterLoss(AfterLoss::GoOnAlone);
+  watch.fail({2, Status::Lost, Urgency::Now, "rank 2 is lost: signal 9", ""}, 0);
+  watch.leave(1, 0);
+  std::vector<Failure> losses = watch.takeLosses();
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_EQ(losses.front().rank, 2u);
+  EXPECT_EQ(losses.back().rank, 1u);
+  EXPECT_EQ(losses.back().text, "rank 2 is lost: signal 9");
+  EXPECT_FALSE(watch.decide(3 * second));
+  watch.end(0);
+  EXPECT_TRUE(watch.isOver());
 }
 
 // Silence is told with what was heard last, and with the host where there are several.

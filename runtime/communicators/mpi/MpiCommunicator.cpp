@@ -8,6 +8,7 @@
 #include "runtime/Communicator.h"
 #include "runtime/communicators/mpi/MpiExchange.h"
 #include "runtime/communicators/mpi/MpiReduction.h"
+#include "runtime/watch/Logbook.h"
 
 #include <algorithm>
 #include <climits>
@@ -19,14 +20,18 @@ namespace {
 
 class MpiCommunicator : public Communicator {
 public:
-  MpiCommunicator(const Channels &channels, const std::vector<uint32_t> &rankOfSite, MPI_Comm world, MpiWaiter &waiter)
-      : rankOfSite(rankOfSite), world(world), waiter(waiter), rank(rankIn(world)),
+  MpiCommunicator(const Channels &channels, const std::vector<uint32_t> &rankOfSite, MPI_Comm world, MpiWaiter &waiter,
+                  bool expectsLosses)
+      : rankOfSite(rankOfSite), world(world), waiter(waiter), expectsLosses(expectsLosses), rank(rankIn(world)),
         inner(channels.within([&](uint32_t site) { return isHere(site); })), local(createLocalCommunicator(inner)) {
     for (Phase phase : {Phase::Prepare, Phase::Body})
       for (const auto &[number, channel] : channels.of(phase))
         ordered[{phase, number}] = &channel;
   }
   ~MpiCommunicator() override {
+    // Freeing a communicator may wait for all its processes.
+    if (Logbook::own() && Logbook::own()->firstLoss())
+      return;
     for (MPI_Comm &comm : messages)
       MPI_Comm_free(&comm);
     for (auto &[key, group] : groups)
@@ -140,6 +145,7 @@ private:
       group.transport.own = static_cast<size_t>(std::ranges::find(group.ranks, rank) - group.ranks.begin());
       group.transport.count = group.ranks.size();
       group.transport.waiter = &waiter;
+      group.transport.expectsLosses = expectsLosses;
     }
     MPI_Group_free(&everybody);
     for (const auto &[key, channel] : ordered)
@@ -180,6 +186,7 @@ private:
   const std::vector<uint32_t> rankOfSite;
   const MPI_Comm world;
   MpiWaiter &waiter;
+  const bool expectsLosses;
   const uint32_t rank;
   /// What stays in the process, and who moves it.
   const Channels inner;
@@ -199,8 +206,8 @@ private:
 
 Expected<std::unique_ptr<Communicator>> createMpiCommunicator(const Channels &channels,
                                                               const std::vector<uint32_t> &rankOfSite, MPI_Comm world,
-                                                              MpiWaiter &waiter) {
-  auto communicator = std::make_unique<MpiCommunicator>(channels, rankOfSite, world, waiter);
+                                                              MpiWaiter &waiter, bool expectsLosses) {
+  auto communicator = std::make_unique<MpiCommunicator>(channels, rankOfSite, world, waiter, expectsLosses);
   if (Error error = communicator->create())
     return error;
   return std::unique_ptr<Communicator>(std::move(communicator));

@@ -6,6 +6,7 @@
 #include "runtime/communicators/mpi/MpiExchange.h"
 
 #include "runtime/Processes.h"
+#include "runtime/watch/Logbook.h"
 
 #include <algorithm>
 
@@ -77,7 +78,8 @@ Error MpiExchange::finish(const Participant &participant) {
   size_t begin = 0;
   for (MpiMessage &message : incoming) {
     size_t parts = (message.bytes + largestTransfer - 1) / largestTransfer;
-    waiter.wait(std::span(requests).subspan(begin, parts), statuses.data() + begin);
+    if (!waiter.wait(std::span(requests).subspan(begin, parts), statuses.data() + begin))
+      return Logbook::own()->firstLoss();
     int got = 0;
     MPI_Get_count(&statuses[begin], MPI_BYTE, &got);
     begin += parts;
@@ -92,7 +94,8 @@ Error MpiExchange::finish(const Participant &participant) {
       }
     }
   }
-  waiter.wait(std::span(requests).subspan(begin));
+  if (!waiter.wait(std::span(requests).subspan(begin)))
+    return Logbook::own()->firstLoss();
   return error;
 }
 

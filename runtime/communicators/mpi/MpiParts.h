@@ -33,6 +33,7 @@ struct MpiPartsTransport {
   MPI_Comm comm = MPI_COMM_NULL;
   size_t own = 0, count = 0;
   MpiWaiter *waiter = nullptr;
+  bool expectsLosses = false; ///< nothing waits but by the waiter
   std::vector<std::byte> slots;
 };
 

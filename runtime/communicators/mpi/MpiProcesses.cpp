@@ -12,6 +12,7 @@
 #include "runtime/watch/Logbook.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -44,10 +45,11 @@ public:
     // The smallest counts: an own error before one that has come from another process, that before none; and whether
     // there is a process without an error of its own. Of signals the largest counts.
     bool own = error && !namesRank(error);
-    int smallest[] = {!error ? 2 * size : own ? ownRank : size + ownRank, own ? 1 : 0, -ownStop};
+    smallest = {!error ? 2 * size : own ? ownRank : size + ownRank, own ? 1 : 0, -ownStop};
     MPI_Request request;
-    MPI_Iallreduce(MPI_IN_PLACE, smallest, 3, MPI_INT, MPI_MIN, control, &request);
-    waiter.wait(std::span(&request, 1));
+    MPI_Iallreduce(MPI_IN_PLACE, smallest.data(), 3, MPI_INT, MPI_MIN, control, &request);
+    if (!waiter.wait(std::span(&request, 1)))
+      return Logbook::own()->firstLoss();
     commonStop = -smallest[2];
     if (smallest[0] == 2 * size)
       return Error::success();
@@ -106,7 +108,7 @@ public:
 
   Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &channels,
                                                              const std::vector<uint32_t> &rankOfSite) override {
-    return createMpiCommunicator(channels, rankOfSite, control, waiter);
+    return createMpiCommunicator(channels, rankOfSite, control, waiter, expectsLosses);
   }
 
   std::unique_ptr<Messages> createMessages() override { return createMpiMessages(control); }
@@ -188,7 +190,8 @@ private:
   MPI_Comm control = MPI_COMM_NULL;
   int ownRank = 0, size = 1;
   int64_t offset = 0;
-  MpiWaiter waiter;
+  std::array<int, 3> smallest{}; ///< of agree: outlives a wait that is given up
+  MpiWaiter waiter{{}, [this] { return expectsLosses && Logbook::own() && Logbook::own()->firstLoss(); }};
 };
 
 } // namespace

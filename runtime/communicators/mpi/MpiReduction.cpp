@@ -9,6 +9,7 @@
 
 #include "runtime/Processes.h"
 #include "runtime/Reduction.h"
+#include "runtime/watch/Logbook.h"
 
 #include <algorithm>
 
@@ -147,12 +148,13 @@ Error MpiReduction::run(const Participant &participant, uint32_t turn) {
 }
 
 /// The error of the first process of the group that has one.
-Error MpiReduction::agree(const Error &error) const {
+Error MpiReduction::agree(const Error &error) {
   auto count = static_cast<int>(processes.ranks.size());
-  int failed = error ? count - processes.own() : 0;
+  failed = error ? count - processes.own() : 0;
   MPI_Request request;
   MPI_Iallreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, processes.transport.comm, &request);
-  processes.transport.waiter->wait(std::span(&request, 1));
+  if (!processes.transport.waiter->wait(std::span(&request, 1)))
+    return Logbook::own()->firstLoss();
   if (failed == 0)
     return Error::success();
   int first = count - failed;
@@ -233,13 +235,20 @@ void MpiReduction::allReduce() {
     allReduceByMpi(source, values);
 }
 
-void MpiReduction::allReduceByMpi(const std::byte *source, std::byte *values) const {
+void MpiReduction::allReduceByMpi(const std::byte *source, std::byte *values) {
   constexpr uint64_t most = 1 << 30;
+  const MpiPartsTransport &transport = processes.transport;
   for (uint64_t begin = 0; begin < parts.elements(); begin += most) {
     uint64_t offset = begin * wireWidth();
-    MPI_Allreduce(source == values ? MPI_IN_PLACE : source + offset, values + offset,
-                  static_cast<int>(std::min(most, parts.elements() - begin)), type, operation,
-                  processes.transport.comm);
+    const void *from = source == values ? MPI_IN_PLACE : source + offset;
+    auto count = static_cast<int>(std::min(most, parts.elements() - begin));
+    if (!transport.expectsLosses) {
+      MPI_Allreduce(from, values + offset, count, type, operation, transport.comm);
+      continue;
+    }
+    MPI_Request request;
+    MPI_Iallreduce(from, values + offset, count, type, operation, transport.comm, &request);
+    transport.waiter->wait(std::span(&request, 1));
   }
 }
 
@@ -255,13 +264,20 @@ void MpiReduction::reduceScatter() {
     combineParts(processes.transport, parts, wire, channel.combiner, source, target, nullptr);
     return;
   }
-  std::vector<int> counts;
+  const MpiPartsTransport &transport = processes.transport;
+  counts.clear();
   for (size_t process = 0; process != processes.ranks.size(); ++process)
     counts.push_back(static_cast<int>(parts.size(process)));
   // Between different places of one buffer MPI must not move anything.
-  std::vector<std::byte> result(inOrder ? 0 : parts.size(processes.transport.own) * wireWidth());
-  MPI_Reduce_scatter(source, inOrder ? target : result.data(), counts.data(), type, operation,
-                     processes.transport.comm);
+  result.resize(inOrder ? 0 : parts.size(transport.own) * wireWidth());
+  std::byte *to = inOrder ? target : result.data();
+  if (transport.expectsLosses) {
+    MPI_Request request;
+    MPI_Ireduce_scatter(source, to, counts.data(), type, operation, transport.comm, &request);
+    transport.waiter->wait(std::span(&request, 1));
+  } else {
+    MPI_Reduce_scatter(source, to, counts.data(), type, operation, transport.comm);
+  }
   std::ranges::copy(result, target);
 }
 

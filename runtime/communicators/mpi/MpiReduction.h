@@ -44,13 +44,13 @@ public:
   Error run(const Participant &participant, uint32_t turn);
 
 private:
-  Error agree(const Error &error) const;
+  Error agree(const Error &error);
   void combineShare(size_t member);
   void combineInto(std::byte *target, const std::vector<const std::byte *> &values, uint64_t elements) const;
   void packShares(size_t member);
   void acrossProcesses();
   void allReduce();
-  void allReduceByMpi(const std::byte *source, std::byte *values) const;
+  void allReduceByMpi(const std::byte *source, std::byte *values);
   void reduceScatter();
   void takeAll(size_t member);
   void takeShare(size_t member, const ReduceChannel::Part &part);
@@ -88,6 +88,10 @@ private:
   std::vector<Participant> members;
   Timeline arrived, combined, finished, left;
   Error outcome;
+  // What MPI may know of longer than a wait that is given up.
+  int failed = 0;
+  std::vector<int> counts;
+  std::vector<std::byte> result;
 };
 
 } // namespace cleave::runtime

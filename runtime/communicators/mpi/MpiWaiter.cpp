@@ -14,17 +14,18 @@ namespace cleave::runtime {
 /// Rounds of polling, about a microsecond together, before the core is offered to others after every round.
 constexpr unsigned patience = 32;
 
-bool MpiWaiter::Waiting::test() {
+bool MpiWaiter::test(Waiting &each) const {
   int flag = 0;
-  failed = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag, statuses) != MPI_SUCCESS;
-  if (!failed && flag == 0)
-    failed = isHopeless && isHopeless();
-  return failed || flag != 0;
+  each.failed =
+      MPI_Testall(static_cast<int>(each.requests.size()), each.requests.data(), &flag, each.statuses) != MPI_SUCCESS;
+  if (!each.failed && flag == 0)
+    each.failed = (each.isHopeless && each.isHopeless()) || (isAllHopeless && isAllHopeless());
+  return each.failed || flag != 0;
 }
 
 bool MpiWaiter::wait(std::span<MPI_Request> requests, MPI_Status *statuses, const std::function<bool()> &isHopeless) {
   Waiting own{requests, statuses, isHopeless};
-  if (requests.empty() || own.test())
+  if (requests.empty() || test(own))
     return !own.failed;
   std::unique_lock lock(mutex);
   waiting.push_back(&own);
@@ -43,7 +44,7 @@ void MpiWaiter::poll(const Waiting &own, std::unique_lock<std::mutex> &lock) {
     std::vector<Waiting *> round = waiting, over;
     lock.unlock();
     for (Waiting *each : round)
-      if (each->test())
+      if (test(*each))
         over.push_back(each);
     idle = over.empty() ? idle + 1 : 0;
     if (idle > patience && pause.count() == 0)

@@ -21,7 +21,9 @@ namespace cleave::runtime {
 class MpiWaiter {
 public:
   /// `pause`: how long the thread that polls sleeps between two rounds; 0: it only gives way.
-  explicit MpiWaiter(std::chrono::microseconds pause = {}) : pause(pause) {}
+  /// `isHopeless`, unless empty, holds for all waits.
+  explicit MpiWaiter(std::chrono::microseconds pause = {}, std::function<bool()> isHopeless = {})
+      : pause(pause), isAllHopeless(std::move(isHopeless)) {}
 
   /// Returns when all of these requests are over; each is waited for by one thread. `statuses` has as many elements, or
   /// is null. False where one has failed, or is not over when `isHopeless` says that it never will be; then the memory
@@ -35,12 +37,13 @@ private:
     MPI_Status *statuses;
     const std::function<bool()> &isHopeless;
     bool over = false, failed = false;
-    bool test();
   };
+  bool test(Waiting &each) const;
   /// Polls until `own` is over; `lock` is held before and after.
   void poll(const Waiting &own, std::unique_lock<std::mutex> &lock);
 
   const std::chrono::microseconds pause;
+  const std::function<bool()> isAllHopeless;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Waiting *> waiting;

@@ -79,7 +79,7 @@ Error ReplicaLoop::prepareForLosses() {
   if (Logbook *book = Logbook::own(); book && !remote.empty()) {
     // What MPI writes to a connection that has ended must not end this process.
     std::signal(SIGPIPE, SIG_IGN);
-    book->setGoesOn(true);
+    book->setAfterLoss(AfterLoss::GoOn);
   }
   return Error::success();
 }
