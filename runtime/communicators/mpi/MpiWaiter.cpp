@@ -13,6 +13,10 @@ namespace cleave::runtime {
 
 /// Rounds of polling, about a microsecond together, before the core is offered to others after every round.
 constexpr unsigned patience = 32;
+/// Whoever sleeps between rounds sleeps such a part of the time that nothing has happened, so that a process that has
+/// nothing to do for long takes little of its core, and at most so long.
+constexpr int partOfSilence = 64;
+constexpr std::chrono::microseconds longestPause{1000};
 
 bool MpiWaiter::test(Waiting &each) const {
   int flag = 0;
@@ -38,7 +42,9 @@ bool MpiWaiter::wait(std::span<MPI_Request> requests, MPI_Status *statuses, cons
 }
 
 void MpiWaiter::poll(const Waiting &own, std::unique_lock<std::mutex> &lock) {
+  using Clock = std::chrono::steady_clock;
   polls = true;
+  Clock::time_point latest = Clock::now();
   for (unsigned idle = 0; !own.over;) {
     // Nobody leaves before `over` is set, which only happens below.
     std::vector<Waiting *> round = waiting, over;
@@ -47,10 +53,14 @@ void MpiWaiter::poll(const Waiting &own, std::unique_lock<std::mutex> &lock) {
       if (test(*each))
         over.push_back(each);
     idle = over.empty() ? idle + 1 : 0;
-    if (idle > patience && pause.count() == 0)
+    if (idle == 0)
+      latest = Clock::now();
+    if (idle > patience && pause.count() == 0) {
       sched_yield();
-    else if (idle > patience)
-      std::this_thread::sleep_for(pause);
+    } else if (idle > patience) {
+      auto silence = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - latest);
+      std::this_thread::sleep_for(std::clamp(silence / partOfSilence, pause, std::max(pause, longestPause)));
+    }
     lock.lock();
     for (Waiting *each : over) {
       each->over = true;

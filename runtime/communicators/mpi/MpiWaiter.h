@@ -20,7 +20,8 @@ namespace cleave::runtime {
 /// One for what waits alike.
 class MpiWaiter {
 public:
-  /// `pause`: how long the thread that polls sleeps between two rounds; 0: it only gives way.
+  /// `pause`: how long the thread that polls sleeps between two rounds, and longer when nothing happens for long; 0: it
+  /// only gives way.
   /// `isHopeless`, unless empty, holds for all waits.
   explicit MpiWaiter(std::chrono::microseconds pause = {}, std::function<bool()> isHopeless = {})
       : pause(pause), isAllHopeless(std::move(isHopeless)) {}
