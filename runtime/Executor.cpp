@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -49,6 +50,7 @@ public:
   DriverContext context;
   std::map<std::string, std::unique_ptr<Driver>> drivers;
   std::vector<Member> members;
+  std::mutex mutex; ///< of what follows
   Ticket next = 0;
   std::map<Ticket, std::shared_ptr<Step>> inFlight;
 
@@ -394,21 +396,28 @@ Expected<Ticket> Executor::submit(uint32_t index, std::vector<HostTensor> inputs
     return error;
   if (Error error = state->checkTensors(entry, entry.outputs, outputs, "output"))
     return error;
+  std::lock_guard lock(state->mutex);
   Ticket ticket = state->next++;
   state->inFlight[ticket] = state->start({index, Phase::Body}, std::move(inputs), std::move(outputs));
   return ticket;
 }
 
 Expected<StepTimes> Executor::wait(Ticket ticket) {
+  std::unique_lock lock(state->mutex);
   auto found = state->inFlight.find(ticket);
   if (found == state->inFlight.end())
     return makeError(Status::Failure, "ticket ", ticket, " is not in flight; wait once for each submitted step");
-  auto times = found->second->wait();
-  state->inFlight.erase(found);
-  if (Error error = state->agreeOnStep(times.error()))
+  auto step = found->second;
+  lock.unlock();
+  auto times = step->wait();
+  lock.lock();
+  state->inFlight.erase(ticket);
+  lock.unlock();
+  if (Error error = state->context.options.agreesOnSteps ? state->agreeOnStep(times.error()) : times.error())
     return error;
   if (state->context.hasOthers())
     times->end = now();
+  lock.lock();
   state->lastEnd = std::max(state->lastEnd, times->end);
   return times;
 }

@@ -36,6 +36,9 @@ struct ExecutorOptions {
   /// Those that run the plan together, and which of them runs each device; null: this one runs all.
   Processes *processes = nullptr;
   std::vector<uint32_t> rankOfDevice;
+  /// Whether waiting for a step ends at all of them together, with the same error. Otherwise with what has become of
+  /// this process's part; whoever has the steps run finds out about the others.
+  bool agreesOnSteps = true;
 };
 
 /// A submitted step: its number, counted from 0.
@@ -54,8 +57,8 @@ struct DeviceMemory {
 };
 
 /// An entry of a plan, or several that share parameters which their steps write, ready to run. Made once; used by one
-/// thread at a time. With several processes each makes one and calls it as the others do; creating and waiting then end
-/// at all together, with the same error.
+/// thread at a time, but for submit and wait, which two may call. With several processes each makes one and calls it as
+/// the others do; creating and waiting then end at all together, with the same error.
 class Executor {
 public:
   /// Allocates the arenas, loads the kernels and runs `prepare` on all devices. The plan must have passed verifyPlan.

@@ -31,6 +31,12 @@ public:
   virtual Error receive(uint32_t from, uint32_t line, const Parts &parts) = 0;
 };
 
+/// The memory of a value or of a vector of them, as a part of a message.
+template <typename T> std::span<std::byte> partOf(T &value) { return std::as_writable_bytes(std::span(&value, 1)); }
+template <typename T> std::span<std::byte> partOf(std::vector<T> &values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_MESSAGES_H

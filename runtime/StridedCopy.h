@@ -17,11 +17,13 @@ namespace cleave::runtime {
 struct StridedCopy {
   struct Dim {
     uint64_t count = 0, sourceStride = 0, targetStride = 0;
+    bool operator==(const Dim &) const = default;
   };
   uint64_t sourceOffset = 0, targetOffset = 0;
   std::vector<Dim> dims;
   uint64_t runBytes = 0;
 
+  bool operator==(const StridedCopy &) const = default;
   /// All runs together.
   uint64_t bytes() const;
   /// Moves dimensions into the run, and into each other, where the bytes allow it.

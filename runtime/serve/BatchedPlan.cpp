@@ -92,4 +92,10 @@ Expected<BatchedPlan> BatchedPlan::open(Plan plan) {
   return made;
 }
 
+Expected<std::unique_ptr<Executor>> BatchedPlan::createExecutor(ParameterSource &parameters,
+                                                                ExecutorOptions options) const {
+  return entries.size() == 1 ? Executor::create(plan, entries.front(), parameters, std::move(options))
+                             : Executor::create(plan, entries, parameters, std::move(options));
+}
+
 } // namespace cleave::runtime::serve

@@ -39,6 +39,8 @@ public:
   /// The names of the entries, by size, and what each is predicted to take.
   const std::vector<std::string> &getEntries() const { return entries; }
   const BatchTable &getTable() const { return table; }
+  /// An executor of all of these entries, by their places.
+  Expected<std::unique_ptr<Executor>> createExecutor(ParameterSource &parameters, ExecutorOptions options) const;
   /// Devices that work one after the other in a step: as many batches can be in work at a time.
   unsigned numStages() const { return stages; }
 

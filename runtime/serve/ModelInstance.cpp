@@ -21,32 +21,39 @@ ModelInstance::ModelInstance(std::shared_ptr<const ServedPlan> served, unsigned 
 
 Expected<std::unique_ptr<ModelInstance>> ModelInstance::load(std::shared_ptr<const ServedPlan> served,
                                                              const InstancePlace &place, unsigned inFlight,
-                                                             bool records, std::function<void()> stepOver) {
+                                                             bool records, std::function<void()> stepOver,
+                                                             ServingProcesses *processes) {
   std::unique_ptr<ModelInstance> made(new ModelInstance(std::move(served), inFlight, records));
-  if (Error error = made->prepare(place, std::move(stepOver)))
+  if (Error error = made->prepare(place, std::move(stepOver), processes))
     return error;
   return made;
 }
 
-Error ModelInstance::prepare(const InstancePlace &place, std::function<void()> stepOver) {
+Error ModelInstance::prepare(const InstancePlace &place, std::function<void()> stepOver, ServingProcesses *processes) {
   ExecutorOptions options;
   options.threadsBefore = place.threadsBefore;
   options.threadsBehind = place.threadsBehind;
   options.devicesBefore = place.devicesBefore;
   options.trace = trace ? &*trace : nullptr;
-  options.stepOver = [this, stepOver = std::move(stepOver)] {
+  options.stepOver = [this, stepOver] {
     ++over;
     stepOver();
   };
   const std::vector<std::string> &entries = served->plan.getEntries();
-  const Plan &plan = served->plan.getPlan();
   steps.resize(entries.size());
-  auto made = entries.size() == 1 ? Executor::create(plan, entries.front(), *served->parameters, options)
-                                  : Executor::create(plan, entries, *served->parameters, options);
-  if (!made)
-    return made.error();
-  executor = std::move(*made);
-  memory = executor->memory();
+  if (processes && processes->divide(*served->plan.getPlan())) {
+    auto made = DividedExecutor::load(*processes, *served, inFlight, std::move(options), std::move(stepOver));
+    if (!made)
+      return made.error();
+    divided = std::move(*made);
+    memory = divided->memory();
+  } else {
+    auto made = served->plan.createExecutor(*served->parameters, std::move(options));
+    if (!made)
+      return made.error();
+    executor = std::move(*made);
+    memory = executor->memory();
+  }
   for (unsigned slot = 0; slot != inFlight; ++slot)
     idle.push_back(std::make_unique<BatchBuffers>(served->plan));
   // The first run of a size touches its memory for the first time; the second one is as later ones are.
@@ -88,7 +95,8 @@ Expected<ModelInstance::Work> ModelInstance::start(size_t size, const std::vecto
       trace && std::ranges::any_of(slices, [](const JobSlice &slice) { return slice.job->trace != nullptr; });
   if (work.isTraced)
     trace->want(work.step = {entry, steps[size]});
-  auto ticket = executor->submit(entry, work.buffers->getInputs(), work.buffers->getOutputs());
+  const std::vector<HostTensor> &inputs = work.buffers->getInputs(), &outputs = work.buffers->getOutputs();
+  auto ticket = divided ? divided->submit(entry, inputs, outputs) : executor->submit(entry, inputs, outputs);
   if (!ticket) {
     giveBack(work);
     return ticket.error();
@@ -99,7 +107,7 @@ Expected<ModelInstance::Work> ModelInstance::start(size_t size, const std::vecto
 }
 
 Error ModelInstance::end(Work &work, const std::vector<JobSlice> &slices) {
-  auto times = executor->wait(work.ticket);
+  auto times = divided ? divided->wait(work.ticket) : executor->wait(work.ticket);
   --over;
   work.computed = now();
   if (times)

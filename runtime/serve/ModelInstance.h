@@ -7,8 +7,8 @@
 #define CLEAVE_RUNTIME_SERVE_MODELINSTANCE_H
 
 #include "runtime/serve/BatchBuffers.h"
+#include "runtime/serve/DividedExecutor.h"
 #include "runtime/serve/RequestTrace.h"
-#include "runtime/serve/ServedPlan.h"
 
 #include <atomic>
 
@@ -34,10 +34,12 @@ public:
 
   /// Makes the executor and runs every size, so that nothing is left to be done when the first batch comes.
   /// `inFlight`: batches at a time; 0: as many as the plan has stages. `records`: batches may be traced. `stepOver` is
-  /// called by any thread when a batch is over, and must not call this. Errors: the executor's.
+  /// called by any thread when a batch is over or `loss` has changed, and must not call this. `processes`, which must
+  /// outlive it, run the plan together where they can; null: there is one. Errors: the executor's.
   static Expected<std::unique_ptr<ModelInstance>> load(std::shared_ptr<const ServedPlan> served,
                                                        const InstancePlace &place, unsigned inFlight, bool records,
-                                                       std::function<void()> stepOver);
+                                                       std::function<void()> stepOver,
+                                                       ServingProcesses *processes = nullptr);
 
   const std::shared_ptr<const ServedPlan> &getServed() const { return served; }
   /// Predicted seconds, and those of the first runs.
@@ -49,6 +51,8 @@ public:
   Expected<Work> start(size_t size, const std::vector<JobSlice> &slices);
   /// Batches that are over and have not been ended. They are over in the order in which they were started.
   uint64_t stepsOver() const { return over; }
+  /// What has become of a process that it needs, whether or not a batch is in work; success while it is there.
+  Error loss() const { return divided ? divided->loss() : Error::success(); }
   /// Waits for the batch and hands out its results; the error that it failed with.
   Error end(Work &work, const std::vector<JobSlice> &slices);
   /// Adds what the devices did in a batch that was traced.
@@ -58,7 +62,7 @@ public:
 
 private:
   ModelInstance(std::shared_ptr<const ServedPlan> served, unsigned inFlight, bool records);
-  Error prepare(const InstancePlace &place, std::function<void()> stepOver);
+  Error prepare(const InstancePlace &place, std::function<void()> stepOver, ServingProcesses *processes);
   Error runOnce(size_t size, double &seconds);
 
   const std::shared_ptr<const ServedPlan> served;
@@ -69,7 +73,9 @@ private:
   std::vector<uint64_t> steps; ///< by size, that were submitted
   std::atomic<uint64_t> over = 0;
   std::vector<DeviceMemory> memory;
-  std::unique_ptr<Executor> executor; ///< ends before what its steps use
+  // One of them is there; it ends before what its steps use.
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<DividedExecutor> divided;
 };
 
 } // namespace cleave::runtime::serve

@@ -6,6 +6,7 @@
 
 #include "runtime/Printable.h"
 #include "runtime/serve/ListenAddress.h"
+#include "runtime/serve/PartServer.h"
 #include "runtime/serve/grpc/GrpcServer.h"
 #include "runtime/serve/http/HttpService.h"
 #include "runtime/training/StopSignals.h"
@@ -34,12 +35,17 @@ Expected<std::string> readToken(const std::string &file) {
 
 class Server {
 public:
-  Server(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out, std::ostream &err)
-      : options(options), prepared(std::move(prepared)), out(out), err(err) {}
+  /// `processes`: null where there is one.
+  Server(const ServeOptions &options, std::vector<PreparedPlan> prepared, ServingProcesses *processes,
+         std::ostream &out, std::ostream &err)
+      : options(options), prepared(std::move(prepared)), processes(processes), out(out), err(err) {}
 
   Error run() {
     if (options.plans.empty() && prepared.empty() && options.modelsFolder.empty())
       return makeError(Status::Usage, "serving expects plans or --models FOLDER, got neither");
+    if (processes && options.model.instances > 1)
+      return makeError(Status::Usage, "--instances expects one process, got ", processes->count(),
+                       "; leave it out under mpirun");
     HttpOptions http = options.http;
     if (!options.httpAddress.empty())
       if (Error error = readListenAddress(options.httpAddress, "--http", http.address, http.port))
@@ -102,6 +108,8 @@ public:
     }
     if (StopSignals::asked())
       return Error::success();
+    if (processes)
+      processes->outliveOthers();
     if (grpcServer) {
       if (Error error = grpcServer->start())
         return error;
@@ -196,7 +204,14 @@ private:
 
   Expected<std::shared_ptr<ServedModel>> load(const std::string &name, const std::string &version,
                                               std::vector<ModelPlan> plans) {
+    if (processes && !processes->loss()) {
+      auto devices = static_cast<uint32_t>(plans.front().plan->devices.size());
+      auto divided = divideDevices(devices, processes->count(), options.devicesOfRank);
+      if (!divided)
+        return Error(divided.error().status(), plans.front().from + ": " + divided.error().message());
+    }
     ServedModelOptions model = options.model;
+    model.processes = processes;
     model.maxDelay = static_cast<Time>(options.maxDelayMs * 1e6);
     model.tracesRequests = options.traces != 0;
     if (options.timeoutMs > 0)
@@ -219,6 +234,7 @@ private:
 
   const ServeOptions &options;
   std::vector<PreparedPlan> prepared;
+  ServingProcesses *const processes;
   std::ostream &out, &err;
   std::mutex outMutex;
   std::unique_ptr<AccessLog> accessLog;
@@ -229,10 +245,19 @@ private:
 
 int serveCommand(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out,
                  std::ostream &err) {
-  Error error = Server(options, std::move(prepared), out, err).run();
-  if (error)
+  bool hasOthers = options.processes && options.processes->count() > 1;
+  if (hasOthers && options.processes->rank() != 0)
+    return PartServer(*options.processes, options.devicesOfRank, options.trust).serve();
+  std::optional<ServingProcesses> processes;
+  if (hasOthers)
+    processes.emplace(*options.processes, options.devicesOfRank);
+  Error error = Server(options, std::move(prepared), processes ? &*processes : nullptr, out, err).run();
+  if (error && (!options.processes || options.processes->claimReport()))
     err << error.report();
-  return static_cast<int>(error.status());
+  auto code = static_cast<int>(error.status());
+  if (processes)
+    processes->end(code);
+  return code;
 }
 
 } // namespace cleave::runtime::serve

@@ -33,6 +33,9 @@ struct ServeOptions {
   size_t traces = 0;                  ///< how many of the latest are kept
   std::string tlsCertificate, tlsKey; ///< files; empty: in the clear
   double drainSeconds = 30;
+  /// Those that were started together (mpirun), and the devices of each (divideDevices); null: there is one.
+  Processes *processes = nullptr;
+  std::vector<std::string> devicesOfRank;
   std::string version;   ///< of the program
   PlanExplainer explain; ///< empty where the program cannot explain plans
   /// Asked before anything of a plan runs.
@@ -40,7 +43,8 @@ struct ServeOptions {
 };
 
 /// Loads the plans, opens the port, says so on `out`, and serves until SIGTERM, SIGINT or SIGHUP asks for an end; then
-/// answers what was asked and closes. Errors before the port opens are one line on `err`. The exit code.
+/// answers what was asked and closes. Errors before the port opens are one line on `err`. The exit code. Of several
+/// processes the first one does all that; the others run their parts of plans until it ends.
 int serveCommand(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out, std::ostream &err);
 
 } // namespace cleave::runtime::serve

@@ -109,11 +109,13 @@ struct ServedModel::State {
 
 /// From any thread.
 Expected<std::unique_ptr<ModelInstance>> ServedModel::State::load(const InstanceChoice &choice) {
-  return ModelInstance::load(model.plans[choice.plan], choice.place, options.inFlight, options.tracesRequests, [this] {
+  auto look = [this] {
     // Whoever looked before the step was over waits by now.
     std::lock_guard lock(mutex);
     changed.notify_all();
-  });
+  };
+  return ModelInstance::load(model.plans[choice.plan], choice.place, options.inFlight, options.tracesRequests, look,
+                             options.processes);
 }
 
 /// Before the worker runs: no lock is needed.
@@ -135,6 +137,9 @@ bool ServedModel::State::settle(std::unique_lock<std::mutex> &lock) {
   for (Instance &instance : instances) {
     for (; instance.isOver(); isSettled = false)
       endOldest(instance, lock);
+    if (instance.running && !instance.lostBy)
+      if (Error error = instance.running->loss())
+        lose(instance, error);
     if (instance.recovered) {
       endRecovery(instance, lock);
       isSettled = false;
@@ -186,7 +191,8 @@ void ServedModel::State::beginRecovery(Instance &instance) {
   std::vector<size_t> order;
   for (size_t plan = instance.plan; plan != model.plans.size(); ++plan)
     order.push_back(plan);
-  if (instance.lostInVain > 1)
+  // What has run in processes of which one is lost runs in one of them from here on: others may be made for that.
+  if (instance.lostInVain > 1 || instance.running->loss())
     std::ranges::rotate(order, order.begin() + 1);
   std::vector<InstanceChoice> choices;
   for (size_t plan : order)

@@ -25,6 +25,8 @@ struct ServedModelOptions {
   unsigned inFlight = 0;       ///< batches at a time of an instance; 0: as many as its plan has stages
   unsigned instances = 1;      ///< how many run batches, on devices of their own each
   PlanExplainer explain;       ///< may be empty
+  /// Run plans together where they can, and outlive the models; null: there is one process.
+  ServingProcesses *processes = nullptr;
   /// Told in a line what becomes of instances, by any thread; may be empty.
   std::function<void(const std::string &line)> report;
 };

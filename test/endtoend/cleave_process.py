@@ -91,6 +91,24 @@ def mpirun_command(ranks, *arguments, options=()):
     return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-q", *options, "-n", str(ranks), *map(str, arguments)]
 
 
+def signal_rank(mark, rank, which):
+    """Sends a signal to the process that works for a rank, not to its guard; whether there is one. The run's processes have
+    `mark` in their environment, as CLEAVE_TEST_RUN."""
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"/proc/{entry}/comm", encoding="utf-8") as file:
+                guards = "guard" in file.read()
+        except OSError:
+            continue
+        if f"CLEAVE_TEST_RUN={mark}".encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in words \
+                and not guards:
+            os.kill(int(entry), which)
+            return True
+    return False
+
+
 def mpirun(ranks, *arguments, name="cleave", options=(), before=(), timeout=300):
     """Runs `cleave ARGUMENTS` in that many processes; `options` are mpirun's, which `before` starts."""
     done = subprocess.run([*before, *mpirun_command(ranks, program(name), *arguments, options=options)],

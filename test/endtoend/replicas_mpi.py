@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from cleave_process import REJECTED, UNSUPPORTED, USAGE, Checks, Result, cleave, mpirun, mpirun_command, program, skip
+from cleave_process import REJECTED, UNSUPPORTED, USAGE, Checks, Result, cleave, mpirun, mpirun_command, program, signal_rank, skip
 from replicas import WAYS, Folder, compile_plan, differing, random_model
 from train_lenet import run
 
@@ -116,20 +116,7 @@ class Ranks:
                                         env={**os.environ, "CLEAVE_TEST_RUN": self.mark})
 
     def kill(self, rank, which):
-        """Sends a signal to the process that works for a rank, not to its guard."""
-        for entry in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{entry}/environ", "rb") as file:
-                    words = file.read().split(b"\0")
-                with open(f"/proc/{entry}/comm", encoding="utf-8") as file:
-                    guards = "guard" in file.read()
-            except OSError:
-                continue
-            if f"CLEAVE_TEST_RUN={self.mark}".encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in words \
-                    and not guards:
-                os.kill(int(entry), which)
-                return True
-        return False
+        return signal_rank(self.mark, rank, which)
 
     def end(self, seconds=60):
         try:

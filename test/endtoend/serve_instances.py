@@ -3,83 +3,15 @@
 # A model that runs several times, and devices that are lost while requests come: who is told, what is answered all the
 # same, and by which plan the model runs then. CLEAVE_FAULT (runtime/watch/Fault.h) has devices fail.
 
-import atexit
 import os
 import re
 import shutil
 import tempfile
-import threading
-import time
 
-from serve_process import KnownModel, Server, binary_request, read_outputs, run
+from serve_process import INFER, Clients, KnownModel, binary_request, number, read_outputs, run, served
 from cleave_process import program
 
-INFER = "/v2/models/lenet/infer"
 LARGEST = 8
-
-
-def number(server, metric, **labels):
-    """The sum of a metric over the lines that have these labels."""
-    text = server.ask("GET", "/metrics")[2].decode()
-    lines = re.findall(rf"^{metric}(?:{{(.*)}})? (\S+)$", text, re.M)
-    assert lines, (metric, text)
-    return sum(float(value) for given, value in lines
-               if all(f'{name}="{label}"' in given for name, label in labels.items()))
-
-
-class Clients:
-    """Asks from several threads, each for two samples at a time, until it is told to stop; keeps what came back."""
-
-    def __init__(self, server, known, count):
-        self.server, self.known = server, known
-        self.over, self.lock = threading.Event(), threading.Lock()
-        self.answered, self.refused, self.wrong = 0, [], []
-        self.threads = [threading.Thread(target=self.ask, args=(index,), daemon=True) for index in range(count)]
-        for thread in self.threads:
-            thread.start()
-
-    def ask(self, index):
-        connection = self.server.connect()
-        indices = [index % len(self.known.inputs), (index + 1) % len(self.known.inputs)]
-        body, headers = binary_request(self.known.inputs[indices])
-        while not self.over.is_set():
-            status, answer_headers, answer = self.server.ask("POST", INFER, body, headers, connection)
-            fits = status == 200 and self.known.check(read_outputs(answer_headers, answer)["output"], indices)
-            with self.lock:
-                if status == 200:
-                    self.answered += 1
-                    self.wrong += [] if fits else [answer]
-                else:
-                    self.refused.append((status, answer.decode()))
-
-    def until(self, holds):
-        """Waits while they ask."""
-        limit = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < limit and self.server.process.poll() is None, self.server.error_text()
-            self.over.wait(0.01)
-
-    def wait(self, answers):
-        """Waits for further answers."""
-        least = self.answered + answers
-        self.until(lambda: self.answered >= least)
-
-    def stop(self):
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
-        assert not self.wrong, self.wrong[:3]
-
-
-def served(*arguments, fault="", **more):
-    """A server in whose process devices fail; it ends with the test at the latest."""
-    os.environ["CLEAVE_FAULT"] = fault
-    try:
-        server = Server(*arguments, **more).__enter__()
-        atexit.register(server.__exit__)
-        return server
-    finally:
-        del os.environ["CLEAVE_FAULT"]
 
 
 def check_turns(known):

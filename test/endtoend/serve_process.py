@@ -2,6 +2,7 @@
 #
 # A server under test, models with known answers, and a client of the protocol that is written here, on http.client.
 
+import atexit
 import http.client
 import json
 import os
@@ -10,12 +11,15 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 import numpy as np
 
 from cleave_process import program
 
 DATATYPES = {"FP32": np.float32, "INT64": np.int64}
+# Of a KnownModel.
+INFER = "/v2/models/lenet/infer"
 
 
 def run(*command):
@@ -140,3 +144,72 @@ def read_outputs(headers, body):
         outputs[output["name"]] = array.reshape(output["shape"])
     assert not rest, f"expected all bytes to belong to an output, got {len(rest)} more"
     return outputs
+
+
+def number(server, metric, **labels):
+    """The sum of a metric over the lines that have these labels."""
+    text = server.ask("GET", "/metrics")[2].decode()
+    lines = re.findall(rf"^{metric}(?:{{(.*)}})? (\S+)$", text, re.M)
+    assert lines, (metric, text)
+    return sum(float(value) for given, value in lines
+               if all(f'{name}="{label}"' in given for name, label in labels.items()))
+
+
+class Clients:
+    """Asks from several threads, each for two samples at a time, until it is told to stop; keeps what came back. With
+    `until_closed` the server may end meanwhile."""
+
+    def __init__(self, server, known, count, until_closed=False):
+        self.server, self.known, self.until_closed = server, known, until_closed
+        self.over, self.lock = threading.Event(), threading.Lock()
+        self.answered, self.refused, self.wrong = 0, [], []
+        self.threads = [threading.Thread(target=self.ask, args=(index,), daemon=True) for index in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def ask(self, index):
+        connection = self.server.connect()
+        indices = [index % len(self.known.inputs), (index + 1) % len(self.known.inputs)]
+        body, headers = binary_request(self.known.inputs[indices])
+        while not self.over.is_set():
+            try:
+                status, answer_headers, answer = self.server.ask("POST", INFER, body, headers, connection)
+            except ConnectionError:
+                assert self.until_closed
+                return
+            fits = status == 200 and self.known.check(read_outputs(answer_headers, answer)["output"], indices)
+            with self.lock:
+                if status == 200:
+                    self.answered += 1
+                    self.wrong += [] if fits else [answer]
+                else:
+                    self.refused.append((status, answer.decode()))
+
+    def until(self, holds):
+        """Waits while they ask."""
+        limit = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < limit and self.server.process.poll() is None, self.server.error_text()
+            self.over.wait(0.01)
+
+    def wait(self, answers):
+        """Waits for further answers."""
+        least = self.answered + answers
+        self.until(lambda: self.answered >= least)
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        assert not self.wrong, self.wrong[:3]
+
+
+def served(*arguments, fault="", **more):
+    """A server in whose process devices fail; it ends with the test at the latest."""
+    os.environ["CLEAVE_FAULT"] = fault
+    try:
+        server = Server(*arguments, **more).__enter__()
+        atexit.register(server.__exit__)
+        return server
+    finally:
+        del os.environ["CLEAVE_FAULT"]

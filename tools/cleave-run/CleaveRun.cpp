@@ -238,17 +238,19 @@ static int run(int argc, char **argv, std::unique_ptr<Processes> &processes) {
   Error unwritable = isFirst ? cleave::checkOutputs(app) : Error::success();
   if (Error error = processes ? processes->agree(unwritable) : unwritable)
     return report(error, isFirst);
+  WatchOptions watch = training.watch;
+#if defined(CLEAVE_SERVE)
+  if (serveCommand->parsed())
+    watch = serving.watch;
+#endif
   if (processes)
-    if (Error error = processes->watch(training.watch))
+    if (Error error = processes->watch(watch))
       return report(error, isFirst);
 #if defined(CLEAVE_SERVE)
   if (loadCommand->parsed())
     return serve::loadCommand(load, std::cout, std::cerr);
   if (serveCommand->parsed()) {
-    if (processes)
-      return report(
-          makeError(Status::Usage, "serving expects one process, got ", processes->count(), "; run it without mpirun"),
-          isFirst);
+    serving.options.processes = processes.get();
     serving.trust.refusesCode |= trust.refusesCode;
     serving.trust.acceptsAny |= trust.acceptsAny;
     return serve::serveCommand(serving.complete(), {}, std::cout, std::cerr);

@@ -5,6 +5,7 @@
 #include "tools/cleave-run/ServeArguments.h"
 
 #include "tools/cleave-run/NumberOptions.h"
+#include "tools/cleave-run/TrainArguments.h"
 
 #include <CLI/CLI.hpp>
 
@@ -92,6 +93,7 @@ void addServeArguments(CLI::App &command, ServeArguments &arguments) {
       .add_option("--access-log", options.accessLog, "where a line of JSON goes for each request; -: standard error")
       ->type_name("FILE");
   arguments.trust.addTo(command);
+  addProcessOptions(command, options.devicesOfRank, arguments.watch);
 }
 
 } // namespace cleave

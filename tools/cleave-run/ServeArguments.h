@@ -6,6 +6,7 @@
 #define CLEAVE_TOOLS_CLEAVERUN_SERVEARGUMENTS_H
 
 #include "runtime/serve/ServeCommand.h"
+#include "runtime/watch/Watch.h"
 #include "tools/cleave-run/PlanTrust.h"
 
 namespace CLI {
@@ -18,6 +19,7 @@ namespace cleave {
 struct ServeArguments {
   PlanTrust trust;
   runtime::serve::ServeOptions options;
+  runtime::WatchOptions watch; ///< of several processes
 
   /// The options, with what asks for trust; `*this` must outlive them.
   const runtime::serve::ServeOptions &complete();

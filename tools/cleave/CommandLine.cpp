@@ -76,7 +76,7 @@ static int runCommand(int argc, char **argv) {
 int runCommandLine(int argc, char **argv) {
   // Processes that run a plan together know MPI, which the compiler does without.
   if (argc > 1 && runtime::isStartedWithOthers())
-    for (const char *command : {"run", "train"})
+    for (const char *command : {"run", "serve", "train"})
       if (std::strcmp(argv[1], command) == 0)
         return runWithOthers(argv);
   installCrashHandler();

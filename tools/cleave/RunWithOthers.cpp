@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// `cleave run` and `cleave train` under mpirun, which are cleave-run's.
+// `cleave run`, `cleave serve` and `cleave train` under mpirun, which are cleave-run's.
 
 #include "tools/cleave/Command.h"
 #include "tools/cleave/Diagnostics.h"

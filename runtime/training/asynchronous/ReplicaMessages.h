@@ -35,12 +35,6 @@ struct ReplicaReply {
   int64_t signal = 0;      ///< that has asked the process to end; 0: none
 };
 
-/// The memory of a value or of a vector of them, as a part of a message.
-template <typename T> std::span<std::byte> partOf(T &value) { return std::as_writable_bytes(std::span(&value, 1)); }
-template <typename T> std::span<std::byte> partOf(std::vector<T> &values) {
-  return std::as_writable_bytes(std::span(values));
-}
-
 /// Adds a version's or gifts' tensors, in their order.
 void addParts(Messages::Parts &parts, const ParameterTensors &tensors);
 void addParts(Messages::Parts &parts, const Gifts &gifts);
