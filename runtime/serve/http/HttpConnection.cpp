@@ -277,9 +277,16 @@ void HttpConnection::skipUnwanted() {
   size_t here = static_cast<size_t>(std::min<uint64_t>(unwanted, buffer.size()));
   buffer.consume(here);
   unwanted -= here;
+  // What has come by now the kernel throws away, without a copy; of TLS every byte counts.
+  while (unwanted != 0 && !stream.hasTls()) {
+    ssize_t skipped = ::recv(stream.tcp().socket().native_handle(), nullptr, unwanted, MSG_TRUNC | MSG_DONTWAIT);
+    if (skipped <= 0)
+      break;
+    unwanted -= static_cast<uint64_t>(skipped);
+  }
   if (unwanted == 0)
     return awaitRequest();
-  size_t most = static_cast<size_t>(std::min<uint64_t>(unwanted, bodyBuffer));
+  size_t most = static_cast<size_t>(std::min<uint64_t>(unwanted, stream.hasTls() ? bodyBuffer : idleBuffer));
   stream.async_read_some(buffer.prepare(most), [self = shared_from_this()](error_code error, size_t bytes) {
     if (error)
       return self->close();
