@@ -13,6 +13,11 @@ namespace cleave::runtime::serve {
 static constexpr double memory = 16;
 /// What all sizes say together counts for each as so many measurements.
 static constexpr double priorWeight = 0.1;
+/// A size that was slow of late, as when the machine was busy with something else, would never run again, and stay slow
+/// for all anybody knows. So of one that has not run for `believedFor` batches of others the best is believed that it
+/// took, more and more within as many batches again; the best grows by `bestGrowth` with each measurement that is
+/// larger. What it took so long ago then counts little when it runs: less by e for each of as many batches.
+static constexpr double believedFor = 64, bestGrowth = 1.01;
 /// By how much the least measurement grows with each that is larger.
 static constexpr double leastGrowth = 1.05;
 
@@ -26,7 +31,7 @@ Expected<BatchTable> BatchTable::create(std::vector<BatchSize> predicted) {
                     rows.empty() ? 0 : rows.back().samples);
     if (!(size.seconds > 0) || !std::isfinite(size.seconds))
       return reject("a batch of ", size.samples, " samples expects a positive time, got ", size.seconds, " seconds");
-    rows.push_back({size.samples, size.seconds, 0, 0});
+    rows.push_back({size.samples, size.seconds});
   }
   return BatchTable(std::move(rows));
 }
@@ -39,7 +44,11 @@ double BatchTable::seconds(size_t index) const {
   }
   double common = weight > 0 ? sum / weight : 0;
   const Row &row = rows[index];
-  return row.predicted * std::exp((row.ratio * row.weight + common * priorWeight) / (row.weight + priorWeight));
+  double ratio = (row.ratio * row.weight + common * priorWeight) / (row.weight + priorWeight);
+  double hope = std::clamp(static_cast<double>(row.age) / believedFor - 1, 0.0, 1.0);
+  if (hope > 0 && row.weight > 0)
+    ratio += hope * std::min(0.0, std::log(row.best / row.predicted) - ratio);
+  return row.predicted * std::exp(ratio);
 }
 
 size_t BatchTable::fitting(uint64_t samples) const {
@@ -62,9 +71,13 @@ void BatchTable::measure(size_t index, double seconds) {
     return;
   Row &row = rows[index];
   row.least = row.weight > 0 ? std::min(seconds, row.least * leastGrowth) : seconds;
-  double kept = row.weight * (1 - 1 / memory);
+  row.best = row.weight > 0 ? std::min(seconds, row.best * bestGrowth) : seconds;
+  double kept = row.weight * (1 - 1 / memory) * std::exp(-static_cast<double>(row.age) / believedFor);
   row.ratio = (row.ratio * kept + std::log(seconds / row.predicted)) / (kept + 1);
   row.weight = kept + 1;
+  for (Row &other : rows)
+    ++other.age;
+  row.age = 0;
 }
 
 } // namespace cleave::runtime::serve

@@ -20,6 +20,7 @@ struct BatchSize {
 
 /// The sizes that a plan has entries for. A size that has run is believed as far as it has run; until then it takes
 /// what was predicted times what the others took of their predictions, as a machine that is slower is so at all sizes.
+/// Of one that has not run for a hundred batches the best that it took is believed, so that it is tried again.
 class BatchTable {
 public:
   /// Status::Rejected where sizes are not increasing from at least 1, or seconds not positive and finite.
@@ -51,7 +52,8 @@ private:
     /// The logarithm of measured over predicted seconds, averaged with exponential forgetting, and what the average
     /// is worth in measurements.
     double ratio = 0, weight = 0;
-    double least = 0; ///< seconds
+    double least = 0, best = 0; ///< seconds
+    uint64_t age = 0;           ///< batches of other sizes since it has run
   };
   explicit BatchTable(std::vector<Row> rows) : rows(std::move(rows)) {}
 

@@ -11,6 +11,8 @@ namespace cleave::runtime::serve {
 
 /// How many usual times between arrivals a queue waits for the next one.
 static constexpr double patience = 3;
+/// For so many times as its smallest batch takes an idle server refuses what it cannot do in time; then it tries.
+static constexpr Time batchesUntilTrial = 64;
 
 size_t Dispatcher::addInstance(BatchTable table, unsigned inFlight) {
   instances.emplace_back(std::move(table), inFlight);
@@ -39,15 +41,15 @@ Time Dispatcher::leastTime() const {
   return least == never ? 0 : least;
 }
 
-/// When a new request is over if what goes before it runs in batches of the fastest size, after what runs now: all
-/// instances take from it from when they are idle on. Without instances that is not known: now.
-Time Dispatcher::expectedEnd(const Request &request, uint64_t samplesBefore) const {
+/// When a new request begins and is over if what goes before it runs in batches of the fastest size, after what runs
+/// now: all instances take from it from when they are idle on. Without instances that is not known: now.
+Dispatcher::Expected Dispatcher::expected(const Request &request, uint64_t samplesBefore) const {
   std::vector<std::pair<Time, const DispatchedInstance *>> idle;
   for (const DispatchedInstance &instance : instances)
     if (!instance.isLost)
       idle.emplace_back(instance.idleAt(request.arrival), &instance);
   if (idle.empty())
-    return request.arrival;
+    return {request.arrival, request.arrival};
   std::ranges::stable_sort(idle, {}, &std::pair<Time, const DispatchedInstance *>::first);
   const DispatchedInstance &first = *idle.front().second;
   size_t fastest = first.table.fastest();
@@ -67,18 +69,21 @@ Time Dispatcher::expectedEnd(const Request &request, uint64_t samplesBefore) con
     left -= rate * static_cast<double>(next - time) * 1e-9;
     time = next;
   }
-  return later(time, first.measuredTime(full != 0 ? fastest : first.table.fitting(rest)));
+  return {time, later(time, first.measuredTime(full != 0 ? fastest : first.table.fitting(rest)))};
 }
 
 bool Dispatcher::isLate(const Request &request, uint64_t samplesBefore) const {
-  return request.deadline != never && expectedEnd(request, samplesBefore) > request.deadline;
+  return request.deadline != never && expected(request, samplesBefore).end > request.deadline;
 }
 
 /// Times are corrected by what runs. If one has been measured too long, so that all are refused and nothing runs, it
-/// would stay so: whoever comes while there is nothing else to do is tried by the least that was measured.
+/// would stay so: whoever comes while there is nothing else to do is tried by the least that was measured. That may
+/// have been too long as well; so once in a while somebody is tried whatever was measured.
 bool Dispatcher::isTrial(const Request &request) const {
   if (running() != 0 || !queue.empty() || !announced.empty())
     return false;
+  if (capacity() > 0 && request.arrival - lastStart > batchesUntilTrial * leastTime())
+    return true;
   return std::ranges::any_of(instances, [&](const DispatchedInstance &instance) {
     if (instance.isLost || request.samples > instance.table.largest())
       return false;
@@ -111,17 +116,26 @@ Admission Dispatcher::submit(const Request &request) {
   if (!hasPlace(request))
     return Admission::Full;
   arrivals.add(request.arrival, request.samples);
-  lastArrival = request.arrival;
   // What is announced has not come; it does not go before what has.
   Request taken = request;
-  if (isLate(request, queue.samplesBefore(request.priority))) {
+  uint64_t before = queue.samplesBefore(request.priority);
+  if (isLate(request, before)) {
     if (!isTrial(request))
       return Admission::Late;
     // By the times that it is to correct it would be dropped.
     taken.deadline = never;
   }
+  lastArrival = request.arrival;
   queue.push(taken);
   return Admission::Queued;
+}
+
+/// How long what waits may wait for more, where it could start.
+Time Dispatcher::latestStart(const DispatchedInstance &instance) const {
+  Time limit = later(queue.oldest(), options.maxDelay);
+  if (Time due = queue.nextDeadline(); due != never)
+    limit = std::min(limit, due - instance.measuredTime(instance.table.fitting(queue.samples())));
+  return limit;
 }
 
 std::optional<size_t> Dispatcher::chooseInstance(Time now, Time &wakeAt) const {
@@ -134,7 +148,7 @@ std::optional<size_t> Dispatcher::chooseInstance(Time now, Time &wakeAt) const {
         best = i;
         bestEnd = end;
       }
-  Time limit = later(queue.oldest(), options.maxDelay);
+  Time limit = best ? latestStart(instances[*best]) : never;
   if (!best || now >= limit)
     return best;
   // What others, which are faster, have done by then though they are busy now. They are not waited for longer than
@@ -170,7 +184,7 @@ std::optional<size_t> Dispatcher::chooseSize(DispatchedInstance &instance, Time 
   if (auto size = instance.policy(rate, instance.capacity() / all).choose(queue.samples()))
     return size;
   Time gap = nanosecondsOf(patience / std::max(arrivals.perSecond(now), 1e-9));
-  Time limit = std::min(later(queue.oldest(), options.maxDelay), later(lastArrival, gap));
+  Time limit = std::min(latestStart(instance), later(lastArrival, gap));
   if (now >= limit)
     return instance.table.fitting(queue.samples());
   wakeAt = std::min(wakeAt, limit);
@@ -182,6 +196,7 @@ Batch Dispatcher::start(size_t instance, size_t size, Time now) {
   for (const Slice &slice : batch.slices)
     batch.samples += slice.count;
   instances[instance].begin(batch.number, size, now);
+  lastStart = now;
   return batch;
 }
 

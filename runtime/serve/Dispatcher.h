@@ -98,11 +98,16 @@ private:
   std::optional<size_t> untried(const DispatchedInstance &instance) const;
   /// Whether the queue has a place for it beside what waits and what is announced.
   bool hasPlace(const Request &request);
-  Time expectedEnd(const Request &request, uint64_t samplesBefore) const;
+  /// When a request begins and is over.
+  struct Expected {
+    Time begin = 0, end = 0;
+  };
+  Expected expected(const Request &request, uint64_t samplesBefore) const;
   bool isLate(const Request &request, uint64_t samplesBefore) const;
   bool isTrial(const Request &request) const;
   /// What a batch of the smallest size takes at least, where that has been measured.
   Time leastTime() const;
+  Time latestStart(const DispatchedInstance &instance) const;
   /// The instance to start a batch on now, if any; else when to look again.
   std::optional<size_t> chooseInstance(Time now, Time &wakeAt) const;
   /// The size to start there now, if any; else when to look again.
@@ -114,6 +119,7 @@ private:
   RequestQueue announced; ///< deadlines here: until when a place is kept
   ArrivalRate arrivals;
   Time lastArrival = never;
+  Time lastStart = 0; ///< of a batch
   uint64_t nextNumber = 0;
   std::vector<DispatchedInstance> instances;
 };

@@ -45,6 +45,32 @@ TEST(BatchTable, RefusesWhatIsNoTable) {
             "a batch of 1 samples expects a positive time, got 0 seconds");
 }
 
+// What a size took when the machine was busy is not held against it for ever: after a hundred batches of others it is
+// as fast as it was at best, and what it takes then is what counts. One that was never fast is not tried.
+TEST(BatchTable, TriesAgainWhatWasSlow) {
+  BatchTable table = tableOf({{1, 1}, {2, 1.5}, {4, 9}});
+  table.measure(0, 1);
+  table.measure(1, 1.5);
+  table.measure(2, 9);
+  for (int i = 0; i != 10; ++i)
+    table.measure(1, 5);
+  EXPECT_EQ(table.fastest(), 0u);
+  auto runFirst = [&](int batches) {
+    for (int i = 0; i != batches; ++i)
+      table.measure(0, 1);
+  };
+  runFirst(40);
+  EXPECT_EQ(table.fastest(), 0u);
+  runFirst(100);
+  EXPECT_EQ(table.fastest(), 1u);
+  table.measure(1, 5);
+  EXPECT_EQ(table.fastest(), 0u);
+  runFirst(140);
+  EXPECT_EQ(table.fastest(), 1u);
+  table.measure(1, 1.5);
+  EXPECT_EQ(table.fastest(), 1u);
+}
+
 // A machine that is half as fast is so at sizes that have not run; each size then says what is true of it.
 TEST(BatchTable, LearnsFromMeasurements) {
   BatchTable table = tableOf({{1, 1}, {2, 2}, {4, 4}});
