@@ -33,6 +33,8 @@ void ArrivalRate::add(int64_t now, uint64_t added) {
     latest.erase(latest.begin(), latest.end() - fewArrivals);
 }
 
+bool ArrivalRate::isReliable() const { return latest.size() >= fewArrivals; }
+
 double ArrivalRate::perSecond(int64_t now) const {
   if (latest.size() < 2)
     return 0;

@@ -18,6 +18,8 @@ public:
   void add(int64_t now, uint64_t samples);
   /// Samples a second; 0 before the second request. Falls while nothing arrives.
   double perSecond(int64_t now) const;
+  /// Whether the rate is known to a tenth, and no burst's alone.
+  bool isReliable() const;
 
 private:
   struct Arrival {

@@ -36,6 +36,8 @@ public:
   bool isFree() const { return !isLost && running.size() < inFlight; }
   /// Samples a second, by predicted and corrected times.
   double capacity() const { return table.capacity() * inFlight; }
+  /// Samples of as many batches of the fastest size as run at a time.
+  uint64_t samplesAtATime() const { return uint64_t(table.samples(table.fastest())) * inFlight; }
   /// Samples a second where all batches are of the size; infinite where it has not run, so that no request counts as
   /// late by a guess.
   double measuredRate(size_t size) const;

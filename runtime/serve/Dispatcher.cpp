@@ -13,6 +13,10 @@ namespace cleave::runtime::serve {
 static constexpr double patience = 3;
 /// For so many times as its smallest batch takes an idle server refuses what it cannot do in time; then it tries.
 static constexpr Time batchesUntilTrial = 64;
+/// Under overload a request waits for such a part of the time that it may wait. A longer queue would not have more
+/// done, only later; the rest is for what is not seen here: how long requests and answers are on their way, and how
+/// much longer than usual batches take.
+static constexpr double partOfWait = 0.5;
 
 size_t Dispatcher::addInstance(BatchTable table, unsigned inFlight) {
   instances.emplace_back(std::move(table), inFlight);
@@ -76,6 +80,20 @@ bool Dispatcher::isLate(const Request &request, uint64_t samplesBefore) const {
   return request.deadline != never && expected(request, samplesBefore).end > request.deadline;
 }
 
+/// Whatever fills the next batches may wait: no device is idle for it.
+bool Dispatcher::waitsTooLong(const Request &request, uint64_t samplesBefore) const {
+  if (request.deadline == never || !arrivals.isReliable() || arrivals.perSecond(request.arrival) <= capacity())
+    return false;
+  uint64_t next = 0;
+  for (const DispatchedInstance &instance : instances)
+    next += instance.isLost ? 0 : instance.samplesAtATime();
+  if (samplesBefore < next)
+    return false;
+  auto [begin, end] = expected(request, samplesBefore);
+  Time mayWait = request.deadline - request.arrival - (end - begin);
+  return static_cast<double>(begin - request.arrival) > partOfWait * static_cast<double>(mayWait);
+}
+
 /// Times are corrected by what runs. If one has been measured too long, so that all are refused and nothing runs, it
 /// would stay so: whoever comes while there is nothing else to do is tried by the least that was measured. That may
 /// have been too long as well; so once in a while somebody is tried whatever was measured.
@@ -101,7 +119,7 @@ Admission Dispatcher::announce(const Request &request) {
   if (!hasPlace(request))
     return Admission::Full;
   uint64_t before = queue.samplesBefore(request.priority) + announced.samplesBefore(request.priority);
-  if (isLate(request, before) && !isTrial(request)) {
+  if ((isLate(request, before) || waitsTooLong(request, before)) && !isTrial(request)) {
     arrivals.add(request.arrival, request.samples);
     return Admission::Late;
   }
@@ -112,14 +130,15 @@ Admission Dispatcher::announce(const Request &request) {
 }
 
 Admission Dispatcher::submit(const Request &request) {
-  announced.remove(request.id);
+  bool wasAnnounced = announced.remove(request.id);
   if (!hasPlace(request))
     return Admission::Full;
   arrivals.add(request.arrival, request.samples);
-  // What is announced has not come; it does not go before what has.
+  // What is announced has not come; it does not go before what has. What has come after it was announced is worth more
+  // than what has not.
   Request taken = request;
   uint64_t before = queue.samplesBefore(request.priority);
-  if (isLate(request, before)) {
+  if (isLate(request, before) || (!wasAnnounced && waitsTooLong(request, before))) {
     if (!isTrial(request))
       return Admission::Late;
     // By the times that it is to correct it would be dropped.

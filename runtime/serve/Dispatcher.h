@@ -104,6 +104,8 @@ private:
   };
   Expected expected(const Request &request, uint64_t samplesBefore) const;
   bool isLate(const Request &request, uint64_t samplesBefore) const;
+  /// Whether it would wait in vain, while more arrives than can be done.
+  bool waitsTooLong(const Request &request, uint64_t samplesBefore) const;
   bool isTrial(const Request &request) const;
   /// What a batch of the smallest size takes at least, where that has been measured.
   Time leastTime() const;

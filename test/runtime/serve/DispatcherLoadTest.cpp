@@ -164,6 +164,18 @@ TEST(DispatcherLoad, KeepsItsGoodputUnderOverload) {
   }
 }
 
+// So it is where up to a third of a request's time goes by unseen: what is admitted does not wait for all of it.
+TEST(DispatcherLoad, LeavesTimeForWhatItDoesNotSee) {
+  for (const Model &model : models)
+    for (double load : {1.5, 3.0, 10.0}) {
+      std::mt19937_64 random(8);
+      Time patience = 10 * longestTime(model);
+      std::uniform_int_distribution<Time> unseen(0, patience / 3);
+      Outcome outcome = runWithDeadlines(model, load, patience, [&] { return unseen(random); }, tableOf(model));
+      EXPECT_GE(outcome.goodPerSecond, 0.9 * capacityOf(model.sizes)) << model.name << " at " << load;
+    }
+}
+
 // Times that were measured while the machine was busy, of sizes that then no longer run or of all of them, are no
 // reason to refuse for ever what could be done in time.
 TEST(DispatcherLoad, ComesBackFromABusyTime) {
