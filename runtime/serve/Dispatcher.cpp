@@ -11,8 +11,9 @@ namespace cleave::runtime::serve {
 
 /// How many usual times between arrivals a queue waits for the next one.
 static constexpr double patience = 3;
-/// For so many times as its smallest batch takes an idle server refuses what it cannot do in time; then it tries.
-static constexpr Time batchesUntilTrial = 64;
+/// For so many times as its smallest batch takes an idle server refuses what it cannot do in time; then it tries what
+/// it could if what was measured were so many times too long.
+static constexpr Time batchesUntilTrial = 64, mostTooLong = 8;
 /// Under overload a request waits for such a part of the time that it may wait. A longer queue would not have more
 /// done, only later; the rest is for what is not seen here: how long requests and answers are on their way, and how
 /// much longer than usual batches take.
@@ -96,17 +97,17 @@ bool Dispatcher::waitsTooLong(const Request &request, uint64_t samplesBefore) co
 
 /// Times are corrected by what runs. If one has been measured too long, so that all are refused and nothing runs, it
 /// would stay so: whoever comes while there is nothing else to do is tried by the least that was measured. That may
-/// have been too long as well; so once in a while somebody is tried whatever was measured.
+/// have been too long as well; so once in a while somebody is tried by a fraction of it.
 bool Dispatcher::isTrial(const Request &request) const {
   if (running() != 0 || !queue.empty() || !announced.empty())
     return false;
-  if (capacity() > 0 && request.arrival - lastStart > batchesUntilTrial * leastTime())
-    return true;
+  bool hasIdled = request.arrival - lastStart > batchesUntilTrial * leastTime();
   return std::ranges::any_of(instances, [&](const DispatchedInstance &instance) {
     if (instance.isLost || request.samples > instance.table.largest())
       return false;
     size_t size = instance.table.fitting(request.samples);
-    return later(request.arrival, nanosecondsOf(instance.table.leastSeconds(size))) <= request.deadline;
+    Time least = nanosecondsOf(instance.table.leastSeconds(size));
+    return later(request.arrival, hasIdled ? least / mostTooLong : least) <= request.deadline;
   });
 }
 

@@ -250,6 +250,19 @@ TEST(Dispatcher, TriesWhatOnceTookLong) {
   EXPECT_EQ(dispatcher.submit({id, 1, 0, now, deadline()}), Admission::Late);
 }
 
+// A server that has been idle tries what it would refuse, but nothing that is late whatever was measured.
+TEST(Dispatcher, TriesOnceInAWhile) {
+  Dispatcher dispatcher(measuredTable(), {.maxDelay = 0});
+  Time now = 100'000 * millisecond;
+  Time takes = nanosecondsOf(dispatcher.getTable().seconds(0));
+  EXPECT_EQ(dispatcher.submit({0, 1, 0, now, now - 1}), Admission::Late);
+  EXPECT_EQ(dispatcher.submit({1, 1, 0, now, now + takes / 100}), Admission::Late);
+  EXPECT_EQ(dispatcher.submit({2, 1, 0, now, now + takes / 4}), Admission::Queued);
+  dispatcher.finish(dispatcher.next(now).batch->number, static_cast<double>(takes) * 1e-9);
+  now += 2 * takes;
+  EXPECT_EQ(dispatcher.submit({3, 1, 0, now, now + takes / 4}), Admission::Late);
+}
+
 // A large request that has begun is carried through, whatever its deadline.
 TEST(Dispatcher, NeverDropsWhatHasBegun) {
   Dispatcher dispatcher = twoSizes();
