@@ -67,6 +67,14 @@ static Layer mlp(ModelBuilder &builder, const std::string &name, const Layer &in
                          builder.dense(name + "/fc2", builder.apply(name + "/gelu", "Gelu", inner), hidden));
 }
 
+/// 0, 1, 2, … as float32 of a shape.
+static Layer floatRange(ModelBuilder &builder, const std::string &name, int64_t count, std::vector<int64_t> shape) {
+  std::string first = builder.number(name + ".first", 0.0f), step = builder.number(name + ".step", 1.0f);
+  std::string last = builder.number(name + ".last", static_cast<float>(count));
+  builder.node("Range", name + ".range", {first, last, step});
+  return builder.reshape(name, {name + ".range", {count}}, std::move(shape));
+}
+
 /// A mask under which no query attends to later keys. The positions are compared in the graph: no table of their pairs
 /// is in the file.
 static Mask causalMask(ModelBuilder &builder, int64_t sequence) {
@@ -89,11 +97,46 @@ static Mask causalMask(ModelBuilder &builder, int64_t sequence) {
   };
 }
 
-/// Tokens and positions looked up and added.
+/// `count` numbers, 2^(-step (first + i stride)) for i from 0: heads x 1 x 1.
+static Layer powersOfHalf(ModelBuilder &builder, const std::string &name, int64_t count, float step, float first,
+                          float stride) {
+  Layer index = floatRange(builder, name + ".index", count, {count, 1, 1});
+  float log = -step * std::log(2.0f);
+  builder.node("Mul", name + ".scaled", {index.name, builder.number(name + ".stride", log * stride)});
+  builder.node("Add", name + ".moved", {name + ".scaled", builder.number(name + ".first", log * first)});
+  builder.node("Exp", name, {name + ".moved"});
+  return {name, {count, 1, 1}};
+}
+
+/// Press et al.: Train Short, Test Long, 2022: scores of far keys are less, by a slope of each head's own, in the place
+/// of positions that are learned. Slopes are a geometric sequence for the largest power of two of heads; heads beyond
+/// that have every other slope of the sequence for twice as many.
+static Mask linearBiases(ModelBuilder &builder, const Mask &mask) {
+  int64_t heads = builder["heads"], sequence = builder["sequence"], even = 1;
+  while (2 * even <= heads)
+    even *= 2;
+  float step = 8.0f / static_cast<float>(even);
+  Layer slopes = powersOfHalf(builder, "alibi/slopes", even, step, 1, 1);
+  if (even != heads) {
+    Layer more = powersOfHalf(builder, "alibi/more-slopes", heads - even, step / 2, 1, 2);
+    setInt(builder.node("Concat", "alibi/all-slopes", {slopes.name, more.name}), "axis", 0);
+    slopes = {"alibi/all-slopes", {heads, 1, 1}};
+  }
+  // Of two keys only the difference counts: positions do as well as distances.
+  Layer keys = floatRange(builder, "alibi/key", sequence, {1, 1, sequence});
+  builder.node("Mul", "alibi/bias", {slopes.name, keys.name});
+  return [&builder, mask](const std::string &name, const Layer &scores) {
+    return mask(name, builder.join(name + "/alibi", "Add", scores, "alibi/bias"));
+  };
+}
+
+/// Tokens looked up, and positions that are learned, unless attention tells them.
 static Layer embedTokens(ModelBuilder &builder, const Layer &ids) {
   int64_t hidden = builder["hidden"], sequence = builder["sequence"];
   Layer layer = builder.embedding("embedding/tokens", ids, builder["vocabulary"], hidden);
-  return builder.dropout("embedding/dropout", builder.addTable("embedding/positions", layer, {sequence, hidden}));
+  if (!builder.has("alibi"))
+    layer = builder.addTable("embedding/positions", layer, {sequence, hidden});
+  return builder.dropout("embedding/dropout", layer);
 }
 
 /// The product with the embedding's table, or with a table of its own.
@@ -114,6 +157,8 @@ static onnx::ModelProto buildDecoder(ModelBuilder &builder, FeedForward feedForw
   builder.setDeviation(0.02);
   Layer layer = embedTokens(builder, tokens(builder, "tokens", {builder["batch"], builder["sequence"]}));
   Mask mask = causalMask(builder, builder["sequence"]);
+  if (builder.has("alibi"))
+    mask = linearBiases(builder, mask);
   for (int64_t i = 0; i < builder["layers"]; ++i) {
     std::string name = "block" + std::to_string(i);
     Layer attended = attention(builder, name + "/attention", builder.layerNorm(name + "/norm1", layer), mask);
@@ -132,14 +177,6 @@ onnx::ModelProto buildGpt(ModelBuilder &builder) {
 }
 
 //===-- llama -------------------------------------------------------------------------------------------------===//
-
-/// 0, 1, 2, … as float32 of a shape.
-static Layer floatRange(ModelBuilder &builder, const std::string &name, int64_t count, std::vector<int64_t> shape) {
-  std::string first = builder.number(name + ".first", 0.0f), step = builder.number(name + ".step", 1.0f);
-  std::string last = builder.number(name + ".last", static_cast<float>(count));
-  builder.node("Range", name + ".range", {first, last, step});
-  return builder.reshape(name, {name + ".range", {count}}, std::move(shape));
-}
 
 namespace {
 /// Cosines and sines of every position (sequence x 1 x pairs).

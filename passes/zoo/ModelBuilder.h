@@ -42,6 +42,11 @@ public:
 
   /// A number of the model.
   int64_t operator[](const std::string &name) const { return numbers.at(name); }
+  /// Whether the model has a number of this name that is not 0.
+  bool has(const std::string &name) const {
+    auto number = numbers.find(name);
+    return number != numbers.end() && number->second != 0;
+  }
   /// Standard deviation of the weights made from now on; 0: sqrt(2 / inputs of a unit) (He et al. 2015).
   void setDeviation(double value) { deviation = value; }
   /// The versions that the model is written for: 17 and 8 where nothing else is said.

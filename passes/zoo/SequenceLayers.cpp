@@ -39,8 +39,7 @@ Layer ModelBuilder::rmsNorm(const std::string &name, const Layer &input) {
 
 Layer ModelBuilder::dropout(const std::string &name, const Layer &input) {
   constexpr float ratio = 0.1f;
-  auto wanted = numbers.find("dropout");
-  if (wanted == numbers.end() || !wanted->second)
+  if (!has("dropout"))
     return input;
   node("Dropout", name, {input.name, number(name + ".ratio", ratio)});
   return {name, input.shape};

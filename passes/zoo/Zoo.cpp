@@ -72,6 +72,7 @@ static llvm::ArrayRef<Entry> entries() {
     return numbers;
   };
   static const ZooNumber dropout = {"dropout", 0, "1: dropout of 0.1 in training", 1, 0};
+  static const ZooNumber alibi = {"alibi", 0, "1: linear biases of attention in the place of learned positions", 1, 0};
   static const ZooNumber imageSize = {"image-size", 224, "rows and columns of an image", 1 << 14, 32};
   static const std::vector<Entry> all = {
       {{"mlp",
@@ -121,7 +122,7 @@ static llvm::ArrayRef<Entry> entries() {
          {"sequence", 35, "tokens in a sequence", 1 << 14, 1, /*mayBeSymbolic=*/true},
          {"vocabulary", 10000, "different tokens"}}},
        buildLstm},
-      {{"gpt", "pre-norm decoder of GPT-2", with(transformer(12, 768, 12, 1024, 50257), {tied, dropout})},
+      {{"gpt", "pre-norm decoder of GPT-2", with(transformer(12, 768, 12, 1024, 50257), {tied, dropout, alibi})},
        buildGpt,
        checkTransformer},
       {{"llama", "decoder of Llama 3",

@@ -40,6 +40,7 @@ SMALL = {
     "gpt": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
     "gpt untied": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "tied": 0},
     "gpt dropout": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "dropout": 1},
+    "gpt alibi": {"layers": 1, "hidden": 36, "heads": 6, "sequence": 10, "vocabulary": 50, "alibi": 1},
     "llama": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
               "vocabulary": 50},
     "mixtral": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
@@ -63,6 +64,34 @@ def count_weights(path):
         elif node.op_type == "ConstantOfShape":
             total += int(numpy.prod(shapes[node.input[0]]))
     return total
+
+
+def published_slopes(heads):
+    """Slopes of linear biases, as Press et al. (2022) have them for numbers of heads of any kind."""
+    even = 2 ** int(numpy.floor(numpy.log2(heads)))
+    slopes = [2.0 ** (-8.0 * (head + 1) / even) for head in range(even)]
+    return slopes + ([] if even == heads else published_slopes(2 * even)[::2][:heads - even])
+
+
+def value_of(path, name):
+    """The value of the model that follows from constants alone, by a few kinds of nodes."""
+    graph = onnx.load(path).graph
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    makers = {out: node for node in graph.node for out in node.output}
+    for node in graph.node:
+        if node.op_type == "Constant":
+            values[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+    kinds = {"Range": numpy.arange,
+             "Reshape": lambda array, shape: array.reshape([size or array.shape[i] for i, size in enumerate(shape)]),
+             "Mul": numpy.multiply, "Add": numpy.add, "Exp": numpy.exp,
+             "Concat": lambda *parts: numpy.concatenate(parts, 0)}
+
+    def compute(value):
+        if value not in values:
+            values[value] = kinds[makers[value].op_type](*[compute(operand) for operand in makers[value].input])
+        return values[value]
+
+    return compute(name)
 
 
 def make_inputs(model, sizes):
@@ -98,6 +127,13 @@ def main():
             found = count_weights(path)
             text = f"expected {count} weights ({source}), got {found}"
             note(f"{name}, number of weights", Result(DONE if found == count else 1, "", text))
+        for heads in (4, 6, 8, 112):
+            if wanted and "gpt" not in wanted:
+                continue
+            note(f"gpt, {heads} heads, file", cleave("zoo", "gpt", f"--heads={heads}", f"--hidden={heads}", "--layers=1",
+                                                     "--vocabulary=5", "--sequence=3", "--alibi=1", "-o", path))
+            error = numpy.abs(value_of(path, "alibi/bias")[:, 0, 1] - published_slopes(heads)).max()
+            note(f"gpt, {heads} heads, slopes", Result(DONE if error < 1e-6 else 1, "", f"off by {error}"))
         for name, sizes in SMALL.items():
             if wanted and name.split()[0] not in wanted:
                 continue

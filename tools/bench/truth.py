@@ -119,7 +119,6 @@ def has_zoo(model):
     if not hasattr(has_zoo, "names"):
         text = run("zoo", "--help").stdout
         has_zoo.names = set(re.findall(r"^  ([a-z0-9-]+): ", text, re.M))
-        has_zoo.dropout = "--dropout" in text
     return model in has_zoo.names
 
 
@@ -162,9 +161,8 @@ def model_of(row):
         return ("gpt", ("hidden", hidden), ("layers", layers), ("heads", heads), ("sequence", seq),
                 ("vocabulary", number(row["vocab"]) or 50368))
     shape = ("gpt", ("hidden", hidden), ("layers", layers), ("heads", heads), ("sequence", seq),
-             ("vocabulary", number(row["vocab"]) or 51200))
-    has_zoo("gpt")
-    return shape + (("dropout", 1),) if has_zoo.dropout else shape
+             ("vocabulary", number(row["vocab"]) or 51200), ("dropout", 1))
+    return shape + (("alibi", 1),) if "bloom" in name else shape
 
 
 def check_sizes(row):
@@ -559,7 +557,7 @@ def row_table(group):
 # What is known of sources beside their rows.
 NOTES = [
     "BLOOM's rows come from a cluster with four ports of 100 Gb/s a host, from software with",
-    "`CUDA_LAUNCH_BLOCKING` set, and with ALiBi, which the zoo's model lacks. Rows whose size or rate contradicts their",
+    "`CUDA_LAUNCH_BLOCKING` set, and with attention of linear biases (`zoo --alibi`). Rows whose size or rate contradicts their",
     "hidden units, layers, batch and GPUs are not compared. torchtitan's H100s are a variant of 500 W, and its selective",
     "recomputation is not ours. MosaicML's software of 2023 computes two metrics of training on all logits in every",
     "microbatch; which versions ran, its rows do not say. The step of 22 B that MLSys'23 measured is a few percent faster",
