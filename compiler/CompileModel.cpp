@@ -170,21 +170,13 @@ Error ModelCompiler::simplify() {
 }
 
 Error ModelCompiler::placeBorrowed() {
-  if (Error error = checkTrainingOptions())
-    return error;
-  if (Error error = checkOneImport())
-    return error;
-  if (Error error = readReplicas())
+  if (Error error = readBorrowed())
     return error;
   return place();
 }
 
 Error ModelCompiler::trainBorrowed() {
-  if (Error error = checkTrainingOptions())
-    return error;
-  if (Error error = checkOneImport())
-    return error;
-  if (Error error = readReplicas())
+  if (Error error = readBorrowed())
     return error;
   if (auto said = dist::getReplicas(*module))
     replicas = said->count;
@@ -205,11 +197,13 @@ Expected<CompiledModel> ModelCompiler::emitBorrowed(StringRef folder) {
   return std::move(result);
 }
 
-/// A module that somebody has imported is of one size.
-Error ModelCompiler::checkOneImport() const {
+/// What the options say of a module that somebody has imported, which is of one size.
+Error ModelCompiler::readBorrowed() {
   const TargetOptions &target = request.target;
+  if (Error error = checkTrainingOptions())
+    return error;
   if (target.buckets.empty() && target.batches.empty() && target.maxBatch == 0)
-    return Error::success();
+    return readReplicas();
   return makeError(Status::Unsupported, "entries of several sizes are imported by themselves; go on from a dump after "
                                         "train");
 }

@@ -24,26 +24,7 @@ static double fullestArena(const runtime::Plan &plan) {
 
 namespace {
 
-/// All but warnings, for who has them from another compilation of the same.
-class WithoutWarnings : public Messages {
-public:
-  explicit WithoutWarnings(Messages &messages) : messages(messages) {}
-
-  void diagnostic(Diagnostic &diagnostic) override {
-    if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
-      messages.diagnostic(diagnostic);
-  }
-  void note(const std::string &text) override { messages.note(text); }
-  void progress(const std::string &line) override { messages.progress(line); }
-  void endProgress() override { messages.endProgress(); }
-  void reproducer(std::string text) override { messages.reproducer(std::move(text)); }
-  void internalError(const std::string &message) override { messages.internalError(message); }
-
-private:
-  Messages &messages;
-};
-
-/// The compiler's own faults alone, for a compilation that is tried beside another.
+/// The compiler's own faults and progress alone, for a compilation that is tried beside another.
 class WithoutMessages : public Messages {
 public:
   explicit WithoutMessages(Messages &messages) : messages(messages) {}
@@ -53,8 +34,20 @@ public:
   void reproducer(std::string text) override { messages.reproducer(std::move(text)); }
   void internalError(const std::string &message) override { messages.internalError(message); }
 
-private:
+protected:
   Messages &messages;
+};
+
+/// All but warnings, for who has them from another compilation of the same.
+class WithoutWarnings : public WithoutMessages {
+public:
+  using WithoutMessages::WithoutMessages;
+
+  void diagnostic(Diagnostic &diagnostic) override {
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
+      messages.diagnostic(diagnostic);
+  }
+  void note(const std::string &text) override { messages.note(text); }
 };
 
 } // namespace

@@ -70,7 +70,7 @@ private:
   Error import();
   Error simplify();
   Error checkTrainingOptions() const;
-  Error checkOneImport() const;
+  Error readBorrowed();
   Error checkRounding() const;
   Error chooseChips();
   Expected<bool> keepsRoundedParameters() const;
