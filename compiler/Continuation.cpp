@@ -18,6 +18,14 @@ static std::string passOption(StringRef name, const std::string &value) {
   return (name + "=" + (isPlain ? value : "\"" + value + "\"")).str();
 }
 
+/// What stands between single quotes in a shell.
+static std::string shellQuoted(const std::string &text) {
+  std::string quoted;
+  for (char letter : text)
+    quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted;
+}
+
 static std::string passText(StringRef pass, ArrayRef<std::string> options) {
   return options.empty() ? pass.str() : (pass + "{" + llvm::join(options, " ") + "}").str();
 }
@@ -85,7 +93,7 @@ std::string ModelCompiler::dump(StringRef stage, bool localLocations) const {
   std::string text;
   llvm::raw_string_ostream stream(text);
   if (std::string pipeline = continuation(stage); !pipeline.empty())
-    stream << "// cleave-opt --pass-pipeline='" << pipeline << "'\n";
+    stream << "// cleave-opt --pass-pipeline='" << shellQuoted(pipeline) << "'\n";
   OpPrintingFlags flags;
   flags.enableDebugInfo();
   if (localLocations)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What compileModel and the passes of its stages do. Private to them: CompileModel.cpp has the stages,
-// CompileSearch.cpp what is asked of the search, CompileTraining.cpp what training adds to them, CompileBuckets.cpp
-// entries for several sizes.
+// CompilePlace.cpp how operators are placed, CompileSearch.cpp what is asked of the search, CompileTraining.cpp what
+// training adds to them, CompileBuckets.cpp entries for several sizes.
 
 #ifndef CLEAVE_COMPILER_MODELCOMPILER_H
 #define CLEAVE_COMPILER_MODELCOMPILER_H

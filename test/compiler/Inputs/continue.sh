@@ -12,7 +12,7 @@ cleave compile "$@" -o "$plan" >kept/log
 mv "$plan"* kept/
 for stage in $(echo "$stages" | tr , ' '); do
   cleave compile "$@" --emit-ir="$stage" -o dump.mlir
-  pipeline=$(sed -n "1s,^// cleave-opt --pass-pipeline='\(.*\)'\$,\1,p" dump.mlir)
+  eval "pipeline=$(sed -n "1s,^// cleave-opt --pass-pipeline=,,p" dump.mlir)"
   [ -n "$pipeline" ] || { echo "the dump after $stage does not say how to go on"; exit 1; }
   # Parameters in the plan's own file of weights are found there.
   for weights in kept/*.weights; do [ ! -e "$weights" ] || cp "$weights" .; done
