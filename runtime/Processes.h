@@ -32,8 +32,9 @@ public:
   void setStopSignal(int signal) { ownStop = signal; }
   /// The largest such signal of all processes, in all of them as of their last agreement.
   int stopSignal() const { return commonStop; }
-  /// Said by all before they create communicators: rank 0 may go on when others are lost (Logbook::setAfterLoss). What
-  /// it waits for from others is over then, with nothing in it; memory that is on its way to or from them must live on.
+  /// Said by all before they create communicators or messages: rank 0 may go on when others are lost
+  /// (Logbook::setAfterLoss). What it waits for from others is over then, with nothing in it; memory that is on its way
+  /// to or from them must live on.
   void expectLosses() { expectsLosses = true; }
   /// One of the processes is gone, and the run has gone on without it: the end of this object then waits for none.
   void setSomebodyGone() { isSomebodyGone = true; }
@@ -53,8 +54,8 @@ public:
   /// outlive it, has been made for these sites. Status::Unsupported when the transport cannot carry a channel.
   virtual Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &channels,
                                                                      const std::vector<uint32_t> &rankOfSite) = 0;
-  /// Messages between any two of the processes.
-  virtual std::unique_ptr<Messages> createMessages() = 0;
+  /// Messages between any two of the processes. The error, if they do not find each other, is agreed on.
+  virtual Expected<std::unique_ptr<Messages>> createMessages() = 0;
   /// From here on all end when one of them dies or stops (Watch.h); without effect on processes that have no guard. The
   /// error, if their guards do not find each other, is agreed on.
   virtual Error watch(const WatchOptions &options) = 0;

@@ -146,11 +146,10 @@ private:
   std::thread taker, replier;
 };
 
-PartServer::PartServer(Processes &processes, std::vector<std::string> devicesOfRank, Trust trust)
+PartServer::PartServer(Processes &processes, std::unique_ptr<Messages> messages, std::vector<std::string> devicesOfRank,
+                       Trust trust)
     : processes(processes), devicesOfRank(std::move(devicesOfRank)), trust(std::move(trust)),
-      messages(processes.createMessages()) {
-  processes.expectLosses();
-}
+      messages(std::move(messages)) {}
 
 PartServer::~PartServer() = default;
 

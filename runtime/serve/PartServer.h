@@ -19,7 +19,8 @@ public:
   using Trust = std::function<Error(const Plan &, const std::string &file)>;
 
   /// See ServingProcesses, which the first process makes at the same time.
-  PartServer(Processes &processes, std::vector<std::string> devicesOfRank, Trust trust);
+  PartServer(Processes &processes, std::unique_ptr<Messages> messages, std::vector<std::string> devicesOfRank,
+             Trust trust);
   ~PartServer();
 
   /// Serves until the first process says that it is over; the exit code.

@@ -245,12 +245,19 @@ private:
 
 int serveCommand(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out,
                  std::ostream &err) {
-  bool hasOthers = options.processes && options.processes->count() > 1;
-  if (hasOthers && options.processes->rank() != 0)
-    return PartServer(*options.processes, options.devicesOfRank, options.trust).serve();
   std::optional<ServingProcesses> processes;
-  if (hasOthers)
-    processes.emplace(*options.processes, options.devicesOfRank);
+  if (options.processes && options.processes->count() > 1) {
+    options.processes->expectLosses();
+    auto messages = options.processes->createMessages();
+    if (!messages) {
+      if (options.processes->claimReport())
+        err << messages.error().report();
+      return static_cast<int>(messages.error().status());
+    }
+    if (options.processes->rank() != 0)
+      return PartServer(*options.processes, std::move(*messages), options.devicesOfRank, options.trust).serve();
+    processes.emplace(*options.processes, std::move(*messages), options.devicesOfRank);
+  }
   Error error = Server(options, std::move(prepared), processes ? &*processes : nullptr, out, err).run();
   if (error && (!options.processes || options.processes->claimReport()))
     err << error.report();

@@ -10,10 +10,9 @@
 
 namespace cleave::runtime::serve {
 
-ServingProcesses::ServingProcesses(Processes &processes, std::vector<std::string> devicesOfRank)
-    : processes(processes), devicesOfRank(std::move(devicesOfRank)), messages(processes.createMessages()) {
-  processes.expectLosses();
-}
+ServingProcesses::ServingProcesses(Processes &processes, std::unique_ptr<Messages> messages,
+                                   std::vector<std::string> devicesOfRank)
+    : processes(processes), devicesOfRank(std::move(devicesOfRank)), messages(std::move(messages)) {}
 
 ServingProcesses::~ServingProcesses() {
   if (loss())

@@ -17,8 +17,8 @@ namespace cleave::runtime::serve {
 /// is loaded from then on it runs by itself. Thread-safe.
 class ServingProcesses {
 public:
-  /// Made by all processes together, the others' being PartServer, before anything is loaded.
-  ServingProcesses(Processes &processes, std::vector<std::string> devicesOfRank);
+  /// Made by all processes together, the others' being PartServer, before anything is loaded, once they expect losses.
+  ServingProcesses(Processes &processes, std::unique_ptr<Messages> messages, std::vector<std::string> devicesOfRank);
   ~ServingProcesses();
 
   uint32_t count() const { return processes.count(); }

@@ -390,8 +390,14 @@ private:
       loop = std::make_unique<TrainLoop>(context, *data, evaluation.get(), schedule, observer);
       return Error::success();
     }
-    if (processes)
-      messages = processes->createMessages();
+    if (processes) {
+      if (replicaOptions.goOn)
+        processes->expectLosses();
+      auto made = processes->createMessages();
+      if (!made)
+        return made.error();
+      messages = std::move(*made);
+    }
     std::span<const NamedTensor> restored;
     if (checkpoint)
       restored = checkpoint->tensors;

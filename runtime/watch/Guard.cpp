@@ -140,7 +140,7 @@ private:
 
   GuardReply open(const GuardRequest &request) {
     GuardReply reply;
-    listener = listenForGuards(request.everywhere);
+    listener = listenForProcesses(request.everywhere);
     reply.port = listener.port;
     reply.fine = listener.socket >= 0;
     putText(reply.error, listener.error);
@@ -157,7 +157,7 @@ private:
       return reply;
     }
     std::string error;
-    int socket = connectToGuard(request.addresses.data(), request.port, error);
+    int socket = connectToProcess(request.addresses.data(), request.port, error);
     reply.fine = socket >= 0;
     putText(reply.error, error);
     if (!reply.fine)

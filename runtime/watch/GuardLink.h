@@ -5,6 +5,7 @@
 #ifndef CLEAVE_RUNTIME_WATCH_GUARDLINK_H
 #define CLEAVE_RUNTIME_WATCH_GUARDLINK_H
 
+#include "runtime/Sockets.h"
 #include "runtime/watch/Logbook.h"
 
 #include <string>
@@ -66,20 +67,6 @@ private:
   int descriptor;
   std::string incoming, outgoing;
 };
-
-/// A socket that listens, on this host alone or for all; its port, or the reason why there is none.
-struct Listener {
-  int socket = -1;
-  uint16_t port = 0;
-  std::string error;
-};
-Listener listenForGuards(bool everywhere);
-
-/// Connects to the first of these addresses ("10.0.0.1,10.1.0.1") that answers; -1 and the reason if none does.
-int connectToGuard(const std::string &addresses, uint16_t port, std::string &error);
-
-/// The addresses of this host by which others may reach it.
-std::string addressesOfHost();
 
 } // namespace cleave::runtime
 

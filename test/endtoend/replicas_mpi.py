@@ -123,8 +123,9 @@ class Ranks:
             output, errors = self.process.communicate(timeout=seconds)
             return Result(self.process.returncode, output, errors)
         except subprocess.TimeoutExpired:
-            self.process.kill()
-            return Result(None, "", f"no end within {seconds} s")
+            self.process.terminate()  # mpirun ends its processes
+            output, errors = self.process.communicate(timeout=30)
+            return Result(None, output, f"{errors}no end within {seconds} s")
 
 
 def steps_of(folder):

@@ -62,7 +62,9 @@ TEST(MpiProcessesTest, Gathers) {
 
 // Messages have parts of any size and come in order on their line, whatever other lines between the processes do.
 TEST(MpiProcessesTest, SendsMessagesOnLines) {
-  auto messages = processes->createMessages();
+  auto created = processes->createMessages();
+  ASSERT_TRUE(created);
+  Messages *messages = created->get();
   constexpr uint32_t lines = 3, rounds = 20;
   const uint32_t rank = processes->rank();
   // Rank 0 sends each part to each other process, which sends it back.

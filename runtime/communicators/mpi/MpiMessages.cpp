@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A line is a tag. MPI itself may wait for a process that is gone for ever; that it is, the guards know
-// (Logbook::lost).
+// (Logbook::lost). Runs that go on without it have messages of their own (SocketMessages.h).
 
 #include "runtime/communicators/mpi/MpiMessages.h"
 

@@ -9,6 +9,7 @@
 #include "runtime/communicators/mpi/MpiCommunicator.h"
 #include "runtime/communicators/mpi/MpiMessages.h"
 #include "runtime/communicators/mpi/MpiPeer.h"
+#include "runtime/communicators/sockets/SocketMessages.h"
 #include "runtime/watch/Logbook.h"
 
 #include <algorithm>
@@ -111,7 +112,21 @@ public:
     return createMpiCommunicator(channels, rankOfSite, control, waiter, expectsLosses);
   }
 
-  std::unique_ptr<Messages> createMessages() override { return createMpiMessages(control); }
+  Expected<std::unique_ptr<Messages>> createMessages() override {
+    if (!expectsLosses)
+      return createMpiMessages(control);
+    bool everywhere = areOnSeveralHosts();
+    Listener listener = listenForProcesses(everywhere);
+    Error error;
+    if (listener.socket < 0)
+      error = makeError(Status::Failure, "messages between processes expect a TCP port, got none: ", listener.error);
+    if (Error failed = agree(error))
+      return failed;
+    MessageAddress own = messageAddress(listener, everywhere);
+    std::vector<MessageAddress> all(count());
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE, control);
+    return createSocketMessages(rank(), std::move(listener), std::move(all));
+  }
 
   Error watch(const WatchOptions &options) override {
     int guarded = isGuarded() ? 1 : 0;

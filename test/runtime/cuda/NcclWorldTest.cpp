@@ -38,7 +38,7 @@ public:
   Expected<std::unique_ptr<Communicator>> createCommunicator(const Channels &, const std::vector<uint32_t> &) override {
     return makeError(Status::Unsupported, "there is none");
   }
-  std::unique_ptr<Messages> createMessages() override { return nullptr; }
+  Expected<std::unique_ptr<Messages>> createMessages() override { return std::unique_ptr<Messages>(); }
   Error watch(const WatchOptions &) override { return Error::success(); }
   bool claimReport() override { return true; }
   [[noreturn]] void abort(const Error &) override { std::abort(); }
