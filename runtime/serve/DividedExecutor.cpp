@@ -15,11 +15,14 @@ namespace cleave::runtime::serve {
 /// How often somebody looks whether a process is lost while nothing is heard of it.
 static constexpr std::chrono::milliseconds betweenLooks{50};
 
-Expected<std::unique_ptr<DividedExecutor>> DividedExecutor::load(ServingProcesses &processes, const ServedPlan &served,
-                                                                 unsigned inFlight, ExecutorOptions options,
-                                                                 std::function<void()> lost) {
+Expected<std::unique_ptr<DividedExecutor>>
+DividedExecutor::load(ServingProcesses &processes, std::shared_ptr<const ServedPlan> served, unsigned inFlight,
+                      ExecutorOptions options, std::shared_ptr<Trace> trace, std::function<void()> lost) {
   std::unique_ptr<DividedExecutor> made(new DividedExecutor(processes));
-  Kept *kept = made->kept.get();
+  std::shared_ptr<Kept> kept = made->kept;
+  kept->served = served;
+  kept->trace = std::move(trace);
+  options.trace = kept->trace.get();
   made->stepOver = std::move(options.stepOver);
   made->lost = std::move(lost);
   options.stepOver = [kept] {
@@ -27,14 +30,14 @@ Expected<std::unique_ptr<DividedExecutor>> DividedExecutor::load(ServingProcesse
     ++kept->stepsOver;
     kept->changed.notify_all();
   };
-  auto part = processes.load(served.from, served.plan, *served.parameters, inFlight, std::move(options), made->line);
+  auto part = processes.load(served, inFlight, std::move(options), made->line);
   if (!part)
     return part.error();
   kept->part = std::move(*part);
-  const Plan &plan = served.plan.getPlan();
+  const Plan &plan = served->plan.getPlan();
   made->parts.resize(processes.count());
   for (uint32_t rank = 1; rank != processes.count(); ++rank)
-    for (const std::string &name : served.plan.getEntries())
+    for (const std::string &name : served->plan.getEntries())
       made->parts[rank].push_back(stepPartsOf(*plan, **plan.entry(name), kept->part.rankOfDevice, rank));
   made->finisher = std::thread([each = made.get()] { each->finishSteps(); });
   return made;
@@ -55,7 +58,7 @@ DividedExecutor::~DividedExecutor() {
   if (!loss())
     processes.unload(line, kept->part);
   static std::mutex mutex;
-  static auto &abandoned = *new std::vector<std::unique_ptr<Kept>>;
+  static auto &abandoned = *new std::vector<std::shared_ptr<Kept>>;
   std::lock_guard lock(mutex);
   if (loss() && kept->part.executor)
     abandoned.push_back(std::move(kept));

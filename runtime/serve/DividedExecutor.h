@@ -21,9 +21,11 @@ namespace cleave::runtime::serve {
 class DividedExecutor {
 public:
   /// Loads the plan in all processes. `options.stepOver` is called when a step is over in all of them, and `lost` when
-  /// a process is lost; neither may call this. `processes` must outlive it. Errors: see ServingProcesses::load.
-  static Expected<std::unique_ptr<DividedExecutor>> load(ServingProcesses &processes, const ServedPlan &served,
-                                                         unsigned inFlight, ExecutorOptions options,
+  /// a process is lost; neither may call this. `trace` is where this process's instructions are recorded, unless null.
+  /// `processes` must outlive it. Errors: see ServingProcesses::load.
+  static Expected<std::unique_ptr<DividedExecutor>> load(ServingProcesses &processes,
+                                                         std::shared_ptr<const ServedPlan> served, unsigned inFlight,
+                                                         ExecutorOptions options, std::shared_ptr<Trace> trace,
                                                          std::function<void()> lost);
   /// Waits for the steps in flight. Memory that a lost process may still be sent from or into stays, and with it the
   /// devices of this process: MPI does not say when it lets go of it.
@@ -41,8 +43,10 @@ private:
     uint32_t entry = 0;
     std::vector<HostTensor> outputs;
   };
-  /// What messages name.
+  /// What messages and the devices of this process name, also after this object where a process is lost.
   struct Kept {
+    std::shared_ptr<const ServedPlan> served;
+    std::shared_ptr<Trace> trace;
     PlanPart part;
     StepRequest request;
     StepReply reply;
@@ -62,7 +66,7 @@ private:
   std::function<void()> stepOver, lost;
   uint32_t line = 0;
   std::vector<std::vector<StepParts>> parts; ///< by rank and entry
-  std::unique_ptr<Kept> kept = std::make_unique<Kept>();
+  std::shared_ptr<Kept> kept = std::make_shared<Kept>();
 
   // By kept->mutex.
   std::deque<Step> steps; ///< that are not over in all processes

@@ -12,11 +12,9 @@ namespace cleave::runtime::serve {
 
 ModelInstance::ModelInstance(std::shared_ptr<const ServedPlan> served, unsigned inFlight, bool records)
     : served(std::move(served)), inFlight(inFlight ? inFlight : this->served->plan.numStages()),
-      table(this->served->plan.getTable()) {
-  if (!records)
-    return;
-  trace.emplace();
-  trace->recordSingleSteps();
+      table(this->served->plan.getTable()), trace(records ? std::make_shared<Trace>() : nullptr) {
+  if (trace)
+    trace->recordSingleSteps();
 }
 
 Expected<std::unique_ptr<ModelInstance>> ModelInstance::load(std::shared_ptr<const ServedPlan> served,
@@ -34,7 +32,7 @@ Error ModelInstance::prepare(const InstancePlace &place, std::function<void()> s
   options.threadsBefore = place.threadsBefore;
   options.threadsBehind = place.threadsBehind;
   options.devicesBefore = place.devicesBefore;
-  options.trace = trace ? &*trace : nullptr;
+  options.trace = trace.get();
   options.stepOver = [this, stepOver] {
     ++over;
     stepOver();
@@ -42,7 +40,7 @@ Error ModelInstance::prepare(const InstancePlace &place, std::function<void()> s
   const std::vector<std::string> &entries = served->plan.getEntries();
   steps.resize(entries.size());
   if (processes && processes->divide(*served->plan.getPlan())) {
-    auto made = DividedExecutor::load(*processes, *served, inFlight, std::move(options), std::move(stepOver));
+    auto made = DividedExecutor::load(*processes, served, inFlight, std::move(options), trace, std::move(stepOver));
     if (!made)
       return made.error();
     divided = std::move(*made);

@@ -68,7 +68,7 @@ private:
   const std::shared_ptr<const ServedPlan> served;
   const unsigned inFlight;
   BatchTable table;
-  std::optional<Trace> trace;
+  const std::shared_ptr<Trace> trace; ///< null: none
   std::vector<std::unique_ptr<BatchBuffers>> idle;
   std::vector<uint64_t> steps; ///< by size, that were submitted
   std::atomic<uint64_t> over = 0;

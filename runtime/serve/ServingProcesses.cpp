@@ -6,9 +6,17 @@
 
 #include "runtime/watch/Logbook.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <optional>
+#include <thread>
 
 namespace cleave::runtime::serve {
+
+/// How often who waits for all processes looks whether one is lost, and how long what all do then may still take.
+static constexpr std::chrono::milliseconds betweenLooks{50};
+static constexpr std::chrono::seconds patienceAfterLoss{2};
 
 ServingProcesses::ServingProcesses(Processes &processes, std::unique_ptr<Messages> messages,
                                    std::vector<std::string> devicesOfRank)
@@ -40,20 +48,61 @@ void ServingProcesses::tellAll(PartCommand command, const std::string &file) {
       (void)messages->send(rank, PartCommand::commands, {std::as_bytes(std::span(file))});
 }
 
-Expected<PlanPart> ServingProcesses::load(const std::string &file, const BatchedPlan &plan, ParameterSource &parameters,
-                                          unsigned inFlight, ExecutorOptions options, uint32_t &line) {
-  std::lock_guard lock(mutex);
-  line = ++lastLine;
-  tellAll({PartCommand::Kind::Load, line, inFlight}, file);
-  // Whether the others can read it.
-  if (Error error = processes.agree(Error::success()))
-    return error;
-  auto part = PlanPart::create(plan, parameters, processes, devicesOfRank, std::move(options));
-  // Whether they have tensors for it.
-  if (part)
+/// A load that all processes take part in, on a thread of its own: in the midst of it MPI waits for ever for one that
+/// is gone, and then it is left alone, with all that it uses.
+struct ServingProcesses::Loading {
+  Processes &processes;
+  const std::vector<std::string> devicesOfRank;
+  const std::shared_ptr<const ServedPlan> served;
+  ExecutorOptions options;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Expected<PlanPart>> part; ///< once it is over
+
+  Expected<PlanPart> load() {
+    // Whether the others can read it.
     if (Error error = processes.agree(Error::success()))
       return error;
-  return part;
+    auto made = PlanPart::create(served->plan, *served->parameters, processes, devicesOfRank, std::move(options));
+    // Whether they have tensors for it.
+    if (made)
+      if (Error error = processes.agree(Error::success()))
+        return error;
+    return made;
+  }
+
+  void run() {
+    auto made = load();
+    std::lock_guard lock(mutex);
+    part = std::move(made);
+    changed.notify_all();
+  }
+};
+
+/// False when it has not ended some time after a loss.
+bool ServingProcesses::awaitLoad(Loading &loading) const {
+  std::unique_lock lock(loading.mutex);
+  for (auto since = std::chrono::steady_clock::now(); !loading.part; loading.changed.wait_for(lock, betweenLooks)) {
+    auto time = std::chrono::steady_clock::now();
+    since = loss() ? since : time;
+    if (time - since > patienceAfterLoss)
+      return false;
+  }
+  return true;
+}
+
+Expected<PlanPart> ServingProcesses::load(std::shared_ptr<const ServedPlan> served, unsigned inFlight,
+                                          ExecutorOptions options, uint32_t &line) {
+  std::lock_guard lock(mutex);
+  line = ++lastLine;
+  tellAll({PartCommand::Kind::Load, line, inFlight}, served->from);
+  auto loading = std::make_shared<Loading>(processes, devicesOfRank, std::move(served), std::move(options));
+  std::thread([loading] { loading->run(); }).detach();
+  if (awaitLoad(*loading))
+    return std::move(*loading->part);
+  static auto &abandoned = *new std::vector<std::shared_ptr<Loading>>;
+  abandoned.push_back(std::move(loading));
+  return loss();
 }
 
 void ServingProcesses::unload(uint32_t line, PlanPart &part) {

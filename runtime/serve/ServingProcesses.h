@@ -8,6 +8,7 @@
 
 #include "runtime/Processes.h"
 #include "runtime/serve/PlanPart.h"
+#include "runtime/serve/ServedPlan.h"
 
 #include <mutex>
 
@@ -29,10 +30,10 @@ public:
   /// From here on a loss does not end the run.
   void outliveOthers();
 
-  /// Loads a plan, whose file is called `file`, in all processes; its steps' line. Errors: see PlanPart::create, and
-  /// the others' where they cannot read it.
-  Expected<PlanPart> load(const std::string &file, const BatchedPlan &plan, ParameterSource &parameters,
-                          unsigned inFlight, ExecutorOptions options, uint32_t &line);
+  /// Loads a plan in all processes; its steps' line. Errors: see PlanPart::create, and the others' where they cannot
+  /// read it. After a loss the load is given up, wherever it stands: what `options` name must live as long as they do.
+  Expected<PlanPart> load(std::shared_ptr<const ServedPlan> served, unsigned inFlight, ExecutorOptions options,
+                          uint32_t &line);
   /// Takes down what has got its last step, if nobody is lost.
   void unload(uint32_t line, PlanPart &part);
   Messages &getMessages() { return *messages; }
@@ -40,6 +41,8 @@ public:
   void end(int code);
 
 private:
+  struct Loading;
+  bool awaitLoad(Loading &loading) const;
   void tellAll(PartCommand command, const std::string &file = {});
 
   Processes &processes;

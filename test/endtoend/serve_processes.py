@@ -5,11 +5,14 @@
 # `refused`: what is not to be had, by name, before a port opens.
 
 import os
+import random
 import re
 import shutil
 import signal
 import sys
 import tempfile
+import threading
+import time
 
 from cleave_process import Checks, mpirun, mpirun_command, program, signal_rank, skip
 from serve_process import INFER, Clients, KnownModel, binary_request, json_request, number, read_outputs, run, served
@@ -32,6 +35,19 @@ def served_by(ranks, known, *arguments, fault=""):
         return served(*arguments, fault=fault, command=mpirun_command(ranks, program("cleave-run"), "serve"))
     finally:
         del os.environ["CLEAVE_TEST_RUN"]
+
+
+def seeded():
+    seed = int(os.environ.get("CLEAVE_SEED", random.randrange(1 << 32)))
+    print(f"seed {seed}")
+    return random.Random(seed)
+
+
+def wait_until(holds, seconds=60):
+    limit = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < limit, f"not so within {seconds} s"
+        time.sleep(0.01)
 
 
 def end(server, known, rank=0):
@@ -121,6 +137,35 @@ def check_lost(folder, known, which, ranks=2):
     end(server, known)
     assert "error" not in server.error_text(), server.error_text()
     server.__exit__()
+
+
+def check_lost_loading(folder, known, rounds):
+    """A process that is killed while another model is loaded by all: the load ends, and the first process goes on alone."""
+    models, plan = os.path.join(folder, "loading"), compile_plan(known, os.path.join(folder, "loading.plan"), "pipeline")
+    for name in ("lenet", "other"):
+        os.makedirs(os.path.join(models, name, "1"))
+        shutil.copy(plan, os.path.join(models, name, "1", "a.plan"))
+        shutil.copy(plan + ".weights", os.path.join(models, name, "1", "loading.plan.weights"))
+    chance = seeded()
+    for _ in range(rounds):
+        server = served_by(2, known, "--models", models)
+        answers = []
+        load = threading.Thread(target=lambda server=server, answers=answers: answers.append(
+            server.post("/v2/repository/models/other/load", {})))
+        load.start()
+        time.sleep(chance.uniform(0, 0.03))
+        assert signal_rank(known.folder, 1, signal.SIGKILL)
+        load.join(60)
+        assert answers, "the load has no answer"
+        status, answer = answers[0]
+        assert status == 200 or "rank 1 is lost: signal 9" in answer["error"], answer
+        # Whichever model was loaded before the loss runs again.
+        assert server.post("/v2/repository/models/other/load", {})[0] == 200
+        for model in ("lenet", "other"):
+            wait_until(lambda model=model: server.get(f"/v2/models/{model}/ready")[0] == 200)
+        check_answers(server, known)
+        end(server, known)
+        server.__exit__()
 
 
 def check_lost_idle(folder, known):
@@ -239,6 +284,7 @@ def main():
             check_lost(folder, known, signal.SIGKILL)
             check_lost(folder, known, signal.SIGKILL, ranks=3)
             check_lost(folder, known, signal.SIGSTOP)
+            check_lost_loading(folder, known, 5)
             check_lost_idle(folder, known)
             check_other_plans(folder, known)
             check_first_lost(folder, known)
