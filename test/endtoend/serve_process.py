@@ -6,6 +6,7 @@ import atexit
 import http.client
 import json
 import os
+import queue
 import re
 import signal
 import subprocess
@@ -67,13 +68,16 @@ class Server:
         self.guard = threading.Timer(self.limit, self.process.kill)
         self.guard.daemon = True
         self.guard.start()
-        self.lines, self.grpc_port = [], None
+        self.lines, self.said, self.grpc_port = [], queue.Queue(), None
         for line in self.process.stdout:
             self.lines.append(line)
             if found := re.match(r"serving gRPC at 127\.0\.0\.1:(\d+)( with TLS)?$", line):
                 self.grpc_port = int(found.group(1))
             if found := re.match(r"serving at (https?)://127\.0\.0\.1:(\d+)$", line):
                 self.scheme, self.port = found.group(1), int(found.group(2))
+                # What nobody reads fills the pipe, and the server waits for ever.
+                self.reader = threading.Thread(target=lambda: [self.said.put(line) for line in self.process.stdout])
+                self.reader.start()
                 return self
         self.process.wait()
         raise AssertionError(f"expected a server, got {self.lines} and {self.error_text()}")
@@ -83,6 +87,7 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self.reader.join(60)
         self.process.stdout.close()
         self.errors.close()
 

@@ -6,6 +6,7 @@
 import http.client
 import json
 import os
+import queue
 import shutil
 import socket
 import ssl
@@ -260,10 +261,12 @@ def shown(port, identities):
 
 def await_line(server, line):
     """Lines that a server says while it runs."""
-    for said in server.process.stdout:
-        if said.strip() == line:
-            return
-    raise AssertionError(f"expected {line}, got the end of the server: {server.error_text()}")
+    said = ""
+    while said.strip() != line:
+        try:
+            said = server.said.get(timeout=60)
+        except queue.Empty:
+            raise AssertionError(f"expected {line}, got nothing for 60 s: {server.error_text()}") from None
 
 
 def check_renewed(known, identities):
