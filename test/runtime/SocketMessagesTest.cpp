@@ -114,7 +114,9 @@ TEST_F(SocketMessagesTest, RefusesStrangers) {
   }
   strangers.push_back(connect());
   ::send(strangers.back(), "x", 1, MSG_NOSIGNAL);
-  strangers.push_back(connect()); // says nothing
+  // Many say nothing, which is no reason not to hear the others.
+  for (int silent = 0; silent != 300; ++silent)
+    strangers.push_back(connect());
   std::thread first([this] { EXPECT_FALSE(send(1, 0, 0, {8, 9})); });
   EXPECT_EQ(receive(1, 0, 0, 2), std::vector<int32_t>({8, 9}));
   first.join();

@@ -27,13 +27,18 @@ namespace {
 constexpr std::chrono::milliseconds betweenQuestions{50};
 /// How long the end of a connection waits for the guards to say why.
 constexpr std::chrono::seconds longestQuestion{5};
-/// How long somebody who has connected may take to say who it is.
-constexpr int helloMilliseconds = 1000;
+/// How many may have connected without having said who they are; the longest silent one ends for another.
+constexpr size_t mostStrangers = 256;
 
 /// What comes first on a connection.
 struct Hello {
   uint64_t token = 0;
   uint32_t rank = 0, line = 0;
+};
+struct Stranger {
+  int socket = -1;
+  Hello hello;
+  size_t heard = 0; ///< bytes of it
 };
 
 class SocketMessages : public Messages {
@@ -45,6 +50,8 @@ public:
     shutdown(listener.socket, SHUT_RDWR); // wakes the acceptor
     acceptor.join();
     close(listener.socket);
+    for (const Stranger &stranger : strangers)
+      close(stranger.socket);
     for (const auto &[line, socket] : lines)
       close(socket);
   }
@@ -138,28 +145,47 @@ private:
 
   void acceptOthers() {
     while (!isOver) {
-      pollfd waiting = {listener.socket, POLLIN, 0};
-      poll(&waiting, 1, -1);
-      int made = isOver ? -1 : accept4(listener.socket, nullptr, nullptr, SOCK_CLOEXEC);
-      if (made >= 0)
-        greet(made);
-      else if (!isOver)
-        std::this_thread::sleep_for(betweenQuestions); // no descriptor is free, or whoever connected is gone again
+      std::vector<pollfd> waiting = {{listener.socket, POLLIN, 0}};
+      for (const Stranger &stranger : strangers)
+        waiting.push_back({stranger.socket, POLLIN, 0});
+      poll(waiting.data(), waiting.size(), -1);
+      std::erase_if(strangers, [this](Stranger &stranger) { return hearOut(stranger); });
+      if (waiting.front().revents != 0 && !isOver)
+        acceptOne();
     }
   }
 
-  /// Keeps a connection of one of the run's processes; others end.
-  void greet(int made) {
-    Hello hello;
-    pollfd waiting = {made, POLLIN, 0};
-    bool isWhole = poll(&waiting, 1, helloMilliseconds) == 1 &&
-                   recv(made, &hello, sizeof hello, MSG_DONTWAIT) == static_cast<ssize_t>(sizeof hello);
+  void acceptOne() {
+    int made = accept4(listener.socket, nullptr, nullptr, SOCK_CLOEXEC);
+    if (made < 0) {
+      std::this_thread::sleep_for(betweenQuestions); // no descriptor is free, or whoever connected is gone again
+      return;
+    }
+    if (strangers.size() == mostStrangers) {
+      close(strangers.front().socket);
+      strangers.erase(strangers.begin());
+    }
+    strangers.emplace_back().socket = made;
+  }
+
+  /// Whether it is known who this is: one of the run's processes, whose connection is a line, or somebody whose
+  /// connection ends.
+  bool hearOut(Stranger &stranger) {
+    auto rest = std::as_writable_bytes(std::span(&stranger.hello, 1)).subspan(stranger.heard);
+    ssize_t got = recv(stranger.socket, rest.data(), rest.size(), MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+      return false;
+    stranger.heard += got > 0 ? static_cast<size_t>(got) : 0;
+    if (got > 0 && stranger.heard < sizeof stranger.hello)
+      return false;
+    const Hello &hello = stranger.hello;
     std::lock_guard lock(mutex);
-    if (isWhole && hello.token == all[rank].token && hello.rank > rank && hello.rank < all.size() &&
+    if (got > 0 && hello.token == all[rank].token && hello.rank > rank && hello.rank < all.size() &&
         !lines.contains({hello.rank, hello.line}))
-      add({hello.rank, hello.line}, made);
+      add({hello.rank, hello.line}, stranger.socket);
     else
-      close(made);
+      close(stranger.socket);
+    return true;
   }
 
   const uint32_t rank;
@@ -168,6 +194,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::map<Line, int> lines;
+  std::vector<Stranger> strangers; ///< the acceptor's
   std::atomic<bool> isOver{false};
   std::thread acceptor; ///< last, since it uses the others
 };
