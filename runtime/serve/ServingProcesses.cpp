@@ -48,47 +48,45 @@ void ServingProcesses::tellAll(PartCommand command, const std::string &file) {
       (void)messages->send(rank, PartCommand::commands, {std::as_bytes(std::span(file))});
 }
 
-/// A load that all processes take part in, on a thread of its own: in the midst of it MPI waits for ever for one that
-/// is gone, and then it is left alone, with all that it uses.
-struct ServingProcesses::Loading {
-  Processes &processes;
-  const std::vector<std::string> devicesOfRank;
-  const std::shared_ptr<const ServedPlan> served;
-  ExecutorOptions options;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Expected<PlanPart>> part; ///< once it is over
-
-  Expected<PlanPart> load() {
-    // Whether the others can read it.
-    if (Error error = processes.agree(Error::success()))
-      return error;
-    auto made = PlanPart::create(served->plan, *served->parameters, processes, devicesOfRank, std::move(options));
-    // Whether they have tensors for it.
-    if (made)
-      if (Error error = processes.agree(Error::success()))
-        return error;
-    return made;
-  }
-
-  void run() {
-    auto made = load();
-    std::lock_guard lock(mutex);
-    part = std::move(made);
-    changed.notify_all();
-  }
-};
-
-/// False when it has not ended some time after a loss.
-bool ServingProcesses::awaitLoad(Loading &loading) const {
-  std::unique_lock lock(loading.mutex);
-  for (auto since = std::chrono::steady_clock::now(); !loading.part; loading.changed.wait_for(lock, betweenLooks)) {
+bool ServingProcesses::doTogether(std::function<void()> work) const {
+  struct Joint {
+    std::function<void()> work;
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool isOver = false;
+  };
+  auto joint = std::make_shared<Joint>();
+  joint->work = std::move(work);
+  std::thread([joint] {
+    joint->work();
+    std::lock_guard lock(joint->mutex);
+    joint->isOver = true;
+    joint->changed.notify_all();
+  }).detach();
+  std::unique_lock lock(joint->mutex);
+  for (auto since = std::chrono::steady_clock::now(); !joint->isOver; joint->changed.wait_for(lock, betweenLooks)) {
     auto time = std::chrono::steady_clock::now();
     since = loss() ? since : time;
-    if (time - since > patienceAfterLoss)
-      return false;
+    if (time - since <= patienceAfterLoss)
+      continue;
+    static auto &abandoned = *new std::vector<std::shared_ptr<Joint>>;
+    abandoned.push_back(joint);
+    return false;
   }
   return true;
+}
+
+static Expected<PlanPart> loadTogether(Processes &processes, const std::vector<std::string> &devicesOfRank,
+                                       const ServedPlan &served, ExecutorOptions options) {
+  // Whether the others can read it.
+  if (Error error = processes.agree(Error::success()))
+    return error;
+  auto part = PlanPart::create(served.plan, *served.parameters, processes, devicesOfRank, std::move(options));
+  // Whether they have tensors for it.
+  if (part)
+    if (Error error = processes.agree(Error::success()))
+      return error;
+  return part;
 }
 
 Expected<PlanPart> ServingProcesses::load(std::shared_ptr<const ServedPlan> served, unsigned inFlight,
@@ -96,19 +94,18 @@ Expected<PlanPart> ServingProcesses::load(std::shared_ptr<const ServedPlan> serv
   std::lock_guard lock(mutex);
   line = ++lastLine;
   tellAll({PartCommand::Kind::Load, line, inFlight}, served->from);
-  auto loading = std::make_shared<Loading>(processes, devicesOfRank, std::move(served), std::move(options));
-  std::thread([loading] { loading->run(); }).detach();
-  if (awaitLoad(*loading))
-    return std::move(*loading->part);
-  static auto &abandoned = *new std::vector<std::shared_ptr<Loading>>;
-  abandoned.push_back(std::move(loading));
-  return loss();
+  auto part = std::make_shared<std::optional<Expected<PlanPart>>>();
+  bool isOver = doTogether([part, served, options = std::move(options), devices = devicesOfRank, &all = processes] {
+    *part = loadTogether(all, devices, *served, options);
+  });
+  return isOver ? std::move(**part) : loss();
 }
 
 void ServingProcesses::unload(uint32_t line, PlanPart &part) {
   std::lock_guard lock(mutex);
   tellAll({PartCommand::Kind::Unload, line});
-  part.executor.reset();
+  auto executor = std::make_shared<std::unique_ptr<Executor>>(std::move(part.executor));
+  doTogether([executor] { executor->reset(); });
 }
 
 void ServingProcesses::end(int code) {

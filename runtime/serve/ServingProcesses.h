@@ -41,8 +41,10 @@ public:
   void end(int code);
 
 private:
-  struct Loading;
-  bool awaitLoad(Loading &loading) const;
+  /// Does what all processes do at the same time on a thread of its own: in the midst of it MPI waits for ever for one
+  /// that is gone. False when it has not ended some time after a loss; it is left then, with all that it uses. With the
+  /// mutex held.
+  bool doTogether(std::function<void()> work) const;
   void tellAll(PartCommand command, const std::string &file = {});
 
   Processes &processes;
