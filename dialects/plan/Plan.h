@@ -16,6 +16,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/plan/PlanOpsDialect.h.inc"
+#include "dialects/plan/PlanOpsEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/plan/PlanOpsAttributes.h.inc"
@@ -29,6 +30,9 @@
 #include "dialects/plan/PlanOps.h.inc"
 
 namespace cleave::plan {
+
+/// The name of the attribute that holds a `#plan.nest`, on the operations of a native kernel's `loops`.
+inline constexpr llvm::StringLiteral nestAttrName = "plan.nest";
 
 /// The bytes that a tensor takes in memory, with its layout's padding; i1 takes one byte an element.
 int64_t storageBytes(mlir::RankedTensorType type);

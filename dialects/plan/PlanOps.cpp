@@ -24,7 +24,24 @@ static ParseResult parseIndex(OpAsmParser &parser, IntegerAttr &index) {
 
 static void printIndex(OpAsmPrinter &printer, Operation *, IntegerAttr index) { printer << index.getInt(); }
 
+/// A list in brackets.
+template <typename T> static ParseResult parseBracketed(AsmParser &parser, SmallVector<T> &list) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() -> ParseResult {
+    FailureOr<T> element = FieldParser<T>::parse(parser);
+    if (succeeded(element))
+      list.push_back(*element);
+    return success(succeeded(element));
+  });
+}
+
+template <typename T> static void printBracketed(AsmPrinter &printer, ArrayRef<T> list) {
+  printer << "[";
+  llvm::interleaveComma(list, printer, [&](const T &element) { printer.printStrippedAttrOrType(element); });
+  printer << "]";
+}
+
 #include "dialects/plan/PlanOpsDialect.cpp.inc"
+#include "dialects/plan/PlanOpsEnums.cpp.inc"
 #include "dialects/plan/PlanOpsInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
@@ -81,6 +98,8 @@ LogicalResult PlanDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return op->emitOpError("expects '") << processorAttrName
                                         << "' to be a name and a list of features on a module, got "
                                         << attribute.getValue();
+  if (attribute.getName() == nestAttrName && !isa<NestAttr>(attribute.getValue()))
+    return op->emitOpError("expects '") << nestAttrName << "' to be a #plan.nest, got " << attribute.getValue();
   return success();
 }
 
@@ -154,6 +173,21 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expects buffers of the kernel's types (")
            << signature->first << ") -> (" << signature->second << "), got (" << getInputs().getTypes() << ") -> ("
            << getOutputs().getTypes() << ")";
+  return success();
+}
+
+LogicalResult NativeKernelOp::verifyRegions() {
+  if (getLoops().empty())
+    return getCommon() ? emitOpError("expects no 'common' without loops") : success();
+  if (!getCommon())
+    return emitOpError("expects 'common' to say what its loops share");
+  auto shapes = [](TypeRange types) {
+    return llvm::map_to_vector(types, [](Type type) { return cast<RankedTensorType>(type).getShape(); });
+  };
+  Block &body = getBody().front(), &loops = getLoops().front();
+  if (shapes(body.getArgumentTypes()) != shapes(loops.getArgumentTypes()) ||
+      shapes(body.getTerminator()->getOperandTypes()) != shapes(loops.getTerminator()->getOperandTypes()))
+    return emitOpError("expects its loops to take and give tensors of the same shapes as its body");
   return success();
 }
 

@@ -96,6 +96,8 @@ def Plan_GpuLaunchAttr : Plan_Attr<"GpuLaunch", "gpu_launch"> {
   }];
 }
 
+include "dialects/plan/NestAttributes.td"
+
 def Plan_TileDimAttr : Plan_Attr<"TileDim", "tile_dim"> {
   let summary = "one dimension of a tile";
   let description = [{
@@ -154,6 +156,9 @@ def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, S
     and results. On processors `symbol` is the entry there and `parallel_extent` the size of its outermost parallel loop; on
     GPUs `launches` run one after the other, each on all of the kernel's arguments.
 
+    Between the decision about a processor's loops and their writing, `loops` computes the same with linalg operations on
+    signless integers, each with a `#plan.nest`; `common` says what they share.
+
     ```mlir
     plan.native_kernel @relu.0 {
     ^bb0(%x: tensor<8xf32>):
@@ -165,13 +170,16 @@ def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, S
   let arguments = (ins SymbolNameAttr:$sym_name, DefaultValuedAttr<StrAttr, "\"cpu\"">:$driver,
                        OptionalAttr<FlatSymbolRefAttr>:$object, OptionalAttr<StrAttr>:$symbol,
                        OptionalAttr<TypedArrayAttrBase<Plan_GpuLaunchAttr, "launches on a GPU">>:$launches,
+                       OptionalAttr<Plan_CommonLoopsAttr>:$common,
                        DefaultValuedAttr<I64Attr, "1">:$parallel_extent, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
-  let regions = (region SizedRegion<1>:$body);
+  let regions = (region SizedRegion<1>:$body, AnyRegion:$loops);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name), [{
     $_state.addAttribute(::mlir::SymbolTable::getSymbolAttrName(), $_builder.getStringAttr(name));
     $_state.addRegion();
+    $_state.addRegion();
   }]>];
-  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body (`loops` $loops^)?";
+  let hasRegionVerifier = 1;
 }
 
 def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"NativeKernelOp">]> {

@@ -51,3 +51,35 @@ dist.program @launches(%x: tensor<8xf32>, %y: tensor<1x64x56x56xf32>, %z: tensor
   %3 = plan.view %z : tensor<4x8xf32> -> tensor<8x4xf32, #turned>
   dist.return
 }
+
+// A kernel between the decision about its loops and their writing: every kind of decision. What says nothing is left out.
+// CHECK-LABEL: plan.native_kernel @loops attributes {common = #plan.common_loops<sizes = [3, 8], squared = 1, square = 32, blocks = 4, operations_in_blocks = 2>} {
+// CHECK: } loops {
+// CHECK: linalg.fill {plan.nest = #plan.nest<>}
+// CHECK: plan.nest = #plan.nest<splits = [<0 by 2>, <1 by 4>], outer = [<0>, <1>], inner = [<2>, <1 : squares>, <1, 0 : in_square>], tile = <lanes = 4, copies = [3], vectors = 1>, stack = {{\[\[}}0, 4], []]>
+plan.native_kernel @loops attributes {common = #plan.common_loops<operations_in_blocks = 2, sizes = [3, 8], squared = 1, square = 32, blocks = 4>} {
+^bb0(%x: tensor<8xf32>):
+  %0 = dfg.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8xf32>
+  %0 = linalg.fill {plan.nest = #plan.nest<>} ins(%zero : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  %1 = linalg.fill {plan.nest = #plan.nest<splits = [<0 by 2>, <1 by 4>], outer = [<0>, <1>], inner = [<2>, <1 : squares>, <1, 0 : in_square>], tile = <lanes = 4, copies = [3], vectors = 1>, stack = [[0, 4], []]>}
+      ins(%zero : f32) outs(%e : tensor<8xf32>) -> tensor<8xf32>
+  plan.yield %1 : tensor<8xf32>
+}
+
+// Loops that threads divide inside.
+// CHECK-LABEL: plan.native_kernel @divided attributes {common = #plan.common_loops<divided = 8, chunk = 2>} {
+// CHECK: plan.nest = #plan.nest<inner = [<0 : divided>]>
+plan.native_kernel @divided attributes {common = #plan.common_loops<divided = 8, chunk = 2>} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8xf32>):
+  %zero = arith.constant 0.0 : f32
+  %0 = linalg.fill {plan.nest = #plan.nest<inner = [<0 : divided>]>} ins(%zero : f32) outs(%x : tensor<8xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+}

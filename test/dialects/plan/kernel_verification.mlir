@@ -74,3 +74,45 @@ dist.program @p(%x: tensor<1x3x2x2xf32>) attributes {mesh = @d0} {
 plan.native_kernel @k {
 ^bb0(%x: tensor<8xf32>):
 }
+
+// -----
+
+// Loops share something, if it is nothing.
+// expected-error @+1 {{'plan.native_kernel' op expects 'common' to say what its loops share}}
+plan.native_kernel @k {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
+
+// -----
+
+// Without loops nothing is shared.
+// expected-error @+1 {{'plan.native_kernel' op expects no 'common' without loops}}
+plan.native_kernel @k attributes {common = #plan.common_loops<>} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
+
+// -----
+
+// Loops compute what the body does.
+// expected-error @+1 {{'plan.native_kernel' op expects its loops to take and give tensors of the same shapes as its body}}
+plan.native_kernel @k attributes {common = #plan.common_loops<>} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<4xf32>):
+  plan.yield %x : tensor<4xf32>
+}
+
+// -----
+
+// The name belongs to one kind of attribute.
+// expected-error @+1 {{'plan.native_kernel' op expects 'plan.nest' to be a #plan.nest, got 1}}
+plan.native_kernel @k attributes {plan.nest = 1 : i64} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
