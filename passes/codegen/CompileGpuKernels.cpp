@@ -92,7 +92,7 @@ private:
       return;
     std::vector<GpuKernelSource> sources;
     for (auto [index, kernel] : llvm::enumerate(kernels))
-      sources.push_back({{"cleave_kernel_" + std::to_string(index), &kernel.getBody()}, {}});
+      sources.push_back({"cleave_kernel_" + std::to_string(index), &kernel.getBody(), {}});
     DenseMap<StringAttr, GpuKernelSource *> byName;
     for (auto [kernel, source] : llvm::zip(kernels, sources))
       byName[kernel.getSymNameAttr()] = &source;

@@ -20,22 +20,13 @@ public:
 
 private:
   void runOnOperation() override {
-    auto isNative = [](plan::NativeKernelOp kernel) { return kernel.getDriver() != "cuda"; };
-    SmallVector<plan::NativeKernelOp> kernels =
-        llvm::to_vector(llvm::make_filter_range(getOperation().getOps<plan::NativeKernelOp>(), isNative));
+    SmallVector<plan::NativeKernelOp> kernels = nativeKernelsOf(getOperation());
     if (kernels.empty())
       return;
-    std::vector<KernelSource> sources;
+    std::vector<NativeKernelSource> sources;
     for (auto [index, kernel] : llvm::enumerate(kernels))
-      sources.push_back({"cleave_kernel_" + std::to_string(index), &kernel.getBody()});
-    NativeOptions options;
-    options.cpu = cpu;
-    if (auto processor = plan::getProcessor(getOperation()); processor && cpu.empty()) {
-      options.cpu = processor->name.str();
-      options.exactFeatures.emplace();
-      for (StringRef feature : processor->features)
-        options.exactFeatures->push_back(feature.str());
-    }
+      sources.push_back({"cleave_kernel_" + std::to_string(index), kernel});
+    NativeOptions options = nativeOptionsOf(getOperation(), cpu);
     options.reference = reference;
     options.threads = threads;
     auto object = compileNativeKernels(getContext(), sources, options);

@@ -10,6 +10,7 @@
 #include "passes/codegen/GpuOperators.h"
 #include "passes/codegen/GpuRowSums.h"
 #include "passes/codegen/GpuTarget.h"
+#include "passes/codegen/KernelThreads.h"
 #include "passes/codegen/LowerBody.h"
 #include "passes/codegen/NativeFusion.h"
 
@@ -25,9 +26,6 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
-
-#include <atomic>
-#include <thread>
 
 using namespace mlir;
 
@@ -119,24 +117,6 @@ static void prepareGpuContext(MLIRContext &context) {
                    LLVM::LLVMDialect, math::MathDialect, NVVM::NVVMDialect, scf::SCFDialect, tensor::TensorDialect>();
 }
 
-static void compileParts(MLIRContext &context, MutableArrayRef<GpuPart> parts, const GpuTarget &target,
-                         const GpuOptions &options) {
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t i = next++; i < parts.size(); i = next++)
-      if (llvm::Error error = compile(context, parts[i], target, options))
-        parts[i].error = llvm::toString(std::move(error));
-  };
-  // A context without threads has no locks.
-  size_t count = context.isMultithreadingEnabled() ? std::min<size_t>(options.threads, parts.size()) : 1;
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < count; ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
-}
-
 llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<GpuKernelSource> kernels,
                                             const GpuOptions &options) {
   auto target = GpuTarget::create(options.chip);
@@ -148,7 +128,10 @@ llvm::Expected<GpuObject> compileGpuKernels(MLIRContext &context, ArrayRef<GpuKe
     size_t number = parts.size();
     parts.push_back({number, rest.take_front(gpuKernelsPerPart), {}, {}, {}});
   }
-  compileParts(context, parts, *target, options);
+  forEachInThreads(context, options.threads, parts.size(), [&](size_t i) {
+    if (llvm::Error error = compile(context, parts[i], *target, options))
+      parts[i].error = llvm::toString(std::move(error));
+  });
 
   GpuObject object;
   object.chip = target->getChip();

@@ -5,7 +5,14 @@
 #ifndef CLEAVE_PASSES_CODEGEN_GPUKERNELS_H
 #define CLEAVE_PASSES_CODEGEN_GPUKERNELS_H
 
-#include "passes/codegen/NativeKernels.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Region.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
 
 namespace cleave {
 
@@ -35,8 +42,12 @@ struct GpuOptions {
   bool runs = true;
 };
 
-/// A kernel, and which of its outputs may lie where an input lies: that input, then that output.
-struct GpuKernelSource : KernelSource {
+/// A kernel to compile. The block's arguments are the inputs, the terminator's operands the results, the operations
+/// between them dfg operators. Nothing in the region is changed.
+struct GpuKernelSource {
+  std::string symbol;
+  mlir::Region *body;
+  /// Which outputs may lie where an input lies: that input, then that output.
   llvm::SmallVector<std::pair<unsigned, unsigned>, 2> overwrites;
 };
 

@@ -330,7 +330,7 @@ static void chooseSquares(GpuLaunch &launch) {
     return;
   int64_t blocks = 1;
   for (auto [number, level] : llvm::enumerate(launch.outer))
-    blocks *= number == *launch.across || number + 1 == launch.outer.size() ? llvm::divideCeil(level.size, tileSize)
+    blocks *= number == *launch.across || number + 1 == launch.outer.size() ? llvm::divideCeil(level.size, squareSize)
                                                                             : level.size;
   launch.width = 1;
   launch.groups = launch.threads = usualBlock;

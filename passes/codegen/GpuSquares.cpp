@@ -11,8 +11,8 @@ using namespace mlir;
 
 namespace cleave {
 
-/// A thread's elements in a square of tileSize by tileSize: so many, so far apart.
-static constexpr int64_t squareRounds = 4, squareStep = tileSize / squareRounds;
+/// A thread's elements in a square of squareSize by squareSize: so many, so far apart.
+static constexpr int64_t squareRounds = 4, squareStep = squareSize / squareRounds;
 
 void LaunchEmitter::emitSquares() {
   NumberBuilder small(builder, 32);
@@ -25,8 +25,8 @@ void LaunchEmitter::emitSquares() {
     return !index || !launch.isLarge ? index
                                      : arith::ExtUIOp::create(builder, location, n.getType(), index).getResult();
   };
-  firstColumn = n.mul(next(llvm::divideCeil(launch.outer.back().size, tileSize)), tileSize);
-  firstRow = n.mul(next(llvm::divideCeil(launch.outer[*launch.across].size, tileSize)), tileSize);
+  firstColumn = n.mul(next(llvm::divideCeil(launch.outer.back().size, squareSize)), squareSize);
+  firstRow = n.mul(next(llvm::divideCeil(launch.outer[*launch.across].size, squareSize)), squareSize);
   outerIndices.assign(launch.outer.size(), Value());
   for (size_t i = launch.outer.size() - 1; i-- > 0;)
     if (i != *launch.across)
@@ -42,13 +42,13 @@ void LaunchEmitter::emitSquares() {
       if (!access || !bases[access->buffer] || !launch.isTurned(*access) || llvm::any_of(turned, isSame))
         continue;
       // A column more than needed, so that a column of the square lies in different banks.
-      constexpr int64_t places = tileSize * (tileSize + 1);
+      constexpr int64_t places = squareSize * (squareSize + 1);
       // Those for which there is no room are read where they lie.
       if (Type element = plan.buffers[access->buffer].element; shared.hasRoom(element, places))
         turned.push_back({*access, shared.make(element, places), {}});
     }
   }
-  Value x = small.rem(thread, tileSize), y = small.div(thread, tileSize);
+  Value x = small.rem(thread, squareSize), y = small.div(thread, squareSize);
   fillSquares(x, y);
   shared.wait();
   computeSquares(x, y);
@@ -61,7 +61,7 @@ Value LaunchEmitter::enterSquare(Value column, Value row) {
         launch.isLarge ? arith::ExtUIOp::create(builder, location, n.getType(), inSquare).getResult() : inSquare;
     outerIndices[level] = n.add(first, wide);
     int64_t size = launch.outer[level].size;
-    return size % tileSize == 0 ? Value() : n.less(outerIndices[level], n.constant(size));
+    return size % squareSize == 0 ? Value() : n.less(outerIndices[level], n.constant(size));
   };
   Value isColumn = place(launch.outer.size() - 1, firstColumn, column);
   return both(isColumn, place(*launch.across, firstRow, row));
@@ -75,7 +75,7 @@ void LaunchEmitter::fillSquares(Value x, Value y) {
     Value isValid = enterSquare(column, x);
     onlyIf(isValid, [&] {
       for (Turned &each : turned)
-        shared.store(each.base, small.add(small.mul(column, tileSize + 1), x),
+        shared.store(each.base, small.add(small.mul(column, squareSize + 1), x),
                      loadElements(each.access, nullptr, 1)[0]);
     });
   }
@@ -88,7 +88,7 @@ void LaunchEmitter::computeSquares(Value x, Value y) {
     Value isValid = enterSquare(x, row);
     onlyIf(isValid, [&] {
       for (Turned &each : turned)
-        each.element = shared.load(each.base, small.add(small.mul(x, tileSize + 1), row),
+        each.element = shared.load(each.base, small.add(small.mul(x, squareSize + 1), row),
                                    plan.buffers[each.access.buffer].element);
       groupValues.clear();
       for (const GpuStep &step : launch.steps)

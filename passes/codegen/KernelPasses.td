@@ -249,25 +249,91 @@ def OutlineNativeKernelsPass : Pass<"codegen-outline-native-kernels", "::mlir::M
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
 
-def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::ModuleOp"> {
-  let summary = "Compile native kernels to machine code";
+def ChooseNativeLoopsPass : Pass<"codegen-choose-native-loops", "::mlir::ModuleOp"> {
+  let summary = "Decide the loops of kernels for processors";
   let description = [{
-    All `plan.native_kernel`s of processors become one `plan.object`; each learns its parallel extent and scratch memory.
+    Every `plan.native_kernel` of a processor gets `loops`: the linalg operations that its operators mean, elementwise
+    ones joined with what reads them, copies where a tensor cannot lie where it is wanted, and on each operation a
+    `#plan.nest`: the order of its loops, which of them run as one, tiles of sums in registers, and results that stay on
+    the stack. `common` is what threads divide. Nothing is decided after this: whoever changes an attribute changes the
+    code.
 
     Before:
     ```mlir
+    plan.native_kernel @native.relu.0 {
+    ^bb0(%x: tensor<8x64xf32>):
+      %0 = dfg.relu %x : (tensor<8x64xf32>) -> tensor<8x64xf32>
+      plan.yield %0 : tensor<8x64xf32>
+    }
+    ```
+    After:
+    ```mlir
+    plan.native_kernel @native.relu.0 attributes {common = #plan.common_loops<divided = 512>} { … } loops {
+    ^bb0(%x: tensor<8x64xf32>):
+      %e = tensor.empty() : tensor<8x64xf32>
+      %0 = linalg.generic {…, plan.nest = #plan.nest<inner = [<0, 1 : divided>]>} ins(%x) outs(%e) { … }
+      plan.yield %0 : tensor<8x64xf32>
+    }
+    ```
+    Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
+    Guarantees: `loops` computes what the body does, and its attributes describe loops that do (or
+    `codegen-compile-native-kernels` fails).
+  }];
+  let options = [
+    Option<"reference", "reference", "bool", "false", "loops in the order of the operators, each by itself">,
+    Option<"threads", "threads", "unsigned", "2", "threads that decide">,
+    Option<"cpu", "cpu", "std::string", "\"\"", "the processor whose registers count, as LLVM names it, instead of the module's `plan.processor`; with neither, "
+           "this machine's">];
+  let dependentDialects = ["::cleave::plan::PlanDialect", "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def WriteNativeLoopsPass : Pass<"codegen-write-native-loops", "::mlir::ModuleOp"> {
+  let summary = "Show the functions that the loops of kernels are written as";
+  let description = [{
+    For people and tests, in the place of `codegen-compile-native-kernels`, which compiles the same functions: the loops of
+    each kernel become functions of the module.
+
+    Before:
+    ```mlir
+    plan.native_kernel @native.relu.0 attributes {common = #plan.common_loops<divided = 512>} { … } loops { … }
+    ```
+    After:
+    ```mlir
     plan.native_kernel @native.relu.0 { … }
+    llvm.func internal @native.relu.0.entry.loops(%x: !llvm.ptr, %y: !llvm.ptr, %begin: i64, %end: i64) {
+      scf.for %i = … { … }
+    }
+    ```
+    Requires: `loops` as `codegen-choose-native-loops` makes them.
+    Guarantees: no kernel has `loops`.
+  }];
+  let options = [Option<"reference", "reference", "bool", "false", "sums in the order of the operators">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::ModuleOp"> {
+  let summary = "Compile native kernels to machine code";
+  let description = [{
+    All `plan.native_kernel`s of processors become one `plan.object`, as their `loops` say; each learns its parallel
+    extent and scratch memory. Loops that compute something else than the operations mean are refused.
+
+    Before:
+    ```mlir
+    plan.native_kernel @native.relu.0 attributes {common = #plan.common_loops<divided = 512>} { … } loops { … }
     ```
     After:
     ```mlir
     plan.object @native triple = "x86_64-pc-linux-gnu" cpu = "…" features = […] image = "…"
-    plan.native_kernel @native.relu.0 attributes {object = @native, parallel_extent = 8 : i64} { … }
+    plan.native_kernel @native.relu.0 attributes {object = @native, parallel_extent = 512 : i64} { … }
     ```
-    Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
+    Requires: `loops` as `codegen-choose-native-loops` makes them.
     Guarantees: every kernel of a processor refers to the object, which needs no instructions but those of the processor.
   }];
   let options = [
-    Option<"reference", "reference", "bool", "false", "plain loops: no fusion of operators, no reassociation">,
+    Option<"reference", "reference", "bool", "false", "no reassociation, functions of libm">,
     Option<"threads", "threads", "unsigned", "2", "threads that compile">,
     Option<"cpu", "cpu", "std::string", "\"\"", "the processor to compile for, as LLVM names it, instead of the module's `plan.processor`; with neither, "
            "this machine's">];

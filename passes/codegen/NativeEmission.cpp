@@ -14,16 +14,12 @@ using namespace mlir;
 
 namespace cleave {
 
-/// Indices of a divided range that all nests run over before they go on.
-static constexpr int64_t chunkSize = 512;
-
 namespace {
 
 class KernelEmitter {
 public:
-  KernelEmitter(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage, ArrayRef<bool> onStack,
-                bool reassociate)
-      : module(module), symbol(symbol), plan(plan), storage(storage), onStack(onStack), reassociate(reassociate),
+  KernelEmitter(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage, bool reassociate)
+      : module(module), symbol(symbol), plan(plan), storage(storage), reassociate(reassociate),
         builder(OpBuilder::atBlockEnd(module.getBody())), location(module.getLoc()),
         pointer(LLVM::LLVMPointerType::get(module.getContext())), i64(builder.getI64Type()) {}
 
@@ -46,7 +42,7 @@ private:
   /// Whether a buffer takes a part of the scratch memory; one without elements takes none.
   bool isScratch(unsigned index) const {
     const Buffer &buffer = storage.getBuffers()[index];
-    return buffer.kind == Buffer::Temporary && !onStack[index] && buffer.size > 0;
+    return buffer.kind == Buffer::Temporary && !buffer.isOnStack() && buffer.size > 0;
   }
   void placeBuffers();
   void emitLoops();
@@ -63,7 +59,6 @@ private:
   StringRef symbol;
   const NestPlan &plan;
   const Storage &storage;
-  ArrayRef<bool> onStack;
   bool reassociate;
   OpBuilder builder;
   Location location;
@@ -139,9 +134,9 @@ void KernelEmitter::emitLoops() {
   };
   Value begin = toIndex(loops.getArgument(parameters.size()));
   Value end = toIndex(loops.getArgument(parameters.size() + 1));
-  if (plan.hasDivided && plan.nests.size() > 1)
+  if (plan.chunk > 0)
     return emitChunks(bases, begin, end);
-  NestEmitter nests(builder, storage, bases, begin, end, reassociate);
+  NestEmitter nests(builder, plan, storage, bases, begin, end, reassociate);
   if (plan.common.empty())
     return emitAll(nests, {});
   auto loop = scf::ForOp::create(builder, location, begin, end, constantIndex(1));
@@ -167,23 +162,23 @@ void KernelEmitter::emitAll(NestEmitter &nests, SmallVector<Value> indices) {
     builder.setInsertionPointToStart(loop.getBody());
     indices.push_back(loop.getInductionVar());
     for (const Nest &nest : all.take_front(plan.nestsInBlocks))
-      nests.emit(nest, indices, plan.tiledCommon);
+      nests.emit(nest, indices);
     indices.pop_back();
   }
   for (const Nest &nest : all.drop_front(plan.nestsInBlocks))
-    nests.emit(nest, indices, plan.tiledCommon);
+    nests.emit(nest, indices);
 }
 
 /// All nests over one part of the divided range after the other, so that what they hand on stays in the cache.
 void KernelEmitter::emitChunks(ArrayRef<Value> bases, Value begin, Value end) {
-  auto loop = scf::ForOp::create(builder, location, begin, end, constantIndex(chunkSize));
+  auto loop = scf::ForOp::create(builder, location, begin, end, constantIndex(plan.chunk));
   builder.setInsertionPointToStart(loop.getBody());
   Value start = loop.getInductionVar();
-  Value stop = arith::AddIOp::create(builder, location, start, constantIndex(chunkSize));
+  Value stop = arith::AddIOp::create(builder, location, start, constantIndex(plan.chunk));
   stop = arith::MinSIOp::create(builder, location, stop, end);
-  NestEmitter nests(builder, storage, bases, start, stop, reassociate);
+  NestEmitter nests(builder, plan, storage, bases, start, stop, reassociate);
   for (const Nest &nest : plan.nests)
-    nests.emit(nest, {}, std::nullopt);
+    nests.emit(nest, {});
 }
 
 /// Loads the pointers and calls the loops, unless there is nothing to do.
@@ -229,9 +224,8 @@ void KernelEmitter::emitDeclaration() {
                          DenseElementsAttr::get(type, ArrayRef(numbers)), /*alignment=*/8);
 }
 
-uint64_t emitKernel(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage,
-                    ArrayRef<bool> onStack, bool reassociate) {
-  return KernelEmitter(module, symbol, plan, storage, onStack, reassociate).run();
+uint64_t emitKernel(ModuleOp module, StringRef symbol, const NestPlan &plan, const Storage &storage, bool reassociate) {
+  return KernelEmitter(module, symbol, plan, storage, reassociate).run();
 }
 
 } // namespace cleave

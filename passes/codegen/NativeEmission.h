@@ -17,7 +17,7 @@ namespace cleave {
 /// memory that the temporaries outside the stack need.
 /// `reassociate`: sums and products along a reduction may be joined in any order.
 uint64_t emitKernel(mlir::ModuleOp module, llvm::StringRef symbol, const NestPlan &plan, const Storage &storage,
-                    llvm::ArrayRef<bool> onStack, bool reassociate);
+                    bool reassociate);
 
 } // namespace cleave
 

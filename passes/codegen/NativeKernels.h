@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles regions of dfg operators to machine code: all kernels of a plan become one ELF shared object.
+// Kernels for processors, from dfg operators to machine code: all kernels of a plan become one ELF shared object.
 
 #ifndef CLEAVE_PASSES_CODEGEN_NATIVEKERNELS_H
 #define CLEAVE_PASSES_CODEGEN_NATIVEKERNELS_H
 
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Region.h"
+#include "passes/codegen/NativeTarget.h"
 
-#include "llvm/Support/Error.h"
+#include "dialects/plan/Plan.h"
 
 #include <optional>
 #include <string>
@@ -16,11 +15,10 @@
 
 namespace cleave {
 
-/// A kernel to compile. The block's arguments are the inputs, the terminator's operands the results, the operations
-/// between them dfg operators. Nothing in the region is changed.
-struct KernelSource {
+/// A kernel whose loops are decided, and the name of its entry.
+struct NativeKernelSource {
   std::string symbol;
-  mlir::Region *body;
+  plan::NativeKernelOp kernel;
 };
 
 struct NativeKernelInfo {
@@ -39,14 +37,18 @@ struct NativeOptions {
   std::string features;
   /// Plain loops in the order of the operators: no fusion, no reassociation, no polynomials, libm for functions.
   bool reference = false;
-  /// Threads that compile; the object does not depend on it.
+  /// Threads that work; what they make does not depend on it.
   unsigned threads = 1;
+
+  /// Fails where LLVM does not know the processor.
+  llvm::Expected<NativeTarget> createTarget() const;
 };
 
-/// Where the time of a compilation goes: processor time in seconds, summed over threads.
-struct NativeTimes {
-  double linalg = 0, loops = 0, dialect = 0, translate = 0, optimize = 0, emit = 0, link = 0;
-};
+/// A module's kernels for processors, in order.
+llvm::SmallVector<plan::NativeKernelOp> nativeKernelsOf(mlir::ModuleOp module);
+
+/// What a module's kernels compile for: `cpu`, or where that is empty its `plan.processor`.
+NativeOptions nativeOptionsOf(mlir::ModuleOp module, llvm::StringRef cpu);
 
 /// An ELF shared object with one function `void symbol(void **arguments, int64_t begin, int64_t end)` a kernel.
 /// Arguments: inputs, outputs, then the scratch memory if there is any; dense row-major, i1 one byte an element; none
@@ -56,13 +58,25 @@ struct NativeObject {
   std::vector<std::string> features;
   std::vector<char> image;
   std::vector<NativeKernelInfo> kernels;
-  NativeTimes times;
 };
 
-/// Compiles all kernels into one object; equal calls give equal bytes. Fails where an operator has no reference
-/// meaning, and where LLVM does not know the processor. Must not run inside a pass that runs on several operations at
-/// once, as it loads dialects.
-llvm::Expected<NativeObject> compileNativeKernels(mlir::MLIRContext &context, llvm::ArrayRef<KernelSource> kernels,
+/// Decides the loops of kernels: fills `loops` with linalg operations that have a `plan.nest` each, and sets `common`.
+/// Fails where an operator has no reference meaning, and where LLVM does not know the processor. Expects the dialects
+/// of the operations that it makes to be loaded.
+llvm::Error chooseNativeLoops(mlir::MLIRContext &context, llvm::ArrayRef<plan::NativeKernelOp> kernels,
+                              const NativeOptions &options);
+
+/// Appends to `module` the functions that compute a kernel as its loops say, in scf, arith, math and LLVM (emitKernel),
+/// and takes the loops out of the kernel. `reference`: sums stay in order. Emits an error and fails where loops are
+/// missing or impossible (readNests).
+llvm::FailureOr<NativeKernelInfo> writeNativeLoops(mlir::ModuleOp module, const NativeKernelSource &source,
+                                                   bool reference);
+
+/// Compiles all kernels into one object, as their loops say; equal calls give equal bytes. Fails where loops are
+/// missing or impossible (NestAttributes.h), and where LLVM does not know the processor. Must not run inside a pass
+/// that runs on several operations at once, as it loads dialects.
+llvm::Expected<NativeObject> compileNativeKernels(mlir::MLIRContext &context,
+                                                  llvm::ArrayRef<NativeKernelSource> kernels,
                                                   const NativeOptions &options);
 
 } // namespace cleave

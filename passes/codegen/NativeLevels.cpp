@@ -13,8 +13,8 @@ namespace cleave {
 bool canJoin(const Nest &nest, const Level &outer, const Level &inner) {
   auto isIndexed = [&](unsigned loop) { return nest.indexed[loop]; };
   if (nest.isEmpty() || llvm::any_of(outer.loops, isIndexed) || llvm::any_of(inner.loops, isIndexed) ||
-      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] || outer.range != Level::Whole ||
-      inner.range != Level::Whole)
+      nest.reduction[outer.loops[0]] != nest.reduction[inner.loops[0]] || outer.range != plan::LoopRange::Whole ||
+      inner.range != plan::LoopRange::Whole)
     return false;
   return llvm::all_of(nest.accesses, [&](const std::optional<Access> &access) {
     return !access || outer.step(*access) == inner.step(*access) * inner.size;

@@ -76,18 +76,18 @@ Value NestEmitter::loadElement(Value tensor, ValueRange indices) {
 
 //===-- loops -------------------------------------------------------------------------------------------------===//
 
-void NestEmitter::emit(const Nest &nest, ArrayRef<Value> indices, std::optional<unsigned> tiled) {
+void NestEmitter::emit(const Nest &nest, ArrayRef<Value> indices) {
   if (nest.isEmpty())
     return;
   location = builder.getUnknownLoc();
   loopIndices.assign(nest.sizes.size(), Value());
-  tileStarts.clear();
+  squareStarts.clear();
   Offsets offsets;
   for (const std::optional<Access> &access : nest.accesses)
     offsets.push_back(access && access->offset ? index(access->offset) : Value());
   for (auto [number, level] : llvm::enumerate(nest.outer)) {
-    if (number == tiled)
-      tileStarts[level.loops.back()] = scaled(indices[number], tileSize);
+    if (number == plan.squaredCommon)
+      squareStarts[level.loops.back()] = scaled(indices[number], plan.square);
     else
       offsets = advanced(nest, level, indices[number], offsets);
   }
@@ -97,16 +97,16 @@ void NestEmitter::emit(const Nest &nest, ArrayRef<Value> indices, std::optional<
 
 std::pair<Value, Value> NestEmitter::bounds(const Level &level) {
   switch (level.range) {
-  case Level::Whole:
-  case Level::Tiles:
+  case plan::LoopRange::Whole:
+  case plan::LoopRange::Squares:
     return {index(0), index(level.size)};
-  case Level::Divided:
+  case plan::LoopRange::Divided:
     return {begin, end};
-  case Level::InTile:
+  case plan::LoopRange::InSquare:
     break;
   }
-  Value start = tileStarts.lookup(level.loops.back());
-  return {start, arith::MinSIOp::create(builder, location, sum(start, index(tileSize)), index(level.size))};
+  Value start = squareStarts.lookup(level.loops.back());
+  return {start, arith::MinSIOp::create(builder, location, sum(start, index(plan.square)), index(level.size))};
 }
 
 NestEmitter::Offsets NestEmitter::advanced(const Nest &nest, const Level &level, Value position,
@@ -159,7 +159,7 @@ void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &off
     eachResult([&](size_t, unsigned buffer, Value offset) { carried.push_back(load(buffer, offset)); });
   const Level &current = nest.inner[level];
   auto [lower, upper] = bounds(current);
-  Value step = index(current.range == Level::Tiles ? tileSize : 1);
+  Value step = index(current.range == plan::LoopRange::Squares ? plan.square : 1);
   auto loop = scf::ForOp::create(builder, location, lower, upper, step, carried);
   {
     OpBuilder::InsertionGuard guard(builder);
@@ -170,8 +170,8 @@ void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &off
       builder.setInsertionPoint(body->getTerminator());
     }
     SmallVector<Value> inside(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    if (current.range == Level::Tiles) {
-      tileStarts[current.loops.back()] = loop.getInductionVar();
+    if (current.range == plan::LoopRange::Squares) {
+      squareStarts[current.loops.back()] = loop.getInductionVar();
       emitLevel(nest, level + 1, offsets, inside);
     } else {
       emitLevel(nest, level + 1, advanced(nest, current, loop.getInductionVar(), offsets), inside);
@@ -323,9 +323,11 @@ static void allowReassociation(Operation *op) {
 /// The index of a loop of the operation, of which the nest may have made several.
 Value NestEmitter::indexOf(const Nest &nest, unsigned loop) {
   Value own = loopIndices[loop] ? loopIndices[loop] : index(0);
-  auto inner = nest.innerLoops.find(loop);
-  return inner == nest.innerLoops.end() ? own
-                                        : sum(scaled(own, inner->second.second), indexOf(nest, inner->second.first));
+  auto split = llvm::find_if(nest.splits, [&](const LoopSplit &each) { return each.loop == loop; });
+  if (split == nest.splits.end())
+    return own;
+  auto inner = static_cast<unsigned>(nest.sizes.size() - (nest.splits.end() - split));
+  return sum(scaled(own, split->unit), indexOf(nest, inner));
 }
 
 SmallVector<Value> NestEmitter::cloneBody(const Nest &nest, IRMapping &mapping) {

@@ -19,13 +19,14 @@ class NestEmitter {
 public:
   /// `bases` holds a pointer a buffer, null for splat constants; `begin` and `end` (index) are the range of divided
   /// levels.
-  NestEmitter(mlir::OpBuilder &builder, const Storage &storage, llvm::ArrayRef<mlir::Value> bases, mlir::Value begin,
-              mlir::Value end, bool reassociate)
-      : builder(builder), storage(storage), bases(bases), begin(begin), end(end), reassociate(reassociate) {}
+  NestEmitter(mlir::OpBuilder &builder, const NestPlan &plan, const Storage &storage, llvm::ArrayRef<mlir::Value> bases,
+              mlir::Value begin, mlir::Value end, bool reassociate)
+      : builder(builder), plan(plan), storage(storage), bases(bases), begin(begin), end(end), reassociate(reassociate) {
+  }
 
-  /// Writes a nest at the builder's insertion point; `indices` holds an index a common loop, that of the loop `tiled`
-  /// a number of a tile.
-  void emit(const Nest &nest, llvm::ArrayRef<mlir::Value> indices, std::optional<unsigned> tiled);
+  /// Writes a nest of the plan at the builder's insertion point; `indices` holds an index a common loop, of the one in
+  /// squares a number of a square.
+  void emit(const Nest &nest, llvm::ArrayRef<mlir::Value> indices);
 
 private:
   /// Addresses of all accesses so far, in elements; null for zero.
@@ -57,14 +58,15 @@ private:
   unsigned carriedFrom(const Nest &nest) const;
 
   mlir::OpBuilder &builder;
+  const NestPlan &plan;
   const Storage &storage;
   llvm::ArrayRef<mlir::Value> bases;
   mlir::Value begin, end;
   bool reassociate;
-  /// Of the nest that is being written: the index of each loop, the starts of tiles by their level's last loop, and the
-  /// location.
+  /// Of the nest that is being written: the index of each loop, the starts of squares by their level's last loop, and
+  /// the location.
   llvm::SmallVector<mlir::Value, 6> loopIndices;
-  llvm::DenseMap<unsigned, mlir::Value> tileStarts;
+  llvm::DenseMap<unsigned, mlir::Value> squareStarts;
   mlir::Location location = mlir::UnknownLoc::get(builder.getContext());
 };
 

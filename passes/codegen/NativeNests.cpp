@@ -26,6 +26,8 @@ namespace {
 
 /// Rows that several tiled sums share.
 constexpr int64_t mostRows = 64;
+/// Indices of a divided range that all nests run over before they go on, so that what they hand on stays in the cache.
+constexpr int64_t chunkSize = 512;
 /// What a kernel in blocks may have on the stack: people limit that of threads to 512 KiB and 1 MiB.
 constexpr int64_t mostStackBytes = 256 * 1024;
 
@@ -38,12 +40,11 @@ struct CommonLevel {
 
 class Planner {
 public:
-  Planner(Block &block, Storage &storage, bool plain, const VectorRegisters &registers, SmallVectorImpl<bool> &onStack)
-      : block(block), storage(storage), plain(plain), registers(registers), onStack(onStack) {}
+  Planner(Block &block, Storage &storage, bool plain, const VectorRegisters &registers)
+      : block(block), storage(storage), plain(plain), registers(registers) {}
 
   NestPlan run() {
     plan.nests = findNests(block, storage);
-    onStack.assign(storage.getBuffers().size(), false);
     if (!plain && !plan.nests.empty() && llvm::none_of(plan.nests, [](const Nest &nest) { return nest.isEmpty(); })) {
       dimensions.emplace(block);
       tileSums();
@@ -57,14 +58,6 @@ public:
   }
 
 private:
-  /// A loop of a nest that became two: the inner one of `unit` iterations. `isCommon`: all nests have it so, and the
-  /// outer one runs outside.
-  struct Split {
-    unsigned nest, loop;
-    int64_t unit;
-    bool isCommon;
-  };
-
   /// A nest that is to be tiled.
   struct TiledSum {
     unsigned nest;
@@ -78,10 +71,8 @@ private:
   bool findBlocks(unsigned last);
   void splitRows();
   int64_t bytesAround(unsigned dimension, int64_t unit) const;
-  bool isInBlocks(unsigned buffer) const;
   unsigned splitLoop(unsigned nest, unsigned loop, int64_t unit, bool isCommon);
   unsigned splitEverywhere(unsigned nest, unsigned loop, int64_t unit);
-  void splitAccesses(const Split &split);
   bool isTiled() const {
     return llvm::any_of(plan.nests, [](const Nest &nest) { return nest.tile.has_value(); });
   }
@@ -92,16 +83,14 @@ private:
   void putOutside(unsigned innermost, std::optional<unsigned> transposed);
   std::optional<unsigned> findTransposed(ArrayRef<Level> candidates, unsigned innermost) const;
   void shrinkTemporaries();
-  std::optional<SmallVector<int64_t>> shrunkStrides(Value tensor, int64_t &size) const;
+  std::optional<SmallVector<int64_t>> extentsOnStack(Value tensor) const;
   void orderInnerLevels(Nest &nest);
 
   Block &block;
   Storage &storage;
   bool plain;
   const VectorRegisters &registers;
-  SmallVectorImpl<bool> &onStack;
   NestPlan plan;
-  std::vector<Split> splits;
   /// The units of common dimensions that are split.
   DenseMap<unsigned, int64_t> units;
   /// With blocks: by nest, the inner part of the longest common loop.
@@ -199,14 +188,6 @@ bool Planner::findBlocks(unsigned last) {
   return false;
 }
 
-/// Whether only nests in blocks write and read a buffer, each what one block needs.
-bool Planner::isInBlocks(unsigned buffer) const {
-  return plan.nestsInBlocks > 0 &&
-         llvm::none_of(ArrayRef(plan.nests).drop_front(plan.nestsInBlocks), [&](const Nest &nest) {
-           return llvm::any_of(nest.accesses, [&](const auto &access) { return access && access->buffer == buffer; });
-         });
-}
-
 /// What temporaries take beside one index of the common loops, but for `unit` of those of one dimension.
 int64_t Planner::bytesAround(unsigned dimension, int64_t unit) const {
   int64_t together = 1, total = 0;
@@ -218,7 +199,8 @@ int64_t Planner::bytesAround(unsigned dimension, int64_t unit) const {
       const View *view = storage.find(result);
       const Buffer &buffer = storage.getBuffers()[view->buffer];
       if (buffer.kind == Buffer::Temporary && seen.insert(view->buffer).second)
-        total += buffer.size / together / (isInBlocks(view->buffer) ? plan.blocks : 1) * elementBytes(buffer.element);
+        total +=
+            buffer.size / together / (isInBlocks(plan, view->buffer) ? plan.blocks : 1) * elementBytes(buffer.element);
     }
   return total;
 }
@@ -257,25 +239,8 @@ unsigned Planner::splitEverywhere(unsigned nest, unsigned loop, int64_t unit) {
 
 unsigned Planner::splitLoop(unsigned index, unsigned loop, int64_t unit, bool isCommon) {
   Nest &nest = plan.nests[index];
-  nest.sizes[loop] /= unit;
-  nest.sizes.push_back(unit);
-  nest.reduction.push_back(nest.reduction[loop]);
-  nest.indexed.push_back(nest.indexed[loop]);
-  nest.innerLoops[loop] = {static_cast<unsigned>(nest.sizes.size() - 1), unit};
-  splits.push_back({index, loop, unit, isCommon});
-  splitAccesses(splits.back());
+  cleave::splitLoop(nest, storage, {loop, unit, isCommon});
   return nest.sizes.size() - 1;
-}
-
-/// A temporary that is shrunk to what one iteration of the common loops needs does not move with them.
-void Planner::splitAccesses(const Split &split) {
-  for (std::optional<Access> &access : plan.nests[split.nest].accesses) {
-    if (!access)
-      continue;
-    int64_t &outer = access->coefficients[split.loop], step = outer;
-    outer = split.isCommon && onStack[access->buffer] ? 0 : step * split.unit;
-    access->coefficients.push_back(step);
-  }
 }
 
 void Planner::findCommonLevels() {
@@ -337,20 +302,21 @@ void Planner::chooseOuterLevels() {
     divided = commonLevels[innermost];
     plan.parallelExtent = divided->size;
     plan.hasDivided = true;
+    plan.chunk = plan.nests.size() > 1 ? chunkSize : 0;
     return;
   }
   putOutside(innermost, findTransposed(candidates, innermost));
 }
 
-/// All common levels but `innermost`, that of `transposed` in tiles.
+/// All common levels but `innermost`, that of `transposed` from square to square.
 void Planner::putOutside(unsigned innermost, std::optional<unsigned> transposed) {
   for (auto [index, common] : llvm::enumerate(commonLevels)) {
     if (index == innermost)
       continue;
     if (index == transposed)
-      plan.tiledCommon = outerLevels.size();
+      plan.squaredCommon = outerLevels.size();
     outerLevels.push_back(common);
-    plan.common.push_back(index == transposed ? llvm::divideCeil(common.size, tileSize) : common.size);
+    plan.common.push_back(index == transposed ? llvm::divideCeil(common.size, plan.square) : common.size);
     plan.parallelExtent *= plan.common.back();
   }
   for (auto [index, each] : llvm::enumerate(plan.nests)) {
@@ -363,7 +329,7 @@ void Planner::putOutside(unsigned innermost, std::optional<unsigned> transposed)
 
 /// The common level along which the only nest reads in order what it reads far apart along its innermost level.
 std::optional<unsigned> Planner::findTransposed(ArrayRef<Level> candidates, unsigned innermost) const {
-  if (plan.nests.size() != 1 || candidates[innermost].size < tileSize)
+  if (plan.nests.size() != 1 || candidates[innermost].size < squareSize)
     return std::nullopt;
   for (const std::optional<Access> &access : plan.nests[0].accesses) {
     if (!access || std::abs(candidates[innermost].step(*access)) < 16)
@@ -375,46 +341,35 @@ std::optional<unsigned> Planner::findTransposed(ArrayRef<Level> candidates, unsi
   return std::nullopt;
 }
 
-/// The strides of a temporary without the dimensions that run outside, but for the units that run inside, and its
-/// number of elements.
-std::optional<SmallVector<int64_t>> Planner::shrunkStrides(Value tensor, int64_t &size) const {
-  SmallVector<int64_t> shape(cast<RankedTensorType>(tensor.getType()).getShape());
-  SmallVector<bool> outside(shape.size(), false);
+/// How much of each dimension of a temporary an iteration of the outer levels needs: nothing of those that run outside,
+/// but for the units that run inside.
+std::optional<SmallVector<int64_t>> Planner::extentsOnStack(Value tensor) const {
+  SmallVector<int64_t> extents(cast<RankedTensorType>(tensor.getType()).getShape());
   for (const CommonLevel &common : outerLevels)
     for (unsigned dimension : common.dimensions) {
       auto dim = dimensions->dimensionOf(tensor, dimension);
       if (!dim)
         return std::nullopt;
       auto unit = units.find(dimension);
-      outside[*dim] = unit == units.end();
-      shape[*dim] = unit == units.end() ? 1 : unit->second;
+      extents[*dim] = unit == units.end() ? 0 : unit->second;
     }
-  if (isInBlocks(storage.find(tensor)->buffer))
-    outside[*inBlocks->dimensionOf(tensor, blocksDimension)] = true;
-  SmallVector<int64_t> strides(shape.size(), 0);
-  size = 1;
-  for (size_t i = shape.size(); i-- > 0;)
-    if (!outside[i]) {
-      strides[i] = size;
-      size *= shape[i];
-    }
-  return strides;
+  if (isInBlocks(plan, storage.find(tensor)->buffer))
+    extents[*inBlocks->dimensionOf(tensor, blocksDimension)] = 0;
+  return extents;
 }
 
 void Planner::shrinkTemporaries() {
   bool isLarge = plan.nestsInBlocks > 0;
   int64_t largest = isLarge ? mostStackBytes : 16 * 1024, all = isLarge ? mostStackBytes : 64 * 1024;
   int64_t total = 0;
-  DenseMap<unsigned, std::optional<std::pair<SmallVector<int64_t>, int64_t>>> wanted;
+  DenseMap<unsigned, std::optional<SmallVector<int64_t>>> wanted;
   for (Nest &nest : plan.nests)
     for (Value result : nest.op->getResults()) {
       const View *view = storage.find(result);
       const Buffer &buffer = storage.getBuffers()[view->buffer];
       if (buffer.kind != Buffer::Temporary || !buffer.plain || outerLevels.empty())
         continue;
-      int64_t size = 0;
-      auto strides = shrunkStrides(result, size);
-      auto mine = strides ? std::optional(std::pair(*strides, size)) : std::nullopt;
+      auto mine = extentsOnStack(result);
       auto [entry, isNew] = wanted.try_emplace(view->buffer, mine);
       if (!isNew && entry->second != mine)
         entry->second = std::nullopt;
@@ -423,18 +378,16 @@ void Planner::shrinkTemporaries() {
     auto entry = wanted.find(index);
     if (entry == wanted.end() || !entry->second)
       continue;
-    auto &[strides, size] = *entry->second;
-    int64_t bytes = size * elementBytes(storage.getBuffers()[index].element);
+    int64_t bytes = elementBytes(storage.getBuffers()[index].element);
+    for (int64_t extent : *entry->second)
+      bytes *= std::max<int64_t>(extent, 1);
     if (bytes > largest || total + bytes > all)
       continue;
     total += bytes;
-    storage.reshapeTemporary(index, strides, size);
-    onStack[index] = true;
+    storage.putOnStack(index, *entry->second);
   }
   for (Nest &nest : plan.nests)
     findAccesses(nest, storage);
-  for (const Split &split : splits)
-    splitAccesses(split);
 }
 
 void Planner::orderInnerLevels(Nest &nest) {
@@ -452,7 +405,7 @@ void Planner::orderInnerLevels(Nest &nest) {
     joinLevels(nest, nest.inner);
   if (divided) {
     nest.inner.push_back(divided->levels[position]);
-    nest.inner.back().range = Level::Divided;
+    nest.inner.back().range = plan::LoopRange::Divided;
     // In its place among the loops.
     llvm::stable_sort(nest.inner, [](const Level &a, const Level &b) { return a.loops.back() < b.loops.back(); });
   }
@@ -462,18 +415,17 @@ void Planner::orderInnerLevels(Nest &nest) {
     return;
   unsigned innermost = bestInnermost(nest, nest.inner);
   std::rotate(nest.inner.begin() + innermost, nest.inner.begin() + innermost + 1, nest.inner.end());
-  if (!plan.tiledCommon)
+  if (!plan.squaredCommon)
     return;
-  // Tiles of the innermost level; in each the rows of the common loop's tile, and in each of those the columns.
-  Level columns = nest.inner.pop_back_val(), rows = nest.outer[*plan.tiledCommon], tiles = columns;
-  tiles.range = Level::Tiles;
-  rows.range = columns.range = Level::InTile;
-  nest.inner.append({tiles, rows, columns});
+  // Squares of the innermost level; in each the rows of the common loop's, and in each of those the columns.
+  Level columns = nest.inner.pop_back_val(), rows = nest.outer[*plan.squaredCommon], squares = columns;
+  squares.range = plan::LoopRange::Squares;
+  rows.range = columns.range = plan::LoopRange::InSquare;
+  nest.inner.append({squares, rows, columns});
 }
 
-NestPlan planNests(Block &block, Storage &storage, bool plain, const VectorRegisters &registers,
-                   SmallVectorImpl<bool> &onStack) {
-  return Planner(block, storage, plain, registers, onStack).run();
+NestPlan planNests(Block &block, Storage &storage, bool plain, const VectorRegisters &registers) {
+  return Planner(block, storage, plain, registers).run();
 }
 
 } // namespace cleave

@@ -9,6 +9,8 @@
 #include "passes/codegen/NativeStorage.h"
 #include "passes/codegen/NativeTiles.h"
 
+#include "dialects/plan/Plan.h"
+
 #include <optional>
 #include <vector>
 
@@ -23,23 +25,25 @@ struct Access {
 };
 
 /// Transposed memory is walked in squares of this size.
-constexpr int64_t tileSize = 32;
+constexpr int64_t squareSize = 32;
 
 /// A loop that is written out: one loop of the operation, or neighbouring ones as one.
 struct Level {
   int64_t size = 1;
   /// The loops of the operation, the last varying fastest.
   llvm::SmallVector<unsigned, 2> loops;
-  enum Range {
-    Whole,   ///< All of it.
-    Divided, ///< The part of [begin, end) that the call asks for.
-    Tiles,   ///< Every tileSize-th index. A level `InTile` of the same loop lies inside.
-    InTile   ///< The indices from where a level `Tiles`, or a common loop, of the same loop stands.
-  };
-  Range range = Whole;
+  plan::LoopRange range = plan::LoopRange::Whole;
 
   /// How far the address moves from one iteration to the next.
   int64_t step(const Access &access) const { return access.coefficients[loops.back()]; }
+};
+
+/// A loop of a nest that becomes two: it keeps its number, and an inner one of `unit` iterations gets the next number.
+struct LoopSplit {
+  unsigned loop;
+  int64_t unit;
+  /// The outer one is a common loop.
+  bool isCommon;
 };
 
 /// The loops of one linalg operation.
@@ -49,8 +53,8 @@ struct Nest {
   llvm::SmallVector<bool, 6> reduction;
   /// Loops whose index the body asks for: those cannot be joined with others.
   llvm::SmallVector<bool, 6> indexed;
-  /// By loop that became two: the inner one, and its number of iterations.
-  llvm::DenseMap<unsigned, std::pair<unsigned, int64_t>> innerLoops;
+  /// In order; the loops that they make are the last ones.
+  llvm::SmallVector<LoopSplit, 4> splits;
   /// One an operand of the operation; none for operands without memory (scalars, tensors that nobody writes).
   llvm::SmallVector<std::optional<Access>, 6> accesses;
 
@@ -73,13 +77,20 @@ struct NestPlan {
   /// `blocks` iterations, each with a part of what the other nests join.
   size_t nestsInBlocks = 0;
   int64_t blocks = 1;
-  /// The common loop, if any, whose steps are tiles of the nest's inner level over the same loop.
-  std::optional<unsigned> tiledCommon;
+  /// The common loop, if any, that goes from one square to the next: the nest has an inner level of the same loop.
+  std::optional<unsigned> squaredCommon;
+  /// The size of squares.
+  int64_t square = squareSize;
   /// The size of the range that calls may divide: the product of `common`, or the size of the divided inner levels.
   int64_t parallelExtent = 1;
-  /// Divided inner levels exist: all nests run over one part of the range after the other.
+  /// Divided inner levels exist.
   bool hasDivided = false;
+  /// Indices of the divided range that all nests run over before they go on; 0: each nest runs over all of its part.
+  int64_t chunk = 0;
 };
+
+/// Whether only the nests in blocks write and read a buffer, each what one block needs.
+bool isInBlocks(const NestPlan &plan, unsigned buffer);
 
 /// The linalg operations of `block` in order, with what each reads and writes; no loops are chosen yet.
 std::vector<Nest> findNests(mlir::Block &block, const Storage &storage);
@@ -87,11 +98,12 @@ std::vector<Nest> findNests(mlir::Block &block, const Storage &storage);
 /// Sets what a nest reads and writes, by where its tensors lie now.
 void findAccesses(Nest &nest, const Storage &storage);
 
+/// Makes two of a loop, whose iterations the unit divides.
+void splitLoop(Nest &nest, const Storage &storage, const LoopSplit &split);
+
 /// Decides the loops of the operations in `block`. Temporaries of which an iteration of the common loops needs a small
-/// part shrink to that part and may lie on the stack: `onStack` has one flag a buffer. `plain`: no common loops,
-/// natural order.
-NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, const VectorRegisters &registers,
-                   llvm::SmallVectorImpl<bool> &onStack);
+/// part shrink to that part and may lie on the stack. `plain`: no common loops, natural order.
+NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, const VectorRegisters &registers);
 
 } // namespace cleave
 

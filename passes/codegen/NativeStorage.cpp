@@ -210,11 +210,19 @@ const Buffer *Storage::findBuffer(Value tensor) const {
   return view ? &buffers[view->buffer] : nullptr;
 }
 
-void Storage::reshapeTemporary(unsigned buffer, ArrayRef<int64_t> strides, int64_t size) {
+void Storage::putOnStack(unsigned buffer, ArrayRef<int64_t> extents) {
+  SmallVector<int64_t, 4> strides(extents.size(), 0);
+  int64_t size = 1;
+  for (size_t i = extents.size(); i-- > 0;)
+    if (extents[i] > 0) {
+      strides[i] = size;
+      size *= extents[i];
+    }
   buffers[buffer].size = size;
+  buffers[buffer].extents.assign(extents.begin(), extents.end());
   for (auto &[tensor, view] : views)
     if (view.buffer == buffer)
-      view.strides.assign(strides.begin(), strides.end());
+      view.strides = strides;
 }
 
 } // namespace cleave

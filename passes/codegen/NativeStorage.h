@@ -31,6 +31,11 @@ struct Buffer {
   bool plain = true;
   /// Input, Output: another argument of the other kind may lie in the same memory.
   bool isShared = false;
+  /// Temporary: where not empty, it lies on the stack and holds what one iteration of a kernel's common loops needs, so
+  /// many elements along each dimension of its tensors; 0: it does not move along that one.
+  llvm::SmallVector<int64_t, 4> extents = {};
+
+  bool isOnStack() const { return !extents.empty(); }
 };
 
 /// A tensor as a part of a buffer: element (i0, i1, ...) lies at offset + sum of i * stride, in elements.
@@ -60,8 +65,8 @@ public:
   /// The tensor's buffer; null as above.
   const Buffer *findBuffer(mlir::Value tensor) const;
 
-  /// Gives a plain temporary new strides, the same for all tensors in it, and a new size.
-  void reshapeTemporary(unsigned buffer, llvm::ArrayRef<int64_t> strides, int64_t size);
+  /// Lets a plain temporary lie on the stack (Buffer::extents).
+  void putOnStack(unsigned buffer, llvm::ArrayRef<int64_t> extents);
 
 private:
   void assign(mlir::Value tensor, View view);

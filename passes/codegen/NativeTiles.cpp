@@ -29,8 +29,7 @@ template <typename ProductOp, typename SumOp> static bool joins(Block &body, Ope
          are(sum, product.getResult(0), body.getArgument(2));
 }
 
-/// A body of acc + a * b on elements of one type of 32 or 64 bits, a and b being the inputs.
-static bool isSumOfProducts(linalg::LinalgOp op) {
+bool isSumOfProducts(linalg::LinalgOp op) {
   if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1)
     return false;
   Block *body = op.getBlock();

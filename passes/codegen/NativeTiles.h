@@ -44,6 +44,9 @@ struct RegisterTile {
   unsigned vectors = 0;
 };
 
+/// Whether the body is acc + a * b on elements of one type of 32 or 64 bits, a and b being the inputs.
+bool isSumOfProducts(mlir::linalg::LinalgOp op);
+
 /// The tile that needs the fewest cycles a product, none for nests that are no sums of products in floats, or in which
 /// no loop suits. `fixed` tells loops that must not be split.
 std::optional<TileChoice> chooseTile(const Nest &nest, const VectorRegisters &registers,

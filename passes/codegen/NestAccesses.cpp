@@ -36,6 +36,26 @@ static Access makeAccess(const View &view, AffineMap map) {
   return access;
 }
 
+/// A temporary on the stack holds what one iteration of the common loops needs: it does not move with them.
+static void splitAccesses(Nest &nest, const Storage &storage, const LoopSplit &split) {
+  for (std::optional<Access> &access : nest.accesses) {
+    if (!access)
+      continue;
+    int64_t &outer = access->coefficients[split.loop], step = outer;
+    outer = split.isCommon && storage.getBuffers()[access->buffer].isOnStack() ? 0 : step * split.unit;
+    access->coefficients.push_back(step);
+  }
+}
+
+void splitLoop(Nest &nest, const Storage &storage, const LoopSplit &split) {
+  nest.sizes[split.loop] /= split.unit;
+  nest.sizes.push_back(split.unit);
+  nest.reduction.push_back(nest.reduction[split.loop]);
+  nest.indexed.push_back(nest.indexed[split.loop]);
+  nest.splits.push_back(split);
+  splitAccesses(nest, storage, split);
+}
+
 void findAccesses(Nest &nest, const Storage &storage) {
   nest.accesses.clear();
   for (OpOperand &operand : nest.op->getOpOperands()) {
@@ -46,6 +66,8 @@ void findAccesses(Nest &nest, const Storage &storage) {
     nest.accesses.push_back(view ? std::optional(makeAccess(*view, nest.op.getMatchingIndexingMap(&operand)))
                                  : std::nullopt);
   }
+  for (const LoopSplit &split : nest.splits)
+    splitAccesses(nest, storage, split);
 }
 
 static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
@@ -58,6 +80,13 @@ static Nest makeNest(linalg::LinalgOp op, const Storage &storage) {
   op.getBlock()->walk([&](linalg::IndexOp index) { nest.indexed[index.getDim()] = true; });
   findAccesses(nest, storage);
   return nest;
+}
+
+bool isInBlocks(const NestPlan &plan, unsigned buffer) {
+  return plan.nestsInBlocks > 0 &&
+         llvm::none_of(ArrayRef(plan.nests).drop_front(plan.nestsInBlocks), [&](const Nest &nest) {
+           return llvm::any_of(nest.accesses, [&](const auto &access) { return access && access->buffer == buffer; });
+         });
 }
 
 std::vector<Nest> findNests(Block &block, const Storage &storage) {

@@ -43,6 +43,11 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
   manager.addPass(createOutlineNativeKernelsPass());
   // Views of values that nobody reads.
   manager.nest<dist::ProgramOp>().addPass(createCSEPass());
+  // Last before compilation: other passes know kernels by their operators.
+  ChooseNativeLoopsPassOptions loops;
+  loops.reference = options.reference;
+  loops.threads = options.threads;
+  manager.addPass(createChooseNativeLoopsPass(loops));
   CompileNativeKernelsPassOptions compile;
   compile.reference = options.reference;
   compile.threads = options.threads;

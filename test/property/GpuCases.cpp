@@ -28,7 +28,7 @@ GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options, const
   }
   std::vector<GpuKernelSource> sources;
   for (auto graph : graphs->getOps<dfg::GraphOp>())
-    sources.push_back({{graph.getSymName().str(), &graph.getBody()}, {overwrites.begin(), overwrites.end()}});
+    sources.push_back({graph.getSymName().str(), &graph.getBody(), {overwrites.begin(), overwrites.end()}});
   // Launches as for an H100, whatever else is asked for.
   GpuOptions mapped = options;
   mapped.processors = 132;

@@ -6,6 +6,13 @@
 
 #include "dialects/dfg/Dfg.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
@@ -53,20 +60,40 @@ void *load(const std::vector<char> &image) {
   return library;
 }
 
+/// A kernel that computes what the graph does, at the end of its module.
+plan::NativeKernelOp kernelOf(dfg::GraphOp graph) {
+  OpBuilder builder(graph->getBlock(), graph->getBlock()->end());
+  auto kernel = plan::NativeKernelOp::create(builder, graph.getLoc(), "kernel." + graph.getSymName().str());
+  IRMapping mapping;
+  graph.getBody().cloneInto(&kernel.getBody(), mapping);
+  Operation *end = kernel.getBody().front().getTerminator();
+  builder.setInsertionPoint(end);
+  plan::YieldOp::create(builder, end->getLoc(), end->getOperands());
+  end->erase();
+  return kernel;
+}
+
 } // namespace
 
 LoadedKernels::LoadedKernels(const std::string &text, const NativeOptions &options) {
   MLIRContext context;
-  context.loadDialect<dfg::DfgDialect>();
+  context.loadDialect<arith::ArithDialect, dfg::DfgDialect, func::FuncDialect, linalg::LinalgDialect, math::MathDialect,
+                      plan::PlanDialect, scf::SCFDialect, tensor::TensorDialect>();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module) {
     ADD_FAILURE() << "the graphs do not parse:\n" << text;
     return;
   }
-  std::vector<KernelSource> sources;
+  std::vector<NativeKernelSource> sources;
+  std::vector<plan::NativeKernelOp> kernels;
   for (auto graph : module->getOps<dfg::GraphOp>()) {
     symbols.push_back(graph.getSymName().str());
-    sources.push_back({symbols.back(), &graph.getBody()});
+    kernels.push_back(kernelOf(graph));
+    sources.push_back({symbols.back(), kernels.back()});
+  }
+  if (llvm::Error error = chooseNativeLoops(context, kernels, options)) {
+    ADD_FAILURE() << llvm::toString(std::move(error));
+    return;
   }
   auto compiled = compileNativeKernels(context, sources, options);
   if (!compiled) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: cleave-opt %s --codegen-compile-native-kernels | FileCheck %s
+// RUN: cleave-opt %s --codegen-choose-native-loops --codegen-compile-native-kernels | FileCheck %s
 
 // Each kernel learns its entry in the one object and how far its outermost loop goes, so that cores can share it.
+// What was decided about loops is in the code.
+// CHECK-NOT: loops
 // CHECK: plan.native_kernel @relu attributes {object = @native, parallel_extent = 8 : i64, symbol = "[[RELU:.*]]"}
 // CHECK-NOT: symbol = "[[RELU]]"
 // CHECK: plan.native_kernel @neg attributes {object = @native, parallel_extent = 4 : i64, symbol = "{{.*}}"}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' | FileCheck %s
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention),codegen-outline-native-kernels,codegen-compile-native-kernels{cpu=x86-64-v3})' | FileCheck %s --check-prefix=KERNEL
+// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention),codegen-outline-native-kernels,codegen-choose-native-loops{cpu=x86-64-v3},codegen-compile-native-kernels{cpu=x86-64-v3})' | FileCheck %s --check-prefix=KERNEL
 
 module attributes {dist.devices = [{cores = 1 : i64, driver = "cpu", memory = 0 : i64, name = "cpu0"},
                                    {cores = 1 : i64, driver = "cuda", memory = 0 : i64, name = "gpu0"}]} {
