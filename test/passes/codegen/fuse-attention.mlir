@@ -2,6 +2,7 @@
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' | FileCheck %s
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention))' 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention),codegen-outline-native-kernels,codegen-choose-native-loops{cpu=x86-64-v3},codegen-compile-native-kernels{cpu=x86-64-v3})' | FileCheck %s --check-prefix=KERNEL
+// RUN: cleave-opt %s --pass-pipeline='builtin.module(dist.program(codegen-fuse-attention),codegen-outline-native-kernels,codegen-choose-native-loops{cpu=x86-64-v3})' | FileCheck %s --check-prefix=LOOPS
 
 module attributes {dist.devices = [{cores = 1 : i64, driver = "cpu", memory = 0 : i64, name = "cpu0"},
                                    {cores = 1 : i64, driver = "cuda", memory = 0 : i64, name = "gpu0"}]} {
@@ -28,6 +29,11 @@ dist.mesh @d1 <[], devices = [1]>
 // CHECK: dist.return %[[R]]
 // 32 queries of a head with one block of keys at a time, 8 x 4096 / 32 of these: nothing but the stack is needed.
 // KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 1024 : i64, symbol =
+// All operations run for 32 queries, and those up to the products with values for one of the 8 blocks inside of that. Scores
+// of a block, 32 x 512, are 64 KiB of the stack's 256; with 64 queries they and their exponentials would be all of it. Rows of
+// 4 by two vectors of 8 are a tile: rows of all of a kernel come in powers of two, and 8 by two vectors are too many registers.
+// LOOPS: plan.native_kernel @native.div.{{[0-9]+}} attributes {common = #plan.common_loops<sizes = [8, 128], blocks = 8, operations_in_blocks = {{[0-9]+}}>}
+// LOOPS: linalg.generic {{.*}}"reduction"]{{.*}}plan.nest = #plan.nest<splits = [<1 by 32>, <6 by 4>, <4 by 16>, <8 by 8>], outer = [<0>, <1>, <2>], {{.*}}tile = <lanes = 9, copies = [7, 8], vectors = 1>, stack = {{\[\[}}0, 32, 0, 8, 64]]>
 dist.program @plain(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: tensor<8x4096x32xf32>) -> tensor<8x4096x32xf32> attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<8x4096x64xf32>, tensor<8x4096x64xf32>) -> tensor<8x4096x4096xf32>
   %1 = dfg.softmax %0 {dim = 2 : i64} : (tensor<8x4096x4096xf32>) -> tensor<8x4096x4096xf32>
