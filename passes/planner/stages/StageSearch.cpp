@@ -34,6 +34,8 @@ namespace {
 constexpr uint64_t mostWork = 400'000'000;
 /// Orders of runs that are tried: all of six runs.
 constexpr unsigned mostOrders = 720;
+/// Orders of which each has pipelines of equal stages that are tried: all of four runs.
+constexpr unsigned mostOrdersOfEqualLayers = 24;
 
 class StageSearch {
 public:
@@ -127,30 +129,85 @@ private:
 
   //===-- the search ---------------------------------------------------------------------------------------===//
 
-  /// Pipelines whose stages have the same numbers of devices and of layers: they ask for few options, and the longest
-  /// stage of a good one leaves out most others.
+  /// Pipelines whose stages have the same number of devices and, on each run, of layers: they ask for few options, and
+  /// the longest stage of a good one leaves out most others. Of several runs the faster ones have more layers.
   void tryEqualLayers(const std::vector<std::vector<unsigned>> &orders) {
-    if (problem.runs.size() != 1)
+    bool isOneRun = problem.runs.size() == 1, areShared = problem.sharesDevices;
+    for (const RunGroup &group : groups)
+      areShared |= group.reserved;
+    if (!isOneRun && (areShared || orders.size() > mostOrdersOfEqualLayers))
       return;
-    const DeviceRun &run = problem.runs.front();
-    for (size_t size = run.stageSizes.size(); size-- > 0;) {
-      size_t numStages = std::min(run.count / run.stageSizes[size], mostStagesOf(problem));
-      std::vector<unsigned> ends;
-      for (size_t i = 0; i <= numStages && numStages > 0; ++i)
-        ends.push_back(problem.cuts.empty() ? problem.numLayers * i / numStages
-                                            : problem.cuts[(problem.cuts.size() - 1) * i / numStages]);
-      if (numStages > 0)
-        searchEdges(makeEdges(problem, costs, ends, groups, {mostSeconds(), size, 1}), orders);
+    for (size_t size = mostSizes(); size-- > 0;) {
+      std::vector<EqualStages> stages = equalStagesOf(size);
+      for (const std::vector<unsigned> &order : orders)
+        if (std::vector<unsigned> ends = endsOf(order, stages); ends.size() > 1)
+          searchEdges(makeEdges(problem, costs, std::move(ends), groups, {mostSeconds(), size, 1}), {order});
     }
+  }
+
+  /// Stages of a run, and the layers that one of them takes in some time.
+  struct EqualStages {
+    size_t count = 0;
+    double speed = 1;
+  };
+
+  /// By run, stages of the `sizeAt`-th size of its group (the last one where it has fewer). How fast devices of several
+  /// runs are is told by a layer in the middle.
+  std::vector<EqualStages> equalStagesOf(size_t sizeAt) {
+    std::vector<EqualStages> stages(problem.runs.size());
+    size_t most = mostStagesOf(problem), all = 0, middle = numUnits() / 2;
+    for (size_t run = 0; run != stages.size(); ++run) {
+      const DeviceRun &devices = problem.runs[run];
+      if (devices.stageSizes.empty())
+        continue;
+      unsigned size = devices.stageSizes[std::min(sizeAt, devices.stageSizes.size() - 1)];
+      if (stages.size() > 1) {
+        double least = infinity;
+        for (const StageOption &option : costs.options(unitAt(middle), unitAt(middle + 1), devices.kind, size))
+          least = std::min(least, option.seconds());
+        stages[run].speed = 1 / least;
+      }
+      stages[run].count = stages[run].speed > 0 ? devices.count / size : 0;
+      all += stages[run].count;
+    }
+    for (EqualStages &own : stages)
+      own.count = all > most ? own.count * most / all : own.count;
+    return stages;
+  }
+
+  /// Where those stages end, in an order of runs. Devices that are too slow for a layer are left out.
+  std::vector<unsigned> endsOf(const std::vector<unsigned> &order, const std::vector<EqualStages> &stages) const {
+    double all = 0, before = 0;
+    for (const EqualStages &own : stages)
+      all += static_cast<double>(own.count) * own.speed;
+    std::vector<unsigned> ends = {0};
+    for (unsigned run : order)
+      for (size_t stage = 0; stage != stages[run].count; ++stage) {
+        before += stages[run].speed;
+        // A whole number in spite of rounding.
+        auto unit = static_cast<size_t>(static_cast<double>(numUnits()) * before / all + 1e-9);
+        if (unsigned end = unitAt(unit); end != ends.back())
+          ends.push_back(end);
+      }
+    return ends;
+  }
+
+  /// What stages are made of: layers, or what is between the problem's cuts.
+  size_t numUnits() const { return problem.cuts.empty() ? problem.numLayers : problem.cuts.size() - 1; }
+  unsigned unitAt(size_t unit) const { return problem.cuts.empty() ? unit : problem.cuts[unit]; }
+
+  /// The most sizes of stages that a group has.
+  size_t mostSizes() const {
+    size_t most = 0;
+    for (const RunGroup &group : groups)
+      most = std::max(most, group.stageSizes.size());
+    return most;
   }
 
   /// Pipelines whose stages have the same number of devices: few plans, often good ones.
   void searchEqualStages(const std::vector<std::vector<unsigned>> &orders) {
-    size_t numSizes = 0;
-    for (const RunGroup &group : groups)
-      numSizes = std::max(numSizes, group.stageSizes.size());
     // The largest parts first: few stages, for which few intervals are asked.
-    for (size_t size = numSizes; size-- > 0;)
+    for (size_t size = mostSizes(); size-- > 0;)
       searchEdges(makeEdges(problem, costs, cuts, groups, {mostSeconds(), size}), orders);
     best.work = 0;
   }

@@ -176,8 +176,8 @@ struct SearchOptions {
   /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
   /// options of all intervals.
   bool explainInfeasible = true;
-  /// Only pipelines whose stages have equal numbers of devices and of layers, of one run of devices: a plan in little
-  /// time, and no bound.
+  /// Only pipelines whose stages have equal numbers of devices and, on each run of devices, of layers, in proportion to
+  /// how fast it is: a plan in little time, and no bound. Of several runs none where some are shared or reserved.
   bool equalLayersOnly = false;
   /// Only the lower bound is of use: there is no search for good plans first.
   bool boundsOnly = false;

@@ -157,6 +157,43 @@ TEST(StageSearch, putsHeavyEndsOnTwoPairsOfDevices) {
   EXPECT_EQ(plan.stages[1].devices, 2u);
 }
 
+/// What layers take on a device of kind 0, and twice as long on one of kind 1.
+class CostsOfTwoKinds : public StageCosts {
+public:
+  const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned /*devices*/) override {
+    std::vector<StageOption> &found = known[{last - first, kind}];
+    if (found.empty())
+      found.emplace_back().forward = (last - first) * (kind + 1.0);
+    return found;
+  }
+  uint64_t classOf(unsigned first, unsigned last) override { return last - first; }
+  double transferSeconds(unsigned, unsigned) override { return 0; }
+
+private:
+  std::map<std::pair<unsigned, unsigned>, std::vector<StageOption>> known;
+};
+
+// Without a search, too, devices have as many layers as they are fast, in either order.
+TEST(StageSearch, givesFasterDevicesMoreEqualLayers) {
+  for (unsigned faster : {0u, 1u}) {
+    CostsOfTwoKinds costs;
+    StageProblem problem;
+    problem.numLayers = 12;
+    problem.anyOrder = false;
+    for (unsigned run : {0u, 1u})
+      problem.runs.push_back({2, run == faster ? 0u : 1u, std::numeric_limits<double>::infinity(), {1}});
+    problem.microbatches = 8;
+    SearchOptions options;
+    options.equalLayersOnly = true;
+    StagePlan plan = searchStages(problem, costs, options);
+    expectValid(problem, costs, plan);
+    ASSERT_EQ(plan.stages.size(), 4u);
+    for (const Stage &stage : plan.stages)
+      EXPECT_EQ(stage.last - stage.first, stage.run == faster ? 4u : 2u);
+    EXPECT_EQ(plan.lowerBound, 0);
+  }
+}
+
 // A chain of weights 1 to 6 on two devices, one each: [1, 2, 3, 4] and [5, 6].
 TEST(StageSearch, cutsAChainInTwo) {
   WeightCosts costs({1, 2, 3, 4, 5, 6});
