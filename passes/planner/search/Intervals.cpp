@@ -10,7 +10,7 @@ namespace cleave::search {
 
 /// A piece in a setting.
 struct Intervals::Table {
-  explicit Table(std::unique_ptr<Piece> piece) : piece(std::move(piece)) {
+  Table(std::unique_ptr<Piece> piece, solver::SharedLayouts &layouts) : piece(std::move(piece)), layouts(layouts) {
     const solver::ChoiceProblem &problem = this->piece->problem;
     if (this->piece->entryVariable != none)
       kept.push_back(this->piece->entryVariable);
@@ -25,7 +25,7 @@ struct Intervals::Table {
   /// Whether tables for all weights have one plan.
   bool hasPlan() {
     if (!isPlanned)
-      plan = solver::EliminationPlan::make(piece->problem, kept, mostPlannedEntries);
+      plan = solver::EliminationPlan::make(piece->problem, kept, mostPlannedEntries, layouts);
     isPlanned = true;
     return plan.has_value();
   }
@@ -165,6 +165,7 @@ struct Intervals::Table {
   static constexpr uint64_t mostPlannedEntries = 1u << 20;
 
   std::unique_ptr<Piece> piece;
+  solver::SharedLayouts &layouts;
   std::optional<solver::EliminationPlan> plan;
   bool isPlanned = false;
   std::vector<unsigned> kept;
@@ -279,7 +280,7 @@ Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
     const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
     const auto &[grid, cost, options] = settings[setting];
     table = std::make_unique<Table>(
-        std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *grid, *cost, options, fixed));
+        std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *grid, *cost, options, fixed), layouts);
   }
   return *table;
 }

@@ -11,6 +11,7 @@
 #include "passes/planner/search/Keeping.h"
 #include "passes/planner/search/Piece.h"
 #include "passes/planner/solver/Elimination.h"
+#include "passes/planner/solver/SharedLayouts.h"
 
 #include <map>
 #include <memory>
@@ -140,6 +141,8 @@ private:
 
   const SearchGraph &graph;
   const FixedFactors fixed;
+  /// Of the pieces; few, so that they are never forgotten.
+  solver::SharedLayouts layouts;
   std::vector<BundleCosts> bundles;
   std::vector<double> laneMemory;
   std::vector<Setting> settings;

@@ -9,23 +9,8 @@
 namespace cleave::solver {
 
 BucketLanes::BucketLanes(std::shared_ptr<const BucketLayout> from) : layout(std::move(from)) {
-  const Reduction &reduction = layout->reduction;
-  if (reduction.isInfeasible)
+  if (layout->reduction.isInfeasible)
     return;
-  // Costs of choices come first in a layout, then the pairs, then the messages.
-  for (const BucketLayout::Source &source : layout->ownCosts)
-    firstPair = std::max(firstPair, source.offset + layout->numChoices(source.index));
-  for (const BucketLayout::Source &source : layout->pairCosts) {
-    const PairTable &table = reduction.pairs[source.index];
-    pairs.resize(source.offset - firstPair + table.seconds.size());
-    double *to = pairs.data() + source.offset - firstPair;
-    if (!source.isTransposed)
-      std::copy(table.seconds.begin(), table.seconds.end(), to);
-    else
-      for (unsigned column = 0; column != table.columns; ++column)
-        for (unsigned row = 0; row != table.rows; ++row)
-          *to++ = table.at(row, column);
-  }
   for (const Bucket &bucket : layout->buckets)
     for (unsigned index = bucket.firstMessage; index != bucket.lastMessage; ++index) {
       const BucketMessage &message = layout->messages[index];
@@ -44,9 +29,8 @@ BucketLanes::BucketLanes(std::shared_ptr<const BucketLayout> from) : layout(std:
       }
       for (unsigned term = message.firstTerm; term != message.lastTerm; ++term) {
         size_t offset = layout->terms[term].offset;
-        bool isShared = offset >= firstPair && offset < firstPair + pairs.size();
-        step.terms.push_back(
-            {isShared ? offset - firstPair : offset, isShared, layout->strides.data() + layout->terms[term].strides});
+        step.terms.push_back({isPair(offset) ? offset - layout->firstPair : offset, isPair(offset),
+                              layout->strides.data() + layout->terms[term].strides});
       }
       auto isRow = [&](const Step::Term &term) { return last != 0 && term.strides[last] != 0; };
       std::stable_sort(step.terms.begin(), step.terms.end(), [&](const Step::Term &left, const Step::Term &right) {
@@ -56,7 +40,7 @@ BucketLanes::BucketLanes(std::shared_ptr<const BucketLayout> from) : layout(std:
     }
 }
 
-void BucketLanes::compute(const Step &step, double *numbers) const {
+void BucketLanes::compute(const Step &step, const double *pairs, double *numbers) const {
   std::vector<size_t> at(step.sizes.size()), offsets;
   for (const Step::Term &term : step.terms)
     offsets.push_back(term.offset);
@@ -70,7 +54,7 @@ void BucketLanes::compute(const Step &step, double *numbers) const {
       for (size_t index = 0; index != step.terms.size(); ++index) {
         const Step::Term &term = step.terms[index];
         size_t offset = offsets[index] + choice * term.strides[0];
-        const double *from = term.isShared ? pairs.data() + offset : numbers + offset * numLanes;
+        const double *from = term.isShared ? pairs + offset : numbers + offset * numLanes;
         if (index < step.numRows)
           rows[index] = {from, term.isShared};
         else
@@ -101,7 +85,7 @@ void BucketLanes::compute(const Step &step, double *numbers) const {
   }
 }
 
-std::vector<double> BucketLanes::keptValues(const std::vector<std::vector<double>> &seconds,
+std::vector<double> BucketLanes::keptValues(const PairNumbers &pairs, const std::vector<std::vector<double>> &seconds,
                                             std::vector<double> &numbers) const {
   const Reduction &reduction = layout->reduction;
   size_t entries = 1;
@@ -114,7 +98,7 @@ std::vector<double> BucketLanes::keptValues(const std::vector<std::vector<double
   double sum[numLanes] = {};
   auto costOf = [&](unsigned variable, unsigned choice, unsigned lane) {
     return seconds[variable][size_t(reduction.alive[variable][choice]) * numLanes + lane] +
-           reduction.folded[variable][choice];
+           pairs.folded[variable][choice];
   };
   for (const BucketLayout::Source &source : layout->ownCosts)
     for (unsigned choice = 0; choice != layout->numChoices(source.index); ++choice)
@@ -125,11 +109,10 @@ std::vector<double> BucketLanes::keptValues(const std::vector<std::vector<double
       for (unsigned lane = 0; lane != numLanes; ++lane)
         sum[lane] += costOf(variable, 0, lane);
   for (const Step &step : steps)
-    compute(step, numbers.data());
+    compute(step, pairs.pairs.data(), numbers.data());
   auto add = [&](double *to, size_t offset) {
-    bool isShared = offset >= firstPair && offset < firstPair + pairs.size();
     for (unsigned lane = 0; lane != numLanes; ++lane)
-      to[lane] += isShared ? pairs[offset - firstPair] : numbers[offset * numLanes + lane];
+      to[lane] += isPair(offset) ? pairs.pairs[offset - layout->firstPair] : numbers[offset * numLanes + lane];
   };
   for (size_t root : layout->roots)
     add(sum, root);

@@ -18,7 +18,10 @@ public:
 
   /// BucketTree::keptValues of every lane. `seconds` has, by variable and choice as the problem counts them, a number
   /// for each lane; so have the values, by entry. `numbers` is memory to work in, of any contents.
-  std::vector<double> keptValues(const std::vector<std::vector<double>> &seconds, std::vector<double> &numbers) const;
+  std::vector<double> keptValues(const PairNumbers &pairs, const std::vector<std::vector<double>> &seconds,
+                                 std::vector<double> &numbers) const;
+
+  const std::shared_ptr<const BucketLayout> &getLayout() const { return layout; }
 
 private:
   /// A message, its terms with the fastest variable first and those with a number for each lane before shared ones.
@@ -34,12 +37,11 @@ private:
     std::vector<Term> terms;
     size_t numRows = 0;
   };
-  void compute(const Step &step, double *numbers) const;
+  void compute(const Step &step, const double *pairs, double *numbers) const;
+  bool isPair(size_t offset) const { return offset >= layout->firstPair && offset < layout->firstMessage; }
 
   std::shared_ptr<const BucketLayout> layout;
   std::vector<Step> steps;
-  std::vector<double> pairs; ///< Where the layout has them, from `firstPair` on.
-  size_t firstPair = 0;
 };
 
 } // namespace cleave::solver

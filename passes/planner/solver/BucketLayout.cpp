@@ -35,7 +35,9 @@ public:
     if (!findOrder())
       return false;
     placeOwnCosts();
+    layout.firstPair = layout.entries;
     placePairs();
+    layout.firstMessage = layout.entries;
     for (Bucket &bucket : layout.buckets)
       layOut(bucket);
     placeRests();

@@ -54,13 +54,16 @@ BucketTree::BucketTree(std::shared_ptr<const BucketLayout> layout, const Objecti
   setObjective(objective);
 }
 
-BucketTree::BucketTree(std::shared_ptr<const BucketLayout> layout, const std::vector<std::vector<double>> &seconds)
-    : layout(std::move(layout)), numbers(this->layout->entries) {
+BucketTree::BucketTree(std::shared_ptr<const BucketLayout> layout, std::shared_ptr<const PairNumbers> shared,
+                       const std::vector<std::vector<double>> &seconds)
+    : layout(std::move(layout)),
+      numbers(this->layout->entries - (this->layout->firstMessage - this->layout->firstPair)),
+      pairs(std::move(shared)) {
   const Reduction &reduction = this->layout->reduction;
   if (reduction.isInfeasible)
     return;
   auto costOf = [&](unsigned variable, unsigned choice) {
-    return seconds[variable][reduction.alive[variable][choice]] + reduction.folded[variable][choice];
+    return seconds[variable][reduction.alive[variable][choice]] + pairs->folded[variable][choice];
   };
   for (const BucketLayout::Source &source : this->layout->ownCosts)
     for (unsigned choice = 0; choice != this->layout->numChoices(source.index); ++choice)
@@ -68,7 +71,6 @@ BucketTree::BucketTree(std::shared_ptr<const BucketLayout> layout, const std::ve
   for (unsigned variable = 0; variable != reduction.alive.size(); ++variable)
     if (!reduction.isFree[variable])
       constant += costOf(variable, 0);
-  fillPairs();
   computeAll();
 }
 
@@ -130,20 +132,22 @@ void BucketTree::compute(const Bucket &bucket, const BucketMessage &message) {
     sizes.push_back(layout->numChoices(message.scope[i]));
   std::vector<std::vector<size_t>> strides;
   strides.reserve(terms.size());
+  std::vector<const double *> tables;
+  for (const BucketTerm *term : terms)
+    tables.push_back(numbersAt(term->offset));
   for (const BucketTerm *term : terms)
     strides.emplace_back(layout->strides.begin() + term->strides + 1,
                          layout->strides.begin() + term->strides + 1 + sizes.size());
 
   Odometer odometer(sizes, terms.size(), strides);
   std::vector<const double *> rows(numRows);
-  double *least = numbers.data() + message.offset;
+  double *least = numbers.data() + (numbersAt(message.offset) - numbers.data());
   do {
     std::fill(least, least + count, forbidden);
     for (size_t choice = 0; choice != numChoices; ++choice) {
       double base = 0;
       for (size_t term = 0; term != terms.size(); ++term) {
-        const double *at =
-            numbers.data() + terms[term]->offset + odometer.get()[term] + choice * strideOf(terms[term], 0);
+        const double *at = tables[term] + odometer.get()[term] + choice * strideOf(terms[term], 0);
         if (term < numRows)
           rows[term] = at;
         else
@@ -163,7 +167,7 @@ void BucketTree::compute(const Bucket &bucket, const BucketMessage &message) {
 double BucketTree::rootsSum() const {
   double sum = constant;
   for (size_t root : layout->roots)
-    sum += numbers[root];
+    sum += *numbersAt(root);
   return sum;
 }
 
@@ -181,7 +185,7 @@ std::vector<double> BucketTree::keptValues() const {
   std::vector<double> values(entries, rootsSum());
   for (const BucketLayout::Rest &rest : layout->rests)
     for (size_t entry = 0; entry != entries; ++entry)
-      values[entry] += numbers[layout->offsetOf(rest, entry)];
+      values[entry] += *numbersAt(layout->offsetOf(rest, entry));
   return values;
 }
 
@@ -189,7 +193,7 @@ void BucketTree::addTermsAt(const BucketMessage &message, const std::vector<unsi
                             double *sums) const {
   for (unsigned term = message.firstTerm; term != message.lastTerm; ++term) {
     const size_t *strides = layout->strides.data() + layout->terms[term].strides;
-    const double *at = numbers.data() + layout->terms[term].offset;
+    const double *at = numbersAt(layout->terms[term].offset);
     for (size_t i = 0; i != message.scope.size(); ++i)
       at += strides[i + 1] * choices[message.scope[i]];
     for (unsigned choice = 0; choice != numChoices; ++choice)
@@ -201,7 +205,7 @@ double BucketTree::sumAt(const BucketMessage &message, const std::vector<unsigne
   size_t offset = 0;
   for (unsigned variable : message.scope)
     offset = offset * layout->numChoices(variable) + choices[variable];
-  return numbers[message.offset + offset];
+  return numbersAt(message.offset)[offset];
 }
 
 void BucketTree::increasesAt(const Bucket &bucket, const std::vector<unsigned> &choices, double *increases) const {

@@ -66,6 +66,7 @@ struct BucketLayout {
     size_t offset = 0;
   };
   std::vector<Source> ownCosts, pairCosts;
+  size_t firstPair = 0, firstMessage = 0;
   size_t entries = 0;
   unsigned width = 0;
   bool isExact = true; ///< One message a variable.
@@ -101,13 +102,20 @@ std::shared_ptr<const BucketLayout> makeBucketLayout(const ChoiceProblem &proble
                                                      uint64_t mostEntries, TooLarge tooLarge,
                                                      Drop drop = Drop::Dominated);
 
+/// What a layout without regard to what choices cost (Drop::Forbidden) does not say of a problem: the numbers of its
+/// pairs, where the layout has them from `firstPair` on, and those that are folded into choices, as in Reduction.
+struct PairNumbers {
+  std::vector<double> pairs;
+  std::vector<std::vector<double>> folded;
+};
+
 /// The numbers.
 class BucketTree {
 public:
   BucketTree(std::shared_ptr<const BucketLayout> layout, const Objective &objective);
-  /// Minimises the pairs' seconds and these of choices, by variable as the problem counts them. Expects a layout
-  /// without regard to what choices cost (Drop::Forbidden).
-  BucketTree(std::shared_ptr<const BucketLayout> layout, const std::vector<std::vector<double>> &seconds);
+  /// Minimises the pairs' seconds and these of choices, by variable as the problem counts them.
+  BucketTree(std::shared_ptr<const BucketLayout> layout, std::shared_ptr<const PairNumbers> pairs,
+             const std::vector<std::vector<double>> &seconds);
 
   /// Computes everything anew for another objective.
   void setObjective(const Objective &objective);
@@ -135,6 +143,15 @@ public:
 private:
   void fillSources(bool withPairs);
   void fillPairs();
+  /// What a layout has at an offset.
+  const double *numbersAt(size_t offset) const {
+    if (!pairs)
+      return numbers.data() + offset;
+    size_t size = layout->firstMessage - layout->firstPair;
+    return offset < layout->firstPair      ? numbers.data() + offset
+           : offset < layout->firstMessage ? pairs->pairs.data() + (offset - layout->firstPair)
+                                           : numbers.data() + (offset - size);
+  }
   void computeAll();
   void compute(const Bucket &bucket, const BucketMessage &message);
   double sumAt(const BucketMessage &message, const std::vector<unsigned> &choices) const;
@@ -145,7 +162,9 @@ private:
   std::shared_ptr<const BucketLayout> layout;
   Objective objective;
   double constant = 0; ///< Of what is minimised.
+  /// By offset of the layout, but for the pairs where others have them, too.
   std::vector<double> numbers;
+  std::shared_ptr<const PairNumbers> pairs;
 };
 
 /// Choices as the problem counts them, from those that a reduction left.

@@ -3,7 +3,7 @@
 // Elimination as its users see it: choices counted as in the problem.
 
 #include "passes/planner/solver/Elimination.h"
-#include "passes/planner/solver/BucketLanes.h"
+#include "passes/planner/solver/SharedLayouts.h"
 
 #include <cmath>
 
@@ -30,23 +30,25 @@ std::optional<Elimination> Elimination::run(const ChoiceProblem &problem, const 
 }
 
 std::optional<EliminationPlan> EliminationPlan::make(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
-                                                     uint64_t mostEntries) {
+                                                     uint64_t mostEntries, SharedLayouts &layouts) {
+  std::optional<SharedLayouts::Match> found = layouts.find(problem, kept, mostEntries);
+  if (!found)
+    return std::nullopt;
   EliminationPlan plan;
-  plan.layout = makeBucketLayout(problem, kept, mostEntries, TooLarge::GiveUp, Drop::Forbidden);
-  return plan.layout ? std::optional(plan) : std::nullopt;
+  plan.lanes = std::move(found->lanes);
+  plan.numbers = std::move(found->numbers);
+  return plan;
 }
 
 Elimination EliminationPlan::run(const std::vector<std::vector<double>> &seconds) const {
-  BucketTree tree(layout, seconds);
+  BucketTree tree(lanes->getLayout(), numbers, seconds);
   std::vector<double> values = tree.keptValues();
   return Elimination(std::make_unique<Elimination::State>(Elimination::State{std::move(tree), std::move(values)}));
 }
 
 std::vector<double> EliminationPlan::valuesOf(const std::vector<std::vector<double>> &seconds,
-                                              std::vector<double> &memory) {
-  if (!lanes)
-    lanes = std::make_shared<const BucketLanes>(layout);
-  return lanes->keptValues(seconds, memory);
+                                              std::vector<double> &memory) const {
+  return lanes->keptValues(*numbers, seconds, memory);
 }
 
 void Elimination::setSecondsPerByte(double secondsPerByte) {

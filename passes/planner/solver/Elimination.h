@@ -23,26 +23,27 @@ struct EliminationOptions {
   uint64_t mostEntries = 1u << 26;
 };
 
-struct BucketLayout;
 class BucketLanes;
+struct PairNumbers;
+class SharedLayouts;
 class Elimination;
 
 /// An elimination whose order and tables are found once, for a problem whose choices have several costs.
 class EliminationPlan {
 public:
   /// Nothing where the tables would have more than `mostEntries` entries. What choices of the problem cost does not
-  /// matter, but for those that are forbidden.
+  /// matter, but for those that are forbidden. `layouts`: of other problems, all with the same `mostEntries`.
   static std::optional<EliminationPlan> make(const ChoiceProblem &problem, const std::vector<unsigned> &kept,
-                                             uint64_t mostEntries);
+                                             uint64_t mostEntries, SharedLayouts &layouts);
   /// Minimises the sum of the pairs' seconds and of these, by variable and choice.
   Elimination run(const std::vector<std::vector<double>> &seconds) const;
   /// Elimination::values of `numLanes` such sums at once: `seconds`, by variable and choice, and the values, by entry,
   /// have a number for each. `memory` is to work in, of any contents.
-  std::vector<double> valuesOf(const std::vector<std::vector<double>> &seconds, std::vector<double> &memory);
+  std::vector<double> valuesOf(const std::vector<std::vector<double>> &seconds, std::vector<double> &memory) const;
 
 private:
-  std::shared_ptr<const BucketLayout> layout;
-  std::shared_ptr<const BucketLanes> lanes; ///< None until it is asked for.
+  std::shared_ptr<const BucketLanes> lanes;
+  std::shared_ptr<const PairNumbers> numbers;
 };
 
 /// All variables but `kept` (at most three) eliminated: what the best choices of the others cost, for all choices of

@@ -13,6 +13,22 @@ namespace {
 
 using Indices = std::vector<unsigned>;
 
+bool rowsAreEqual(const PairTable &table) {
+  for (unsigned row = 1; row < table.rows; ++row)
+    for (unsigned column = 0; column != table.columns; ++column)
+      if (table.at(row, column) != table.at(0, column))
+        return false;
+  return true;
+}
+
+bool columnsAreEqual(const PairTable &table) {
+  for (unsigned row = 0; row != table.rows; ++row)
+    for (unsigned column = 1; column < table.columns; ++column)
+      if (table.at(row, column) != table.at(row, 0))
+        return false;
+  return true;
+}
+
 /// An edge as one of its ends sees it.
 struct Side {
   unsigned table = 0, other = 0;
@@ -209,51 +225,22 @@ private:
       Indices key = {classOf[first], classOf[second]};
       for (; end != all.size() && all[end].first == first && all[end].second == second; ++end)
         key.insert(key.end(), {all[end].table, all[end].isFlipped});
+      Reduction::PairSource source = {first, second, {}};
+      for (size_t entry = 2; entry != key.size(); entry += 2)
+        source.tables.emplace_back(key[entry], key[entry + 1] != 0);
       auto [it, isNew] = known.try_emplace(std::move(key), static_cast<unsigned>(result.pairs.size()));
-      if (isNew)
-        result.pairs.push_back(joined(it->first));
+      if (isNew) {
+        result.pairs.push_back(joinedPair(problem, result, source));
+        result.sources.push_back(std::move(source));
+      }
       result.edges.push_back({first, second, it->second});
     }
   }
 
-  /// The sum of the tables of a key: two classes, then tables and whether each is flipped.
-  PairTable joined(const Indices &key) const {
-    const Indices &rows = classes[key[0]].alive, &columns = classes[key[1]].alive;
-    PairTable sum{static_cast<unsigned>(rows.size()), static_cast<unsigned>(columns.size()), {}};
-    sum.seconds.resize(rows.size() * columns.size());
-    for (size_t entry = 2; entry != key.size(); entry += 2) {
-      const PairTable &table = problem.pairs[key[entry]];
-      double *to = sum.seconds.data();
-      for (unsigned row : rows)
-        for (unsigned column : columns)
-          *to++ += at(table, key[entry + 1] != 0, row, column);
-    }
-    return sum;
-  }
-
-  static bool rowsAreEqual(const PairTable &table) {
-    for (unsigned row = 1; row < table.rows; ++row)
-      for (unsigned column = 0; column != table.columns; ++column)
-        if (table.at(row, column) != table.at(0, column))
-          return false;
-    return true;
-  }
-
-  static bool columnsAreEqual(const PairTable &table) {
-    for (unsigned row = 0; row != table.rows; ++row)
-      for (unsigned column = 1; column < table.columns; ++column)
-        if (table.at(row, column) != table.at(row, 0))
-          return false;
-    return true;
-  }
-
   /// Edges whose cost depends on one side become that side's own cost; variables with one choice become constant.
   void foldCosts(Reduction &result) {
-    enum class Fold { None, Second, First };
-    std::vector<Fold> folds;
-    folds.reserve(result.pairs.size());
-    for (const PairTable &table : result.pairs)
-      folds.push_back(rowsAreEqual(table) ? Fold::Second : columnsAreEqual(table) ? Fold::First : Fold::None);
+    for (size_t pair = 0; pair != result.pairs.size(); ++pair)
+      result.sources[pair].fold = foldOf(result.pairs[pair]);
     std::vector<Edge> left;
     // What a variable's costs are made of: its class and the tables folded into it.
     std::vector<Indices> key(classOf.size());
@@ -264,18 +251,18 @@ private:
           key[variable].push_back(side.table);
     }
     for (const Edge &edge : result.edges) {
-      const PairTable &table = result.pairs[edge.table];
-      if (folds[edge.table] == Fold::None) {
+      Fold fold = result.sources[edge.table].fold;
+      if (fold == Fold::None) {
         left.push_back(edge);
         continue;
       }
-      bool toSecond = folds[edge.table] == Fold::Second;
-      unsigned target = toSecond ? edge.second : edge.first;
-      for (unsigned i = 0; i != result.costs[target].size(); ++i) {
-        double seconds = toSecond ? table.at(0, i) : table.at(i, 0);
-        result.costs[target][i].seconds += seconds;
-        result.folded[target][i] += seconds;
-      }
+      unsigned target = fold == Fold::Second ? edge.second : edge.first;
+      std::vector<double> seconds(result.costs[target].size(), 0.0);
+      addFolded(result.pairs[edge.table], fold, seconds);
+      for (unsigned i = 0; i != seconds.size(); ++i)
+        result.costs[target][i].seconds += seconds[i];
+      addFolded(result.pairs[edge.table], fold, result.folded[target]);
+      result.foldings.emplace_back(target, edge.table);
       key[target].insert(key[target].end(), {~0u, edge.table});
     }
     result.edges = std::move(left);
@@ -302,6 +289,29 @@ private:
 };
 
 } // namespace
+
+PairTable joinedPair(const ChoiceProblem &problem, const Reduction &reduction, const Reduction::PairSource &source) {
+  const Indices &rows = reduction.alive[source.first], &columns = reduction.alive[source.second];
+  PairTable sum{static_cast<unsigned>(rows.size()), static_cast<unsigned>(columns.size()), {}};
+  sum.seconds.resize(rows.size() * columns.size());
+  for (auto [index, isFlipped] : source.tables) {
+    const PairTable &table = problem.pairs[index];
+    double *to = sum.seconds.data();
+    for (unsigned row : rows)
+      for (unsigned column : columns)
+        *to++ += at(table, isFlipped, row, column);
+  }
+  return sum;
+}
+
+Fold foldOf(const PairTable &table) {
+  return rowsAreEqual(table) ? Fold::Second : columnsAreEqual(table) ? Fold::First : Fold::None;
+}
+
+void addFolded(const PairTable &table, Fold fold, std::vector<double> &costs) {
+  for (unsigned i = 0; i != costs.size(); ++i)
+    costs[i] += fold == Fold::Second ? table.at(0, i) : table.at(i, 0);
+}
 
 Reduction reduce(const ChoiceProblem &problem, const std::vector<unsigned> &kept, Drop drop) {
   return Reducer(problem, kept, drop).run();

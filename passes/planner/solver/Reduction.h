@@ -8,6 +8,8 @@
 
 #include "passes/planner/solver/ChoiceProblem.h"
 
+#include <utility>
+
 namespace cleave::solver {
 
 /// Which choices are dropped.
@@ -15,6 +17,9 @@ enum class Drop {
   Dominated, ///< What cannot be chosen, or is never better than another choice.
   Forbidden  ///< What cannot be chosen: right whatever the choices themselves cost.
 };
+
+/// Where an edge's costs go that depend on one side alone: to that side's variable.
+enum class Fold { None, Second, First };
 
 /// What is left. Choices of a variable are counted anew: choice `i` of `v` is the problem's `alive[v][i]`.
 struct Reduction {
@@ -29,6 +34,16 @@ struct Reduction {
   /// most one for a pair.
   std::vector<PairTable> pairs;
   std::vector<Edge> edges;
+  /// By pair: variables whose choices are its rows and columns, and the tables of the problem whose sum it is, flipped
+  /// or not.
+  struct PairSource {
+    unsigned first = 0, second = 0;
+    std::vector<std::pair<unsigned, bool>> tables;
+    Fold fold = Fold::None;
+  };
+  std::vector<PairSource> sources;
+  /// Variables with the pairs that were folded into their costs, in the order in which they add up.
+  std::vector<std::pair<unsigned, unsigned>> foldings;
   /// What variables with a single choice left cost, and the pairs of them.
   Choice constant;
   /// All choices of a variable are forbidden.
@@ -37,6 +52,16 @@ struct Reduction {
   /// Whether the variable takes part: it is kept or has several choices left.
   std::vector<bool> isFree;
 };
+
+/// The joined table of a source, of the reduced problem or another one with the same variables, edges and forbidden
+/// choices.
+PairTable joinedPair(const ChoiceProblem &problem, const Reduction &reduction, const Reduction::PairSource &source);
+
+/// Which side alone a table depends on.
+Fold foldOf(const PairTable &table);
+
+/// Adds a folded pair to what a variable's choices cost.
+void addFolded(const PairTable &table, Fold fold, std::vector<double> &costs);
 
 /// A choice is dropped when another one of its variable costs no more in seconds, bytes and every pair; of equal ones
 /// the first stays. All choices of `kept` variables stay.

@@ -5,6 +5,7 @@
 #include "GeneratedProblem.h"
 
 #include "passes/planner/solver/Elimination.h"
+#include "passes/planner/solver/SharedLayouts.h"
 #include "passes/planner/solver/Solve.h"
 
 #include <gtest/gtest.h>
@@ -119,9 +120,10 @@ std::vector<unsigned> keptOf(const ChoiceProblem &problem, unsigned seed) {
 // Several costs of choices at once: in each lane the least values are those of an elimination with these costs alone.
 TEST(EliminationPlan, ServesSeveralCostsAtOnce) {
   std::vector<double> memory;
+  SharedLayouts layouts;
   for (unsigned seed = 0; seed != 200; ++seed) {
     ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
-    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, keptOf(problem, seed), 1u << 20);
+    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, keptOf(problem, seed), 1u << 20, layouts);
     ASSERT_TRUE(plan);
     Random random(seed);
     std::vector<std::vector<double>> together(problem.variables.size());
@@ -147,10 +149,11 @@ TEST(EliminationPlan, ServesSeveralCostsAtOnce) {
 // One plan for several costs of choices: each time the least values, and choices that attain them, are those of an
 // elimination of the problem with just these costs.
 TEST(EliminationPlan, ServesAnyCosts) {
+  SharedLayouts layouts;
   for (unsigned seed = 0; seed != 200; ++seed) {
     ChoiceProblem problem = generateProblem(seed, shapeOf(seed));
     std::vector<unsigned> kept = keptOf(problem, seed);
-    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, kept, 1u << 20);
+    std::optional<EliminationPlan> plan = EliminationPlan::make(problem, kept, 1u << 20, layouts);
     ASSERT_TRUE(plan);
     Random random(seed);
     for (unsigned round = 0; round != 3; ++round) {
@@ -175,6 +178,51 @@ TEST(EliminationPlan, ServesAnyCosts) {
       }
     }
   }
+}
+
+/// The problem with other seconds; `isFlat`: pairs take what their first choice says, whatever the second one is.
+ChoiceProblem withOtherNumbers(ChoiceProblem problem, unsigned seed, bool isFlat) {
+  Random random(seed);
+  for (std::vector<Choice> &domain : problem.domains)
+    for (Choice &choice : domain)
+      choice.seconds += random.below(20);
+  for (PairTable &table : problem.pairs)
+    for (unsigned row = 0; row != table.rows; ++row) {
+      double ofRow = random.below(20);
+      for (unsigned column = 0; column != table.columns; ++column)
+        if (double &seconds = table.seconds[size_t(row) * table.columns + column]; seconds != forbidden)
+          seconds = isFlat ? ofRow : seconds + random.below(20);
+    }
+  return problem;
+}
+
+// A layout of one problem serves others of its form, but for those in which other edges depend on one side alone.
+TEST(EliminationPlan, SharesLayoutsOfProblemsOfOneForm) {
+  unsigned shared = 0;
+  for (unsigned seed = 0; seed != 200; ++seed) {
+    ChoiceProblem first = generateProblem(seed, shapeOf(seed));
+    std::vector<unsigned> kept = keptOf(first, seed);
+    SharedLayouts layouts;
+    std::optional<SharedLayouts::Match> known = layouts.find(first, kept, 1u << 20);
+    ASSERT_TRUE(known);
+    for (bool isFlat : {false, true, false}) {
+      ChoiceProblem other = withOtherNumbers(first, seed, isFlat);
+      shared += layouts.find(other, kept, 1u << 20)->lanes == known->lanes;
+      std::vector<std::vector<double>> seconds;
+      for (unsigned variable = 0; variable != other.variables.size(); ++variable) {
+        seconds.emplace_back();
+        for (const Choice &choice : other.domainOf(variable))
+          seconds.back().push_back(choice.seconds);
+      }
+      Elimination found = EliminationPlan::make(other, kept, 1u << 20, layouts)->run(seconds);
+      ASSERT_EQ(found.values(), Elimination::run(other, kept)->values()) << "seed " << seed;
+      if (std::vector<unsigned> choices = found.choicesAt(std::vector<unsigned>(kept.size(), 0)); !choices.empty()) {
+        ASSERT_EQ(evaluate(other, choices).seconds, found.values().front()) << "seed " << seed;
+      }
+    }
+  }
+  EXPECT_GT(shared, 300u);
+  EXPECT_LT(shared, 600u);
 }
 
 // Variables that are kept, up to three, adjacent or not: every entry is the least with them chosen so.
