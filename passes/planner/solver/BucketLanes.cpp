@@ -96,33 +96,43 @@ std::vector<double> BucketLanes::keptValues(const PairNumbers &pairs, const std:
   if (numbers.size() < layout->entries * numLanes)
     numbers.resize(layout->entries * numLanes);
   double sum[numLanes] = {};
-  auto costOf = [&](unsigned variable, unsigned choice, unsigned lane) {
-    return seconds[variable][size_t(reduction.alive[variable][choice]) * numLanes + lane] +
-           pairs.folded[variable][choice];
+  auto forEachCost = [&](unsigned variable, unsigned choice, auto take) {
+    const double *own = seconds[variable].data() + size_t(reduction.alive[variable][choice]) * numLanes;
+    double folded = pairs.folded[variable][choice];
+    for (unsigned lane = 0; lane != numLanes; ++lane)
+      take(lane, own[lane] + folded);
   };
   for (const BucketLayout::Source &source : layout->ownCosts)
     for (unsigned choice = 0; choice != layout->numChoices(source.index); ++choice)
-      for (unsigned lane = 0; lane != numLanes; ++lane)
-        numbers[(source.offset + choice) * numLanes + lane] = costOf(source.index, choice, lane);
+      forEachCost(
+          source.index, choice,
+          [to = numbers.data() + (source.offset + choice) * numLanes](unsigned lane, double cost) { to[lane] = cost; });
   for (unsigned variable = 0; variable != reduction.alive.size(); ++variable)
     if (!reduction.isFree[variable])
-      for (unsigned lane = 0; lane != numLanes; ++lane)
-        sum[lane] += costOf(variable, 0, lane);
+      forEachCost(variable, 0, [&](unsigned lane, double cost) { sum[lane] += cost; });
   for (const Step &step : steps)
     compute(step, pairs.pairs.data(), numbers.data());
-  auto add = [&](double *to, size_t offset) {
+  // Adds a table's number for each lane, or the same one for all of them.
+  auto add = [&](double *to, size_t table, size_t place) {
+    if (isPair(table)) {
+      double shared = pairs.pairs[table - layout->firstPair + place];
+      for (unsigned lane = 0; lane != numLanes; ++lane)
+        to[lane] += shared;
+      return;
+    }
+    const double *from = numbers.data() + (table + place) * numLanes;
     for (unsigned lane = 0; lane != numLanes; ++lane)
-      to[lane] += isPair(offset) ? pairs.pairs[offset - layout->firstPair] : numbers[offset * numLanes + lane];
+      to[lane] += from[lane];
   };
   for (size_t root : layout->roots)
-    add(sum, root);
+    add(sum, root, 0);
   std::vector<double> values;
   values.reserve(entries * numLanes);
   for (size_t entry = 0; entry != entries; ++entry)
     values.insert(values.end(), sum, sum + numLanes);
   for (const BucketLayout::Rest &rest : layout->rests)
-    for (size_t entry = 0; entry != entries; ++entry)
-      add(values.data() + entry * numLanes, layout->offsetOf(rest, entry));
+    forEachPlace(layout->keptSizes(), rest.strides.data(),
+                 [&](size_t entry, size_t place) { add(values.data() + entry * numLanes, rest.offset, place); });
   return values;
 }
 

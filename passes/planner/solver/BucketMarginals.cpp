@@ -11,25 +11,6 @@
 namespace cleave::solver {
 namespace {
 
-/// Calls `visit` with the place in a table of every combination of digits, the last one varying fastest.
-template <typename Visit> void forEachPlace(const std::vector<size_t> &sizes, const size_t *strides, Visit visit) {
-  std::vector<size_t> at(sizes.size());
-  size_t place = 0;
-  for (size_t entry = 0;; ++entry) {
-    visit(entry, place);
-    size_t digit = sizes.size();
-    for (; digit != 0; --digit) {
-      place += strides[digit - 1];
-      if (++at[digit - 1] != sizes[digit - 1])
-        break;
-      place -= strides[digit - 1] * sizes[digit - 1];
-      at[digit - 1] = 0;
-    }
-    if (digit == 0)
-      return;
-  }
-}
-
 /// Buckets from the last to the first: each adds what the rest of the problem costs outside of it to its own terms, and
 /// hands that on to those whose messages it has taken.
 class BackwardPass {

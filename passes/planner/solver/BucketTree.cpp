@@ -184,8 +184,8 @@ std::vector<double> BucketTree::keptValues() const {
     return std::vector<double>(entries, forbidden);
   std::vector<double> values(entries, rootsSum());
   for (const BucketLayout::Rest &rest : layout->rests)
-    for (size_t entry = 0; entry != entries; ++entry)
-      values[entry] += *numbersAt(layout->offsetOf(rest, entry));
+    forEachPlace(layout->keptSizes(), rest.strides.data(),
+                 [&, table = numbersAt(rest.offset)](size_t entry, size_t place) { values[entry] += table[place]; });
   return values;
 }
 

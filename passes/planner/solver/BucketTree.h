@@ -52,6 +52,25 @@ struct Bucket {
   unsigned firstMessage = 0, lastMessage = 0;
 };
 
+/// Calls `visit` with the place in a table of every combination of digits, the last one varying fastest.
+template <typename Visit> void forEachPlace(const std::vector<size_t> &sizes, const size_t *strides, Visit visit) {
+  std::vector<size_t> at(sizes.size());
+  size_t place = 0;
+  for (size_t entry = 0;; ++entry) {
+    visit(entry, place);
+    size_t digit = sizes.size();
+    for (; digit != 0; --digit) {
+      place += strides[digit - 1];
+      if (++at[digit - 1] != sizes[digit - 1])
+        break;
+      place -= strides[digit - 1] * sizes[digit - 1];
+      at[digit - 1] = 0;
+    }
+    if (digit == 0)
+      return;
+  }
+}
+
 struct BucketLayout {
   Reduction reduction;
   std::vector<unsigned> kept;
@@ -80,15 +99,12 @@ struct BucketLayout {
   std::vector<Rest> rests;
 
   unsigned numChoices(unsigned variable) const { return static_cast<unsigned>(reduction.alive[variable].size()); }
-  /// Where a table over kept variables has its number for an entry of their choices, of which the last varies fastest.
-  size_t offsetOf(const Rest &rest, size_t entry) const {
-    size_t offset = rest.offset;
-    for (size_t i = kept.size(); i-- != 0;) {
-      size_t size = numChoices(kept[i]);
-      offset += entry % size * rest.strides[i];
-      entry /= size;
-    }
-    return offset;
+  /// Of the kept variables.
+  std::vector<size_t> keptSizes() const {
+    std::vector<size_t> sizes;
+    for (unsigned variable : kept)
+      sizes.push_back(numChoices(variable));
+    return sizes;
   }
 };
 
