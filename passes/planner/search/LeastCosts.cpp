@@ -93,8 +93,11 @@ double LeastCosts::leastOf(unsigned first, unsigned last, unsigned setting, unsi
   return searcher.intervals.leastOf(first, last, bundle)[lane % solver::numLanes];
 }
 
-llvm::SmallVector<unsigned> LeastCosts::settingsOf(unsigned kind, unsigned devices) {
-  llvm::SmallVector<unsigned> settings;
+const std::vector<unsigned> &LeastCosts::settingsOf(unsigned kind, unsigned devices) {
+  auto [entry, isNew] = knownSettings.try_emplace({kind, devices});
+  std::vector<unsigned> &settings = entry->second;
+  if (!isNew)
+    return settings;
   const std::vector<Shape> &shapes = searcher.shapesOf(kind, devices);
   for (unsigned shape = 0; shape != shapes.size(); ++shape)
     if (searcher.bounds(kind, devices, shapes[shape], microbatches))
@@ -107,7 +110,7 @@ const LeastCosts::SumsOfLayers &LeastCosts::secondsBefore(unsigned kind, unsigne
   SumsOfLayers &sums = entry->second;
   if (!isNew)
     return sums;
-  llvm::SmallVector<unsigned> settings = settingsOf(kind, devices);
+  const std::vector<unsigned> &settings = settingsOf(kind, devices);
   std::map<uint64_t, double> leastOf;
   sums.push_back(0);
   for (unsigned layer = 0; layer != searcher.intervals.numLayers(); ++layer) {

@@ -50,7 +50,7 @@ private:
   using SumsOfLayers = std::vector<double>;
   const SumsOfLayers &secondsBefore(unsigned kind, unsigned devices);
   bool leavesTooMuch(unsigned first, unsigned last, unsigned kind, unsigned devices);
-  llvm::SmallVector<unsigned> settingsOf(unsigned kind, unsigned devices);
+  const std::vector<unsigned> &settingsOf(unsigned kind, unsigned devices);
   unsigned bundleOf(unsigned setting, unsigned index);
   const Ranges &rangesOf(unsigned first, unsigned last, unsigned kind, unsigned devices);
   void addWhole(unsigned setting, unsigned kind, Ranges &ranges);
@@ -69,6 +69,8 @@ private:
   unsigned numPrices = 0;
   std::vector<Intervals::Bundle> bundles;
   std::map<unsigned, std::vector<unsigned>> bundlesOf; ///< By setting: their numbers.
+  /// By kind and number of devices: the settings that a stage may be in.
+  std::map<std::pair<unsigned, unsigned>, std::vector<unsigned>> knownSettings;
   /// By kind and number of devices: seconds of a microbatch; and of a step on all of the machine.
   std::map<std::pair<unsigned, unsigned>, SumsOfLayers> layerSeconds;
   SumsOfLayers machineSeconds;
