@@ -215,8 +215,10 @@ unsigned Intervals::objectiveOf(unsigned setting, const Weights &weights) {
 void Intervals::forget() {
   for (auto &ofSetting : tables)
     ofSetting.clear();
+  // An empty map's clearing takes as long as its buckets are many.
   for (Node &node : nodes)
-    node.products.clear();
+    if (!node.products.empty())
+      node.products.clear();
   bundles.clear();
 }
 
