@@ -165,7 +165,8 @@ private:
         double least = infinity;
         for (const StageOption &option : costs.options(unitAt(middle), unitAt(middle + 1), devices.kind, size))
           least = std::min(least, option.seconds());
-        stages[run].speed = 1 / least;
+        // What takes no time tells nothing.
+        stages[run].speed = least > 0 ? 1 / least : 1;
       }
       stages[run].count = stages[run].speed > 0 ? devices.count / size : 0;
       all += stages[run].count;

@@ -160,16 +160,18 @@ TEST(StageSearch, putsHeavyEndsOnTwoPairsOfDevices) {
 /// What layers take on a device of kind 0, and twice as long on one of kind 1.
 class CostsOfTwoKinds : public StageCosts {
 public:
+  explicit CostsOfTwoKinds(double layer = 1) : layer(layer) {}
   const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned /*devices*/) override {
     std::vector<StageOption> &found = known[{last - first, kind}];
     if (found.empty())
-      found.emplace_back().forward = (last - first) * (kind + 1.0);
+      found.emplace_back().forward = layer * (last - first) * (kind + 1.0);
     return found;
   }
   uint64_t classOf(unsigned first, unsigned last) override { return last - first; }
   double transferSeconds(unsigned, unsigned) override { return 0; }
 
 private:
+  const double layer;
   std::map<std::pair<unsigned, unsigned>, std::vector<StageOption>> known;
 };
 
@@ -191,6 +193,24 @@ TEST(StageSearch, givesFasterDevicesMoreEqualLayers) {
     for (const Stage &stage : plan.stages)
       EXPECT_EQ(stage.last - stage.first, stage.run == faster ? 4u : 2u);
     EXPECT_EQ(plan.lowerBound, 0);
+  }
+}
+
+// Layers without a cost say nothing about devices.
+TEST(StageSearch, takesLayersWithoutCostOnTwoKinds) {
+  CostsOfTwoKinds costs(0);
+  StageProblem problem;
+  problem.numLayers = 12;
+  problem.anyOrder = false;
+  for (unsigned kind : {0u, 1u})
+    problem.runs.push_back({2, kind, std::numeric_limits<double>::infinity(), {1}});
+  problem.microbatches = 8;
+  for (bool equalLayersOnly : {true, false}) {
+    SearchOptions options;
+    options.equalLayersOnly = equalLayersOnly;
+    StagePlan plan = searchStages(problem, costs, options);
+    expectValid(problem, costs, plan);
+    EXPECT_EQ(plan.seconds, 0);
   }
 }
 
