@@ -90,7 +90,7 @@ def Plan_CommonLoopsAttr : Plan_Attr<"CommonLoops", "common_loops"> {
     elements along each side. `blocks` are the iterations of one more loop, around the first `operations_in_blocks` alone.
 
     Where the only loop that operations share is the innermost of each, it stays there: threads divide the `divided`
-    iterations of it, and where there is a `chunk`, all operations run over so many of them before they go on.
+    iterations of it, and where there is a `chunk`, all operations run over that many of them before the next chunk.
 
     ```mlir
     #plan.common_loops<sizes = [64, 4]>

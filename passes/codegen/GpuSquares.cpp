@@ -11,7 +11,7 @@ using namespace mlir;
 
 namespace cleave {
 
-/// A thread's elements in a square of squareSize by squareSize: so many, so far apart.
+/// A thread's elements in a square of squareSize by squareSize: how many, and how far apart.
 static constexpr int64_t squareRounds = 4, squareStep = squareSize / squareRounds;
 
 void LaunchEmitter::emitSquares() {

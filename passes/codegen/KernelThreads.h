@@ -9,8 +9,8 @@
 
 namespace cleave {
 
-/// Calls `work` once for each number below `count`, by so many threads, in any order. A context without threads has no
-/// locks: then this thread does all.
+/// Calls `work` once for each number below `count`, on up to `threads` threads, in any order. A context without threads
+/// has no locks: then this thread does all.
 void forEachInThreads(mlir::MLIRContext &context, unsigned threads, size_t count,
                       llvm::function_ref<void(size_t)> work);
 
