@@ -123,9 +123,13 @@ class Ranks:
             output, errors = self.process.communicate(timeout=seconds)
             return Result(self.process.returncode, output, errors)
         except subprocess.TimeoutExpired:
-            self.process.terminate()  # mpirun ends its processes
+            self.process.terminate()  # mpirun ends its processes, and with them what they write
+        try:
             output, errors = self.process.communicate(timeout=30)
-            return Result(None, output, f"{errors}no end within {seconds} s")
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            output, errors = "", ""
+        return Result(None, output, f"{errors}no end within {seconds} s")
 
 
 def steps_of(folder):

@@ -7,9 +7,9 @@
 #include "runtime/watch/Logbook.h"
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <netinet/in.h>
