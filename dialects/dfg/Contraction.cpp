@@ -79,12 +79,13 @@ LogicalResult DotGeneralOp::inferReturnTypes(MLIRContext *, std::optional<Locati
   return success();
 }
 
-/// What a dense layer calls its factors: rows are samples, the outermost first; columns and depth are channels.
+/// What a dense layer calls its factors: rows are samples, the outermost first, or batch dimensions where there are
+/// any, as samples and heads are of attention; columns and depth are channels.
 static void nameAsLayer(SplitRule &rule) {
   static constexpr std::pair<StringLiteral, StringLiteral> words[] = {
-      {"m", "batch"}, {"m0", "batch"}, {"n", "out_channel"}, {"k", "in_channel"}};
+      {"batch0", "batch"}, {"m", "batch"}, {"m0", "batch"}, {"n", "out_channel"}, {"k", "in_channel"}};
   for (auto [name, alias] : words)
-    if (auto factor = rule.find(name); factor && !rule.find(alias))
+    if (auto factor = rule.find(name); factor && !rule.findWord(alias))
       rule.factors[*factor].alias = alias.str();
 }
 
