@@ -10,7 +10,7 @@
 namespace cleave::runtime::serve {
 
 /// As many measurements as an average remembers.
-static constexpr double memory = 16;
+static constexpr double memory = 32;
 /// What all sizes say together counts for each as so many measurements.
 static constexpr double priorWeight = 0.1;
 /// A size that was slow of late, as when the machine was busy with something else, would never run again, and stay slow
