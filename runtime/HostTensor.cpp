@@ -6,6 +6,7 @@
 
 #include "runtime/Plan.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -36,16 +37,27 @@ Expected<HostTensor> HostTensor::allocate(TensorType type) {
   return tensor;
 }
 
-Expected<HostTensor> HostTensor::view(TensorType type, std::span<std::byte> bytes) {
+Expected<HostTensor> HostTensor::view(TensorType type, std::span<std::byte> bytes, std::shared_ptr<void> owner) {
   auto needed = denseBytes(type);
   if (!needed)
     return needed.error();
   if (*needed != bytes.size())
     return makeError(Status::Failure, "host tensor ", type.text(), " expects ", *needed, " bytes, got ", bytes.size());
   HostTensor tensor;
+  tensor.owner = std::move(owner);
   tensor.storage = bytes;
   tensor.tensorType = std::move(type);
   return tensor;
+}
+
+Expected<HostTensor> HostTensor::part(TensorType type, uint64_t begin) const {
+  auto bytes = denseBytes(type);
+  if (!bytes)
+    return bytes.error();
+  if (begin > storage.size() || *bytes > storage.size() - begin)
+    return makeError(Status::Failure, "a part ", type.text(), " at byte ", begin, " of host tensor ", tensorType.text(),
+                     " expects ", *bytes, " bytes, got ", storage.size() - std::min<uint64_t>(begin, storage.size()));
+  return view(std::move(type), storage.subspan(begin, *bytes), owner);
 }
 
 Expected<std::vector<HostTensor>> allocateTensors(std::span<const Port> ports) {

@@ -15,8 +15,8 @@ namespace cleave::runtime {
 
 struct Port;
 
-/// A dense tensor's type and bytes. The bytes belong to the tensor (allocate) or to someone else who keeps them alive
-/// (view). Copies share the bytes.
+/// A dense tensor's type and bytes. The bytes belong to the tensor (allocate), to something that it keeps (view with an
+/// owner, part), or to someone else who keeps them alive (view). Copies share the bytes.
 class HostTensor {
 public:
   /// No tensor: no bytes, and a type that means nothing.
@@ -24,8 +24,12 @@ public:
   /// Zeros of `type`, aligned to 64 bytes. Fails when the type is not valid, has a layout, or memory is short. The
   /// caller has checked a size that a file names against the bytes that the file holds.
   static Expected<HostTensor> allocate(TensorType type);
-  /// A tensor over someone else's bytes, which must be exactly as many as `type` needs.
-  static Expected<HostTensor> view(TensorType type, std::span<std::byte> bytes);
+  /// A tensor over someone else's bytes, which must be exactly as many as `type` needs, at any address. The tensor and
+  /// its copies keep `owner`; null: the caller sees to it that the bytes stay.
+  static Expected<HostTensor> view(TensorType type, std::span<std::byte> bytes, std::shared_ptr<void> owner = nullptr);
+  /// A tensor over those of these bytes that begin at byte `begin`, as many as `type` needs. Fails as `view` does, and
+  /// where there are not so many.
+  Expected<HostTensor> part(TensorType type, uint64_t begin) const;
 
   const TensorType &type() const { return tensorType; }
   std::span<std::byte> bytes() const { return storage; }

@@ -16,28 +16,48 @@ struct JobSlice {
   uint64_t first = 0, count = 0;
 };
 
-/// One for each batch in flight; each size gets its tensors when it is first used.
+/// Memory for one batch at a time, of whichever size: all sizes begin at the same place, so that samples can be copied
+/// there before the size is known.
 class BatchBuffers {
 public:
-  explicit BatchBuffers(const BatchedPlan &plan) : plan(plan), sets(plan.getEntries().size()) {}
+  explicit BatchBuffers(const BatchedPlan &plan) : plan(plan) {}
 
   /// The tensors of a size. Status::Infeasible when memory is short.
   Error use(size_t size);
-  const std::vector<HostTensor> &getInputs() const { return sets[current].inputs; }
-  const std::vector<HostTensor> &getOutputs() const { return sets[current].outputs; }
+  const std::vector<HostTensor> &getInputs() const { return inputs; }
+  const std::vector<HostTensor> &getOutputs() const { return outputs; }
 
-  /// Copies the slices' samples into the inputs, one after the other, and fills the rest with zeros.
+  /// Whether all of these samples lie where they belong in a batch of them.
+  bool isGathered(const std::vector<JobSlice> &slices) const;
+  /// Copies samples, of jobs with ids, of which a batch may come to consist, to where they belong then. Between batches
+  /// only, of which there was one.
+  void gatherAhead(const std::vector<JobSlice> &slices);
+  /// Brings the slices' samples together as the inputs of the size in use, one after the other, and fills the rest with
+  /// zeros. Where one slice is the whole batch, its job's tensors are the inputs and outputs.
   void gather(const std::vector<JobSlice> &slices);
-  /// Copies results back in the same order.
+  /// Hands results out in the same order.
   void scatter(const std::vector<JobSlice> &slices) const;
+  /// The batch is over: nothing of its jobs is kept.
+  void release();
 
 private:
-  struct Set {
-    std::vector<HostTensor> inputs, outputs;
+  /// Whose samples lie where, one after the other from the first place on.
+  struct Placed {
+    RequestId id;
+    uint64_t first, count;
+    bool operator==(const Placed &) const = default;
   };
+  Error allocate();
+  bool isPlaced(size_t index, const JobSlice &slice) const;
+  void copySamples(const JobSlice &slice, uint64_t place);
+  bool borrow(const JobSlice &slice);
+
   const BatchedPlan &plan;
-  std::vector<Set> sets;
+  std::vector<HostTensor> wholeInputs, wholeOutputs; ///< of the largest size; empty until they are needed
+  std::vector<HostTensor> inputs, outputs;           ///< of the size in use
+  std::vector<Placed> placed;
   size_t current = 0;
+  bool isBorrowed = false; ///< inputs and outputs are a job's
 };
 
 } // namespace cleave::runtime::serve

@@ -248,6 +248,18 @@ Action Dispatcher::next(Time now) {
   return action;
 }
 
+std::optional<Dispatcher::Upcoming> Dispatcher::upcoming(Time now) const {
+  std::optional<size_t> first;
+  for (size_t i = 0; i != instances.size(); ++i)
+    if (!instances[i].isLost && !instances[i].isFree() &&
+        (!first || instances[i].freeAt(now) < instances[*first].freeAt(now)))
+      first = i;
+  if (!first || queue.empty())
+    return std::nullopt;
+  const BatchTable &table = instances[*first].table;
+  return Upcoming{*first, queue.peek(table.samples(table.fastest()))};
+}
+
 void Dispatcher::finish(uint64_t number, double seconds) {
   for (DispatchedInstance &instance : instances)
     if (instance.finish(number, seconds))

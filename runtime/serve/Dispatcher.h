@@ -83,6 +83,13 @@ public:
   bool cancel(RequestId id) { return queue.remove(id); }
   /// What to do at this time. Ask again until there is no batch.
   Action next(Time now);
+  /// What the next batch begins with, as far as can be said now: the first samples that wait, as many as the fastest
+  /// size has, and the busy instance that is free first. Nothing where nothing waits, or no instance is busy.
+  struct Upcoming {
+    size_t instance = 0;
+    std::vector<Slice> slices;
+  };
+  std::optional<Upcoming> upcoming(Time now) const;
   /// The batch of that number is over; `seconds` is what it took. Without a measurement (it failed): 0.
   void finish(uint64_t number, double seconds);
 

@@ -74,16 +74,21 @@ Expected<TensorType> RequestBuilder::typeOf(size_t input, const std::vector<int6
   return type;
 }
 
-Expected<HostTensor> RequestBuilder::fromBytes(const TensorType &type, std::string_view bytes) const {
+Expected<HostTensor> RequestBuilder::fromBytes(const TensorType &type, std::string_view bytes,
+                                               std::shared_ptr<void> owner) const {
   // As large as what came with the request, before there is memory for it.
   auto expected = type.byteSize();
   if (!expected || *expected != bytes.size())
     return refuse("expects ", expected.value_or(0), " bytes, got ", bytes.size());
+  // Nobody writes inputs. A byte of a BOOL is 0 or 1, which kernels rely on: those are written, below.
+  if (owner && type.element != ElementType::I1) {
+    auto *first = reinterpret_cast<std::byte *>(const_cast<char *>(bytes.data()));
+    return HostTensor::view(type, {first, bytes.size()}, std::move(owner));
+  }
   auto tensor = HostTensor::allocate(type);
   if (!tensor)
     return tensor;
   std::memcpy(tensor->bytes().data(), bytes.data(), bytes.size());
-  // A byte of a BOOL is 0 or 1; kernels rely on it.
   if (type.element == ElementType::I1)
     for (std::byte &byte : tensor->bytes())
       byte = std::byte(byte != std::byte(0));

@@ -37,8 +37,9 @@ public:
   Expected<size_t> findInput(std::string_view name, std::string_view datatype) const;
   /// The type of an input that is said to have this shape: of as many samples as the other inputs.
   Expected<TensorType> typeOf(size_t input, const std::vector<int64_t> &shape);
-  /// The input's tensor from all of its bytes.
-  Expected<HostTensor> fromBytes(const TensorType &type, std::string_view bytes) const;
+  /// The input's tensor from all of its bytes: a copy of them, or a view that keeps `owner`, where there is one.
+  Expected<HostTensor> fromBytes(const TensorType &type, std::string_view bytes,
+                                 std::shared_ptr<void> owner = nullptr) const;
   void give(size_t input, HostTensor tensor) { request.job->inputs[input] = std::move(tensor); }
 
   /// Asks for an output, once.

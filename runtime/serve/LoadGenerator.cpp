@@ -17,6 +17,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -95,6 +96,13 @@ Expected<Message> messageFor(const dom::element &metadata, const LoadOptions &op
   return message;
 }
 
+/// Of all threads of this process, up to now.
+double processorSeconds() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 class Load {
 public:
   Load(const LoadOptions &options, Message message) : options(options), message(std::move(message)) {}
@@ -102,6 +110,7 @@ public:
   LoadReport run() {
     if (options.rate > 0)
       makeSchedule();
+    double processorBegin = processorSeconds();
     begin = Clock::now();
     end = begin + std::chrono::nanoseconds(static_cast<int64_t>(options.seconds * 1e9));
     std::vector<std::thread> clients;
@@ -110,6 +119,7 @@ public:
     for (std::thread &client : clients)
       client.join();
     report.seconds = std::chrono::duration<double>(std::max(Clock::now(), end) - begin).count();
+    report.processorSeconds = processorSeconds() - processorBegin;
     std::sort(report.latencies.begin(), report.latencies.end());
     report.inputBytes = static_cast<double>(message.body.size());
     return std::move(report);
@@ -207,8 +217,8 @@ void LoadReport::writeJson(std::ostream &out, const LoadOptions &options) const 
   double answered = static_cast<double>(latencies.size());
   out << "{\"version\": 1, \"model\": " << JsonString{options.model} << ", \"clients\": " << options.clients
       << ", \"rate\": " << JsonNumber{options.rate} << ", \"samples\": " << options.samples
-      << ", \"seconds\": " << JsonNumber{seconds} << ", \"answers\": " << latencies.size()
-      << ", \"answers_per_second\": " << JsonNumber{answered / seconds}
+      << ", \"seconds\": " << JsonNumber{seconds} << ", \"processor_seconds\": " << JsonNumber{processorSeconds}
+      << ", \"answers\": " << latencies.size() << ", \"answers_per_second\": " << JsonNumber{answered / seconds}
       << ", \"samples_per_second\": " << JsonNumber{answered * static_cast<double>(options.samples) / seconds}
       << ", \"goodput_per_second\": " << JsonNumber{static_cast<double>(good) / seconds}
       << ", \"latency_ms\": {\"mean\": " << JsonNumber{meanOf(latencies) * 1e3};

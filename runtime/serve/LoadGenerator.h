@@ -37,6 +37,8 @@ struct LoadOptions {
 /// does not make its own load lighter.
 struct LoadReport {
   double seconds = 0;
+  /// Of processors, that the load itself took: where it shares them with the server, the server did not have them.
+  double processorSeconds = 0;
   std::vector<double> latencies; ///< seconds, of answers with status 200, in ascending order
   uint64_t good = 0;             ///< of these, in time
   std::map<unsigned, uint64_t> statuses;

@@ -52,8 +52,11 @@ Error ModelInstance::prepare(const InstancePlace &place, std::function<void()> s
     executor = std::move(*made);
     memory = executor->memory();
   }
-  for (unsigned slot = 0; slot != inFlight; ++slot)
+  for (unsigned slot = 0; slot != inFlight + 1; ++slot) {
     idle.push_back(std::make_unique<BatchBuffers>(served->plan));
+    if (Error error = idle.back()->use(0))
+      return error;
+  }
   // The first run of a size touches its memory for the first time; the second one is as later ones are.
   for (size_t size = 0; size != entries.size(); ++size)
     for (bool counts : {false, true}) {
@@ -70,8 +73,8 @@ Error ModelInstance::runOnce(size_t size, double &seconds) {
   auto work = start(size, {});
   if (!work)
     return work.error();
-  Error error = end(*work, {});
-  seconds = static_cast<double>(work->end - work->begin) * 1e-9;
+  Error error = wait(*work);
+  seconds = static_cast<double>(work->computed - work->begin) * 1e-9;
   giveBack(*work);
   return error;
 }
@@ -104,20 +107,23 @@ Expected<ModelInstance::Work> ModelInstance::start(size_t size, const std::vecto
   return work;
 }
 
-Error ModelInstance::end(Work &work, const std::vector<JobSlice> &slices) {
+Error ModelInstance::wait(Work &work) {
   auto times = divided ? divided->wait(work.ticket) : executor->wait(work.ticket);
   --over;
-  work.computed = now();
-  if (times)
-    work.buffers->scatter(slices);
-  work.end = now();
+  work.end = work.computed = now();
   return times.error();
+}
+
+void ModelInstance::handOut(Work &work, const std::vector<JobSlice> &slices) const {
+  work.buffers->scatter(slices);
+  work.end = now();
 }
 
 void ModelInstance::giveBack(Work &work) {
   if (work.isTraced)
     trace->forget(work.step);
-  idle.push_back(std::move(work.buffers));
+  work.buffers->release();
+  idle.insert(idle.begin(), std::move(work.buffers));
 }
 
 } // namespace cleave::runtime::serve

@@ -47,14 +47,21 @@ public:
   unsigned getInFlight() const { return inFlight; }
   const std::vector<DeviceMemory> &getMemory() const { return memory; }
 
-  /// Brings the slices' samples together and starts a batch of the size. At most `inFlight` at a time.
+  /// Samples that the next batch may begin with, while others are in work: whether they have been brought together, and
+  /// doing that.
+  bool isGathered(const std::vector<JobSlice> &slices) const { return idle.back()->isGathered(slices); }
+  void gatherAhead(const std::vector<JobSlice> &slices) { idle.back()->gatherAhead(slices); }
+  /// Brings the slices' samples together and starts a batch of the size. At most `inFlight` at a time, but for those
+  /// that have been waited for.
   Expected<Work> start(size_t size, const std::vector<JobSlice> &slices);
   /// Batches that are over and have not been ended. They are over in the order in which they were started.
   uint64_t stepsOver() const { return over; }
   /// What has become of a process that it needs, whether or not a batch is in work; success while it is there.
   Error loss() const { return divided ? divided->loss() : Error::success(); }
-  /// Waits for the batch and hands out its results; the error that it failed with.
-  Error end(Work &work, const std::vector<JobSlice> &slices);
+  /// Waits for the batch; the error that it failed with.
+  Error wait(Work &work);
+  /// Hands out the results of a batch that is over.
+  void handOut(Work &work, const std::vector<JobSlice> &slices) const;
   /// Adds what the devices did in a batch that was traced.
   void copyTrace(const Work &work, Trace &target) const { trace->copyStep(work.step, target); }
   /// The batch is of no use any more.
@@ -69,6 +76,8 @@ private:
   const unsigned inFlight;
   BatchTable table;
   const std::shared_ptr<Trace> trace; ///< null: none
+  /// One more than batches are in work, so that the next one starts before the results of the last are handed out. The
+  /// next batch has the last of them.
   std::vector<std::unique_ptr<BatchBuffers>> idle;
   std::vector<uint64_t> steps; ///< by size, that were submitted
   std::atomic<uint64_t> over = 0;

@@ -61,6 +61,19 @@ std::vector<Slice> RequestQueue::take(uint64_t most) {
   return slices;
 }
 
+std::vector<Slice> RequestQueue::peek(uint64_t most) const {
+  std::vector<Slice> slices;
+  for (auto &[priority, level] : levels)
+    for (const Waiting &next : level) {
+      if (most == 0)
+        return slices;
+      uint64_t count = std::min(next.request.samples - next.taken, most);
+      slices.push_back({next.request.id, next.taken, count});
+      most -= count;
+    }
+  return slices;
+}
+
 std::vector<RequestId> RequestQueue::removeDue(Time time) {
   std::vector<RequestId> due;
   while (nextDeadline() < time) {

@@ -49,6 +49,8 @@ public:
   bool remove(RequestId id);
   /// Takes the next samples out, at most `most`.
   std::vector<Slice> take(uint64_t most);
+  /// What `take` would take out.
+  std::vector<Slice> peek(uint64_t most) const;
   /// Takes out those of which no sample was taken yet and whose deadline is before `time`.
   std::vector<RequestId> removeDue(Time time);
 

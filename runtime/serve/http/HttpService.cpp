@@ -384,10 +384,11 @@ HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Pat
     exchange->end(refuse(404, missingModel(path.model, path.version)));
     return {};
   }
-  auto read = readInferenceRequest(model->getPlan(), exchange->request.body,
-                                   exchange->request.header("inference-header-content-length"), exchange->begin);
-  // It has been copied, and may be large.
-  exchange->request.body = {};
+  // It may be large: it goes as soon as no tensor needs it.
+  auto body = std::make_shared<std::string>(std::exchange(exchange->request.body, {}));
+  auto read = readInferenceRequest(model->getPlan(), body, exchange->request.header("inference-header-content-length"),
+                                   exchange->begin);
+  body.reset();
   if (!read) {
     exchange->end(refuse(400, read.error().message()));
     return {};

@@ -21,11 +21,16 @@ namespace {
 
 class RequestReader {
 public:
-  RequestReader(const BatchedPlan &plan, const std::string &body, Time arrival)
-      : builder(plan, arrival), plan(plan), body(body) {}
+  /// `jsonBytes` at the body's beginning are JSON.
+  RequestReader(const BatchedPlan &plan, const std::shared_ptr<std::string> &body, size_t jsonBytes, Time arrival)
+      : builder(plan, arrival), plan(plan), body(*body), jsonBytes(jsonBytes) {
+    // Tensors are not to keep what is much larger than they are.
+    if (jsonBytes <= body->size() / 2)
+      owner = body;
+  }
 
   Error readRaw();
-  Error readJson(size_t jsonBytes);
+  Error readJson();
 
   RequestBuilder builder;
 
@@ -39,7 +44,9 @@ private:
 
   const BatchedPlan &plan;
   const std::string &body;
-  size_t taken = 0; ///< bytes of the body that have been read
+  const size_t jsonBytes;
+  std::shared_ptr<std::string> owner; ///< the body, where tensors are parts of it; null: they are copies
+  size_t taken = 0;                   ///< bytes of the body that have been read
   bool binaryOutputs = false;
 };
 
@@ -90,7 +97,7 @@ Error RequestReader::readRaw() {
   if (body.size() != type.byteSize())
     return refuse("input ", quotedName(port.name), " expects ", *type.byteSize(), " bytes for one sample, got ",
                   body.size());
-  auto tensor = builder.fromBytes(type, body);
+  auto tensor = builder.fromBytes(type, body, owner);
   if (!tensor)
     return tensor.error();
   builder.give(0, std::move(*tensor));
@@ -98,7 +105,7 @@ Error RequestReader::readRaw() {
   return Error::success();
 }
 
-Error RequestReader::readJson(size_t jsonBytes) {
+Error RequestReader::readJson() {
   dom::parser parser;
   dom::element root;
   if (auto code = parser.parse(body.data(), jsonBytes).get(root))
@@ -204,7 +211,7 @@ Expected<HostTensor> RequestReader::readTensor(const dom::object &input, const T
     return refuse("expects ", *type.elementCount(), " elements in \"data\", got a request of ", body.size(), " bytes");
   if (binary) {
     auto part = takeBinary(*binary);
-    return part ? builder.fromBytes(type, *part) : Expected<HostTensor>(part.error());
+    return part ? builder.fromBytes(type, *part, owner) : Expected<HostTensor>(part.error());
   }
   auto tensor = HostTensor::allocate(type);
   if (!tensor)
@@ -246,17 +253,17 @@ Error RequestReader::readOutputs(const dom::object &object) {
 
 } // namespace
 
-Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::string &body,
+Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::shared_ptr<std::string> &body,
                                                 const std::string &headerLength, Time arrival) {
-  size_t jsonBytes = body.size();
+  size_t jsonBytes = body->size();
   if (!headerLength.empty()) {
     auto [end, code] = std::from_chars(headerLength.data(), headerLength.data() + headerLength.size(), jsonBytes);
-    if (code != std::errc() || end != headerLength.data() + headerLength.size() || jsonBytes > body.size())
-      return refuse("Inference-Header-Content-Length expects a number of at most the body's ", body.size(),
+    if (code != std::errc() || end != headerLength.data() + headerLength.size() || jsonBytes > body->size())
+      return refuse("Inference-Header-Content-Length expects a number of at most the body's ", body->size(),
                     " bytes, got ", quotedName(headerLength));
   }
-  RequestReader reader(plan, body, arrival);
-  Error error = jsonBytes == 0 && !headerLength.empty() ? reader.readRaw() : reader.readJson(jsonBytes);
+  RequestReader reader(plan, body, jsonBytes, arrival);
+  Error error = jsonBytes == 0 && !headerLength.empty() ? reader.readRaw() : reader.readJson();
   if (error)
     return error;
   return reader.builder.finish();

@@ -10,10 +10,11 @@
 
 namespace cleave::runtime::serve {
 
-/// Reads a request for a model. `headerLength` is the header Inference-Header-Content-Length: how many bytes the JSON
-/// has; empty: all. "0": the body is one input's bytes, of one sample, and outputs are binary, too. The job is complete
-/// but for `done`; its timeout counts from `arrival`. Status::Failure with what is wrong, for the client.
-Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::string &body,
+/// Reads a request for a model; tensors may be parts of the body, which they keep. `headerLength` is the header
+/// Inference-Header-Content-Length: how many bytes the JSON has; empty: all. "0": the body is one input's bytes, of one
+/// sample, and outputs are binary, too. The job is complete but for `done`; its timeout counts from `arrival`.
+/// Status::Failure with what is wrong, for the client.
+Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::shared_ptr<std::string> &body,
                                                 const std::string &headerLength, Time arrival);
 
 /// The answer: its parts one after the other, and how many bytes of them are JSON, where binary tensors follow.

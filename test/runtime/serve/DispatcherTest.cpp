@@ -114,6 +114,29 @@ TEST(Dispatcher, BatchesWhatWaits) {
   EXPECT_EQ(second->size, 1u);
 }
 
+// What the next batch begins with can be known while one runs, as long as nobody more urgent comes.
+TEST(Dispatcher, SaysWhatTheNextBatchBeginsWith) {
+  Dispatcher dispatcher = twoSizes();
+  dispatcher.submit({0, 1, 0, 0, never});
+  EXPECT_FALSE(dispatcher.upcoming(0)); // nothing runs: it may start
+  auto first = dispatcher.next(0).batch;
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(dispatcher.upcoming(0)); // nothing waits
+  for (RequestId id : {1, 2})
+    dispatcher.submit({id, 3, 1, millisecond, never});
+  auto upcoming = dispatcher.upcoming(millisecond);
+  ASSERT_TRUE(upcoming);
+  EXPECT_EQ(upcoming->instance, 0u);
+  EXPECT_EQ(upcoming->slices, (std::vector<Slice>{{1, 0, 3}, {2, 0, 1}}));
+  EXPECT_EQ(dispatcher.waiting(), 6u);
+  dispatcher.submit({3, 1, 0, millisecond, never});
+  EXPECT_EQ(dispatcher.upcoming(millisecond)->slices, (std::vector<Slice>{{3, 0, 1}, {1, 0, 3}}));
+  dispatcher.cancel(1);
+  std::vector<Slice> expected = dispatcher.upcoming(millisecond)->slices;
+  dispatcher.finish(first->number, 0.01);
+  EXPECT_EQ(dispatcher.next(10 * millisecond).batch->slices, expected);
+}
+
 // A request of more samples than the largest batch runs in several, and each of its samples once.
 TEST(Dispatcher, DividesLargeRequests) {
   Dispatcher dispatcher(twoSizesTable(), {}, 3);

@@ -7,6 +7,7 @@
 #include "runtime/Clock.h"
 #include "runtime/serve/ServedModel.h"
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <gtest/gtest.h>
@@ -17,17 +18,22 @@ namespace {
 
 using namespace runtime::test;
 
-/// y = 2 x, of one sample at a time.
-Plan twicePlan() {
+/// y = 2 x, in batches of these sizes.
+Plan twicePlan(std::initializer_list<uint32_t> sizes) {
   PlanBuilder builder;
   uint32_t device = builder.device("d0");
-  builder.entry().name = "batch/1";
-  builder.entry().samples = 1;
-  uint32_t x = builder.input("x", 1), y = builder.output("y", 1);
-  uint32_t given = builder.buffer(device, "given", 1), doubled = builder.buffer(device, "doubled", 1);
-  Point loaded = builder.loadInput(device, x, given);
-  Point called = builder.call(device, "twice", builder.kernel("twice", 1, 1), {given, doubled}, {loaded});
-  builder.storeOutput(device, y, doubled, {called});
+  for (uint32_t samples : sizes) {
+    std::string name = "batch/" + std::to_string(samples);
+    if (samples != *sizes.begin())
+      builder.addEntry(name, samples);
+    builder.entry().name = name;
+    builder.entry().samples = samples;
+    uint32_t x = builder.input("x", samples), y = builder.output("y", samples);
+    uint32_t given = builder.buffer(device, "given", samples), doubled = builder.buffer(device, "doubled", samples);
+    Point loaded = builder.loadInput(device, x, given);
+    Point called = builder.call(device, "twice", builder.kernel("twice", 1, samples), {given, doubled}, {loaded});
+    builder.storeOutput(device, y, doubled, {called});
+  }
   return builder.read();
 }
 
@@ -46,7 +52,7 @@ std::shared_ptr<InferenceJob> jobOf(uint64_t samples) {
 // A client goes while another one is told that it is late, which the model does without its lock. One sample of the
 // first one's two is in a batch by then: that one ends, the other one does not run.
 TEST(ServedModel, CancelsWhatIsInABatchWhileOthersAreTold) {
-  auto model = ServedModel::load("twice", "1", {{"twice.plan", twicePlan()}}, {});
+  auto model = ServedModel::load("twice", "1", {{"twice.plan", twicePlan({1})}}, {});
   ASSERT_TRUE(model) << model.error().text();
   std::shared_ptr<InferenceJob> first = jobOf(1), late = jobOf(1), leaving = jobOf(2);
   std::promise<Outcome> lateEnded, leavingEnded;
@@ -70,6 +76,36 @@ TEST(ServedModel, CancelsWhatIsInABatchWhileOthersAreTold) {
   EXPECT_EQ(leaving->samplesOver, 1u);
   EXPECT_EQ(leaving->outputs.front().as<float>()[0], 6);
   EXPECT_EQ(leaving->outputs.front().as<float>()[1], 0);
+}
+
+// Clients that ask as fast as they are answered, so that steps end at any moment of the model's thread: each gets its
+// own answer, and nobody waits for ever.
+TEST(ServedModel, AnswersClientsThatAskWithoutPause) {
+  ServedModelOptions options;
+  options.maxDelay = 100'000;
+  auto model = ServedModel::load("twice", "1", {{"twice.plan", twicePlan({1, 2, 4})}}, options);
+  ASSERT_TRUE(model) << model.error().text();
+  std::atomic<unsigned> wrong = 0;
+  auto ask = [&](unsigned client) {
+    for (unsigned i = 0; i != 3000; ++i) {
+      std::shared_ptr<InferenceJob> job = jobOf(1 + (client + i) % 3);
+      for (float &element : job->inputs.front().as<float>())
+        element = static_cast<float>(client * 10000 + i);
+      std::promise<Outcome> ended;
+      job->done = [&](Outcome outcome) { ended.set_value(outcome); };
+      (*model)->submit(job);
+      bool isRight = ended.get_future().get() == Outcome::Answered;
+      for (float element : job->outputs.front().as<float>())
+        isRight &= element == 2 * static_cast<float>(client * 10000 + i);
+      wrong += !isRight;
+    }
+  };
+  std::vector<std::thread> clients;
+  for (unsigned client = 0; client != 6; ++client)
+    clients.emplace_back(ask, client);
+  for (std::thread &client : clients)
+    client.join();
+  EXPECT_EQ(wrong, 0u);
 }
 
 } // namespace
