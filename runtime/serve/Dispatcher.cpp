@@ -197,11 +197,21 @@ std::optional<size_t> Dispatcher::untried(const DispatchedInstance &instance) co
   return instance.table.isMeasured(size) ? std::nullopt : std::optional(size);
 }
 
+const BatchPolicy &Dispatcher::policyOf(DispatchedInstance &instance, Time now) const {
+  double all = capacity(), rate = std::clamp(arrivals.perSecond(now), 1e-3 * all, 2 * all);
+  return instance.policy(rate, instance.capacity() / all);
+}
+
+void Dispatcher::prepare(Time now) {
+  for (DispatchedInstance &instance : instances)
+    if (!instance.isLost)
+      policyOf(instance, now);
+}
+
 std::optional<size_t> Dispatcher::chooseSize(DispatchedInstance &instance, Time now, Time &wakeAt) {
   if (auto size = untried(instance))
     return size;
-  double all = capacity(), rate = std::clamp(arrivals.perSecond(now), 1e-3 * all, 2 * all);
-  if (auto size = instance.policy(rate, instance.capacity() / all).choose(queue.samples()))
+  if (auto size = policyOf(instance, now).choose(queue.samples()))
     return size;
   Time gap = nanosecondsOf(patience / std::max(arrivals.perSecond(now), 1e-9));
   Time limit = std::min(latestStart(instance), later(lastArrival, gap));

@@ -90,6 +90,8 @@ public:
     std::vector<Slice> slices;
   };
   std::optional<Upcoming> upcoming(Time now) const;
+  /// Computes what the choice of the next batch will need by present rates and times, which takes a millisecond or so.
+  void prepare(Time now);
   /// The batch of that number is over; `seconds` is what it took. Without a measurement (it failed): 0.
   void finish(uint64_t number, double seconds);
 
@@ -119,6 +121,7 @@ private:
   Time latestStart(const DispatchedInstance &instance) const;
   /// The instance to start a batch on now, if any; else when to look again.
   std::optional<size_t> chooseInstance(Time now, Time &wakeAt) const;
+  const BatchPolicy &policyOf(DispatchedInstance &instance, Time now) const;
   /// The size to start there now, if any; else when to look again.
   std::optional<size_t> chooseSize(DispatchedInstance &instance, Time now, Time &wakeAt);
   Batch start(size_t instance, size_t size, Time now);

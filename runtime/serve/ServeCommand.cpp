@@ -14,6 +14,7 @@
 #include <fstream>
 #include <future>
 #include <iostream>
+#include <malloc.h>
 #include <thread>
 
 namespace cleave::runtime::serve {
@@ -243,8 +244,19 @@ private:
 
 } // namespace
 
+/// Bodies of requests are as large from one to the next: what is free keeps its pages, up to a bound in each of
+/// malloc's arenas, instead of being given back to the system and asked for again, a page at a time.
+static void keepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int32_t mostOfABlock = 32 << 20, mostOfAnArena = 64 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, mostOfABlock);
+  ::mallopt(M_TRIM_THRESHOLD, mostOfAnArena);
+#endif
+}
+
 int serveCommand(const ServeOptions &options, std::vector<PreparedPlan> prepared, std::ostream &out,
                  std::ostream &err) {
+  keepFreedMemory();
   std::optional<ServingProcesses> processes;
   if (options.processes && options.processes->count() > 1) {
     options.processes->expectLosses();

@@ -72,6 +72,7 @@ void ServedModel::State::run() {
     bool isIdle = std::ranges::all_of(instances, [](const Instance &instance) { return instance.batches.empty(); });
     if (isEnding && isIdle && dispatcher.waiting() == 0)
       return;
+    dispatcher.prepare(now());
     if (gatherAhead(lock))
       continue;
     if (action.wakeAt == never)

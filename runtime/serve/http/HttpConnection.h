@@ -13,7 +13,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/vector_body.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -76,7 +76,8 @@ public:
   void closeIfIdle();
 
 private:
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using Parser =
+      boost::beast::http::request_parser<boost::beast::http::vector_body<char, UninitializedAllocator<char>>>;
 
   void shakeHands(boost::asio::ssl::context &tls);
   void awaitRequest();

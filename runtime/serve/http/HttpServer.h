@@ -21,10 +21,22 @@ namespace cleave::runtime::serve {
 /// Header names are lower case.
 using HttpHeaders = std::map<std::string, std::string>;
 
+/// Leaves elements as memory is: what is about to be written need not be zero.
+template <typename T> struct UninitializedAllocator : std::allocator<T> {
+  template <typename Other> struct rebind {
+    using other = UninitializedAllocator<Other>;
+  };
+  template <typename Other> void construct(Other *) noexcept {}
+  template <typename Other, typename... Args> void construct(Other *at, Args &&...args) {
+    std::construct_at(at, std::forward<Args>(args)...);
+  }
+};
+using HttpBody = std::vector<char, UninitializedAllocator<char>>;
+
 struct HttpRequest {
   std::string method, target; ///< target: the path without the query
   HttpHeaders headers;
-  std::string body;
+  HttpBody body;
   std::string peer;  ///< "127.0.0.1:4711"
   int64_t begin = 0; ///< when its first byte was read; nanoseconds of the steady clock
 

@@ -385,7 +385,7 @@ HttpGone HttpService::infer(const std::shared_ptr<Exchange> &exchange, const Pat
     return {};
   }
   // It may be large: it goes as soon as no tensor needs it.
-  auto body = std::make_shared<std::string>(std::exchange(exchange->request.body, {}));
+  auto body = std::make_shared<HttpBody>(std::exchange(exchange->request.body, {}));
   auto read = readInferenceRequest(model->getPlan(), body, exchange->request.header("inference-header-content-length"),
                                    exchange->begin);
   body.reset();

@@ -22,7 +22,7 @@ namespace {
 class RequestReader {
 public:
   /// `jsonBytes` at the body's beginning are JSON.
-  RequestReader(const BatchedPlan &plan, const std::shared_ptr<std::string> &body, size_t jsonBytes, Time arrival)
+  RequestReader(const BatchedPlan &plan, const std::shared_ptr<HttpBody> &body, size_t jsonBytes, Time arrival)
       : builder(plan, arrival), plan(plan), body(*body), jsonBytes(jsonBytes) {
     // Tensors are not to keep what is much larger than they are.
     if (jsonBytes <= body->size() / 2)
@@ -43,10 +43,10 @@ private:
   Expected<std::string_view> takeBinary(uint64_t bytes);
 
   const BatchedPlan &plan;
-  const std::string &body;
+  const HttpBody &body;
   const size_t jsonBytes;
-  std::shared_ptr<std::string> owner; ///< the body, where tensors are parts of it; null: they are copies
-  size_t taken = 0;                   ///< bytes of the body that have been read
+  std::shared_ptr<HttpBody> owner; ///< the body, where tensors are parts of it; null: they are copies
+  size_t taken = 0;                ///< bytes of the body that have been read
   bool binaryOutputs = false;
 };
 
@@ -97,7 +97,7 @@ Error RequestReader::readRaw() {
   if (body.size() != type.byteSize())
     return refuse("input ", quotedName(port.name), " expects ", *type.byteSize(), " bytes for one sample, got ",
                   body.size());
-  auto tensor = builder.fromBytes(type, body, owner);
+  auto tensor = builder.fromBytes(type, {body.data(), body.size()}, owner);
   if (!tensor)
     return tensor.error();
   builder.give(0, std::move(*tensor));
@@ -253,7 +253,7 @@ Error RequestReader::readOutputs(const dom::object &object) {
 
 } // namespace
 
-Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::shared_ptr<std::string> &body,
+Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::shared_ptr<HttpBody> &body,
                                                 const std::string &headerLength, Time arrival) {
   size_t jsonBytes = body->size();
   if (!headerLength.empty()) {

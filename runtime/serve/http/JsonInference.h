@@ -7,6 +7,7 @@
 #define CLEAVE_RUNTIME_SERVE_HTTP_JSONINFERENCE_H
 
 #include "runtime/serve/InferenceRequest.h"
+#include "runtime/serve/http/HttpServer.h"
 
 namespace cleave::runtime::serve {
 
@@ -14,7 +15,7 @@ namespace cleave::runtime::serve {
 /// Inference-Header-Content-Length: how many bytes the JSON has; empty: all. "0": the body is one input's bytes, of one
 /// sample, and outputs are binary, too. The job is complete but for `done`; its timeout counts from `arrival`.
 /// Status::Failure with what is wrong, for the client.
-Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::shared_ptr<std::string> &body,
+Expected<InferenceRequest> readInferenceRequest(const BatchedPlan &plan, const std::shared_ptr<HttpBody> &body,
                                                 const std::string &headerLength, Time arrival);
 
 /// The answer: its parts one after the other, and how many bytes of them are JSON, where binary tensors follow.
